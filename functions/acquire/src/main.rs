@@ -1,0 +1,2 @@
+//! Placeholder until the handler lands.
+fn main() {}
