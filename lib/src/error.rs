@@ -25,7 +25,9 @@ pub enum Error {
 
     /// The grant is over: released, swept, taken over, or gone. Stop the work, then repair or
     /// acquire afresh; never retry.
-    #[error("the lease of {key} is over: it was released, it expired, or somebody else was granted it")]
+    #[error(
+        "the lease of {key} is over: it was released, it expired, or somebody else was granted it"
+    )]
     Lost {
         /// The key.
         key: Key,
@@ -184,7 +186,9 @@ impl Error {
         }
     }
 
-    pub(crate) fn invalid(field: &str, problem: impl std::fmt::Display) -> Self {
+    /// An [`Error::Invalid`] about `field`.
+    #[must_use]
+    pub fn invalid(field: &str, problem: impl std::fmt::Display) -> Self {
         Self::Invalid {
             field: Some(field.to_owned()),
             message: format!("{field}: {problem}"),
@@ -192,7 +196,7 @@ impl Error {
     }
 
     /// The error and everything below it, in one line.
-    fn in_full(&self) -> String {
+    pub(crate) fn in_full(&self) -> String {
         let mut line = self.to_string();
         let mut below = std::error::Error::source(self);
         while let Some(error) = below {

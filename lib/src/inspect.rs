@@ -21,10 +21,10 @@ pub enum Inspected {
     Found {
         /// The lease; for a semaphore, of its first permit.
         #[serde(flatten)]
-        first: Standing,
+        first: Inspection,
         /// For a semaphore, every permit that was ever granted.
         #[serde(skip_serializing_if = "Vec::is_empty")]
-        permits: Vec<Standing>,
+        permits: Vec<Inspection>,
     },
     /// It was never leased, or not for so long that its row is gone.
     Absent,
@@ -32,7 +32,7 @@ pub enum Inspected {
 
 /// How one lease stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Standing {
+pub struct Inspection {
     /// Held, expired by the reader's clock but not taken, or free.
     pub state: LeaseState,
     /// The lease, without its secret.
@@ -45,7 +45,7 @@ pub struct Standing {
     pub waiting: u64,
 }
 
-/// See [`Standing::state`].
+/// See [`Inspection::state`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LeaseState {
@@ -115,7 +115,7 @@ impl<S: Store> Leases<S> {
             match stored {
                 Stored::Absent => {}
                 Stored::Foreign(reason) => return Err(corrupt(key, reason)),
-                Stored::Row(row) => standings.push(Standing {
+                Stored::Row(row) => standings.push(Inspection {
                     state: state(&row, now),
                     previous: row.last_ended(),
                     frozen: row.frozen,

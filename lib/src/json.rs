@@ -378,8 +378,14 @@ mod tests {
             (r#"{"key":5}"#, Some("key")),
             (r#"{"key":null}"#, Some("key")),
             (r#"{"key":"k","inner":"hunter2"}"#, Some("inner")),
-            (r#"{"key":"k","inner":{"secret":["hunter2"]}}"#, Some("inner.secret")),
-            (r#"{"key":"k","inner":{"secret":"hunter2","more":"hunter2"}}"#, Some("inner.more")),
+            (
+                r#"{"key":"k","inner":{"secret":["hunter2"]}}"#,
+                Some("inner.secret"),
+            ),
+            (
+                r#"{"key":"k","inner":{"secret":"hunter2","more":"hunter2"}}"#,
+                Some("inner.more"),
+            ),
             (r#"{"key":"k","inner":{}}"#, Some("inner.secret")),
             (r#"{"key":"k","flag":"hunter2"}"#, Some("flag")),
             (r#"{"key":"k","key":"k"}"#, Some("key")),

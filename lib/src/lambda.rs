@@ -23,10 +23,12 @@ use crate::{
     values::{Key, RequestId},
 };
 
+mod not_yet;
 mod raw_event;
 mod trigger;
 
 pub use lambda_runtime::Error as Fatal;
+pub use not_yet::{NotYet, OnePermit};
 pub use trigger::{Event, FromEvent, Trigger};
 
 /// What is left of an invocation's time for sending the answer.
@@ -50,13 +52,11 @@ where
     log();
     let leases = connect().await.map_err(Arc::new);
     let (handle, leases) = (&handle, &leases);
-    let service = service_fn(move |event: LambdaEvent<String>| async move {
-        answer(handle, leases, event).await
-    });
-    Runtime::new(service)
-        .layer(raw_event::AsText)
-        .run()
-        .await
+    let service =
+        service_fn(
+            move |event: LambdaEvent<String>| async move { answer(handle, leases, event).await },
+        );
+    Runtime::new(service).layer(raw_event::AsText).run().await
 }
 
 async fn connect() -> Result<Leases<DynamoDb>, Error> {

@@ -291,5 +291,9 @@ pub(crate) fn instant(at: Timestamp) -> AttributeValue {
 
 pub(crate) fn metadata_value(metadata: &Metadata) -> AttributeValue {
     let entries = metadata.entries().iter();
-    AttributeValue::M(entries.map(|(name, value)| (name.clone(), s(value))).collect())
+    AttributeValue::M(
+        entries
+            .map(|(name, value)| (name.clone(), s(value)))
+            .collect(),
+    )
 }

@@ -72,7 +72,8 @@ impl Environment {
         }
         let default = Settings::default();
         let millis = |name, default: Duration| {
-            number(&lookup, name, DAY * 1000, "milliseconds").map(|n| n.map_or(default, Duration::from_millis))
+            number(&lookup, name, DAY * 1000, "milliseconds")
+                .map(|n| n.map_or(default, Duration::from_millis))
         };
         let days = number(&lookup, "LEASE_RETENTION_DAYS", 3650, "days")?;
         Ok(Self {
@@ -139,13 +140,20 @@ mod tests {
     #[test]
     fn only_the_table_is_required() {
         let read = read(&[("LEASE_TABLE", "leases")]).expect("valid");
-        assert_eq!((read.table.as_str(), read.settings), ("leases", Settings::default()));
+        assert_eq!(
+            (read.table.as_str(), read.settings),
+            ("leases", Settings::default())
+        );
     }
 
     #[test]
     fn a_bad_value_is_named_and_nothing_falls_back() {
         assert!(read(&[]).is_err_and(|e| e.contains("LEASE_TABLE")));
-        for name in ["LEASE_CLOCK_MARGIN_MS", "LEASE_GUARD_MS", "LEASE_RETENTION_DAYS"] {
+        for name in [
+            "LEASE_CLOCK_MARGIN_MS",
+            "LEASE_GUARD_MS",
+            "LEASE_RETENTION_DAYS",
+        ] {
             for value in ["", "abc", "-1", "1.5", "99999999999999999999"] {
                 let read = read(&[("LEASE_TABLE", "t"), (name, value)]);
                 assert!(read.is_err_and(|e| e.contains(name)), "{name}={value}");

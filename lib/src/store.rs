@@ -16,6 +16,7 @@ mod failures;
 mod memory;
 
 pub use dynamodb::{Connection, DynamoDb};
+pub(crate) use failures::failed;
 pub use memory::Memory;
 
 /// Where a lease row lives.

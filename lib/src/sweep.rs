@@ -28,11 +28,6 @@ pub enum SweepBounds {
     },
 }
 
-impl SweepBounds {
-    /// How many leases a call examines unless it says otherwise.
-    pub const DEFAULT_LIMIT: u32 = 1000;
-}
-
 /// What a sweep did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(tag = "outcome", rename = "swept")]
@@ -134,7 +129,9 @@ impl<S: Store> Leases<S> {
         };
         let now = self.now();
         let takeable = now.minus(self.settings().clock_margin);
-        let expired = row.holding().is_some_and(|held| held.expires_at <= takeable);
+        let expired = row
+            .holding()
+            .is_some_and(|held| held.expires_at <= takeable);
         if !expired || row.frozen {
             return Ok(Look::Nothing);
         }
@@ -142,14 +139,16 @@ impl<S: Store> Leases<S> {
             version: row.version,
             purge_at: self.purge_at(now),
         });
-        Ok(match self.store().apply(address, &change, self.limit()).await? {
-            Applied::Done { .. } => {
-                let (key, token) = (&address.key, row.fencing_token.get());
-                tracing::info!(%key, holder = %row.granted_to, fencing_token = token, "freed");
-                Look::Freed
-            }
-            // Extended, released or taken since it was read.
-            Applied::Refused(_) => Look::Nothing,
-        })
+        Ok(
+            match self.store().apply(address, &change, self.limit()).await? {
+                Applied::Done { .. } => {
+                    let (key, token) = (&address.key, row.fencing_token.get());
+                    tracing::info!(%key, holder = %row.granted_to, fencing_token = token, "freed");
+                    Look::Freed
+                }
+                // Extended, released or taken since it was read.
+                Applied::Refused(_) => Look::Nothing,
+            },
+        )
     }
 }

@@ -14,9 +14,7 @@ pub struct BadValue(pub(crate) String);
 fn sized(text: String, longest: usize) -> Result<String, BadValue> {
     match text.len() {
         0 => Err(BadValue("must not be empty".into())),
-        n if n > longest => Err(BadValue(format!(
-            "must be at most {longest} bytes, is {n}"
-        ))),
+        n if n > longest => Err(BadValue(format!("must be at most {longest} bytes, is {n}"))),
         _ => Ok(text),
     }
 }
@@ -267,11 +265,17 @@ impl de::Visitor<'_> for Number {
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.0)
     }
-    #[expect(clippy::cast_precision_loss, reason = "far outside of the range anyway")]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "far outside of the range anyway"
+    )]
     fn visit_u64<E>(self, n: u64) -> Result<f64, E> {
         Ok(n as f64)
     }
-    #[expect(clippy::cast_precision_loss, reason = "far outside of the range anyway")]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "far outside of the range anyway"
+    )]
     fn visit_i64<E>(self, n: i64) -> Result<f64, E> {
         Ok(n as f64)
     }
@@ -402,7 +406,12 @@ mod tests {
     fn keys_are_bounded_and_free_of_control_characters() {
         assert!(Key::new("orders/42").is_ok());
         assert!(Key::new("k".repeat(1024)).is_ok());
-        for bad in [String::new(), "k".repeat(1025), "a\nb".into(), "\u{85}".into()] {
+        for bad in [
+            String::new(),
+            "k".repeat(1025),
+            "a\nb".into(),
+            "\u{85}".into(),
+        ] {
             assert!(Key::new(bad.clone()).is_err(), "{bad:?}");
         }
     }
@@ -433,10 +442,21 @@ mod tests {
         assert_eq!(read("300"), Some(300_000));
         assert_eq!(read("1.001"), Some(1_001));
         assert_eq!(read("86400"), Some(86_400_000));
-        for bad in ["0", "0.999", "-1", "86400.001", "1e300", "18446744073709551615", "\"5\"", "null"] {
+        for bad in [
+            "0",
+            "0.999",
+            "-1",
+            "86400.001",
+            "1e300",
+            "18446744073709551615",
+            "\"5\"",
+            "null",
+        ] {
             assert_eq!(read(bad), None, "{bad}");
         }
-        let write = |text: &str| serde_json::to_string(&serde_json::from_str::<Ttl>(text).expect("valid")).expect("json");
+        let write = |text: &str| {
+            serde_json::to_string(&serde_json::from_str::<Ttl>(text).expect("valid")).expect("json")
+        };
         assert_eq!((write("300.0"), write("1.5")), ("300".into(), "1.5".into()));
     }
 
@@ -454,7 +474,12 @@ mod tests {
     #[test]
     fn metadata_is_bounded_and_cut_by_whole_entries() {
         let of = |pairs: &[(&str, &str)]| {
-            Metadata::new(pairs.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect())
+            Metadata::new(
+                pairs
+                    .iter()
+                    .map(|(k, v)| ((*k).into(), (*v).into()))
+                    .collect(),
+            )
         };
         assert!(of(&[("k", &"v".repeat(4095))]).is_ok());
         assert!(of(&[("k", &"v".repeat(4096))]).is_err());

@@ -6,6 +6,7 @@ use crate::{
     error::Error,
     leases::Leases,
     store::{Entry, Part, Position, Store},
+    values::BadValue,
 };
 
 /// The held rows are walked in this many parts, so that a walk can start in any of them.
@@ -17,6 +18,37 @@ pub struct Cursor {
     first: u8,
     walked: u8,
     after: Option<Position>,
+}
+
+/// How many rows one call walks over: 1 to 10 000, `DEFAULT` unless it says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "u32")]
+pub struct PageSize<const DEFAULT: u32>(u32);
+
+impl<const DEFAULT: u32> PageSize<DEFAULT> {
+    /// The number.
+    #[must_use]
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+}
+
+impl<const DEFAULT: u32> Default for PageSize<DEFAULT> {
+    fn default() -> Self {
+        Self(DEFAULT)
+    }
+}
+
+impl<const DEFAULT: u32> TryFrom<u32> for PageSize<DEFAULT> {
+    type Error = BadValue;
+    fn try_from(rows: u32) -> Result<Self, BadValue> {
+        match rows {
+            1..=10_000 => Ok(Self(rows)),
+            _ => Err(BadValue(
+                "expected a whole number from 1 to 10000".to_owned(),
+            )),
+        }
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -81,11 +113,17 @@ impl<'de> Deserialize<'de> for Cursor {
         bytes
             .and_then(|json| serde_json::from_slice::<Written>(&json).ok())
             .filter(|written| written.first < PARTS && written.walked < PARTS)
-            .map(|Written { first, walked, after }| Self {
-                first,
-                walked,
-                after,
-            })
+            .map(
+                |Written {
+                     first,
+                     walked,
+                     after,
+                 }| Self {
+                    first,
+                    walked,
+                    after,
+                },
+            )
             .ok_or_else(|| de::Error::custom("is not a cursor of an earlier answer"))
     }
 }

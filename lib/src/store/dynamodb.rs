@@ -20,8 +20,8 @@ use super::{
 };
 use crate::{
     clock::Timestamp,
-    error::{Cause, Error},
-    row::{Item, Row, Stored, s},
+    error::Error,
+    row::{Item, Stored, s},
     transition::{Change, transition},
     values::{Holder, Key},
 };

@@ -8,7 +8,6 @@ use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
-use super::attributes as at;
 use crate::{
     clock::Timestamp,
     outcomes::Ended,
@@ -202,5 +201,109 @@ fn build(
         update,
         names,
         values,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        store::attributes as at,
+        values::{Holder, LeaseId, Metadata, RequestDigest, RequestId},
+    };
+
+    fn every_change() -> [Change; 5] {
+        let (lease_id, now) = (LeaseId::random(), Timestamp::from_millis(1000));
+        let holder = Holder::new("h").expect("valid");
+        let ttl = Ttl::new(std::time::Duration::from_secs(1)).expect("valid");
+        let fencing_token = Counter::MIN;
+        let extend = |require_unexpired| {
+            Change::Extend(Extend {
+                lease_id: lease_id.clone(),
+                fencing_token,
+                ttl,
+                now,
+                expires_at: now,
+                require_unexpired,
+            })
+        };
+        [
+            Change::Grant(Grant {
+                request: RequestDigest::of(&holder, &RequestId::random()),
+                holder,
+                lease_id: lease_id.clone(),
+                ttl,
+                metadata: Metadata::default(),
+                now,
+                takeable: now,
+                expires_at: now,
+                sweep_after: now,
+            }),
+            extend(false),
+            extend(true),
+            Change::Release(Release {
+                lease_id: lease_id.clone(),
+                fencing_token,
+                purge_at: 1,
+            }),
+            Change::Expire(Expire {
+                version: Counter::MIN,
+                purge_at: 1,
+            }),
+        ]
+    }
+
+    #[test]
+    fn every_name_is_an_attribute_and_every_value_is_given() {
+        let attributes = [
+            at::PK,
+            at::SK,
+            at::HOLDER,
+            at::LEASE_ID,
+            at::TTL_MS,
+            at::ACQUIRED_AT,
+            at::EXTENDED_AT,
+            at::EXPIRES_AT,
+            at::METADATA,
+            at::SWEEP_AFTER,
+            at::FENCING_TOKEN,
+            at::VERSION,
+            at::GRANTED_TO,
+            at::REQUEST,
+            at::PAST_REQUESTS[0],
+            at::PAST_REQUESTS[1],
+            at::PAST_REQUESTS[2],
+            at::PREVIOUS_HOLDER,
+            at::PREVIOUS_FENCING_TOKEN,
+            at::PREVIOUS_ENDED,
+            at::ENDED,
+            at::PURGE_AT,
+            at::FROZEN,
+        ];
+        for change in every_change() {
+            let e = of(&change);
+            for name in e.names.values() {
+                assert!(attributes.contains(&name.as_str()), "{name}");
+            }
+            let both = format!("{} {}", e.condition, e.update);
+            let mentioned: std::collections::HashSet<_> = both
+                .split(|c: char| !(c.is_ascii_alphanumeric() || "_:".contains(c)))
+                .filter(|word| word.starts_with(':'))
+                .collect();
+            let given = e.values.keys().map(String::as_str).collect();
+            assert_eq!(mentioned, given);
+            assert!(
+                e.condition.len() < 4096 && e.update.len() < 4096,
+                "DynamoDB's limit"
+            );
+        }
+    }
+
+    #[test]
+    fn an_extend_touches_nothing_that_the_index_holds() {
+        let Expressions { update, .. } = of(&every_change()[1]);
+        for name in [at::PK, at::SK, at::HOLDER, at::SWEEP_AFTER] {
+            assert!(!update.contains(&format!("#{name}")), "{name} in {update}");
+        }
     }
 }

@@ -26,6 +26,16 @@ pub(super) struct Request<'a> {
     pub(super) key: Option<&'a Key>,
 }
 
+/// A failure of a request about the table itself.
+pub(crate) fn failed<E, R>(action: &'static str, table: &str, error: SdkError<E, R>) -> Error
+where
+    E: ProvideErrorMetadata + std::error::Error + 'static,
+    R: std::fmt::Debug + 'static,
+{
+    let key = None;
+    Request { action, table, key }.failed(error)
+}
+
 impl Request<'_> {
     /// The failure as one of ours. Never "held": a condition's refusal does not come this way.
     pub(super) fn failed<E, R>(&self, error: SdkError<E, R>) -> Error
@@ -109,9 +119,8 @@ impl Request<'_> {
 }
 
 fn lacks_credentials(error: &(dyn std::error::Error + 'static)) -> bool {
-    std::iter::successors(Some(error), |error| error.source()).any(|error| {
-        error.is::<CredentialsError>()
-    })
+    std::iter::successors(Some(error), |error| error.source())
+        .any(|error| error.is::<CredentialsError>())
 }
 
 /// Has the SDK retry a conflict of writers, with its own jitter: it does not do so by itself for

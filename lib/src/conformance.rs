@@ -1,0 +1,1 @@
+//! The suite every store has to pass.
