@@ -8,6 +8,8 @@ mod lambda;
 mod process;
 mod proxy;
 mod task;
+#[allow(dead_code)]
+mod template;
 
 pub use dynamodb::DynamoDb;
 pub use dynoxide::storage_backend::ManualClock;

@@ -16,5 +16,6 @@ mod runtime_api;
 mod sandbox;
 
 pub use function::Function;
+pub(crate) use function::{ACCOUNT, REGION};
 pub use host::LambdaHost;
 pub use outcome::{Invocation, Outcome};
