@@ -1,0 +1,85 @@
+//! DynamoDB inside this process, in memory, on a port of its own.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use dynoxide::Database;
+use dynoxide::storage_backend::{Clock, ManualClock};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+
+use crate::error::{Error, io};
+
+/// An in-memory DynamoDB behind its HTTP API on 127.0.0.1.
+///
+/// Nothing expires by itself: an item whose DynamoDB TTL has passed goes when
+/// [`sweep_ttl`](Self::sweep_ttl) is called, which is what a test wants. Dropping this value stops the server.
+pub struct DynamoDb {
+    address: SocketAddr,
+    database: Database,
+    // The server stops when this end of the channel goes.
+    _stop: oneshot::Sender<()>,
+}
+
+impl DynamoDb {
+    /// Starts an empty database that reads the machine's clock.
+    ///
+    /// # Errors
+    /// [`Error::DynamoDb`] when the database cannot be made, [`Error::Io`] when no port can be bound.
+    pub async fn start() -> Result<Self, Error> {
+        let database = Database::memory().map_err(|e| Error::DynamoDb(e.to_string()))?;
+        Self::serve(database).await
+    }
+
+    /// Starts an empty database whose idea of *now* is `clock`, so that a test decides when items reach
+    /// their DynamoDB TTL. The clock of the leases is not this one.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub async fn start_with_clock(clock: &ManualClock) -> Result<Self, Error> {
+        let clock: Arc<dyn Clock> = clock.arc();
+        let database =
+            Database::memory_with_clock(clock).map_err(|e| Error::DynamoDb(e.to_string()))?;
+        Self::serve(database).await
+    }
+
+    async fn serve(database: Database) -> Result<Self, Error> {
+        let listener = TcpListener::bind("127.0.0.1:0")
+            .await
+            .map_err(io("bind a port for DynamoDB"))?;
+        let address = listener.local_addr().map_err(io("read DynamoDB's port"))?;
+        let (stop, stopped) = oneshot::channel::<()>();
+        let served = database.clone();
+        tokio::spawn(async move {
+            let until = async {
+                // Either the sender is dropped or, never here, it sends: both mean stop.
+                let _ = stopped.await;
+            };
+            if let Err(error) = dynoxide::server::serve_with_shutdown(listener, served, until).await
+            {
+                tracing::error!(%error, "the embedded DynamoDB ended");
+            }
+        });
+        Ok(Self {
+            address,
+            database,
+            _stop: stop,
+        })
+    }
+
+    /// Where the server listens. Clients go through the proxy instead, so that requests are counted.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Deletes what has passed its DynamoDB TTL, as the service does in its own time; answers how many items went.
+    ///
+    /// # Errors
+    /// [`Error::DynamoDb`] with the engine's message.
+    pub fn sweep_ttl(&self) -> Result<usize, Error> {
+        self.database
+            .sweep_ttl()
+            .map_err(|e| Error::DynamoDb(e.to_string()))
+    }
+}

@@ -1,0 +1,56 @@
+//! What can keep the stack from starting, told so that the reader knows what to do.
+
+use std::path::PathBuf;
+
+/// Why the local stack, or a part of it, could not be started or asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operating system refused: a port, a file, a process.
+    #[error("could not {what}")]
+    Io {
+        /// What was tried, as a verb phrase.
+        what: String,
+        /// The operating system's answer.
+        source: std::io::Error,
+    },
+    /// The embedded DynamoDB refused.
+    #[error("the embedded DynamoDB: {0}")]
+    DynamoDb(String),
+    /// The template cannot be read or names something that it does not define.
+    #[error("{}: {message}", .file.display())]
+    Template {
+        /// The template file.
+        file: PathBuf,
+        /// What is wrong in it.
+        message: String,
+    },
+    /// Function binaries have not been built.
+    #[error("no binary for {} in {}: build them with `cargo build --workspace` (`make local` and `make test` do it first)", .missing.join(", "), .directory.display())]
+    MissingBinaries {
+        /// The verbs without a binary.
+        missing: Vec<String>,
+        /// Where they were looked for.
+        directory: PathBuf,
+    },
+    /// No function has this logical id or verb.
+    #[error("no function is called {0:?}")]
+    UnknownFunction(String),
+    /// The state machine engine could not be prepared or did not come up.
+    #[error("the state machine engine: {0}")]
+    Engine(String),
+    /// A call to one of the local endpoints failed.
+    #[error("{what}: {message}")]
+    Call {
+        /// The call that failed.
+        what: String,
+        /// The service's answer.
+        message: String,
+    },
+}
+
+/// Names what was tried when the operating system refuses.
+pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Error {
+    let what = what.into();
+    move |source| Error::Io { what, source }
+}

@@ -1,0 +1,343 @@
+//! The host: which functions there are, which sandboxes live, and one invocation from end to end.
+
+use std::collections::HashMap;
+use std::fs::OpenOptions;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::SystemTime;
+
+use axum::Router;
+use tokio::net::TcpListener;
+use tokio::sync::broadcast;
+
+use super::controls::{self, PlannedDeaths};
+use super::function::{Function, name_of};
+use super::outcome::{Invocation, Outcome};
+use super::sandbox::{Order, Sandbox};
+use super::{environment, invoke_api, runtime_api};
+use crate::error::{Error, io};
+use crate::process::Program;
+use crate::task::OwnedTask;
+
+/// How many invocations a slow reader of the live view may lag behind before it misses some.
+const INVOCATIONS_KEPT: usize = 1024;
+
+/// Functions as processes, behind Lambda's APIs. Dropping the host kills every sandbox.
+#[derive(Debug)]
+pub struct LambdaHost {
+    pub(super) inner: Arc<Inner>,
+    _serving: OwnedTask,
+}
+
+/// What the HTTP handlers share.
+#[derive(Debug)]
+pub(super) struct Inner {
+    address: SocketAddr,
+    logs: PathBuf,
+    functions: RwLock<HashMap<String, Arc<Hosted>>>,
+    sandboxes: Mutex<HashMap<String, Arc<Sandbox>>>,
+    pub(super) invocations: broadcast::Sender<Invocation>,
+    started: AtomicU64,
+    stopped: AtomicBool,
+}
+
+/// A registered function.
+#[derive(Debug)]
+pub(super) struct Hosted {
+    pub(super) function: Function,
+    pub(super) deaths: PlannedDeaths,
+}
+
+impl LambdaHost {
+    /// Starts a host without functions on 127.0.0.1; port 0 takes a free one. Each function's output goes to
+    /// `<logs>/<logical id>.log`.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the port or the directory cannot be had.
+    pub async fn start(logs: &Path, port: u16) -> Result<Self, Error> {
+        std::fs::create_dir_all(logs).map_err(io(format!("create {}", logs.display())))?;
+        let what = format!("bind port {port} of 127.0.0.1 for Lambda");
+        let listener = TcpListener::bind(("127.0.0.1", port))
+            .await
+            .map_err(io(what))?;
+        let address = listener.local_addr().map_err(io("read Lambda's port"))?;
+        let inner = Arc::new(Inner {
+            address,
+            logs: logs.to_owned(),
+            functions: RwLock::default(),
+            sandboxes: Mutex::default(),
+            invocations: broadcast::channel(INVOCATIONS_KEPT).0,
+            started: AtomicU64::new(0),
+            stopped: AtomicBool::new(false),
+        });
+        let routes = Router::new()
+            .merge(invoke_api::routes())
+            .merge(runtime_api::routes())
+            .merge(controls::routes())
+            .with_state(Arc::clone(&inner));
+        let serving = OwnedTask::spawn(async move {
+            if let Err(error) = axum::serve(listener, routes).await {
+                tracing::error!(%error, "the Lambda host ended");
+            }
+        });
+        Ok(Self {
+            inner,
+            _serving: serving,
+        })
+    }
+
+    /// The endpoint that clients use for Lambda.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("http://{}", self.inner.address)
+    }
+
+    /// Adds a function, or replaces the one with the same logical id; its old sandboxes are killed.
+    pub fn register(&self, function: Function) {
+        self.inner.order(&function.logical_id, Order::Kill);
+        let names = [function.logical_id.clone(), function.verb.clone()];
+        let hosted = Arc::new(Hosted {
+            function,
+            deaths: PlannedDeaths::default(),
+        });
+        let mut functions = self
+            .inner
+            .functions
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        for name in names {
+            functions.insert(name, Arc::clone(&hosted));
+        }
+    }
+
+    /// A registered function, by logical id, verb or ARN: to register a variant of it under another name.
+    ///
+    /// # Errors
+    /// [`Error::UnknownFunction`].
+    pub fn function(&self, name: &str) -> Result<Function, Error> {
+        Ok(self.inner.hosted(name)?.function.clone())
+    }
+
+    /// Invokes a function and waits for the end, as the Invoke API does.
+    ///
+    /// # Errors
+    /// [`Error::UnknownFunction`]. How the function ended is not an error of this call.
+    pub async fn invoke(&self, name: &str, payload: &str) -> Result<Invocation, Error> {
+        let hosted = self.inner.hosted(name)?;
+        Ok(Arc::clone(&self.inner)
+            .invoke(hosted, request_id(), payload.to_owned())
+            .await)
+    }
+
+    /// Every invocation that ends from now on, in the order of the ends.
+    #[must_use]
+    pub fn invocations(&self) -> broadcast::Receiver<Invocation> {
+        self.inner.invocations.subscribe()
+    }
+
+    /// Everything the function has written to its standard output and error so far.
+    ///
+    /// # Errors
+    /// [`Error::UnknownFunction`]; [`Error::Io`] when the file cannot be read.
+    pub fn log(&self, name: &str) -> Result<String, Error> {
+        self.inner.log(name)
+    }
+
+    /// Kills every sandbox, waits until they are gone, and refuses to start others.
+    pub async fn stop(&self) {
+        self.inner.stopped.store(true, Ordering::Release);
+        let living: Vec<_> = self.inner.sandboxes().values().cloned().collect();
+        for sandbox in &living {
+            sandbox.order(Order::Kill);
+        }
+        for sandbox in &living {
+            sandbox.ended().await;
+        }
+    }
+}
+
+impl Drop for LambdaHost {
+    fn drop(&mut self) {
+        // Invocations that are under way share `inner`, so that it alone does not end the processes.
+        self.inner.stopped.store(true, Ordering::Release);
+        for sandbox in self.inner.sandboxes().values() {
+            sandbox.order(Order::Kill);
+        }
+    }
+}
+
+impl Inner {
+    pub(super) fn hosted(&self, name: &str) -> Result<Arc<Hosted>, Error> {
+        let functions = self
+            .functions
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        functions
+            .get(name_of(name))
+            .cloned()
+            .ok_or_else(|| Error::UnknownFunction(name.to_owned()))
+    }
+
+    pub(super) fn sandbox(&self, id: &str) -> Option<Arc<Sandbox>> {
+        self.sandboxes().get(id).cloned()
+    }
+
+    /// Gives an order to every sandbox of a function and tells how many there are.
+    pub(super) fn order(&self, logical_id: &str, order: Order) -> usize {
+        let sandboxes = self.sandboxes();
+        let ours = sandboxes
+            .values()
+            .filter(|sandbox| sandbox.function == logical_id);
+        ours.map(|sandbox| sandbox.order(order)).count()
+    }
+
+    pub(super) fn log(&self, name: &str) -> Result<String, Error> {
+        let path = self.log_file(&self.hosted(name)?.function);
+        match std::fs::read(&path) {
+            Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+            // A function that has not run has written nothing.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
+            Err(error) => Err(io(format!("read {}", path.display()))(error)),
+        }
+    }
+
+    pub(super) async fn invoke(
+        self: Arc<Self>,
+        hosted: Arc<Hosted>,
+        request_id: String,
+        payload: String,
+    ) -> Invocation {
+        let started_at = SystemTime::now();
+        let outcome = match self.sandbox_for(&hosted, &request_id) {
+            Ok(sandbox) => sandbox.run(&request_id, payload.clone()).await,
+            Err(refusal) => refusal,
+        };
+        let invocation = Invocation {
+            function: hosted.function.logical_id.clone(),
+            verb: hosted.function.verb.clone(),
+            request_id,
+            payload,
+            outcome,
+            started_at,
+            ended_at: SystemTime::now(),
+        };
+        // Nobody has to be watching.
+        let _ = self.invocations.send(invocation.clone());
+        invocation
+    }
+
+    /// An idle sandbox, or a new one if there may be one more.
+    fn sandbox_for(
+        self: &Arc<Self>,
+        hosted: &Hosted,
+        request_id: &str,
+    ) -> Result<Arc<Sandbox>, Outcome> {
+        let function = &hosted.function;
+        // The lock is held while a process starts, about a millisecond, so that the limit cannot be overrun.
+        let mut sandboxes = self.sandboxes();
+        let ours = || {
+            sandboxes
+                .values()
+                .filter(|sandbox| sandbox.function == function.logical_id)
+        };
+        if let Some(idle) = ours().find(|sandbox| sandbox.reserve()) {
+            return Ok(Arc::clone(idle));
+        }
+        if ours().filter(|sandbox| sandbox.is_alive()).count() >= function.concurrency {
+            return Err(Outcome::Throttled);
+        }
+        if self.stopped.load(Ordering::Acquire) {
+            return Err(Outcome::no_entrypoint(request_id, "the host has stopped"));
+        }
+        let sandbox = self.start_sandbox(function).map_err(|error| {
+            let why = format!("could not start {}: {error}", function.binary.display());
+            Outcome::no_entrypoint(request_id, &why)
+        })?;
+        sandbox.reserve();
+        sandboxes.insert(sandbox.id.clone(), Arc::clone(&sandbox));
+        Ok(sandbox)
+    }
+
+    fn start_sandbox(self: &Arc<Self>, function: &Function) -> std::io::Result<Arc<Sandbox>> {
+        let id = format!(
+            "{}-{}",
+            function.logical_id,
+            self.started.fetch_add(1, Ordering::Relaxed)
+        );
+        let runtime_api = format!("http://{}/.rt/{id}", self.address);
+        let program = Program {
+            path: &function.binary,
+            arguments: Vec::new(),
+            environment: environment::of(function, &runtime_api, &id),
+            output: OpenOptions::new()
+                .create(true)
+                .append(true)
+                .open(self.log_file(function))?,
+        };
+        // `setpriv` would report a missing program in the log only.
+        if !function.binary.is_file() {
+            return Err(std::io::Error::from(std::io::ErrorKind::NotFound));
+        }
+        let child = program.spawn()?;
+        let (host, gone) = (Arc::downgrade(self), id.clone());
+        let forget = move || {
+            if let Some(host) = host.upgrade() {
+                host.sandboxes().remove(&gone);
+            }
+        };
+        Ok(Arc::new(Sandbox::new(
+            id,
+            function.logical_id.clone(),
+            function.timeout,
+            child,
+            forget,
+        )))
+    }
+
+    fn log_file(&self, function: &Function) -> PathBuf {
+        self.logs.join(format!("{}.log", function.logical_id))
+    }
+
+    fn sandboxes(&self) -> MutexGuard<'_, HashMap<String, Arc<Sandbox>>> {
+        self.sandboxes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A random request id in the form that Lambda gives them, a version 4 UUID.
+pub(super) fn request_id() -> String {
+    let mut bytes = [0_u8; 16];
+    // Without random numbers the clock still tells requests apart well enough for one laptop.
+    if getrandom::fill(&mut bytes).is_err() {
+        let now = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default();
+        bytes = now.as_nanos().to_be_bytes();
+    }
+    let number =
+        u128::from_be_bytes(bytes) & !(0xf << 76) & !(0x3 << 62) | (0x4 << 76) | (0x2 << 62);
+    let digits = format!("{number:032x}");
+    format!(
+        "{}-{}-{}-{}-{}",
+        &digits[..8],
+        &digits[8..12],
+        &digits[12..16],
+        &digits[16..20],
+        &digits[20..]
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_request_id_is_a_version_4_uuid() {
+        let id = super::request_id();
+        assert_eq!(id.len(), 36);
+        assert_eq!(&id[14..15], "4");
+        assert!("89ab".contains(&id[19..20]));
+        assert_ne!(id, super::request_id());
+    }
+}

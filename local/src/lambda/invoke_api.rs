@@ -1,0 +1,164 @@
+//! The Invoke API that SDKs, the AWS CLI and state machines call.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{DefaultBodyLimit, Path, State};
+use axum::http::{HeaderMap, Response, StatusCode};
+use axum::routing::post;
+use bytes::Bytes;
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use super::host::{Inner, request_id};
+use super::outcome::Outcome;
+
+/// The largest event of a synchronous invocation.
+const LARGEST_EVENT: usize = 6 * 1024 * 1024;
+
+pub(super) fn routes() -> Router<Arc<Inner>> {
+    Router::new()
+        .route("/2015-03-31/functions/{name}/invocations", post(invoke))
+        .layer(DefaultBodyLimit::disable())
+}
+
+async fn invoke(
+    State(host): State<Arc<Inner>>,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response<Body> {
+    let request_id = request_id();
+    let Ok(hosted) = host.hosted(&name) else {
+        let message = format!("Function not found: {name}");
+        return refused(
+            &request_id,
+            StatusCode::NOT_FOUND,
+            "ResourceNotFoundException",
+            &message,
+        );
+    };
+    if body.len() > LARGEST_EVENT {
+        let message = format!(
+            "Request must be smaller than {LARGEST_EVENT} bytes for the InvokeFunction operation"
+        );
+        return refused(
+            &request_id,
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "RequestTooLargeException",
+            &message,
+        );
+    }
+    let payload = match event(&body) {
+        Ok(payload) => payload,
+        Err(error) => {
+            let message = format!("Could not parse request body into json: {error}");
+            return refused(
+                &request_id,
+                StatusCode::BAD_REQUEST,
+                "InvalidRequestContentException",
+                &message,
+            );
+        }
+    };
+    let kind = headers
+        .get("x-amz-invocation-type")
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or("RequestResponse");
+    if kind == "DryRun" {
+        return respond(StatusCode::NO_CONTENT, &request_id, None, Body::empty());
+    }
+    // A task of its own: the function runs to its end even if the caller hangs up.
+    let running = tokio::spawn(Arc::clone(&host).invoke(hosted, request_id.clone(), payload));
+    if kind == "Event" {
+        return respond(StatusCode::ACCEPTED, &request_id, None, Body::empty());
+    }
+    match running.await.map(|invocation| invocation.outcome) {
+        Ok(Outcome::Answer(text)) => respond(StatusCode::OK, &request_id, None, Body::from(text)),
+        Ok(Outcome::FunctionError(text)) => respond(
+            StatusCode::OK,
+            &request_id,
+            Some(("x-amz-function-error", "Unhandled")),
+            Body::from(text),
+        ),
+        Ok(Outcome::Throttled) => {
+            let body = json!({"Type": "User", "message": "Rate Exceeded.", "Reason": "ConcurrentInvocationLimitExceeded"});
+            let name = Some(("x-amzn-errortype", "TooManyRequestsException"));
+            respond(
+                StatusCode::TOO_MANY_REQUESTS,
+                &request_id,
+                name,
+                Body::from(body.to_string()),
+            )
+        }
+        Err(error) => {
+            let status = StatusCode::INTERNAL_SERVER_ERROR;
+            refused(
+                &request_id,
+                status,
+                "ServiceException",
+                &format!("the host failed: {error}"),
+            )
+        }
+    }
+}
+
+/// The event as JSON text; no body is an empty object, as in the service. The text is checked without being
+/// taken apart, so that a deep one reaches the function.
+fn event(body: &[u8]) -> Result<String, serde_json::Error> {
+    if body.is_empty() {
+        return Ok("{}".to_owned());
+    }
+    Ok(serde_json::from_slice::<&RawValue>(body)?.get().to_owned())
+}
+
+fn refused(
+    request_id: &str,
+    status: StatusCode,
+    error_type: &str,
+    message: &str,
+) -> Response<Body> {
+    let body = json!({"Type": "User", "Message": message}).to_string();
+    respond(
+        status,
+        request_id,
+        Some(("x-amzn-errortype", error_type)),
+        Body::from(body),
+    )
+}
+
+fn respond(
+    status: StatusCode,
+    request_id: &str,
+    header: Option<(&str, &str)>,
+    body: Body,
+) -> Response<Body> {
+    let mut response = Response::builder()
+        .status(status)
+        .header("content-type", "application/json")
+        .header("x-amzn-requestid", request_id)
+        .header("x-amz-executed-version", "$LATEST");
+    if let Some((name, value)) = header {
+        response = response.header(name, value);
+    }
+    response.body(body).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::event;
+
+    #[test]
+    fn an_event_is_any_json_however_deep_and_nothing_else() {
+        assert_eq!(event(b"").unwrap(), "{}");
+        assert_eq!(
+            event(b" {\"a\": 1, \"a\": 2} ").unwrap(),
+            "{\"a\": 1, \"a\": 2}"
+        );
+        let deep = "[".repeat(10_000) + &"]".repeat(10_000);
+        assert_eq!(event(deep.as_bytes()).unwrap(), deep);
+        assert!(event(b"{\"a\": NaN}").is_err());
+        assert!(event(b"\xff").is_err());
+    }
+}

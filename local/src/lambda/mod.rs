@@ -1,0 +1,21 @@
+//! A Lambda host: real function binaries as child processes, behind the Invoke API that SDKs call and the
+//! Runtime API that `lambda_runtime` polls.
+//!
+//! Kept from the service: one event at a time per sandbox, reuse of idle sandboxes, the concurrency limit, a
+//! kill at the function's timeout, a clean environment, `X-Amz-Function-Error` and the error names of the
+//! sandbox. Left out: authorisation, layers, extensions, versions and aliases (qualifiers are accepted and
+//! ignored), and the service's own two retries of an asynchronous invocation.
+
+mod controls;
+mod environment;
+mod function;
+mod host;
+mod invoke_api;
+mod outcome;
+mod runtime_api;
+mod sandbox;
+
+pub use function::Function;
+pub(crate) use function::{ACCOUNT, REGION};
+pub use host::LambdaHost;
+pub use outcome::{Invocation, Outcome};

@@ -1,0 +1,65 @@
+//! How an invocation ends, and the record of it.
+
+use std::time::{Duration, SystemTime};
+
+use serde_json::json;
+
+/// How an invocation ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The function answered with this JSON text.
+    Answer(String),
+    /// The function, or its sandbox, failed with this JSON text: an object with `errorType` and `errorMessage`.
+    FunctionError(String),
+    /// The function had as many sandboxes as it may have, all busy.
+    Throttled,
+}
+
+impl Outcome {
+    pub(super) fn timed_out(request_id: &str, after: Duration) -> Self {
+        Self::sandbox(
+            "Sandbox.Timedout",
+            &format!(
+                "RequestId: {request_id} Error: Task timed out after {:.2} seconds",
+                after.as_secs_f64()
+            ),
+        )
+    }
+
+    pub(super) fn exited(request_id: &str, how: &str) -> Self {
+        Self::sandbox(
+            "Runtime.ExitError",
+            &format!("RequestId: {request_id} Error: Runtime exited with error: {how}"),
+        )
+    }
+
+    pub(super) fn no_entrypoint(request_id: &str, why: &str) -> Self {
+        Self::sandbox(
+            "Runtime.InvalidEntrypoint",
+            &format!("RequestId: {request_id} Error: {why}"),
+        )
+    }
+
+    fn sandbox(error_type: &str, message: &str) -> Self {
+        Self::FunctionError(json!({"errorType": error_type, "errorMessage": message}).to_string())
+    }
+}
+
+/// One finished invocation, as the live view and the tests see it.
+#[derive(Clone, Debug)]
+pub struct Invocation {
+    /// The function's logical id.
+    pub function: String,
+    /// The function's verb.
+    pub verb: String,
+    /// The id that the function saw.
+    pub request_id: String,
+    /// The event, as it was sent.
+    pub payload: String,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// When the host accepted it.
+    pub started_at: SystemTime,
+    /// When it ended.
+    pub ended_at: SystemTime,
+}

@@ -1,0 +1,130 @@
+//! The Runtime API that `lambda_runtime` polls, one base path per sandbox: `/.rt/<sandbox>/2018-06-01/…`.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{DefaultBodyLimit, Path, State};
+use axum::http::{Response, StatusCode};
+use axum::routing::{get, post};
+
+use super::host::Inner;
+use super::outcome::Outcome;
+use super::sandbox::Order;
+
+pub(super) fn routes() -> Router<Arc<Inner>> {
+    Router::new()
+        .route(
+            "/.rt/{sandbox}/2018-06-01/runtime/invocation/next",
+            get(next),
+        )
+        .route(
+            "/.rt/{sandbox}/2018-06-01/runtime/invocation/{request}/response",
+            post(response),
+        )
+        .route(
+            "/.rt/{sandbox}/2018-06-01/runtime/invocation/{request}/error",
+            post(error),
+        )
+        .route(
+            "/.rt/{sandbox}/2018-06-01/runtime/init/error",
+            post(init_error),
+        )
+        // Answers may have 6 MB, far more than the framework's default.
+        .layer(DefaultBodyLimit::disable())
+}
+
+/// Waits until there is an event for the sandbox.
+async fn next(State(host): State<Arc<Inner>>, Path(sandbox): Path<String>) -> Response<Body> {
+    let Some(sandbox) = host.sandbox(&sandbox) else {
+        return told(StatusCode::GONE, "this sandbox is over");
+    };
+    let Some((event, deadline)) = sandbox.next_event().await else {
+        return told(StatusCode::GONE, "this sandbox is over");
+    };
+    let Ok(hosted) = host.hosted(&sandbox.function) else {
+        return told(StatusCode::GONE, "this function is gone");
+    };
+    if hosted.deaths.take_after_start() {
+        sandbox.order(Order::Kill);
+        // The process dies in this poll: nothing of the handler has run.
+        return std::future::pending().await;
+    }
+    let (request_id, payload) = event.take();
+    let deadline = deadline
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_millis();
+    Response::builder()
+        .header("content-type", "application/json")
+        .header("lambda-runtime-aws-request-id", request_id)
+        .header("lambda-runtime-deadline-ms", deadline.to_string())
+        .header("lambda-runtime-invoked-function-arn", hosted.function.arn())
+        .header(
+            "lambda-runtime-trace-id",
+            "Root=1-00000000-000000000000000000000000;Sampled=0",
+        )
+        .body(Body::from(payload))
+        .unwrap_or_else(|_| {
+            told(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "a header is not a header",
+            )
+        })
+}
+
+async fn response(
+    State(host): State<Arc<Inner>>,
+    Path((sandbox, request)): Path<(String, String)>,
+    body: String,
+) -> Response<Body> {
+    answer(&host, &sandbox, &request, Outcome::Answer(body)).await
+}
+
+async fn error(
+    State(host): State<Arc<Inner>>,
+    Path((sandbox, request)): Path<(String, String)>,
+    body: String,
+) -> Response<Body> {
+    answer(&host, &sandbox, &request, Outcome::FunctionError(body)).await
+}
+
+async fn answer(host: &Inner, sandbox: &str, request: &str, outcome: Outcome) -> Response<Body> {
+    let Some(sandbox) = host.sandbox(sandbox) else {
+        return told(StatusCode::GONE, "this sandbox is over");
+    };
+    if host
+        .hosted(&sandbox.function)
+        .is_ok_and(|hosted| hosted.deaths.take_before_answer())
+    {
+        // All work is done, and nobody will hear of it. The invoker sees the process end.
+        sandbox.order(Order::Kill);
+        return std::future::pending().await;
+    }
+    if sandbox.answer(request, outcome) {
+        told(StatusCode::ACCEPTED, "OK")
+    } else {
+        told(
+            StatusCode::BAD_REQUEST,
+            "this is not the event of this sandbox",
+        )
+    }
+}
+
+async fn init_error(
+    State(host): State<Arc<Inner>>,
+    Path(sandbox): Path<String>,
+    body: String,
+) -> Response<Body> {
+    if let Some(sandbox) = host.sandbox(&sandbox) {
+        sandbox.fail_init(Outcome::FunctionError(body));
+    }
+    told(StatusCode::ACCEPTED, "OK")
+}
+
+fn told(status: StatusCode, text: &str) -> Response<Body> {
+    let mut response = Response::new(Body::from(format!("{{\"status\":\"{text}\"}}")));
+    *response.status_mut() = status;
+    response
+}

@@ -1,0 +1,214 @@
+//! One sandbox: a process of a function that serves one event at a time.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use tokio::process::Child;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::outcome::Outcome;
+use crate::process;
+
+/// How long a fresh process may take until it asks for its first event.
+const INIT_LIMIT: Duration = Duration::from_secs(10);
+
+/// An event on its way into a sandbox.
+#[derive(Debug)]
+pub(super) struct Event {
+    pub(super) request_id: String,
+    pub(super) payload: String,
+    /// Set when the process takes the event: from here its time runs.
+    taken: oneshot::Sender<()>,
+}
+
+/// What its owner may do to the process.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Order {
+    Kill,
+    Freeze,
+    Thaw,
+}
+
+/// A process, the event it works on, and the way to end it.
+#[derive(Debug)]
+pub(super) struct Sandbox {
+    pub(super) id: String,
+    /// Logical id of its function.
+    pub(super) function: String,
+    timeout: Duration,
+    busy: AtomicBool,
+    events: mpsc::Sender<Event>,
+    /// The other end of `events`; an async lock, because it is held while the process waits for work.
+    inbox: tokio::sync::Mutex<mpsc::Receiver<Event>>,
+    orders: mpsc::UnboundedSender<Order>,
+    /// How the process ended, once it has.
+    ended: watch::Receiver<Option<String>>,
+    current: Mutex<Option<Current>>,
+}
+
+#[derive(Debug)]
+struct Current {
+    request_id: String,
+    answer: oneshot::Sender<Outcome>,
+}
+
+impl Sandbox {
+    /// Takes charge of a process; `gone` is called once it has ended.
+    pub(super) fn new(
+        id: String,
+        function: String,
+        timeout: Duration,
+        child: Child,
+        gone: impl FnOnce() + Send + 'static,
+    ) -> Self {
+        let (events, inbox) = mpsc::channel(1);
+        let (orders, received) = mpsc::unbounded_channel();
+        let (end, ended) = watch::channel(None);
+        tokio::spawn(async move {
+            let how = supervise(child, received).await;
+            end.send_replace(Some(how));
+            gone();
+        });
+        Self {
+            id,
+            function,
+            timeout,
+            busy: AtomicBool::new(false),
+            events,
+            inbox: tokio::sync::Mutex::new(inbox),
+            orders,
+            ended,
+            current: Mutex::new(None),
+        }
+    }
+
+    /// Reserves the sandbox for one invocation, if it lives and is idle.
+    pub(super) fn reserve(&self) -> bool {
+        self.is_alive() && !self.busy.swap(true, Ordering::AcqRel)
+    }
+
+    pub(super) fn is_alive(&self) -> bool {
+        self.ended.borrow().is_none()
+    }
+
+    pub(super) fn order(&self, order: Order) {
+        // A process that has ended takes no orders, and needs none.
+        let _ = self.orders.send(order);
+    }
+
+    /// Waits until the process has ended and tells how.
+    pub(super) async fn ended(&self) -> String {
+        let mut ended = self.ended.clone();
+        match ended.wait_for(Option::is_some).await {
+            Ok(how) => how.clone().unwrap_or_default(),
+            // The supervisor is gone together with the runtime.
+            Err(_) => "signal: killed".to_owned(),
+        }
+    }
+
+    /// Runs one event. The caller has [reserved](Self::reserve) the sandbox.
+    pub(super) async fn run(&self, request_id: &str, payload: String) -> Outcome {
+        let (taken, was_taken) = oneshot::channel();
+        let (answer, answered) = oneshot::channel();
+        *self.current() = Some(Current {
+            request_id: request_id.to_owned(),
+            answer,
+        });
+        let event = Event {
+            request_id: request_id.to_owned(),
+            payload,
+            taken,
+        };
+        let work = async {
+            if self.events.send(event).await.is_err() {
+                return None;
+            }
+            if tokio::time::timeout(INIT_LIMIT, was_taken).await.is_err() {
+                return Some(Outcome::timed_out(request_id, INIT_LIMIT));
+            }
+            match tokio::time::timeout(self.timeout, answered).await {
+                Ok(Ok(outcome)) => Some(outcome),
+                Ok(Err(_)) => None,
+                Err(_) => Some(Outcome::timed_out(request_id, self.timeout)),
+            }
+        };
+        // An answer that was posted counts, even if the process ended right after it.
+        let outcome = tokio::select! {
+            biased;
+            Some(outcome) = work => outcome,
+            how = self.ended() => Outcome::exited(request_id, &how),
+        };
+        if self.current().take().is_some() {
+            // Nobody answered: the process is late or half dead, and its late answer must meet nobody's event.
+            self.order(Order::Kill);
+            self.ended().await;
+        }
+        self.busy.store(false, Ordering::Release);
+        outcome
+    }
+
+    /// The next event, for the process that asks. Ends never if there is none.
+    pub(super) async fn next_event(&self) -> Option<(Event, SystemTime)> {
+        let event = self.inbox.lock().await.recv().await?;
+        Some((event, SystemTime::now() + self.timeout))
+    }
+
+    /// The process' word on the event it works on; `false` if it is not its event (any more).
+    pub(super) fn answer(&self, request_id: &str, outcome: Outcome) -> bool {
+        let mut current = self.current();
+        let Some(ours) = current.take_if(|current| current.request_id == request_id) else {
+            return false;
+        };
+        ours.answer.send(outcome).is_ok()
+    }
+
+    /// The process could not start up: whatever event waits for it fails with this.
+    pub(super) fn fail_init(&self, outcome: Outcome) {
+        if let Some(current) = self.current().take() {
+            let _ = current.answer.send(outcome);
+        }
+        self.order(Order::Kill);
+    }
+
+    fn current(&self) -> std::sync::MutexGuard<'_, Option<Current>> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Event {
+    /// Tells the invoker that the process has the event.
+    pub(super) fn take(self) -> (String, String) {
+        let _ = self.taken.send(());
+        (self.request_id, self.payload)
+    }
+}
+
+/// Owns the process until it has ended: signals are only ever sent to a process that has not been waited for.
+async fn supervise(mut child: Child, mut orders: mpsc::UnboundedReceiver<Order>) -> String {
+    loop {
+        tokio::select! {
+            status = child.wait() => return status.map_or_else(|error| error.to_string(), describe),
+            order = orders.recv() => match order {
+                Some(Order::Freeze) => process::freeze(&child),
+                Some(Order::Thaw) => process::thaw(&child),
+                // Nobody is left who could use it.
+                Some(Order::Kill) | None => {
+                    process::kill(&mut child);
+                    return child.wait().await.map_or_else(|error| error.to_string(), describe);
+                }
+            }
+        }
+    }
+}
+
+fn describe(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit status {code}"),
+        (None, Some(9)) => "signal: killed".to_owned(),
+        (None, Some(signal)) => format!("signal: {signal}"),
+        (None, None) => "unknown".to_owned(),
+    }
+}

@@ -1,0 +1,134 @@
+//! Child processes that never outlive this one.
+//!
+//! Three nets, from the polite to the brutal: whoever owns a child kills it; a dropped child is killed
+//! (`kill_on_drop`); and where util-linux's `setpriv` is found, the kernel kills the child when this process
+//! dies, be it by SIGKILL. Without `setpriv` (not Linux) a Lambda binary still ends by itself, because its
+//! poll of the Runtime API fails.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::{LazyLock, mpsc};
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use tokio::process::{Child, Command};
+use tokio::runtime::Handle;
+
+/// What to run: an absolute program, with exactly this environment, both outputs into one file.
+#[derive(Debug)]
+pub(crate) struct Program<'a> {
+    pub(crate) path: &'a Path,
+    pub(crate) arguments: Vec<OsString>,
+    pub(crate) environment: BTreeMap<String, String>,
+    pub(crate) output: File,
+}
+
+/// A request to the one thread that starts processes.
+struct Start {
+    command: Command,
+    runtime: Handle,
+    answer: mpsc::SyncSender<io::Result<Child>>,
+}
+
+/// The kernel's parent-death signal is tied to the *thread* that forked, and threads of an async runtime come
+/// and go. So one thread that lives as long as the process does all the forking.
+static STARTER: LazyLock<mpsc::Sender<Start>> = LazyLock::new(|| {
+    let (sender, requests) = mpsc::channel::<Start>();
+    std::thread::spawn(move || {
+        for Start {
+            mut command,
+            runtime,
+            answer,
+        } in requests
+        {
+            let _entered = runtime.enter();
+            // Whoever asked may be gone; the child then dies by `kill_on_drop`.
+            let _ = answer.send(command.spawn());
+        }
+    });
+    sender
+});
+
+static SETPRIV: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
+    let found = ["/usr/bin/setpriv", "/bin/setpriv"]
+        .iter()
+        .map(PathBuf::from)
+        .find(|path| path.exists());
+    found.filter(|_| cfg!(target_os = "linux"))
+});
+
+impl Program<'_> {
+    /// Starts the program in a process group of its own, so that a Ctrl-C in the terminal reaches this process
+    /// only and the children are ended in order.
+    pub(crate) fn spawn(self) -> io::Result<Child> {
+        // `setpriv` replaces itself by the program: the child's process id is the program's.
+        let mut command = match SETPRIV.as_deref() {
+            Some(setpriv) => {
+                let mut command = Command::new(setpriv);
+                command
+                    .args([
+                        OsStr::new("--pdeathsig"),
+                        OsStr::new("KILL"),
+                        OsStr::new("--"),
+                    ])
+                    .arg(self.path);
+                command
+            }
+            None => Command::new(self.path),
+        };
+        command
+            .args(&self.arguments)
+            .env_clear()
+            .envs(&self.environment)
+            .stdin(Stdio::null())
+            .stdout(self.output.try_clone()?)
+            .stderr(self.output)
+            .process_group(0)
+            .kill_on_drop(true);
+        let (answer, started) = mpsc::sync_channel(1);
+        let request = Start {
+            command,
+            runtime: Handle::current(),
+            answer,
+        };
+        STARTER
+            .send(request)
+            .map_err(|_| io::Error::other("the thread that starts processes is gone"))?;
+        started
+            .recv()
+            .map_err(|_| io::Error::other("the thread that starts processes is gone"))?
+    }
+}
+
+/// Kills a child with everything it started. A child that has been waited for is left alone: its number may
+/// belong to another process by now.
+pub(crate) fn kill(child: &mut Child) {
+    if let Some(pid) = pid(child) {
+        let _ = kill_process_group(pid, Signal::KILL);
+    }
+    let _ = child.start_kill();
+}
+
+/// Stops a child as a paused machine would, until [`thaw`].
+pub(crate) fn freeze(child: &Child) {
+    if let Some(pid) = pid(child) {
+        let _ = kill_process(pid, Signal::STOP);
+    }
+}
+
+/// Lets a frozen child go on.
+pub(crate) fn thaw(child: &Child) {
+    if let Some(pid) = pid(child) {
+        let _ = kill_process(pid, Signal::CONT);
+    }
+}
+
+fn pid(child: &Child) -> Option<Pid> {
+    child
+        .id()
+        .and_then(|id| i32::try_from(id).ok())
+        .and_then(Pid::from_raw)
+}

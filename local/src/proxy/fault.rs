@@ -1,0 +1,125 @@
+//! The faults that can be put between a client and DynamoDB.
+
+use hyper::StatusCode;
+use serde_json::{Value, json};
+
+/// What happens to a request. The first five are *applied* and the client does not learn it; the others never
+/// reach the database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fault {
+    /// Applied; then the connection is closed (FIN) without a byte of answer.
+    LoseAnswer,
+    /// Applied; then the connection is reset (RST).
+    ResetAnswer,
+    /// Applied; the head and half of the body are sent, then the connection is closed.
+    HalfAnswer,
+    /// Applied; the answer is 500 `InternalServerError`.
+    FailAnswer,
+    /// Applied; the answer never comes and the connection stays open.
+    HangAnswer,
+    /// The connection is closed before the request reaches the database.
+    LoseRequest,
+    /// 400 `ProvisionedThroughputExceededException`.
+    Throttle,
+    /// 400 `TransactionConflictException`; for a transaction, a cancellation with the reason `TransactionConflict`
+    /// on its first item.
+    Conflict,
+    /// 500 `InternalServerError`, nothing applied.
+    ServerError,
+    /// The server accepts the request and stays silent; nothing applied.
+    Hang,
+    /// 400 `AccessDeniedException`.
+    Denied,
+}
+
+impl Fault {
+    /// Every way in which an applied write can fail to tell: closed, reset, cut in half, 500, silence.
+    pub const LOST_ANSWERS: [Self; 5] = [
+        Self::LoseAnswer,
+        Self::ResetAnswer,
+        Self::HalfAnswer,
+        Self::FailAnswer,
+        Self::HangAnswer,
+    ];
+
+    /// The error DynamoDB would send for this fault, if it is one that DynamoDB tells.
+    pub(super) fn refusal(self, operation: &str, body: &[u8]) -> Option<(StatusCode, Value)> {
+        let plain = |status, name: &str, message: &str| {
+            Some((
+                status,
+                json!({"__type": format!("com.amazonaws.dynamodb.v20120810#{name}"), "message": message}),
+            ))
+        };
+        match self {
+            Self::Throttle => plain(
+                StatusCode::BAD_REQUEST,
+                "ProvisionedThroughputExceededException",
+                "The level of configured provisioned throughput for the table was exceeded (injected)",
+            ),
+            Self::Conflict if operation == "TransactWriteItems" => {
+                Some((StatusCode::BAD_REQUEST, cancelled(body)))
+            }
+            Self::Conflict => plain(
+                StatusCode::BAD_REQUEST,
+                "TransactionConflictException",
+                "Transaction is ongoing for the item (injected)",
+            ),
+            Self::Denied => Some((
+                StatusCode::BAD_REQUEST,
+                json!({
+                    "__type": "com.amazon.coral.service#AccessDeniedException",
+                    "Message": format!("not authorized to perform: dynamodb:{operation} (injected)"),
+                }),
+            )),
+            Self::ServerError | Self::FailAnswer => plain(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "InternalServerError",
+                "The request processing has failed because of an unknown error (injected)",
+            ),
+            Self::LoseAnswer
+            | Self::ResetAnswer
+            | Self::HalfAnswer
+            | Self::HangAnswer
+            | Self::LoseRequest
+            | Self::Hang => None,
+        }
+    }
+}
+
+/// A cancelled transaction has one reason per item, in the order of the request.
+fn cancelled(body: &[u8]) -> Value {
+    let request: Value = serde_json::from_slice(body).unwrap_or_default();
+    let items = request["TransactItems"]
+        .as_array()
+        .map_or(1, Vec::len)
+        .max(1);
+    let reasons: Vec<Value> = (0..items)
+        .map(|index| match index {
+            0 => json!({"Code": "TransactionConflict", "Message": "Transaction is ongoing for the item (injected)"}),
+            _ => json!({"Code": "None"}),
+        })
+        .collect();
+    json!({
+        "__type": "com.amazonaws.dynamodb.v20120810#TransactionCanceledException",
+        "Message": "Transaction cancelled, please refer cancellation reasons for specific reasons (injected)",
+        "CancellationReasons": reasons,
+    })
+}
+
+/// A fault that waits for its requests.
+#[derive(Debug)]
+pub(super) struct Injection {
+    pub(super) fault: Fault,
+    pub(super) operation: String,
+    pub(super) body_contains: Option<String>,
+    pub(super) left: u32,
+}
+
+impl Injection {
+    pub(super) fn matches(&self, operation: &str, body: &[u8]) -> bool {
+        let needle = self.body_contains.as_deref().unwrap_or("").as_bytes();
+        (self.operation == "*" || self.operation == operation)
+            && (needle.is_empty() || body.windows(needle.len()).any(|part| part == needle))
+    }
+}

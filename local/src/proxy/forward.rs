@@ -1,0 +1,131 @@
+//! One connection of the proxy: read, count, forward, and answer or not.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode, Uri};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+
+use super::Wire;
+use super::answer::AnswerBody;
+use super::fault::Fault;
+
+/// Why a request gets no answer: hyper then drops the connection, which is what the fault asked for.
+#[derive(Debug, thiserror::Error)]
+enum NoAnswer {
+    #[error("injected: the connection is lost")]
+    Lost,
+    #[error("the request could not be read")]
+    Unreadable(#[from] hyper::Error),
+}
+
+pub(super) async fn serve(stream: TcpStream, wire: Arc<Wire>) {
+    // Without it, the small writes of a keep-alive connection wait for the peer's delayed acknowledgement.
+    let _ = stream.set_nodelay(true);
+    let reset = Arc::new(AtomicBool::new(false));
+    let service = {
+        let reset = Arc::clone(&reset);
+        service_fn(move |request| handle(request, Arc::clone(&wire), Arc::clone(&reset)))
+    };
+    let mut connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+    // An error is a fault we injected or a client that went away: neither is news.
+    let _ = Pin::new(&mut connection).await;
+    if reset.load(Ordering::Relaxed) {
+        // Closing a socket that lingers for zero seconds sends RST instead of FIN.
+        let _ = connection.into_parts().io.into_inner().set_zero_linger();
+    }
+}
+
+async fn handle(
+    request: Request<Incoming>,
+    wire: Arc<Wire>,
+    reset: Arc<AtomicBool>,
+) -> Result<Response<AnswerBody>, NoAnswer> {
+    let (mut head, body) = request.into_parts();
+    let body = body.collect().await?.to_bytes();
+    let target = head
+        .headers
+        .get("x-amz-target")
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or("");
+    let operation = target.rsplit('.').next().unwrap_or("").to_owned();
+    let (fault, latency) = wire.state().receive(&operation, &body);
+    if !latency.is_zero() {
+        tokio::time::sleep(latency).await;
+    }
+    match fault {
+        Some(Fault::LoseRequest) => return Err(NoAnswer::Lost),
+        Some(Fault::Hang) => return std::future::pending().await,
+        Some(fault @ (Fault::Throttle | Fault::Conflict | Fault::ServerError | Fault::Denied)) => {
+            return refuse(fault, &operation, &body);
+        }
+        _ => {}
+    }
+
+    let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
+    let Ok(uri) = format!("http://{}{path}", wire.upstream).parse::<Uri>() else {
+        return Ok(plain(
+            StatusCode::BAD_REQUEST,
+            "the request's path is not a path",
+        ));
+    };
+    head.uri = uri;
+    let answer = match wire
+        .client
+        .request(Request::from_parts(head, Full::new(body.clone())))
+        .await
+    {
+        Ok(answer) => answer,
+        Err(error) => {
+            return Ok(plain(
+                StatusCode::BAD_GATEWAY,
+                &format!("the embedded DynamoDB: {error}"),
+            ));
+        }
+    };
+    let (head, answered) = answer.into_parts();
+    let answered = answered.collect().await?.to_bytes();
+    wire.state().counts.answer(&operation, answered.len());
+
+    match fault {
+        Some(Fault::LoseAnswer) => Err(NoAnswer::Lost),
+        Some(Fault::ResetAnswer) => {
+            reset.store(true, Ordering::Relaxed);
+            Err(NoAnswer::Lost)
+        }
+        Some(Fault::HangAnswer) => std::future::pending().await,
+        Some(fault @ Fault::FailAnswer) => refuse(fault, &operation, &body),
+        Some(Fault::HalfAnswer) => {
+            let mut half = Response::from_parts(head, AnswerBody::half(&answered));
+            // The length of the whole is promised, so that the client knows that something is missing.
+            half.headers_mut()
+                .insert(CONTENT_LENGTH, answered.len().into());
+            Ok(half)
+        }
+        _ => Ok(Response::from_parts(head, AnswerBody::whole(answered))),
+    }
+}
+
+fn refuse(fault: Fault, operation: &str, body: &[u8]) -> Result<Response<AnswerBody>, NoAnswer> {
+    let (status, error) = fault.refusal(operation, body).ok_or(NoAnswer::Lost)?;
+    let mut response = plain(status, &error.to_string());
+    response.headers_mut().insert(
+        CONTENT_TYPE,
+        hyper::header::HeaderValue::from_static("application/x-amz-json-1.0"),
+    );
+    Ok(response)
+}
+
+fn plain(status: StatusCode, text: &str) -> Response<AnswerBody> {
+    let mut response = Response::new(AnswerBody::whole(Bytes::copy_from_slice(text.as_bytes())));
+    *response.status_mut() = status;
+    response
+}

@@ -1,0 +1,173 @@
+//! The proxy in front of the embedded DynamoDB: it is always in the path, so that requests are counted where
+//! they cost money, at the socket, and faults happen where they happen in life, between two programs.
+
+mod answer;
+mod count;
+mod fault;
+mod forward;
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::TokioExecutor;
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+
+pub use count::{Counts, Tally};
+pub use fault::Fault;
+
+use crate::error::{Error, io};
+use crate::task::OwnedTask;
+use fault::Injection;
+
+/// A counting, fault-injecting HTTP proxy. Dropping it closes its port and every connection.
+#[derive(Debug)]
+pub struct Proxy {
+    address: SocketAddr,
+    wire: Arc<Wire>,
+    _accepting: OwnedTask,
+}
+
+/// What the connections share.
+#[derive(Debug)]
+struct Wire {
+    upstream: SocketAddr,
+    client: Client<
+        hyper_util::client::legacy::connect::HttpConnector,
+        http_body_util::Full<bytes::Bytes>,
+    >,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    counts: Counts,
+    injections: Vec<Injection>,
+    latency: Duration,
+}
+
+impl Proxy {
+    /// Starts a proxy for `upstream` on 127.0.0.1; port 0 takes a free one.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the port cannot be bound.
+    pub async fn start(upstream: SocketAddr, port: u16) -> Result<Self, Error> {
+        let what = format!("bind port {port} of 127.0.0.1 for DynamoDB");
+        let listener = TcpListener::bind(("127.0.0.1", port))
+            .await
+            .map_err(io(what))?;
+        let address = listener.local_addr().map_err(io("read the proxy's port"))?;
+        let client = Client::builder(TokioExecutor::new()).build_http();
+        let wire = Arc::new(Wire {
+            upstream,
+            client,
+            state: Mutex::default(),
+        });
+        let accepting = OwnedTask::spawn(accept(listener, Arc::clone(&wire)));
+        Ok(Self {
+            address,
+            wire,
+            _accepting: accepting,
+        })
+    }
+
+    /// The endpoint that clients use for DynamoDB.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Everything counted since the start or the last [`reset`](Self::reset).
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.wire.state().counts.clone()
+    }
+
+    /// Starts counting from zero and forgets faults and latency.
+    pub fn reset(&self) {
+        *self.wire.state() = State::default();
+    }
+
+    /// Lets `fault` happen to the next `times` requests of `operation` (`"*"` for any). Faults that match the
+    /// same request are used up in the order in which they were injected.
+    pub fn inject(&self, fault: Fault, operation: &str, times: u32) {
+        self.push(fault, operation, None, times);
+    }
+
+    /// As [`inject`](Self::inject), for requests whose body contains `text` only, such as one key among many.
+    pub fn inject_matching(&self, fault: Fault, operation: &str, text: &str, times: u32) {
+        self.push(fault, operation, Some(text.to_owned()), times);
+    }
+
+    /// How many injected faults have not happened yet: zero proves that a test met the fault it is about.
+    #[must_use]
+    pub fn pending_faults(&self) -> u64 {
+        self.wire
+            .state()
+            .injections
+            .iter()
+            .map(|injection| u64::from(injection.left))
+            .sum()
+    }
+
+    /// Delays every request by this much before it is forwarded.
+    pub fn set_latency(&self, latency: Duration) {
+        self.wire.state().latency = latency;
+    }
+
+    fn push(&self, fault: Fault, operation: &str, body_contains: Option<String>, times: u32) {
+        let injection = Injection {
+            fault,
+            operation: operation.to_owned(),
+            body_contains,
+            left: times,
+        };
+        self.wire.state().injections.push(injection);
+    }
+}
+
+impl Wire {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while it holds the lock, and counters stay usable even if it did.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Counts a request and tells what is to happen to it.
+    fn receive(&mut self, operation: &str, body: &[u8]) -> (Option<Fault>, Duration) {
+        self.counts.request(operation, body.len());
+        let found = self
+            .injections
+            .iter()
+            .position(|injection| injection.matches(operation, body));
+        let fault = found.map(|index| {
+            let injection = &mut self.injections[index];
+            injection.left = injection.left.saturating_sub(1);
+            let fault = injection.fault;
+            if injection.left == 0 {
+                self.injections.remove(index);
+            }
+            fault
+        });
+        (fault, self.latency)
+    }
+}
+
+async fn accept(listener: TcpListener, wire: Arc<Wire>) {
+    // The set lives in this task: when the task is aborted, the connections go with it.
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => {
+                    connections.spawn(forward::serve(stream, Arc::clone(&wire)));
+                }
+                Err(error) => tracing::warn!(%error, "the proxy could not accept a connection"),
+            },
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! Tasks that end with their owner.
+
+use std::future::Future;
+
+use tokio::task::JoinHandle;
+
+/// A spawned task that is aborted when this value goes.
+///
+/// A bare `JoinHandle` detaches on drop, and a detached accept loop would keep its port, and what it
+/// owns, for as long as the runtime lives.
+#[derive(Debug)]
+pub(crate) struct OwnedTask(JoinHandle<()>);
+
+impl OwnedTask {
+    pub(crate) fn spawn(work: impl Future<Output = ()> + Send + 'static) -> Self {
+        Self(tokio::spawn(work))
+    }
+}
+
+impl Drop for OwnedTask {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

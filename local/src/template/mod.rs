@@ -1,0 +1,253 @@
+//! `template.yaml`, read for what this machine runs: the table, the functions, the state machines, the schedule.
+//!
+//! The template is the only definition of the stack; nothing here knows a function by heart.
+
+mod intrinsics;
+mod plain;
+mod schedule;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use crate::error::Error;
+use intrinsics::Resolver;
+
+/// What Lambda gives a function whose template says nothing.
+const DEFAULT_TIMEOUT_SECONDS: f64 = 3.0;
+const DEFAULT_MEMORY_MB: u64 = 128;
+
+/// The stack as the template describes it, with every reference resolved to a local name or ARN.
+#[derive(Debug)]
+pub(crate) struct Template {
+    pub(crate) functions: Vec<FunctionResource>,
+    pub(crate) state_machines: Vec<StateMachineResource>,
+    /// The variables that every function has.
+    pub(crate) environment: BTreeMap<String, String>,
+    /// Name and properties of each table.
+    pub(crate) tables: BTreeMap<String, Value>,
+}
+
+/// A `AWS::Serverless::Function`.
+#[derive(Debug)]
+pub(crate) struct FunctionResource {
+    pub(crate) logical_id: String,
+    /// The last segment of its `CodeUri`, which is also the name of its binary.
+    pub(crate) verb: String,
+    pub(crate) environment: BTreeMap<String, String>,
+    pub(crate) timeout: Duration,
+    pub(crate) memory_mb: u32,
+    /// The period at which a schedule invokes it.
+    pub(crate) every: Option<Duration>,
+}
+
+/// A `AWS::Serverless::StateMachine`.
+#[derive(Debug)]
+pub(crate) struct StateMachineResource {
+    pub(crate) logical_id: String,
+    /// The definition with its substitutions made.
+    pub(crate) definition: String,
+}
+
+impl Template {
+    /// Reads a template; `parameters` win over the defaults it names. Resources whose `Condition` does not hold
+    /// are left out.
+    ///
+    /// # Errors
+    /// [`Error::Template`] naming the resource and what is wrong with it.
+    pub(crate) fn read(file: &Path, parameters: &BTreeMap<String, String>) -> Result<Self, Error> {
+        let wrong = |message: String| Error::Template {
+            file: file.to_owned(),
+            message,
+        };
+        let text = std::fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
+        let yaml = yaml_serde::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+        let directory = file.parent().unwrap_or(Path::new("."));
+        Self::understand(&plain::json(yaml), directory, parameters).map_err(wrong)
+    }
+
+    fn understand(
+        template: &Value,
+        directory: &Path,
+        given: &BTreeMap<String, String>,
+    ) -> Result<Self, String> {
+        let nothing = Map::new();
+        let section = |name: &str| {
+            template
+                .get(name)
+                .and_then(Value::as_object)
+                .unwrap_or(&nothing)
+        };
+        let resources = section("Resources");
+        let mut resolver = Resolver {
+            parameters: parameters(section("Parameters"), given)?,
+            conditions: section("Conditions").clone(),
+            mappings: template.get("Mappings").cloned().unwrap_or_default(),
+            resources: resources
+                .iter()
+                .map(|(id, resource)| (id.clone(), type_of(resource).to_owned()))
+                .collect(),
+            tables: BTreeMap::new(),
+        };
+        let mut tables = BTreeMap::new();
+        for (id, resource) in resources
+            .iter()
+            .filter(|(_, resource)| type_of(resource) == "AWS::DynamoDB::Table")
+        {
+            let name = resolver
+                .text(&resource["Properties"]["TableName"])?
+                .unwrap_or_else(|| id.clone());
+            resolver.tables.insert(id.clone(), name.clone());
+            tables.insert(name, resource["Properties"].clone());
+        }
+
+        let globals = &template["Globals"]["Function"];
+        let mut understood = Self {
+            functions: Vec::new(),
+            state_machines: Vec::new(),
+            environment: texts(&resolver, &globals["Environment"]["Variables"])
+                .map_err(|message| format!("Globals: {message}"))?,
+            tables,
+        };
+        for (id, resource) in resources {
+            let named = |message: String| format!("{id}: {message}");
+            if let Some(condition) = resource["Condition"].as_str()
+                && !resolver.condition(condition).map_err(named)?
+            {
+                continue;
+            }
+            match type_of(resource) {
+                "AWS::Serverless::Function" => {
+                    let read = function(
+                        &resolver,
+                        id,
+                        globals,
+                        &resource["Properties"],
+                        &understood.environment,
+                    );
+                    understood.functions.push(read.map_err(named)?);
+                }
+                "AWS::Serverless::StateMachine" => {
+                    let read = state_machine(&resolver, id, &resource["Properties"], directory);
+                    understood.state_machines.push(read.map_err(named)?);
+                }
+                _ => {}
+            }
+        }
+        Ok(understood)
+    }
+}
+
+fn type_of(resource: &Value) -> &str {
+    resource["Type"].as_str().unwrap_or("")
+}
+
+fn parameters(
+    declared: &Map<String, Value>,
+    given: &BTreeMap<String, String>,
+) -> Result<BTreeMap<String, Value>, String> {
+    if let Some(unknown) = given.keys().find(|name| !declared.contains_key(*name)) {
+        return Err(format!("there is no parameter {unknown}"));
+    }
+    let values = declared.iter().filter_map(|(name, declaration)| {
+        let value = given.get(name).map(|text| Value::String(text.clone()));
+        // One without a value is an error only where somebody refers to it.
+        value
+            .or_else(|| declaration.get("Default").cloned())
+            .map(|value| (name.clone(), value))
+    });
+    Ok(values.collect())
+}
+
+fn function(
+    resolver: &Resolver,
+    id: &str,
+    globals: &Value,
+    properties: &Value,
+    shared: &BTreeMap<String, String>,
+) -> Result<FunctionResource, String> {
+    let own = |name: &str| {
+        properties
+            .get(name)
+            .or_else(|| globals.get(name))
+            .unwrap_or(&Value::Null)
+    };
+    let code = resolver.text(own("CodeUri"))?.ok_or("has no CodeUri")?;
+    let verb = code
+        .trim_end_matches('/')
+        .rsplit('/')
+        .next()
+        .unwrap_or_default()
+        .to_owned();
+    let number = |name: &str| -> Result<Option<f64>, String> {
+        let Some(text) = resolver.text(own(name))? else {
+            return Ok(None);
+        };
+        text.parse()
+            .map(Some)
+            .map_err(|_| format!("{name} {text:?} is not a number"))
+    };
+    let seconds = number("Timeout")?.unwrap_or(DEFAULT_TIMEOUT_SECONDS);
+    let memory = resolver
+        .text(own("MemorySize"))?
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(DEFAULT_MEMORY_MB);
+    let mut environment = shared.clone();
+    environment.extend(texts(resolver, &properties["Environment"]["Variables"])?);
+    Ok(FunctionResource {
+        logical_id: id.to_owned(),
+        verb,
+        environment,
+        timeout: Duration::try_from_secs_f64(seconds)
+            .map_err(|error| format!("Timeout {seconds}: {error}"))?,
+        memory_mb: u32::try_from(memory)
+            .map_err(|error| format!("MemorySize {memory}: {error}"))?,
+        every: schedule::of(resolver, &properties["Events"])?,
+    })
+}
+
+fn state_machine(
+    resolver: &Resolver,
+    id: &str,
+    properties: &Value,
+    directory: &Path,
+) -> Result<StateMachineResource, String> {
+    let uri = resolver
+        .text(&properties["DefinitionUri"])?
+        .ok_or("has no DefinitionUri")?;
+    let file: PathBuf = directory.join(&uri);
+    let mut definition =
+        std::fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
+    for (name, value) in texts(resolver, &properties["DefinitionSubstitutions"])? {
+        definition = definition.replace(&format!("${{{name}}}"), &value);
+    }
+    // A forgotten substitution would reach the service as a strange ARN and fail much later.
+    if let Some((_, rest)) = definition.split_once("${") {
+        let name = rest.split('}').next().unwrap_or(rest);
+        return Err(format!(
+            "{uri} wants ${{{name}}}, which DefinitionSubstitutions does not have"
+        ));
+    }
+    Ok(StateMachineResource {
+        logical_id: id.to_owned(),
+        definition,
+    })
+}
+
+/// A map of names to texts, such as environment variables.
+fn texts(resolver: &Resolver, map: &Value) -> Result<BTreeMap<String, String>, String> {
+    let mut texts = BTreeMap::new();
+    for (name, value) in map.as_object().into_iter().flatten() {
+        if let Some(text) = resolver
+            .text(value)
+            .map_err(|message| format!("{name}: {message}"))?
+        {
+            texts.insert(name.clone(), text);
+        }
+    }
+    Ok(texts)
+}
