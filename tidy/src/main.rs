@@ -3,6 +3,7 @@
 //! Every rule is a function from the tree of files to what it has to say, and has a test that shows it fires.
 
 mod asl;
+mod roles;
 mod stack;
 mod text;
 mod tree;
@@ -10,8 +11,11 @@ mod tree;
 use std::process::ExitCode;
 use tree::{Report, Tree};
 
+/// Looks at the tree and says what is wrong with it.
+type Rule = fn(&Tree, &mut Report);
+
 /// All the rules, each with the sentence it holds the repository to.
-const RULES: &[(&str, fn(&Tree, &mut Report))] = &[
+const RULES: &[(&str, Rule)] = &[
     ("every event parses and is used", text::events),
     (
         "make targets named in the documents exist",
@@ -33,7 +37,7 @@ const RULES: &[(&str, fn(&Tree, &mut Report))] = &[
     ),
     (
         "every role allows what is written down and no more",
-        stack::roles,
+        roles::roles,
     ),
     ("error names in state machines exist", asl::error_names),
     ("every state has a Comment", asl::comments),
