@@ -3,6 +3,7 @@
 use std::{future::Future, time::Duration};
 
 use crate::{
+    clock::Timestamp,
     error::Error,
     row::{Row, Stored},
     transition::Change,
@@ -58,7 +59,7 @@ pub struct Entry {
     /// Where the row is; none if the index entry is not a lease row of ours.
     pub address: Option<Address>,
     /// Before this instant the row cannot have expired, whatever else happened to it.
-    pub sweep_after: Option<crate::clock::Timestamp>,
+    pub sweep_after: Option<Timestamp>,
 }
 
 /// A place in a walk through the held rows: the last row that was seen.
@@ -143,4 +144,10 @@ pub trait Store: Send + Sync {
         from: Option<&Position>,
         limit: Duration,
     ) -> impl Future<Output = Result<Page, Error>> + Send;
+}
+
+/// When an item of the index wants to be looked at.
+fn sweep_after(item: &crate::row::Item) -> Option<Timestamp> {
+    let millis = item.get(attributes::SWEEP_AFTER)?.as_n().ok()?;
+    millis.parse().ok().map(Timestamp::from_millis)
 }

@@ -17,9 +17,9 @@ use super::{
     Address, Applied, Entry, Page, Part, Position, Store, attributes as at,
     expressions::{self, Expressions},
     failures::{Request, RetryConflicts},
+    sweep_after,
 };
 use crate::{
-    clock::Timestamp,
     error::Error,
     row::{Item, Stored, s},
     transition::{Change, transition},
@@ -298,10 +298,7 @@ fn page(items: &[Item], last: Option<&Item>) -> Page {
             .iter()
             .map(|item| Entry {
                 address: address(item),
-                sweep_after: item
-                    .get(at::SWEEP_AFTER)
-                    .and_then(|at| at.as_n().ok()?.parse().ok())
-                    .map(Timestamp::from_millis),
+                sweep_after: sweep_after(item),
             })
             .collect(),
         next: last.and_then(|item| {

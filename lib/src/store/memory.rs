@@ -3,21 +3,21 @@
 use std::{
     collections::BTreeMap,
     ops::Bound,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
-use super::{Address, Applied, Entry, Page, Part, Position, Store, attributes as at};
+use super::{Address, Applied, Entry, Page, Part, Position, Store, attributes as at, sweep_after};
 use crate::{
     error::Error,
-    row::{Item, Row, Stored},
+    row::{Item, Row, State, Stored},
     transition::{Change, transition},
     values::{Holder, Key},
 };
 
-/// A table in memory. Nothing it does can fail.
-#[derive(Debug, Default)]
-pub struct Memory(Mutex<BTreeMap<Address, Stored>>);
+/// A table in memory. Nothing it does can fail. A clone is the same table.
+#[derive(Clone, Debug, Default)]
+pub struct Memory(Arc<Mutex<BTreeMap<Address, Item>>>);
 
 impl Memory {
     /// An empty table.
@@ -28,7 +28,7 @@ impl Memory {
 
     /// Puts an item there, whatever it is, as a stranger to this library might.
     pub fn put(&self, address: Address, item: &Item) {
-        self.rows().insert(address, Stored::read(Some(item)));
+        self.rows().insert(address, item.clone());
     }
 
     /// Deletes a row by hand.
@@ -39,20 +39,20 @@ impl Memory {
     /// What the table does for its TTL: deletes the free rows whose time has come, at `now` in
     /// epoch seconds.
     pub fn purge(&self, now: u64) {
-        self.rows().retain(|_, stored| match stored {
-            Stored::Row(Row {
-                state: crate::row::State::Free { purge_at, .. },
+        self.rows().retain(|_, item| match Row::read(item) {
+            Ok(Row {
+                state: State::Free { purge_at, .. },
                 ..
             }) => purge_at.is_none_or(|at| at > now),
             _ => true,
         });
     }
 
-    fn rows(&self) -> std::sync::MutexGuard<'_, BTreeMap<Address, Stored>> {
+    fn rows(&self) -> std::sync::MutexGuard<'_, BTreeMap<Address, Item>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn walk(&self, from: Option<&Position>, most: usize, keep: impl Fn(&Row) -> bool) -> Page {
+    fn walk(&self, from: Option<&Position>, most: usize, holder: Option<&Holder>) -> Page {
         let rows = self.rows();
         let after = from.and_then(|p| {
             Some(Address {
@@ -61,25 +61,24 @@ impl Memory {
             })
         });
         let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+        // The index holds whatever has a holder, a stranger's items too.
         let mut held = rows
             .range((start, Bound::Unbounded))
-            .filter_map(|(address, stored)| match stored {
-                Stored::Row(row) => {
-                    let holding = row.holding().filter(|_| keep(row))?;
-                    Some((address, row, holding.sweep_after))
-                }
-                _ => None,
+            .filter_map(|(address, item)| {
+                let holds = item.get(at::HOLDER)?.as_s().ok()?;
+                let wanted = holder.is_none_or(|holder| holder.as_str() == holds);
+                wanted.then_some((address, holds, item))
             })
             .peekable();
         let mut page = Page::default();
-        while let Some((address, row, sweep_after)) = held.next() {
+        while let Some((address, holds, item)) = held.next() {
             page.entries.push(Entry {
                 address: Some(address.clone()),
-                sweep_after,
+                sweep_after: sweep_after(item),
             });
             if page.entries.len() >= most && held.peek().is_some() {
                 page.next = Some(Position {
-                    holder: row.granted_to.as_str().to_owned(),
+                    holder: holds.clone(),
                     pk: address.key.as_str().to_owned(),
                     sk: at::lease_sk(address.permit),
                 });
@@ -98,10 +97,10 @@ impl Store for Memory {
         _limit: Duration,
     ) -> Result<Applied, Error> {
         let mut rows = self.rows();
-        let before = rows.get(address).cloned().unwrap_or(Stored::Absent);
+        let before = Stored::read(rows.get(address));
         Ok(match transition(&before, change) {
             Some(after) => {
-                rows.insert(address.clone(), Stored::Row(after.clone()));
+                rows.insert(address.clone(), after.to_item());
                 Applied::Done { before, after }
             }
             None => Applied::Refused(before),
@@ -109,14 +108,14 @@ impl Store for Memory {
     }
 
     async fn read(&self, address: &Address, _limit: Duration) -> Result<Stored, Error> {
-        Ok(self.rows().get(address).cloned().unwrap_or(Stored::Absent))
+        Ok(Stored::read(self.rows().get(address)))
     }
 
     async fn read_key(&self, key: &Key, _limit: Duration) -> Result<Vec<(u16, Stored)>, Error> {
         let rows = self.rows();
         let of_key = rows.iter().filter(|(address, _)| address.key == *key);
         Ok(of_key
-            .map(|(address, stored)| (address.permit, stored.clone()))
+            .map(|(address, item)| (address.permit, Stored::read(Some(item))))
             .collect())
     }
 
@@ -131,7 +130,7 @@ impl Store for Memory {
         if part.part > 0 {
             return Ok(Page::default());
         }
-        Ok(self.walk(from, most as usize, |_| true))
+        Ok(self.walk(from, most as usize, None))
     }
 
     async fn held_by(
@@ -140,6 +139,6 @@ impl Store for Memory {
         from: Option<&Position>,
         _limit: Duration,
     ) -> Result<Page, Error> {
-        Ok(self.walk(from, usize::MAX, |row| row.granted_to == *holder))
+        Ok(self.walk(from, usize::MAX, Some(holder)))
     }
 }
