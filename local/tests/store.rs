@@ -340,11 +340,13 @@ impl Table {
                 WriteRequest::builder().put_request(put).build()
             });
             let write = self.client.batch_write_item();
-            write
-                .request_items(bench::TABLE, puts.collect())
-                .send()
-                .await
-                .unwrap();
+            writing.spawn(write.request_items(bench::TABLE, puts.collect()).send());
+            if writing.len() >= 16 {
+                writing.join_next().await.unwrap().unwrap().unwrap();
+            }
+        }
+        while let Some(written) = writing.join_next().await {
+            written.unwrap().unwrap();
         }
     }
 }
