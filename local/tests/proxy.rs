@@ -177,7 +177,7 @@ async fn what_is_lost_or_refused_before_the_database_is_not_applied() {
         assert_eq!(error.code(), code, "{fault:?}: {error:?}");
         match fault {
             Fault::LoseRequest => {
-                assert!(matches!(error, SdkError::DispatchFailure(_)), "{error:?}")
+                assert!(matches!(error, SdkError::DispatchFailure(_)), "{error:?}");
             }
             Fault::Hang => assert!(matches!(error, SdkError::TimeoutError(_)), "{error:?}"),
             _ => {}

@@ -51,11 +51,7 @@ impl Engine {
         wiring: &Wiring,
     ) -> Result<Self, Error> {
         let home = root.join("local/asl");
-        let (venv_root, requirements) = (root.to_owned(), home.join("requirements.txt"));
-        let prepared =
-            tokio::task::spawn_blocking(move || venv::prepare(&venv_root, &requirements)).await;
-        let python = prepared.map_err(|error| Error::Engine(error.to_string()))??;
-
+        let python = venv::prepare(root, &home.join("requirements.txt")).await?;
         let log = logs.join("engine.log");
         let child = Program {
             path: &python,

@@ -1,16 +1,20 @@
 //! The engine's Python environment: made once per set of requirements, shared by all who start the stack.
 
-use std::collections::hash_map::DefaultHasher;
-use std::fs::File;
-use std::hash::{Hash, Hasher};
+use std::ffi::OsString;
+use std::fs::{File, TryLockError};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use crate::error::{Error, io};
+use crate::process::Program;
+
+/// How often a process that waits for another one's installation looks again.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Makes sure that the environment in `target/asl-venv` has exactly what `requirements` lists, and answers its
-/// Python. Blocks: on first use for about half a minute, and while another process is making it.
-pub(super) fn prepare(root: &Path, requirements: &Path) -> Result<PathBuf, Error> {
+/// Python. On first use it takes about half a minute. Dropped half way it leaves nothing that counts as ready.
+pub(super) async fn prepare(root: &Path, requirements: &Path) -> Result<PathBuf, Error> {
     let target = root.join("target");
     let venv = target.join("asl-venv");
     let python = venv.join("bin/python");
@@ -22,10 +26,8 @@ pub(super) fn prepare(root: &Path, requirements: &Path) -> Result<PathBuf, Error
     }
 
     std::fs::create_dir_all(&target).map_err(io(format!("create {}", target.display())))?;
-    let lock = target.join("asl-venv.lock");
-    let lock = File::create(&lock).map_err(io(format!("create {}", lock.display())))?;
     // Test programs start at once and all want it. The lock goes when the file is closed, also by a crash.
-    lock.lock().map_err(io("wait for the Python environment"))?;
+    let _lock = lock(&target.join("asl-venv.lock")).await?;
     if is_ready() {
         return Ok(python);
     }
@@ -40,7 +42,14 @@ pub(super) fn prepare(root: &Path, requirements: &Path) -> Result<PathBuf, Error
         }
         _ => {}
     }
-    run(Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
+    let log = target.join("asl-venv.log");
+    run(
+        Path::new("/usr/bin/env"),
+        &["python3", "-m", "venv"],
+        &venv,
+        &log,
+    )
+    .await?;
     let install = [
         "-m",
         "pip",
@@ -50,29 +59,57 @@ pub(super) fn prepare(root: &Path, requirements: &Path) -> Result<PathBuf, Error
         "--require-hashes",
         "-r",
     ];
-    run(Command::new(&python).args(install).arg(requirements))?;
-    // Compiled once here instead of at every first start of a test program.
-    run(Command::new(&python)
-        .args(["-m", "compileall", "-q"])
-        .arg(venv.join("lib")))?;
+    run(&python, &install, requirements, &log).await?;
+    // Compiled once here instead of at the first start of a test program.
+    run(
+        &python,
+        &["-m", "compileall", "-q"],
+        &venv.join("lib"),
+        &log,
+    )
+    .await?;
     std::fs::write(&stamp, wanted).map_err(io(format!("write {}", stamp.display())))?;
     eprintln!("leasehold: the state machine engine is ready");
     Ok(python)
 }
 
-fn run(command: &mut Command) -> Result<(), Error> {
-    let shown = format!("{command:?}");
-    let output = command
-        .stdin(Stdio::null())
-        .output()
-        .map_err(io(format!("run {shown}")))?;
-    if output.status.success() {
+async fn lock(path: &Path) -> Result<File, Error> {
+    let file = File::create(path).map_err(io(format!("create {}", path.display())))?;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) => tokio::time::sleep(LOOK_EVERY).await,
+            Err(TryLockError::Error(error)) => {
+                return Err(io(format!("lock {}", path.display()))(error));
+            }
+        }
+    }
+}
+
+/// Runs a step with our own environment, which may say how packages are reached from here.
+async fn run(program: &Path, arguments: &[&str], last: &Path, log: &Path) -> Result<(), Error> {
+    let mut all: Vec<OsString> = arguments.iter().map(OsString::from).collect();
+    all.push(last.into());
+    let shown = format!(
+        "{} {} {}",
+        program.display(),
+        arguments.join(" "),
+        last.display()
+    );
+    let program = Program {
+        path: program,
+        arguments: all,
+        environment: std::env::vars().collect(),
+        output: File::create(log).map_err(io(format!("create {}", log.display())))?,
+    };
+    let mut child = program.spawn().map_err(io(format!("run {shown}")))?;
+    let status = child.wait().await.map_err(io(format!("run {shown}")))?;
+    if status.success() {
         return Ok(());
     }
-    let told = String::from_utf8_lossy(&output.stderr);
+    let told = std::fs::read_to_string(log).unwrap_or_default();
     Err(Error::Engine(format!(
-        "{shown} failed ({}): {}",
-        output.status,
+        "{shown} failed ({status}): {}",
         told.trim()
     )))
 }

@@ -136,6 +136,22 @@ impl LambdaHost {
         Ok(self.inner.hosted(name)?.function.clone())
     }
 
+    /// All registered functions, by logical id.
+    #[must_use]
+    pub fn functions(&self) -> Vec<Function> {
+        let functions = self
+            .inner
+            .functions
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        let named = functions
+            .iter()
+            .filter(|(name, hosted)| **name == hosted.function.logical_id);
+        let mut all: Vec<_> = named.map(|(_, hosted)| hosted.function.clone()).collect();
+        all.sort_by(|a, b| a.logical_id.cmp(&b.logical_id));
+        all
+    }
+
     /// Invokes a function and waits for the end, as the Invoke API does.
     ///
     /// # Errors

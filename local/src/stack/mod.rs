@@ -228,6 +228,12 @@ impl Stack {
         &self.template.environment
     }
 
+    /// The names of the tables.
+    #[must_use]
+    pub fn tables(&self) -> Vec<&str> {
+        self.template.tables.keys().map(String::as_str).collect()
+    }
+
     /// Where the logs are: `logs/<logical id>.log`, and `logs/engine.log`.
     #[must_use]
     pub fn run_directory(&self) -> &Path {
