@@ -1,0 +1,97 @@
+# One line per job, the same for a person and for CI. Tools go below target/tools, once per version.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help demo local test check fmt clippy doc deny template tidy build deploy clean tools-lock
+
+# Instruction set of the functions: arm64 or x86_64.
+ARCH ?= arm64
+TRIPLE := $(if $(filter x86_64,$(ARCH)),x86_64,aarch64)-unknown-linux-gnu
+
+export SAM_CLI_TELEMETRY := 0
+SAM_ENV := target/tools/sam-$(shell sha256sum tools/requirements.txt | cut -c1-12)
+SAM := PATH="$(CURDIR)/$(SAM_ENV)/bin:$$PATH" sam
+DENY_VERSION := 0.20.2
+DENY_ROOT := target/tools/cargo-deny-$(DENY_VERSION)
+DENY := $(DENY_ROOT)/bin/cargo-deny
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
+
+demo: ## show the leases at work, on this machine, in one go
+	cargo build --workspace --locked
+	cargo run --quiet --locked -p leasehold-local -- demo
+
+local: ## start the whole stack on this machine and leave it running
+	cargo build --workspace --locked
+	cargo run --quiet --locked -p leasehold-local -- up
+
+# The tests start the functions' binaries, hence the build before them.
+test: ## build everything and run every test
+	cargo build --workspace --locked
+	cargo test --workspace --locked 2>&1 | tee target/test.log
+	@awk '/^test result:/ { passed += $$4; ignored += $$8; suites++ } \
+	  END { printf "test: %d passed in %d suites, %d ignored, none failed\n", passed, suites, ignored }' target/test.log
+
+check: fmt clippy doc tidy template deny ## format, lints, documentation, licences, template, and the repository against itself
+	@echo "check: all of it holds"
+
+fmt:
+	cargo fmt --all --check
+
+# The library is what others build with features of their own choice.
+clippy:
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	cargo clippy -p leasehold --locked --no-default-features -- -D warnings
+	cargo clippy -p leasehold --locked --all-targets --all-features -- -D warnings
+
+doc:
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+
+tidy:
+	cargo run --quiet --locked -p tidy
+
+template: $(SAM_ENV)/complete
+	$(SAM) validate --lint
+	$(SAM_ENV)/bin/python tools/translate.py template.yaml > target/template.json
+	$(SAM_ENV)/bin/cfn-lint target/template.json
+
+# Advisories live in a git repository. Where it cannot be reached the check says so, and does not pass for done.
+deny: $(DENY)
+	$(DENY) --locked --log-level error check bans licenses sources
+	@if timeout 120 $(DENY) --locked fetch db > target/deny-fetch.log 2>&1; then \
+	  $(DENY) --locked --log-level error check --disable-fetch advisories; \
+	else \
+	  echo "advisories: NOT CHECKED, their database cannot be reached (target/deny-fetch.log)"; \
+	fi
+
+build: $(SAM_ENV)/complete ## build every function for Lambda (ARCH=arm64 or x86_64)
+	rustup target list --installed | grep -qx $(TRIPLE) || rustup target add $(TRIPLE)
+	$(SAM) build --parameter-overrides Architecture=$(ARCH)
+
+deploy: build ## build, show the change set, and deploy it after a yes
+	$(SAM) deploy --parameter-overrides Architecture=$(ARCH)
+
+clean: ## remove what was built; the tools stay
+	rm -rf .aws-sam
+	if [ -d target ]; then find target -mindepth 1 -maxdepth 1 ! -name tools -exec rm -rf {} +; fi
+
+# The lock is complete: nothing is resolved at installation, and every file is what its hash says.
+$(SAM_ENV)/complete:
+	rm -rf $(SAM_ENV)
+	python3 -m venv $(SAM_ENV)
+	$(SAM_ENV)/bin/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r tools/requirements.txt
+	$(SAM_ENV)/bin/pip check
+	touch $@
+
+# A tool that runs for a second need not be optimised for minutes.
+$(DENY):
+	CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_OPT_LEVEL=1 \
+	  cargo install --quiet --locked --root $(DENY_ROOT) --target-dir target/tools/build cargo-deny@$(DENY_VERSION)
+	rm -rf target/tools/build
+
+tools-lock: ## write tools/requirements.txt anew from tools/requirements.in
+	python3 -m venv target/tools/lock
+	target/tools/lock/bin/pip install --quiet --disable-pip-version-check pip-tools==7.6.2
+	cd tools && ../target/tools/lock/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-annotate \
+	  --no-header --no-emit-index-url --no-emit-find-links --no-emit-trusted-host requirements.in

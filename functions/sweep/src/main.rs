@@ -1,0 +1,33 @@
+//! Frees the leases of holders that are gone: all of them on its schedule, so many at a time when
+//! called. Refuses with `Lease.Invalid` a limit or a cursor that it cannot use.
+
+use leasehold::{
+    Cursor, Error, Leases, PageSize, SweepBounds, Swept,
+    lambda::{Fatal, Trigger},
+    store::Store,
+};
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Request {
+    #[serde(default)]
+    limit: PageSize<1000>,
+    cursor: Option<Cursor>,
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Fatal> {
+    leasehold::lambda::serve(handle).await
+}
+
+async fn handle<S: Store>(leases: Leases<S>, request: Trigger<Request>) -> Result<Swept, Error> {
+    let bounds = match request {
+        Trigger::Schedule => SweepBounds::Schedule,
+        Trigger::Call(Request { limit, cursor }) => SweepBounds::Call {
+            limit: limit.get(),
+            cursor,
+        },
+    };
+    leases.sweep(bounds).await
+}

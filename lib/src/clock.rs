@@ -1,0 +1,196 @@
+//! Instants and the only place that reads the clock.
+
+use std::{
+    fmt,
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use time::{
+    OffsetDateTime, UtcOffset, format_description::well_known::Rfc3339, macros::format_description,
+};
+
+/// An instant: whole milliseconds since the epoch.
+///
+/// In JSON it is RFC 3339 in UTC with milliseconds (so that a Wait state can take it as its
+/// timestamp), in items a number of milliseconds.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(u64);
+
+impl Timestamp {
+    /// The last millisecond of the year 9999, the end of what RFC 3339 can write.
+    pub const MAX: Self = Self(253_402_300_799_999);
+
+    /// The instant `millis` milliseconds after the epoch, at most [`Timestamp::MAX`].
+    #[must_use]
+    pub const fn from_millis(millis: u64) -> Self {
+        if millis > Self::MAX.0 {
+            Self::MAX
+        } else {
+            Self(millis)
+        }
+    }
+
+    /// Milliseconds since the epoch.
+    #[must_use]
+    pub const fn as_millis(self) -> u64 {
+        self.0
+    }
+
+    /// Whole seconds since the epoch, rounded up: the unit of the table's DynamoDB TTL.
+    #[must_use]
+    pub const fn as_seconds_rounded_up(self) -> u64 {
+        self.0.div_ceil(1000)
+    }
+
+    /// This instant and `length` more, at most [`Timestamp::MAX`].
+    #[must_use]
+    pub fn plus(self, length: Duration) -> Self {
+        Self::from_millis(self.0.saturating_add(millis(length)))
+    }
+
+    /// This instant less `length`, at least the epoch.
+    #[must_use]
+    pub fn minus(self, length: Duration) -> Self {
+        Self(self.0.saturating_sub(millis(length)))
+    }
+
+    /// How long after `earlier` this is; zero if it is not after it.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_millis(self.0.saturating_sub(earlier.0))
+    }
+}
+
+fn millis(length: Duration) -> u64 {
+    u64::try_from(length.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let format = format_description!(
+            "[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:3]Z"
+        );
+        let text = OffsetDateTime::from_unix_timestamp_nanos(i128::from(self.0) * 1_000_000)
+            .map_err(|_| fmt::Error)?
+            .format(&format)
+            .map_err(|_| fmt::Error)?;
+        f.write_str(&text)
+    }
+}
+
+impl fmt::Debug for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::str::FromStr for Timestamp {
+    type Err = time::error::Parse;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let at = OffsetDateTime::parse(text, &Rfc3339)?.to_offset(UtcOffset::UTC);
+        let millis = u64::try_from(at.unix_timestamp_nanos() / 1_000_000).unwrap_or(0);
+        Ok(Self::from_millis(millis))
+    }
+}
+
+impl Serialize for Timestamp {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Timestamp {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(|_| de::Error::custom("expected an instant such as 2026-11-21T03:00:00.123Z"))
+    }
+}
+
+/// Where the time comes from.
+///
+/// The rules ask for it once per call and never keep it: a sandbox may sleep for hours between
+/// two invocations.
+pub trait Clock: Send + Sync {
+    /// The time now.
+    fn now(&self) -> Timestamp;
+}
+
+/// The machine's clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one home of the ambient clock"
+    )]
+    fn now(&self) -> Timestamp {
+        let since = std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .unwrap_or_default();
+        Timestamp::from_millis(millis(since))
+    }
+}
+
+/// A clock that stands still until somebody moves it: for tests and simulations.
+#[derive(Debug)]
+pub struct ManualClock(AtomicU64);
+
+impl ManualClock {
+    /// A clock that shows `at`.
+    #[must_use]
+    pub const fn at(at: Timestamp) -> Self {
+        Self(AtomicU64::new(at.0))
+    }
+
+    /// Moves the clock forward.
+    pub fn advance(&self, length: Duration) {
+        self.set(self.now().plus(length));
+    }
+
+    /// Sets the clock, forward or back.
+    pub fn set(&self, at: Timestamp) {
+        self.0.store(at.0, Ordering::SeqCst);
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Timestamp {
+        Timestamp(self.0.load(Ordering::SeqCst))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_instant_is_written_with_three_digits_and_read_back() {
+        for (millis, text) in [
+            (0, "1970-01-01T00:00:00.000Z"),
+            (1_795_230_000_120, "2026-11-21T03:00:00.120Z"),
+            (253_402_300_799_999, "9999-12-31T23:59:59.999Z"),
+        ] {
+            let at = Timestamp::from_millis(millis);
+            assert_eq!(at.to_string(), text);
+            assert_eq!(text.parse(), Ok(at));
+        }
+    }
+
+    #[test]
+    fn an_instant_may_carry_an_offset_and_more_digits() {
+        let at: Timestamp = "2026-11-21T04:00:00.1239999+01:00".parse().expect("valid");
+        assert_eq!(at.as_millis(), 1_795_230_000_123);
+    }
+
+    #[test]
+    fn arithmetic_stays_within_what_can_be_written() {
+        assert_eq!(Timestamp::MAX.plus(Duration::MAX), Timestamp::MAX);
+        assert_eq!(Timestamp::from_millis(5).minus(Duration::from_secs(1)).0, 0);
+        assert_eq!(Timestamp::from_millis(1).as_seconds_rounded_up(), 1);
+    }
+}

@@ -1,0 +1,155 @@
+//! What every store has to do, as a suite: run [`all`] on a bench of yours.
+//!
+//! ```
+//! use leasehold::{Memory, conformance::{self, Bench}, row::Item, store::Address};
+//!
+//! struct InMemory(Memory);
+//!
+//! impl Bench for InMemory {
+//!     type Store = Memory;
+//!     fn store(&self) -> Memory {
+//!         self.0.clone()
+//!     }
+//!     async fn put(&self, address: &Address, item: Item) {
+//!         self.0.put(address.clone(), &item);
+//!     }
+//!     async fn delete(&self, address: &Address) {
+//!         self.0.delete(address);
+//!     }
+//! }
+//!
+//! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(
+//! conformance::all(&InMemory(Memory::new()))
+//! # );
+//! ```
+
+use std::{future::Future, sync::Arc, time::Duration};
+
+use crate::{
+    Acquire, Acquired, Clock as _, Contention, Error, Granted, Holder, Key, Lease, Leases,
+    ManualClock, RequestId, Settings, Timestamp, Ttl,
+    row::{Item, Row, Stored},
+    store::{Address, Store},
+};
+
+mod acquiring;
+mod ending;
+mod extending;
+mod strangers;
+
+/// A store to be tested, and what a stranger can do to its table.
+pub trait Bench {
+    /// The store.
+    type Store: Store;
+
+    /// The store, on the same table each time.
+    fn store(&self) -> Self::Store;
+
+    /// Puts an item there past the library. `pk` and `sk` follow from the address.
+    fn put(&self, address: &Address, item: Item) -> impl Future<Output = ()>;
+
+    /// Deletes a row past the library.
+    fn delete(&self, address: &Address) -> impl Future<Output = ()>;
+}
+
+/// Runs the whole suite. Every case has keys of its own, but the sweeping ones want a table in
+/// which nobody else is at work.
+///
+/// # Panics
+/// If the store fails a case.
+pub async fn all<B: Bench>(bench: &B) {
+    acquiring::all(bench).await;
+    extending::all(bench).await;
+    ending::all(bench).await;
+    strangers::all(bench).await;
+}
+
+const TTL: Duration = Duration::from_secs(60);
+const MS: Duration = Duration::from_millis(1);
+
+/// One key, a clock that stands still, and the usual calls.
+struct Case<'a, B: Bench> {
+    bench: &'a B,
+    clock: Arc<ManualClock>,
+    leases: Leases<B::Store>,
+    address: Address,
+}
+
+impl<'a, B: Bench> Case<'a, B> {
+    fn new(bench: &'a B, key: &str) -> Self {
+        let clock = Arc::new(ManualClock::at(Timestamp::from_millis(1_800_000_000_000)));
+        let leases = Leases::new(bench.store(), Settings::default()).with_clock(clock.clone());
+        let key = Key::new(key).expect("a valid key");
+        Self {
+            bench,
+            clock,
+            leases,
+            address: Address { key, permit: 0 },
+        }
+    }
+
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    fn pass(&self, length: Duration) {
+        self.clock.advance(length);
+    }
+
+    /// Past the deadline of a lease that is granted now, and past the margin.
+    fn expire(&self) {
+        self.pass(TTL + Settings::default().clock_margin);
+    }
+
+    fn request(&self, holder: &str, request_id: &str) -> Acquire {
+        Acquire::new(
+            self.address.key.clone(),
+            Holder::new(holder).expect("a valid holder"),
+            Ttl::new(TTL).expect("a valid ttl"),
+        )
+        .request_id(RequestId::new(request_id).expect("a valid request id"))
+    }
+
+    async fn ask(&self, holder: &str, request_id: &str) -> Result<Acquired, Error> {
+        self.leases.acquire(self.request(holder, request_id)).await
+    }
+
+    async fn grant(&self, holder: &str, request_id: &str) -> Granted {
+        let acquired = self.ask(holder, request_id).await.expect("an answer");
+        acquired.granted().expect("a grant")
+    }
+
+    async fn lease(&self, holder: &str) -> Lease {
+        self.grant(holder, &format!("by {holder}")).await.lease
+    }
+
+    async fn contention(&self, holder: &str) -> Contention {
+        let id = format!("by {holder}");
+        match self.ask(holder, &id).await.expect("an answer") {
+            Acquired::Held(contention) => contention,
+            Acquired::Granted(granted) => panic!("{holder} was granted {granted:?}"),
+        }
+    }
+
+    async fn row(&self) -> Row {
+        let limit = Duration::from_secs(1);
+        match self.leases.store().read(&self.address, limit).await {
+            Ok(Stored::Row(row)) => row,
+            other => panic!("no row but {other:?}"),
+        }
+    }
+
+    /// Changes the stored item past the library.
+    async fn tamper(&self, change: impl FnOnce(&mut Item)) {
+        let mut item = self.row().await.to_item();
+        change(&mut item);
+        self.bench.put(&self.address, item).await;
+    }
+
+    async fn freeze(&self) {
+        self.tamper(|item| {
+            item.insert("frozen".into(), crate::row::s("by an operator"));
+        })
+        .await;
+    }
+}

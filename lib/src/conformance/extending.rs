@@ -1,0 +1,139 @@
+use std::time::Duration;
+
+use super::{Bench, Case, MS, TTL};
+use crate::{Error, ExtendOptions, Extended, Lease, Ttl, row::Stored, store::Store as _};
+
+pub(super) async fn all<B: Bench>(bench: &B) {
+    an_extend_moves_the_deadline(bench).await;
+    an_extend_never_shortens(bench).await;
+    a_lapsed_lease_is_revived_unless_that_is_refused(bench).await;
+    a_grant_that_is_over_is_lost(bench).await;
+    a_frozen_key_is_extended_in_time_only(bench).await;
+}
+
+fn ttl(seconds: u64) -> ExtendOptions {
+    ExtendOptions {
+        ttl: Some(Ttl::new(Duration::from_secs(seconds)).expect("a valid ttl")),
+        ..ExtendOptions::default()
+    }
+}
+
+const UNEXPIRED: ExtendOptions = ExtendOptions {
+    ttl: None,
+    require_unexpired: true,
+};
+
+impl<B: Bench> Case<'_, B> {
+    async fn extend(&self, lease: &Lease, options: ExtendOptions) -> Lease {
+        match self.leases.extend(lease, options).await {
+            Ok(Extended::Extended { lease }) => lease,
+            other => panic!("not extended: {other:?}"),
+        }
+    }
+
+    async fn is_lost(&self, lease: &Lease) {
+        for options in [ExtendOptions::default(), UNEXPIRED] {
+            let answer = self.leases.extend(lease, options).await;
+            assert!(matches!(answer, Err(Error::Lost { .. })), "{answer:?}");
+        }
+    }
+}
+
+async fn an_extend_moves_the_deadline<B: Bench>(bench: &B) {
+    let case = Case::new(bench, "extend/moves");
+    let lease = case.lease("a").await;
+    case.pass(TTL / 2);
+    let extended = case.extend(&lease, ExtendOptions::default()).await;
+    let expected = Lease {
+        version: extended.version,
+        expires_at: case.now().plus(TTL),
+        safe_until: extended.safe_until,
+        ..lease.clone()
+    };
+    assert_eq!(extended, expected);
+    assert!(extended.version > lease.version);
+    // An older handle of the same grant works, and another ttl becomes the lease's own.
+    let longer = case.extend(&lease, ttl(600)).await;
+    assert_eq!(longer.expires_at, case.now().plus(Duration::from_secs(600)));
+    assert_eq!(longer.ttl.as_millis(), 600_000);
+    assert_eq!(case.row().await.version, longer.version);
+}
+
+async fn an_extend_never_shortens<B: Bench>(bench: &B) {
+    let case = Case::new(bench, "extend/never shortens");
+    let lease = case.lease("a").await;
+    case.pass(Duration::from_secs(30));
+    let longer = case.extend(&lease, ExtendOptions::default()).await;
+    for options in [ttl(2), UNEXPIRED, ttl(59)] {
+        // The clock goes back, or a duplicate of an earlier extend arrives late.
+        case.clock.set(lease.acquired_at);
+        assert_eq!(case.extend(&lease, options).await, longer);
+    }
+    assert_eq!(
+        case.row().await.version,
+        longer.version,
+        "nothing was written"
+    );
+}
+
+async fn a_lapsed_lease_is_revived_unless_that_is_refused<B: Bench>(bench: &B) {
+    let case = Case::new(bench, "extend/revive");
+    let lease = case.lease("a").await;
+    case.clock.set(lease.expires_at);
+    let refused = case.leases.extend(&lease, UNEXPIRED).await;
+    assert!(matches!(refused, Err(Error::Expired { .. })), "{refused:?}");
+    case.pass(Duration::from_secs(3600));
+    let revived = case.leases.extend(&lease, ExtendOptions::default()).await;
+    let Ok(Extended::Revived { lease, lapsed }) = revived else {
+        panic!("not revived: {revived:?}");
+    };
+    assert_eq!(lapsed, Duration::from_secs(3600));
+    assert_eq!(lease.expires_at, case.now().plus(TTL));
+    case.clock.set(lease.expires_at.minus(MS));
+    case.extend(&lease, UNEXPIRED).await;
+}
+
+async fn a_grant_that_is_over_is_lost<B: Bench>(bench: &B) {
+    let taken = Case::new(bench, "extend/taken");
+    let lease = taken.lease("a").await;
+    taken.expire();
+    let other = taken.lease("b").await;
+    taken.is_lost(&lease).await;
+    taken.leases.release(&other).await.expect("released");
+    taken.is_lost(&lease).await;
+    taken.is_lost(&other).await;
+
+    let deleted = Case::new(bench, "extend/deleted");
+    let lease = deleted.lease("a").await;
+    deleted.bench.delete(&deleted.address).await;
+    deleted.is_lost(&lease).await;
+    deleted.is_absent().await;
+
+    let forged = Case::new(bench, "extend/forged");
+    let lease = forged.lease("a").await;
+    let mut other_token = lease.clone();
+    other_token.fencing_token = lease.fencing_token.plus(2);
+    let mut other_id = lease;
+    other_id.lease_id = crate::LeaseId::random();
+    forged.is_lost(&other_token).await;
+    forged.is_lost(&other_id).await;
+}
+
+impl<B: Bench> Case<'_, B> {
+    /// An extend never creates a row.
+    async fn is_absent(&self) {
+        let stored = self.leases.store().read(&self.address, TTL).await;
+        assert!(matches!(stored, Ok(Stored::Absent)), "{stored:?}");
+    }
+}
+
+async fn a_frozen_key_is_extended_in_time_only<B: Bench>(bench: &B) {
+    let case = Case::new(bench, "extend/frozen");
+    let lease = case.lease("a").await;
+    case.freeze().await;
+    case.pass(TTL / 2);
+    let lease = case.extend(&lease, ExtendOptions::default()).await;
+    case.clock.set(lease.expires_at);
+    let refused = case.leases.extend(&lease, ExtendOptions::default()).await;
+    assert!(matches!(refused, Err(Error::Frozen { .. })), "{refused:?}");
+}

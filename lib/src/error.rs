@@ -1,0 +1,271 @@
+//! One error per fact, each with the name that a workflow's Retry and Catch match.
+
+use serde::{Serialize, ser::SerializeMap as _};
+
+use crate::{
+    outcomes::Contention,
+    values::{Key, Metadata},
+};
+
+/// Why a call failed. [`Error::name`] is its name for workflows; the message says what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Somebody else holds it. In Rust contention is [`crate::Acquired::Held`]; this is its name
+    /// at the Lambda edge. Retry with backoff and full jitter.
+    #[error("{} is held by {} until {}", .0.held.key, .0.held.holder, .0.held.expires_at)]
+    Held(Box<Contention>),
+
+    /// This request already had its lease, and that is over: a late duplicate. Stop.
+    #[error("this request was granted {key} before, and that lease is over")]
+    Consumed {
+        /// The key.
+        key: Key,
+    },
+
+    /// The grant is over: released, swept, taken over, or gone. Stop the work, then repair or
+    /// acquire afresh; never retry.
+    #[error(
+        "the lease of {key} is over: it was released, it expired, or somebody else was granted it"
+    )]
+    Lost {
+        /// The key.
+        key: Key,
+    },
+
+    /// The deadline has passed, nobody took it, and the caller required an unexpired lease.
+    #[error("the lease of {key} has expired, and the caller required that it has not")]
+    Expired {
+        /// The key.
+        key: Key,
+    },
+
+    /// An operator froze the key. Wait for the operator.
+    #[error("{key} is frozen by an operator")]
+    Frozen {
+        /// The key.
+        key: Key,
+    },
+
+    /// The request is malformed. Fix the definition.
+    #[error("{message}")]
+    Invalid {
+        /// The field at fault, with dots between levels; none if the whole event is.
+        field: Option<String>,
+        /// What is wrong. It never repeats what was given.
+        message: String,
+    },
+
+    /// The stored item was not written by this library, or cannot be read. It was left alone; an
+    /// operator must look.
+    #[error("the item of {key} was not written by leasehold and was left alone: {reason}")]
+    Corrupt {
+        /// The key.
+        key: Key,
+        /// What gives it away.
+        reason: String,
+    },
+
+    /// IAM or the credentials refused. An operator must act.
+    #[error("{action} on table {table} was refused: check the role's policy and credentials")]
+    Denied {
+        /// The IAM action.
+        action: &'static str,
+        /// The table.
+        table: String,
+        /// What the service said.
+        source: Cause,
+    },
+
+    /// No such table, another key schema, or a bad environment. An operator must act.
+    #[error("{problem}")]
+    Misconfigured {
+        /// What is wrong, and where.
+        problem: String,
+        /// What the service said, if it was asked.
+        source: Option<Cause>,
+    },
+
+    /// The table refused for capacity, after the library's own retries. Retry with backoff.
+    #[error("{action} on table {table} was throttled")]
+    Throttled {
+        /// The IAM action.
+        action: &'static str,
+        /// The table.
+        table: String,
+        /// What the service said.
+        source: Cause,
+    },
+
+    /// The outcome is unknown: a timeout, a lost connection, a server error, a panic of ours.
+    /// The same request, repeated, resolves it.
+    #[error("{problem}; the outcome is unknown: repeat the same request")]
+    Unavailable {
+        /// What was going on.
+        problem: String,
+        /// What went wrong underneath.
+        source: Option<Cause>,
+    },
+}
+
+/// What went wrong underneath: the words of an error and of those below it.
+///
+/// Only the words are kept. The service's answer itself may hold a lease id, and `Debug` of the
+/// SDK's errors would show it.
+#[derive(Debug, thiserror::Error)]
+#[error("{text}")]
+pub struct Cause {
+    text: String,
+    source: Option<Box<Cause>>,
+}
+
+impl Cause {
+    /// The words of `error` and of its sources.
+    #[must_use]
+    pub fn of(error: &(dyn std::error::Error + 'static)) -> Self {
+        Self {
+            text: error.to_string(),
+            source: error.source().map(|below| Box::new(Self::of(below))),
+        }
+    }
+
+    /// One line of words.
+    pub(crate) fn said(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            source: None,
+        }
+    }
+}
+
+impl Error {
+    /// The names, as Retry and Catch match them.
+    pub const NAMES: [&str; 11] = [
+        "Lease.Held",
+        "Lease.Consumed",
+        "Lease.Lost",
+        "Lease.Expired",
+        "Lease.Frozen",
+        "Lease.Invalid",
+        "Lease.Corrupt",
+        "Lease.Denied",
+        "Lease.Misconfigured",
+        "Lease.Throttled",
+        "Lease.Unavailable",
+    ];
+
+    /// The name for workflows: the whole `errorType`.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Held(_) => Self::NAMES[0],
+            Self::Consumed { .. } => Self::NAMES[1],
+            Self::Lost { .. } => Self::NAMES[2],
+            Self::Expired { .. } => Self::NAMES[3],
+            Self::Frozen { .. } => Self::NAMES[4],
+            Self::Invalid { .. } => Self::NAMES[5],
+            Self::Corrupt { .. } => Self::NAMES[6],
+            Self::Denied { .. } => Self::NAMES[7],
+            Self::Misconfigured { .. } => Self::NAMES[8],
+            Self::Throttled { .. } => Self::NAMES[9],
+            Self::Unavailable { .. } => Self::NAMES[10],
+        }
+    }
+
+    /// The key that the error is about, if it is about one.
+    #[must_use]
+    pub fn key(&self) -> Option<&Key> {
+        match self {
+            Self::Held(contention) => Some(&contention.held.key),
+            Self::Consumed { key }
+            | Self::Lost { key }
+            | Self::Expired { key }
+            | Self::Frozen { key }
+            | Self::Corrupt { key, .. } => Some(key),
+            _ => None,
+        }
+    }
+
+    /// An [`Error::Invalid`] about `field`.
+    #[must_use]
+    pub fn invalid(field: &str, problem: impl std::fmt::Display) -> Self {
+        Self::Invalid {
+            field: Some(field.to_owned()),
+            message: format!("{field}: {problem}"),
+        }
+    }
+
+    /// The error and everything below it, in one line.
+    pub(crate) fn in_full(&self) -> String {
+        let mut line = self.to_string();
+        let mut below = std::error::Error::source(self);
+        while let Some(error) = below {
+            let said = error.to_string();
+            if !line.ends_with(&said) {
+                line = format!("{line}: {said}");
+            }
+            below = error.source();
+        }
+        line
+    }
+}
+
+/// The `errorMessage` of a function: `message`, `key` and `field` where there is one, and for
+/// Held everything that a waiter needs.
+impl Serialize for Error {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("message", &self.in_full())?;
+        if let Some(key) = self.key() {
+            map.serialize_entry("key", key)?;
+        }
+        match self {
+            Self::Invalid {
+                field: Some(field), ..
+            } => map.serialize_entry("field", field)?,
+            Self::Held(contention) => {
+                let held = &contention.held;
+                map.serialize_entry("holder", &held.holder)?;
+                map.serialize_entry("fencing_token", &held.fencing_token)?;
+                map.serialize_entry("version", &held.version)?;
+                map.serialize_entry("ttl_seconds", &held.ttl)?;
+                map.serialize_entry("expires_at", &held.expires_at)?;
+                map.serialize_entry("metadata", &cut(&held.metadata))?;
+                map.serialize_entry("waiting", &held.waiting)?;
+                map.serialize_entry("permit", &held.permit)?;
+                map.serialize_entry("by_you", &held.by_you)?;
+                map.serialize_entry("retry_at", &contention.retry_at)?;
+                map.serialize_entry("wait_seconds", &contention.wait_seconds)?;
+            }
+            _ => {}
+        }
+        map.end()
+    }
+}
+
+/// A Cause holds 32 768 characters, escapes included.
+fn cut(metadata: &Metadata) -> Metadata {
+    metadata.cut_to(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_says_everything_once() {
+        let error = Error::Denied {
+            action: "dynamodb:UpdateItem",
+            table: "leases".into(),
+            source: Cause {
+                text: "service error".into(),
+                source: Some(Box::new(Cause::said("not authorized"))),
+            },
+        };
+        assert_eq!(
+            serde_json::to_value(&error).expect("json")["message"],
+            "dynamodb:UpdateItem on table leases was refused: check the role's policy and \
+             credentials: service error: not authorized"
+        );
+    }
+}

@@ -1,0 +1,223 @@
+//! Inspect: what stands in the table, without anything that would let the reader change it.
+
+use serde::Serialize;
+
+use crate::{
+    clock::Timestamp,
+    error::Error,
+    leases::{Leases, corrupt},
+    outcomes::Previous,
+    row::{Row, Stored},
+    store::{Address, Entry, Store},
+    values::{Counter, Holder, Key, Metadata, Ttl},
+    walk::Cursor,
+};
+
+/// What stands under a key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum Inspected {
+    /// It was leased before.
+    Found {
+        /// The lease; for a semaphore, of its first permit.
+        #[serde(flatten)]
+        first: Inspection,
+        /// For a semaphore, every permit that was ever granted.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        permits: Vec<Inspection>,
+    },
+    /// It was never leased, or not for so long that its row is gone.
+    Absent,
+}
+
+/// How one lease stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Inspection {
+    /// Held, expired by the reader's clock but not taken, or free.
+    pub state: LeaseState,
+    /// The lease, without its secret.
+    pub lease: LeaseView,
+    /// The last grant that is over.
+    pub previous: Option<Previous>,
+    /// An operator keeps the key from being granted.
+    pub frozen: bool,
+    /// How many wait in line.
+    pub waiting: u64,
+}
+
+/// See [`Inspection::state`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LeaseState {
+    /// Held, and its deadline is to come.
+    Held,
+    /// Held, and its deadline has passed.
+    Expired,
+    /// Held by nobody.
+    Free,
+}
+
+/// A lease without its secret. While it is free, only what outlives a grant.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LeaseView {
+    /// What is leased.
+    pub key: Key,
+    /// What says who holds it, and until when.
+    #[serde(flatten)]
+    pub held: Option<HeldView>,
+    /// The token of the current or last grant.
+    pub fencing_token: Counter,
+    /// Bumped by every write of the row.
+    pub version: Counter,
+    /// Which of a semaphore's permits; 0 for a mutex.
+    pub permit: u16,
+}
+
+/// What a lease shows only while it is held.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct HeldView {
+    /// Who holds it.
+    pub holder: Holder,
+    /// The length asked for.
+    #[serde(rename = "ttl_seconds")]
+    pub ttl: Ttl,
+    /// When it was granted.
+    pub acquired_at: Timestamp,
+    /// The deadline.
+    pub expires_at: Timestamp,
+    /// The deadline less the guard.
+    pub safe_until: Timestamp,
+    /// What the holder wants others to see.
+    pub metadata: Metadata,
+}
+
+/// Leases that are held, or expired and not yet taken.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Listed {
+    /// The leases.
+    pub leases: Vec<LeaseView>,
+    /// There is more, from here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<Cursor>,
+}
+
+impl<S: Store> Leases<S> {
+    /// What stands under `key`, read consistently.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`], and those of [`Store::apply`].
+    pub async fn inspect(&self, key: &Key) -> Result<Inspected, Error> {
+        let now = self.now();
+        let rows = self.store().read_key(key, self.limit()).await?;
+        let mut standings = Vec::with_capacity(rows.len());
+        for (permit, stored) in rows {
+            let key = key.clone();
+            match stored {
+                Stored::Absent => {}
+                Stored::Foreign(reason) => return Err(corrupt(key, reason)),
+                Stored::Row(row) => standings.push(Inspection {
+                    state: state(&row, now),
+                    previous: row.last_ended(),
+                    frozen: row.frozen,
+                    waiting: 0,
+                    lease: self.view(Address { key, permit }, &row),
+                }),
+            }
+        }
+        let Some(first) = standings.first().cloned() else {
+            return Ok(Inspected::Absent);
+        };
+        let semaphore = standings.iter().any(|standing| standing.lease.permit > 0);
+        Ok(Inspected::Found {
+            first,
+            permits: if semaphore { standings } else { Vec::new() },
+        })
+    }
+
+    /// Every lease that `holder` holds. The index lags a little behind the rows: a lease granted
+    /// a moment ago may be missing.
+    ///
+    /// # Errors
+    /// Those of [`Store::apply`].
+    pub async fn held_by(&self, holder: &Holder) -> Result<Listed, Error> {
+        let mut listed = Listed::default();
+        let mut from = None;
+        loop {
+            let store = self.store();
+            let page = store.held_by(holder, from.as_ref(), self.limit()).await?;
+            let views = self.views(page.entries).await?;
+            let theirs = |view: &LeaseView| view.held.as_ref().is_some_and(|h| h.holder == *holder);
+            listed.leases.extend(views.into_iter().filter(theirs));
+            from = page.next;
+            if from.is_none() {
+                return Ok(listed);
+            }
+        }
+    }
+
+    /// All held leases, at most `limit` at a time, in no particular order.
+    ///
+    /// # Errors
+    /// Those of [`Store::apply`].
+    pub async fn list(&self, limit: u32, cursor: Option<Cursor>) -> Result<Listed, Error> {
+        let mut left = limit;
+        let mut listed = Listed::default();
+        let mut cursor = cursor.unwrap_or_else(|| Cursor::start(0));
+        loop {
+            let (entries, next) = self.step(cursor, left).await?;
+            left = left.saturating_sub(u32::try_from(entries.len()).unwrap_or(u32::MAX));
+            listed.leases.extend(self.views(entries).await?);
+            match next {
+                None => return Ok(listed),
+                Some(next) if left == 0 => {
+                    listed.cursor = Some(next);
+                    return Ok(listed);
+                }
+                Some(next) => cursor = next,
+            }
+        }
+    }
+
+    /// Reads the rows behind index entries. What was freed in between is left out, and so is what
+    /// is not ours: inspecting its key tells more.
+    async fn views(&self, entries: Vec<Entry>) -> Result<Vec<LeaseView>, Error> {
+        let mut views = Vec::with_capacity(entries.len());
+        for address in entries.into_iter().filter_map(|entry| entry.address) {
+            match self.store().read(&address, self.limit()).await? {
+                Stored::Row(row) if row.holding().is_some() => {
+                    views.push(self.view(address, &row));
+                }
+                Stored::Foreign(reason) => {
+                    tracing::warn!(key = %address.key, reason, "an item is not leasehold's");
+                }
+                _ => {}
+            }
+        }
+        Ok(views)
+    }
+
+    fn view(&self, address: Address, row: &Row) -> LeaseView {
+        LeaseView {
+            key: address.key,
+            held: row.holding().map(|held| HeldView {
+                holder: row.granted_to.clone(),
+                ttl: held.ttl,
+                acquired_at: held.acquired_at,
+                expires_at: held.expires_at,
+                safe_until: held.expires_at.minus(self.settings().guard),
+                metadata: held.metadata.clone(),
+            }),
+            fencing_token: row.fencing_token,
+            version: row.version,
+            permit: address.permit,
+        }
+    }
+}
+
+fn state(row: &Row, now: Timestamp) -> LeaseState {
+    match row.holding() {
+        None => LeaseState::Free,
+        Some(held) if held.expires_at <= now => LeaseState::Expired,
+        Some(_) => LeaseState::Held,
+    }
+}

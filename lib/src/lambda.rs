@@ -1,0 +1,229 @@
+//! The boring part of every handler, once: logging, configuration, one client per sandbox, strict
+//! parsing, error names.
+
+use std::{
+    future::{Future, poll_fn},
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::pin,
+    sync::Arc,
+    task::Poll,
+    time::Duration,
+};
+
+use lambda_runtime::{Context, Diagnostic, LambdaEvent, Runtime, service_fn};
+use serde::Serialize;
+
+use crate::{
+    clock::Timestamp,
+    error::Error,
+    json::Json,
+    leases::Leases,
+    settings::{self, Environment},
+    store::{Connection, DynamoDb},
+    values::{Key, RequestId},
+};
+
+mod not_yet;
+mod raw_event;
+mod trigger;
+
+pub use lambda_runtime::Error as Fatal;
+pub use not_yet::{NotYet, OnePermit};
+pub use trigger::{Event, FromEvent, Trigger};
+
+/// What is left of an invocation's time for sending the answer.
+const TO_ANSWER: Duration = Duration::from_millis(200);
+
+/// Serves a handler for as long as the sandbox lives.
+///
+/// A handler takes the leases, bound to the invocation, and its request, already parsed, and
+/// returns its answer or an [`Error`], whose name becomes the `errorType`. A configuration that is
+/// missing or wrong, an event that cannot be read, and a panic are answered with a name as well.
+///
+/// # Errors
+/// Only if Lambda's runtime API cannot be reached.
+pub async fn serve<Q, A, H, F>(handle: H) -> Result<(), Fatal>
+where
+    Q: FromEvent,
+    A: Serialize,
+    H: Fn(Leases<DynamoDb>, Q) -> F,
+    F: Future<Output = Result<A, Error>>,
+{
+    log();
+    let leases = connect().await.map_err(Arc::new);
+    let (handle, leases) = (&handle, &leases);
+    let service =
+        service_fn(
+            move |event: LambdaEvent<String>| async move { answer(handle, leases, event).await },
+        );
+    Runtime::new(service).layer(raw_event::AsText).run().await
+}
+
+async fn connect() -> Result<Leases<DynamoDb>, Error> {
+    let environment = Environment::read()?;
+    let client = Connection::from_env().await;
+    if client.config().region().is_none() {
+        return Err(Error::Misconfigured {
+            problem: "no Region: set AWS_REGION".to_owned(),
+            source: None,
+        });
+    }
+    let store = DynamoDb::new(client, environment.table);
+    Ok(Leases::new(store, environment.settings))
+}
+
+/// What a failed invocation answers.
+#[derive(Debug)]
+struct Failure(Diagnostic);
+
+impl From<Failure> for Diagnostic {
+    fn from(failure: Failure) -> Self {
+        failure.0
+    }
+}
+
+async fn answer<Q, A, H, F>(
+    handle: &H,
+    leases: &Result<Leases<DynamoDb>, Arc<Error>>,
+    LambdaEvent { payload, context }: LambdaEvent<String>,
+) -> Result<serde_json::Value, Failure>
+where
+    Q: FromEvent,
+    A: Serialize,
+    H: Fn(Leases<DynamoDb>, Q) -> F,
+    F: Future<Output = Result<A, Error>>,
+{
+    let event = Json::parse(&payload);
+    let about = About::of(event.as_ref().ok(), &context);
+    let outcome = match (leases, event) {
+        (Err(misconfigured), _) => Err(Arc::clone(misconfigured)),
+        (_, Err(unreadable)) => Err(Arc::new(unreadable)),
+        (Ok(leases), Ok(event)) => {
+            let leases = leases.for_call(
+                Timestamp::from_millis(context.deadline).minus(TO_ANSWER),
+                RequestId::new(&context.request_id).ok(),
+            );
+            let work = async {
+                let answer = handle(leases, Q::from_event(&Event(&event))?).await?;
+                serde_json::to_value(answer).map_err(|error| Error::Unavailable {
+                    problem: "the answer could not be written".to_owned(),
+                    source: Some(crate::Cause::of(&error)),
+                })
+            };
+            unless_it_panics(work).await.map_err(Arc::new)
+        }
+    };
+    about.log(&outcome);
+    outcome.map_err(|error| Failure(about.diagnose(&error)))
+}
+
+/// The runtime would report a panic by the name of a Rust type.
+async fn unless_it_panics<T>(work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    let mut work = pin!(work);
+    poll_fn(|cx| {
+        catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))).unwrap_or_else(|_| {
+            Poll::Ready(Err(Error::Unavailable {
+                problem: "the function panicked; its log says where".to_owned(),
+                source: None,
+            }))
+        })
+    })
+    .await
+}
+
+/// What an invocation is about, for its log line and its error.
+struct About {
+    request_id: String,
+    key: Option<Key>,
+    holder: Option<String>,
+    fencing_token: Option<u64>,
+}
+
+impl About {
+    fn of(event: Option<&Json>, context: &Context) -> Self {
+        let text = |name| {
+            let event = event?;
+            let own = event.text_at(&[name]);
+            own.or_else(|| event.text_at(&["lease", name]))
+        };
+        Self {
+            request_id: context.request_id.clone(),
+            key: text("key").and_then(|key| Key::new(key).ok()),
+            holder: text("holder").map(|holder| holder.chars().take(1024).collect()),
+            fencing_token: event.and_then(|event| event.number_at(&["lease", "fencing_token"])),
+        }
+    }
+
+    fn log(&self, outcome: &Result<serde_json::Value, Arc<Error>>) {
+        let key = self.key.as_ref().map(Key::as_str);
+        let (request, holder) = (self.request_id.as_str(), self.holder.as_deref());
+        match outcome {
+            Ok(answer) => {
+                let token = answer["lease"]["fencing_token"].as_u64();
+                let fencing_token = token.or(self.fencing_token);
+                let outcome = answer["outcome"].as_str();
+                tracing::info!(request, key, holder, fencing_token, outcome, "answered");
+            }
+            Err(error) => {
+                let (outcome, token) = (error.name(), self.fencing_token);
+                let problem = error.to_string();
+                match **error {
+                    Error::Held(_) | Error::Consumed { .. } | Error::Frozen { .. } => {
+                        tracing::info!(request, key, holder, outcome, problem, "refused");
+                    }
+                    Error::Lost { .. } | Error::Expired { .. } | Error::Invalid { .. } => {
+                        tracing::warn!(
+                            request,
+                            key,
+                            holder,
+                            fencing_token = token,
+                            outcome,
+                            problem,
+                            "refused"
+                        );
+                    }
+                    _ => {
+                        let problem = error.in_full();
+                        tracing::error!(
+                            request,
+                            key,
+                            holder,
+                            fencing_token = token,
+                            outcome,
+                            problem,
+                            "failed"
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    /// Name and message; the message is one JSON object, and names the key whenever the event did.
+    fn diagnose(&self, error: &Error) -> Diagnostic {
+        let mut message = serde_json::to_value(error).unwrap_or_default();
+        if let (Some(fields), Some(key)) = (message.as_object_mut(), &self.key) {
+            fields
+                .entry("key")
+                .or_insert_with(|| key.as_str().to_owned().into());
+        }
+        Diagnostic {
+            error_type: error.name().to_owned(),
+            error_message: message.to_string(),
+        }
+    }
+}
+
+/// One line of JSON an event. The SDK and what lies below it stay at their warnings whatever the
+/// level: at TRACE they would show requests, and with them lease ids.
+fn log() {
+    use tracing_subscriber::{filter::Targets, fmt, prelude::*};
+    let level = settings::log_level();
+    let filter = Targets::new()
+        .with_default(level.min(tracing_subscriber::filter::LevelFilter::WARN))
+        .with_target("leasehold", level);
+    let lines = fmt::layer().json().flatten_event(true);
+    let _ = tracing_subscriber::registry()
+        .with(lines.with_filter(filter))
+        .try_init();
+}

@@ -1,0 +1,439 @@
+//! The rules: acquire, extend, release.
+
+use std::{sync::Arc, time::Duration};
+
+use crate::{
+    clock::{Clock, SystemClock, Timestamp},
+    error::Error,
+    outcomes::{
+        Acquired, Contention, Ended, Extended, GrantKind, Granted, HeldLease, Lease, Previous,
+        ReleaseOutcome, Released, Standing,
+    },
+    row::{Holding, Row, Stored},
+    settings::Settings,
+    store::{Address, Applied, Connection, Store},
+    transition::{
+        Change, Extend, ExtendRefusal, Grant, GrantRefusal, Release, ReleaseRefusal,
+        why_not_extended, why_not_granted, why_not_released,
+    },
+    values::{Counter, Holder, Key, LeaseId, Metadata, RequestDigest, RequestId, Ttl},
+};
+
+/// Leases in one table.
+///
+/// It holds no lease and runs nothing in the background: what a call returns is all there is. Every
+/// method may be called again with the same arguments; what that does is said with each. Dropping
+/// a future leaves the outcome open, as a lost answer does, and is resolved the same way.
+#[derive(Debug)]
+pub struct Leases<S> {
+    store: Arc<S>,
+    clock: Arc<dyn Clock>,
+    settings: Settings,
+    deadline: Option<Timestamp>,
+    default_request_id: Option<RequestId>,
+}
+
+impl std::fmt::Debug for dyn Clock {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Clock")
+    }
+}
+
+// Not derived: that would ask `S` to be `Clone`.
+impl<S> Clone for Leases<S> {
+    fn clone(&self) -> Self {
+        Self {
+            store: Arc::clone(&self.store),
+            clock: Arc::clone(&self.clock),
+            settings: self.settings,
+            deadline: self.deadline,
+            default_request_id: self.default_request_id.clone(),
+        }
+    }
+}
+
+/// What to acquire.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Acquire {
+    /// What to lease.
+    pub key: Key,
+    /// Who asks.
+    pub holder: Holder,
+    /// The length of the lease.
+    pub ttl: Ttl,
+    /// Names this one logical acquire: with the same id, the same holder gets the same lease.
+    /// Random if not given, and then a repeated call is another request.
+    pub request_id: Option<RequestId>,
+    /// What others may see.
+    pub metadata: Metadata,
+}
+
+impl Acquire {
+    /// An acquire of `key` by `holder` for `ttl`.
+    #[must_use]
+    pub fn new(key: Key, holder: Holder, ttl: Ttl) -> Self {
+        Self {
+            key,
+            holder,
+            ttl,
+            request_id: None,
+            metadata: Metadata::default(),
+        }
+    }
+
+    /// With this request id.
+    #[must_use]
+    pub fn request_id(self, request_id: RequestId) -> Self {
+        Self {
+            request_id: Some(request_id),
+            ..self
+        }
+    }
+
+    /// With this metadata.
+    #[must_use]
+    pub fn metadata(self, metadata: Metadata) -> Self {
+        Self { metadata, ..self }
+    }
+}
+
+/// How to extend.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ExtendOptions {
+    /// The new length from now; the lease's own if not given.
+    pub ttl: Option<Ttl>,
+    /// Refuse with [`Error::Expired`] instead of reviving a lease whose deadline has passed.
+    pub require_unexpired: bool,
+}
+
+impl<S: Store> Leases<S> {
+    /// The leases in `store`, by the machine's clock.
+    #[must_use]
+    pub fn new(store: S, settings: Settings) -> Self {
+        Self {
+            store: Arc::new(store),
+            clock: Arc::new(SystemClock),
+            settings,
+            deadline: None,
+            default_request_id: None,
+        }
+    }
+
+    /// The same leases by another clock.
+    #[must_use]
+    pub fn with_clock(self, clock: Arc<dyn Clock>) -> Self {
+        Self { clock, ..self }
+    }
+
+    /// The same leases for one invocation: no request waits past `deadline`, and an acquire that
+    /// brings no request id takes `request_id`, so that the invocation, retried, gets its lease
+    /// back.
+    #[must_use]
+    pub fn for_call(&self, deadline: Timestamp, request_id: Option<RequestId>) -> Self {
+        Self {
+            deadline: Some(deadline),
+            default_request_id: request_id,
+            ..self.clone()
+        }
+    }
+
+    /// The store.
+    #[must_use]
+    pub fn store(&self) -> &S {
+        &self.store
+    }
+
+    /// The time by these leases' clock.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    pub(crate) const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    pub(crate) const fn deadline(&self) -> Option<Timestamp> {
+        self.deadline
+    }
+
+    /// How long a request may take that starts now.
+    pub(crate) fn limit(&self) -> Duration {
+        self.deadline.map_or(Connection::OPERATION, |at| {
+            Connection::OPERATION.min(at.since(self.now()))
+        })
+    }
+
+    /// What the holder of `lease` should do now: carry on, extend, or stop.
+    #[must_use]
+    pub fn standing(&self, lease: &Lease) -> Standing {
+        lease.standing(self.now())
+    }
+
+    /// Grants the lease, if nobody holds it, or if it expired more than the clock margin ago.
+    ///
+    /// One conditional write, no read. Repeated with the same holder and request id, while the
+    /// lease lasts, it brings the same lease; after that [`Error::Consumed`], never a second grant.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a ttl that the guard uses up; [`Error::Consumed`], [`Error::Frozen`],
+    /// [`Error::Corrupt`]; and those of [`Store::apply`]. Contention is [`Acquired::Held`].
+    pub async fn acquire(&self, request: Acquire) -> Result<Acquired, Error> {
+        self.check_ttl(request.ttl)?;
+        let id = request
+            .request_id
+            .or_else(|| self.default_request_id.clone())
+            .unwrap_or_else(RequestId::random);
+        // The deadline counts from before the request is sent.
+        let now = self.now();
+        let expires_at = now.plus(request.ttl.as_duration());
+        let grant = Grant {
+            request: RequestDigest::of(&request.holder, &id),
+            holder: request.holder,
+            lease_id: LeaseId::random(),
+            ttl: request.ttl,
+            metadata: request.metadata,
+            now,
+            takeable: now.minus(self.settings.clock_margin),
+            expires_at,
+            sweep_after: expires_at.plus(self.settings.clock_margin),
+        };
+        let address = Address {
+            key: request.key,
+            permit: 0,
+        };
+        let change = Change::Grant(grant.clone());
+        let refused = match self.store.apply(&address, &change, self.limit()).await? {
+            Applied::Done { after, .. } => return self.granted(address, after, None),
+            Applied::Refused(stored) => stored,
+        };
+        let key = address.key.clone();
+        match why_not_granted(refused, &grant.request) {
+            GrantRefusal::Replayed(row) => self.granted(address, row, Some(GrantKind::Replayed)),
+            GrantRefusal::Held(row) => self.contention(address, row, &grant.holder),
+            GrantRefusal::Consumed => Err(Error::Consumed { key }),
+            GrantRefusal::Frozen => Err(Error::Frozen { key }),
+            GrantRefusal::Corrupt(reason) => Err(corrupt(key, reason)),
+        }
+    }
+
+    /// Moves the deadline to now and the ttl, and proves that the lease is still the caller's.
+    ///
+    /// One conditional write. It never shortens: repeated, delayed, or asked for less than is
+    /// left, it answers with the deadline that stands. A lease whose deadline has passed is
+    /// revived if nobody was granted it since.
+    ///
+    /// # Errors
+    /// [`Error::Lost`] once anybody else was granted it, or it was released, swept or deleted;
+    /// [`Error::Expired`] and [`Error::Frozen`] instead of a revival; [`Error::Invalid`] for a ttl
+    /// that the guard uses up; [`Error::Corrupt`]; and those of [`Store::apply`]. After
+    /// [`Error::Unavailable`] the deadline that the caller knows still holds.
+    pub async fn extend(&self, lease: &Lease, options: ExtendOptions) -> Result<Extended, Error> {
+        let ttl = options.ttl.unwrap_or(lease.ttl);
+        self.check_ttl(ttl)?;
+        let now = self.now();
+        let extend = Extend {
+            lease_id: lease.lease_id.clone(),
+            fencing_token: lease.fencing_token,
+            ttl,
+            now,
+            expires_at: now.plus(ttl.as_duration()),
+            require_unexpired: options.require_unexpired,
+        };
+        let address = address_of(lease);
+        let change = Change::Extend(extend.clone());
+        // A holder must learn in time that it could not extend.
+        let limit = match lease.remaining(now) {
+            Duration::ZERO => self.limit(),
+            left => self.limit().min(left),
+        };
+        let refused = match self.store.apply(&address, &change, limit).await? {
+            Applied::Done { before, after } => {
+                let lease = self.handle(address, after)?;
+                return Ok(match lapse(&before, now) {
+                    None => Extended::Extended { lease },
+                    Some(lapsed) => Extended::Revived { lease, lapsed },
+                });
+            }
+            Applied::Refused(stored) => stored,
+        };
+        let key = address.key.clone();
+        match why_not_extended(refused, &extend) {
+            ExtendRefusal::Longer(row) => Ok(Extended::Extended {
+                lease: self.handle(address, row)?,
+            }),
+            ExtendRefusal::Expired => Err(Error::Expired { key }),
+            ExtendRefusal::Frozen => Err(Error::Frozen { key }),
+            ExtendRefusal::Lost => Err(Error::Lost { key }),
+            ExtendRefusal::Corrupt(reason) => Err(corrupt(key, reason)),
+        }
+    }
+
+    /// Ends the lease, if it is still the caller's; an expired one too, for a clean hand-over.
+    ///
+    /// One conditional write. It never frees anybody else's lease, and may be repeated for ever.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`], and those of [`Store::apply`]. A lease that somebody else was granted
+    /// in the meantime is [`ReleaseOutcome::Lost`], not an error.
+    pub async fn release(&self, lease: &Lease) -> Result<Released, Error> {
+        let now = self.now();
+        let change = Change::Release(Release {
+            lease_id: lease.lease_id.clone(),
+            fencing_token: lease.fencing_token,
+            purge_at: self.purge_at(now),
+        });
+        let address = address_of(lease);
+        let outcome = match self.store.apply(&address, &change, self.limit()).await? {
+            Applied::Done { .. } => ReleaseOutcome::Released,
+            Applied::Refused(stored) => match why_not_released(&stored, lease.fencing_token) {
+                ReleaseRefusal::Already => ReleaseOutcome::AlreadyReleased,
+                ReleaseRefusal::Lost => ReleaseOutcome::Lost,
+                ReleaseRefusal::Corrupt(reason) => return Err(corrupt(address.key, reason)),
+            },
+        };
+        Ok(Released {
+            outcome,
+            expired: lease.expires_at <= now,
+        })
+    }
+
+    /// As [`Leases::release`], for a caller whose work must not end under somebody else's lease.
+    ///
+    /// # Errors
+    /// As [`Leases::release`], and [`Error::Lost`] if somebody else was granted the key in the
+    /// meantime.
+    pub async fn release_strictly(&self, lease: &Lease) -> Result<Released, Error> {
+        let released = self.release(lease).await?;
+        match released.outcome {
+            ReleaseOutcome::Lost => Err(Error::Lost {
+                key: lease.key.clone(),
+            }),
+            _ => Ok(released),
+        }
+    }
+
+    pub(crate) fn purge_at(&self, now: Timestamp) -> u64 {
+        now.plus(self.settings.retention).as_seconds_rounded_up()
+    }
+
+    fn check_ttl(&self, ttl: Ttl) -> Result<(), Error> {
+        let guard = self.settings.guard;
+        if ttl.as_duration() > guard {
+            return Ok(());
+        }
+        let millis = guard.as_millis();
+        let problem = format!("must be longer than the guard of {millis} ms (LEASE_GUARD_MS)");
+        Err(Error::invalid("ttl_seconds", problem))
+    }
+
+    fn granted(
+        &self,
+        address: Address,
+        row: Row,
+        kind: Option<GrantKind>,
+    ) -> Result<Acquired, Error> {
+        let previous = row.previous.clone();
+        let grant = kind.unwrap_or(match &previous {
+            None
+            | Some(Previous {
+                ended: Ended::Released,
+                ..
+            }) => GrantKind::New,
+            Some(_) => GrantKind::Takeover,
+        });
+        Ok(Acquired::Granted(Granted {
+            lease: self.handle(address, row)?,
+            grant,
+            previous,
+        }))
+    }
+
+    fn contention(&self, address: Address, row: Row, asker: &Holder) -> Result<Acquired, Error> {
+        let by_you = row.granted_to == *asker;
+        let lease = self.handle(address, row)?;
+        let wait = lease.ttl.as_millis().div_ceil(1000) + 1;
+        let retry_at = lease
+            .expires_at
+            .plus(self.settings.clock_margin)
+            .plus(Duration::from_millis(1));
+        Ok(Acquired::Held(Contention {
+            held: HeldLease {
+                key: lease.key,
+                holder: lease.holder,
+                fencing_token: lease.fencing_token,
+                version: lease.version,
+                ttl: lease.ttl,
+                expires_at: lease.expires_at,
+                metadata: lease.metadata,
+                waiting: 0,
+                permit: lease.permit,
+                by_you,
+            },
+            retry_at,
+            wait_seconds: wait,
+        }))
+    }
+
+    /// The handle of the lease that `row` carries.
+    pub(crate) fn handle(&self, address: Address, row: Row) -> Result<Lease, Error> {
+        let (token, version) = (row.fencing_token, row.version);
+        let holder = row.granted_to.clone();
+        match row.state {
+            crate::row::State::Held(held) => {
+                Ok(self.handle_of(address, holder, token, version, held))
+            }
+            // Only a store that breaks its promises brings this about.
+            crate::row::State::Free { .. } => Err(corrupt(address.key, "it is not held")),
+        }
+    }
+
+    fn handle_of(
+        &self,
+        address: Address,
+        holder: Holder,
+        fencing_token: Counter,
+        version: Counter,
+        held: Holding,
+    ) -> Lease {
+        Lease {
+            key: address.key,
+            holder,
+            lease_id: held.lease_id,
+            fencing_token,
+            version,
+            ttl: held.ttl,
+            acquired_at: held.acquired_at,
+            expires_at: held.expires_at,
+            safe_until: held.expires_at.minus(self.settings.guard),
+            permit: address.permit,
+            metadata: held.metadata,
+        }
+    }
+}
+
+fn address_of(lease: &Lease) -> Address {
+    Address {
+        key: lease.key.clone(),
+        permit: lease.permit,
+    }
+}
+
+pub(crate) fn corrupt(key: Key, reason: &str) -> Error {
+    Error::Corrupt {
+        key,
+        reason: reason.to_owned(),
+    }
+}
+
+/// For how long the lease had lapsed at `now`; none if it had not.
+fn lapse(before: &Stored, now: Timestamp) -> Option<Duration> {
+    match before {
+        Stored::Row(row) => {
+            let deadline = row.holding()?.expires_at;
+            (deadline <= now).then(|| now.since(deadline))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,260 @@
+//! What the rules answer: the portable handle of a lease, and one type per call. Serialized, they
+//! are the JSON of the functions, field for field.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::{
+    clock::Timestamp,
+    error::Error,
+    values::{Counter, Holder, Key, LeaseId, Metadata, Ttl},
+};
+
+/// The handle of a lease: plain data that any later process may extend or release with.
+///
+/// It is as good as the lease itself: whoever has it can end the lease. `Debug` leaves the
+/// `lease_id` out; serialization does not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Lease {
+    /// What is leased.
+    pub key: Key,
+    /// Who holds it.
+    pub holder: Holder,
+    /// Proof of ownership: a secret.
+    pub lease_id: LeaseId,
+    /// Public and ordered: every later grant of the key has a larger one. Write it beside what the
+    /// lease protects, and refuse smaller ones.
+    pub fencing_token: Counter,
+    /// Bumped by every write of the row.
+    pub version: Counter,
+    /// The length asked for.
+    #[serde(rename = "ttl_seconds")]
+    pub ttl: Ttl,
+    /// When it was granted.
+    pub acquired_at: Timestamp,
+    /// The deadline: after it, and the takers' margin, anybody may be granted the key.
+    pub expires_at: Timestamp,
+    /// The deadline less the guard: the holder must not touch the resource after it.
+    pub safe_until: Timestamp,
+    /// Which of a semaphore's permits; 0 for a mutex.
+    #[serde(default)]
+    pub permit: u16,
+    /// What the holder wants others to see.
+    #[serde(default)]
+    pub metadata: Metadata,
+}
+
+/// What a holder should do about its lease now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// More than a third of the ttl is left: carry on.
+    Safe,
+    /// A third of the ttl or less is left: extend before anything else.
+    Danger,
+    /// `safe_until` has passed: stop touching the resource.
+    Stop,
+}
+
+impl Lease {
+    /// How long the holder may still touch the resource: until `safe_until`.
+    #[must_use]
+    pub fn remaining(&self, now: Timestamp) -> Duration {
+        self.safe_until.since(now)
+    }
+
+    /// Whether to carry on, to extend, or to stop.
+    #[must_use]
+    pub fn standing(&self, now: Timestamp) -> Standing {
+        let left = self.remaining(now);
+        if left.is_zero() {
+            Standing::Stop
+        } else if left <= self.ttl.as_duration() / 3 {
+            Standing::Danger
+        } else {
+            Standing::Safe
+        }
+    }
+}
+
+/// How a grant ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ended {
+    /// Its holder released it.
+    Released,
+    /// Its deadline passed: the holder may have left its work half done.
+    Expired,
+    /// An operator ended it.
+    Forced,
+}
+
+impl Ended {
+    pub(crate) const ALL: [Self; 3] = [Self::Released, Self::Expired, Self::Forced];
+
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Released => "released",
+            Self::Expired => "expired",
+            Self::Forced => "forced",
+        }
+    }
+
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|ended| ended.as_str() == name)
+    }
+}
+
+/// An earlier grant of the same key.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct Previous {
+    /// Who held it.
+    pub holder: Holder,
+    /// Its token.
+    pub fencing_token: Counter,
+    /// How it ended: [`Ended::Expired`] is the place for a repair step.
+    pub ended: Ended,
+}
+
+/// The answer to an acquire: contention is an answer, not an error.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+#[must_use = "somebody else may hold it"]
+pub enum Acquired {
+    /// The lease is the caller's.
+    #[serde(rename = "acquired")]
+    Granted(Granted),
+    /// Somebody else holds it.
+    Held(Contention),
+}
+
+impl Acquired {
+    /// The grant.
+    ///
+    /// # Errors
+    /// [`Error::Held`] if somebody else holds it.
+    pub fn granted(self) -> Result<Granted, Error> {
+        match self {
+            Self::Granted(granted) => Ok(granted),
+            Self::Held(contention) => Err(Error::Held(Box::new(contention))),
+        }
+    }
+}
+
+/// A lease, and how it came about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Granted {
+    /// The handle.
+    pub lease: Lease,
+    /// New, replayed, or taken over.
+    pub grant: GrantKind,
+    /// The grant before this one. A replay brings the same: branch on this, not on `grant`.
+    pub previous: Option<Previous>,
+}
+
+/// How a lease came about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GrantKind {
+    /// The key was free.
+    New,
+    /// The same request had it already: an answer was lost, or the call was repeated.
+    Replayed,
+    /// The holder before did not release it.
+    Takeover,
+}
+
+/// Who stands in the way, and when to ask again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Contention {
+    /// The lease that stands in the way.
+    pub held: HeldLease,
+    /// The first instant at which asking by the clock can succeed without a release.
+    pub retry_at: Timestamp,
+    /// The holder's whole ttl and one second more, in whole seconds: how long a Wait state waits
+    /// before it asks whether the holder has shown any life.
+    pub wait_seconds: u64,
+}
+
+/// Somebody else's lease, as far as it is anybody's business.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct HeldLease {
+    /// What is leased.
+    pub key: Key,
+    /// Who holds it.
+    pub holder: Holder,
+    /// Its token.
+    pub fencing_token: Counter,
+    /// What an observer watches.
+    pub version: Counter,
+    /// The length asked for.
+    #[serde(rename = "ttl_seconds")]
+    pub ttl: Ttl,
+    /// The deadline.
+    pub expires_at: Timestamp,
+    /// What the holder wants others to see.
+    pub metadata: Metadata,
+    /// How many wait in line.
+    pub waiting: u64,
+    /// Which of a semaphore's permits; 0 for a mutex.
+    pub permit: u16,
+    /// The caller's own holder holds it, by another request.
+    pub by_you: bool,
+}
+
+/// The answer to an extend.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+#[must_use = "the new handle carries the new deadline"]
+pub enum Extended {
+    /// The lease lasts at least as long as was asked for.
+    Extended {
+        /// The handle with the deadline that now stands.
+        lease: Lease,
+    },
+    /// The deadline had passed, and nobody held it in between.
+    Revived {
+        /// The handle with the new deadline.
+        lease: Lease,
+        /// For how long it had lapsed.
+        #[serde(rename = "lapsed_ms", serialize_with = "as_millis")]
+        lapsed: Duration,
+    },
+}
+
+impl Extended {
+    /// The handle with the deadline that now stands.
+    #[must_use]
+    pub fn into_lease(self) -> Lease {
+        match self {
+            Self::Extended { lease } | Self::Revived { lease, .. } => lease,
+        }
+    }
+}
+
+fn as_millis<S: Serializer>(length: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(u64::try_from(length.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// The answer to a release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Released {
+    /// What became of it.
+    pub outcome: ReleaseOutcome,
+    /// The deadline of the handle had passed.
+    pub expired: bool,
+}
+
+/// What became of a release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReleaseOutcome {
+    /// It ended with this call.
+    Released,
+    /// It had ended before: released, swept, or the row is gone.
+    AlreadyReleased,
+    /// Somebody else was granted it in the meantime; their lease is untouched.
+    Lost,
+}

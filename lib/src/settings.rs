@@ -1,0 +1,163 @@
+//! What an operator sets: the table's name and the rules' lengths of time.
+
+use std::time::Duration;
+
+use crate::error::Error;
+
+/// The rules' lengths of time. The defaults are those of the environment's variables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Settings {
+    /// How long after its deadline a lease may be taken by the clock. Safe while clocks differ by
+    /// less than half of it.
+    pub clock_margin: Duration,
+    /// How long before the deadline a holder must stop touching the resource.
+    pub guard: Duration,
+    /// How long a free row is kept before DynamoDB may delete it.
+    pub retention: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            clock_margin: Duration::from_millis(2000),
+            guard: Duration::from_millis(1000),
+            retention: Duration::from_secs(7 * DAY),
+        }
+    }
+}
+
+const DAY: u64 = 86_400;
+
+/// The whole configuration of a function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Environment {
+    /// `LEASE_TABLE`.
+    pub table: String,
+    /// `LEASE_CLOCK_MARGIN_MS`, `LEASE_GUARD_MS`, `LEASE_RETENTION_DAYS`.
+    pub settings: Settings,
+}
+
+impl Environment {
+    /// Reads the process's environment.
+    ///
+    /// # Errors
+    /// [`Error::Misconfigured`] naming the variable that is missing or does not parse. Nothing
+    /// falls back silently.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one home of the ambient environment"
+    )]
+    pub fn read() -> Result<Self, Error> {
+        Self::from(|name| match std::env::var(name) {
+            Ok(value) => Some(value),
+            Err(std::env::VarError::NotPresent) => None,
+            // Not text: refused as any other value that does not parse.
+            Err(std::env::VarError::NotUnicode(_)) => Some(String::new()),
+        })
+    }
+
+    /// Reads variables from `lookup`.
+    ///
+    /// # Errors
+    /// As [`Environment::read`].
+    pub fn from(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, Error> {
+        let table = lookup("LEASE_TABLE").unwrap_or_default();
+        // DynamoDB takes a name or an ARN.
+        if table.is_empty() || table.len() > 1024 {
+            return Err(misconfigured(
+                "LEASE_TABLE",
+                "must be the name of the lease table",
+            ));
+        }
+        let default = Settings::default();
+        let millis = |name, default: Duration| {
+            number(&lookup, name, DAY * 1000, "milliseconds")
+                .map(|n| n.map_or(default, Duration::from_millis))
+        };
+        let days = number(&lookup, "LEASE_RETENTION_DAYS", 3650, "days")?;
+        Ok(Self {
+            table,
+            settings: Settings {
+                clock_margin: millis("LEASE_CLOCK_MARGIN_MS", default.clock_margin)?,
+                guard: millis("LEASE_GUARD_MS", default.guard)?,
+                retention: days.map_or(default.retention, |n| Duration::from_secs(n * DAY)),
+            },
+        })
+    }
+}
+
+/// The level that Lambda's log configuration asks for; INFO if it does not say.
+#[cfg(feature = "lambda")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one home of the ambient environment"
+)]
+pub(crate) fn log_level() -> tracing_subscriber::filter::LevelFilter {
+    let level = std::env::var("AWS_LAMBDA_LOG_LEVEL").ok();
+    level
+        .and_then(|level| level.parse().ok())
+        .unwrap_or(tracing_subscriber::filter::LevelFilter::INFO)
+}
+
+fn number(
+    lookup: impl Fn(&str) -> Option<String>,
+    name: &str,
+    most: u64,
+    unit: &str,
+) -> Result<Option<u64>, Error> {
+    let Some(text) = lookup(name) else {
+        return Ok(None);
+    };
+    match text.parse() {
+        Ok(n) if n <= most => Ok(Some(n)),
+        _ => Err(misconfigured(
+            name,
+            &format!("must be a whole number of {unit} from 0 to {most}"),
+        )),
+    }
+}
+
+fn misconfigured(name: &str, problem: &str) -> Error {
+    Error::Misconfigured {
+        problem: format!("environment variable {name} {problem}"),
+        source: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(pairs: &[(&str, &str)]) -> Result<Environment, String> {
+        let lookup = |name: &str| {
+            let pair = pairs.iter().find(|(n, _)| *n == name)?;
+            Some(pair.1.to_owned())
+        };
+        Environment::from(lookup).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn only_the_table_is_required() {
+        let read = read(&[("LEASE_TABLE", "leases")]).expect("valid");
+        assert_eq!(
+            (read.table.as_str(), read.settings),
+            ("leases", Settings::default())
+        );
+    }
+
+    #[test]
+    fn a_bad_value_is_named_and_nothing_falls_back() {
+        assert!(read(&[]).is_err_and(|e| e.contains("LEASE_TABLE")));
+        for name in [
+            "LEASE_CLOCK_MARGIN_MS",
+            "LEASE_GUARD_MS",
+            "LEASE_RETENTION_DAYS",
+        ] {
+            for value in ["", "abc", "-1", "1.5", "99999999999999999999"] {
+                let read = read(&[("LEASE_TABLE", "t"), (name, value)]);
+                assert!(read.is_err_and(|e| e.contains(name)), "{name}={value}");
+            }
+        }
+    }
+}

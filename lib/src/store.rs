@@ -1,0 +1,153 @@
+//! What the rules ask of a table, and the two tables that give it.
+
+use std::{future::Future, time::Duration};
+
+use crate::{
+    clock::Timestamp,
+    error::Error,
+    row::{Row, Stored},
+    transition::Change,
+    values::{Holder, Key},
+};
+
+pub(crate) mod attributes;
+mod dynamodb;
+mod expressions;
+mod failures;
+mod memory;
+
+pub use dynamodb::{Connection, DynamoDb};
+pub(crate) use failures::failed;
+pub use memory::Memory;
+
+/// Where a lease row lives.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Address {
+    /// The key.
+    pub key: Key,
+    /// Which of a semaphore's permits; 0 for a mutex.
+    pub permit: u16,
+}
+
+/// What became of a conditional write.
+#[derive(Clone, Debug, PartialEq)]
+#[must_use]
+pub enum Applied {
+    /// The write happened.
+    Done {
+        /// What stood there before.
+        before: Stored,
+        /// What stands there now.
+        after: Row,
+    },
+    /// The condition refused it; nothing was written.
+    Refused(Stored),
+}
+
+/// One page of the held rows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Page {
+    /// The rows, in no particular order.
+    pub entries: Vec<Entry>,
+    /// Where the next page starts; none at the end.
+    pub next: Option<Position>,
+}
+
+/// A held row, as the index knows it. The index may lag behind: read the row before judging it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Where the row is; none if the index entry is not a lease row of ours.
+    pub address: Option<Address>,
+    /// Before this instant the row cannot have expired, whatever else happened to it.
+    pub sweep_after: Option<Timestamp>,
+}
+
+/// A place in a walk through the held rows: the last row that was seen.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Position {
+    pub(crate) holder: String,
+    pub(crate) pk: String,
+    pub(crate) sk: String,
+}
+
+/// Which part of the held rows to walk through: part `part` of `of`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Counted from 0.
+    pub part: u8,
+    /// How many there are.
+    pub of: u8,
+}
+
+/// A table of lease rows.
+///
+/// An implementation promises three things. A write is atomic: it happens as
+/// [`crate::transition::transition`] says of what stands there at that moment, or not at all. A
+/// refusal brings back what stood there, from the same moment. A read is consistent: it sees every
+/// write that was answered before it was asked. The suite in `conformance` holds it to them.
+///
+/// A failed call leaves the outcome open; so does a dropped future. Both are resolved by asking
+/// again with the same change.
+pub trait Store: Send + Sync {
+    /// Writes one row, within `limit`.
+    ///
+    /// # Errors
+    /// [`Error::Denied`], [`Error::Misconfigured`], [`Error::Throttled`], [`Error::Unavailable`],
+    /// or [`Error::Corrupt`] for an item so large that it cannot be ours.
+    fn apply(
+        &self,
+        address: &Address,
+        change: &Change,
+        limit: Duration,
+    ) -> impl Future<Output = Result<Applied, Error>> + Send;
+
+    /// Reads one row.
+    ///
+    /// # Errors
+    /// As [`Store::apply`].
+    fn read(
+        &self,
+        address: &Address,
+        limit: Duration,
+    ) -> impl Future<Output = Result<Stored, Error>> + Send;
+
+    /// Reads all rows of a key: one, or one for each permit of a semaphore that was ever granted.
+    ///
+    /// # Errors
+    /// As [`Store::apply`].
+    fn read_key(
+        &self,
+        key: &Key,
+        limit: Duration,
+    ) -> impl Future<Output = Result<Vec<(u16, Stored)>, Error>> + Send;
+
+    /// Walks through held rows, `most` at a time.
+    ///
+    /// # Errors
+    /// As [`Store::apply`].
+    fn held(
+        &self,
+        part: Part,
+        from: Option<&Position>,
+        most: u32,
+        limit: Duration,
+    ) -> impl Future<Output = Result<Page, Error>> + Send;
+
+    /// Walks through the rows that `holder` holds.
+    ///
+    /// # Errors
+    /// As [`Store::apply`].
+    fn held_by(
+        &self,
+        holder: &Holder,
+        from: Option<&Position>,
+        limit: Duration,
+    ) -> impl Future<Output = Result<Page, Error>> + Send;
+}
+
+/// When an item of the index wants to be looked at.
+fn sweep_after(item: &crate::row::Item) -> Option<Timestamp> {
+    let millis = item.get(attributes::SWEEP_AFTER)?.as_n().ok()?;
+    millis.parse().ok().map(Timestamp::from_millis)
+}

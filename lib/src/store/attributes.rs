@@ -1,0 +1,49 @@
+//! The names of a lease row's attributes: public API, as much as the JSON fields are.
+
+pub(crate) const PK: &str = "pk";
+pub(crate) const SK: &str = "sk";
+/// Present while held, and only then: the hash key of the sparse index [`INDEX`].
+pub(crate) const HOLDER: &str = "holder";
+pub(crate) const LEASE_ID: &str = "lease_id";
+pub(crate) const TTL_MS: &str = "ttl_ms";
+pub(crate) const ACQUIRED_AT: &str = "acquired_at";
+pub(crate) const EXTENDED_AT: &str = "extended_at";
+pub(crate) const EXPIRES_AT: &str = "expires_at";
+pub(crate) const METADATA: &str = "metadata";
+/// Projected into [`INDEX`]: before this instant sweep need not read the row. An extend leaves it
+/// alone, so that it writes the base row and nothing else.
+pub(crate) const SWEEP_AFTER: &str = "sweep_after";
+
+pub(crate) const FENCING_TOKEN: &str = "fencing_token";
+pub(crate) const VERSION: &str = "version";
+pub(crate) const GRANTED_TO: &str = "granted_to";
+/// The digest of the current or last grant's request, and those of the three grants before it.
+pub(crate) const REQUEST: &str = "request";
+pub(crate) const PAST_REQUESTS: [&str; 3] = ["past_request_1", "past_request_2", "past_request_3"];
+pub(crate) const PREVIOUS_HOLDER: &str = "previous_holder";
+pub(crate) const PREVIOUS_FENCING_TOKEN: &str = "previous_fencing_token";
+pub(crate) const PREVIOUS_ENDED: &str = "previous_ended";
+
+/// Present while free, and only then: how the last grant ended.
+pub(crate) const ENDED: &str = "ended";
+/// The table's DynamoDB TTL attribute, in epoch seconds; never the deadline of a lease.
+pub(crate) const PURGE_AT: &str = "purge_at";
+/// Present while an operator keeps the key from being granted.
+pub(crate) const FROZEN: &str = "frozen";
+
+/// The sparse index over [`HOLDER`].
+pub(crate) const INDEX: &str = "held";
+
+/// The sort key of permit `permit`'s lease row.
+pub(crate) fn lease_sk(permit: u16) -> String {
+    format!("LEASE#{permit:04}")
+}
+
+/// The permit in a lease row's sort key.
+pub(crate) fn permit_of(sk: &str) -> Option<u16> {
+    let digits = sk.strip_prefix("LEASE#").filter(|d| d.len() == 4)?;
+    digits
+        .bytes()
+        .all(|b| b.is_ascii_digit())
+        .then(|| digits.parse().ok())?
+}

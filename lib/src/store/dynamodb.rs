@@ -1,0 +1,320 @@
+//! The table in DynamoDB.
+
+use std::{collections::HashMap, time::Duration};
+
+use aws_config::{BehaviorVersion, SdkConfig};
+use aws_sdk_dynamodb::{
+    Client,
+    client::customize::CustomizableOperation,
+    config::{Builder, StalledStreamProtectionConfig},
+    error::SdkError,
+    operation::update_item::UpdateItemError,
+    types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure},
+};
+use aws_smithy_types::{retry::RetryConfig, timeout::TimeoutConfig};
+
+use super::{
+    Address, Applied, Entry, Page, Part, Position, Store, attributes as at,
+    expressions::{self, Expressions},
+    failures::{Request, RetryConflicts},
+    sweep_after,
+};
+use crate::{
+    error::Error,
+    row::{Item, Stored, s},
+    transition::{Change, transition},
+    values::{Holder, Key},
+};
+
+/// A DynamoDB table of lease rows.
+///
+/// Every write is one `UpdateItem`, whose condition carries the whole rule and whose refusal
+/// brings the stored row back, so that a lost answer is settled without another read.
+#[derive(Clone, Debug)]
+pub struct DynamoDb {
+    client: Client,
+    table: String,
+}
+
+/// How the client talks to DynamoDB: pinned, since the SDK's defaults change with its versions
+/// and wait for a silent server until the Lambda dies.
+pub struct Connection;
+
+impl Connection {
+    /// The longest that one operation may take, its retries included.
+    pub const OPERATION: Duration = Duration::from_millis(1500);
+
+    const CONNECT: Duration = Duration::from_millis(500);
+    const ATTEMPT: Duration = Duration::from_millis(500);
+    const ATTEMPTS: u32 = 3;
+    const FIRST_BACKOFF: Duration = Duration::from_millis(25);
+    const LONGEST_BACKOFF: Duration = Duration::from_millis(250);
+
+    /// The ambient configuration (Region, credentials chain, `AWS_ENDPOINT_URL_DYNAMODB` …) with
+    /// the pinned timeouts and retries.
+    pub async fn from_env() -> Client {
+        let ambient = aws_config::defaults(BehaviorVersion::v2026_01_12()).load();
+        Self::client(&ambient.await)
+    }
+
+    /// A client from a configuration of yours with the pinned timeouts and retries.
+    #[must_use]
+    pub fn client(ambient: &SdkConfig) -> Client {
+        Client::from_conf(Self::pinned(Builder::from(ambient)))
+    }
+
+    fn pinned(builder: Builder) -> aws_sdk_dynamodb::Config {
+        builder
+            .retry_config(
+                RetryConfig::standard()
+                    .with_max_attempts(Self::ATTEMPTS)
+                    .with_initial_backoff(Self::FIRST_BACKOFF)
+                    .with_max_backoff(Self::LONGEST_BACKOFF),
+            )
+            .timeout_config(
+                TimeoutConfig::builder()
+                    .connect_timeout(Self::CONNECT)
+                    .operation_attempt_timeout(Self::ATTEMPT)
+                    .operation_timeout(Self::OPERATION)
+                    .build(),
+            )
+            .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
+            .retry_classifier(RetryConflicts)
+            .build()
+    }
+}
+
+impl DynamoDb {
+    /// The table `table`, through a client from [`Connection`].
+    #[must_use]
+    pub fn new(client: Client, table: impl Into<String>) -> Self {
+        Self {
+            client,
+            table: table.into(),
+        }
+    }
+
+    /// The table's name.
+    #[must_use]
+    pub fn table(&self) -> &str {
+        &self.table
+    }
+
+    const fn request<'a>(&'a self, action: &'static str, key: Option<&'a Key>) -> Request<'a> {
+        Request {
+            action,
+            table: self.table.as_str(),
+            key,
+        }
+    }
+}
+
+/// Shortens one operation's time limit.
+fn within<T, E, B>(
+    operation: CustomizableOperation<T, E, B>,
+    limit: Duration,
+) -> CustomizableOperation<T, E, B> {
+    let limit = limit.clamp(Duration::from_millis(1), Connection::OPERATION);
+    let timeouts = TimeoutConfig::builder()
+        .connect_timeout(Connection::CONNECT)
+        .operation_attempt_timeout(Connection::ATTEMPT.min(limit))
+        .operation_timeout(limit);
+    operation.config_override(Builder::new().timeout_config(timeouts.build()))
+}
+
+impl Store for DynamoDb {
+    async fn apply(
+        &self,
+        address: &Address,
+        change: &Change,
+        limit: Duration,
+    ) -> Result<Applied, Error> {
+        let Expressions {
+            condition,
+            update,
+            names,
+            values,
+        } = expressions::of(change);
+        let update = self
+            .client
+            .update_item()
+            .table_name(&self.table)
+            .set_key(Some(primary_key(address)))
+            .condition_expression(condition)
+            .update_expression(update)
+            .set_expression_attribute_names(Some(names))
+            .set_expression_attribute_values(Some(values))
+            .return_values(ReturnValue::AllOld)
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+        match within(update.customize(), limit).send().await {
+            Ok(output) => {
+                let before = Stored::read(output.attributes());
+                match transition(&before, change) {
+                    Some(after) => Ok(Applied::Done { before, after }),
+                    None => Err(overwritten(address, &before)),
+                }
+            }
+            Err(SdkError::ServiceError(refusal)) if is_condition(refusal.err()) => {
+                Ok(Applied::Refused(refused_by(refusal.err())))
+            }
+            Err(error) => {
+                let request = self.request("dynamodb:UpdateItem", Some(&address.key));
+                Err(request.failed(error))
+            }
+        }
+    }
+
+    async fn read(&self, address: &Address, limit: Duration) -> Result<Stored, Error> {
+        let get = self
+            .client
+            .get_item()
+            .table_name(&self.table)
+            .set_key(Some(primary_key(address)))
+            .consistent_read(true);
+        let output = within(get.customize(), limit).send().await.map_err(|e| {
+            self.request("dynamodb:GetItem", Some(&address.key))
+                .failed(e)
+        })?;
+        Ok(Stored::read(output.item()))
+    }
+
+    async fn read_key(&self, key: &Key, limit: Duration) -> Result<Vec<(u16, Stored)>, Error> {
+        let mut rows = Vec::new();
+        let mut from = None;
+        loop {
+            let query = self
+                .client
+                .query()
+                .table_name(&self.table)
+                .consistent_read(true)
+                .key_condition_expression("#pk = :pk AND begins_with(#sk, :lease)")
+                .expression_attribute_names("#pk", at::PK)
+                .expression_attribute_names("#sk", at::SK)
+                .expression_attribute_values(":pk", s(key.as_str()))
+                .expression_attribute_values(":lease", s("LEASE#"))
+                .set_exclusive_start_key(from);
+            let output = within(query.customize(), limit)
+                .send()
+                .await
+                .map_err(|e| self.request("dynamodb:Query", Some(key)).failed(e))?;
+            rows.extend(output.items().iter().filter_map(|item| {
+                let permit = at::permit_of(item.get(at::SK)?.as_s().ok()?)?;
+                Some((permit, Stored::read(Some(item))))
+            }));
+            from = output.last_evaluated_key;
+            if from.is_none() {
+                return Ok(rows);
+            }
+        }
+    }
+
+    async fn held(
+        &self,
+        part: Part,
+        from: Option<&Position>,
+        most: u32,
+        limit: Duration,
+    ) -> Result<Page, Error> {
+        let scan = self
+            .client
+            .scan()
+            .table_name(&self.table)
+            .index_name(at::INDEX)
+            .segment(i32::from(part.part))
+            .total_segments(i32::from(part.of))
+            .limit(i32::try_from(most).unwrap_or(i32::MAX))
+            .set_exclusive_start_key(from.map(start_key));
+        let output = within(scan.customize(), limit)
+            .send()
+            .await
+            .map_err(|e| self.request("dynamodb:Scan", None).failed(e))?;
+        Ok(page(output.items(), output.last_evaluated_key()))
+    }
+
+    async fn held_by(
+        &self,
+        holder: &Holder,
+        from: Option<&Position>,
+        limit: Duration,
+    ) -> Result<Page, Error> {
+        let query = self
+            .client
+            .query()
+            .table_name(&self.table)
+            .index_name(at::INDEX)
+            .key_condition_expression("#holder = :holder")
+            .expression_attribute_names("#holder", at::HOLDER)
+            .expression_attribute_values(":holder", s(holder.as_str()))
+            .set_exclusive_start_key(from.map(start_key));
+        let output = within(query.customize(), limit)
+            .send()
+            .await
+            .map_err(|e| self.request("dynamodb:Query", None).failed(e))?;
+        Ok(page(output.items(), output.last_evaluated_key()))
+    }
+}
+
+fn primary_key(address: &Address) -> HashMap<String, AttributeValue> {
+    HashMap::from([
+        (at::PK.to_owned(), s(address.key.as_str())),
+        (at::SK.to_owned(), s(&at::lease_sk(address.permit))),
+    ])
+}
+
+fn is_condition(error: &UpdateItemError) -> bool {
+    error.is_conditional_check_failed_exception()
+}
+
+fn refused_by(error: &UpdateItemError) -> Stored {
+    match error {
+        UpdateItemError::ConditionalCheckFailedException(refusal) => Stored::read(refusal.item()),
+        _ => Stored::Absent,
+    }
+}
+
+/// The condition let a write happen that the rules would not have allowed: an attribute was wrong
+/// in a way that conditions cannot see, such as a number with a fraction.
+fn overwritten(address: &Address, before: &Stored) -> Error {
+    let reason = match before {
+        Stored::Foreign(reason) => reason,
+        _ => "the table and the library disagree about it",
+    };
+    Error::Corrupt {
+        key: address.key.clone(),
+        reason: format!("{reason}; the condition could not see it, and the item was changed"),
+    }
+}
+
+fn page(items: &[Item], last: Option<&Item>) -> Page {
+    let text = |item: &Item, name: &str| Some(item.get(name)?.as_s().ok()?.clone());
+    let address = |item: &Item| {
+        Some(Address {
+            permit: at::permit_of(&text(item, at::SK)?)?,
+            key: Key::new(text(item, at::PK)?).ok()?,
+        })
+    };
+    Page {
+        entries: items
+            .iter()
+            .map(|item| Entry {
+                address: address(item),
+                sweep_after: sweep_after(item),
+            })
+            .collect(),
+        next: last.and_then(|item| {
+            Some(Position {
+                holder: text(item, at::HOLDER)?,
+                pk: text(item, at::PK)?,
+                sk: text(item, at::SK)?,
+            })
+        }),
+    }
+}
+
+fn start_key(position: &Position) -> Item {
+    HashMap::from([
+        (at::HOLDER.to_owned(), s(&position.holder)),
+        (at::PK.to_owned(), s(&position.pk)),
+        (at::SK.to_owned(), s(&position.sk)),
+    ])
+}

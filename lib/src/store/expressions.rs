@@ -1,0 +1,309 @@
+//! [`transition`](crate::transition::transition) in the language of DynamoDB: for every change the
+//! condition under which it may happen and what it sets and removes.
+//!
+//! Conditions know no literals and no arithmetic, and many plain words are reserved: every name
+//! goes in as `#name`, every value as `:name`, each only if the expression mentions it.
+
+use std::collections::HashMap;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+
+use crate::{
+    clock::Timestamp,
+    outcomes::Ended,
+    row::{NULL, instant, metadata_value, n, s},
+    transition::{Change, Expire, Extend, Grant, Release, TOKEN_STEP},
+    values::{Counter, Ttl},
+};
+
+/// One conditional update.
+#[derive(Debug)]
+pub(super) struct Expressions {
+    pub(super) condition: String,
+    pub(super) update: String,
+    pub(super) names: HashMap<String, String>,
+    pub(super) values: HashMap<String, AttributeValue>,
+}
+
+pub(super) fn of(change: &Change) -> Expressions {
+    match change {
+        Change::Grant(grant) => granting(grant),
+        Change::Extend(extend) => extending(extend),
+        Change::Release(release) => releasing(release),
+        Change::Expire(expire) => expiring(expire),
+    }
+}
+
+/// What every row of ours has. `BETWEEN` is false for anything but a number.
+const OURS: &str = "#fencing_token BETWEEN :one AND :most AND #version BETWEEN :one AND :most \
+    AND attribute_type(#request, :text) AND attribute_type(#granted_to, :text)";
+
+/// What a held row of ours has beyond that.
+const HELD: &str = "#holder = #granted_to AND attribute_not_exists(#ended) \
+    AND attribute_type(#lease_id, :text) AND #ttl_ms BETWEEN :one AND :longest \
+    AND #acquired_at BETWEEN :one AND :forever AND #expires_at BETWEEN :one AND :forever \
+    AND attribute_type(#metadata, :map)";
+
+/// What a free row of ours has beyond that.
+const FREE: &str = "attribute_not_exists(#holder) AND attribute_not_exists(#lease_id) \
+    AND #ended IN (:released, :expired, :forced)";
+
+/// The grant that the caller can prove.
+const OWNED: &str = "#lease_id = :lease_id AND #fencing_token = :fencing_token";
+
+/// Everything that ends with the grant.
+const HOLDING: &str = "#holder, #lease_id, #ttl_ms, #acquired_at, #extended_at, #expires_at, \
+    #sweep_after, #metadata";
+
+fn granting(grant: &Grant) -> Expressions {
+    let expired = format!("{HELD} AND #expires_at <= :takeable");
+    let not_repeated = "#request <> :request AND #past_request_1 <> :request \
+        AND #past_request_2 <> :request AND #past_request_3 <> :request";
+    let condition = format!(
+        "attribute_not_exists(#pk) OR (({FREE} OR ({expired})) AND {OURS} \
+         AND attribute_not_exists(#frozen) AND {not_repeated})"
+    );
+    let update = "SET #holder = :holder, #granted_to = :holder, #lease_id = :lease_id, \
+        #ttl_ms = :ttl_ms, #metadata = :metadata, #acquired_at = :now, #expires_at = :expires_at, \
+        #sweep_after = :sweep_after, \
+        #fencing_token = if_not_exists(#fencing_token, :now) + :step, \
+        #version = if_not_exists(#version, :now) + :one, \
+        #request = :request, #past_request_1 = if_not_exists(#request, :null), \
+        #past_request_2 = if_not_exists(#past_request_1, :null), \
+        #past_request_3 = if_not_exists(#past_request_2, :null), \
+        #previous_holder = if_not_exists(#granted_to, :null), \
+        #previous_fencing_token = if_not_exists(#fencing_token, :zero), \
+        #previous_ended = if_not_exists(#ended, :expired) \
+        REMOVE #ended, #extended_at, #purge_at";
+    build(
+        condition,
+        update.to_owned(),
+        [
+            ("holder", s(grant.holder.as_str())),
+            ("lease_id", s(grant.lease_id.expose())),
+            ("ttl_ms", n(grant.ttl.as_millis())),
+            ("metadata", metadata_value(&grant.metadata)),
+            ("now", at_least_one(grant.now)),
+            ("takeable", at_least_one(grant.takeable)),
+            ("expires_at", instant(grant.expires_at)),
+            ("sweep_after", instant(grant.sweep_after)),
+            ("request", s(grant.request.as_str())),
+            ("step", n(TOKEN_STEP)),
+        ],
+    )
+}
+
+fn extending(extend: &Extend) -> Expressions {
+    let in_time = if extend.require_unexpired {
+        "#expires_at > :now"
+    } else {
+        "(#expires_at > :now OR attribute_not_exists(#frozen))"
+    };
+    build(
+        format!("{OWNED} AND #expires_at <= :expires_at AND {in_time} AND {HELD} AND {OURS}"),
+        "SET #expires_at = :expires_at, #ttl_ms = :ttl_ms, #extended_at = :now, \
+         #version = #version + :one"
+            .to_owned(),
+        [
+            ("lease_id", s(extend.lease_id.expose())),
+            ("fencing_token", n(extend.fencing_token.get())),
+            ("ttl_ms", n(extend.ttl.as_millis())),
+            ("now", at_least_one(extend.now)),
+            ("expires_at", instant(extend.expires_at)),
+        ],
+    )
+}
+
+fn releasing(release: &Release) -> Expressions {
+    ending(
+        OWNED,
+        Ended::Released,
+        release.purge_at,
+        [
+            ("lease_id", s(release.lease_id.expose())),
+            ("fencing_token", n(release.fencing_token.get())),
+        ],
+    )
+}
+
+fn expiring(expire: &Expire) -> Expressions {
+    ending(
+        "#version = :version",
+        Ended::Expired,
+        expire.purge_at,
+        [("version", n(expire.version.get()))],
+    )
+}
+
+/// Frees the row and keeps it: the next grant counts on from its token.
+fn ending<const N: usize>(
+    which: &str,
+    how: Ended,
+    purge_at: u64,
+    values: [(&'static str, AttributeValue); N],
+) -> Expressions {
+    let values = values
+        .into_iter()
+        .chain([("ended", s(how.as_str())), ("purge_at", n(purge_at))]);
+    build(
+        format!("{which} AND {HELD} AND {OURS}"),
+        format!(
+            "SET #ended = :ended, #purge_at = :purge_at, #version = #version + :one \
+             REMOVE {HOLDING}"
+        ),
+        values,
+    )
+}
+
+/// DynamoDB refuses a range whose ends are the wrong way round.
+fn at_least_one(at: Timestamp) -> AttributeValue {
+    n(at.as_millis().max(1))
+}
+
+/// Adds the names, the constants, and nothing that is not mentioned: DynamoDB refuses leftovers.
+fn build(
+    condition: String,
+    update: String,
+    values: impl IntoIterator<Item = (&'static str, AttributeValue)>,
+) -> Expressions {
+    let constants = [
+        ("zero", n(0)),
+        ("one", n(1)),
+        ("most", n(Counter::MAX)),
+        ("longest", n(Ttl::MAX_MILLIS)),
+        ("forever", instant(Timestamp::MAX)),
+        ("text", s("S")),
+        ("map", s("M")),
+        ("null", NULL),
+        ("released", s(Ended::Released.as_str())),
+        ("expired", s(Ended::Expired.as_str())),
+        ("forced", s(Ended::Forced.as_str())),
+    ];
+    let both = format!("{condition} {update}");
+    let mentioned = |sigil: char| {
+        both.split(|c: char| !(c.is_ascii_alphanumeric() || "_#:".contains(c)))
+            .filter_map(move |word| word.strip_prefix(sigil))
+            .collect::<std::collections::HashSet<_>>()
+    };
+    let names = mentioned('#')
+        .into_iter()
+        .map(|name| (format!("#{name}"), name.to_owned()))
+        .collect();
+    let wanted = mentioned(':');
+    let values = constants
+        .into_iter()
+        .chain(values)
+        .filter(|(name, _)| wanted.contains(name))
+        .map(|(name, value)| (format!(":{name}"), value))
+        .collect();
+    Expressions {
+        condition,
+        update,
+        names,
+        values,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        store::attributes as at,
+        values::{Holder, LeaseId, Metadata, RequestDigest, RequestId},
+    };
+
+    fn every_change() -> [Change; 5] {
+        let (lease_id, now) = (LeaseId::random(), Timestamp::from_millis(1000));
+        let holder = Holder::new("h").expect("valid");
+        let ttl = Ttl::new(std::time::Duration::from_secs(1)).expect("valid");
+        let fencing_token = Counter::MIN;
+        let extend = |require_unexpired| {
+            Change::Extend(Extend {
+                lease_id: lease_id.clone(),
+                fencing_token,
+                ttl,
+                now,
+                expires_at: now,
+                require_unexpired,
+            })
+        };
+        [
+            Change::Grant(Grant {
+                request: RequestDigest::of(&holder, &RequestId::random()),
+                holder,
+                lease_id: lease_id.clone(),
+                ttl,
+                metadata: Metadata::default(),
+                now,
+                takeable: now,
+                expires_at: now,
+                sweep_after: now,
+            }),
+            extend(false),
+            extend(true),
+            Change::Release(Release {
+                lease_id: lease_id.clone(),
+                fencing_token,
+                purge_at: 1,
+            }),
+            Change::Expire(Expire {
+                version: Counter::MIN,
+                purge_at: 1,
+            }),
+        ]
+    }
+
+    #[test]
+    fn every_name_is_an_attribute_and_every_value_is_given() {
+        let attributes = [
+            at::PK,
+            at::SK,
+            at::HOLDER,
+            at::LEASE_ID,
+            at::TTL_MS,
+            at::ACQUIRED_AT,
+            at::EXTENDED_AT,
+            at::EXPIRES_AT,
+            at::METADATA,
+            at::SWEEP_AFTER,
+            at::FENCING_TOKEN,
+            at::VERSION,
+            at::GRANTED_TO,
+            at::REQUEST,
+            at::PAST_REQUESTS[0],
+            at::PAST_REQUESTS[1],
+            at::PAST_REQUESTS[2],
+            at::PREVIOUS_HOLDER,
+            at::PREVIOUS_FENCING_TOKEN,
+            at::PREVIOUS_ENDED,
+            at::ENDED,
+            at::PURGE_AT,
+            at::FROZEN,
+        ];
+        for change in every_change() {
+            let e = of(&change);
+            for name in e.names.values() {
+                assert!(attributes.contains(&name.as_str()), "{name}");
+            }
+            let both = format!("{} {}", e.condition, e.update);
+            let mentioned: std::collections::HashSet<_> = both
+                .split(|c: char| !(c.is_ascii_alphanumeric() || "_:".contains(c)))
+                .filter(|word| word.starts_with(':'))
+                .collect();
+            let given = e.values.keys().map(String::as_str).collect();
+            assert_eq!(mentioned, given);
+            assert!(
+                e.condition.len() < 4096 && e.update.len() < 4096,
+                "DynamoDB's limit"
+            );
+        }
+    }
+
+    #[test]
+    fn an_extend_touches_nothing_that_the_index_holds() {
+        let Expressions { update, .. } = of(&every_change()[1]);
+        for name in [at::PK, at::SK, at::HOLDER, at::SWEEP_AFTER] {
+            assert!(!update.contains(&format!("#{name}")), "{name} in {update}");
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! What a failed request means: the service's many error codes, sorted by what the caller can do.
+
+use aws_credential_types::provider::error::CredentialsError;
+use aws_sdk_dynamodb::{
+    error::{ProvideErrorMetadata, SdkError},
+    operation::update_item::UpdateItemError,
+};
+use aws_smithy_runtime_api::client::{
+    interceptors::context::InterceptorContext,
+    retries::classifiers::{ClassifyRetry, RetryAction, RetryClassifierPriority},
+};
+use aws_smithy_types::retry::ErrorKind;
+
+use crate::{
+    error::{Cause, Error},
+    values::Key,
+};
+
+/// Which request failed.
+#[derive(Clone, Copy)]
+pub(super) struct Request<'a> {
+    /// The IAM action.
+    pub(super) action: &'static str,
+    pub(super) table: &'a str,
+    /// The key, if the request is about one row.
+    pub(super) key: Option<&'a Key>,
+}
+
+/// A failure of a request about the table itself.
+pub(crate) fn failed<E, R>(action: &'static str, table: &str, error: SdkError<E, R>) -> Error
+where
+    E: ProvideErrorMetadata + std::error::Error + 'static,
+    R: std::fmt::Debug + 'static,
+{
+    let key = None;
+    Request { action, table, key }.failed(error)
+}
+
+impl Request<'_> {
+    /// The failure as one of ours. Never "held": a condition's refusal does not come this way.
+    pub(super) fn failed<E, R>(&self, error: SdkError<E, R>) -> Error
+    where
+        E: ProvideErrorMetadata + std::error::Error + 'static,
+        R: std::fmt::Debug + 'static,
+    {
+        let Self { action, table, .. } = *self;
+        match error {
+            SdkError::ServiceError(refusal) => {
+                let (code, message) = (refusal.err().code(), refusal.err().message());
+                self.refused(code.unwrap_or("no code"), message.unwrap_or_default())
+            }
+            SdkError::ConstructionFailure(_) => Error::Misconfigured {
+                problem: format!("{action} on table {table} could not be put together"),
+                source: Some(Cause::of(&error)),
+            },
+            error if lacks_credentials(&error) => Error::Denied {
+                action,
+                table: table.to_owned(),
+                source: Cause::of(&error),
+            },
+            error => Error::Unavailable {
+                problem: format!("{action} on table {table} brought no answer"),
+                source: Some(Cause::of(&error)),
+            },
+        }
+    }
+
+    fn refused(&self, code: &str, message: &str) -> Error {
+        let Self { action, table, key } = *self;
+        let source = Cause::said(format!("{code}: {message}"));
+        match code {
+            "ThrottlingException"
+            | "ProvisionedThroughputExceededException"
+            | "RequestLimitExceeded"
+            | "TransactionConflictException" => Error::Throttled {
+                action,
+                table: table.to_owned(),
+                source,
+            },
+            "AccessDeniedException"
+            | "ExpiredTokenException"
+            | "IncompleteSignatureException"
+            | "InvalidSignatureException"
+            | "MissingAuthenticationTokenException"
+            | "NotAuthorized"
+            | "UnrecognizedClientException" => Error::Denied {
+                action,
+                table: table.to_owned(),
+                source,
+            },
+            "ResourceNotFoundException" => Error::Misconfigured {
+                problem: format!(
+                    "there is no table {table}, or it lacks the index: check LEASE_TABLE, the \
+                     Region, and that the table is leasehold's"
+                ),
+                source: Some(source),
+            },
+            "ValidationException" => match key {
+                // Only an item that somebody else filled is that large.
+                Some(key) if message.contains("size") && message.contains("exceeded") => {
+                    Error::Corrupt {
+                        key: key.clone(),
+                        reason: "the item is as large as an item can be".to_owned(),
+                    }
+                }
+                _ => Error::Misconfigured {
+                    problem: format!(
+                        "table {table} does not take {action}: its key schema is not pk and sk"
+                    ),
+                    source: Some(source),
+                },
+            },
+            _ => Error::Unavailable {
+                problem: format!("{action} on table {table} failed in the service"),
+                source: Some(source),
+            },
+        }
+    }
+}
+
+fn lacks_credentials(error: &(dyn std::error::Error + 'static)) -> bool {
+    std::iter::successors(Some(error), |error| error.source())
+        .any(|error| error.is::<CredentialsError>())
+}
+
+/// Has the SDK retry a conflict of writers, with its own jitter: it does not do so by itself for
+/// single writes, and the write surely did not happen.
+#[derive(Debug)]
+pub(super) struct RetryConflicts;
+
+impl ClassifyRetry for RetryConflicts {
+    fn classify_retry(&self, context: &InterceptorContext) -> RetryAction {
+        let conflict = context
+            .output_or_error()
+            .and_then(Result::err)
+            .and_then(|error| error.as_operation_error())
+            .and_then(|error| error.downcast_ref::<UpdateItemError>())
+            .is_some_and(|error| error.code() == Some("TransactionConflictException"));
+        if conflict {
+            RetryAction::retryable_error(ErrorKind::ThrottlingError)
+        } else {
+            RetryAction::NoActionIndicated
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        "transaction conflict"
+    }
+
+    fn priority(&self) -> RetryClassifierPriority {
+        RetryClassifierPriority::modeled_as_retryable_classifier()
+    }
+}

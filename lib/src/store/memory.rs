@@ -1,0 +1,144 @@
+//! A table in memory: for tests of your own, and for reading what a table does.
+
+use std::{
+    collections::BTreeMap,
+    ops::Bound,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use super::{Address, Applied, Entry, Page, Part, Position, Store, attributes as at, sweep_after};
+use crate::{
+    error::Error,
+    row::{Item, Row, State, Stored},
+    transition::{Change, transition},
+    values::{Holder, Key},
+};
+
+/// A table in memory. Nothing it does can fail. A clone is the same table.
+#[derive(Clone, Debug, Default)]
+pub struct Memory(Arc<Mutex<BTreeMap<Address, Item>>>);
+
+impl Memory {
+    /// An empty table.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Puts an item there, whatever it is, as a stranger to this library might.
+    pub fn put(&self, address: Address, item: &Item) {
+        self.rows().insert(address, item.clone());
+    }
+
+    /// Deletes a row by hand.
+    pub fn delete(&self, address: &Address) {
+        self.rows().remove(address);
+    }
+
+    /// What the table does for its TTL: deletes the free rows whose time has come, at `now` in
+    /// epoch seconds.
+    pub fn purge(&self, now: u64) {
+        self.rows().retain(|_, item| match Row::read(item) {
+            Ok(Row {
+                state: State::Free { purge_at, .. },
+                ..
+            }) => purge_at.is_none_or(|at| at > now),
+            _ => true,
+        });
+    }
+
+    fn rows(&self) -> std::sync::MutexGuard<'_, BTreeMap<Address, Item>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn walk(&self, from: Option<&Position>, most: usize, holder: Option<&Holder>) -> Page {
+        let rows = self.rows();
+        let after = from.and_then(|p| {
+            Some(Address {
+                key: Key::stored(&p.pk),
+                permit: at::permit_of(&p.sk)?,
+            })
+        });
+        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+        // The index holds whatever has a holder, a stranger's items too.
+        let mut held = rows
+            .range((start, Bound::Unbounded))
+            .filter_map(|(address, item)| {
+                let holds = item.get(at::HOLDER)?.as_s().ok()?;
+                let wanted = holder.is_none_or(|holder| holder.as_str() == holds);
+                wanted.then_some((address, holds, item))
+            })
+            .peekable();
+        let mut page = Page::default();
+        while let Some((address, holds, item)) = held.next() {
+            page.entries.push(Entry {
+                address: Some(address.clone()),
+                sweep_after: sweep_after(item),
+            });
+            if page.entries.len() >= most && held.peek().is_some() {
+                page.next = Some(Position {
+                    holder: holds.clone(),
+                    pk: address.key.as_str().to_owned(),
+                    sk: at::lease_sk(address.permit),
+                });
+                break;
+            }
+        }
+        page
+    }
+}
+
+impl Store for Memory {
+    async fn apply(
+        &self,
+        address: &Address,
+        change: &Change,
+        _limit: Duration,
+    ) -> Result<Applied, Error> {
+        let mut rows = self.rows();
+        let before = Stored::read(rows.get(address));
+        Ok(match transition(&before, change) {
+            Some(after) => {
+                rows.insert(address.clone(), after.to_item());
+                Applied::Done { before, after }
+            }
+            None => Applied::Refused(before),
+        })
+    }
+
+    async fn read(&self, address: &Address, _limit: Duration) -> Result<Stored, Error> {
+        Ok(Stored::read(self.rows().get(address)))
+    }
+
+    async fn read_key(&self, key: &Key, _limit: Duration) -> Result<Vec<(u16, Stored)>, Error> {
+        let rows = self.rows();
+        let of_key = rows.iter().filter(|(address, _)| address.key == *key);
+        Ok(of_key
+            .map(|(address, item)| (address.permit, Stored::read(Some(item))))
+            .collect())
+    }
+
+    async fn held(
+        &self,
+        part: Part,
+        from: Option<&Position>,
+        most: u32,
+        _limit: Duration,
+    ) -> Result<Page, Error> {
+        // One part is enough for a map; the others are empty.
+        if part.part > 0 {
+            return Ok(Page::default());
+        }
+        Ok(self.walk(from, most as usize, None))
+    }
+
+    async fn held_by(
+        &self,
+        holder: &Holder,
+        from: Option<&Position>,
+        _limit: Duration,
+    ) -> Result<Page, Error> {
+        Ok(self.walk(from, usize::MAX, Some(holder)))
+    }
+}

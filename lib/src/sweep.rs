@@ -1,0 +1,154 @@
+//! Sweep: frees what crashed. Hygiene; nobody's safety rests on it.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::{
+    error::Error,
+    leases::Leases,
+    row::Stored,
+    store::{Address, Applied, Entry, Store},
+    transition::{Change, Expire},
+    walk::Cursor,
+};
+
+/// How far one sweep goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SweepBounds {
+    /// Through everything, or until the invocation's time is nearly up. Each minute starts in
+    /// another part, so that no row starves when time always runs out.
+    Schedule,
+    /// Through at most so many held leases, from the cursor of an earlier answer.
+    Call {
+        /// How many to examine.
+        limit: u32,
+        /// Where to go on; from the start if not given.
+        cursor: Option<Cursor>,
+    },
+}
+
+/// What a sweep did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(tag = "outcome", rename = "swept")]
+pub struct Swept {
+    /// Held leases that were looked at.
+    pub examined: u64,
+    /// Those that had expired and are free now.
+    pub freed: u64,
+    /// Waiters that were granted a lease.
+    pub granted: u64,
+    /// Items that this library did not write, and left alone.
+    pub skipped_corrupt: u64,
+    /// There is more, from here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<Cursor>,
+}
+
+/// Sweep stops when less than this is left of its invocation: two requests' worth.
+const RESERVE: Duration = Duration::from_secs(3);
+
+/// Keys on one page of the index.
+const PAGE: u32 = 1000;
+
+enum Look {
+    Nothing,
+    Freed,
+    Corrupt,
+}
+
+impl<S: Store> Leases<S> {
+    /// Frees the leases whose deadline passed more than the clock margin ago.
+    ///
+    /// It reads the index of held leases, so that its cost follows their number and not the
+    /// table's size, and reads and frees one row at a time, each on the condition that the row is
+    /// as it was read. It passes over frozen keys. Two sweeps at once, or one that is cut short,
+    /// do no harm.
+    ///
+    /// # Errors
+    /// Those of [`Store::apply`]; what was freed before stays free.
+    pub async fn sweep(&self, bounds: SweepBounds) -> Result<Swept, Error> {
+        let (mut left, mut cursor) = match bounds {
+            SweepBounds::Schedule => (u32::MAX, Cursor::start(self.now().as_millis() / 60_000)),
+            SweepBounds::Call { limit, cursor } => {
+                (limit, cursor.unwrap_or_else(|| Cursor::start(0)))
+            }
+        };
+        let mut swept = Swept::default();
+        loop {
+            let (entries, next) = self.step(cursor, left.min(PAGE)).await?;
+            for entry in entries {
+                left = left.saturating_sub(1);
+                swept.examined += 1;
+                match self.look(entry).await? {
+                    Look::Nothing => {}
+                    Look::Freed => swept.freed += 1,
+                    Look::Corrupt => swept.skipped_corrupt += 1,
+                }
+            }
+            match next {
+                None => return Ok(swept),
+                Some(next) if left == 0 || self.is_nearly_over() => {
+                    swept.cursor = Some(next);
+                    return Ok(swept);
+                }
+                Some(next) => cursor = next,
+            }
+        }
+    }
+
+    fn is_nearly_over(&self) -> bool {
+        self.deadline()
+            .is_some_and(|at| at.since(self.now()) < RESERVE)
+    }
+
+    async fn look(&self, entry: Entry) -> Result<Look, Error> {
+        let now = self.now();
+        let Some(address) = entry.address else {
+            return Ok(Look::Corrupt);
+        };
+        if entry.sweep_after.is_some_and(|at| at > now) {
+            return Ok(Look::Nothing);
+        }
+        match self.free(&address).await {
+            Err(Error::Corrupt { key, reason }) => {
+                tracing::warn!(%key, reason, "sweep left an item alone");
+                Ok(Look::Corrupt)
+            }
+            answer => answer,
+        }
+    }
+
+    async fn free(&self, address: &Address) -> Result<Look, Error> {
+        let row = match self.store().read(address, self.limit()).await? {
+            Stored::Absent => return Ok(Look::Nothing),
+            Stored::Foreign(reason) => {
+                return Err(crate::leases::corrupt(address.key.clone(), reason));
+            }
+            Stored::Row(row) => row,
+        };
+        let now = self.now();
+        let takeable = now.minus(self.settings().clock_margin);
+        let expired = row
+            .holding()
+            .is_some_and(|held| held.expires_at <= takeable);
+        if !expired || row.frozen {
+            return Ok(Look::Nothing);
+        }
+        let change = Change::Expire(Expire {
+            version: row.version,
+            purge_at: self.purge_at(now),
+        });
+        Ok(
+            match self.store().apply(address, &change, self.limit()).await? {
+                Applied::Done { .. } => {
+                    let (key, token) = (&address.key, row.fencing_token.get());
+                    tracing::info!(%key, holder = %row.granted_to, fencing_token = token, "freed");
+                    Look::Freed
+                }
+                // Extended, released or taken since it was read.
+                Applied::Refused(_) => Look::Nothing,
+            },
+        )
+    }
+}

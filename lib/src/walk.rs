@@ -1,0 +1,144 @@
+//! Walking through the held rows in pages, from a cursor that a caller can carry away.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use crate::{
+    error::Error,
+    leases::Leases,
+    store::{Entry, Part, Position, Store},
+    values::BadValue,
+};
+
+/// The held rows are walked in this many parts, so that a walk can start in any of them.
+const PARTS: u8 = 4;
+
+/// Where a walk goes on. Opaque: hand it back as it came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cursor {
+    first: u8,
+    walked: u8,
+    after: Option<Position>,
+}
+
+/// How many rows one call walks over: 1 to 10 000, `DEFAULT` unless it says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "u32")]
+pub struct PageSize<const DEFAULT: u32>(u32);
+
+impl<const DEFAULT: u32> PageSize<DEFAULT> {
+    /// The number.
+    #[must_use]
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+}
+
+impl<const DEFAULT: u32> Default for PageSize<DEFAULT> {
+    fn default() -> Self {
+        Self(DEFAULT)
+    }
+}
+
+impl<const DEFAULT: u32> TryFrom<u32> for PageSize<DEFAULT> {
+    type Error = BadValue;
+    fn try_from(rows: u32) -> Result<Self, BadValue> {
+        match rows {
+            1..=10_000 => Ok(Self(rows)),
+            _ => Err(BadValue(
+                "expected a whole number from 1 to 10000".to_owned(),
+            )),
+        }
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    first: u8,
+    walked: u8,
+    after: Option<Position>,
+}
+
+impl Cursor {
+    /// The start of a walk whose first part is `first`, counted round.
+    pub(crate) const fn start(first: u64) -> Self {
+        #[expect(clippy::cast_possible_truncation, reason = "less than PARTS")]
+        let first = (first % PARTS as u64) as u8;
+        Self {
+            first,
+            walked: 0,
+            after: None,
+        }
+    }
+
+    fn part(&self) -> Part {
+        Part {
+            part: (self.first + self.walked) % PARTS,
+            of: PARTS,
+        }
+    }
+
+    fn next(self, after: Option<Position>) -> Option<Self> {
+        match after {
+            Some(_) => Some(Self { after, ..self }),
+            None if self.walked + 1 < PARTS => Some(Self {
+                walked: self.walked + 1,
+                after: None,
+                ..self
+            }),
+            None => None,
+        }
+    }
+}
+
+impl Serialize for Cursor {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let written = Written {
+            first: self.first,
+            walked: self.walked,
+            after: self.after.clone(),
+        };
+        let json = serde_json::to_vec(&written).map_err(serde::ser::Error::custom)?;
+        serializer.serialize_str(&crate::values::hex(&json))
+    }
+}
+
+impl<'de> Deserialize<'de> for Cursor {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let bytes = (0..text.len())
+            .step_by(2)
+            .map(|at| u8::from_str_radix(text.get(at..at + 2)?, 16).ok())
+            .collect::<Option<Vec<_>>>();
+        bytes
+            .and_then(|json| serde_json::from_slice::<Written>(&json).ok())
+            .filter(|written| written.first < PARTS && written.walked < PARTS)
+            .map(
+                |Written {
+                     first,
+                     walked,
+                     after,
+                 }| Self {
+                    first,
+                    walked,
+                    after,
+                },
+            )
+            .ok_or_else(|| de::Error::custom("is not a cursor of an earlier answer"))
+    }
+}
+
+impl<S: Store> Leases<S> {
+    /// One page, of at most `most` entries, and where to go on.
+    pub(crate) async fn step(
+        &self,
+        cursor: Cursor,
+        most: u32,
+    ) -> Result<(Vec<Entry>, Option<Cursor>), Error> {
+        let page = self
+            .store()
+            .held(cursor.part(), cursor.after.as_ref(), most, self.limit())
+            .await?;
+        Ok((page.entries, cursor.next(page.next)))
+    }
+}

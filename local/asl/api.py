@@ -1,0 +1,150 @@
+"""The API of the service, where moto's answers fall short of it."""
+
+import datetime
+import json
+import time
+import uuid
+
+import executions
+from moto.core.exceptions import AWSError
+from moto.core.responses import ActionResult, EmptyResult
+from moto.stepfunctions.parser.api import InvalidDefinition
+from moto.stepfunctions.parser.asl.utils.encoding import to_json_str
+from moto.stepfunctions.parser.models import StepFunctionsParserBackend
+from moto.stepfunctions.responses import StepFunctionResponse
+
+
+class ExecutionNotRedrivable(AWSError):
+    TYPE = "ExecutionNotRedrivable"
+    STATUS = 400
+
+
+def _now():
+    return datetime.datetime.now(tz=datetime.timezone.utc)
+
+
+def _start(self):
+    return self.stepfunction_backend.start_execution(
+        self._get_param("stateMachineArn"),
+        self._get_param("name") or str(uuid.uuid4()),
+        self._get_param("input", if_none="{}"),
+    )
+
+
+def _find(self):
+    return self.stepfunction_backend.describe_execution(self._get_param("executionArn"))
+
+
+def _described(execution):
+    """Gap: an output that is not a string, error and cause of every end, the redrive fields."""
+    fields = {
+        "executionArn": execution.execution_arn,
+        "stateMachineArn": execution.state_machine_arn,
+        "name": execution.name,
+        "status": execution.status,
+        "startDate": execution.start_date,
+        "stopDate": execution.stop_date if execution.status != "RUNNING" else None,
+        "input": execution.execution_input,
+        "inputDetails": {"included": True},
+        "error": execution.error,
+        "cause": execution.cause,
+    }
+    if execution.status == "SUCCEEDED":
+        fields["output"] = to_json_str(execution.output, separators=(",", ":"))
+        fields["outputDetails"] = {"included": True}
+    return fields
+
+
+def _answer(fields):
+    return ActionResult({name: value for name, value in fields.items() if value is not None})
+
+
+def start_execution(self):
+    """Gap: an execution without a name must get one."""
+    execution = _start(self)
+    return _answer({"executionArn": execution.execution_arn, "startDate": execution.start_date})
+
+
+def start_sync_execution(self):
+    """Gap: not served."""
+    execution = _start(self)
+    while execution.status == "RUNNING":
+        time.sleep(0.02)
+    return _answer(_described(execution))
+
+
+def describe_execution(self):
+    execution = _find(self)
+    return _answer(_described(execution) | executions.redrive_fields(execution))
+
+
+def stop_execution(self):
+    """Gap: error and cause are dropped, and an execution that has ended may be marked as stopped."""
+    execution, when = _find(self), _now()
+    if execution.status == "RUNNING":
+        error, cause = self._get_param("error"), self._get_param("cause")
+        execution.error, execution.cause = error, cause
+        execution.stop(stop_date=when, error=error, cause=cause)
+    return _answer({"stopDate": when})
+
+
+def redrive_execution(self):
+    """Gap: not served. See executions.py."""
+    execution = _find(self)
+    if execution.status not in executions.REDRIVABLE:
+        raise ExecutionNotRedrivable(f"Execution is {execution.status} and cannot be redriven.")
+    executions.redrive(execution)
+    return _answer({"redriveDate": execution.redrive_date})
+
+
+def send_task_failure(self):
+    """Gap: error and cause are dropped."""
+    self.stepfunction_backend.send_task_failure(
+        self._get_param("taskToken"), error=self._get_param("error"), cause=self._get_param("cause")
+    )
+    return EmptyResult()
+
+
+def get_execution_history(self):
+    """Gap: neither order nor pages."""
+    events = list(self.stepfunction_backend.get_execution_history(self._get_param("executionArn"))["events"])
+    if self._get_param("reverseOrder"):
+        events.reverse()
+    start = int(self._get_param("nextToken") or 0)
+    end = start + (int(self._get_param("maxResults") or 0) or 100)
+    return _answer({"events": events[start:end], "nextToken": str(end) if end < len(events) else None})
+
+
+def _check_targets(definition, path=""):
+    """Gap: a Next, Default or StartAt that points nowhere is accepted; the service refuses it."""
+    states = definition.get("States", {})
+
+    def check(target, where):
+        if target is not None and target not in states:
+            raise InvalidDefinition(
+                message=f"SCHEMA_VALIDATION_FAILED: MISSING_TRANSITION_TARGET: {path}{where} names '{target}'"
+            )
+
+    check(definition.get("StartAt"), "StartAt")
+    for name, state in states.items():
+        check(state.get("Next"), f"{name}.Next")
+        check(state.get("Default"), f"{name}.Default")
+        for field in ("Catch", "Choices"):
+            for rule in state.get(field, []):
+                check(rule.get("Next"), f"{name}.{field}.Next")
+        inner = [state[field] for field in ("ItemProcessor", "Iterator") if field in state]
+        for program in state.get("Branches", []) + inner:
+            _check_targets(program, f"{path}{name}/")
+
+
+def install():
+    parse = StepFunctionsParserBackend._validate_definition
+
+    def validate(definition):
+        parse(definition)
+        _check_targets(json.loads(definition))
+
+    StepFunctionsParserBackend._validate_definition = staticmethod(validate)
+    for handler in (start_execution, start_sync_execution, describe_execution, stop_execution,
+                    redrive_execution, send_task_failure, get_execution_history):  # fmt: skip
+        setattr(StepFunctionResponse, handler.__name__, handler)

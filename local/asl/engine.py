@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""A local AWS Step Functions endpoint, for tests and for a laptop.
+
+The interpreter is moto's (itself taken from LocalStack). This launcher sends its Task states to
+other local endpoints, fills the gaps that our state machines would notice, and serves the result:
+
+    AWS_ENDPOINT_URL_LAMBDA=http://127.0.0.1:9000 python engine.py -p 8083
+
+Ready when GET /moto-api/config answers. Account 123456789012; any Region, any credentials.
+
+Environment
+    AWS_ENDPOINT_URL_LAMBDA, _DYNAMODB, _SFN or _STEPFUNCTIONS, ...   where Task states go; a service
+        without one goes to this process (moto's own emulation of it)
+    SFN_STATUS_EVENTS_URL   POST "Step Functions Execution Status Change" events there, as
+        EventBridge would invoke a Lambda target
+
+The patches are in the modules beside this file, each with the gap it fills:
+    expressions.py  JSONata            tasks.py  what a Task state calls, and its errors
+    states.py       how states behave  executions.py  life of an execution, redrive included
+    api.py          the service's API
+They replace internals of the exact moto release in requirements.txt.
+"""
+
+import os
+
+PARENT = os.getppid()  # before the slow imports: a parent that dies during them is noticed too
+
+import argparse  # noqa: E402
+import logging  # noqa: E402
+import signal  # noqa: E402
+import sys  # noqa: E402
+import threading  # noqa: E402
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description="A local AWS Step Functions endpoint.")
+    parser.add_argument("-p", "--port", type=int, default=8083, help="0 picks a free one")
+    parser.add_argument(
+        "--exit-with-parent", action="store_true", help="end when the process that started this one ends"
+    )
+    parser.add_argument("--verbose", action="store_true", help="log requests and failing states to stderr")
+    return parser.parse_args()
+
+
+def server(port):
+    from moto.core.config import default_user_config
+
+    # Run the definitions (by default moto only pretends to), and never look for a Docker daemon.
+    default_user_config["stepfunctions"] = {"execute_state_machine": True}
+    default_user_config["lambda"] = {"use_docker": False}
+
+    # tasks first: it replaces a function that the interpreter's modules import by name.
+    import tasks
+    import expressions
+    import states
+    import executions
+    import api
+
+    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
+    from werkzeug.serving import make_server
+
+    for module in (tasks, expressions, states, executions, api):
+        module.install()
+    listening = make_server(
+        "127.0.0.1", port, DomainDispatcherApplication(create_backend_app), threaded=True,
+        request_handler=MotoRequestHandler,
+    )  # fmt: skip
+    os.environ["MOTO_PORT"] = str(listening.server_port)
+    return listening
+
+
+def main():
+    args = arguments()
+    if not args.verbose:
+        # The interpreter logs every error that a definition catches as if it were its own.
+        logging.getLogger("moto").setLevel(logging.CRITICAL)
+        logging.getLogger("werkzeug").setLevel(logging.ERROR)
+
+    serving = server(args.port)
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    threading.Thread(target=serving.serve_forever, daemon=True).start()
+    print(f"Step Functions on http://127.0.0.1:{serving.server_port}", flush=True)
+
+    while not stop.wait(0.2):
+        if args.exit_with_parent and os.getppid() != PARENT:
+            break
+    serving.shutdown()
+    serving.server_close()
+    sys.stdout.flush()
+    # Executions may be in the middle of a Task or a Wait: their threads are not worth waiting for.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

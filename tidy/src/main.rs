@@ -1,0 +1,76 @@
+//! Checks that the repository agrees with itself: what one file names, another one has. `make check` runs it.
+//!
+//! Every rule is a function from the tree of files to what it has to say, and has a test that shows it fires.
+
+mod asl;
+mod roles;
+mod stack;
+mod text;
+mod tree;
+
+use std::process::ExitCode;
+use tree::{Report, Tree};
+
+/// Looks at the tree and says what is wrong with it.
+type Rule = fn(&Tree, &mut Report);
+
+/// All the rules, each with the sentence it holds the repository to.
+const RULES: &[(&str, Rule)] = &[
+    ("every event parses and is used", text::events),
+    (
+        "make targets named in the documents exist",
+        text::make_targets,
+    ),
+    ("file names tell what is inside", text::names),
+    ("files stay short", text::length),
+    (
+        "one directory = one function = one binary = one logical id, with an event",
+        stack::functions,
+    ),
+    (
+        "one state machine file = one resource, with its substitutions",
+        stack::machines,
+    ),
+    (
+        "environment variables are the same in code, template and README",
+        stack::environment,
+    ),
+    (
+        "every role allows what is written down and no more",
+        roles::roles,
+    ),
+    ("error names in state machines exist", asl::error_names),
+    ("every state has a Comment", asl::comments),
+    (
+        "every call of our functions is retried on service exceptions",
+        asl::retries,
+    ),
+];
+
+fn main() -> ExitCode {
+    let root = std::env::args().nth(1).unwrap_or_else(|| ".".to_owned());
+    let tree = match Tree::read(root.as_ref()) {
+        Ok(tree) => tree,
+        Err(error) => {
+            eprintln!("tidy: {root}: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let mut failed = false;
+    for (sentence, rule) in RULES {
+        let mut report = Report::default();
+        rule(&tree, &mut report);
+        for warning in &report.warnings {
+            println!("warning: {warning} ({sentence})");
+        }
+        for error in &report.errors {
+            println!("error: {error} ({sentence})");
+            failed = true;
+        }
+    }
+    if failed {
+        return ExitCode::FAILURE;
+    }
+    println!("tidy: {} rules hold", RULES.len());
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,163 @@
+//! Rules about files as such: events, names, lengths, and what the documents promise.
+
+use crate::tree::{Report, Tree, words};
+
+/// A file longer than this deserves a look; longer than `TOO_LONG`, a cut.
+const LONG: usize = 400;
+const TOO_LONG: usize = 450;
+
+/// Names that say nothing about what is inside.
+const EMPTY_NAMES: &[&str] = &[
+    "common", "helper", "helpers", "misc", "shared", "util", "utils",
+];
+
+pub fn events(tree: &Tree, report: &mut Report) {
+    for (path, content) in tree.files("events/", ".json") {
+        if let Err(error) = serde_json::from_str::<serde_json::Value>(content) {
+            report.error(format!("{path}: {error}"));
+        }
+        let name = path.trim_start_matches("events/");
+        let named = [".rs", ".py"].iter().any(|end| {
+            tree.files("", end)
+                .any(|(source, content)| !source.starts_with("tidy/") && content.contains(name))
+        });
+        if !named {
+            report.error(format!("{path}: no test and no program names it"));
+        }
+    }
+}
+
+pub fn make_targets(tree: &Tree, report: &mut Report) {
+    let makefile = tree.get("Makefile").unwrap_or_default();
+    let exists = |target: &str| {
+        makefile
+            .lines()
+            .any(|line| line.starts_with(&format!("{target}:")))
+    };
+    for (path, content) in tree.files("", ".md") {
+        // Only what is set as code: `make test`, or a line of a block that starts with it.
+        let lines = content
+            .lines()
+            .map(str::trim_start)
+            .filter(|line| line.starts_with("make "));
+        let spans = content
+            .split('`')
+            .skip(1)
+            .step_by(2)
+            .filter(|span| span.starts_with("make "));
+        for command in lines.chain(spans) {
+            let target = words(command, "make ").concat().replace("make ", "");
+            if !target.is_empty() && !exists(&target) {
+                report.error(format!("{path}: `make {target}` is not in the Makefile"));
+            }
+        }
+    }
+}
+
+pub fn names(tree: &Tree, report: &mut Report) {
+    for (path, _) in tree.files("", "") {
+        if path
+            .split('/')
+            .any(|part| EMPTY_NAMES.contains(&part.split('.').next().unwrap_or(part)))
+        {
+            report.error(format!("{path}: say what is inside"));
+        }
+    }
+}
+
+pub fn length(tree: &Tree, report: &mut Report) {
+    for (path, content) in tree.files("", ".rs").chain(tree.files("", ".py")) {
+        let lines = content.lines().count();
+        if lines > TOO_LONG {
+            report.error(format!("{path}: {lines} lines, more than {TOO_LONG}"));
+        } else if lines > LONG {
+            report
+                .warnings
+                .push(format!("{path}: {lines} lines, more than {LONG}"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::errors;
+
+    #[test]
+    fn an_event_has_to_parse_and_to_be_used() {
+        let used = (
+            "functions/acquire/src/main.rs",
+            "include_str!(\"../../../events/acquire.json\")",
+        );
+        assert!(errors(events, &[("events/acquire.json", "{}"), used]).is_empty());
+        assert_eq!(
+            errors(events, &[("events/acquire.json", "{"), used]).len(),
+            1
+        );
+        assert_eq!(
+            errors(events, &[("events/extend.json", "{}"), used]),
+            ["events/extend.json: no test and no program names it"]
+        );
+    }
+
+    #[test]
+    fn a_document_names_only_targets_that_exist() {
+        let makefile = ("Makefile", "test: build\n\tcargo test\n");
+        assert!(
+            errors(
+                make_targets,
+                &[
+                    makefile,
+                    ("README.md", "Run `make test`. These make up a lock.\n")
+                ]
+            )
+            .is_empty()
+        );
+        assert_eq!(
+            errors(
+                make_targets,
+                &[
+                    makefile,
+                    ("README.md", "```\nmake demo\n```\nor `make cargo`")
+                ]
+            ),
+            [
+                "README.md: `make demo` is not in the Makefile",
+                "README.md: `make cargo` is not in the Makefile"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_name_has_to_say_something() {
+        assert!(
+            errors(
+                names,
+                &[("lib/src/values.rs", ""), ("lib/src/commonplace.rs", "")]
+            )
+            .is_empty()
+        );
+        assert_eq!(
+            errors(
+                names,
+                &[("lib/src/utils.rs", ""), ("lib/common/values.rs", "")]
+            )
+            .len(),
+            2
+        );
+    }
+
+    #[test]
+    fn a_long_file_is_a_warning_and_a_longer_one_an_error() {
+        let (fine, long, too_long) = ("x\n".repeat(400), "x\n".repeat(401), "x\n".repeat(451));
+        let tree = Tree::of(&[
+            ("fine.rs", &fine),
+            ("long.rs", &long),
+            ("too_long.py", &too_long),
+        ]);
+        let mut report = Report::default();
+        length(&tree, &mut report);
+        assert_eq!(report.warnings, ["long.rs: 401 lines, more than 400"]);
+        assert_eq!(report.errors, ["too_long.py: 451 lines, more than 450"]);
+    }
+}

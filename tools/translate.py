@@ -1,0 +1,35 @@
+"""Prints template.yaml as CloudFormation gets it, for cfn-lint.
+
+The linter does not look inside AWS::Serverless::Function: a Runtime that does not exist, or a Timeout out of range,
+shows only in what the transform makes of it.
+"""
+
+import json
+import os
+import sys
+
+from samtranslator.translator.transform import transform
+from samtranslator.yaml_helper import yaml_parse
+
+
+class NoManagedPolicies:
+    """The template names no managed policy, so nothing has to be looked up."""
+
+    def load(self):
+        return {}
+
+
+def main(path):
+    # The transform asks for a Region to tell its partition; no call is made.
+    os.environ.setdefault("AWS_DEFAULT_REGION", "us-east-1")
+    with open(path, encoding="utf-8") as file:
+        template = yaml_parse(file.read())
+    for resource in template["Resources"].values():
+        # `sam package` would have uploaded these; any address will do.
+        for upload in ("CodeUri", "DefinitionUri"):
+            if upload in resource.get("Properties", {}):
+                resource["Properties"][upload] = "s3://bucket/key"
+    json.dump(transform(template, {}, NoManagedPolicies()), sys.stdout, indent=1)
+
+
+main(sys.argv[1])
