@@ -43,30 +43,9 @@ async fn environment(stack: &Stack) -> Value {
 async fn the_table_of_the_template_is_there_and_nothing_has_been_counted() {
     let stack = Stack::start(options()).await.unwrap();
     assert_eq!(stack.proxy().counts().total(), 0);
-    let described = stack
-        .dynamodb()
-        .describe_table()
-        .table_name("Rows")
-        .send()
+    leasehold::table::check(&stack.dynamodb(), "Rows")
         .await
         .unwrap();
-    let table = described.table().unwrap();
-    assert_eq!(table.key_schema()[0].attribute_name(), "pk");
-    assert_eq!(
-        table.global_secondary_indexes()[0].index_name(),
-        Some("held")
-    );
-    let ttl = stack
-        .dynamodb()
-        .describe_time_to_live()
-        .table_name("Rows")
-        .send()
-        .await
-        .unwrap();
-    assert_eq!(
-        ttl.time_to_live_description().unwrap().attribute_name(),
-        Some("purge_at")
-    );
     assert_eq!(stack.proxy().counts().total(), 2);
     stack.stop().await;
 }

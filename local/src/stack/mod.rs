@@ -2,7 +2,6 @@
 
 mod clients;
 mod options;
-mod table;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -98,8 +97,14 @@ impl Stack {
             Some(clock) => DynamoDb::start_with_clock(clock).await?,
             None => DynamoDb::start().await?,
         };
-        for (name, properties) in &template.tables {
-            table::create(dynamodb.address(), name, properties).await?;
+        // Past the proxy, so that a fresh stack has counted nothing.
+        let direct = clients::dynamodb(&format!("http://{}", dynamodb.address()));
+        for name in &template.tables {
+            let created = leasehold::table::create(&direct, name).await;
+            created.map_err(|error| Error::Call {
+                what: format!("create the table {name}"),
+                message: error.to_string(),
+            })?;
         }
         let proxy = Proxy::start(dynamodb.address(), options.ports.dynamodb).await?;
         let lambda = LambdaHost::start(&logs, options.ports.lambda).await?;
@@ -231,7 +236,7 @@ impl Stack {
     /// The names of the tables.
     #[must_use]
     pub fn tables(&self) -> Vec<&str> {
-        self.template.tables.keys().map(String::as_str).collect()
+        self.template.tables.iter().map(String::as_str).collect()
     }
 
     /// Where the logs are: `logs/<logical id>.log`, and `logs/engine.log`.

@@ -28,8 +28,8 @@ pub(crate) struct Template {
     pub(crate) state_machines: Vec<StateMachineResource>,
     /// The variables that every function has.
     pub(crate) environment: BTreeMap<String, String>,
-    /// Name and properties of each table.
-    pub(crate) tables: BTreeMap<String, Value>,
+    /// The names of the tables. What they look like is the library's business.
+    pub(crate) tables: Vec<String>,
 }
 
 /// A `AWS::Serverless::Function`.
@@ -107,7 +107,7 @@ impl Template {
                 .collect(),
             tables: BTreeMap::new(),
         };
-        let mut tables = BTreeMap::new();
+        let mut tables = Vec::new();
         for (id, resource) in resources
             .iter()
             .filter(|(_, resource)| type_of(resource) == "AWS::DynamoDB::Table")
@@ -116,7 +116,7 @@ impl Template {
                 .text(&resource["Properties"]["TableName"])?
                 .unwrap_or_else(|| id.clone());
             resolver.tables.insert(id.clone(), name.clone());
-            tables.insert(name, resource["Properties"].clone());
+            tables.push(name);
         }
 
         let globals = &template["Globals"]["Function"];
