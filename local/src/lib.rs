@@ -1,14 +1,18 @@
 //! Leasehold on a laptop: an embedded DynamoDB behind a counting proxy, the real function binaries behind
 //! Lambda's own APIs, and a state machine engine, in one process tree on 127.0.0.1.
-#![cfg_attr(test, allow(clippy::unwrap_used))]
+//!
+//! [`Stack`] is all of it, wired as `template.yaml` says; [`DynamoDb`], [`Proxy`] and [`LambdaHost`] are parts
+//! that a test may want alone. Nothing in the library or the functions depends on this crate.
 
 mod dynamodb;
+mod engine;
 mod error;
 mod lambda;
 mod process;
 mod proxy;
+mod schedule;
+mod stack;
 mod task;
-#[allow(dead_code)]
 mod template;
 
 pub use dynamodb::DynamoDb;
@@ -16,3 +20,4 @@ pub use dynoxide::storage_backend::ManualClock;
 pub use error::Error;
 pub use lambda::{Function, Invocation, LambdaHost, Outcome};
 pub use proxy::{Counts, Fault, Proxy, Tally};
+pub use stack::{EnvironmentChanges, Options, Ports, Schedules, Stack};

@@ -5,7 +5,7 @@ use std::fs::OpenOptions;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::time::SystemTime;
 
 use axum::Router;
@@ -29,6 +29,22 @@ const INVOCATIONS_KEPT: usize = 1024;
 pub struct LambdaHost {
     pub(super) inner: Arc<Inner>,
     _serving: OwnedTask,
+}
+
+/// One function of a host, for a task that may outlive the host.
+#[derive(Debug)]
+pub(crate) struct Invoker {
+    host: Weak<Inner>,
+    logical_id: String,
+}
+
+impl Invoker {
+    /// Invokes the function as it is registered now; `None` when the host or the function is gone.
+    pub(crate) async fn invoke(&self, payload: String) -> Option<Invocation> {
+        let host = self.host.upgrade()?;
+        let hosted = host.hosted(&self.logical_id).ok()?;
+        Some(host.invoke(hosted, request_id(), payload).await)
+    }
 }
 
 /// What the HTTP handlers share.
@@ -120,6 +136,22 @@ impl LambdaHost {
         Ok(self.inner.hosted(name)?.function.clone())
     }
 
+    /// All registered functions, by logical id.
+    #[must_use]
+    pub fn functions(&self) -> Vec<Function> {
+        let functions = self
+            .inner
+            .functions
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        let named = functions
+            .iter()
+            .filter(|(name, hosted)| **name == hosted.function.logical_id);
+        let mut all: Vec<_> = named.map(|(_, hosted)| hosted.function.clone()).collect();
+        all.sort_by(|a, b| a.logical_id.cmp(&b.logical_id));
+        all
+    }
+
     /// Invokes a function and waits for the end, as the Invoke API does.
     ///
     /// # Errors
@@ -129,6 +161,15 @@ impl LambdaHost {
         Ok(Arc::clone(&self.inner)
             .invoke(hosted, request_id(), payload.to_owned())
             .await)
+    }
+
+    /// A way to invoke one function that does not keep the host alive.
+    pub(crate) fn invoker(&self, name: &str) -> Result<Invoker, Error> {
+        let hosted = self.inner.hosted(name)?;
+        Ok(Invoker {
+            host: Arc::downgrade(&self.inner),
+            logical_id: hosted.function.logical_id.clone(),
+        })
     }
 
     /// Every invocation that ends from now on, in the order of the ends.
@@ -308,7 +349,7 @@ impl Inner {
 }
 
 /// A random request id in the form that Lambda gives them, a version 4 UUID.
-pub(super) fn request_id() -> String {
+pub(crate) fn request_id() -> String {
     let mut bytes = [0_u8; 16];
     // Without random numbers the clock still tells requests apart well enough for one laptop.
     if getrandom::fill(&mut bytes).is_err() {

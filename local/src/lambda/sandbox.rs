@@ -40,6 +40,8 @@ pub(super) struct Sandbox {
     pub(super) function: String,
     timeout: Duration,
     busy: AtomicBool,
+    /// Set with the order to kill it, which takes a moment: it gets no event in between.
+    condemned: AtomicBool,
     events: mpsc::Sender<Event>,
     /// The other end of `events`; an async lock, because it is held while the process waits for work.
     inbox: tokio::sync::Mutex<mpsc::Receiver<Event>>,
@@ -77,6 +79,7 @@ impl Sandbox {
             function,
             timeout,
             busy: AtomicBool::new(false),
+            condemned: AtomicBool::new(false),
             events,
             inbox: tokio::sync::Mutex::new(inbox),
             orders,
@@ -87,7 +90,9 @@ impl Sandbox {
 
     /// Reserves the sandbox for one invocation, if it lives and is idle.
     pub(super) fn reserve(&self) -> bool {
-        self.is_alive() && !self.busy.swap(true, Ordering::AcqRel)
+        self.is_alive()
+            && !self.condemned.load(Ordering::Acquire)
+            && !self.busy.swap(true, Ordering::AcqRel)
     }
 
     pub(super) fn is_alive(&self) -> bool {
@@ -95,6 +100,9 @@ impl Sandbox {
     }
 
     pub(super) fn order(&self, order: Order) {
+        if matches!(order, Order::Kill) {
+            self.condemned.store(true, Ordering::Release);
+        }
         // A process that has ended takes no orders, and needs none.
         let _ = self.orders.send(order);
     }

@@ -222,7 +222,7 @@ impl Resolver {
                 .split_once('}')
                 .ok_or_else(|| format!("Sub {pattern:?}: a brace is missing"))?;
             if let Some(literal) = name.strip_prefix('!') {
-                result.push_str(&format!("${{{literal}}}"));
+                result.extend(["${", literal, "}"]);
             } else if let Some(value) = names.get(name) {
                 result.push_str(&self.text(value)?.unwrap_or_default());
             } else if let (None, Some((resource, attribute))) =

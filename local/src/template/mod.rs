@@ -28,8 +28,8 @@ pub(crate) struct Template {
     pub(crate) state_machines: Vec<StateMachineResource>,
     /// The variables that every function has.
     pub(crate) environment: BTreeMap<String, String>,
-    /// Name and properties of each table.
-    pub(crate) tables: BTreeMap<String, Value>,
+    /// The names of the tables. What they look like is the library's business.
+    pub(crate) tables: Vec<String>,
 }
 
 /// A `AWS::Serverless::Function`.
@@ -43,6 +43,8 @@ pub(crate) struct FunctionResource {
     pub(crate) memory_mb: u32,
     /// The period at which a schedule invokes it.
     pub(crate) every: Option<Duration>,
+    /// Whether a rule sends it the state machines' status events. The rule's finer pattern is not applied.
+    pub(crate) on_status: bool,
 }
 
 /// A `AWS::Serverless::StateMachine`.
@@ -54,20 +56,32 @@ pub(crate) struct StateMachineResource {
 }
 
 impl Template {
-    /// Reads a template; `parameters` win over the defaults it names. Resources whose `Condition` does not hold
-    /// are left out.
+    /// Reads a template; `parameters` win over the defaults it names, and `offered` ones too, as far as the
+    /// template has them. Resources whose `Condition` does not hold are left out.
     ///
     /// # Errors
     /// [`Error::Template`] naming the resource and what is wrong with it.
-    pub(crate) fn read(file: &Path, parameters: &BTreeMap<String, String>) -> Result<Self, Error> {
+    pub(crate) fn read(
+        file: &Path,
+        parameters: &BTreeMap<String, String>,
+        offered: &BTreeMap<String, String>,
+    ) -> Result<Self, Error> {
         let wrong = |message: String| Error::Template {
             file: file.to_owned(),
             message,
         };
         let text = std::fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
         let yaml = yaml_serde::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+        let template = plain::json(yaml);
+        let declared = &template["Parameters"];
+        let mut given = parameters.clone();
+        for (name, value) in offered {
+            if declared.get(name).is_some() {
+                given.entry(name.clone()).or_insert_with(|| value.clone());
+            }
+        }
         let directory = file.parent().unwrap_or(Path::new("."));
-        Self::understand(&plain::json(yaml), directory, parameters).map_err(wrong)
+        Self::understand(&template, directory, &given).map_err(wrong)
     }
 
     fn understand(
@@ -93,7 +107,7 @@ impl Template {
                 .collect(),
             tables: BTreeMap::new(),
         };
-        let mut tables = BTreeMap::new();
+        let mut tables = Vec::new();
         for (id, resource) in resources
             .iter()
             .filter(|(_, resource)| type_of(resource) == "AWS::DynamoDB::Table")
@@ -102,7 +116,7 @@ impl Template {
                 .text(&resource["Properties"]["TableName"])?
                 .unwrap_or_else(|| id.clone());
             resolver.tables.insert(id.clone(), name.clone());
-            tables.insert(name, resource["Properties"].clone());
+            tables.push(name);
         }
 
         let globals = &template["Globals"]["Function"];
@@ -207,6 +221,16 @@ fn function(
         memory_mb: u32::try_from(memory)
             .map_err(|error| format!("MemorySize {memory}: {error}"))?,
         every: schedule::of(resolver, &properties["Events"])?,
+        on_status: properties["Events"]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .any(|(_, event)| {
+                let sources = event
+                    .pointer("/Properties/Pattern/source")
+                    .and_then(Value::as_array);
+                sources.is_some_and(|sources| sources.iter().any(|source| source == "aws.states"))
+            }),
     })
 }
 

@@ -55,8 +55,8 @@ mod tests {
 
     #[test]
     fn a_rate_is_a_period() {
-        assert_eq!(rate("rate(1 minute)"), Some(Duration::from_secs(60)));
-        assert_eq!(rate("rate(2 hours)"), Some(Duration::from_secs(7200)));
+        assert_eq!(rate("rate(1 minute)"), Some(Duration::from_mins(1)));
+        assert_eq!(rate("rate(2 hours)"), Some(Duration::from_hours(2)));
         for wrong in [
             "rate(0 minutes)",
             "rate(1 fortnight)",

@@ -11,7 +11,11 @@ fn read(parameters: &[(&str, &str)]) -> Result<Template, Error> {
         .iter()
         .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
         .collect();
-    Template::read(&fixture(), &given)
+    Template::read(
+        &fixture(),
+        &given,
+        &BTreeMap::from([("NotThere".to_owned(), String::new())]),
+    )
 }
 
 fn function<'a>(template: &'a Template, id: &str) -> &'a FunctionResource {
@@ -58,7 +62,8 @@ fn a_function_has_the_shared_settings_and_its_own() {
 
     let clean = function(&template, "CleanFunction");
     assert_eq!(clean.timeout, Duration::from_secs(10));
-    assert_eq!(clean.every, Some(Duration::from_secs(300)));
+    assert_eq!(clean.every, Some(Duration::from_mins(5)));
+    assert_eq!((take.on_status, clean.on_status), (false, true));
     assert_eq!(clean.environment, template.environment);
 }
 
@@ -135,7 +140,7 @@ fn what_is_wrong_is_named_with_file_and_resource() {
     .unwrap();
     for (resources, expected) in cases {
         std::fs::write(&file, format!("Resources: {resources}")).unwrap();
-        let error = Template::read(&file, &BTreeMap::new())
+        let error = Template::read(&file, &BTreeMap::new(), &BTreeMap::new())
             .unwrap_err()
             .to_string();
         assert!(error.ends_with(expected), "{error}");

@@ -1,0 +1,155 @@
+//! The state machine engine: a Python process that serves the Step Functions API, started and watched here.
+
+mod venv;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::Empty;
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::TokioExecutor;
+use tokio::process::Child;
+use tokio::time::Instant;
+
+use crate::error::{Error, io};
+use crate::lambda::REGION;
+use crate::process::{self, Program};
+
+/// How long the engine may take to answer, generously: it imports for two seconds on an idle machine.
+const START_LIMIT: Duration = Duration::from_secs(90);
+/// How often it is asked whether it is there.
+const ASK_EVERY: Duration = Duration::from_millis(25);
+/// The line by which the engine tells its port.
+const ANNOUNCEMENT: &str = "Step Functions on ";
+
+/// Where the engine sends what its states call.
+#[derive(Debug)]
+pub(crate) struct Wiring {
+    pub(crate) lambda: String,
+    pub(crate) dynamodb: String,
+    /// The invocations URL of the function that hears of executions starting and ending.
+    pub(crate) status_events: Option<String>,
+}
+
+/// The running engine. Dropping it kills the process.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    url: String,
+    child: Child,
+}
+
+impl Engine {
+    /// Starts `local/asl/engine.py` and waits until it answers; port 0 takes a free one. Its output goes to
+    /// `<logs>/engine.log`.
+    pub(crate) async fn start(
+        root: &Path,
+        logs: &Path,
+        port: u16,
+        wiring: &Wiring,
+    ) -> Result<Self, Error> {
+        let home = root.join("local/asl");
+        let python = venv::prepare(root, &home.join("requirements.txt")).await?;
+        let log = logs.join("engine.log");
+        let child = Program {
+            path: &python,
+            arguments: vec![
+                home.join("engine.py").into(),
+                "-p".into(),
+                port.to_string().into(),
+                "--exit-with-parent".into(),
+            ],
+            environment: environment(wiring),
+            output: File::create(&log).map_err(io(format!("create {}", log.display())))?,
+        }
+        .spawn()
+        .map_err(io(format!("start {}", python.display())))?;
+        let mut engine = Self {
+            url: String::new(),
+            child,
+        };
+        engine.url = engine.announced(&log).await?;
+        Ok(engine)
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Waits until the process has ended by itself, which it does not do in health.
+    pub(crate) async fn ended(&mut self) {
+        let _ = self.child.wait().await;
+    }
+
+    /// Kills the process and waits until it is gone. Executions are in its memory only: there is nothing to save.
+    pub(crate) async fn stop(mut self) {
+        process::kill(&mut self.child);
+        let _ = self.child.wait().await;
+    }
+
+    /// Waits until the engine has told its address and answers there.
+    async fn announced(&mut self, log: &PathBuf) -> Result<String, Error> {
+        let client = Client::builder(TokioExecutor::new()).build_http::<Empty<Bytes>>();
+        let start = Instant::now();
+        let said = || std::fs::read_to_string(log).unwrap_or_default();
+        loop {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Err(Error::Engine(format!(
+                    "ended at once ({status}):\n{}",
+                    said().trim()
+                )));
+            }
+            let url = said().lines().find_map(|line| {
+                line.strip_prefix(ANNOUNCEMENT)
+                    .map(|url| url.trim().to_owned())
+            });
+            if let Some(url) = url
+                && let Ok(question) = format!("{url}/moto-api/config").parse()
+                && client
+                    .get(question)
+                    .await
+                    .is_ok_and(|answer| answer.status().is_success())
+            {
+                return Ok(url);
+            }
+            if start.elapsed() > START_LIMIT {
+                return Err(Error::Engine(format!(
+                    "did not answer within {START_LIMIT:?}:\n{}",
+                    said().trim()
+                )));
+            }
+            tokio::time::sleep(ASK_EVERY).await;
+        }
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        process::kill(&mut self.child);
+    }
+}
+
+fn environment(wiring: &Wiring) -> BTreeMap<String, String> {
+    let mut environment: BTreeMap<String, String> = [
+        ("AWS_ACCESS_KEY_ID", "local"),
+        ("AWS_SECRET_ACCESS_KEY", "local"),
+        ("AWS_DEFAULT_REGION", REGION),
+        ("AWS_REGION", REGION),
+        ("AWS_EC2_METADATA_DISABLED", "true"),
+        // Without an own endpoint for Step Functions, nested executions go to the engine itself.
+        ("AWS_ENDPOINT_URL_LAMBDA", &wiring.lambda),
+        ("AWS_ENDPOINT_URL_DYNAMODB", &wiring.dynamodb),
+        ("LANG", "C.UTF-8"),
+        ("PATH", "/usr/local/bin:/usr/bin:/bin"),
+        ("PYTHONUNBUFFERED", "1"),
+    ]
+    .into_iter()
+    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+    .collect();
+    if let Some(url) = &wiring.status_events {
+        environment.insert("SFN_STATUS_EVENTS_URL".to_owned(), url.clone());
+    }
+    environment
+}

@@ -1,0 +1,125 @@
+//! The engine's Python environment: made once per set of requirements, shared by all who start the stack.
+
+use std::ffi::OsString;
+use std::fs::{File, TryLockError};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::error::{Error, io};
+use crate::process::Program;
+
+/// How often a process that waits for another one's installation looks again.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Makes sure that the environment in `target/asl-venv` has exactly what `requirements` lists, and answers its
+/// Python. On first use it takes about half a minute. Dropped half way it leaves nothing that counts as ready.
+pub(super) async fn prepare(root: &Path, requirements: &Path) -> Result<PathBuf, Error> {
+    let target = root.join("target");
+    let venv = target.join("asl-venv");
+    let python = venv.join("bin/python");
+    let stamp = venv.join("leasehold-requirements");
+    let wanted = fingerprint(requirements)?;
+    let is_ready = || std::fs::read_to_string(&stamp).is_ok_and(|stamped| stamped == wanted);
+    if is_ready() {
+        return Ok(python);
+    }
+
+    std::fs::create_dir_all(&target).map_err(io(format!("create {}", target.display())))?;
+    // Test programs start at once and all want it. The lock goes when the file is closed, also by a crash.
+    let _lock = lock(&target.join("asl-venv.lock")).await?;
+    if is_ready() {
+        return Ok(python);
+    }
+    eprintln!(
+        "leasehold: preparing the state machine engine in {} (once, about half a minute)",
+        venv.display()
+    );
+    // Half an environment, or an old one, is not worth repairing.
+    match std::fs::remove_dir_all(&venv) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(io(format!("remove {}", venv.display()))(error));
+        }
+        _ => {}
+    }
+    let log = target.join("asl-venv.log");
+    run(
+        Path::new("/usr/bin/env"),
+        &["python3", "-m", "venv"],
+        &venv,
+        &log,
+    )
+    .await?;
+    let install = [
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--require-hashes",
+        "-r",
+    ];
+    run(&python, &install, requirements, &log).await?;
+    // Compiled once here instead of at the first start of a test program.
+    run(
+        &python,
+        &["-m", "compileall", "-q"],
+        &venv.join("lib"),
+        &log,
+    )
+    .await?;
+    std::fs::write(&stamp, wanted).map_err(io(format!("write {}", stamp.display())))?;
+    eprintln!("leasehold: the state machine engine is ready");
+    Ok(python)
+}
+
+async fn lock(path: &Path) -> Result<File, Error> {
+    let file = File::create(path).map_err(io(format!("create {}", path.display())))?;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) => tokio::time::sleep(LOOK_EVERY).await,
+            Err(TryLockError::Error(error)) => {
+                return Err(io(format!("lock {}", path.display()))(error));
+            }
+        }
+    }
+}
+
+/// Runs a step with our own environment, which may say how packages are reached from here.
+async fn run(program: &Path, arguments: &[&str], last: &Path, log: &Path) -> Result<(), Error> {
+    let mut all: Vec<OsString> = arguments.iter().map(OsString::from).collect();
+    all.push(last.into());
+    let shown = format!(
+        "{} {} {}",
+        program.display(),
+        arguments.join(" "),
+        last.display()
+    );
+    let program = Program {
+        path: program,
+        arguments: all,
+        environment: std::env::vars().collect(),
+        output: File::create(log).map_err(io(format!("create {}", log.display())))?,
+    };
+    let mut child = program.spawn().map_err(io(format!("run {shown}")))?;
+    let status = child.wait().await.map_err(io(format!("run {shown}")))?;
+    if status.success() {
+        return Ok(());
+    }
+    let told = std::fs::read_to_string(log).unwrap_or_default();
+    Err(Error::Engine(format!(
+        "{shown} failed ({status}): {}",
+        told.trim()
+    )))
+}
+
+/// Changes with every change of the requirements. It guards against a forgotten update, not against an attacker:
+/// what is installed is checked by pip against the hashes in the file.
+fn fingerprint(requirements: &Path) -> Result<String, Error> {
+    let text =
+        std::fs::read(requirements).map_err(io(format!("read {}", requirements.display())))?;
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    Ok(format!("{:016x}", hasher.finish()))
+}

@@ -1,0 +1,324 @@
+//! The whole stack: what `template.yaml` describes, on this machine.
+
+mod clients;
+mod options;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+pub use options::{EnvironmentChanges, Options, Ports, Schedules};
+
+use crate::dynamodb::DynamoDb;
+use crate::engine::{self, Engine};
+use crate::error::{Error, io};
+use crate::lambda::{ACCOUNT, Function, LambdaHost, REGION};
+use crate::proxy::Proxy;
+use crate::schedule;
+use crate::task::OwnedTask;
+use crate::template::{FunctionResource, Template};
+
+/// The function that does the protected work of the sample state machines. It is the user's own in a deployment,
+/// so the template takes its ARN as a parameter; here it is `local/step`.
+const STEP: (&str, &str) = ("StepFunction", "step");
+/// The template's parameter for it.
+const STEP_PARAMETER: &str = "StepFunctionArn";
+/// How long the sample work may take.
+const STEP_TIMEOUT: Duration = Duration::from_mins(1);
+/// Nobody listens here: what is sent to it fails at once instead of leaving the machine.
+const NOWHERE: &str = "http://127.0.0.1:9";
+/// More than any test or demo has at once, less than what a laptop cannot bear.
+const CONCURRENCY: usize = 50;
+
+/// A running stack. Dropping it kills every process; [`stop`](Self::stop) also waits until they are gone.
+pub struct Stack {
+    // In the order in which they have to go: first who calls, last who is called.
+    schedules: Vec<OwnedTask>,
+    engine: Option<Engine>,
+    lambda: LambdaHost,
+    proxy: Proxy,
+    dynamodb: DynamoDb,
+    template: Template,
+    run_directory: RunDirectory,
+}
+
+enum RunDirectory {
+    Kept(PathBuf),
+    Temporary(tempfile::TempDir),
+}
+
+impl RunDirectory {
+    fn path(&self) -> &Path {
+        match self {
+            Self::Kept(path) => path,
+            Self::Temporary(directory) => directory.path(),
+        }
+    }
+}
+
+impl Stack {
+    /// Starts everything, with the tables of the template created and its functions registered. State machines
+    /// are created by [`deploy`](Self::deploy).
+    ///
+    /// # Errors
+    /// [`Error::Template`], [`Error::MissingBinaries`], [`Error::Engine`], or [`Error::Io`] for ports and files.
+    pub async fn start(options: Options) -> Result<Self, Error> {
+        let binaries = options.binaries()?;
+        let template = Template::read(
+            &options.template(),
+            &options.parameters,
+            &offered(&binaries),
+        )?;
+        let verbs = template
+            .functions
+            .iter()
+            .map(|function| function.verb.clone());
+        let missing: Vec<_> = verbs
+            .filter(|verb| !binaries.join(verb).is_file())
+            .collect();
+        if !missing.is_empty() {
+            return Err(Error::MissingBinaries {
+                missing,
+                directory: binaries,
+            });
+        }
+        let run_directory = match &options.run_directory {
+            Some(path) => {
+                std::fs::create_dir_all(path).map_err(io(format!("create {}", path.display())))?;
+                RunDirectory::Kept(path.clone())
+            }
+            None => RunDirectory::Temporary(
+                tempfile::tempdir().map_err(io("create a temporary directory"))?,
+            ),
+        };
+        let logs = run_directory.path().join("logs");
+
+        let dynamodb = match &options.ttl_clock {
+            Some(clock) => DynamoDb::start_with_clock(clock).await?,
+            None => DynamoDb::start().await?,
+        };
+        // Past the proxy, so that a fresh stack has counted nothing.
+        let direct = clients::dynamodb(&format!("http://{}", dynamodb.address()));
+        for name in &template.tables {
+            let created = leasehold::table::create(&direct, name).await;
+            created.map_err(|error| Error::Call {
+                what: format!("create the table {name}"),
+                message: error.to_string(),
+            })?;
+        }
+        let proxy = Proxy::start(dynamodb.address(), options.ports.dynamodb).await?;
+        let lambda = LambdaHost::start(&logs, options.ports.lambda).await?;
+        let engine = if options.engine {
+            let on_status = template
+                .functions
+                .iter()
+                .find(|function| function.on_status);
+            let wiring = engine::Wiring {
+                lambda: lambda.url(),
+                dynamodb: proxy.url(),
+                status_events: on_status.map(|function| {
+                    format!(
+                        "{}/2015-03-31/functions/{}/invocations",
+                        lambda.url(),
+                        function.logical_id
+                    )
+                }),
+            };
+            Some(Engine::start(&options.root, &logs, options.ports.sfn, &wiring).await?)
+        } else {
+            None
+        };
+
+        let mut stack = Self {
+            schedules: Vec::new(),
+            engine,
+            lambda,
+            proxy,
+            dynamodb,
+            template,
+            run_directory,
+        };
+        stack.register(&options, &binaries);
+        stack.schedule(options.schedules)?;
+        Ok(stack)
+    }
+
+    /// Creates the template's state machines through the service's own API; answers the ARN of each by logical id.
+    ///
+    /// # Errors
+    /// [`Error::Call`] with the service's message, also when there is no engine.
+    pub async fn deploy(&self) -> Result<BTreeMap<String, String>, Error> {
+        let sfn = self.sfn();
+        let mut arns = BTreeMap::new();
+        for machine in &self.template.state_machines {
+            let created = sfn
+                .create_state_machine()
+                .name(&machine.logical_id)
+                .definition(&machine.definition)
+                .role_arn(format!(
+                    "arn:aws:iam::{ACCOUNT}:role/{}",
+                    machine.logical_id
+                ))
+                .send()
+                .await
+                .map_err(|error| Error::Call {
+                    what: format!("CreateStateMachine {}", machine.logical_id),
+                    message: aws_sdk_sfn::error::DisplayErrorContext(&error).to_string(),
+                })?;
+            arns.insert(
+                machine.logical_id.clone(),
+                created.state_machine_arn().to_owned(),
+            );
+        }
+        Ok(arns)
+    }
+
+    /// A client for DynamoDB, through the proxy: its requests are counted too.
+    #[must_use]
+    pub fn dynamodb(&self) -> aws_sdk_dynamodb::Client {
+        clients::dynamodb(&self.proxy.url())
+    }
+
+    /// A client for Lambda.
+    #[must_use]
+    pub fn lambda(&self) -> aws_sdk_lambda::Client {
+        clients::lambda(&self.lambda.url())
+    }
+
+    /// A client for Step Functions. Without an engine its calls fail.
+    #[must_use]
+    pub fn sfn(&self) -> aws_sdk_sfn::Client {
+        clients::sfn(self.sfn_url())
+    }
+
+    /// The proxy in front of DynamoDB: counts and faults.
+    #[must_use]
+    pub fn proxy(&self) -> &Proxy {
+        &self.proxy
+    }
+
+    /// The database behind the proxy.
+    #[must_use]
+    pub fn database(&self) -> &DynamoDb {
+        &self.dynamodb
+    }
+
+    /// The Lambda host: invocations, logs, and what can be done to sandboxes.
+    #[must_use]
+    pub fn functions(&self) -> &LambdaHost {
+        &self.lambda
+    }
+
+    /// The Lambda endpoint.
+    #[must_use]
+    pub fn lambda_url(&self) -> String {
+        self.lambda.url()
+    }
+
+    /// The DynamoDB endpoint, which is the proxy.
+    #[must_use]
+    pub fn dynamodb_url(&self) -> String {
+        self.proxy.url()
+    }
+
+    /// The Step Functions endpoint; without an engine an address where nobody listens.
+    #[must_use]
+    pub fn sfn_url(&self) -> &str {
+        self.engine.as_ref().map_or(NOWHERE, Engine::url)
+    }
+
+    /// The variables that the template gives every function, such as `LEASE_TABLE`.
+    #[must_use]
+    pub fn environment(&self) -> &BTreeMap<String, String> {
+        &self.template.environment
+    }
+
+    /// The names of the tables.
+    #[must_use]
+    pub fn tables(&self) -> Vec<&str> {
+        self.template.tables.iter().map(String::as_str).collect()
+    }
+
+    /// Where the logs are: `logs/<logical id>.log`, and `logs/engine.log`.
+    #[must_use]
+    pub fn run_directory(&self) -> &Path {
+        self.run_directory.path()
+    }
+
+    /// Waits until a part of the stack that should run has ended by itself; for ever, in health.
+    pub async fn failed(&mut self) -> Error {
+        match &mut self.engine {
+            Some(engine) => {
+                engine.ended().await;
+                Error::Engine(format!(
+                    "ended unexpectedly; see {}",
+                    self.run_directory.path().join("logs/engine.log").display()
+                ))
+            }
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Ends every process and waits until it is gone.
+    pub async fn stop(mut self) {
+        self.schedules.clear();
+        if let Some(engine) = self.engine.take() {
+            engine.stop().await;
+        }
+        self.lambda.stop().await;
+    }
+
+    fn register(&self, options: &Options, binaries: &Path) {
+        let step = binaries.join(STEP.1);
+        let step = step.is_file().then(|| FunctionResource {
+            logical_id: STEP.0.to_owned(),
+            verb: STEP.1.to_owned(),
+            environment: self.template.environment.clone(),
+            timeout: STEP_TIMEOUT,
+            memory_mb: 128,
+            every: None,
+            on_status: false,
+        });
+        for resource in self.template.functions.iter().chain(&step) {
+            let mut environment = BTreeMap::from([
+                ("AWS_ENDPOINT_URL_DYNAMODB".to_owned(), self.proxy.url()),
+                ("AWS_ENDPOINT_URL_SFN".to_owned(), self.sfn_url().to_owned()),
+            ]);
+            environment.extend(resource.environment.clone());
+            options.change(&mut environment, &resource.logical_id, &resource.verb);
+            self.lambda.register(Function {
+                logical_id: resource.logical_id.clone(),
+                verb: resource.verb.clone(),
+                binary: binaries.join(&resource.verb),
+                environment,
+                timeout: resource.timeout,
+                memory_mb: resource.memory_mb,
+                concurrency: CONCURRENCY,
+            });
+        }
+    }
+
+    fn schedule(&mut self, schedules: Schedules) -> Result<(), Error> {
+        for resource in &self.template.functions {
+            let period = match (schedules, resource.every) {
+                (Schedules::Never, _) | (_, None) => continue,
+                (Schedules::FromTemplate, Some(period)) | (Schedules::Every(period), Some(_)) => {
+                    period
+                }
+            };
+            self.schedules
+                .push(schedule::start(&self.lambda, &resource.logical_id, period)?);
+        }
+        Ok(())
+    }
+}
+
+/// The sample work as the step function, for a template that asks for one.
+fn offered(binaries: &Path) -> BTreeMap<String, String> {
+    let arn = || format!("arn:aws:lambda:{REGION}:{ACCOUNT}:function:{}", STEP.0);
+    let built = binaries.join(STEP.1).is_file();
+    built
+        .then(|| (STEP_PARAMETER.to_owned(), arn()))
+        .into_iter()
+        .collect()
+}

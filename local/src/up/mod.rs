@@ -1,0 +1,207 @@
+//! `leasehold-local up`: what `make local` runs.
+
+mod files;
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use leasehold_local::{Error, Options, Ports, Schedules, Stack};
+use tokio::signal::unix::{SignalKind, signal};
+
+const EXAMPLES: &str = "Examples:
+  leasehold-local up
+  leasehold-local up --sweep-every 5 --dynamodb-port 8000 --lambda-port 3001 --sfn-port 8083
+  leasehold-local up --no-engine --parameter ClockMarginMs=0
+
+In another terminal:
+  . target/local/env.sh
+  aws dynamodb scan --table-name LeaseTable
+  aws lambda invoke --function-name AcquireFunction --cli-binary-format raw-in-base64-out \\
+      --payload '{\"key\": \"orders/42\", \"holder\": \"me\", \"ttl_seconds\": 60}' /dev/stdout";
+
+/// Starts DynamoDB, the functions and the state machines of template.yaml on 127.0.0.1, and stays until Ctrl-C.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Up {
+    /// Port for DynamoDB [default: a free one]
+    #[arg(
+        long,
+        value_name = "PORT",
+        default_value_t = 0,
+        hide_default_value = true
+    )]
+    dynamodb_port: u16,
+    /// Port for Lambda [default: a free one]
+    #[arg(
+        long,
+        value_name = "PORT",
+        default_value_t = 0,
+        hide_default_value = true
+    )]
+    lambda_port: u16,
+    /// Port for Step Functions [default: a free one]
+    #[arg(
+        long,
+        value_name = "PORT",
+        default_value_t = 0,
+        hide_default_value = true
+    )]
+    sfn_port: u16,
+    /// Leave Step Functions out: no Python is needed then
+    #[arg(long)]
+    no_engine: bool,
+    /// Run scheduled functions every so many seconds instead of as the template says
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    sweep_every: Option<u64>,
+    /// Run no scheduled functions
+    #[arg(long, conflicts_with = "sweep_every")]
+    no_sweep: bool,
+    /// A value for a parameter of the template; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
+    parameter: Vec<(String, String)>,
+    /// The template to run instead of the repository's
+    #[arg(long, value_name = "FILE")]
+    template: Option<PathBuf>,
+    /// Where logs, env.sh and env.json go [default: target/local]
+    #[arg(long, value_name = "DIRECTORY")]
+    run_directory: Option<PathBuf>,
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("this is not NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+impl Up {
+    fn options(self) -> Options {
+        let defaults = Options::default();
+        let run_directory = self
+            .run_directory
+            .unwrap_or_else(|| defaults.root.join("target/local"));
+        Options {
+            template: self.template,
+            parameters: self.parameter.into_iter().collect(),
+            run_directory: Some(run_directory),
+            engine: !self.no_engine,
+            schedules: match (self.no_sweep, self.sweep_every) {
+                (true, _) => Schedules::Never,
+                (false, Some(seconds)) => Schedules::Every(Duration::from_secs(seconds)),
+                (false, None) => Schedules::FromTemplate,
+            },
+            ports: Ports {
+                dynamodb: self.dynamodb_port,
+                lambda: self.lambda_port,
+                sfn: self.sfn_port,
+            },
+            ..defaults
+        }
+    }
+}
+
+/// Runs the stack until a signal ends it, which is success, or a part of it breaks.
+pub(crate) async fn run(up: Up) -> Result<(), Error> {
+    let mut ended = Signals::listen()?;
+    let options = up.options();
+    let has_engine = options.engine;
+    let starting = async {
+        let stack = Stack::start(options).await?;
+        let machines = if has_engine {
+            stack.deploy().await?
+        } else {
+            BTreeMap::new()
+        };
+        Ok::<_, Error>((stack, machines))
+    };
+    // Dropped half way, the parts that have started go too.
+    let (mut stack, machines) = tokio::select! {
+        started = starting => started?,
+        () = ended.wait() => return Ok(()),
+    };
+    let files = files::Files::write(&stack)?;
+    // A reader that went away, as in `up | head`, is no reason to stop.
+    let _ = writeln!(std::io::stdout(), "{}", welcome(&stack, &machines, &files));
+    let result = tokio::select! {
+        () = ended.wait() => Ok(()),
+        error = stack.failed() => Err(error),
+    };
+    // They name ports that nobody serves any more.
+    files.remove();
+    stack.stop().await;
+    result
+}
+
+fn welcome(stack: &Stack, machines: &BTreeMap<String, String>, files: &files::Files) -> String {
+    let functions: Vec<_> = stack
+        .functions()
+        .functions()
+        .into_iter()
+        .map(|function| function.logical_id)
+        .collect();
+    let machines = if machines.is_empty() {
+        "not started".to_owned()
+    } else {
+        format!(
+            "{}   {}",
+            stack.sfn_url(),
+            machines.keys().cloned().collect::<Vec<_>>().join(" ")
+        )
+    };
+    format!(
+        "Leasehold is up; Ctrl-C ends it.
+
+  DynamoDB        {dynamodb}   {tables}
+  Lambda          {lambda}   {functions}
+  Step Functions  {machines}
+  logs            {logs}
+
+In another terminal, for the AWS CLI and every SDK (. {script} does the same):
+
+{exports}
+For SAM's containers:
+
+  sam local invoke AcquireFunction --docker-network host --skip-pull-image -n {json} -e EVENT.json
+",
+        dynamodb = stack.dynamodb_url(),
+        tables = stack.tables().join(" "),
+        lambda = stack.lambda_url(),
+        functions = functions.join(" "),
+        logs = stack.run_directory().join("logs").display(),
+        script = files.script.display(),
+        exports = files::exports(stack),
+        json = files.json.display(),
+    )
+}
+
+/// What ends the program in good order.
+struct Signals {
+    interrupt: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+    hang_up: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    fn listen() -> Result<Self, Error> {
+        let listen = |kind| {
+            signal(kind).map_err(|source| Error::Io {
+                what: "listen for signals".to_owned(),
+                source,
+            })
+        };
+        Ok(Self {
+            interrupt: listen(SignalKind::interrupt())?,
+            terminate: listen(SignalKind::terminate())?,
+            hang_up: listen(SignalKind::hangup())?,
+        })
+    }
+
+    async fn wait(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+            _ = self.hang_up.recv() => {}
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! `leasehold-local up` as a person runs it: what it tells, and that nothing stays behind however it ends.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+struct Up {
+    child: Child,
+    told: String,
+    directory: tempfile::TempDir,
+}
+
+fn command(directory: &Path) -> Command {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    let program = PathBuf::from(env!("CARGO_BIN_EXE_leasehold-local"));
+    let binaries = program.parent().unwrap().join("examples");
+    // A filtered run (`cargo test --test …`) does not build examples by itself.
+    assert!(
+        binaries.join("echo").exists(),
+        "build it first: cargo build -p leasehold-local --examples"
+    );
+    let mut command = Command::new(program);
+    command
+        .arg("up")
+        .arg("--template")
+        .arg(fixtures.join("stack.yaml"))
+        .arg("--run-directory")
+        .arg(directory);
+    command
+        .env("LEASEHOLD_BIN_DIR", binaries)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+fn up(arguments: &[&str]) -> Up {
+    let directory = tempfile::tempdir().unwrap();
+    let mut child = command(directory.path()).args(arguments).spawn().unwrap();
+    let mut told = String::new();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    while !told.contains("sam local invoke") {
+        let Some(line) = lines.next() else {
+            let mut why = String::new();
+            child
+                .stderr
+                .take()
+                .unwrap()
+                .read_to_string(&mut why)
+                .unwrap();
+            panic!("{told}\n{why}");
+        };
+        told += &(line.unwrap() + "\n");
+    }
+    Up {
+        child,
+        told,
+        directory,
+    }
+}
+
+impl Up {
+    fn endpoint(&self, service: &str) -> String {
+        let name = format!("export AWS_ENDPOINT_URL_{service}=");
+        self.told
+            .lines()
+            .find_map(|line| line.strip_prefix(&name))
+            .unwrap()
+            .to_owned()
+    }
+
+    async fn invoke_echo(&self) {
+        let config = aws_sdk_lambda::Config::builder()
+            .behavior_version(aws_sdk_lambda::config::BehaviorVersion::latest())
+            .region(aws_sdk_lambda::config::Region::new("us-east-1"))
+            .credentials_provider(aws_sdk_lambda::config::Credentials::new(
+                "local", "local", None, None, "test",
+            ))
+            .endpoint_url(self.endpoint("LAMBDA"))
+            .build();
+        let client = aws_sdk_lambda::Client::from_conf(config);
+        let output = client
+            .invoke()
+            .function_name("EchoFunction")
+            .send()
+            .await
+            .unwrap();
+        assert_eq!(output.function_error(), None);
+    }
+
+    /// The processes that it has started itself.
+    fn children(&self) -> Vec<u32> {
+        let mut children = Vec::new();
+        for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+            let Some(pid) = entry
+                .file_name()
+                .to_str()
+                .and_then(|name| name.parse::<u32>().ok())
+            else {
+                continue;
+            };
+            if parent(pid) == Some(self.child.id()) {
+                children.push(pid);
+            }
+        }
+        children
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
+        kill_process(pid, signal).unwrap();
+    }
+}
+
+/// The parent of a process that runs; a zombie does not.
+fn parent(pid: u32) -> Option<u32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut fields = stat.rsplit(") ").next()?.split(' ');
+    let state = fields.next()?;
+    (state != "Z").then_some(())?;
+    fields.next()?.parse().ok()
+}
+
+fn wait_until_gone(pids: &[u32]) {
+    let start = Instant::now();
+    while pids.iter().any(|pid| parent(*pid).is_some()) {
+        assert!(
+            start.elapsed() < Duration::from_secs(10),
+            "left behind: {pids:?}"
+        );
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[tokio::test]
+async fn it_tells_where_everything_is_and_ends_in_order() {
+    for ending in [Signal::INT, Signal::TERM] {
+        let mut up = up(&["--no-engine", "--no-sweep"]);
+        up.invoke_echo().await;
+        let script = std::fs::read_to_string(up.directory.path().join("env.sh")).unwrap();
+        assert!(up.told.contains(&script), "{}", up.told);
+        assert!(script.contains("export TABLE=Rows\n"), "{script}");
+        let json = std::fs::read(up.directory.path().join("env.json")).unwrap();
+        let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+        assert_eq!(
+            json["EchoFunction"]["AWS_ENDPOINT_URL_DYNAMODB"],
+            up.endpoint("DYNAMODB")
+        );
+
+        let children = up.children();
+        assert_eq!(children.len(), 1);
+        up.signal(ending);
+        assert_eq!(up.child.wait().unwrap().code(), Some(0));
+        assert!(children.iter().all(|pid| parent(*pid).is_none()));
+        assert!(!up.directory.path().join("env.sh").exists());
+    }
+}
+
+#[tokio::test]
+async fn killed_it_leaves_no_process_behind() {
+    let mut up = up(&["--no-sweep"]);
+    up.invoke_echo().await;
+    let children = up.children();
+    assert_eq!(children.len(), 2, "the function and the engine");
+    up.child.kill().unwrap();
+    up.child.wait().unwrap();
+    wait_until_gone(&children);
+}
+
+#[tokio::test]
+async fn when_the_engine_dies_it_says_so_and_ends() {
+    let mut up = up(&["--no-sweep"]);
+    let engine = up.children();
+    assert_eq!(engine.len(), 1);
+    kill_process(
+        Pid::from_raw(i32::try_from(engine[0]).unwrap()).unwrap(),
+        Signal::KILL,
+    )
+    .unwrap();
+    assert_eq!(up.child.wait().unwrap().code(), Some(1));
+    let mut why = String::new();
+    up.child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut why)
+        .unwrap();
+    assert!(
+        why.contains("the state machine engine: ended unexpectedly"),
+        "{why}"
+    );
+}
+
+#[test]
+fn what_it_cannot_do_is_told_in_one_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let cases = [
+        (
+            ["--parameter", "Nobody=1"],
+            1,
+            "there is no parameter Nobody",
+        ),
+        (["--parameter", "Nobody"], 2, "this is not NAME=VALUE"),
+        (["--sweep-every", "0"], 2, "0 is not in 1.."),
+    ];
+    for (arguments, code, expected) in cases {
+        let output = command(directory.path()).args(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(code));
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert!(told.contains(expected), "{told}");
+    }
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let output = command(directory.path())
+        .args(["--no-engine", "--lambda-port", &port])
+        .output()
+        .unwrap();
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        told.starts_with(&format!(
+            "leasehold-local: could not bind port {port} of 127.0.0.1 for Lambda: "
+        )),
+        "{told}"
+    );
+}
