@@ -62,7 +62,8 @@ where
 async fn connect() -> Result<Leases<DynamoDb>, Error> {
     let environment = Environment::read()?;
     let client = Connection::from_env().await;
-    if client.config().region().is_none() {
+    let region = client.config().region();
+    if region.is_none_or(|region| region.as_ref().is_empty()) {
         return Err(Error::Misconfigured {
             problem: "no Region: set AWS_REGION".to_owned(),
             source: None,
