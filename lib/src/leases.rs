@@ -9,7 +9,7 @@ use crate::{
         Acquired, Contention, Ended, Extended, GrantKind, Granted, HeldLease, Lease, Previous,
         ReleaseOutcome, Released, Standing,
     },
-    row::{Holding, Row, Stored},
+    row::{Holding, Row, State},
     settings::Settings,
     store::{Address, Applied, Connection, Store},
     transition::{
@@ -205,7 +205,7 @@ impl<S: Store> Leases<S> {
         };
         let change = Change::Grant(grant.clone());
         let refused = match self.store.apply(&address, &change, self.limit()).await? {
-            Applied::Done { after, .. } => return self.granted(address, after, None),
+            Applied::Done { row, .. } => return self.granted(address, row, None),
             Applied::Refused(stored) => stored,
         };
         let key = address.key.clone();
@@ -249,11 +249,17 @@ impl<S: Store> Leases<S> {
             left => self.limit().min(left),
         };
         let refused = match self.store.apply(&address, &change, limit).await? {
-            Applied::Done { before, after } => {
-                let lease = self.handle(address, after)?;
-                return Ok(match lapse(&before, now) {
+            Applied::Done {
+                row,
+                deadline_before,
+            } => {
+                let lease = self.handle(address, row)?;
+                return Ok(match deadline_before.filter(|deadline| *deadline <= now) {
                     None => Extended::Extended { lease },
-                    Some(lapsed) => Extended::Revived { lease, lapsed },
+                    Some(deadline) => Extended::Revived {
+                        lease,
+                        lapsed: now.since(deadline),
+                    },
                 });
             }
             Applied::Refused(stored) => stored,
@@ -381,11 +387,9 @@ impl<S: Store> Leases<S> {
         let (token, version) = (row.fencing_token, row.version);
         let holder = row.granted_to.clone();
         match row.state {
-            crate::row::State::Held(held) => {
-                Ok(self.handle_of(address, holder, token, version, held))
-            }
+            State::Held(held) => Ok(self.handle_of(address, holder, token, version, held)),
             // Only a store that breaks its promises brings this about.
-            crate::row::State::Free { .. } => Err(corrupt(address.key, "it is not held")),
+            State::Free { .. } => Err(corrupt(address.key, "it is not held")),
         }
     }
 
@@ -424,16 +428,5 @@ pub(crate) fn corrupt(key: Key, reason: &str) -> Error {
     Error::Corrupt {
         key,
         reason: reason.to_owned(),
-    }
-}
-
-/// For how long the lease had lapsed at `now`; none if it had not.
-fn lapse(before: &Stored, now: Timestamp) -> Option<Duration> {
-    match before {
-        Stored::Row(row) => {
-            let deadline = row.holding()?.expires_at;
-            (deadline <= now).then(|| now.since(deadline))
-        }
-        _ => None,
     }
 }

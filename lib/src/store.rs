@@ -35,10 +35,10 @@ pub struct Address {
 pub enum Applied {
     /// The write happened.
     Done {
-        /// What stood there before.
-        before: Stored,
         /// What stands there now.
-        after: Row,
+        row: Row,
+        /// The deadline that stood there before. A grant does not say: its answer is the new row.
+        deadline_before: Option<Timestamp>,
     },
     /// The condition refused it; nothing was written.
     Refused(Stored),

@@ -18,6 +18,8 @@ from moto.stepfunctions.parser.asl.component.common.error_name.states_error_name
 from moto.stepfunctions.parser.asl.component.state import state as state_module
 from moto.stepfunctions.parser.asl.component.state.choice.state_choice import StateChoice
 from moto.stepfunctions.parser.asl.component.state.exec.execute_state import ExecutionState
+from moto.stepfunctions.parser.asl.component.state.exec.state_map.state_map import StateMap
+from moto.stepfunctions.parser.asl.component.state.exec.state_parallel.state_parallel import StateParallel
 from moto.stepfunctions.parser.asl.component.state.wait.wait_function import timestamp
 from moto.stepfunctions.parser.asl.component.state.wait.wait_function.wait_function import WaitFunction
 from moto.stepfunctions.parser.asl.eval.environment import Environment
@@ -59,13 +61,16 @@ def _end_at_once():
 
         return interrupted
 
-    evaluate_state, set_error, add_event = ExecutionState._eval_state, Environment.set_error, EventManager.add_event
+    def left_behind(evaluate):
+        def eval_state(self, env):
+            try:
+                evaluate(self, env)
+            except _Ended:
+                env.stack.append(None)
 
-    def eval_state(self, env):
-        try:
-            evaluate_state(self, env)
-        except _Ended:
-            env.stack.append(None)
+        return eval_state
+
+    set_error, add_event = Environment.set_error, EventManager.add_event
 
     def set_error_unless_ended(self, error):
         if not isinstance(self._program_state, (ProgramStopped, ProgramTimedOut)):
@@ -78,7 +83,8 @@ def _end_at_once():
         self.over = str(getattr(kind, "value", kind)) in _LAST_EVENTS
         return add_event(self, *args, **kwargs)
 
-    ExecutionState._eval_state = eval_state
+    for kind in (ExecutionState, StateParallel, StateMap):
+        kind._eval_state = left_behind(kind._eval_state)
     ExecutionState._evaluate_with_timeout = interruptible(ExecutionState._evaluate_with_timeout)
     ExecutionState._handle_retry = interruptible(ExecutionState._handle_retry)
     Environment.set_error = set_error_unless_ended
@@ -119,16 +125,15 @@ def _wait_exactly():
 
 
 def _errors_as_on_the_service():
-    """Gaps: States.ALL catches States.Runtime and States.DataLimitExceeded (the service never lets
-    a definition catch them); a States.* error that leaves a Parallel branch, or that a Fail state
+    """Gaps: States.ALL catches States.Runtime and States.DataLimitExceeded; a States.* error that leaves a Parallel branch, or that a Fail state
     names, is refused and cannot be caught; a Choice without a match is States.Runtime; an error in
     a Task's Output ends the execution instead of going to its Retry and Catch."""
-    uncatchable = {StatesErrorNameType.StatesRuntime.to_name(), "States.DataLimitExceeded"}
+    not_all = {StatesErrorNameType.StatesRuntime.to_name(), "States.DataLimitExceeded"}
     choose, matches, evaluate = StateChoice._eval_state, ErrorEqualsDecl._eval_body, ExecutionState._evaluate_with_timeout
 
     def error_equals(self, env):
         name = env.stack[-1].error_name
-        if name in uncatchable:
+        if name in not_all:
             env.stack.pop()
             env.stack.append(any(name == listed.error_name for listed in self.error_names))
         else:

@@ -135,6 +135,11 @@ impl Store for DynamoDb {
             names,
             values,
         } = expressions::of(change);
+        // A grant brings the row as it is now, token and all; the others what they changed.
+        let answer = match change {
+            Change::Grant(_) => ReturnValue::AllNew,
+            _ => ReturnValue::AllOld,
+        };
         let update = self
             .client
             .update_item()
@@ -144,16 +149,22 @@ impl Store for DynamoDb {
             .update_expression(update)
             .set_expression_attribute_names(Some(names))
             .set_expression_attribute_values(Some(values))
-            .return_values(ReturnValue::AllOld)
+            .return_values(answer)
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
         match within(update.customize(), limit).send().await {
-            Ok(output) => {
-                let before = Stored::read(output.attributes());
-                match transition(&before, change) {
-                    Some(after) => Ok(Applied::Done { before, after }),
-                    None => Err(overwritten(address, &before)),
-                }
-            }
+            Ok(output) => match (Stored::read(output.attributes()), change) {
+                (Stored::Row(row), Change::Grant(_)) => Ok(Applied::Done {
+                    row,
+                    deadline_before: None,
+                }),
+                (before, _) => match (transition(&before, change), before) {
+                    (Some(row), Stored::Row(before)) => Ok(Applied::Done {
+                        row,
+                        deadline_before: before.holding().map(|held| held.expires_at),
+                    }),
+                    (_, before) => Err(overwritten(address, &before)),
+                },
+            },
             Err(SdkError::ServiceError(refusal)) if is_condition(refusal.err()) => {
                 Ok(Applied::Refused(refused_by(refusal.err())))
             }

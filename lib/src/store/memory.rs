@@ -99,9 +99,16 @@ impl Store for Memory {
         let mut rows = self.rows();
         let before = Stored::read(rows.get(address));
         Ok(match transition(&before, change) {
-            Some(after) => {
-                rows.insert(address.clone(), after.to_item());
-                Applied::Done { before, after }
+            Some(row) => {
+                rows.insert(address.clone(), row.to_item());
+                let deadline_before = match (before, change) {
+                    (_, Change::Grant(_)) | (Stored::Absent | Stored::Foreign(_), _) => None,
+                    (Stored::Row(row), _) => row.holding().map(|held| held.expires_at),
+                };
+                Applied::Done {
+                    row,
+                    deadline_before,
+                }
             }
             None => Applied::Refused(before),
         })

@@ -1,2 +1,180 @@
-//! Placeholder until the handler lands.
-fn main() {}
+//! Stands in for a user's own step: work that must be alone with a resource, done under a lease.
+//!
+//! It enters the resource, works, and leaves it, with two fenced writes (see [`resource`]) to the
+//! table `RESOURCE_TABLE`; without a `lease` it only works. `work` says how long and how it ends.
+//! Refuses with `Step.StaleToken` what a newer token has overtaken, with `Step.Overlap` to be the
+//! second one inside, and with `Step.Invalid` what it cannot read.
+
+mod resource;
+
+use std::time::Duration;
+
+use lambda_runtime::{Diagnostic, LambdaEvent, service_fn};
+use leasehold::Connection;
+use resource::{Pass, Resource};
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Request {
+    step: String,
+    #[serde(default)]
+    work: Work,
+    lease: Option<Pass>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Work {
+    /// How long it takes.
+    seconds: f64,
+    /// The error name to fail with, once the resource is left.
+    fail: Option<String>,
+    /// Panic, once the resource is left.
+    panic: bool,
+    /// How much to answer.
+    output_bytes: usize,
+}
+
+#[derive(Debug, Serialize)]
+struct Done {
+    step: String,
+    /// The resource's own numbers of the two writes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entered: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    left: Option<u64>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    output: String,
+}
+
+/// Why a step failed; the message is for people, the name for Retry and Catch.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error("token {token} comes too late for {key}: {accepted} was accepted before")]
+    StaleToken {
+        key: String,
+        token: u64,
+        accepted: u64,
+    },
+    #[error("token {token} found {occupant} inside {key}")]
+    Overlap {
+        key: String,
+        token: u64,
+        occupant: u64,
+    },
+    #[error("the request cannot be read: {0}")]
+    Invalid(String),
+    #[error("the resource table did not answer: {0}")]
+    Unavailable(String),
+    #[error("asked to fail with {0}")]
+    Asked(String),
+}
+
+impl From<Failure> for Diagnostic {
+    fn from(failure: Failure) -> Self {
+        let name = match &failure {
+            Failure::StaleToken { .. } => "Step.StaleToken",
+            Failure::Overlap { .. } => "Step.Overlap",
+            Failure::Invalid(_) => "Step.Invalid",
+            Failure::Unavailable(_) => "Step.Unavailable",
+            Failure::Asked(name) => name,
+        };
+        Self {
+            error_type: name.to_owned(),
+            error_message: failure.to_string(),
+        }
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), lambda_runtime::Error> {
+    let client = Connection::from_env().await;
+    let table = std::env::var("RESOURCE_TABLE").unwrap_or_default();
+    let resource = &Resource::new(client, table);
+    lambda_runtime::run(service_fn(
+        move |event: LambdaEvent<serde_json::Value>| async move {
+            let request = serde_json::from_value(event.payload)
+                .map_err(|error| Failure::Invalid(error.to_string()))?;
+            handle(resource, request).await
+        },
+    ))
+    .await
+}
+
+async fn handle(resource: &Resource, request: Request) -> Result<Done, Failure> {
+    let Request { step, work, lease } = request;
+    let length = Duration::try_from_secs_f64(work.seconds)
+        .map_err(|error| Failure::Invalid(format!("work.seconds: {error}")))?;
+    let entered = match &lease {
+        Some(pass) => Some(resource.enter(pass, &step).await?),
+        None => None,
+    };
+    tokio::time::sleep(length).await;
+    // Left before it fails, too: a step that has failed touches nothing any more.
+    let left = match &lease {
+        Some(pass) => Some(resource.leave(pass, &step).await?),
+        None => None,
+    };
+    assert!(!work.panic, "asked to panic");
+    if let Some(name) = work.fail {
+        return Err(Failure::Asked(name));
+    }
+    Ok(Done {
+        step,
+        entered,
+        left,
+        output: "x".repeat(work.output_bytes),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_the_critical_section_sends() {
+        let request: Request = serde_json::from_value(serde_json::json!({
+            "step": "first",
+            "work": {"seconds": 0.5, "fail": "Step.Broken"},
+            "lease": {"key": "orders/42", "holder": "arn:aws:states:us-east-1:123456789012:execution:m:1",
+                      "fencing_token": 1_795_228_800_125_u64, "safe_until": "2026-11-21T03:04:59.123Z"},
+        }))
+        .unwrap();
+        assert_eq!(request.work.fail.as_deref(), Some("Step.Broken"));
+        assert!(request.lease.is_some());
+    }
+
+    #[test]
+    fn refuses_a_secret_it_has_no_use_for() {
+        let request = serde_json::from_value::<Request>(serde_json::json!({
+            "step": "first",
+            "lease": {"key": "k", "holder": "h", "fencing_token": 1, "lease_id": "c0ffee",
+                      "safe_until": "2026-11-21T03:04:59.123Z"},
+        }));
+        assert!(request.is_err());
+    }
+
+    #[test]
+    fn names_reach_the_workflow() {
+        let name = |failure: Failure| Diagnostic::from(failure).error_type;
+        assert_eq!(name(Failure::Asked("My.Own".into())), "My.Own");
+        let key = String::from("k");
+        assert_eq!(
+            name(Failure::StaleToken {
+                key: key.clone(),
+                token: 1,
+                accepted: 2
+            }),
+            "Step.StaleToken"
+        );
+        assert_eq!(
+            name(Failure::Overlap {
+                key,
+                token: 2,
+                occupant: 1
+            }),
+            "Step.Overlap"
+        );
+    }
+}

@@ -1,0 +1,97 @@
+//! A lease table in the embedded DynamoDB, behind the proxy that counts and breaks.
+#![allow(dead_code, reason = "each test uses its part")]
+
+use std::collections::HashMap;
+
+use aws_config::{BehaviorVersion, Region};
+use aws_sdk_dynamodb::{Client, config::Credentials, types::AttributeValue};
+use leasehold::{Connection, DynamoDb, Leases, Settings, conformance, row::Item, store::Address};
+use leasehold_local::Proxy;
+
+pub const TABLE: &str = "leases";
+
+pub struct Table {
+    pub proxy: Proxy,
+    /// Through the proxy, with the library's own timeouts and retries.
+    pub client: Client,
+    _server: leasehold_local::DynamoDb,
+}
+
+impl Table {
+    pub async fn start() -> Self {
+        let table = Self::without_table().await;
+        leasehold::table::create(&table.client, TABLE)
+            .await
+            .unwrap();
+        table.proxy.reset();
+        table
+    }
+
+    pub async fn without_table() -> Self {
+        let server = leasehold_local::DynamoDb::start().await.unwrap();
+        let proxy = Proxy::start(server.address(), 0).await.unwrap();
+        let config = aws_config::defaults(BehaviorVersion::v2026_01_12())
+            .region(Region::new("us-east-1"))
+            .credentials_provider(Credentials::new("local", "local", None, None, "test"))
+            .endpoint_url(proxy.url())
+            .load()
+            .await;
+        Self {
+            client: Connection::client(&config),
+            proxy,
+            _server: server,
+        }
+    }
+
+    pub fn store(&self) -> DynamoDb {
+        DynamoDb::new(self.client.clone(), TABLE)
+    }
+
+    pub fn leases(&self) -> Leases<DynamoDb> {
+        Leases::new(self.store(), Settings::default())
+    }
+
+    pub async fn put(&self, address: &Address, mut item: Item) {
+        item.extend(key(address));
+        let put = self.client.put_item().table_name(TABLE);
+        put.set_item(Some(item)).send().await.unwrap();
+    }
+
+    pub async fn get(&self, address: &Address) -> Option<Item> {
+        let get = self.client.get_item().table_name(TABLE);
+        let output = get.set_key(Some(key(address))).consistent_read(true);
+        output.send().await.unwrap().item
+    }
+
+    pub async fn delete(&self, address: &Address) {
+        let delete = self.client.delete_item().table_name(TABLE);
+        delete.set_key(Some(key(address))).send().await.unwrap();
+    }
+}
+
+pub fn key(address: &Address) -> HashMap<String, AttributeValue> {
+    let sk = format!("LEASE#{:04}", address.permit);
+    HashMap::from([
+        (
+            "pk".to_owned(),
+            AttributeValue::S(address.key.as_str().to_owned()),
+        ),
+        ("sk".to_owned(), AttributeValue::S(sk)),
+    ])
+}
+
+impl conformance::Bench for Table {
+    type Store = DynamoDb;
+
+    fn store(&self) -> DynamoDb {
+        self.store()
+    }
+
+    async fn put(&self, address: &Address, item: Item) {
+        self.put(address, item).await;
+    }
+
+    async fn delete(&self, address: &Address) {
+        self.delete(address).await;
+    }
+}

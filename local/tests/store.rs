@@ -1,0 +1,406 @@
+//! The DynamoDB store against a real DynamoDB API: the conformance suite, what each call costs,
+//! and what happens when answers are lost.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::{collections::HashSet, time::Duration};
+
+use leasehold::{
+    Acquire, Acquired, Error, ExtendOptions, Extended, GrantKind, Granted, Holder, Key,
+    ReleaseOutcome, RequestId, SweepBounds, Ttl, conformance,
+    row::{Row, Stored},
+    store::Address,
+};
+use leasehold_local::Fault;
+
+mod bench;
+use bench::Table;
+
+fn request(key: &str, holder: &str, id: &str) -> Acquire {
+    let ttl = Ttl::new(Duration::from_secs(60)).unwrap();
+    Acquire::new(Key::new(key).unwrap(), Holder::new(holder).unwrap(), ttl)
+        .request_id(RequestId::new(id).unwrap())
+}
+
+impl Table {
+    async fn grant(&self, key: &str, holder: &str, id: &str) -> Granted {
+        let acquired = self.leases().acquire(request(key, holder, id)).await;
+        acquired.unwrap().granted().unwrap()
+    }
+
+    async fn row(&self, key: &str) -> Row {
+        let address = Address {
+            key: Key::new(key).unwrap(),
+            permit: 0,
+        };
+        match Stored::read(self.get(&address).await.as_ref()) {
+            Stored::Row(row) => row,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The requests of one call, all of them updates.
+    fn updates(&self) -> u64 {
+        let counts = self.proxy.counts();
+        assert_eq!(
+            counts.total(),
+            counts.of("UpdateItem"),
+            "nothing but updates"
+        );
+        self.proxy.reset();
+        counts.total()
+    }
+}
+
+#[tokio::test]
+async fn it_conforms() {
+    conformance::all(&Table::start().await).await;
+}
+
+#[tokio::test]
+async fn each_call_costs_one_request() {
+    let table = Table::start().await;
+    let leases = table.leases();
+    let lease = table.grant("k", "a", "1").await.lease;
+    assert_eq!(table.updates(), 1, "acquire");
+    let held = leases.acquire(request("k", "b", "2")).await.unwrap();
+    assert!(matches!(held, Acquired::Held(_)));
+    assert_eq!(table.updates(), 1, "a refusal brings everything with it");
+    let lease = leases
+        .extend(&lease, ExtendOptions::default())
+        .await
+        .unwrap()
+        .into_lease();
+    assert_eq!(table.updates(), 1, "extend");
+    leases.release(&lease).await.unwrap();
+    assert_eq!(table.updates(), 1, "release");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn one_of_many_wins() {
+    let table = Table::start().await;
+    for round in 0..5 {
+        let key = format!("k{round}");
+        let asking: Vec<_> = (0..32)
+            .map(|n| {
+                let (leases, request) = (table.leases(), request(&key, &format!("h{n}"), "1"));
+                tokio::spawn(async move { leases.acquire(request).await })
+            })
+            .collect();
+        let mut won = 0;
+        for answer in asking {
+            won += usize::from(matches!(
+                answer.await.unwrap().unwrap(),
+                Acquired::Granted(_)
+            ));
+        }
+        assert_eq!(won, 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn copies_of_one_request_are_one_grant() {
+    let table = Table::start().await;
+    let asking: Vec<_> = (0..32)
+        .map(|_| {
+            let leases = table.leases();
+            tokio::spawn(async move { leases.acquire(request("k", "a", "1")).await })
+        })
+        .collect();
+    let mut tokens = HashSet::new();
+    for answer in asking {
+        tokens.insert(
+            answer
+                .await
+                .unwrap()
+                .unwrap()
+                .granted()
+                .unwrap()
+                .lease
+                .fencing_token,
+        );
+    }
+    assert_eq!(tokens.len(), 1);
+}
+
+#[tokio::test]
+async fn a_lost_answer_costs_one_more_request_and_nothing_else() {
+    let table = Table::start().await;
+    for (n, fault) in Fault::LOST_ANSWERS.into_iter().enumerate() {
+        let key = format!("k{n}");
+        let leases = table.leases();
+
+        table.proxy.inject(fault, "UpdateItem", 1);
+        let granted = table.grant(&key, "a", "1").await;
+        assert_eq!(table.proxy.pending_faults(), 0);
+        assert_eq!(table.updates(), 2, "{fault:?}");
+        assert_eq!(granted.grant, GrantKind::Replayed, "{fault:?}");
+        assert_eq!(
+            table.row(&key).await.fencing_token,
+            granted.lease.fencing_token
+        );
+
+        table.proxy.reset();
+        table.proxy.inject(fault, "UpdateItem", 1);
+        let extended = leases
+            .extend(&granted.lease, ExtendOptions::default())
+            .await
+            .unwrap();
+        assert_eq!(table.updates(), 2, "{fault:?}");
+        let Extended::Extended { lease } = extended else {
+            panic!("{fault:?}: {extended:?}");
+        };
+        assert!(lease.expires_at >= granted.lease.expires_at, "{fault:?}");
+
+        table.proxy.inject(fault, "UpdateItem", 1);
+        let released = leases.release(&lease).await.unwrap();
+        assert_eq!(table.updates(), 2, "{fault:?}");
+        assert_eq!(
+            released.outcome,
+            ReleaseOutcome::AlreadyReleased,
+            "{fault:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn when_every_answer_is_lost_the_same_request_finds_out() {
+    let table = Table::start().await;
+    let leases = table.leases();
+    table.proxy.inject(Fault::LoseAnswer, "UpdateItem", 3);
+    let unknown = leases.acquire(request("k", "a", "1")).await;
+    assert!(
+        matches!(unknown, Err(Error::Unavailable { .. })),
+        "{unknown:?}"
+    );
+    assert_eq!(
+        table.updates(),
+        3,
+        "three attempts, then the caller decides"
+    );
+    let granted = table.grant("k", "a", "1").await;
+    assert_eq!(granted.grant, GrantKind::Replayed);
+
+    table.proxy.reset();
+    table.proxy.inject(Fault::LoseAnswer, "UpdateItem", 3);
+    let unknown = leases.release(&granted.lease).await;
+    assert!(
+        matches!(unknown, Err(Error::Unavailable { .. })),
+        "{unknown:?}"
+    );
+    let released = leases.release(&granted.lease).await.unwrap();
+    assert_eq!(released.outcome, ReleaseOutcome::AlreadyReleased);
+}
+
+#[tokio::test]
+async fn a_request_that_never_arrived_is_sent_again() {
+    let table = Table::start().await;
+    table.proxy.inject(Fault::LoseRequest, "UpdateItem", 1);
+    assert_eq!(table.grant("k", "a", "1").await.grant, GrantKind::New);
+    assert_eq!(table.updates(), 2);
+}
+
+#[tokio::test]
+async fn a_silent_server_is_not_waited_for() {
+    let table = Table::start().await;
+    let lease = table.grant("k", "a", "1").await.lease;
+    table.proxy.inject(Fault::Hang, "UpdateItem", 3);
+    let late = table
+        .leases()
+        .extend(&lease, ExtendOptions::default())
+        .await;
+    assert!(matches!(late, Err(Error::Unavailable { .. })), "{late:?}");
+    assert!(table.leases().now() < lease.safe_until, "told in time");
+}
+
+#[tokio::test]
+async fn throttling_and_conflicts_are_retried_and_never_called_held() {
+    let table = Table::start().await;
+    for (n, fault) in [Fault::Throttle, Fault::Conflict].into_iter().enumerate() {
+        let key = format!("k{n}");
+        table.proxy.inject(fault, "UpdateItem", 2);
+        table.grant(&key, "a", "1").await;
+        assert_eq!(table.updates(), 3, "{fault:?}");
+        table.proxy.inject(fault, "UpdateItem", 3);
+        let refused = table.leases().acquire(request(&key, "b", "2")).await;
+        assert!(
+            matches!(refused, Err(Error::Throttled { .. })),
+            "{fault:?}: {refused:?}"
+        );
+        table.proxy.reset();
+    }
+}
+
+#[tokio::test]
+async fn what_only_an_operator_can_mend_is_not_retried() {
+    let table = Table::without_table().await;
+    let refused = table.leases().acquire(request("k", "a", "1")).await;
+    let Err(error @ Error::Misconfigured { .. }) = refused else {
+        panic!("{refused:?}");
+    };
+    assert!(error.to_string().contains("no table leases"), "{error}");
+    assert_eq!(table.updates(), 1, "no table");
+    leasehold::table::create(&table.client, bench::TABLE)
+        .await
+        .unwrap();
+    table.proxy.reset();
+    table.proxy.inject(Fault::Denied, "UpdateItem", 1);
+    let refused = table.leases().acquire(request("k", "a", "1")).await;
+    let Err(error @ Error::Denied { .. }) = refused else {
+        panic!("{refused:?}");
+    };
+    assert!(
+        error
+            .to_string()
+            .contains("dynamodb:UpdateItem on table leases"),
+        "{error}"
+    );
+    assert_eq!(table.updates(), 1, "denied");
+}
+
+#[tokio::test]
+async fn an_item_as_large_as_items_get_is_a_stranger() {
+    let table = Table::start().await;
+    let address = Address {
+        key: Key::new("k").unwrap(),
+        permit: 0,
+    };
+    let lease = table.grant("k", "a", "1").await.lease;
+    table.leases().release(&lease).await.unwrap();
+    let mut item = table.get(&address).await.unwrap();
+    let filler = "x".repeat(409_000);
+    item.insert(
+        "filler".into(),
+        aws_sdk_dynamodb::types::AttributeValue::S(filler),
+    );
+    table.put(&address, item.clone()).await;
+    let big = Holder::new("h".repeat(1024)).unwrap();
+    let mut asked = request("k", "b", "2");
+    asked.holder = big;
+    let refused = table.leases().acquire(asked).await;
+    assert!(matches!(refused, Err(Error::Corrupt { .. })), "{refused:?}");
+    assert_eq!(table.get(&address).await, Some(item), "untouched");
+}
+
+#[tokio::test]
+async fn sweep_costs_what_is_held_and_not_what_the_table_holds() {
+    let table = Table::start().await;
+    // Granted long ago, by a clock that stood then.
+    let then = leasehold::Timestamp::from_millis(1_600_000_000_000);
+    let old = table
+        .leases()
+        .with_clock(std::sync::Arc::new(leasehold::ManualClock::at(then)));
+    let hold = async || {
+        for n in 0..100 {
+            let granted = old.acquire(request(&format!("held{n}"), "a", "1")).await;
+            granted.unwrap().granted().unwrap();
+        }
+    };
+    let cost = async || {
+        table.proxy.reset();
+        let swept = table.leases().sweep(SweepBounds::Schedule).await.unwrap();
+        assert_eq!((swept.examined, swept.freed), (100, 100));
+        table.proxy.counts().total()
+    };
+    hold().await;
+    let alone = cost().await;
+    table.fill_with_free_rows(100_000).await;
+    for n in 0..100 {
+        table
+            .delete(&Address {
+                key: Key::new(format!("held{n}")).unwrap(),
+                permit: 0,
+            })
+            .await;
+    }
+    hold().await;
+    assert_eq!(
+        cost().await,
+        alone,
+        "a hundred thousand free rows cost nothing"
+    );
+}
+
+impl Table {
+    /// Rows that were released, written past the library, 25 at a time.
+    async fn fill_with_free_rows(&self, rows: usize) {
+        use aws_sdk_dynamodb::types::{PutRequest, WriteRequest};
+        let lease = self.grant("model", "a", "1").await.lease;
+        self.leases().release(&lease).await.unwrap();
+        let model = self.row("model").await.to_item();
+        let mut writing = tokio::task::JoinSet::new();
+        for batch in (0..rows).collect::<Vec<_>>().chunks(25) {
+            let puts = batch.iter().map(|n| {
+                let address = Address {
+                    key: Key::new(format!("free{n}")).unwrap(),
+                    permit: 0,
+                };
+                let mut item = model.clone();
+                item.extend(bench::key(&address));
+                let put = PutRequest::builder().set_item(Some(item)).build().unwrap();
+                WriteRequest::builder().put_request(put).build()
+            });
+            let write = self.client.batch_write_item();
+            writing.spawn(write.request_items(bench::TABLE, puts.collect()).send());
+            if writing.len() >= 16 {
+                writing.join_next().await.unwrap().unwrap().unwrap();
+            }
+        }
+        while let Some(written) = writing.join_next().await {
+            written.unwrap().unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_table_is_created_once_and_checked() {
+    let table = Table::without_table().await;
+    let (client, name) = (&table.client, "fresh");
+    let missing = leasehold::table::check(client, name).await;
+    assert!(
+        matches!(missing, Err(Error::Misconfigured { .. })),
+        "{missing:?}"
+    );
+    leasehold::table::create(client, name).await.unwrap();
+    leasehold::table::create(client, name)
+        .await
+        .expect("safe to repeat");
+    leasehold::table::check(client, name).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_table_of_another_shape_is_named_fault_by_fault() {
+    use aws_sdk_dynamodb::types::{
+        AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
+    };
+    let table = Table::without_table().await;
+    let key = KeySchemaElement::builder()
+        .attribute_name("id")
+        .key_type(KeyType::Hash);
+    let id = AttributeDefinition::builder().attribute_name("id");
+    table
+        .client
+        .create_table()
+        .table_name(bench::TABLE)
+        .billing_mode(BillingMode::PayPerRequest)
+        .key_schema(key.build().unwrap())
+        .attribute_definitions(id.attribute_type(ScalarAttributeType::S).build().unwrap())
+        .send()
+        .await
+        .unwrap();
+    let fault = leasehold::table::check(&table.client, bench::TABLE)
+        .await
+        .unwrap_err();
+    for part in [
+        "keys are not pk",
+        "attribute sk",
+        "index held",
+        "TTL attribute is not purge_at",
+    ] {
+        assert!(fault.to_string().contains(part), "{part} in {fault}");
+    }
+    let refused = table.leases().acquire(request("k", "a", "1")).await;
+    assert!(
+        matches!(refused, Err(Error::Misconfigured { .. })),
+        "{refused:?}"
+    );
+}
