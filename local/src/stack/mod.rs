@@ -154,7 +154,7 @@ impl Stack {
             let created = sfn
                 .create_state_machine()
                 .name(&machine.logical_id)
-                .definition(&machine.definition)
+                .definition(machine.definition()?)
                 .role_arn(format!(
                     "arn:aws:iam::{ACCOUNT}:role/{}",
                     machine.logical_id

@@ -51,8 +51,36 @@ pub(crate) struct FunctionResource {
 #[derive(Debug)]
 pub(crate) struct StateMachineResource {
     pub(crate) logical_id: String,
-    /// The definition with its substitutions made.
-    pub(crate) definition: String,
+    file: PathBuf,
+    substitutions: BTreeMap<String, String>,
+}
+
+impl StateMachineResource {
+    /// The definition with its substitutions made. Read only when it is wanted: who tests functions does not
+    /// depend on state machines.
+    ///
+    /// # Errors
+    /// [`Error::Template`] when the file cannot be read or wants a substitution that the template does not have.
+    pub(crate) fn definition(&self) -> Result<String, Error> {
+        let wrong = |message: String| Error::Template {
+            file: self.file.clone(),
+            message,
+        };
+        let mut definition =
+            std::fs::read_to_string(&self.file).map_err(|error| wrong(error.to_string()))?;
+        for (name, value) in &self.substitutions {
+            definition = definition.replace(&format!("${{{name}}}"), value);
+        }
+        // A forgotten substitution would reach the service as a strange ARN and fail much later.
+        if let Some((_, rest)) = definition.split_once("${") {
+            let name = rest.split('}').next().unwrap_or(rest);
+            let id = &self.logical_id;
+            return Err(wrong(format!(
+                "wants ${{{name}}}, which DefinitionSubstitutions of {id} does not have"
+            )));
+        }
+        Ok(definition)
+    }
 }
 
 impl Template {
@@ -243,22 +271,10 @@ fn state_machine(
     let uri = resolver
         .text(&properties["DefinitionUri"])?
         .ok_or("has no DefinitionUri")?;
-    let file: PathBuf = directory.join(&uri);
-    let mut definition =
-        std::fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
-    for (name, value) in texts(resolver, &properties["DefinitionSubstitutions"])? {
-        definition = definition.replace(&format!("${{{name}}}"), &value);
-    }
-    // A forgotten substitution would reach the service as a strange ARN and fail much later.
-    if let Some((_, rest)) = definition.split_once("${") {
-        let name = rest.split('}').next().unwrap_or(rest);
-        return Err(format!(
-            "{uri} wants ${{{name}}}, which DefinitionSubstitutions does not have"
-        ));
-    }
     Ok(StateMachineResource {
         logical_id: id.to_owned(),
-        definition,
+        file: directory.join(uri),
+        substitutions: texts(resolver, &properties["DefinitionSubstitutions"])?,
     })
 }
 

@@ -86,7 +86,8 @@ fn parameters_decide_what_exists() {
     assert_eq!(ids, ["SampleStateMachine", "WrapStateMachine"]);
     assert!(
         template.state_machines[0]
-            .definition
+            .definition()
+            .unwrap()
             .contains(r#""Resource": "arn:step""#)
     );
     let take = function(&template, "TakeFunction");
@@ -97,7 +98,8 @@ fn parameters_decide_what_exists() {
 #[test]
 fn substitutions_are_local_arns() {
     let template = read(&[]).unwrap();
-    let definition: Value = serde_json::from_str(&template.state_machines[0].definition).unwrap();
+    let definition: Value =
+        serde_json::from_str(&template.state_machines[0].definition().unwrap()).unwrap();
     let take = &definition["States"]["Take"];
     assert_eq!(
         take["Resource"],
@@ -129,15 +131,10 @@ fn what_is_wrong_is_named_with_file_and_resource() {
             "F: Ref X: no such parameter or resource",
         ),
         (
-            "{M: {Type: AWS::Serverless::StateMachine, Properties: {DefinitionUri: m.json}}}",
-            "M: m.json wants ${Function}, which DefinitionSubstitutions does not have",
+            "{M: {Type: AWS::Serverless::StateMachine}}",
+            "M: has no DefinitionUri",
         ),
     ];
-    std::fs::write(
-        directory.path().join("m.json"),
-        r#"{"Resource": "${Function}"}"#,
-    )
-    .unwrap();
     for (resources, expected) in cases {
         std::fs::write(&file, format!("Resources: {resources}")).unwrap();
         let error = Template::read(&file, &BTreeMap::new(), &BTreeMap::new())
@@ -145,4 +142,26 @@ fn what_is_wrong_is_named_with_file_and_resource() {
             .to_string();
         assert!(error.ends_with(expected), "{error}");
     }
+
+    let machine = "{M: {Type: AWS::Serverless::StateMachine, Properties: {DefinitionUri: m.json}}}";
+    std::fs::write(&file, format!("Resources: {machine}")).unwrap();
+    let template = Template::read(&file, &BTreeMap::new(), &BTreeMap::new()).unwrap();
+    let definition = || {
+        template.state_machines[0]
+            .definition()
+            .unwrap_err()
+            .to_string()
+    };
+    assert!(
+        definition().contains("m.json: No such file"),
+        "{}",
+        definition()
+    );
+    std::fs::write(
+        directory.path().join("m.json"),
+        r#"{"Resource": "${Function}"}"#,
+    )
+    .unwrap();
+    let expected = "m.json: wants ${Function}, which DefinitionSubstitutions of M does not have";
+    assert!(definition().ends_with(expected), "{}", definition());
 }
