@@ -10,7 +10,10 @@ TRIPLE := $(if $(filter x86_64,$(ARCH)),x86_64,aarch64)-unknown-linux-gnu
 
 export SAM_CLI_TELEMETRY := 0
 SAM_ENV := target/tools/sam-$(shell sha256sum tools/requirements.txt | cut -c1-12)
-SAM := PATH="$(CURDIR)/$(SAM_ENV)/bin:$$PATH" sam
+IN_SAM_ENV := PATH="$(CURDIR)/$(SAM_ENV)/bin:$$PATH"
+SAM := $(IN_SAM_ENV) sam
+LAMBDA := $(IN_SAM_ENV) cargo lambda
+FUNCTIONS := $(notdir $(wildcard functions/*))
 DENY_VERSION := 0.20.2
 DENY_ROOT := target/tools/cargo-deny-$(DENY_VERSION)
 DENY := $(DENY_ROOT)/bin/cargo-deny
@@ -65,8 +68,11 @@ deny: $(DENY)
 	  echo "advisories: NOT CHECKED, their database cannot be reached (target/deny-fetch.log)"; \
 	fi
 
+# SAM builds one function after the other, and the last step of each, the link with everything in it, runs on one core.
+# So all are built beforehand, side by side; of these packages only, lest features of others get in. SAM finds them done.
 build: $(SAM_ENV)/complete ## build every function for Lambda (ARCH=arm64 or x86_64)
 	rustup target list --installed | grep -qx $(TRIPLE) || rustup target add $(TRIPLE)
+	$(LAMBDA) build --release --locked $(if $(filter x86_64,$(ARCH)),--x86-64,--arm64) $(addprefix -p ,$(FUNCTIONS))
 	$(SAM) build --parameter-overrides Architecture=$(ARCH)
 
 deploy: build ## build, show the change set, and deploy it after a yes
