@@ -1,0 +1,297 @@
+//! The pure transition against the condition expressions: random sequences of writes, some of them
+//! on rows that somebody tampered with, run on the memory store and on a real DynamoDB API, must
+//! end the same way each time, answer and row.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use leasehold::{
+    Counter, Holder, Key, LeaseId, Memory, Metadata, RequestDigest, RequestId, Timestamp, Ttl,
+    row::{Item, Stored},
+    store::{Address, Applied, Store},
+    transition::{Change, Expire, Extend, Grant, Release},
+};
+use proptest::{prelude::*, test_runner::TestRunner};
+
+mod bench;
+use bench::Table;
+
+/// A write, or what a stranger does, in terms small enough that collisions are common.
+#[derive(Clone, Debug)]
+enum Step {
+    Grant {
+        who: u8,
+        request: u8,
+        id: u8,
+        at: u8,
+        ttl: u8,
+    },
+    Extend {
+        id: u8,
+        token: Token,
+        at: u8,
+        ttl: u8,
+        require_unexpired: bool,
+    },
+    Release {
+        id: u8,
+        token: Token,
+    },
+    Expire {
+        version: Token,
+    },
+    Tamper {
+        attribute: u8,
+        value: u8,
+    },
+    Freeze,
+    Delete,
+}
+
+/// The row's own counter, or one beside it.
+#[derive(Clone, Copy, Debug)]
+struct Token(i8);
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let token = || prop_oneof![8 => Just(0_i8), 1 => Just(-2), 1 => Just(2)].prop_map(Token);
+    let step = prop_oneof![
+        8 => (0..3_u8, 0..6_u8, 0..3_u8, 0..40_u8, 1..20_u8)
+            .prop_map(|(who, request, id, at, ttl)| Step::Grant { who, request, id, at, ttl }),
+        5 => (0..3_u8, token(), 0..40_u8, 1..20_u8, any::<bool>()).prop_map(
+            |(id, token, at, ttl, require_unexpired)| Step::Extend {
+                id, token, at, ttl, require_unexpired
+            }
+        ),
+        4 => (0..3_u8, token()).prop_map(|(id, token)| Step::Release { id, token }),
+        2 => token().prop_map(|version| Step::Expire { version }),
+        2 => (0..20_u8, 0..9_u8).prop_map(|(attribute, value)| Step::Tamper { attribute, value }),
+        1 => Just(Step::Freeze),
+        1 => Just(Step::Delete),
+    ];
+    prop::collection::vec(step, 1..25)
+}
+
+const ATTRIBUTES: [&str; 20] = [
+    "holder",
+    "lease_id",
+    "ttl_ms",
+    "acquired_at",
+    "extended_at",
+    "expires_at",
+    "metadata",
+    "sweep_after",
+    "fencing_token",
+    "version",
+    "granted_to",
+    "request",
+    "past_request_1",
+    "past_request_2",
+    "past_request_3",
+    "previous_holder",
+    "previous_fencing_token",
+    "ended",
+    "purge_at",
+    "colour",
+];
+
+/// What a stranger writes. No fraction: a condition cannot see one, and DESIGN.md says so.
+fn strange(value: u8) -> Option<AttributeValue> {
+    let n = |text: &str| AttributeValue::N(text.to_owned());
+    Some(match value {
+        0 => return None,
+        1 => AttributeValue::S("released".to_owned()),
+        2 => AttributeValue::S("h1".to_owned()),
+        3 => n("-1"),
+        4 => n("0"),
+        5 => n("99999999999999999999999999999999999999"),
+        6 => n("7"),
+        7 => AttributeValue::Bool(true),
+        _ => AttributeValue::M([("a".to_owned(), AttributeValue::S("b".to_owned()))].into()),
+    })
+}
+
+/// `sweep_after` is the index's; `holder` its key, which must be a string.
+fn is_writable(name: &str, value: &Option<AttributeValue>) -> bool {
+    !matches!((name, value), ("holder", Some(v)) if v.as_s().is_err())
+}
+
+struct Twins {
+    table: Table,
+    memory: Memory,
+}
+
+const LIMIT: Duration = Duration::from_secs(1);
+
+fn seconds(n: u8) -> Timestamp {
+    Timestamp::from_millis(1_000_000 + 1000 * u64::from(n))
+}
+
+fn id(n: u8) -> LeaseId {
+    LeaseId::try_from(format!("id{n}")).unwrap()
+}
+
+impl Twins {
+    async fn run(&self, key: &str, steps: &[Step]) -> Result<(), TestCaseError> {
+        let address = Address {
+            key: Key::new(key).unwrap(),
+            permit: 0,
+        };
+        for step in steps {
+            self.take(&address, step).await?;
+            let (ours, theirs) = (self.ours(&address).await, self.theirs(&address).await);
+            prop_assert_eq!(ours, theirs, "after {:?}", step);
+        }
+        Ok(())
+    }
+
+    async fn ours(&self, address: &Address) -> Stored {
+        self.memory.read(address, LIMIT).await.unwrap()
+    }
+
+    async fn theirs(&self, address: &Address) -> Stored {
+        Stored::read(self.table.get(address).await.as_ref())
+    }
+
+    async fn take(&self, address: &Address, step: &Step) -> Result<(), TestCaseError> {
+        let change = match step {
+            Step::Tamper { attribute, value } => {
+                let (name, value) = (ATTRIBUTES[usize::from(*attribute)], strange(*value));
+                if let Some(mut item) = self.table.get(address).await
+                    && is_writable(name, &value)
+                {
+                    match value {
+                        Some(value) => drop(item.insert(name.to_owned(), value)),
+                        None => drop(item.remove(name)),
+                    }
+                    self.put(address, item).await;
+                }
+                return Ok(());
+            }
+            Step::Freeze => {
+                if let Some(mut item) = self.table.get(address).await {
+                    item.insert("frozen".to_owned(), AttributeValue::Bool(true));
+                    self.put(address, item).await;
+                }
+                return Ok(());
+            }
+            Step::Delete => {
+                self.table.delete(address).await;
+                self.memory.delete(address);
+                return Ok(());
+            }
+            _ => self.change(address, step).await,
+        };
+        let ours = self.memory.apply(address, &change, LIMIT).await.unwrap();
+        let theirs = self.table.store().apply(address, &change, LIMIT).await;
+        let theirs = theirs.map_err(|e| TestCaseError::fail(format!("{step:?}: {e}")))?;
+        match (&ours, &theirs) {
+            (
+                Applied::Done {
+                    row: a,
+                    deadline_before: x,
+                },
+                Applied::Done {
+                    row: b,
+                    deadline_before: y,
+                },
+            ) => {
+                prop_assert_eq!(a, b, "{:?}", step);
+                prop_assert_eq!(x, y, "{:?}", step);
+            }
+            _ => prop_assert_eq!(ours, theirs, "{:?}", step),
+        }
+        Ok(())
+    }
+
+    async fn put(&self, address: &Address, item: Item) {
+        self.memory.put(address.clone(), &item);
+        self.table.put(address, item).await;
+    }
+
+    /// The counters of what stands there, so that most writes fit.
+    async fn change(&self, address: &Address, step: &Step) -> Change {
+        let (token, version) = match self.ours(address).await {
+            Stored::Row(row) => (row.fencing_token.get(), row.version.get()),
+            _ => (10, 10),
+        };
+        let near = |counter: u64, Token(step): Token| {
+            Counter::new(counter.saturating_add_signed(step.into()).max(1)).unwrap()
+        };
+        match *step {
+            Step::Grant {
+                who,
+                request,
+                id: n,
+                at,
+                ttl,
+            } => {
+                let holder = Holder::new(format!("h{who}")).unwrap();
+                let request = RequestId::new(format!("r{request}")).unwrap();
+                let now = seconds(at);
+                let ttl = Ttl::new(Duration::from_secs(ttl.into())).unwrap();
+                let expires_at = now.plus(ttl.as_duration());
+                Change::Grant(Grant {
+                    request: RequestDigest::of(&holder, &request),
+                    holder,
+                    lease_id: id(n),
+                    ttl,
+                    metadata: Metadata::default(),
+                    now,
+                    takeable: now.minus(Duration::from_secs(2)),
+                    expires_at,
+                    sweep_after: expires_at.plus(Duration::from_secs(2)),
+                })
+            }
+            Step::Extend {
+                id: n,
+                token: step,
+                at,
+                ttl,
+                require_unexpired,
+            } => {
+                let ttl = Ttl::new(Duration::from_secs(ttl.into())).unwrap();
+                Change::Extend(Extend {
+                    lease_id: id(n),
+                    fencing_token: near(token, step),
+                    ttl,
+                    now: seconds(at),
+                    expires_at: seconds(at).plus(ttl.as_duration()),
+                    require_unexpired,
+                })
+            }
+            Step::Release { id: n, token: step } => Change::Release(Release {
+                lease_id: id(n),
+                fencing_token: near(token, step),
+                purge_at: 2000,
+            }),
+            Step::Expire { version: step } => Change::Expire(Expire {
+                version: near(version, step),
+                purge_at: 3000,
+            }),
+            Step::Tamper { .. } | Step::Freeze | Step::Delete => unreachable!("no write of ours"),
+        }
+    }
+}
+
+#[test]
+fn the_table_does_what_the_pure_function_says() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let twins = Twins {
+        table: runtime.block_on(Table::start()),
+        memory: Memory::new(),
+    };
+    let config = ProptestConfig {
+        cases: std::env::var("DIFFERENTIAL_CASES").map_or(600, |n| n.parse().unwrap()),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
+    // A key for each run, shrinking included: rows of other runs must not show.
+    let run = std::sync::atomic::AtomicU64::new(0);
+    TestRunner::new(config)
+        .run(&steps(), |steps| {
+            let n = run.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            runtime.block_on(twins.run(&format!("k{n}"), &steps))
+        })
+        .unwrap();
+}
