@@ -282,7 +282,7 @@ fn the_table_does_what_the_pure_function_says() {
         memory: Memory::new(),
     };
     let config = ProptestConfig {
-        cases: std::env::var("DIFFERENTIAL_CASES").map_or(600, |n| n.parse().unwrap()),
+        cases: std::env::var("DIFFERENTIAL_CASES").map_or(250, |n| n.parse().unwrap()),
         failure_persistence: None,
         ..ProptestConfig::default()
     };
