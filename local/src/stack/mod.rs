@@ -2,29 +2,22 @@
 
 mod clients;
 mod options;
+mod work;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 pub use options::{EnvironmentChanges, Options, Ports, Schedules};
 
 use crate::dynamodb::DynamoDb;
 use crate::engine::{self, Engine};
 use crate::error::{Error, io};
-use crate::lambda::{ACCOUNT, Function, LambdaHost, REGION};
+use crate::lambda::{ACCOUNT, Function, LambdaHost};
 use crate::proxy::Proxy;
 use crate::schedule;
 use crate::task::OwnedTask;
-use crate::template::{FunctionResource, Template};
+use crate::template::Template;
 
-/// The function that does the protected work of the sample state machines. It is the user's own in a deployment,
-/// so the template takes its ARN as a parameter; here it is `local/step`.
-const STEP: (&str, &str) = ("StepFunction", "step");
-/// The template's parameter for it.
-const STEP_PARAMETER: &str = "StepFunctionArn";
-/// How long the sample work may take.
-const STEP_TIMEOUT: Duration = Duration::from_mins(1);
 /// Nobody listens here: what is sent to it fails at once instead of leaving the machine.
 const NOWHERE: &str = "http://127.0.0.1:9";
 /// More than any test or demo has at once, less than what a laptop cannot bear.
@@ -64,11 +57,13 @@ impl Stack {
     /// [`Error::Template`], [`Error::MissingBinaries`], [`Error::Engine`], or [`Error::Io`] for ports and files.
     pub async fn start(options: Options) -> Result<Self, Error> {
         let binaries = options.binaries()?;
-        let template = Template::read(
-            &options.template(),
-            &options.parameters,
-            &offered(&binaries),
-        )?;
+        let has_work = work::is_built(&binaries);
+        let offered = if has_work {
+            work::parameters()
+        } else {
+            BTreeMap::new()
+        };
+        let template = Template::read(&options.template(), &options.parameters, &offered)?;
         let verbs = template
             .functions
             .iter()
@@ -105,6 +100,9 @@ impl Stack {
                 what: format!("create the table {name}"),
                 message: error.to_string(),
             })?;
+        }
+        if has_work {
+            work::create_table(&direct).await?;
         }
         let proxy = Proxy::start(dynamodb.address(), options.ports.dynamodb).await?;
         let lambda = LambdaHost::start(&logs, options.ports.lambda).await?;
@@ -269,16 +267,7 @@ impl Stack {
     }
 
     fn register(&self, options: &Options, binaries: &Path) {
-        let step = binaries.join(STEP.1);
-        let step = step.is_file().then(|| FunctionResource {
-            logical_id: STEP.0.to_owned(),
-            verb: STEP.1.to_owned(),
-            environment: self.template.environment.clone(),
-            timeout: STEP_TIMEOUT,
-            memory_mb: 128,
-            every: None,
-            on_status: false,
-        });
+        let step = work::is_built(binaries).then(|| work::function(&self.template.environment));
         for resource in self.template.functions.iter().chain(&step) {
             let mut environment = BTreeMap::from([
                 ("AWS_ENDPOINT_URL_DYNAMODB".to_owned(), self.proxy.url()),
@@ -311,14 +300,4 @@ impl Stack {
         }
         Ok(())
     }
-}
-
-/// The sample work as the step function, for a template that asks for one.
-fn offered(binaries: &Path) -> BTreeMap<String, String> {
-    let arn = || format!("arn:aws:lambda:{REGION}:{ACCOUNT}:function:{}", STEP.0);
-    let built = binaries.join(STEP.1).is_file();
-    built
-        .then(|| (STEP_PARAMETER.to_owned(), arn()))
-        .into_iter()
-        .collect()
 }

@@ -19,8 +19,9 @@ const EXAMPLES: &str = "Examples:
 In another terminal:
   . target/local/env.sh
   aws dynamodb scan --table-name LeaseTable
-  aws lambda invoke --function-name AcquireFunction --cli-binary-format raw-in-base64-out \\
-      --payload '{\"key\": \"orders/42\", \"holder\": \"me\", \"ttl_seconds\": 60}' /dev/stdout";
+  aws stepfunctions list-state-machines
+  curl -d '{\"key\": \"orders/42\", \"holder\": \"me\", \"ttl_seconds\": 60}' \\
+      $AWS_ENDPOINT_URL_LAMBDA/2015-03-31/functions/AcquireFunction/invocations";
 
 /// Starts DynamoDB, the functions and the state machines of template.yaml on 127.0.0.1, and stays until Ctrl-C.
 #[derive(Debug, Args)]
