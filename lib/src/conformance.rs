@@ -64,7 +64,7 @@ pub async fn all<B: Bench>(bench: &B) {
     strangers::all(bench).await;
 }
 
-const TTL: Duration = Duration::from_secs(60);
+const TTL: Duration = Duration::from_mins(1);
 const MS: Duration = Duration::from_millis(1);
 
 /// One key, a clock that stands still, and the usual calls.

@@ -374,7 +374,7 @@ mod tests {
     #[test]
     fn the_field_at_fault_is_named_and_its_value_is_not_repeated() {
         for (text, field) in [
-            (r#"{}"#, Some("key")),
+            (r"{}", Some("key")),
             (r#"{"key":5}"#, Some("key")),
             (r#"{"key":null}"#, Some("key")),
             (r#"{"key":"k","inner":"hunter2"}"#, Some("inner")),

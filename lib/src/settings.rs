@@ -20,8 +20,8 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            clock_margin: Duration::from_millis(2000),
-            guard: Duration::from_millis(1000),
+            clock_margin: Duration::from_secs(2),
+            guard: Duration::from_secs(1),
             retention: Duration::from_secs(7 * DAY),
         }
     }

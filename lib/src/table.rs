@@ -93,7 +93,7 @@ pub async fn create(client: &Client, name: &str) -> Result<(), Error> {
     client
         .wait_until_table_exists()
         .table_name(name)
-        .wait(std::time::Duration::from_secs(120))
+        .wait(std::time::Duration::from_mins(2))
         .await
         .map_err(|error| Error::Unavailable {
             problem: format!("table {name} did not become active"),

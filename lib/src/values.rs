@@ -250,7 +250,7 @@ impl<'de> Deserialize<'de> for Ttl {
         let seconds = deserializer.deserialize_any(Number(Self::RANGE))?;
         // To the nearest millisecond: 1.001 has no exact binary form. Not a number fails `from`.
         Duration::try_from_secs_f64(seconds)
-            .map(|length| Duration::from_nanos(500_000).saturating_add(length))
+            .map(|length| Duration::from_micros(500).saturating_add(length))
             .map_err(|_| BadValue(format!("expected {}", Self::RANGE)))
             .and_then(Self::new)
             .map_err(de::Error::custom)

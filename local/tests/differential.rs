@@ -185,21 +185,21 @@ impl Twins {
         let ours = self.memory.apply(address, &change, LIMIT).await.unwrap();
         let theirs = self.table.store().apply(address, &change, LIMIT).await;
         let theirs = theirs.map_err(|e| TestCaseError::fail(format!("{step:?}: {e}")))?;
-        match (&ours, &theirs) {
-            (
-                Applied::Done {
-                    row: a,
-                    deadline_before: x,
-                },
-                Applied::Done {
-                    row: b,
-                    deadline_before: y,
-                },
-            ) => {
-                prop_assert_eq!(a, b, "{:?}", step);
-                prop_assert_eq!(x, y, "{:?}", step);
-            }
-            _ => prop_assert_eq!(ours, theirs, "{:?}", step),
+        if let (
+            Applied::Done {
+                row: a,
+                deadline_before: x,
+            },
+            Applied::Done {
+                row: b,
+                deadline_before: y,
+            },
+        ) = (&ours, &theirs)
+        {
+            prop_assert_eq!(a, b, "{:?}", step);
+            prop_assert_eq!(x, y, "{:?}", step);
+        } else {
+            prop_assert_eq!(ours, theirs, "{:?}", step)
         }
         Ok(())
     }

@@ -5,7 +5,7 @@
 use std::{collections::HashSet, time::Duration};
 
 use leasehold::{
-    Acquire, Acquired, Error, ExtendOptions, Extended, GrantKind, Granted, Holder, Key,
+    Acquire, Acquired, Clock as _, Error, ExtendOptions, Extended, GrantKind, Granted, Holder, Key,
     ReleaseOutcome, RequestId, SweepBounds, Ttl, conformance,
     row::{Row, Stored},
     store::Address,
@@ -16,7 +16,7 @@ mod bench;
 use bench::Table;
 
 fn request(key: &str, holder: &str, id: &str) -> Acquire {
-    let ttl = Ttl::new(Duration::from_secs(60)).unwrap();
+    let ttl = Ttl::new(Duration::from_mins(1)).unwrap();
     Acquire::new(Key::new(key).unwrap(), Holder::new(holder).unwrap(), ttl)
         .request_id(RequestId::new(id).unwrap())
 }
@@ -403,4 +403,37 @@ async fn a_table_of_another_shape_is_named_fault_by_fault() {
         matches!(refused, Err(Error::Misconfigured { .. })),
         "{refused:?}"
     );
+}
+
+#[tokio::test]
+async fn a_purged_row_starts_again_above_every_token_it_gave_out() {
+    let now = leasehold::SystemClock.now().as_millis() / 1000;
+    let clock = leasehold_local::ManualClock::new(now.try_into().unwrap());
+    let server = leasehold_local::DynamoDb::start_with_clock(&clock).await;
+    let table = Table::on(server.unwrap()).await;
+    leasehold::table::create(&table.client, bench::TABLE)
+        .await
+        .unwrap();
+    let held = table.grant("held", "a", "1").await.lease;
+    let lease = table.grant("k", "a", "1").await.lease;
+    table.leases().release(&lease).await.unwrap();
+
+    clock.tick(Duration::from_hours(7 * 24) - Duration::from_mins(1));
+    assert_eq!(table.server.sweep_ttl().unwrap(), 0, "kept for seven days");
+    clock.tick(Duration::from_mins(2));
+    assert_eq!(table.server.sweep_ttl().unwrap(), 1, "and no held row ever");
+    let next = table.grant("k", "b", "2").await;
+    assert_eq!((next.grant, next.previous), (GrantKind::New, None));
+    assert!(next.lease.fencing_token > lease.fencing_token);
+    // What the old holder still has is worth nothing.
+    let lost = table
+        .leases()
+        .extend(&lease, ExtendOptions::default())
+        .await;
+    assert!(matches!(lost, Err(Error::Lost { .. })), "{lost:?}");
+    table
+        .leases()
+        .extend(&held, ExtendOptions::default())
+        .await
+        .unwrap();
 }

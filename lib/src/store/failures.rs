@@ -120,7 +120,7 @@ impl Request<'_> {
 
 fn lacks_credentials(error: &(dyn std::error::Error + 'static)) -> bool {
     std::iter::successors(Some(error), |error| error.source())
-        .any(|error| error.is::<CredentialsError>())
+        .any(<dyn std::error::Error + 'static>::is::<CredentialsError>)
 }
 
 /// Has the SDK retry a conflict of writers, with its own jitter: it does not do so by itself for

@@ -10,7 +10,7 @@ use std::{
 use super::{Address, Applied, Entry, Page, Part, Position, Store, attributes as at, sweep_after};
 use crate::{
     error::Error,
-    row::{Item, Row, State, Stored},
+    row::{Item, Stored},
     transition::{Change, transition},
     values::{Holder, Key},
 };
@@ -34,18 +34,6 @@ impl Memory {
     /// Deletes a row by hand.
     pub fn delete(&self, address: &Address) {
         self.rows().remove(address);
-    }
-
-    /// What the table does for its TTL: deletes the free rows whose time has come, at `now` in
-    /// epoch seconds.
-    pub fn purge(&self, now: u64) {
-        self.rows().retain(|_, item| match Row::read(item) {
-            Ok(Row {
-                state: State::Free { purge_at, .. },
-                ..
-            }) => purge_at.is_none_or(|at| at > now),
-            _ => true,
-        });
     }
 
     fn rows(&self) -> std::sync::MutexGuard<'_, BTreeMap<Address, Item>> {

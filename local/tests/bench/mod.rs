@@ -14,7 +14,7 @@ pub struct Table {
     pub proxy: Proxy,
     /// Through the proxy, with the library's own timeouts and retries.
     pub client: Client,
-    _server: leasehold_local::DynamoDb,
+    pub server: leasehold_local::DynamoDb,
 }
 
 impl Table {
@@ -28,7 +28,10 @@ impl Table {
     }
 
     pub async fn without_table() -> Self {
-        let server = leasehold_local::DynamoDb::start().await.unwrap();
+        Self::on(leasehold_local::DynamoDb::start().await.unwrap()).await
+    }
+
+    pub async fn on(server: leasehold_local::DynamoDb) -> Self {
         let proxy = Proxy::start(server.address(), 0).await.unwrap();
         let config = aws_config::defaults(BehaviorVersion::v2026_01_12())
             .region(Region::new("us-east-1"))
@@ -39,7 +42,7 @@ impl Table {
         Self {
             client: Connection::client(&config),
             proxy,
-            _server: server,
+            server,
         }
     }
 
