@@ -16,6 +16,10 @@ use crate::{
 /// What stands under a key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one of it, and mostly it is the large one"
+)]
 pub enum Inspected {
     /// It was leased before.
     Found {

@@ -9,6 +9,7 @@ use crate::{
         Acquired, Contention, Ended, Extended, GrantKind, Granted, HeldLease, Lease, Previous,
         ReleaseOutcome, Released, Standing,
     },
+    requests::{Acquire, ExtendOptions},
     row::{Holding, Row, State},
     settings::Settings,
     store::{Address, Applied, Connection, Store},
@@ -16,7 +17,7 @@ use crate::{
         Change, Extend, ExtendRefusal, Grant, GrantRefusal, Release, ReleaseRefusal,
         why_not_extended, why_not_granted, why_not_released,
     },
-    values::{Counter, Holder, Key, LeaseId, Metadata, RequestDigest, RequestId, Ttl},
+    values::{Counter, Holder, Key, LeaseId, RequestDigest, RequestId, Ttl},
 };
 
 /// Leases in one table.
@@ -50,61 +51,6 @@ impl<S> Clone for Leases<S> {
             default_request_id: self.default_request_id.clone(),
         }
     }
-}
-
-/// What to acquire.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Acquire {
-    /// What to lease.
-    pub key: Key,
-    /// Who asks.
-    pub holder: Holder,
-    /// The length of the lease.
-    pub ttl: Ttl,
-    /// Names this one logical acquire: with the same id, the same holder gets the same lease.
-    /// Random if not given, and then a repeated call is another request.
-    pub request_id: Option<RequestId>,
-    /// What others may see.
-    pub metadata: Metadata,
-}
-
-impl Acquire {
-    /// An acquire of `key` by `holder` for `ttl`.
-    #[must_use]
-    pub fn new(key: Key, holder: Holder, ttl: Ttl) -> Self {
-        Self {
-            key,
-            holder,
-            ttl,
-            request_id: None,
-            metadata: Metadata::default(),
-        }
-    }
-
-    /// With this request id.
-    #[must_use]
-    pub fn request_id(self, request_id: RequestId) -> Self {
-        Self {
-            request_id: Some(request_id),
-            ..self
-        }
-    }
-
-    /// With this metadata.
-    #[must_use]
-    pub fn metadata(self, metadata: Metadata) -> Self {
-        Self { metadata, ..self }
-    }
-}
-
-/// How to extend.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ExtendOptions {
-    /// The new length from now; the lease's own if not given.
-    pub ttl: Option<Ttl>,
-    /// Refuse with [`Error::Expired`] instead of reviving a lease whose deadline has passed.
-    pub require_unexpired: bool,
 }
 
 impl<S: Store> Leases<S> {

@@ -159,6 +159,7 @@ mod json;
 pub mod lambda;
 mod leases;
 mod outcomes;
+mod requests;
 pub mod row;
 mod settings;
 pub mod store;
@@ -171,11 +172,12 @@ mod walk;
 pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use error::{Cause, Error};
 pub use inspect::{HeldView, Inspected, Inspection, LeaseState, LeaseView, Listed};
-pub use leases::{Acquire, ExtendOptions, Leases};
+pub use leases::Leases;
 pub use outcomes::{
     Acquired, Contention, Ended, Extended, GrantKind, Granted, HeldLease, Lease, Previous,
     ReleaseOutcome, Released, Standing,
 };
+pub use requests::{Acquire, ExtendOptions};
 pub use settings::{Environment, Settings};
 pub use store::{Connection, DynamoDb, Memory};
 pub use sweep::{SweepBounds, Swept};

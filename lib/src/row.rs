@@ -16,6 +16,10 @@ pub type Item = HashMap<String, AttributeValue>;
 
 /// What stands where a lease row should stand.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a row is what mostly stands there"
+)]
 pub enum Stored {
     /// Nothing.
     Absent,

@@ -47,6 +47,7 @@ struct KeyPart {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
+#[expect(clippy::struct_field_names, reason = "CloudFormation's names")]
 struct Index {
     index_name: String,
     key_schema: Vec<KeyPart>,

@@ -234,6 +234,10 @@ pub fn why_not_granted(stored: Stored, request: &RequestDigest) -> GrantRefusal 
 
 /// What a refused [`Extend`] means.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one of it, for a moment"
+)]
 pub enum ExtendRefusal {
     /// The lease lasts longer than was asked for: this write is late, and changes nothing.
     Longer(Row),

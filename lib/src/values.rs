@@ -1,10 +1,14 @@
 //! The values that a request is made of. Each is checked when it is built, so that nothing
 //! malformed gets any further.
 
-use std::{collections::BTreeMap, fmt, time::Duration};
+use std::{collections::BTreeMap, fmt};
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde::{Deserialize, Serialize, Serializer};
 use sha2::{Digest, Sha256};
+
+mod numbers;
+
+pub use numbers::{Counter, Ttl};
 
 /// Why a value was refused. It never repeats the value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -192,154 +196,6 @@ impl RequestDigest {
     }
 }
 
-/// The length of a lease: 1 to 86 400 seconds, in whole milliseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Ttl(u32);
-
-impl Ttl {
-    /// The longest lease, in milliseconds: one day.
-    pub const MAX_MILLIS: u64 = 86_400_000;
-
-    const RANGE: &str = "a number of seconds from 1 to 86400";
-
-    /// Checks `length`; less than a millisecond of it is dropped.
-    ///
-    /// # Errors
-    /// [`BadValue`] outside of 1 to 86 400 seconds.
-    pub fn new(length: Duration) -> Result<Self, BadValue> {
-        u32::try_from(length.as_millis())
-            .ok()
-            .filter(|&millis| millis >= 1000 && u64::from(millis) <= Self::MAX_MILLIS)
-            .map(Self)
-            .ok_or_else(|| BadValue(format!("expected {}", Self::RANGE)))
-    }
-
-    /// The length.
-    #[must_use]
-    pub const fn as_duration(self) -> Duration {
-        Duration::from_millis(self.0 as u64)
-    }
-
-    /// The length in milliseconds.
-    #[must_use]
-    pub const fn as_millis(self) -> u64 {
-        self.0 as u64
-    }
-
-    /// From an item, where anything up to [`Ttl::MAX_MILLIS`] is ours.
-    pub(crate) fn stored(millis: u64) -> Option<Self> {
-        u32::try_from(millis)
-            .ok()
-            .filter(|&millis| millis >= 1 && u64::from(millis) <= Self::MAX_MILLIS)
-            .map(Self)
-    }
-}
-
-impl Serialize for Ttl {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if self.0.is_multiple_of(1000) {
-            serializer.serialize_u32(self.0 / 1000)
-        } else {
-            serializer.serialize_f64(f64::from(self.0) / 1000.0)
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for Ttl {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let seconds = deserializer.deserialize_any(Number(Self::RANGE))?;
-        // To the nearest millisecond: 1.001 has no exact binary form. Not a number fails `from`.
-        Duration::try_from_secs_f64(seconds)
-            .map(|length| Duration::from_micros(500).saturating_add(length))
-            .map_err(|_| BadValue(format!("expected {}", Self::RANGE)))
-            .and_then(Self::new)
-            .map_err(de::Error::custom)
-    }
-}
-
-/// Any JSON number, as a float.
-struct Number(&'static str);
-
-impl de::Visitor<'_> for Number {
-    type Value = f64;
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
-    }
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "far outside of the range anyway"
-    )]
-    fn visit_u64<E>(self, n: u64) -> Result<f64, E> {
-        Ok(n as f64)
-    }
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "far outside of the range anyway"
-    )]
-    fn visit_i64<E>(self, n: i64) -> Result<f64, E> {
-        Ok(n as f64)
-    }
-    fn visit_f64<E>(self, n: f64) -> Result<f64, E> {
-        Ok(n)
-    }
-}
-
-/// A counter that a row carries: a fencing token or a version, from 1 to [`Counter::MAX`].
-///
-/// Engines of workflows keep numbers as floats: `1795228800125.0` is read as the whole number it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-pub struct Counter(u64);
-
-impl Counter {
-    /// Far above what any clock seeds, and so far below 2^53 that adding to it stays exact in
-    /// every JSON reader. An item with more is not ours.
-    pub const MAX: u64 = 1 << 52;
-
-    /// The least.
-    pub(crate) const MIN: Self = Self(1);
-
-    const RANGE: &str = "a whole number from 1 to 2^52";
-
-    /// Checks `n`.
-    #[must_use]
-    pub fn new(n: u64) -> Option<Self> {
-        (1..=Self::MAX).contains(&n).then_some(Self(n))
-    }
-
-    /// The number.
-    #[must_use]
-    pub const fn get(self) -> u64 {
-        self.0
-    }
-
-    /// `step` more. [`Counter::MAX`] is out of reach for anything that started from a clock.
-    pub(crate) const fn plus(self, step: u64) -> Self {
-        Self(self.0 + step)
-    }
-}
-
-impl fmt::Display for Counter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.0, f)
-    }
-}
-
-impl<'de> Deserialize<'de> for Counter {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let n = deserializer.deserialize_any(Number(Self::RANGE))?;
-        // Up to 2^52 a float is exact, so the detour loses nothing that could be accepted.
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "checked to be whole and in range"
-        )]
-        if n.fract() == 0.0 && (1.0..=4_503_599_627_370_496.0).contains(&n) {
-            return Ok(Self(n as u64));
-        }
-        Err(de::Error::custom(format!("expected {}", Self::RANGE)))
-    }
-}
-
 /// What a holder wants others to see: strings by name, at most 4096 bytes in all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "BTreeMap<String, String>")]
@@ -434,41 +290,6 @@ mod tests {
         let id = LeaseId::random();
         assert!(!format!("{id:?}").contains(id.expose()));
         assert_ne!(id, LeaseId::random());
-    }
-
-    #[test]
-    fn a_ttl_takes_fractions_and_refuses_the_rest() {
-        let read = |text: &str| serde_json::from_str::<Ttl>(text).map(Ttl::as_millis).ok();
-        assert_eq!(read("300"), Some(300_000));
-        assert_eq!(read("1.001"), Some(1_001));
-        assert_eq!(read("86400"), Some(86_400_000));
-        for bad in [
-            "0",
-            "0.999",
-            "-1",
-            "86400.001",
-            "1e300",
-            "18446744073709551615",
-            "\"5\"",
-            "null",
-        ] {
-            assert_eq!(read(bad), None, "{bad}");
-        }
-        let write = |text: &str| {
-            serde_json::to_string(&serde_json::from_str::<Ttl>(text).expect("valid")).expect("json")
-        };
-        assert_eq!((write("300.0"), write("1.5")), ("300".into(), "1.5".into()));
-    }
-
-    #[test]
-    fn a_counter_is_read_from_a_float_only_when_it_is_whole() {
-        let read = |text: &str| serde_json::from_str::<Counter>(text).map(Counter::get).ok();
-        assert_eq!(read("1795228800125"), Some(1_795_228_800_125));
-        assert_eq!(read("1795228800125.0"), Some(1_795_228_800_125));
-        assert_eq!(read("1.795228800125e12"), Some(1_795_228_800_125));
-        for bad in ["0", "-1", "1.5", "4503599627370497", "1e300", "\"7\""] {
-            assert_eq!(read(bad), None, "{bad}");
-        }
     }
 
     #[test]

@@ -112,7 +112,7 @@ fn strange(value: u8) -> Option<AttributeValue> {
 }
 
 /// `sweep_after` is the index's; `holder` its key, which must be a string.
-fn is_writable(name: &str, value: &Option<AttributeValue>) -> bool {
+fn is_writable(name: &str, value: Option<&AttributeValue>) -> bool {
     !matches!((name, value), ("holder", Some(v)) if v.as_s().is_err())
 }
 
@@ -158,7 +158,7 @@ impl Twins {
             Step::Tamper { attribute, value } => {
                 let (name, value) = (ATTRIBUTES[usize::from(*attribute)], strange(*value));
                 if let Some(mut item) = self.table.get(address).await
-                    && is_writable(name, &value)
+                    && is_writable(name, value.as_ref())
                 {
                     match value {
                         Some(value) => drop(item.insert(name.to_owned(), value)),
@@ -199,7 +199,7 @@ impl Twins {
             prop_assert_eq!(a, b, "{:?}", step);
             prop_assert_eq!(x, y, "{:?}", step);
         } else {
-            prop_assert_eq!(ours, theirs, "{:?}", step)
+            prop_assert_eq!(ours, theirs, "{:?}", step);
         }
         Ok(())
     }

@@ -1,14 +1,25 @@
 //! A lease table in the embedded DynamoDB, behind the proxy that counts and breaks.
 #![allow(dead_code, reason = "each test uses its part")]
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
 use aws_config::{BehaviorVersion, Region};
 use aws_sdk_dynamodb::{Client, config::Credentials, types::AttributeValue};
-use leasehold::{Connection, DynamoDb, Leases, Settings, conformance, row::Item, store::Address};
+use leasehold::{
+    Acquire, Connection, DynamoDb, Granted, Holder, Key, Leases, RequestId, Settings, Ttl,
+    conformance,
+    row::{Item, Row, Stored},
+    store::Address,
+};
 use leasehold_local::Proxy;
 
 pub const TABLE: &str = "leases";
+
+pub fn request(key: &str, holder: &str, id: &str) -> Acquire {
+    let ttl = Ttl::new(Duration::from_mins(1)).unwrap();
+    Acquire::new(Key::new(key).unwrap(), Holder::new(holder).unwrap(), ttl)
+        .request_id(RequestId::new(id).unwrap())
+}
 
 pub struct Table {
     pub proxy: Proxy,
@@ -64,6 +75,22 @@ impl Table {
         let get = self.client.get_item().table_name(TABLE);
         let output = get.set_key(Some(key(address))).consistent_read(true);
         output.send().await.unwrap().item
+    }
+
+    pub async fn grant(&self, key: &str, holder: &str, id: &str) -> Granted {
+        let acquired = self.leases().acquire(request(key, holder, id)).await;
+        acquired.unwrap().granted().unwrap()
+    }
+
+    pub async fn row(&self, key: &str) -> Row {
+        let address = Address {
+            key: Key::new(key).unwrap(),
+            permit: 0,
+        };
+        match Stored::read(self.get(&address).await.as_ref()) {
+            Stored::Row(row) => row,
+            other => panic!("{other:?}"),
+        }
     }
 
     pub async fn delete(&self, address: &Address) {

@@ -1,0 +1,137 @@
+//! What is answered when something else than the request is wrong.
+
+use leasehold_local::{Fault, Options};
+use serde_json::json;
+
+use crate::functions::{Functions, fields};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_table_does_has_a_name() {
+    let functions = Functions::start().await;
+    let request = json!({"key": "k", "holder": "a", "request_id": "1", "ttl_seconds": 300});
+    let cases = [
+        (Fault::Throttle, "Lease.Throttled"),
+        (Fault::Conflict, "Lease.Throttled"),
+        (Fault::Denied, "Lease.Denied"),
+        (Fault::ServerError, "Lease.Unavailable"),
+        (Fault::LoseAnswer, "Lease.Unavailable"),
+        (Fault::Hang, "Lease.Unavailable"),
+    ];
+    for (fault, expected) in cases {
+        functions.stack.proxy().reset();
+        functions.stack.proxy().inject(fault, "UpdateItem", 3);
+        let (name, message) = functions.call("acquire", &request).await.unwrap_err();
+        assert_eq!(name, expected, "{fault:?}: {message}");
+        assert_eq!(fields(&message), ["message", "key"].into(), "{fault:?}");
+        let text = message["message"].as_str().unwrap();
+        assert!(text.contains("dynamodb:UpdateItem on table"), "{text}");
+    }
+    // Whatever came of those, the same request resolves it.
+    functions.stack.proxy().reset();
+    let answer = functions.call("acquire", &request).await.unwrap();
+    assert_eq!(answer["outcome"], "acquired");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_panic_has_a_name() {
+    let functions = Functions::start().await;
+    let mut faulty = functions.stack.functions().function("acquire").unwrap();
+    faulty.binary = faulty.binary.with_file_name("examples").join("panic");
+    (faulty.logical_id, faulty.verb) = ("PanicFunction".to_owned(), "panic".to_owned());
+    functions.stack.functions().register(faulty);
+    for _ in 0..2 {
+        let (name, message) = functions
+            .call("panic", json!({"key": "k"}))
+            .await
+            .unwrap_err();
+        assert_eq!(name, "Lease.Unavailable");
+        assert_eq!(fields(&message), ["message", "key"].into());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bad_environment_is_named_by_every_answer() {
+    let cases = [
+        ("LEASE_TABLE", None),
+        ("LEASE_CLOCK_MARGIN_MS", Some("soon")),
+        ("LEASE_GUARD_MS", Some("-1")),
+        ("LEASE_RETENTION_DAYS", Some("")),
+        ("AWS_REGION", Some("")),
+    ];
+    for (variable, value) in cases {
+        let mut options = Options::default();
+        let change = [(variable.to_owned(), value.map(str::to_owned))].into();
+        options.environment.insert("*".to_owned(), change);
+        let functions = Functions::with(options).await;
+        for name in ["acquire", "extend", "release", "sweep", "inspect"] {
+            for _ in 0..2 {
+                let answer = functions.event(name).await;
+                let (error, message) = answer.expect_err(variable);
+                assert_eq!(error, "Lease.Misconfigured", "{variable}");
+                let text = message["message"].as_str().unwrap();
+                assert!(text.contains(variable), "{variable}: {text}");
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missing_table_and_a_strange_one_are_misconfigured() {
+    let mut options = Options::default();
+    let change = [("LEASE_TABLE".to_owned(), Some("elsewhere".to_owned()))].into();
+    options.environment.insert("*".to_owned(), change);
+    let functions = Functions::with(options).await;
+    for name in ["acquire", "extend", "release", "sweep", "inspect"] {
+        let (error, message) = functions.event(name).await.unwrap_err();
+        assert_eq!(error, "Lease.Misconfigured", "{name}: {message}");
+        assert!(
+            message["message"].as_str().unwrap().contains("elsewhere"),
+            "{message}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_secret_reaches_the_logs() {
+    let mut options = Options::default();
+    let change = [
+        ("AWS_LAMBDA_LOG_LEVEL".to_owned(), Some("TRACE".to_owned())),
+        ("RUST_LOG".to_owned(), Some("trace".to_owned())),
+    ];
+    options.environment.insert("*".to_owned(), change.into());
+    let functions = Functions::with(options).await;
+    let lease = functions.acquire("k", "a", "1").await;
+    functions
+        .call("extend", json!({"lease": lease}))
+        .await
+        .unwrap();
+    functions
+        .call("inspect", json!({"key": "k"}))
+        .await
+        .unwrap();
+    functions
+        .stack
+        .proxy()
+        .inject(Fault::HalfAnswer, "UpdateItem", 3);
+    functions
+        .call("release", json!({"lease": lease}))
+        .await
+        .unwrap_err();
+    functions
+        .call("release", json!({"lease": lease, "strict": 1}))
+        .await
+        .unwrap_err();
+    functions
+        .call("release", json!({"lease": lease}))
+        .await
+        .unwrap();
+    let secret = lease["lease_id"].as_str().unwrap();
+    for name in ["acquire", "extend", "release", "inspect"] {
+        let log = functions.stack.functions().log(name).unwrap();
+        assert!(
+            log.contains(r#""key":"k""#),
+            "{name} says what it was about: {log}"
+        );
+        assert!(!log.contains(secret), "{name}: {log}");
+    }
+}

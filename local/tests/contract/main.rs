@@ -1,0 +1,25 @@
+//! The contract, to the letter: the exact JSON that leaves the real function binaries, for every
+//! sample event and every error name.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod acquiring;
+mod failing;
+mod functions;
+mod holding;
+mod malformed;
+
+/// Every sample event is used by name in one of the files of this test.
+#[test]
+fn every_event_is_used() {
+    let here = [
+        include_str!("acquiring.rs"),
+        include_str!("holding.rs"),
+        include_str!("malformed.rs"),
+    ]
+    .concat();
+    for entry in std::fs::read_dir(functions::events()).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        assert!(here.contains(&format!("\"{name}\"")), "{name}");
+    }
+}

@@ -1,0 +1,189 @@
+//! What no function accepts.
+
+use serde_json::{Value, json};
+
+use crate::functions::{Functions, event};
+
+/// Function, event, and the field that the refusal names.
+#[expect(clippy::too_many_lines, reason = "a table")]
+fn malformed() -> Vec<(&'static str, String, Option<&'static str>)> {
+    let whole = event("acquire");
+    let with = |field: &str, value: Value| {
+        let mut event = whole.clone();
+        event[field] = value;
+        event.to_string()
+    };
+    let without = |field: &str| {
+        let mut event = whole.clone();
+        event.as_object_mut().unwrap().remove(field);
+        event.to_string()
+    };
+    let handle = |field: &str, value: Value| {
+        let mut event = event("extend");
+        event["lease"][field] = value;
+        event.to_string()
+    };
+    let secret = json!("hunter2");
+    vec![
+        ("acquire", String::new(), None),
+        ("acquire", "hunter2".into(), None),
+        ("acquire", "null".into(), None),
+        ("acquire", r#"["hunter2"]"#.into(), None),
+        ("acquire", r#"{"key": NaN}"#.into(), None),
+        (
+            "acquire",
+            format!("{}{}", "[".repeat(10_000), "]".repeat(10_000)),
+            None,
+        ),
+        ("acquire", r#"{"key":"a","key":"b"}"#.into(), Some("key")),
+        ("acquire", without("key"), Some("key")),
+        ("acquire", without("holder"), Some("holder")),
+        ("acquire", without("ttl_seconds"), Some("ttl_seconds")),
+        ("acquire", with("key", json!("")), Some("key")),
+        ("acquire", with("key", json!("a\u{0}b")), Some("key")),
+        ("acquire", with("key", json!("k".repeat(1025))), Some("key")),
+        ("acquire", with("key", json!(7)), Some("key")),
+        ("acquire", with("holder", json!("")), Some("holder")),
+        ("acquire", with("request_id", json!("")), Some("request_id")),
+        (
+            "acquire",
+            with("request_id", Value::Null),
+            Some("request_id"),
+        ),
+        (
+            "acquire",
+            with("ttl_seconds", json!(1)),
+            Some("ttl_seconds"),
+        ),
+        (
+            "acquire",
+            with("ttl_seconds", json!(86401)),
+            Some("ttl_seconds"),
+        ),
+        (
+            "acquire",
+            with("ttl_seconds", json!(u64::MAX)),
+            Some("ttl_seconds"),
+        ),
+        (
+            "acquire",
+            with("ttl_seconds", secret.clone()),
+            Some("ttl_seconds"),
+        ),
+        (
+            "acquire",
+            with("metadata", json!({"a": 1})),
+            Some("metadata.a"),
+        ),
+        (
+            "acquire",
+            with("metadata", json!({"a": "x".repeat(4096)})),
+            Some("metadata"),
+        ),
+        ("acquire", with("on_held", secret.clone()), Some("on_held")),
+        ("acquire", with("permits", json!(0)), Some("permits")),
+        ("acquire", with("hunter", secret.clone()), Some("hunter")),
+        // What later releases bring.
+        ("acquire", with("permits", json!(5)), Some("permits")),
+        ("acquire", with("keys", json!(["a", "b"])), Some("keys")),
+        (
+            "acquire",
+            with("observed_version", json!(1)),
+            Some("observed_version"),
+        ),
+        ("acquire", with("reentrant", json!(true)), Some("reentrant")),
+        (
+            "acquire",
+            with("task_token", secret.clone()),
+            Some("task_token"),
+        ),
+        (
+            "acquire",
+            with("wait_seconds", json!(5)),
+            Some("wait_seconds"),
+        ),
+        ("extend", json!({"leases": []}).to_string(), Some("leases")),
+        ("extend", json!({}).to_string(), Some("lease")),
+        (
+            "extend",
+            json!({"lease": secret}).to_string(),
+            Some("lease"),
+        ),
+        (
+            "extend",
+            handle("fencing_token", json!(1.5)),
+            Some("lease.fencing_token"),
+        ),
+        (
+            "extend",
+            handle("fencing_token", json!(-1)),
+            Some("lease.fencing_token"),
+        ),
+        (
+            "extend",
+            handle("lease_id", json!(["hunter2"])),
+            Some("lease.lease_id"),
+        ),
+        (
+            "extend",
+            handle("expires_at", json!("hunter2")),
+            Some("lease.expires_at"),
+        ),
+        (
+            "extend",
+            handle("more", json!("hunter2")),
+            Some("lease.more"),
+        ),
+        ("release", json!({"leases": []}).to_string(), Some("leases")),
+        (
+            "release",
+            json!({"lease": {}}).to_string(),
+            Some("lease.key"),
+        ),
+        ("sweep", json!({"limit": 0}).to_string(), Some("limit")),
+        (
+            "sweep",
+            json!({"cursor": "hunter2"}).to_string(),
+            Some("cursor"),
+        ),
+        (
+            "sweep",
+            json!({"more": "hunter2"}).to_string(),
+            Some("more"),
+        ),
+        ("inspect", json!({}).to_string(), Some("key")),
+        (
+            "inspect",
+            json!({"key": "k", "holder": "h"}).to_string(),
+            Some("key"),
+        ),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_malformed_request_names_its_field_and_changes_nothing() {
+    let functions = Functions::start().await;
+    functions.stack.proxy().reset();
+    for (function, event, field) in malformed() {
+        let shown: String = event.chars().take(200).collect();
+        let (name, message) = functions.call(function, &event).await.unwrap_err();
+        assert_eq!(name, "Lease.Invalid", "{shown}");
+        assert_eq!(message["field"].as_str(), field, "{shown}: {message}");
+        assert!(!message["message"].as_str().unwrap().is_empty(), "{shown}");
+        assert!(
+            !message.to_string().contains("hunter2"),
+            "{shown}: {message}"
+        );
+    }
+    let sample = functions.event("acquire-invalid").await.unwrap_err();
+    assert_eq!(
+        (sample.0.as_str(), &sample.1["field"]),
+        ("Lease.Invalid", &json!("ttl_seconds"))
+    );
+    assert_eq!(sample.1["key"], "orders/47");
+    assert_eq!(
+        functions.stack.proxy().counts().total(),
+        0,
+        "the table was never asked"
+    );
+}
