@@ -32,7 +32,7 @@ pub fn error_names(tree: &Tree, report: &mut Report) {
 }
 
 pub fn comments(tree: &Tree, report: &mut Report) {
-    each_state(tree, report, |place, state, report| {
+    each_state(tree, report, |place, state, _, report| {
         if state["Comment"]
             .as_str()
             .is_none_or(|comment| comment.trim().is_empty())
@@ -48,7 +48,7 @@ pub fn retries(tree: &Tree, report: &mut Report) {
         .into_iter()
         .map(|(id, _)| format!("${{{id}}}"))
         .collect();
-    each_state(tree, report, |place, state, report| {
+    each_state(tree, report, |place, state, siblings, report| {
         let arguments = if state["Arguments"].is_null() {
             &state["Parameters"]
         } else {
@@ -61,8 +61,15 @@ pub fn retries(tree: &Tree, report: &mut Report) {
         if !calls_ours {
             return;
         }
+        // The delays of a Retry do not look at what is left of a lease; a Wait that leads back here does.
+        let name = place.rsplit(": ").next();
+        let comes_back = |catcher: &&Value| {
+            let next = catcher["Next"].as_str().map(|next| &siblings[next]);
+            next.is_some_and(|next| next["Type"] == "Wait" && next["Next"].as_str() == name)
+        };
         let retried: Vec<&str> = list(&state["Retry"])
             .iter()
+            .chain(list(&state["Catch"]).iter().filter(comes_back))
             .flat_map(|retrier| list(&retrier["ErrorEquals"]))
             .filter_map(Value::as_str)
             .collect();
@@ -75,8 +82,9 @@ pub fn retries(tree: &Tree, report: &mut Report) {
     });
 }
 
-/// Calls `look` with every state of every machine, also inside Parallel and Map, and with its place for a message.
-fn each_state(tree: &Tree, report: &mut Report, look: impl Fn(&str, &Value, &mut Report)) {
+/// Calls `look` with every state of every machine, also inside Parallel and Map, with its place for a message, and
+/// with the states beside it.
+fn each_state(tree: &Tree, report: &mut Report, look: impl Fn(&str, &Value, &Value, &mut Report)) {
     for (path, content) in tree.files("statemachines/", ".asl.json") {
         match serde_json::from_str::<Value>(content) {
             Ok(machine) => states_of(&machine, path, report, &look),
@@ -89,11 +97,11 @@ fn states_of(
     machine: &Value,
     place: &str,
     report: &mut Report,
-    look: &impl Fn(&str, &Value, &mut Report),
+    look: &impl Fn(&str, &Value, &Value, &mut Report),
 ) {
     for (name, state) in machine["States"].as_object().into_iter().flatten() {
         let place = format!("{place}: {name}");
-        look(&place, state, report);
+        look(&place, state, &machine["States"], report);
         for inner in list(&state["Branches"])
             .iter()
             .chain([&state["ItemProcessor"], &state["Iterator"]])
@@ -162,5 +170,24 @@ mod tests {
         assert!(found.iter().all(|error| {
             error.starts_with("statemachines/x.asl.json: Extend: no Retry for Lambda.")
         }));
+    }
+
+    #[test]
+    fn a_call_that_is_caught_and_made_again_after_a_wait_is_retried_too() {
+        let template = ("template.yaml", "Resources: {ExtendFunction: {}}");
+        let machine = |next: &str| {
+            let names = format!("{SERVICE_EXCEPTIONS:?}");
+            format!(
+                r#"{{"States": {{
+                    "Extend": {{"Arguments": {{"FunctionName": "${{ExtendFunction}}"}},
+                        "Catch": [{{"ErrorEquals": {names}, "Next": "Again"}}]}},
+                    "Again": {{"Type": "Wait", "Next": "{next}"}}}}}}"#
+            )
+        };
+        let found = |next| {
+            let machine = machine(next);
+            errors(retries, &[template, ("statemachines/x.asl.json", &machine)]).len()
+        };
+        assert_eq!((found("Extend"), found("Elsewhere")), (0, 5));
     }
 }

@@ -1,0 +1,10 @@
+//! The shipped state machines, as the template deploys them: real function binaries, a real interpreter, a
+//! resource that notices when two are inside.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod critical_section;
+mod execution;
+mod redrive;
+mod resource;
+mod with_lease;
+mod world;
