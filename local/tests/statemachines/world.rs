@@ -5,10 +5,7 @@ use std::future::Future;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use aws_sdk_dynamodb::types::{
-    AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType,
-    ScalarAttributeType,
-};
+use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_lambda::primitives::Blob;
 use leasehold_local::{Options, Stack};
 use serde_json::{Value, json};
@@ -17,7 +14,7 @@ use tokio::sync::OnceCell;
 
 use crate::execution::Execution;
 
-const RESOURCES: &str = "Resources";
+const RESOURCES: &str = "ResourceTable";
 
 /// The stack outlives the tests that share it, so its tasks need a runtime that does, too.
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
@@ -41,51 +38,17 @@ pub struct World {
 
 impl World {
     async fn build() -> Self {
-        let set = |variables: &[(&str, &str)]| {
-            let set = variables
-                .iter()
-                .map(|(name, value)| ((*name).to_owned(), Some((*value).to_owned())));
-            set.collect::<BTreeMap<_, _>>()
-        };
         // A short margin and guard, so that seconds are long.
         let short = [("LEASE_CLOCK_MARGIN_MS", "300"), ("LEASE_GUARD_MS", "200")];
+        let short = short.map(|(name, value)| (name.to_owned(), Some(value.to_owned())));
         let stack = Stack::start(Options {
             engine: true,
-            environment: BTreeMap::from([
-                ("*".to_owned(), set(&short)),
-                ("step".to_owned(), set(&[("RESOURCE_TABLE", RESOURCES)])),
-            ]),
+            environment: BTreeMap::from([("*".to_owned(), BTreeMap::from(short))]),
             ..Options::default()
         })
         .await
         .unwrap();
         let machines = stack.deploy().await.unwrap();
-        let attribute = |name: &str| {
-            AttributeDefinition::builder()
-                .attribute_name(name)
-                .attribute_type(ScalarAttributeType::S)
-                .build()
-                .unwrap()
-        };
-        let element = |name: &str, kind: KeyType| {
-            KeySchemaElement::builder()
-                .attribute_name(name)
-                .key_type(kind)
-                .build()
-                .unwrap()
-        };
-        stack
-            .dynamodb()
-            .create_table()
-            .table_name(RESOURCES)
-            .billing_mode(BillingMode::PayPerRequest)
-            .attribute_definitions(attribute("pk"))
-            .attribute_definitions(attribute("sk"))
-            .key_schema(element("pk", KeyType::Hash))
-            .key_schema(element("sk", KeyType::Range))
-            .send()
-            .await
-            .unwrap();
         Self { stack, machines }
     }
 
