@@ -53,6 +53,6 @@ impl Acquire {
 pub struct ExtendOptions {
     /// The new length from now; the lease's own if not given.
     pub ttl: Option<Ttl>,
-    /// Refuse with [`Error::Expired`] instead of reviving a lease whose deadline has passed.
+    /// Refuse with [`Error::Expired`](crate::Error::Expired) instead of reviving a lease whose deadline has passed.
     pub require_unexpired: bool,
 }

@@ -18,9 +18,9 @@ pub fn events(tree: &Tree, report: &mut Report) {
         }
         let name = path.trim_start_matches("events/");
         let stem = format!("\"{}\"", name.trim_end_matches(".json"));
-        // By its whole name, or, where a source reads the directory, by its name without the ending.
+        // By its whole name, or, where a source speaks of events, by its name without the ending.
         let mentions = |source: &str| {
-            source.contains(name) || (source.contains("events") && source.contains(&stem))
+            source.contains(name) || (source.contains("event") && source.contains(&stem))
         };
         let named = [".rs", ".py"].iter().any(|end| {
             tree.files("", end)
