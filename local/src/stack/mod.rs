@@ -269,11 +269,12 @@ impl Stack {
     fn register(&self, options: &Options, binaries: &Path) {
         let step = work::is_built(binaries).then(|| work::function(&self.template.environment));
         for resource in self.template.functions.iter().chain(&step) {
-            let mut environment = BTreeMap::from([
+            let mut environment = resource.environment.clone();
+            // The template names AWS's endpoint, so that it can be overridden; here it is.
+            environment.extend([
                 ("AWS_ENDPOINT_URL_DYNAMODB".to_owned(), self.proxy.url()),
                 ("AWS_ENDPOINT_URL_SFN".to_owned(), self.sfn_url().to_owned()),
             ]);
-            environment.extend(resource.environment.clone());
             options.change(&mut environment, &resource.logical_id, &resource.verb);
             self.lambda.register(Function {
                 logical_id: resource.logical_id.clone(),

@@ -58,6 +58,7 @@ pub(super) fn exports(stack: &Stack) -> String {
         stack
             .environment()
             .iter()
+            .filter(|(name, _)| !name.starts_with("AWS_"))
             .map(|(name, value)| (name.as_str(), value.clone())),
     );
     let lines = variables
