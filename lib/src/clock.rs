@@ -2,6 +2,8 @@
 
 use std::{
     fmt,
+    future::Future,
+    pin::Pin,
     sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
@@ -117,6 +119,9 @@ impl<'de> Deserialize<'de> for Timestamp {
 pub trait Clock: Send + Sync {
     /// The time now.
     fn now(&self) -> Timestamp;
+
+    /// Comes back when `length` has passed.
+    fn sleep(&self, length: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 }
 
 /// The machine's clock.
@@ -133,6 +138,11 @@ impl Clock for SystemClock {
             .duration_since(std::time::UNIX_EPOCH)
             .unwrap_or_default();
         Timestamp::from_millis(millis(since))
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the one home of waiting")]
+    fn sleep(&self, length: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(tokio::time::sleep(length))
     }
 }
 
@@ -161,6 +171,12 @@ impl ManualClock {
 impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
         Timestamp(self.0.load(Ordering::SeqCst))
+    }
+
+    /// Moves the clock: whoever sleeps by it waits for nobody.
+    fn sleep(&self, length: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        self.advance(length);
+        Box::pin(std::future::ready(()))
     }
 }
 

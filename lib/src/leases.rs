@@ -96,6 +96,11 @@ impl<S: Store> Leases<S> {
         self.clock.now()
     }
 
+    /// Comes back when `length` has passed by these leases' clock.
+    pub async fn sleep(&self, length: Duration) {
+        self.clock.sleep(length).await;
+    }
+
     pub(crate) const fn settings(&self) -> &Settings {
         &self.settings
     }

@@ -90,6 +90,23 @@
 //! #     .block_on(example(&leases)).unwrap();
 //! ```
 //!
+//! ## Wait for a lease
+//!
+//! Where waiting costs nothing, which is not in a Lambda function: [`Leases::acquire_within`] asks
+//! until a budget runs out, and then tells who held the key last.
+//!
+//! ```
+//! # use std::time::Duration;
+//! # use leasehold::*;
+//! # async fn example(leases: &Leases<Memory>, acquire: Acquire) -> Result<(), Error> {
+//! match leases.acquire_within(acquire, Patience::of(Duration::from_secs(30))).await? {
+//!     Waited::Granted(granted) => println!("token {}", granted.lease.fencing_token),
+//!     Waited::TimedOut(last) => println!("{} still has it", last.held.holder),
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! ## Hand a lease to another process
 //!
 //! It is JSON. It is also the power to end the lease: keep it out of logs (`Debug` leaves the
@@ -159,6 +176,7 @@ mod json;
 pub mod lambda;
 mod leases;
 mod outcomes;
+mod patience;
 mod requests;
 pub mod row;
 mod settings;
@@ -177,6 +195,7 @@ pub use outcomes::{
     Acquired, Contention, Ended, Extended, GrantKind, Granted, HeldLease, Lease, Previous,
     ReleaseOutcome, Released, Standing,
 };
+pub use patience::{Patience, Waited};
 pub use requests::{Acquire, ExtendOptions};
 pub use settings::{Environment, Settings};
 pub use store::{Connection, DynamoDb, Memory};

@@ -1,7 +1,7 @@
 //! The values that a request is made of. Each is checked when it is built, so that nothing
 //! malformed gets any further.
 
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, fmt, time::Duration};
 
 use serde::{Deserialize, Serialize, Serializer};
 use sha2::{Digest, Sha256};
@@ -160,6 +160,16 @@ fn random_hex() -> String {
     let mut bits = [0_u8; 16];
     getrandom::fill(&mut bits).expect("the operating system gives random bytes");
     hex(&bits)
+}
+
+/// A random length of time, from nothing to `longest`.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one home of ambient randomness"
+)]
+pub(crate) fn up_to(longest: Duration) -> Duration {
+    let dice = getrandom::u32().expect("the operating system gives random bytes");
+    longest.mul_f64(f64::from(dice) / f64::from(u32::MAX))
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {
