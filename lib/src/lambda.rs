@@ -218,11 +218,17 @@ impl About {
 /// One line of JSON an event. The SDK and what lies below it stay at their warnings whatever the
 /// level: at TRACE they would show requests, and with them lease ids.
 fn log() {
-    use tracing_subscriber::{filter::Targets, fmt, prelude::*};
+    use tracing_subscriber::{
+        filter::{LevelFilter, Targets},
+        fmt,
+        prelude::*,
+    };
     let level = settings::log_level();
     let filter = Targets::new()
-        .with_default(level.min(tracing_subscriber::filter::LevelFilter::WARN))
-        .with_target("leasehold", level);
+        .with_default(level.min(LevelFilter::WARN))
+        .with_target("leasehold", level)
+        // It would tell every refusal a second time, as an error.
+        .with_target("lambda_runtime::layers::panic", LevelFilter::OFF);
     let lines = fmt::layer().json().flatten_event(true);
     let _ = tracing_subscriber::registry()
         .with(lines.with_filter(filter))
