@@ -1,5 +1,6 @@
 //! `leasehold-local`: the stack for a laptop, from the command line.
 
+mod signals;
 mod up;
 
 use std::process::ExitCode;
