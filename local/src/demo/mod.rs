@@ -158,7 +158,7 @@ async fn play(stack: &Stack, demo: &Demo, out: &std::path::Path) -> Result<ExitC
     let figures = Figures::of(&record, &audit, &counted);
     let checks = verdict::judge(&record, &audit, MARGIN_MS);
     let report = Report::new(seed, &record, &figures, &checks);
-    let files = report::write(out, &report, &timeline::draw(&record))?;
+    let files = report::write(out, &report, &timeline::draw(&record, report.passed))?;
     summary::print(&record, &figures, &checks, &files);
     Ok(if report.passed {
         ExitCode::SUCCESS

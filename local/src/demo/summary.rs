@@ -34,7 +34,7 @@ pub(super) fn print(record: &Record, figures: &Figures, checks: &[Check], files:
     row(
         "accidents",
         format!(
-            "{} taken over, {} replayed, {} late writes refused, {} freed by sweep",
+            "taken over {}, replayed {}, late writes refused {}, freed by sweep {}",
             figures.takeovers, figures.replays, figures.stale_writes_refused, figures.swept
         ),
     );

@@ -8,8 +8,8 @@ use super::plan::KEYS;
 use super::record::{Execution, Hold, Record};
 
 const WIDTH: f64 = 1080.0;
-const LEFT: f64 = 128.0;
-const RIGHT: f64 = 236.0;
+const LEFT: f64 = 140.0;
+const RIGHT: f64 = 224.0;
 const TOP: f64 = 104.0;
 const ROW: f64 = 24.0;
 const GROUP_HEAD: f64 = 34.0;
@@ -24,24 +24,24 @@ const STYLE: &str = "
   .grid { stroke: #e5e9ef; } .lane { fill: #f1f4f8; }
   .waiting { fill: #f2c14e; } .asks { fill: #9a6b00; } .holding { fill: #1f8a70; } .rest { fill: #f3b7b7; } .margin { fill: #fae3e3; }
   .extend { stroke: #ffffff; stroke-width: 2; }
-  .bad { stroke: #cc3340; stroke-width: 2.2; fill: none; stroke-linecap: round; } .stop { fill: #cc3340; }
+  .bad { stroke: #cc3340; stroke-width: 2.2; fill: none; stroke-linecap: round; } .stop { fill: #cc3340; } .late { stroke: #cc3340; stroke-width: 1.6; stroke-dasharray: 2 4; }
   .takeover { fill: #6d3fc4; stroke: #ffffff; } .replay { fill: #ffffff; stroke: #1565c0; stroke-width: 2.4; }
   @media (prefers-color-scheme: dark) {
     text { fill: #dbe2ea; } .paper { fill: #10151c; } .quiet { fill: #93a0b0; }
     .grid { stroke: #242d38; } .lane { fill: #1a222c; }
     .waiting { fill: #b98a22; } .asks { fill: #ffe3a3; } .holding { fill: #2fae8e; } .rest { fill: #7a3038; } .margin { fill: #3d2227; }
-    .extend { stroke: #10151c; } .bad { stroke: #ff7b84; } .stop { fill: #ff7b84; }
+    .extend { stroke: #10151c; } .bad { stroke: #ff7b84; } .stop { fill: #ff7b84; } .late { stroke: #ff7b84; }
     .takeover { fill: #b794f6; stroke: #10151c; } .replay { fill: #10151c; stroke: #64b5f6; }
   }
 ";
 
 /// The picture of a run.
-pub(super) fn draw(record: &Record) -> String {
+pub(super) fn draw(record: &Record, passed: bool) -> String {
     let mut picture = Picture::new(record);
     for key in KEYS {
         picture.group(record, key);
     }
-    picture.finish(record)
+    picture.finish(record, passed)
 }
 
 struct Picture {
@@ -151,6 +151,12 @@ impl Picture {
             self.mark(Mark::Kill, seconds(death.at), middle);
         }
         for (at, _) in &execution.refused_writes {
+            if let Some(stopped) = execution.stopped {
+                let (from, until) = (self.x(seconds(stopped)), self.x(seconds(*at)) - 6.0);
+                self.put(format_args!(
+                    r#"<line class="late" x1="{from:.1}" x2="{until:.1}" y1="{middle:.1}" y2="{middle:.1}"/>"#
+                ));
+            }
             self.mark(Mark::Kill, seconds(*at), middle);
         }
         self.y += ROW;
@@ -203,8 +209,8 @@ impl Picture {
     fn symbol(&mut self, mark: Mark, x: f64, y: f64) {
         match mark {
             Mark::Takeover => self.put(format_args!(
-                r#"<path class="takeover" d="M{:.1} {y:.1}l-6 -7v14z" transform="translate(6 0)"/>"#,
-                x + 2.0
+                r#"<path class="takeover" d="M{x:.1} {:.1}l7.5 7.5l-7.5 7.5l-7.5 -7.5z"/>"#,
+                y - 7.5
             )),
             Mark::Replay => self.put(format_args!(
                 r#"<circle class="replay" cx="{x:.1}" cy="{y:.1}" r="4.6"/>"#
@@ -230,7 +236,7 @@ impl Picture {
     }
 
     /// The frame: paper, grid and axis below what was drawn, title and legend above it.
-    fn finish(mut self, record: &Record) -> String {
+    fn finish(mut self, record: &Record, passed: bool) -> String {
         let bottom = self.y - GROUP_GAP + 4.0;
         let height = bottom + 48.0;
         let rows = std::mem::take(&mut self.body);
@@ -251,9 +257,14 @@ impl Picture {
         let centre = f64::midpoint(LEFT, self.x(self.seconds));
         self.text(centre, bottom + 36.0, "quiet middle", "seconds");
         let title = format!(
-            "{} executions, {} keys, one holder at a time",
+            "{} executions, {} keys: {}",
             record.executions.len(),
-            KEYS.len()
+            KEYS.len(),
+            if passed {
+                "one holder at a time"
+            } else {
+                "a promise was broken"
+            }
         );
         self.text(20.0, 34.0, "title", &title);
         self.legend();
@@ -299,10 +310,10 @@ impl Picture {
             (Mark::Stop, "stopped"),
             (Mark::Takeover, "takes over"),
             (Mark::Replay, "granted by replay"),
-            (Mark::Kill, "killed, or late write refused"),
+            (Mark::Kill, "killed; late write refused"),
         ] {
-            self.symbol(mark, x + 5.0, y);
-            x = self.label(x + 18.0, y, label);
+            self.symbol(mark, x + 6.0, y);
+            x = self.label(x + 19.0, y, label);
         }
     }
 
@@ -310,7 +321,7 @@ impl Picture {
     fn label(&mut self, x: f64, y: f64, label: &str) -> f64 {
         self.text(x, y + 4.0, "quiet", label);
         let characters = f64::from(u32::try_from(label.chars().count()).unwrap_or(0));
-        x + characters * 6.3 + 20.0
+        x + characters * 6.5 + 18.0
     }
 }
 

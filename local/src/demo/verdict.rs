@@ -59,12 +59,12 @@ pub(super) fn judge(record: &Record, audit: &Audit, margin_ms: u64) -> Vec<Check
         ),
         check(
             "taken over after its ttl and margin",
-            format!("{} take-overs", takeovers(holds).count()),
+            format!("take-overs: {}", takeovers(holds).count()),
             takeover(record, margin_ms),
         ),
         check(
             "replayed after the kill",
-            format!("{} replays", replays(holds).count()),
+            format!("replays: {}", replays(holds).count()),
             replay(record),
         ),
     ]
