@@ -21,13 +21,14 @@ DENY := $(DENY_ROOT)/bin/cargo-deny
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
 
+# With --bin instead of -p the features are those of the whole workspace, as just built: nothing is built twice.
 demo: ## show the leases at work, on this machine, in one go
 	cargo build --workspace --locked
-	cargo run --quiet --locked -p leasehold-local -- demo
+	cargo run --quiet --locked --bin leasehold-local -- demo
 
 local: ## start the whole stack on this machine and leave it running
 	cargo build --workspace --locked
-	cargo run --quiet --locked -p leasehold-local -- up
+	cargo run --quiet --locked --bin leasehold-local -- up
 
 # The tests start the functions' binaries, hence the build before them.
 test: ## build everything and run every test

@@ -1,5 +1,7 @@
 //! `leasehold-local`: the stack for a laptop, from the command line.
 
+mod demo;
+mod signals;
 mod up;
 
 use std::process::ExitCode;
@@ -19,25 +21,31 @@ struct Arguments {
 enum Command {
     /// Start the whole stack and keep it until Ctrl-C.
     Up(up::Up),
+    /// Show the leases at work, and judge what happened.
+    Demo(demo::Demo),
 }
 
 const EXIT_CODES: &str =
-    "Exit codes: 0 ended by Ctrl-C or SIGTERM, 1 could not start or broke, 2 wrong arguments.
+    "Exit codes: 0 done, 1 could not start or broke, 2 wrong arguments; each command tells more.
 RUST_LOG=debug tells more.";
+
+/// The embedded DynamoDB warns of every condition that is refused; here that is contention, the most ordinary thing.
+const QUIET: &str = "warn,dynoxide=error";
 
 #[tokio::main]
 async fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(QUIET));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .init();
     let ended = match arguments.command {
-        Command::Up(up) => up::run(up).await,
+        Command::Up(up) => up::run(up).await.map(|()| ExitCode::SUCCESS),
+        Command::Demo(demo) => demo::run(demo).await,
     };
     match ended {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("leasehold-local: {}", told(&error));
             ExitCode::FAILURE

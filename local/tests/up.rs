@@ -1,11 +1,13 @@
 //! `leasehold-local up` as a person runs it: what it tells, and that nothing stays behind however it ends.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod processes;
+
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
+use processes::{parent, wait_until_gone};
 use rustix::process::{Pid, Signal, kill_process};
 
 struct Up {
@@ -91,47 +93,12 @@ impl Up {
         assert_eq!(output.function_error(), None);
     }
 
-    /// The processes that it has started itself.
     fn children(&self) -> Vec<u32> {
-        let mut children = Vec::new();
-        for entry in std::fs::read_dir("/proc").unwrap().flatten() {
-            let Some(pid) = entry
-                .file_name()
-                .to_str()
-                .and_then(|name| name.parse::<u32>().ok())
-            else {
-                continue;
-            };
-            if parent(pid) == Some(self.child.id()) {
-                children.push(pid);
-            }
-        }
-        children
+        processes::children(self.child.id())
     }
 
     fn signal(&self, signal: Signal) {
-        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
-        kill_process(pid, signal).unwrap();
-    }
-}
-
-/// The parent of a process that runs; a zombie does not.
-fn parent(pid: u32) -> Option<u32> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let mut fields = stat.rsplit(") ").next()?.split(' ');
-    let state = fields.next()?;
-    (state != "Z").then_some(())?;
-    fields.next()?.parse().ok()
-}
-
-fn wait_until_gone(pids: &[u32]) {
-    let start = Instant::now();
-    while pids.iter().any(|pid| parent(*pid).is_some()) {
-        assert!(
-            start.elapsed() < Duration::from_secs(10),
-            "left behind: {pids:?}"
-        );
-        std::thread::sleep(Duration::from_millis(10));
+        processes::signal(&self.child, signal);
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::Deserialize;
+
 /// Requests and bytes of one operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
@@ -15,7 +17,18 @@ pub struct Tally {
 
 /// A snapshot of everything counted so far. Two snapshots make a difference with [`since`](Self::since).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counts(BTreeMap<String, Tally>);
+pub struct Counts {
+    by_operation: BTreeMap<String, Tally>,
+    /// Requests that name one table, by table and operation.
+    by_table: BTreeMap<(String, String), u64>,
+}
+
+/// What a request says about its table. Batches and transactions name theirs further inside.
+#[derive(Deserialize)]
+struct Named {
+    #[serde(rename = "TableName")]
+    table: Option<String>,
+}
 
 impl Counts {
     /// Requests of one operation, as in `"UpdateItem"`.
@@ -27,26 +40,37 @@ impl Counts {
     /// Requests and bytes of one operation.
     #[must_use]
     pub fn tally(&self, operation: &str) -> Tally {
-        self.0.get(operation).copied().unwrap_or_default()
+        self.by_operation
+            .get(operation)
+            .copied()
+            .unwrap_or_default()
     }
 
     /// Requests of all operations.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.0.values().map(|tally| tally.requests).sum()
+        self.by_operation.values().map(|tally| tally.requests).sum()
     }
 
     /// The operations that were seen, with their tallies, in alphabetical order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, Tally)> {
-        self.0
+        self.by_operation
             .iter()
             .map(|(operation, tally)| (operation.as_str(), *tally))
+    }
+
+    /// Requests of one operation that named this table. Batches and transactions, which may name several, are
+    /// not in it.
+    #[must_use]
+    pub fn on_table(&self, table: &str, operation: &str) -> u64 {
+        let place = (table.to_owned(), operation.to_owned());
+        self.by_table.get(&place).copied().unwrap_or_default()
     }
 
     /// What was added after `earlier` was taken; operations without a new request are left out.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
-        let added = self.0.iter().filter_map(|(operation, now)| {
+        let added = self.by_operation.iter().filter_map(|(operation, now)| {
             let then = earlier.tally(operation);
             (now.requests > then.requests).then(|| {
                 let tally = Tally {
@@ -57,16 +81,52 @@ impl Counts {
                 (operation.clone(), tally)
             })
         });
-        Self(added.collect())
+        let tables = self.by_table.iter().filter_map(|(place, now)| {
+            let then = earlier.by_table.get(place).copied().unwrap_or_default();
+            (*now > then).then(|| (place.clone(), now - then))
+        });
+        Self {
+            by_operation: added.collect(),
+            by_table: tables.collect(),
+        }
     }
 
-    pub(super) fn request(&mut self, operation: &str, bytes: usize) {
-        let tally = self.0.entry(operation.to_owned()).or_default();
+    pub(super) fn request(&mut self, operation: &str, body: &[u8]) {
+        let tally = self.by_operation.entry(operation.to_owned()).or_default();
         tally.requests += 1;
-        tally.request_bytes += bytes as u64;
+        tally.request_bytes += body.len() as u64;
+        if let Ok(Named { table: Some(table) }) = serde_json::from_slice(body) {
+            let place = (table, operation.to_owned());
+            *self.by_table.entry(place).or_default() += 1;
+        }
     }
 
     pub(super) fn answer(&mut self, operation: &str, bytes: usize) {
-        self.0.entry(operation.to_owned()).or_default().answer_bytes += bytes as u64;
+        self.by_operation
+            .entry(operation.to_owned())
+            .or_default()
+            .answer_bytes += bytes as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Counts;
+
+    #[test]
+    fn a_request_counts_for_its_operation_and_for_the_table_it_names() {
+        let mut counts = Counts::default();
+        counts.request("UpdateItem", br#"{"TableName": "Rows", "Key": {}}"#);
+        let before = counts.clone();
+        counts.request("UpdateItem", br#"{"TableName": "Other"}"#);
+        counts.request("UpdateItem", br#"{"TableName": "Rows"}"#);
+        counts.request("TransactWriteItems", br#"{"TransactItems": []}"#);
+        counts.request("UpdateItem", b"no JSON");
+        assert_eq!(counts.of("UpdateItem"), 4);
+        assert_eq!(counts.on_table("Rows", "UpdateItem"), 2);
+        let since = counts.since(&before);
+        assert_eq!(since.on_table("Rows", "UpdateItem"), 1);
+        assert_eq!(since.on_table("Rows", "GetItem"), 0);
+        assert_eq!(since.total(), 4);
     }
 }

@@ -138,7 +138,7 @@ impl Wire {
 impl State {
     /// Counts a request and tells what is to happen to it.
     fn receive(&mut self, operation: &str, body: &[u8]) -> (Option<Fault>, Duration) {
-        self.counts.request(operation, body.len());
+        self.counts.request(operation, body);
         let found = self
             .injections
             .iter()

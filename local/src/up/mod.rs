@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use clap::Args;
 use leasehold_local::{Error, Options, Ports, Schedules, Stack};
-use tokio::signal::unix::{SignalKind, signal};
+
+use crate::signals::Signals;
 
 const EXAMPLES: &str = "Examples:
   leasehold-local up
@@ -174,35 +175,4 @@ For SAM's containers:
         exports = files::exports(stack),
         json = files.json.display(),
     )
-}
-
-/// What ends the program in good order.
-struct Signals {
-    interrupt: tokio::signal::unix::Signal,
-    terminate: tokio::signal::unix::Signal,
-    hang_up: tokio::signal::unix::Signal,
-}
-
-impl Signals {
-    fn listen() -> Result<Self, Error> {
-        let listen = |kind| {
-            signal(kind).map_err(|source| Error::Io {
-                what: "listen for signals".to_owned(),
-                source,
-            })
-        };
-        Ok(Self {
-            interrupt: listen(SignalKind::interrupt())?,
-            terminate: listen(SignalKind::terminate())?,
-            hang_up: listen(SignalKind::hangup())?,
-        })
-    }
-
-    async fn wait(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-            _ = self.hang_up.recv() => {}
-        }
-    }
 }

@@ -1,0 +1,141 @@
+//! `leasehold-local demo` as a person runs it: the whole run once, its files, and Ctrl-C in the middle.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod processes;
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use processes::{children, signal, wait_until_gone};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+fn demo(out: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_leasehold-local"));
+    command.args([
+        "demo",
+        "--plain",
+        "--executions",
+        "8",
+        "--seed",
+        "1",
+        "--out",
+    ]);
+    command.arg(out).stdin(Stdio::null());
+    command
+}
+
+/// Every element that is opened is closed, in order, and text has no bare ampersand.
+fn assert_well_formed(svg: &str) {
+    let mut open = Vec::new();
+    for part in svg.split('<').skip(1) {
+        let (tag, text) = part.split_once('>').unwrap();
+        assert_eq!(tag.matches('"').count() % 2, 0, "{tag}");
+        assert!(
+            !text.replace("&amp;", "").replace("&lt;", "").contains('&'),
+            "{text}"
+        );
+        let name = tag
+            .trim_start_matches('/')
+            .split([' ', '/'])
+            .next()
+            .unwrap();
+        if tag.starts_with('/') {
+            assert_eq!(open.pop(), Some(name), "{tag}");
+        } else if !tag.ends_with('/') {
+            open.push(name);
+        }
+    }
+    assert!(open.is_empty(), "{open:?}");
+}
+
+#[test]
+fn a_run_keeps_its_promises_and_tells_them_as_text_as_data_and_as_a_picture() {
+    let out = tempfile::tempdir().unwrap();
+    let output = demo(out.path()).output().unwrap();
+    let told = String::from_utf8(output.stdout).unwrap();
+    let why = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{told}\n{why}");
+    for event in [
+        "TAKES OVER",
+        "KILLED before its answer",
+        "is granted by REPLAY",
+        "STOPPED",
+        "extends",
+    ] {
+        assert!(told.contains(event), "no {event:?} in\n{told}");
+    }
+    assert!(!told.contains('\x1b'), "control characters in a pipe");
+
+    let text = std::fs::read_to_string(out.path().join("report.json")).unwrap();
+    assert!(!text.contains("lease_id"));
+    let report: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(report["passed"], true);
+    let checks = report["checks"].as_array().unwrap();
+    assert_eq!(checks.len(), 7);
+    assert!(checks.iter().all(|check| check["violations"] == json!([])));
+    let figures = &report["figures"];
+    assert_eq!(
+        figures["executions_by_status"],
+        json!({"ABORTED": 1, "SUCCEEDED": 7})
+    );
+    assert_eq!(
+        (&figures["grants"], &figures["sections_done"]),
+        (&json!(8), &json!(7))
+    );
+    assert_eq!(figures["requests"]["lease_table_uncontended"], 3);
+    assert!(figures["takeovers"].as_u64().unwrap() >= 1);
+    assert!(figures["replays"].as_u64().unwrap() >= 1);
+    assert!(figures["extends"].as_u64().unwrap() >= 6);
+    let executions = report["executions"].as_array().unwrap();
+    let machines = executions
+        .iter()
+        .map(|one| one["state_machine"].as_str().unwrap());
+    let machines: BTreeSet<_> = machines.collect();
+    assert_eq!(
+        machines.into_iter().collect::<Vec<_>>(),
+        ["CriticalSectionStateMachine", "WithLeaseStateMachine"]
+    );
+    let keys = executions.iter().map(|one| one["key"].as_str().unwrap());
+    assert_eq!(keys.collect::<BTreeSet<_>>().len(), 2);
+    for execution in executions {
+        let lease = &execution["leases"][0];
+        assert!(
+            lease["from"].as_f64() < lease["until"].as_f64(),
+            "{execution}"
+        );
+    }
+
+    let svg = std::fs::read_to_string(out.path().join("timeline.svg")).unwrap();
+    assert_well_formed(&svg);
+    assert!(
+        !svg.contains("href") && !svg.contains("script"),
+        "it stands alone"
+    );
+    for execution in executions {
+        let label = format!(">{}</text>", execution["name"].as_str().unwrap());
+        assert!(svg.contains(&label), "no {label}");
+    }
+}
+
+#[test]
+fn ctrl_c_in_the_middle_leaves_no_process_behind() {
+    let out = tempfile::tempdir().unwrap();
+    let mut child = demo(out.path()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let in_the_middle = |line: &String| line.contains("waits for stopped");
+    assert!(
+        lines
+            .by_ref()
+            .map_while(Result::ok)
+            .any(|line| in_the_middle(&line))
+    );
+    let running = children(child.id());
+    assert!(running.len() >= 3, "engine, acquire, step: {running:?}");
+    signal(&child, Signal::INT);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    wait_until_gone(&running);
+    assert!(!out.path().join("report.json").exists());
+}

@@ -1,0 +1,38 @@
+//! Processes as the kernel sees them: who started whom, and who is gone.
+
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// The processes that `of` has started itself.
+pub fn children(of: u32) -> Vec<u32> {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|pid| parent(*pid) == Some(of)).collect()
+}
+
+/// The parent of a process that runs; a zombie does not.
+pub fn parent(pid: u32) -> Option<u32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut fields = stat.rsplit(") ").next()?.split(' ');
+    let state = fields.next()?;
+    (state != "Z").then_some(())?;
+    fields.next()?.parse().ok()
+}
+
+pub fn wait_until_gone(pids: &[u32]) {
+    let start = Instant::now();
+    while pids.iter().any(|pid| parent(*pid).is_some()) {
+        assert!(
+            start.elapsed() < Duration::from_secs(10),
+            "left behind: {pids:?}"
+        );
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+pub fn signal(child: &Child, signal: Signal) {
+    let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    kill_process(pid, signal).unwrap();
+}
