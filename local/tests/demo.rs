@@ -74,7 +74,7 @@ fn a_run_keeps_its_promises_and_tells_them_as_text_as_data_and_as_a_picture() {
     let report: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(report["passed"], true);
     let checks = report["checks"].as_array().unwrap();
-    assert_eq!(checks.len(), 7);
+    assert_eq!(checks.len(), 8);
     assert!(checks.iter().all(|check| check["violations"] == json!([])));
     let figures = &report["figures"];
     assert_eq!(

@@ -15,8 +15,11 @@ pub(super) struct Record {
     pub(super) passes: Vec<Pass>,
     /// Leases that sweep freed.
     pub(super) swept: u64,
-    /// Errors of functions that nothing in the demo asks for.
+    /// Errors of functions that nothing in the demo asks for. The machines' Retry is made for them, so they are
+    /// told and not held against anybody.
     pub(super) failures: Vec<String>,
+    /// Invocations that went by unseen: what is judged without them may be too good.
+    pub(super) missed: u64,
 }
 
 /// An execution, and its way to a lease.
@@ -98,6 +101,7 @@ impl Record {
             passes: Vec::new(),
             swept: 0,
             failures: Vec::new(),
+            missed: 0,
         }
     }
 
@@ -179,19 +183,24 @@ impl Record {
                 }
             }
             What::Swept { freed } => self.swept += freed,
-            What::Stepped {
-                pass: Some(pass), ..
-            } => self.passes.push(pass.clone()),
-            What::Failed { verb, error } => {
-                let name = self.name(&fact.holder).to_owned();
-                self.failures.push(format!("{verb} for {name}: {error}"));
+            What::Stepped { pass, refused } => {
+                self.passes.extend(pass.clone());
+                if let Some(error) = refused.as_ref().filter(|error| !is_refusal(error)) {
+                    self.fail("step", fact, error);
+                }
             }
+            What::Failed { verb, error } => self.fail(verb, fact, error),
             _ => {}
         }
         let of_fact = |execution: &&mut Execution| execution.arn == fact.holder;
         if let Some(execution) = self.executions.iter_mut().find(of_fact) {
             execution.add(fact);
         }
+    }
+
+    fn fail(&mut self, verb: &str, fact: &Fact, error: &str) {
+        let name = self.name(&fact.holder);
+        self.failures.push(format!("{verb} for {name}: {error}"));
     }
 
     fn grant(&mut self, fact: &Fact, grant: &Grant) {
@@ -226,6 +235,11 @@ impl Record {
             .rev()
             .find(|hold| hold.holder == holder)
     }
+}
+
+/// Whether the resource itself has spoken.
+fn is_refusal(error: &str) -> bool {
+    ["Step.StaleToken", "Step.Overlap"].contains(&error)
 }
 
 impl Execution {
@@ -264,7 +278,8 @@ impl Execution {
                 refused,
             } => {
                 self.steps += 1;
-                let late = refused.iter().map(|error| (fact.at, error.clone()));
+                let refused = refused.iter().filter(|error| is_refusal(error));
+                let late = refused.map(|error| (fact.at, error.clone()));
                 self.refused_writes.extend(late);
             }
             _ => {}

@@ -20,6 +20,8 @@ pub(super) struct Report<'a> {
     checks: Vec<Checked<'a>>,
     figures: &'a Figures,
     executions: Vec<Ran<'a>>,
+    /// Errors of functions that were not part of the plan; the machines' Retry is made for them.
+    errors_met: &'a [String],
     seed: u64,
     began_at: Timestamp,
     seconds: f64,
@@ -106,6 +108,7 @@ impl<'a> Report<'a> {
                 .iter()
                 .map(|execution| ran(record, execution))
                 .collect(),
+            errors_met: &record.failures,
             seed,
             began_at: Timestamp::from_millis(record.began),
             seconds: rounded(record.seconds(super::facts::now())),

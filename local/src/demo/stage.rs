@@ -16,7 +16,7 @@ use super::{MARGIN_MS, SWEEP_EVERY};
 /// How often executions are asked how they are.
 const ASK_EVERY: Duration = Duration::from_millis(100);
 /// When the demo stops to wait for an execution; one that still runs then is a violation.
-const PATIENCE_MS: u64 = 75_000;
+const PATIENCE_MS: u64 = 100_000;
 /// How long a fact that must come may take.
 const FACT_LIMIT: Duration = Duration::from_secs(20);
 

@@ -38,6 +38,9 @@ pub(super) fn print(record: &Record, figures: &Figures, checks: &[Check], files:
             figures.takeovers, figures.replays, figures.stale_writes_refused, figures.swept
         ),
     );
+    if !record.failures.is_empty() {
+        row("errors met", record.failures.join("; "));
+    }
     row(
         "DynamoDB",
         format!(

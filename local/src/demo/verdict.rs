@@ -35,7 +35,12 @@ pub(super) fn judge(record: &Record, audit: &Audit, margin_ms: u64) -> Vec<Check
         check(
             "executions ended as expected",
             format!("{} executions", record.executions.len()),
-            unexpected_ends(&record.executions, &record.failures),
+            unexpected_ends(&record.executions),
+        ),
+        check(
+            "every invocation was seen",
+            format!("{} missed", record.missed),
+            missed(record.missed),
         ),
         check(
             "no overlap in the leases",
@@ -95,8 +100,13 @@ fn by_key(holds: &[Hold]) -> BTreeMap<&str, Vec<&Hold>> {
     keys
 }
 
-fn unexpected_ends(executions: &[Execution], failures: &[String]) -> Vec<String> {
-    let ends = executions
+fn missed(invocations: u64) -> Vec<String> {
+    let some = (invocations > 0).then(|| format!("{invocations} invocations went by unseen"));
+    some.into_iter().collect()
+}
+
+fn unexpected_ends(executions: &[Execution]) -> Vec<String> {
+    executions
         .iter()
         .filter(|execution| execution.status != execution.expected_status)
         .map(|execution| {
@@ -105,8 +115,8 @@ fn unexpected_ends(executions: &[Execution], failures: &[String]) -> Vec<String>
                 "{} ended {} ({error}), not {}",
                 execution.name, execution.status, execution.expected_status
             )
-        });
-    ends.chain(failures.iter().cloned()).collect()
+        })
+        .collect()
 }
 
 /// Two holders who counted on the same key at the same time. A holder counts on its lease from the answer that

@@ -1,6 +1,7 @@
 //! The live view: a panel in a terminal, lines elsewhere.
 
 use std::collections::VecDeque;
+use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
 
 use super::facts::{self, Fact};
@@ -85,10 +86,11 @@ impl Panel {
         lines.truncate(usize::from(height).saturating_sub(1));
         let mut frame = String::from(FRAME_BEGINS);
         if self.drawn > 0 {
-            frame += &format!("\x1b[{}A", self.drawn);
+            // Writing to a String cannot fail.
+            let _ = write!(frame, "\x1b[{}A", self.drawn);
         }
         for line in &lines {
-            frame += &format!("\r{line}\x1b[K\n");
+            let _ = writeln!(frame, "\r{line}\x1b[K");
         }
         frame += CLEAR_BELOW;
         frame += FRAME_ENDS;
