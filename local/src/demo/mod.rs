@@ -78,6 +78,8 @@ pub(crate) async fn run(demo: Demo) -> Result<ExitCode, Error> {
         .out
         .clone()
         .unwrap_or_else(|| Options::default().root.join("target/demo"));
+    // What an earlier run has left must not be taken for this one's.
+    report::remove(&out);
     eprintln!("starting DynamoDB, the functions and the state machine engine …");
     // Dropped half way, the parts that have started go too.
     let stack = tokio::select! {

@@ -173,12 +173,26 @@ pub(super) struct Files {
     pub(super) timeline: PathBuf,
 }
 
+impl Files {
+    fn below(out: &Path) -> Self {
+        Self {
+            report: out.join("report.json"),
+            timeline: out.join("timeline.svg"),
+        }
+    }
+}
+
+/// Removes both files, if they are there.
+pub(super) fn remove(out: &Path) {
+    let files = Files::below(out);
+    for file in [files.report, files.timeline] {
+        let _ = std::fs::remove_file(file);
+    }
+}
+
 /// Writes both files.
 pub(super) fn write(out: &Path, report: &Report, timeline: &str) -> Result<Files, Error> {
-    let files = Files {
-        report: out.join("report.json"),
-        timeline: out.join("timeline.svg"),
-    };
+    let files = Files::below(out);
     let json = serde_json::to_string_pretty(report).map_err(|error| Error::Call {
         what: "write the report".to_owned(),
         message: error.to_string(),
