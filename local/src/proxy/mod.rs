@@ -6,7 +6,7 @@ mod count;
 mod fault;
 mod forward;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ use fault::Injection;
 pub struct Proxy {
     address: SocketAddr,
     wire: Arc<Wire>,
-    _accepting: OwnedTask,
+    accepting: Vec<OwnedTask>,
 }
 
 /// What the connections share.
@@ -69,8 +69,22 @@ impl Proxy {
         Ok(Self {
             address,
             wire,
-            _accepting: accepting,
+            accepting: vec![accepting],
         })
+    }
+
+    /// Listens at the same port of `ip` too, for who cannot reach 127.0.0.1, such as a container; answers the
+    /// endpoint there.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when this machine has no such address, or the port is taken there.
+    pub async fn listen_also(&mut self, ip: IpAddr) -> Result<String, Error> {
+        let address = SocketAddr::new(ip, self.address.port());
+        let what = format!("bind port {} of {ip} for DynamoDB", address.port());
+        let listener = TcpListener::bind(address).await.map_err(io(what))?;
+        self.accepting
+            .push(OwnedTask::spawn(accept(listener, Arc::clone(&self.wire))));
+        Ok(format!("http://{address}"))
     }
 
     /// The endpoint that clients use for DynamoDB.

@@ -5,6 +5,7 @@ mod options;
 mod work;
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 pub use options::{EnvironmentChanges, Options, Ports, Schedules};
@@ -217,6 +218,14 @@ impl Stack {
     #[must_use]
     pub fn dynamodb_url(&self) -> String {
         self.proxy.url()
+    }
+
+    /// Lets DynamoDB listen at `ip` too, at the same port, and answers the endpoint there.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when this machine has no such address, or the port is taken there.
+    pub async fn dynamodb_also_at(&mut self, ip: IpAddr) -> Result<String, Error> {
+        self.proxy.listen_also(ip).await
     }
 
     /// The Step Functions endpoint; without an engine an address where nobody listens.

@@ -13,15 +13,20 @@ pub(super) struct Files {
 }
 
 impl Files {
-    pub(super) fn write(stack: &Stack) -> Result<Self, Error> {
+    pub(super) fn write(stack: &Stack, dynamodb_for_containers: &str) -> Result<Self, Error> {
         let files = Self {
             script: stack.run_directory().join("env.sh"),
             json: stack.run_directory().join("env.json"),
         };
         let functions = stack.functions().functions().into_iter();
-        // A container reaches this machine's loopback with `--docker-network host`.
+        // Loopback is the container's own there, whatever `--docker-network` says: sam takes no notice of `host`.
         let environments: BTreeMap<_, _> = functions
-            .map(|function| (function.logical_id, function.environment))
+            .map(|mut function| {
+                let endpoint = dynamodb_for_containers.to_owned();
+                let name = "AWS_ENDPOINT_URL_DYNAMODB".to_owned();
+                function.environment.insert(name, endpoint);
+                (function.logical_id, function.environment)
+            })
             .collect();
         let json = serde_json::to_string_pretty(&environments).unwrap_or_default() + "\n";
         for (file, text) in [(&files.script, exports(stack)), (&files.json, json)] {
@@ -68,7 +73,7 @@ pub(super) fn exports(stack: &Stack) -> String {
 }
 
 /// A value as a shell reads it back: plain where nothing could be misread, in single quotes otherwise.
-fn quoted(value: &str) -> String {
+pub(super) fn quoted(value: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+,=".contains(c);
     if !value.is_empty() && value.chars().all(plain) {
         return value.to_owned();

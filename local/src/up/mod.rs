@@ -1,9 +1,11 @@
 //! `leasehold-local up`: what `make local` runs.
 
+mod containers;
 mod files;
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -55,6 +57,9 @@ pub(crate) struct Up {
     /// Leave Step Functions out: no Python is needed then
     #[arg(long)]
     no_engine: bool,
+    /// Where containers reach this machine; DynamoDB listens there too [default: 172.17.0.1, Docker's, if it is there]
+    #[arg(long, value_name = "ADDRESS")]
+    container_address: Option<IpAddr>,
     /// Run scheduled functions every so many seconds instead of as the template says
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     sweep_every: Option<u64>,
@@ -106,6 +111,7 @@ impl Up {
 /// Runs the stack until a signal ends it, which is success, or a part of it breaks.
 pub(crate) async fn run(up: Up) -> Result<(), Error> {
     let mut ended = Signals::listen()?;
+    let container_address = up.container_address;
     let options = up.options();
     let has_engine = options.engine;
     let starting = async {
@@ -122,9 +128,11 @@ pub(crate) async fn run(up: Up) -> Result<(), Error> {
         started = starting => started?,
         () = ended.wait() => return Ok(()),
     };
-    let files = files::Files::write(&stack)?;
+    let containers = containers::Containers::reach(&mut stack, container_address).await?;
+    let files = files::Files::write(&stack, &containers.dynamodb)?;
     // A reader that went away, as in `up | head`, is no reason to stop.
-    let _ = writeln!(std::io::stdout(), "{}", welcome(&stack, &machines, &files));
+    let welcome = welcome(&stack, &machines, &files, &containers);
+    let _ = writeln!(std::io::stdout(), "{welcome}");
     let result = tokio::select! {
         () = ended.wait() => Ok(()),
         error = stack.failed() => Err(error),
@@ -135,7 +143,12 @@ pub(crate) async fn run(up: Up) -> Result<(), Error> {
     result
 }
 
-fn welcome(stack: &Stack, machines: &BTreeMap<String, String>, files: &files::Files) -> String {
+fn welcome(
+    stack: &Stack,
+    machines: &BTreeMap<String, String>,
+    files: &files::Files,
+    containers: &containers::Containers,
+) -> String {
     let functions: Vec<_> = stack
         .functions()
         .functions()
@@ -162,10 +175,7 @@ fn welcome(stack: &Stack, machines: &BTreeMap<String, String>, files: &files::Fi
 In another terminal, for the AWS CLI and every SDK (. {script} does the same):
 
 {exports}
-For SAM's containers:
-
-  sam local invoke AcquireFunction --docker-network host --skip-pull-image -n {json} -e EVENT.json
-",
+{containers}",
         dynamodb = stack.dynamodb_url(),
         tables = stack.tables().join(" "),
         lambda = stack.lambda_url(),
@@ -173,6 +183,6 @@ For SAM's containers:
         logs = stack.run_directory().join("logs").display(),
         script = files.script.display(),
         exports = files::exports(stack),
-        json = files.json.display(),
+        containers = containers.told(&files.json),
     )
 }
