@@ -34,15 +34,19 @@ pub(super) fn of(change: &Change) -> Expressions {
     }
 }
 
-/// What every row of ours has. `BETWEEN` is false for anything but a number.
-const OURS: &str = "#fencing_token BETWEEN :one AND :most AND #version BETWEEN :one AND :most \
+/// What every row of ours has. A range is false for anything but a number; the type is asked for
+/// first because not every engine sees it that way.
+const OURS: &str = "attribute_type(#fencing_token, :number) \
+    AND #fencing_token BETWEEN :one AND :most \
+    AND attribute_type(#version, :number) AND #version BETWEEN :one AND :most \
     AND attribute_type(#request, :text) AND attribute_type(#granted_to, :text)";
 
 /// What a held row of ours has beyond that.
 const HELD: &str = "#holder = #granted_to AND attribute_not_exists(#ended) \
-    AND attribute_type(#lease_id, :text) AND #ttl_ms BETWEEN :one AND :longest \
-    AND #acquired_at BETWEEN :one AND :forever AND #expires_at BETWEEN :one AND :forever \
-    AND attribute_type(#metadata, :map)";
+    AND attribute_type(#lease_id, :text) AND attribute_type(#metadata, :map) \
+    AND attribute_type(#ttl_ms, :number) AND #ttl_ms BETWEEN :one AND :longest \
+    AND attribute_type(#acquired_at, :number) AND #acquired_at BETWEEN :one AND :forever \
+    AND attribute_type(#expires_at, :number) AND #expires_at BETWEEN :one AND :forever";
 
 /// What a free row of ours has beyond that.
 const FREE: &str = "attribute_not_exists(#holder) AND attribute_not_exists(#lease_id) \
@@ -100,7 +104,7 @@ fn extending(extend: &Extend) -> Expressions {
         "(#expires_at > :now OR attribute_not_exists(#frozen))"
     };
     build(
-        format!("{OWNED} AND #expires_at <= :expires_at AND {in_time} AND {HELD} AND {OURS}"),
+        format!("{HELD} AND {OURS} AND {OWNED} AND #expires_at <= :expires_at AND {in_time}"),
         "SET #expires_at = :expires_at, #ttl_ms = :ttl_ms, #extended_at = :now, \
          #version = #version + :one"
             .to_owned(),
@@ -146,7 +150,7 @@ fn ending<const N: usize>(
         .into_iter()
         .chain([("ended", s(how.as_str())), ("purge_at", n(purge_at))]);
     build(
-        format!("{which} AND {HELD} AND {OURS}"),
+        format!("{HELD} AND {OURS} AND {which}"),
         format!(
             "SET #ended = :ended, #purge_at = :purge_at, #version = #version + :one \
              REMOVE {HOLDING}"
@@ -172,6 +176,7 @@ fn build(
         ("most", n(Counter::MAX)),
         ("longest", n(Ttl::MAX_MILLIS)),
         ("forever", instant(Timestamp::MAX)),
+        ("number", s("N")),
         ("text", s("S")),
         ("map", s("M")),
         ("null", NULL),
