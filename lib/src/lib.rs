@@ -129,6 +129,11 @@
 //! #     .block_on(example(&leases)).unwrap();
 //! ```
 //!
+//! ## Guard a write
+//!
+//! [`fence::condition`] guards one item by its largest token; [`Lease::condition_check`] guards a
+//! transaction by the lease itself. Either stops a holder that wakes up late.
+//!
 //! ## Repair what a crashed holder left behind
 //!
 //! [`Granted::previous`] says how the grant before ended; [`Ended::Expired`] means that nobody
@@ -169,6 +174,7 @@ mod clock;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod error;
+pub mod fence;
 mod inspect;
 #[cfg(feature = "lambda")]
 mod json;

@@ -1,0 +1,90 @@
+//! Guarded writes: the resource's side of a fencing token.
+//!
+//! A lease cannot stop a holder that was paused and wakes up late. The write can, if it carries one
+//! of two conditions: that the lease still stands ([`Lease::condition_check`], in a transaction
+//! with the lease row), or that the item has seen no newer token ([`condition`], for any single
+//! item of any table).
+
+use std::collections::HashMap;
+
+use aws_sdk_dynamodb::{
+    error::BuildError,
+    types::{AttributeValue, ConditionCheck},
+};
+
+use crate::{
+    outcomes::Lease,
+    row::{n, s},
+    store::attributes as at,
+    values::Counter,
+};
+
+/// A condition on an item that remembers the largest token it was written with, and the update
+/// that remembers it. Join them with your own by ` AND ` and by `, `.
+///
+/// ```no_run
+/// # async fn example(client: aws_sdk_dynamodb::Client, lease: leasehold::Lease) -> Result<(), Box<dyn std::error::Error>> {
+/// use aws_sdk_dynamodb::types::AttributeValue::S;
+/// use leasehold::fence;
+///
+/// let guard = fence::condition(lease.fencing_token);
+/// client
+///     .update_item()
+///     .table_name("orders")
+///     .key("pk", S("orders/42".into()))
+///     .condition_expression(guard.condition)
+///     .update_expression(format!("SET {}, #status = :status", guard.assignment))
+///     .set_expression_attribute_names(Some(guard.names))
+///     .set_expression_attribute_values(Some(guard.values))
+///     .expression_attribute_names("#status", "status")
+///     .expression_attribute_values(":status", S("paid".into()))
+///     .send()
+///     .await?; // ConditionalCheckFailedException: a later holder wrote before; stop
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fence {
+    /// `(attribute_not_exists(#fence) OR #fence <= :fencing_token)`
+    pub condition: &'static str,
+    /// `#fence = :fencing_token`, for the `SET` of an update.
+    pub assignment: &'static str,
+    /// `#fence`: the attribute `fence`.
+    pub names: HashMap<String, String>,
+    /// `:fencing_token`: the token.
+    pub values: HashMap<String, AttributeValue>,
+}
+
+/// The guard of a write under the lease that has this token. The same token may write again.
+#[must_use]
+pub fn condition(fencing_token: Counter) -> Fence {
+    Fence {
+        condition: "(attribute_not_exists(#fence) OR #fence <= :fencing_token)",
+        assignment: "#fence = :fencing_token",
+        names: HashMap::from([("#fence".to_owned(), "fence".to_owned())]),
+        values: HashMap::from([(":fencing_token".to_owned(), n(fencing_token.get()))]),
+    }
+}
+
+impl Lease {
+    /// A check for a `TransactWriteItems` of your own: the transaction happens only if this very
+    /// grant still stands in the lease table `table`. It compares no clock; a lease that has
+    /// expired and was not taken passes, as it would be revived.
+    ///
+    /// The expression holds the `lease_id`, which is a secret.
+    ///
+    /// # Errors
+    /// Never with this version of the SDK, whose builder could refuse what is missing.
+    pub fn condition_check(&self, table: &str) -> Result<ConditionCheck, BuildError> {
+        ConditionCheck::builder()
+            .table_name(table)
+            .key(at::PK, s(self.key.as_str()))
+            .key(at::SK, s(&at::lease_sk(self.permit)))
+            .condition_expression("#lease_id = :lease_id AND #fencing_token = :fencing_token")
+            .expression_attribute_names("#lease_id", at::LEASE_ID)
+            .expression_attribute_names("#fencing_token", at::FENCING_TOKEN)
+            .expression_attribute_values(":lease_id", s(self.lease_id.expose()))
+            .expression_attribute_values(":fencing_token", n(self.fencing_token.get()))
+            .build()
+    }
+}
