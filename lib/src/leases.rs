@@ -72,13 +72,13 @@ impl<S: Store> Leases<S> {
         Self { clock, ..self }
     }
 
-    /// The same leases for one invocation: no request waits past `deadline`, and an acquire that
-    /// brings no request id takes `request_id`, so that the invocation, retried, gets its lease
+    /// The same leases for one invocation: no request waits past `deadline` (one that has passed
+    /// already is not believed), and an acquire that brings no request id takes `request_id`, so that the invocation, retried, gets its lease
     /// back.
     #[must_use]
     pub fn for_call(&self, deadline: Timestamp, request_id: Option<RequestId>) -> Self {
         Self {
-            deadline: Some(deadline),
+            deadline: Some(deadline).filter(|at| *at > self.now()),
             default_request_id: request_id,
             ..self.clone()
         }

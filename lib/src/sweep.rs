@@ -45,8 +45,8 @@ pub struct Swept {
     pub cursor: Option<Cursor>,
 }
 
-/// Sweep stops when less than this is left of its invocation: two requests' worth.
-const RESERVE: Duration = Duration::from_secs(3);
+/// Sweep stops when less than this is left of its invocation.
+const RESERVE: Duration = Duration::from_secs(1);
 
 /// Keys on one page of the index.
 const PAGE: u32 = 1000;
@@ -76,8 +76,13 @@ impl<S: Store> Leases<S> {
         };
         let mut swept = Swept::default();
         loop {
-            let (entries, next) = self.step(cursor, left.min(PAGE)).await?;
+            let (entries, next) = self.step(cursor.clone(), left.min(PAGE)).await?;
             for entry in entries {
+                if self.is_nearly_over() {
+                    // From the start of this page: what was freed of it is not there any more.
+                    swept.cursor = Some(cursor);
+                    return Ok(swept);
+                }
                 left = left.saturating_sub(1);
                 swept.examined += 1;
                 match self.look(entry).await? {
@@ -88,7 +93,7 @@ impl<S: Store> Leases<S> {
             }
             match next {
                 None => return Ok(swept),
-                Some(next) if left == 0 || self.is_nearly_over() => {
+                Some(next) if left == 0 => {
                     swept.cursor = Some(next);
                     return Ok(swept);
                 }
@@ -150,5 +155,66 @@ impl<S: Store> Leases<S> {
                 Applied::Refused(_) => Look::Nothing,
             },
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        future::Future,
+        pin::Pin,
+        sync::{
+            Arc,
+            atomic::{AtomicU64, Ordering},
+        },
+    };
+
+    use super::*;
+    use crate::{Acquire, Clock, Holder, Key, Memory, Settings, Timestamp, Ttl};
+
+    /// A clock by which every look at it takes a tenth of a second.
+    struct Slow(AtomicU64);
+
+    impl Clock for Slow {
+        fn now(&self) -> Timestamp {
+            Timestamp::from_millis(self.0.fetch_add(100, Ordering::Relaxed))
+        }
+
+        fn sleep(&self, length: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+            let millis = u64::try_from(length.as_millis()).expect("short");
+            self.0.fetch_add(millis, Ordering::Relaxed);
+            Box::pin(std::future::ready(()))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_sweep_whose_time_runs_out_says_where_to_go_on() {
+        let clock = Arc::new(Slow(AtomicU64::new(1_800_000_000_000)));
+        let leases = Leases::new(Memory::new(), Settings::default()).with_clock(clock);
+        let ttl = Ttl::new(Duration::from_secs(2)).expect("valid");
+        for n in 0..50 {
+            let key = Key::new(format!("k{n}")).expect("valid");
+            let holder = Holder::new("h").expect("valid");
+            let acquired = leases.acquire(Acquire::new(key, holder, ttl)).await;
+            acquired.expect("an answer").granted().expect("a grant");
+        }
+        leases.sleep(Duration::from_secs(60)).await;
+        let (mut freed, mut cursor, mut calls) = (0, None, 0);
+        loop {
+            let deadline = leases.now().plus(Duration::from_secs(20));
+            let limit = 1000;
+            let swept = leases
+                .for_call(deadline, None)
+                .sweep(SweepBounds::Call { limit, cursor })
+                .await
+                .expect("time that runs out is no error");
+            assert!(leases.now() < deadline);
+            (freed, cursor, calls) = (freed + swept.freed, swept.cursor, calls + 1);
+            if cursor.is_none() {
+                break;
+            }
+        }
+        assert_eq!(freed, 50);
+        assert!(calls > 1, "one call had not enough time");
     }
 }
