@@ -2,6 +2,8 @@ use super::{Bench, Case, MS, TTL};
 use crate::{
     Ended, Error, ExtendOptions, GrantKind, Inspected, Lease, LeaseState, ReleaseOutcome,
     SweepBounds, Swept,
+    store::{Applied, Store as _},
+    transition::{Change, Expire},
 };
 
 pub(super) async fn all<B: Bench>(bench: &B) {
@@ -9,6 +11,7 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     a_release_after_a_takeover_is_lost(bench).await;
     an_expired_lease_may_be_released(bench).await;
     sweep_frees_what_expired_and_nothing_else(bench).await;
+    sweep_frees_nothing_that_changed_since_it_was_read(bench).await;
     inspect_tells_everything_but_the_secret(bench).await;
     lists_show_what_is_held(bench).await;
 }
@@ -134,6 +137,28 @@ async fn sweep_frees_what_expired_and_nothing_else<B: Bench>(bench: &B) {
     );
     assert_eq!(extended.row().await.version, lease.version, "untouched");
     assert!(frozen.row().await.holding().is_some(), "passed over");
+}
+
+async fn sweep_frees_nothing_that_changed_since_it_was_read<B: Bench>(bench: &B) {
+    let case = Case::new(bench, "sweep/changed");
+    let lease = case.lease("a").await;
+    let read = case.row().await.version;
+    let extended = case.leases.extend(&lease, ExtendOptions::default()).await;
+    let extended = extended.expect("extended").into_lease();
+    let expire = async |version| {
+        let change = Change::Expire(Expire {
+            version,
+            purge_at: 1,
+        });
+        let limit = std::time::Duration::from_secs(1);
+        let store = case.leases.store();
+        store.apply(&case.address, &change, limit).await
+    };
+    let late = expire(read).await;
+    assert!(matches!(late, Ok(Applied::Refused(_))), "{late:?}");
+    assert_eq!(case.row().await.version, extended.version, "untouched");
+    let timely = expire(extended.version).await;
+    assert!(matches!(timely, Ok(Applied::Done { .. })), "{timely:?}");
 }
 
 async fn inspect_tells_everything_but_the_secret<B: Bench>(bench: &B) {

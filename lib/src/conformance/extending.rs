@@ -82,6 +82,16 @@ async fn a_lapsed_lease_is_revived_unless_that_is_refused<B: Bench>(bench: &B) {
     case.clock.set(lease.expires_at);
     let refused = case.leases.extend(&lease, UNEXPIRED).await;
     assert!(matches!(refused, Err(Error::Expired { .. })), "{refused:?}");
+    let at_once = case
+        .leases
+        .extend(&lease, ExtendOptions::default())
+        .await
+        .expect("extended");
+    let Extended::Revived { lease, lapsed } = at_once else {
+        panic!("a lease is over at its deadline: {at_once:?}");
+    };
+    assert_eq!(lapsed, Duration::ZERO);
+    case.clock.set(lease.expires_at);
     case.pass(Duration::from_hours(1));
     let revived = case.leases.extend(&lease, ExtendOptions::default()).await;
     let Ok(Extended::Revived { lease, lapsed }) = revived else {
