@@ -9,6 +9,7 @@ import executions
 from moto.core.exceptions import AWSError
 from moto.core.responses import ActionResult, EmptyResult
 from moto.stepfunctions.parser.api import InvalidDefinition
+from moto.stepfunctions.parser.asl.parse.preprocessor import Preprocessor
 from moto.stepfunctions.parser.asl.utils.encoding import to_json_str
 from moto.stepfunctions.parser.models import StepFunctionsParserBackend
 from moto.stepfunctions.responses import StepFunctionResponse
@@ -137,7 +138,20 @@ def _check_targets(definition, path=""):
             _check_targets(program, f"{path}{name}/")
 
 
+def _own_query_languages():
+    """Gap: the parser keeps the query languages of the scopes it is in for the whole process, so that definitions
+    parsed at once, or after one that was refused, are read in each other's language. Each parse has its own."""
+    inherited = Preprocessor.__init__
+
+    def begin(self, *arguments, **named):
+        inherited(self, *arguments, **named)
+        self._query_language_per_scope = []
+
+    Preprocessor.__init__ = begin
+
+
 def install():
+    _own_query_languages()
     parse = StepFunctionsParserBackend._validate_definition
 
     def validate(definition):

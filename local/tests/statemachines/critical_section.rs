@@ -294,3 +294,18 @@ fn no_step_ever_sees_the_lease_id() {
         }
     });
 }
+
+#[test]
+fn a_definition_that_is_refused_does_no_harm_to_the_next_one() {
+    with_world(async |world| {
+        let refused = r#"{"QueryLanguage": "JSONata", "StartAt": "A", "States": {
+            "A": {"Type": "Pass", "QueryLanguage": "JSONPath", "End": true}}}"#;
+        let created = world.stack.sfn().create_state_machine();
+        let created = created.name("refused").definition(refused);
+        let created = created.role_arn("arn:aws:iam::123456789012:role/states");
+        assert!(created.send().await.is_err());
+        let path = r#"{"StartAt": "A", "States": {
+            "A": {"Type": "Wait", "SecondsPath": "$.seconds", "End": true}}}"#;
+        world.create("accepted", path).await;
+    });
+}

@@ -150,7 +150,7 @@ fn a_lost_lease_stops_the_child_and_frees_nobody_elses() {
         let key = fresh_key();
         let machine = world.create("loses", WAITS).await;
         let run = world
-            .start_with_lease(wrapped(&key, &machine, 4, &json!({"seconds": 60})))
+            .start_with_lease(wrapped(&key, &machine, 6, &json!({"seconds": 60})))
             .await;
         let child = run.child(&machine, 1).await;
         world
@@ -167,7 +167,7 @@ fn a_child_is_stopped_before_a_lease_that_cannot_be_extended_runs_out() {
     with_world(async |world| {
         let key = fresh_key();
         let machine = world.create("starves", WAITS).await;
-        let input = wrapped(&key, &machine, 5, &json!({"seconds": 60}));
+        let input = wrapped(&key, &machine, 6, &json!({"seconds": 60}));
         let run = world.start_with_lease(input).await;
         let child = run.child(&machine, 1).await;
         let proxy = world.stack.proxy();
@@ -236,5 +236,19 @@ fn wrapped_children_run_one_after_the_other() {
             children.windows(2).all(|pair| pair[0].1 <= pair[1].0),
             "{children:?}"
         );
+    });
+}
+
+#[test]
+fn a_ttl_too_short_to_extend_in_is_refused_before_anything_is_leased() {
+    with_world(async |world| {
+        let key = fresh_key();
+        let machine = world.create("hurries", WAITS).await;
+        let run = world
+            .start_with_lease(wrapped(&key, &machine, 5, &json!({})))
+            .await;
+        let cause = run.ended().await.failed_with("States.QueryEvaluationError");
+        assert!(cause.contains("ttl_seconds of 6 or more"), "{cause}");
+        assert_eq!(world.holder(&key).await, None);
     });
 }
