@@ -2,6 +2,7 @@
 
 mod containers;
 mod files;
+mod lock;
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -114,6 +115,12 @@ pub(crate) async fn run(up: Up) -> Result<(), Error> {
     let container_address = up.container_address;
     let options = up.options();
     let has_engine = options.engine;
+    // Held until the end: a second stack here would take the files over, and lose them when this one ends.
+    let _lock = options
+        .run_directory
+        .as_deref()
+        .map(lock::take)
+        .transpose()?;
     let starting = async {
         let stack = Stack::start(options).await?;
         let machines = if has_engine {
