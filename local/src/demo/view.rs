@@ -107,7 +107,11 @@ impl Drop for Panel {
 
 fn size() -> (u16, u16) {
     let told = rustix::termios::tcgetwinsize(std::io::stdout());
-    told.map_or(USUAL_SIZE, |size| (size.ws_col, size.ws_row))
+    // Zero is how a terminal says that it does not know: a serial line, or one that nobody has set up.
+    told.ok()
+        .map(|size| (size.ws_col, size.ws_row))
+        .filter(|(columns, rows)| *columns > 0 && *rows > 0)
+        .unwrap_or(USUAL_SIZE)
 }
 
 fn show(text: &str) {
