@@ -64,6 +64,8 @@ fn a_run_keeps_its_promises_and_tells_them_as_text_as_data_and_as_a_picture() {
         "is granted by REPLAY",
         "STOPPED",
         "extends",
+        "8 executions of the real state machines contend for 2 keys",
+        " demo --executions 8 --seed 1\n",
     ] {
         assert!(told.contains(event), "no {event:?} in\n{told}");
     }

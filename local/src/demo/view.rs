@@ -114,7 +114,7 @@ fn size() -> (u16, u16) {
         .unwrap_or(USUAL_SIZE)
 }
 
-fn show(text: &str) {
+pub(super) fn show(text: &str) {
     let mut out = std::io::stdout().lock();
     // A reader that went away, as in `demo | head`, is no reason to stop.
     let _ = out.write_all(text.as_bytes());
