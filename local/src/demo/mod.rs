@@ -88,14 +88,20 @@ pub(crate) async fn run(demo: Demo) -> Result<ExitCode, Error> {
     // Dropped half way, the parts that have started go too.
     let stack = tokio::select! {
         started = Stack::start(stage::options(&out)) => started?,
-        () = signals.wait() => return Ok(ExitCode::from(INTERRUPTED)),
+        () = signals.wait() => {
+            crate::tell_interrupted();
+            return Ok(ExitCode::from(INTERRUPTED));
+        }
     };
     let ended = tokio::select! {
-        ended = play(&stack, &demo, seed, &out) => ended,
-        () = signals.wait() => Ok(ExitCode::from(INTERRUPTED)),
+        ended = play(&stack, &demo, seed, &out) => Some(ended),
+        () = signals.wait() => None,
     };
     stack.stop().await;
-    ended
+    ended.unwrap_or_else(|| {
+        crate::tell_interrupted();
+        Ok(ExitCode::from(INTERRUPTED))
+    })
 }
 
 /// What will be shown, and how to see it again.

@@ -62,7 +62,7 @@ pub(super) fn print(record: &Record, figures: &Figures, checks: &[Check], files:
     row(
         "sweep",
         format!(
-            "every {} s, for leases that nobody waits for: freed by sweep {}, the others went to who waited",
+            "every {} s, freed by sweep {}: whoever waits for a lease usually takes it over first",
             SWEEP_EVERY.as_secs(),
             figures.swept
         ),

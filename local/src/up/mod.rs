@@ -133,7 +133,10 @@ pub(crate) async fn run(up: Up) -> Result<(), Error> {
     // Dropped half way, the parts that have started go too.
     let (mut stack, machines) = tokio::select! {
         started = starting => started?,
-        () = ended.wait() => return Ok(()),
+        () = ended.wait() => {
+            crate::tell_interrupted();
+            return Ok(());
+        }
     };
     let containers = containers::Containers::reach(&mut stack, container_address).await?;
     let files = files::Files::write(&stack, &containers.dynamodb)?;
@@ -147,6 +150,9 @@ pub(crate) async fn run(up: Up) -> Result<(), Error> {
     // They name ports that nobody serves any more.
     files.remove();
     stack.stop().await;
+    if result.is_ok() {
+        crate::tell_interrupted();
+    }
     result
 }
 
