@@ -262,4 +262,6 @@ fn what_it_cannot_do_is_told_in_one_line() {
         )),
         "{told}"
     );
+    let advice = "; choose another port, or leave the option out\n";
+    assert!(told.ends_with(advice), "{told}");
 }

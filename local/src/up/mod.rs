@@ -5,7 +5,7 @@ mod files;
 mod lock;
 
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -122,7 +122,7 @@ pub(crate) async fn run(up: Up) -> Result<(), Error> {
         .map(lock::take)
         .transpose()?;
     let starting = async {
-        let stack = Stack::start(options).await?;
+        let stack = Stack::start(options).await.map_err(advised)?;
         let machines = if has_engine {
             stack.deploy().await?
         } else {
@@ -154,6 +154,22 @@ pub(crate) async fn run(up: Up) -> Result<(), Error> {
         crate::tell_interrupted();
     }
     result
+}
+
+/// What to do about a port that somebody else has.
+fn advised(error: Error) -> Error {
+    const ADVICE: &str = "choose another port, or leave the option out";
+    match error {
+        Error::Io { what, source } if source.kind() == ErrorKind::AddrInUse => Error::Io {
+            what,
+            source: std::io::Error::new(source.kind(), format!("{source}; {ADVICE}")),
+        },
+        // The engine binds its port itself.
+        Error::Engine(told) if told.contains("Address already in use") => {
+            Error::Engine(format!("{told}\n{ADVICE}"))
+        }
+        other => other,
+    }
 }
 
 fn welcome(
