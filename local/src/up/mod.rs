@@ -25,7 +25,9 @@ In another terminal:
   aws dynamodb scan --table-name LeaseTable
   aws stepfunctions list-state-machines
   curl -d '{\"key\": \"orders/42\", \"holder\": \"me\", \"ttl_seconds\": 60}' \\
-      $AWS_ENDPOINT_URL_LAMBDA/2015-03-31/functions/AcquireFunction/invocations";
+      $AWS_ENDPOINT_URL_LAMBDA/2015-03-31/functions/AcquireFunction/invocations
+
+Exit codes: 0 ended by Ctrl-C or another signal, 1 could not start or broke, 2 wrong arguments.";
 
 /// Starts DynamoDB, the functions and the state machines of template.yaml on 127.0.0.1, and stays until Ctrl-C.
 #[derive(Debug, Args)]
