@@ -4,6 +4,7 @@ mod demo;
 mod signals;
 mod up;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -51,6 +52,12 @@ async fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Said once a signal has ended a command and nothing of it runs any more.
+fn tell_interrupted() {
+    // Not `eprintln!`, which panics when the terminal has gone.
+    let _ = writeln!(std::io::stderr(), "interrupted; everything is stopped");
 }
 
 /// An error with its causes, once each.

@@ -64,6 +64,8 @@ fn a_run_keeps_its_promises_and_tells_them_as_text_as_data_and_as_a_picture() {
         "is granted by REPLAY",
         "STOPPED",
         "extends",
+        "8 executions of the real state machines contend for 2 keys",
+        " demo --executions 8 --seed 1\n",
     ] {
         assert!(told.contains(event), "no {event:?} in\n{told}");
     }
@@ -123,7 +125,11 @@ fn a_run_keeps_its_promises_and_tells_them_as_text_as_data_and_as_a_picture() {
 #[test]
 fn ctrl_c_in_the_middle_leaves_no_process_behind() {
     let out = tempfile::tempdir().unwrap();
-    let mut child = demo(out.path()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = demo(out.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let in_the_middle = |line: &String| line.contains("waits for stopped");
     assert!(
@@ -136,6 +142,11 @@ fn ctrl_c_in_the_middle_leaves_no_process_behind() {
     assert!(running.len() >= 3, "engine, acquire, step: {running:?}");
     signal(&child, Signal::INT);
     assert_eq!(child.wait().unwrap().code(), Some(130));
+    let told = std::io::read_to_string(child.stderr.take().unwrap()).unwrap();
+    assert!(
+        told.ends_with("interrupted; everything is stopped\n"),
+        "{told}"
+    );
     wait_until_gone(&running);
     assert!(!out.path().join("report.json").exists());
 }

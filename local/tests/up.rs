@@ -130,6 +130,37 @@ async fn it_tells_where_everything_is_and_ends_in_order() {
 }
 
 #[tokio::test]
+async fn a_second_stack_on_the_same_directory_is_refused_and_the_first_goes_on() {
+    let mut first = up(&["--no-engine", "--no-sweep"]);
+    let directory = first.directory.path().to_owned();
+    let script = std::fs::read(directory.join("env.sh")).unwrap();
+    let second = || {
+        let mut command = command(&directory);
+        command.args(["--no-engine", "--no-sweep"]);
+        command
+    };
+    let output = second().output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        told.contains("another stack runs on this directory"),
+        "{told}"
+    );
+    assert!(told.contains("--run-directory"), "{told}");
+    assert_eq!(std::fs::read(directory.join("env.sh")).unwrap(), script);
+    first.invoke_echo().await;
+
+    // However the first one ended, its directory is free again.
+    first.child.kill().unwrap();
+    first.child.wait().unwrap();
+    let mut next = second().spawn().unwrap();
+    let mut lines = BufReader::new(next.stdout.take().unwrap()).lines();
+    assert!(lines.next().unwrap().unwrap().contains("Leasehold is up"));
+    processes::signal(&next, Signal::TERM);
+    assert_eq!(next.wait().unwrap().code(), Some(0));
+}
+
+#[tokio::test]
 async fn containers_find_dynamodb_at_the_address_they_can_reach() {
     // The whole of 127/8 is this machine, and only 127.0.0.1 is listened to anyway.
     let mut up = up(&[
@@ -231,4 +262,6 @@ fn what_it_cannot_do_is_told_in_one_line() {
         )),
         "{told}"
     );
+    let advice = "; choose another port, or leave the option out\n";
+    assert!(told.ends_with(advice), "{told}");
 }

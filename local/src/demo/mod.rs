@@ -35,6 +35,8 @@ use view::View;
 
 /// Instead of the template's 2000: safe, because everybody here reads the same clock.
 const MARGIN_MS: u64 = 500;
+/// Unless another number is asked for.
+const EXECUTIONS: u16 = 12;
 const SWEEP_EVERY: Duration = Duration::from_secs(2);
 /// How often the view is drawn anew.
 const FRAME: Duration = Duration::from_millis(100);
@@ -58,7 +60,7 @@ Exit codes: 0 all promises kept, 1 one was not or the demo could not run, 2 wron
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Demo {
     /// How many executions, 8 to 24
-    #[arg(long, value_name = "NUMBER", default_value_t = 12, value_parser = clap::value_parser!(u16).range(8..=24))]
+    #[arg(long, value_name = "NUMBER", default_value_t = EXECUTIONS, value_parser = clap::value_parser!(u16).range(8..=24))]
     executions: u16,
     /// Seed of the lengths and starting times of the work [default: another one each time]
     #[arg(long, value_name = "NUMBER")]
@@ -80,22 +82,53 @@ pub(crate) async fn run(demo: Demo) -> Result<ExitCode, Error> {
         .unwrap_or_else(|| Options::default().root.join("target/demo"));
     // What an earlier run has left must not be taken for this one's.
     report::remove(&out);
+    let seed = demo.seed.unwrap_or_else(|| facts::now() % 10_000);
+    view::show(&introduction(demo.executions, seed));
     eprintln!("starting DynamoDB, the functions and the state machine engine …");
     // Dropped half way, the parts that have started go too.
     let stack = tokio::select! {
         started = Stack::start(stage::options(&out)) => started?,
-        () = signals.wait() => return Ok(ExitCode::from(INTERRUPTED)),
+        () = signals.wait() => {
+            crate::tell_interrupted();
+            return Ok(ExitCode::from(INTERRUPTED));
+        }
     };
     let ended = tokio::select! {
-        ended = play(&stack, &demo, &out) => ended,
-        () = signals.wait() => Ok(ExitCode::from(INTERRUPTED)),
+        ended = play(&stack, &demo, seed, &out) => Some(ended),
+        () = signals.wait() => None,
     };
     stack.stop().await;
-    ended
+    ended.unwrap_or_else(|| {
+        crate::tell_interrupted();
+        Ok(ExitCode::from(INTERRUPTED))
+    })
 }
 
-async fn play(stack: &Stack, demo: &Demo, out: &std::path::Path) -> Result<ExitCode, Error> {
-    let seed = demo.seed.unwrap_or_else(|| facts::now() % 10_000);
+/// What will be shown, and how to see it again.
+fn introduction(executions: u16, seed: u64) -> String {
+    let program = std::env::args().next();
+    let program = program.as_deref().unwrap_or("leasehold-local");
+    let number = match executions {
+        EXECUTIONS => String::new(),
+        other => format!(" --executions {other}"),
+    };
+    format!(
+        "{executions} executions of the real state machines contend for {} keys.
+One is stopped in mid-section; of another, the process that acquires is killed before its answer.
+The clock margin is lowered to {MARGIN_MS} ms, so that a take-over need not be waited for.
+seed {seed}; again: {program} demo{number} --seed {seed}
+
+",
+        plan::KEYS.len()
+    )
+}
+
+async fn play(
+    stack: &Stack,
+    demo: &Demo,
+    seed: u64,
+    out: &std::path::Path,
+) -> Result<ExitCode, Error> {
     let cast = plan::cast(demo.executions, seed);
     let (told, mut heard) = mpsc::unbounded_channel();
     let mut invocations = stack.functions().invocations();

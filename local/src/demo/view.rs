@@ -107,10 +107,14 @@ impl Drop for Panel {
 
 fn size() -> (u16, u16) {
     let told = rustix::termios::tcgetwinsize(std::io::stdout());
-    told.map_or(USUAL_SIZE, |size| (size.ws_col, size.ws_row))
+    // Zero is how a terminal says that it does not know: a serial line, or one that nobody has set up.
+    told.ok()
+        .map(|size| (size.ws_col, size.ws_row))
+        .filter(|(columns, rows)| *columns > 0 && *rows > 0)
+        .unwrap_or(USUAL_SIZE)
 }
 
-fn show(text: &str) {
+pub(super) fn show(text: &str) {
     let mut out = std::io::stdout().lock();
     // A reader that went away, as in `demo | head`, is no reason to stop.
     let _ = out.write_all(text.as_bytes());

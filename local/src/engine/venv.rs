@@ -12,6 +12,9 @@ use crate::process::Program;
 /// How often a process that waits for another one's installation looks again.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
+/// What to do where there is no Python, or one that cannot make environments.
+const WITHOUT_PYTHON: &str = "install python3 and python3-venv, or use `up --no-engine`";
+
 /// Makes sure that the environment in `target/asl-venv` has exactly what `requirements` lists, and answers its
 /// Python. On first use it takes about half a minute. Dropped half way it leaves nothing that counts as ready.
 pub(super) async fn prepare(root: &Path, requirements: &Path) -> Result<PathBuf, Error> {
@@ -49,7 +52,11 @@ pub(super) async fn prepare(root: &Path, requirements: &Path) -> Result<PathBuf,
         &venv,
         &log,
     )
-    .await?;
+    .await
+    .map_err(|error| match error {
+        Error::Engine(told) => Error::Engine(format!("{told}\n{WITHOUT_PYTHON}")),
+        other => other,
+    })?;
     let install = [
         "-m",
         "pip",

@@ -2,9 +2,10 @@
 
 mod containers;
 mod files;
+mod lock;
 
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -24,7 +25,9 @@ In another terminal:
   aws dynamodb scan --table-name LeaseTable
   aws stepfunctions list-state-machines
   curl -d '{\"key\": \"orders/42\", \"holder\": \"me\", \"ttl_seconds\": 60}' \\
-      $AWS_ENDPOINT_URL_LAMBDA/2015-03-31/functions/AcquireFunction/invocations";
+      $AWS_ENDPOINT_URL_LAMBDA/2015-03-31/functions/AcquireFunction/invocations
+
+Exit codes: 0 ended by Ctrl-C or another signal, 1 could not start or broke, 2 wrong arguments.";
 
 /// Starts DynamoDB, the functions and the state machines of template.yaml on 127.0.0.1, and stays until Ctrl-C.
 #[derive(Debug, Args)]
@@ -114,8 +117,14 @@ pub(crate) async fn run(up: Up) -> Result<(), Error> {
     let container_address = up.container_address;
     let options = up.options();
     let has_engine = options.engine;
+    // Held until the end: a second stack here would take the files over, and lose them when this one ends.
+    let _lock = options
+        .run_directory
+        .as_deref()
+        .map(lock::take)
+        .transpose()?;
     let starting = async {
-        let stack = Stack::start(options).await?;
+        let stack = Stack::start(options).await.map_err(advised)?;
         let machines = if has_engine {
             stack.deploy().await?
         } else {
@@ -126,7 +135,10 @@ pub(crate) async fn run(up: Up) -> Result<(), Error> {
     // Dropped half way, the parts that have started go too.
     let (mut stack, machines) = tokio::select! {
         started = starting => started?,
-        () = ended.wait() => return Ok(()),
+        () = ended.wait() => {
+            crate::tell_interrupted();
+            return Ok(());
+        }
     };
     let containers = containers::Containers::reach(&mut stack, container_address).await?;
     let files = files::Files::write(&stack, &containers.dynamodb)?;
@@ -140,7 +152,26 @@ pub(crate) async fn run(up: Up) -> Result<(), Error> {
     // They name ports that nobody serves any more.
     files.remove();
     stack.stop().await;
+    if result.is_ok() {
+        crate::tell_interrupted();
+    }
     result
+}
+
+/// What to do about a port that somebody else has.
+fn advised(error: Error) -> Error {
+    const ADVICE: &str = "choose another port, or leave the option out";
+    match error {
+        Error::Io { what, source } if source.kind() == ErrorKind::AddrInUse => Error::Io {
+            what,
+            source: std::io::Error::new(source.kind(), format!("{source}; {ADVICE}")),
+        },
+        // The engine binds its port itself.
+        Error::Engine(told) if told.contains("Address already in use") => {
+            Error::Engine(format!("{told}\n{ADVICE}"))
+        }
+        other => other,
+    }
 }
 
 fn welcome(
