@@ -257,6 +257,60 @@ async fn an_item_as_large_as_items_get_is_a_stranger() {
     assert_eq!(table.get(&address).await, Some(item), "untouched");
 }
 
+/// DynamoDB deletes whatever carries a `purge_at` that has passed, held or not.
+#[tokio::test]
+async fn only_a_free_row_can_be_purged_and_it_keeps_nothing_of_its_lease() {
+    let table = Table::start().await;
+    let address = Address {
+        key: Key::new("k").unwrap(),
+        permit: 0,
+    };
+    let always = [
+        "pk",
+        "sk",
+        "fencing_token",
+        "version",
+        "granted_to",
+        "request",
+        "past_request_1",
+        "past_request_2",
+        "past_request_3",
+        "previous_holder",
+        "previous_fencing_token",
+        "previous_ended",
+    ];
+    let held = [
+        "holder",
+        "lease_id",
+        "ttl_ms",
+        "acquired_at",
+        "expires_at",
+        "sweep_after",
+        "metadata",
+    ];
+    let names = async || -> HashSet<String> {
+        let item = table.get(&address).await.unwrap();
+        item.into_keys().collect()
+    };
+    let expected = |more: &[&str]| -> HashSet<String> {
+        let all = always.iter().chain(more);
+        all.map(|name| (*name).to_owned()).collect()
+    };
+    let leases = table.leases();
+    for round in ["1", "2", "3"] {
+        let lease = table.grant("k", "a", round).await.lease;
+        assert_eq!(names().await, expected(&held));
+        let extended = leases.extend(&lease, ExtendOptions::default());
+        let lease = extended.await.unwrap().into_lease();
+        assert_eq!(
+            names().await,
+            expected(&[&held[..], &["extended_at"]].concat())
+        );
+        leases.release(&lease).await.unwrap();
+        assert_eq!(names().await, expected(&["ended", "purge_at"]));
+    }
+}
+
 #[tokio::test]
 async fn a_purged_row_starts_again_above_every_token_it_gave_out() {
     let now = leasehold::SystemClock.now().as_millis() / 1000;

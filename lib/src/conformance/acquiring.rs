@@ -56,6 +56,12 @@ async fn a_held_key_is_not<B: Bench>(bench: &B) {
     let margin = Settings::default().clock_margin;
     assert_eq!(contention.retry_at, lease.expires_at.plus(margin).plus(MS));
     assert_eq!(contention.wait_seconds, 61);
+    // A broken second is waited for as a whole one.
+    let broken = Case::new(bench, "acquire/held for a broken second");
+    let mut request = broken.request("a", "1");
+    request.ttl = crate::Ttl::new(TTL + MS).expect("a valid ttl");
+    drop(broken.leases.acquire(request).await.expect("an answer"));
+    assert_eq!(broken.contention("b").await.wait_seconds, 62);
     // The same holder with another request is another contender, and is told so.
     match case.ask("a", "another").await.expect("an answer") {
         crate::Acquired::Held(contention) => assert!(contention.held.by_you),

@@ -10,6 +10,7 @@ use crate::{
 
 pub(super) async fn all<B: Bench>(bench: &B) {
     a_stranger_is_left_alone(bench).await;
+    a_stranger_that_nobody_holds_is_left_alone(bench).await;
 }
 
 /// What makes a held row somebody else's: an attribute, and what stands there instead, if anything.
@@ -36,6 +37,52 @@ fn faults() -> Vec<(&'static str, Option<AttributeValue>)> {
         ("ended", Some(s("released"))),
         ("metadata", Some(s("m"))),
     ]
+}
+
+/// What makes a free row somebody else's.
+fn faults_of_a_free_row() -> Vec<(&'static str, Option<AttributeValue>)> {
+    let number = |text: &str| Some(AttributeValue::N(text.to_owned()));
+    vec![
+        ("fencing_token", None),
+        ("fencing_token", number("-7")),
+        ("fencing_token", number("1e38")),
+        ("version", Some(s("7"))),
+        ("version", Some(n(0))),
+        ("request", None),
+        ("granted_to", None),
+        ("granted_to", Some(n(1))),
+        ("lease_id", Some(s("left behind"))),
+        ("ended", None),
+        ("ended", Some(s("somehow"))),
+        ("ended", Some(n(1))),
+    ]
+}
+
+async fn a_stranger_that_nobody_holds_is_left_alone<B: Bench>(bench: &B) {
+    for (nth, (name, value)) in faults_of_a_free_row().into_iter().enumerate() {
+        let case = Case::new(bench, &format!("stranger/free/{nth}/{name}"));
+        let lease = case.lease("a").await;
+        case.leases.release(&lease).await.expect("released");
+        case.tamper(|item| match value {
+            Some(value) => drop(item.insert(name.into(), value)),
+            None => drop(item.remove(name)),
+        })
+        .await;
+        // Twice: had the first call changed it, the second would be answered otherwise.
+        for _ in 0..2 {
+            let refusals = [
+                case.ask("b", "2").await.err(),
+                case.leases.release(&lease).await.err(),
+                case.leases.inspect(&lease.key).await.err(),
+            ];
+            for refusal in refusals {
+                let Some(Error::Corrupt { reason, .. }) = refusal else {
+                    panic!("{nth} {name}: {refusal:?}");
+                };
+                assert!(!reason.contains("changed"), "{nth} {name}: {reason}");
+            }
+        }
+    }
 }
 
 async fn a_stranger_is_left_alone<B: Bench>(bench: &B) {
