@@ -20,7 +20,7 @@ use crate::{
     leases::Leases,
     settings::{self, Environment},
     store::{Connection, DynamoDb},
-    values::{Key, RequestId},
+    values::Key,
 };
 
 mod not_yet;
@@ -61,6 +61,7 @@ where
 
 async fn connect() -> Result<Leases<DynamoDb>, Error> {
     let environment = Environment::read()?;
+    settings::check_endpoint()?;
     let client = Connection::from_env().await;
     let region = client.config().region();
     if region.is_none_or(|region| region.as_ref().is_empty()) {
@@ -100,10 +101,8 @@ where
         (Err(misconfigured), _) => Err(Arc::clone(misconfigured)),
         (_, Err(unreadable)) => Err(Arc::new(unreadable)),
         (Ok(leases), Ok(event)) => {
-            let leases = leases.for_call(
-                Timestamp::from_millis(context.deadline).minus(TO_ANSWER),
-                RequestId::new(&context.request_id).ok(),
-            );
+            let deadline = Timestamp::from_millis(context.deadline).minus(TO_ANSWER);
+            let leases = leases.for_call(deadline);
             let work = async {
                 let answer = handle(leases, Q::from_event(&Event(&event))?).await?;
                 serde_json::to_value(answer).map_err(|error| Error::Unavailable {

@@ -31,7 +31,6 @@ pub struct Leases<S> {
     clock: Arc<dyn Clock>,
     settings: Settings,
     deadline: Option<Timestamp>,
-    default_request_id: Option<RequestId>,
 }
 
 impl std::fmt::Debug for dyn Clock {
@@ -48,7 +47,6 @@ impl<S> Clone for Leases<S> {
             clock: Arc::clone(&self.clock),
             settings: self.settings,
             deadline: self.deadline,
-            default_request_id: self.default_request_id.clone(),
         }
     }
 }
@@ -62,7 +60,6 @@ impl<S: Store> Leases<S> {
             clock: Arc::new(SystemClock),
             settings,
             deadline: None,
-            default_request_id: None,
         }
     }
 
@@ -72,14 +69,12 @@ impl<S: Store> Leases<S> {
         Self { clock, ..self }
     }
 
-    /// The same leases for one invocation: no request waits past `deadline` (one that has passed
-    /// already is not believed), and an acquire that brings no request id takes `request_id`, so that the invocation, retried, gets its lease
-    /// back.
+    /// The same leases for one invocation: no request waits past `deadline`; one that has passed
+    /// already is not believed.
     #[must_use]
-    pub fn for_call(&self, deadline: Timestamp, request_id: Option<RequestId>) -> Self {
+    pub fn for_call(&self, deadline: Timestamp) -> Self {
         Self {
             deadline: Some(deadline).filter(|at| *at > self.now()),
-            default_request_id: request_id,
             ..self.clone()
         }
     }
@@ -132,10 +127,7 @@ impl<S: Store> Leases<S> {
     /// [`Error::Corrupt`]; and those of [`Store::apply`]. Contention is [`Acquired::Held`].
     pub async fn acquire(&self, request: Acquire) -> Result<Acquired, Error> {
         self.check_ttl(request.ttl)?;
-        let id = request
-            .request_id
-            .or_else(|| self.default_request_id.clone())
-            .unwrap_or_else(RequestId::random);
+        let id = request.request_id.unwrap_or_else(RequestId::random);
         // The deadline counts from before the request is sent.
         let now = self.now();
         let expires_at = now.plus(request.ttl.as_duration());

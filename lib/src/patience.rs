@@ -179,7 +179,7 @@ mod tests {
         let start = leases.now();
         let dead = leases.acquire(request("dead")).await.expect("an answer");
         let dead = dead.granted().expect("a grant").lease;
-        let short = leases.for_call(start.plus(Duration::from_secs(3)), None);
+        let short = leases.for_call(start.plus(Duration::from_secs(3)));
         let patience = Patience::of(Duration::from_secs(60));
         let waited = short.acquire_within(request("b"), patience).await;
         assert!(matches!(waited, Ok(Waited::TimedOut(_))), "{waited:?}");

@@ -87,6 +87,33 @@ impl Environment {
     }
 }
 
+/// Refuses an endpoint that the SDK would fail on with every call.
+#[cfg(feature = "lambda")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one home of the ambient environment"
+)]
+pub(crate) fn check_endpoint() -> Result<(), Error> {
+    for name in ["AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL"] {
+        let Some(url) = std::env::var_os(name) else {
+            continue;
+        };
+        let host = url.to_str().and_then(|url| {
+            let rest = url
+                .strip_prefix("http://")
+                .or_else(|| url.strip_prefix("https://"))?;
+            rest.split('/').next()
+        });
+        if !host.is_some_and(|host| !host.is_empty() && !host.contains(char::is_whitespace)) {
+            return Err(misconfigured(
+                name,
+                "must be a URL such as https://host:port",
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// The level that Lambda's log configuration asks for; INFO if it does not say.
 #[cfg(feature = "lambda")]
 #[expect(

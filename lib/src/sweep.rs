@@ -204,7 +204,7 @@ mod tests {
             let deadline = leases.now().plus(Duration::from_secs(20));
             let limit = 1000;
             let swept = leases
-                .for_call(deadline, None)
+                .for_call(deadline)
                 .sweep(SweepBounds::Call { limit, cursor })
                 .await
                 .expect("time that runs out is no error");

@@ -51,13 +51,20 @@ impl Request<'_> {
             }
             SdkError::ConstructionFailure(_) => Error::Misconfigured {
                 problem: format!("{action} on table {table} could not be put together"),
-                source: Some(Cause::of(&error)),
+                source: None,
             },
             error if lacks_credentials(&error) => Error::Denied {
                 action,
                 table: table.to_owned(),
-                source: Cause::of(&error),
+                source: Cause::said("no credentials could be loaded"),
             },
+            // The words of such an error may show the whole request, lease id and all.
+            SdkError::DispatchFailure(unsent) if !unsent.is_io() && !unsent.is_timeout() => {
+                Error::Unavailable {
+                    problem: format!("{action} on table {table} brought no answer"),
+                    source: Some(Cause::said("the connection ended, or could not be used")),
+                }
+            }
             error => Error::Unavailable {
                 problem: format!("{action} on table {table} brought no answer"),
                 source: Some(Cause::of(&error)),
@@ -69,7 +76,11 @@ impl Request<'_> {
         let Self { action, table, key } = *self;
         let source = Cause::said(format!("{code}: {message}"));
         match code {
-            "ThrottlingException"
+            "LimitExceededException"
+            | "ReplicatedWriteConflictException"
+            | "RequestThrottled"
+            | "Throttling"
+            | "ThrottlingException"
             | "ProvisionedThroughputExceededException"
             | "RequestLimitExceeded"
             | "TransactionConflictException" => Error::Throttled {

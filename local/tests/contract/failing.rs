@@ -57,6 +57,8 @@ async fn a_bad_environment_is_named_by_every_answer() {
         ("LEASE_GUARD_MS", Some("-1")),
         ("LEASE_RETENTION_DAYS", Some("")),
         ("AWS_REGION", Some("")),
+        ("AWS_ENDPOINT_URL_DYNAMODB", Some("not a url")),
+        ("AWS_ENDPOINT_URL_DYNAMODB", Some("")),
     ];
     for (variable, value) in cases {
         let mut options = Options::default();
