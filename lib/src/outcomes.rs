@@ -40,7 +40,7 @@ pub struct Lease {
     /// The deadline less the guard: the holder must not touch the resource after it.
     pub safe_until: Timestamp,
     /// Which of a semaphore's permits; 0 for a mutex.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::values::small")]
     pub permit: u16,
     /// What the holder wants others to see.
     #[serde(default)]

@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 
 mod numbers;
 
+pub(crate) use numbers::small;
 pub use numbers::{Counter, Ttl};
 
 /// Why a value was refused. It never repeats the value.

@@ -6,7 +6,7 @@ use crate::{
     error::Error,
     leases::Leases,
     store::{Entry, Part, Position, Store},
-    values::BadValue,
+    values::small,
 };
 
 /// The held rows are walked in this many parts, so that a walk can start in any of them.
@@ -21,8 +21,7 @@ pub struct Cursor {
 }
 
 /// How many rows one call walks over: 1 to 10 000, `DEFAULT` unless it says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "u32")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageSize<const DEFAULT: u32>(u32);
 
 impl<const DEFAULT: u32> PageSize<DEFAULT> {
@@ -39,14 +38,11 @@ impl<const DEFAULT: u32> Default for PageSize<DEFAULT> {
     }
 }
 
-impl<const DEFAULT: u32> TryFrom<u32> for PageSize<DEFAULT> {
-    type Error = BadValue;
-    fn try_from(rows: u32) -> Result<Self, BadValue> {
-        match rows {
-            1..=10_000 => Ok(Self(rows)),
-            _ => Err(BadValue(
-                "expected a whole number from 1 to 10000".to_owned(),
-            )),
+impl<'de, const DEFAULT: u32> Deserialize<'de> for PageSize<DEFAULT> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match small(deserializer)? {
+            rows @ 1..=10_000 => Ok(Self(rows.into())),
+            _ => Err(de::Error::custom("expected a whole number from 1 to 10000")),
         }
     }
 }

@@ -19,8 +19,9 @@ pub struct OnePermit;
 
 impl<'de> Deserialize<'de> for OnePermit {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match u16::deserialize(deserializer)? {
+        match crate::values::small(deserializer)? {
             1 => Ok(Self),
+            0 => Err(de::Error::custom("must be at least 1")),
             _ => Err(de::Error::custom(
                 "more than 1 permit is not available in this release",
             )),

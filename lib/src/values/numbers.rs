@@ -98,6 +98,21 @@ impl de::Visitor<'_> for Number {
     }
 }
 
+/// A small whole number, which an engine of workflows may have written as a float.
+pub(crate) fn small<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u16, D::Error> {
+    const RANGE: &str = "a whole number from 0 to 65535";
+    let n = deserializer.deserialize_any(Number(RANGE))?;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "checked to be whole and in range"
+    )]
+    if n.fract() == 0.0 && (0.0..=65_535.0).contains(&n) {
+        return Ok(n as u16);
+    }
+    Err(de::Error::custom(format!("expected {RANGE}")))
+}
+
 /// A counter that a row carries: a fencing token or a version, from 1 to [`Counter::MAX`].
 ///
 /// Engines of workflows keep numbers as floats: `1795228800125.0` is read as the whole number it is.
