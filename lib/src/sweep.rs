@@ -16,8 +16,8 @@ use crate::{
 /// How far one sweep goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SweepBounds {
-    /// Through everything, or until the invocation's time is nearly up. Each minute starts in
-    /// another part, so that no row starves when time always runs out.
+    /// Through everything, or until the invocation's time is nearly up. It starts in a
+    /// part that the clock's milliseconds pick, so that no part is always last.
     Schedule,
     /// Through at most so many held leases, from the cursor of an earlier answer.
     Call {
@@ -69,7 +69,7 @@ impl<S: Store> Leases<S> {
     /// Those of [`Store::apply`]; what was freed before stays free.
     pub async fn sweep(&self, bounds: SweepBounds) -> Result<Swept, Error> {
         let (mut left, mut cursor) = match bounds {
-            SweepBounds::Schedule => (u32::MAX, Cursor::start(self.now().as_millis() / 60_000)),
+            SweepBounds::Schedule => (u32::MAX, Cursor::start(self.now().as_millis())),
             SweepBounds::Call { limit, cursor } => {
                 (limit, cursor.unwrap_or_else(|| Cursor::start(0)))
             }

@@ -69,8 +69,8 @@ struct TimeToLive {
 }
 
 /// Creates the table `name` and waits until it can be used: keys, index, billing, and the TTL that
-/// purges free rows. Of a table that exists
-/// already only the TTL is switched on; [`check`] tells whether the rest fits.
+/// purges free rows. Of a table that exists already only the TTL is switched on; [`check`] tells
+/// whether the rest fits.
 ///
 /// # Errors
 /// [`Error::Denied`] without `dynamodb:CreateTable`, `DescribeTable` or `UpdateTimeToLive`;
