@@ -4,6 +4,7 @@ use serde::{Serialize, ser::SerializeMap as _};
 
 use crate::{
     outcomes::Contention,
+    record::Record,
     values::{Key, Metadata},
 };
 
@@ -41,10 +42,12 @@ pub enum Error {
     },
 
     /// An operator froze the key. Wait for the operator.
-    #[error("{key} is frozen by an operator")]
+    #[error("{key} is frozen by an operator{}", told(record.as_deref()))]
     Frozen {
         /// The key.
         key: Key,
+        /// Who froze it, and why.
+        record: Option<Box<Record>>,
     },
 
     /// The request is malformed. Fix the definition.
@@ -54,6 +57,16 @@ pub enum Error {
         field: Option<String>,
         /// What is wrong. It never repeats what was given.
         message: String,
+    },
+
+    /// Of several leases, some could not be extended or released. The name is that of the worst
+    /// case; the message says what became of each.
+    #[error("{worst}; {outcomes}")]
+    OfSeveral {
+        /// The worst case.
+        worst: Box<Error>,
+        /// Each key's outcome, in the order given.
+        outcomes: String,
     },
 
     /// The stored item was not written by this library, or cannot be read. It was left alone; an
@@ -156,8 +169,9 @@ impl Error {
 
     /// The name for workflows: the whole `errorType`.
     #[must_use]
-    pub const fn name(&self) -> &'static str {
+    pub fn name(&self) -> &'static str {
         match self {
+            Self::OfSeveral { worst, .. } => worst.name(),
             Self::Held(_) => Self::NAMES[0],
             Self::Consumed { .. } => Self::NAMES[1],
             Self::Lost { .. } => Self::NAMES[2],
@@ -180,8 +194,9 @@ impl Error {
             Self::Consumed { key }
             | Self::Lost { key }
             | Self::Expired { key }
-            | Self::Frozen { key }
+            | Self::Frozen { key, .. }
             | Self::Corrupt { key, .. } => Some(key),
+            Self::OfSeveral { worst, .. } => worst.key(),
             _ => None,
         }
     }
@@ -241,6 +256,12 @@ impl Serialize for Error {
         }
         map.end()
     }
+}
+
+fn told(record: Option<&Record>) -> String {
+    record.map_or_else(String::new, |Record { who, why, at, .. }| {
+        format!(": {why} ({who}, {at})")
+    })
 }
 
 /// A Cause holds 32 768 characters, escapes included.

@@ -28,7 +28,7 @@ mod raw_event;
 mod trigger;
 
 pub use lambda_runtime::Error as Fatal;
-pub use not_yet::{NotYet, OnePermit};
+pub use not_yet::NotYet;
 pub use trigger::{Event, FromEvent, Trigger};
 
 /// What is left of an invocation's time for sending the answer.

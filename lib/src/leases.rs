@@ -1,23 +1,20 @@
-//! The rules: acquire, extend, release.
+//! The rules: extend and release; acquire is next door.
 
 use std::{sync::Arc, time::Duration};
 
 use crate::{
     clock::{Clock, SystemClock, Timestamp},
     error::Error,
-    outcomes::{
-        Acquired, Contention, Ended, Extended, GrantKind, Granted, HeldLease, Lease, Previous,
-        ReleaseOutcome, Released, Standing,
-    },
-    requests::{Acquire, ExtendOptions},
+    outcomes::{Extended, Lease, ReleaseOutcome, Released, Standing},
+    record::Act,
+    requests::ExtendOptions,
     row::{Holding, Row, State},
     settings::Settings,
     store::{Address, Applied, Connection, Store},
     transition::{
-        Change, Extend, ExtendRefusal, Grant, GrantRefusal, Release, ReleaseRefusal,
-        why_not_extended, why_not_granted, why_not_released,
+        Change, Extend, ExtendRefusal, Release, ReleaseRefusal, why_not_extended, why_not_released,
     },
-    values::{Counter, Holder, Key, LeaseId, RequestDigest, RequestId, Ttl},
+    values::{Counter, Holder, Key, Ttl},
 };
 
 /// Leases in one table.
@@ -117,50 +114,6 @@ impl<S: Store> Leases<S> {
         lease.standing(self.now())
     }
 
-    /// Grants the lease, if nobody holds it, or if it expired more than the clock margin ago.
-    ///
-    /// One conditional write, no read. Repeated with the same holder and request id, while the
-    /// lease lasts, it brings the same lease; after that [`Error::Consumed`], never a second grant.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] for a ttl that the guard uses up; [`Error::Consumed`], [`Error::Frozen`],
-    /// [`Error::Corrupt`]; and those of [`Store::apply`]. Contention is [`Acquired::Held`].
-    pub async fn acquire(&self, request: Acquire) -> Result<Acquired, Error> {
-        self.check_ttl(request.ttl)?;
-        let id = request.request_id.unwrap_or_else(RequestId::random);
-        // The deadline counts from before the request is sent.
-        let now = self.now();
-        let expires_at = now.plus(request.ttl.as_duration());
-        let grant = Grant {
-            request: RequestDigest::of(&request.holder, &id),
-            holder: request.holder,
-            lease_id: LeaseId::random(),
-            ttl: request.ttl,
-            metadata: request.metadata,
-            now,
-            takeable: now.minus(self.settings.clock_margin),
-            expires_at,
-            sweep_after: expires_at.plus(self.settings.clock_margin),
-        };
-        let address = Address {
-            key: request.key,
-            permit: 0,
-        };
-        let change = Change::Grant(grant.clone());
-        let refused = match self.store.apply(&address, &change, self.limit()).await? {
-            Applied::Done { row, .. } => return self.granted(address, row, None),
-            Applied::Refused(stored) => stored,
-        };
-        let key = address.key.clone();
-        match why_not_granted(refused, &grant.request) {
-            GrantRefusal::Replayed(row) => self.granted(address, row, Some(GrantKind::Replayed)),
-            GrantRefusal::Held(row) => self.contention(address, row, &grant.holder),
-            GrantRefusal::Consumed => Err(Error::Consumed { key }),
-            GrantRefusal::Frozen => Err(Error::Frozen { key }),
-            GrantRefusal::Corrupt(reason) => Err(corrupt(key, reason)),
-        }
-    }
-
     /// Moves the deadline to now and the ttl, and proves that the lease is still the caller's.
     ///
     /// One conditional write. It never shortens: repeated, delayed, or asked for less than is
@@ -213,7 +166,7 @@ impl<S: Store> Leases<S> {
                 lease: self.handle(address, row)?,
             }),
             ExtendRefusal::Expired => Err(Error::Expired { key }),
-            ExtendRefusal::Frozen => Err(Error::Frozen { key }),
+            ExtendRefusal::Frozen(row) => Err(frozen(key, row)),
             ExtendRefusal::Lost => Err(Error::Lost { key }),
             ExtendRefusal::Corrupt(reason) => Err(corrupt(key, reason)),
         }
@@ -267,7 +220,7 @@ impl<S: Store> Leases<S> {
         now.plus(self.settings.retention).as_seconds_rounded_up()
     }
 
-    fn check_ttl(&self, ttl: Ttl) -> Result<(), Error> {
+    pub(crate) fn check_ttl(&self, ttl: Ttl) -> Result<(), Error> {
         let guard = self.settings.guard;
         if ttl.as_duration() > guard {
             return Ok(());
@@ -275,54 +228,6 @@ impl<S: Store> Leases<S> {
         let millis = guard.as_millis();
         let problem = format!("must be longer than the guard of {millis} ms (LEASE_GUARD_MS)");
         Err(Error::invalid("ttl_seconds", problem))
-    }
-
-    fn granted(
-        &self,
-        address: Address,
-        row: Row,
-        kind: Option<GrantKind>,
-    ) -> Result<Acquired, Error> {
-        let previous = row.previous.clone();
-        let grant = kind.unwrap_or(match &previous {
-            None
-            | Some(Previous {
-                ended: Ended::Released,
-                ..
-            }) => GrantKind::New,
-            Some(_) => GrantKind::Takeover,
-        });
-        Ok(Acquired::Granted(Granted {
-            lease: self.handle(address, row)?,
-            grant,
-            previous,
-        }))
-    }
-
-    fn contention(&self, address: Address, row: Row, asker: &Holder) -> Result<Acquired, Error> {
-        let by_you = row.granted_to == *asker;
-        let lease = self.handle(address, row)?;
-        let wait = lease.ttl.as_millis().div_ceil(1000) + 1;
-        let retry_at = lease
-            .expires_at
-            .plus(self.settings.clock_margin)
-            .plus(Duration::from_millis(1));
-        Ok(Acquired::Held(Contention {
-            held: HeldLease {
-                key: lease.key,
-                holder: lease.holder,
-                fencing_token: lease.fencing_token,
-                version: lease.version,
-                ttl: lease.ttl,
-                expires_at: lease.expires_at,
-                metadata: lease.metadata,
-                waiting: 0,
-                permit: lease.permit,
-                by_you,
-            },
-            retry_at,
-            wait_seconds: wait,
-        }))
     }
 
     /// The handle of the lease that `row` carries.
@@ -364,6 +269,13 @@ fn address_of(lease: &Lease) -> Address {
     Address {
         key: lease.key.clone(),
         permit: lease.permit,
+    }
+}
+
+pub(crate) fn frozen(key: Key, row: Row) -> Error {
+    Error::Frozen {
+        key,
+        record: row.operator.filter(|r| r.act == Act::Freeze).map(Box::new),
     }
 }
 

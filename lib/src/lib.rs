@@ -170,6 +170,7 @@
 //! your own implements [`store::Store`] and has to pass the suite in `conformance` (feature
 //! `conformance`).
 
+mod acquire;
 mod clock;
 #[cfg(feature = "conformance")]
 pub mod conformance;
@@ -183,8 +184,10 @@ pub mod lambda;
 mod leases;
 mod outcomes;
 mod patience;
+mod record;
 mod requests;
 pub mod row;
+mod sets;
 mod settings;
 pub mod store;
 mod sweep;
@@ -202,11 +205,14 @@ pub use outcomes::{
     ReleaseOutcome, Released, Standing,
 };
 pub use patience::{Patience, Waited};
-pub use requests::{Acquire, ExtendOptions};
+pub use record::{Act, Record};
+pub use requests::{Acquire, AcquireAll, ExtendOptions};
+pub use sets::{AcquiredAll, ExtendOutcome, ExtendedAll, GrantedAll, LeaseSet, ReleasedAll};
 pub use settings::{Environment, Settings};
 pub use store::{Connection, DynamoDb, Memory};
 pub use sweep::{SweepBounds, Swept};
 pub use values::{
-    BadValue, Counter, Holder, Key, LeaseId, Metadata, RequestDigest, RequestId, Ttl,
+    BadValue, Counter, Holder, Key, Keys, LeaseId, Metadata, ObservedVersion, Operator, Permits,
+    Reason, RequestDigest, RequestId, Ttl,
 };
 pub use walk::{Cursor, PageSize};

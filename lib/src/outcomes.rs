@@ -102,6 +102,23 @@ impl Ended {
         }
     }
 
+    /// The token of a grant that ended like this and left the row at `token`. Force raises it by
+    /// one, which is the operator's own token, between the evicted grant's and the next.
+    pub(crate) fn token_of_grant(self, token: Counter) -> Counter {
+        match self {
+            Self::Forced => token.minus_one(),
+            Self::Released | Self::Expired => token,
+        }
+    }
+
+    /// The token that a row is left at when a grant of `token` ends like this.
+    pub(crate) const fn token_of_row(self, token: Counter) -> Counter {
+        match self {
+            Self::Forced => token.plus(1),
+            Self::Released | Self::Expired => token,
+        }
+    }
+
     pub(crate) fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|ended| ended.as_str() == name)
     }
@@ -234,7 +251,10 @@ impl Extended {
     }
 }
 
-fn as_millis<S: Serializer>(length: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn as_millis<S: Serializer>(
+    length: &Duration,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     serializer.serialize_u64(u64::try_from(length.as_millis()).unwrap_or(u64::MAX))
 }
 
@@ -247,8 +267,8 @@ pub struct Released {
     pub expired: bool,
 }
 
-/// What became of a release.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+/// What became of a release, from good to bad.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReleaseOutcome {
     /// It ended with this call.
@@ -257,4 +277,14 @@ pub enum ReleaseOutcome {
     AlreadyReleased,
     /// Somebody else was granted it in the meantime; their lease is untouched.
     Lost,
+}
+
+impl ReleaseOutcome {
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Released => "released",
+            Self::AlreadyReleased => "already_released",
+            Self::Lost => "lost",
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! What the rules are asked for.
 
-use crate::values::{Holder, Key, Metadata, RequestId, Ttl};
+use crate::values::{Holder, Key, Keys, Metadata, ObservedVersion, Permits, RequestId, Ttl};
 
 /// What to acquire.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +17,17 @@ pub struct Acquire {
     pub request_id: Option<RequestId>,
     /// What others may see.
     pub metadata: Metadata,
+    /// How many may hold the key at once; one, if not given. All who ask for a key should give
+    /// the same number; it may be lowered at any time, and takes effect as permits come back.
+    pub permits: Permits,
+    /// Take the lease over if its version is still this one, and compare no clock. The caller has
+    /// waited for [`Contention::wait_seconds`](crate::Contention::wait_seconds) since it saw that
+    /// version; nobody can check that. [`ObservedVersion::NONE`] takes nothing over, and so is
+    /// how a caller that trusts no clock asks first. Not for semaphores.
+    pub observed_version: Option<ObservedVersion>,
+    /// To get the lease that the same holder has by another request, as long as it has not
+    /// expired, instead of [`Acquired::Held`](crate::Acquired::Held).
+    pub reentrant: bool,
 }
 
 impl Acquire {
@@ -29,6 +40,9 @@ impl Acquire {
             ttl,
             request_id: None,
             metadata: Metadata::default(),
+            permits: Permits::ONE,
+            observed_version: None,
+            reentrant: false,
         }
     }
 
@@ -45,6 +59,89 @@ impl Acquire {
     #[must_use]
     pub fn metadata(self, metadata: Metadata) -> Self {
         Self { metadata, ..self }
+    }
+}
+
+impl Acquire {
+    /// One of so many permits.
+    #[must_use]
+    pub fn permits(self, permits: Permits) -> Self {
+        Self { permits, ..self }
+    }
+
+    /// By observation instead of by the clock.
+    #[must_use]
+    pub fn observed_version(self, version: impl Into<ObservedVersion>) -> Self {
+        Self {
+            observed_version: Some(version.into()),
+            ..self
+        }
+    }
+
+    /// Or the lease that the holder has already.
+    #[must_use]
+    pub fn reentrant(self) -> Self {
+        Self {
+            reentrant: true,
+            ..self
+        }
+    }
+}
+
+/// What to acquire together: all of it or nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AcquireAll {
+    /// What to lease.
+    pub keys: Keys,
+    /// Who asks.
+    pub holder: Holder,
+    /// The length of each lease.
+    pub ttl: Ttl,
+    /// As [`Acquire::request_id`]; it names the whole set.
+    pub request_id: Option<RequestId>,
+    /// What others may see, of each of them.
+    pub metadata: Metadata,
+    /// As [`Acquire::reentrant`], for each key by itself.
+    pub reentrant: bool,
+}
+
+impl AcquireAll {
+    /// An acquire of all `keys` by `holder` for `ttl`.
+    #[must_use]
+    pub fn new(keys: Keys, holder: Holder, ttl: Ttl) -> Self {
+        Self {
+            keys,
+            holder,
+            ttl,
+            request_id: None,
+            metadata: Metadata::default(),
+            reentrant: false,
+        }
+    }
+
+    /// With this request id.
+    #[must_use]
+    pub fn request_id(self, request_id: RequestId) -> Self {
+        Self {
+            request_id: Some(request_id),
+            ..self
+        }
+    }
+
+    /// With this metadata.
+    #[must_use]
+    pub fn metadata(self, metadata: Metadata) -> Self {
+        Self { metadata, ..self }
+    }
+
+    /// Or, of each key, the lease that the holder has already.
+    #[must_use]
+    pub fn reentrant(self) -> Self {
+        Self {
+            reentrant: true,
+            ..self
+        }
     }
 }
 

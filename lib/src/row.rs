@@ -7,6 +7,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use crate::{
     clock::Timestamp,
     outcomes::{Ended, Previous},
+    record::Record,
     store::attributes as at,
     values::{Counter, Holder, LeaseId, Metadata, RequestDigest, Ttl},
 };
@@ -40,12 +41,19 @@ pub struct Row {
     pub granted_to: Holder,
     /// The request of the current or last grant.
     pub request: RequestDigest,
+    /// How many keys that request asked for at once.
+    pub set_size: u16,
     /// The requests of the grants before that, latest first.
     pub past_requests: [Option<RequestDigest>; 3],
     /// The grant before the current or last one.
     pub previous: Option<Previous>,
     /// An operator keeps the key from being granted.
     pub frozen: bool,
+    /// What an operator last did to the row.
+    pub operator: Option<Record>,
+    /// When DynamoDB may delete the row, in epoch seconds: [`Row::NEVER`] while it is frozen, so
+    /// that a release in the meantime does not let the freeze be purged.
+    pub purge_at: Option<u64>,
     /// Held or free.
     pub state: State,
 }
@@ -59,8 +67,6 @@ pub enum State {
     Free {
         /// How the last grant ended.
         ended: Ended,
-        /// When DynamoDB may delete the row, in epoch seconds.
-        purge_at: Option<u64>,
     },
 }
 
@@ -84,6 +90,20 @@ pub struct Holding {
 }
 
 impl Row {
+    /// A [`Row::purge_at`] that does not come: the end of the year 9999.
+    pub const NEVER: u64 = 253_402_300_799;
+
+    /// What the next grant is told of this one, should it end like that. An operator who ends a
+    /// grant by force takes the token above it.
+    #[must_use]
+    pub fn ends_as(&self, ended: Ended) -> Previous {
+        Previous {
+            holder: self.granted_to.clone(),
+            fencing_token: ended.token_of_grant(self.fencing_token),
+            ended,
+        }
+    }
+
     /// The holding, while it is held.
     #[must_use]
     pub const fn holding(&self) -> Option<&Holding> {
@@ -99,11 +119,7 @@ impl Row {
     pub fn last_ended(&self) -> Option<Previous> {
         match &self.state {
             State::Held(_) => self.previous.clone(),
-            State::Free { ended, .. } => Some(Previous {
-                holder: self.granted_to.clone(),
-                fencing_token: self.fencing_token,
-                ended: *ended,
-            }),
+            State::Free { ended } => Some(self.ends_as(*ended)),
         }
     }
 
@@ -128,10 +144,18 @@ impl Row {
             request: text(item, at::REQUEST)
                 .map(RequestDigest::stored)
                 .ok_or("request is not a string")?,
+            set_size: whole(item, at::SET_SIZE)
+                .and_then(|n| u16::try_from(n).ok())
+                .unwrap_or(1),
             past_requests: at::PAST_REQUESTS
                 .map(|name| text(item, name).map(RequestDigest::stored)),
             previous: previous(item),
             frozen: item.contains_key(at::FROZEN),
+            operator: item.get(at::OPERATOR).and_then(Record::read),
+            // DynamoDB never purges by what is not a number.
+            purge_at: item
+                .contains_key(at::PURGE_AT)
+                .then(|| whole(item, at::PURGE_AT).unwrap_or(Self::NEVER)),
             state: if item.contains_key(at::HOLDER) {
                 if text(item, at::HOLDER) != Some(granted_to) {
                     return Err("holder is not the holder that it was granted to");
@@ -154,6 +178,9 @@ impl Row {
         set(at::VERSION, n(self.version.get()));
         set(at::GRANTED_TO, s(self.granted_to.as_str()));
         set(at::REQUEST, s(self.request.as_str()));
+        if self.set_size != 1 {
+            set(at::SET_SIZE, n(self.set_size.into()));
+        }
         for (name, past) in at::PAST_REQUESTS.iter().zip(&self.past_requests) {
             set(name, past.as_ref().map_or(NULL, |p| s(p.as_str())));
         }
@@ -164,12 +191,18 @@ impl Row {
         );
         set(
             at::PREVIOUS_FENCING_TOKEN,
-            n(previous.map_or(0, |p| p.fencing_token.get())),
+            n(previous.map_or(0, |p| p.ended.token_of_row(p.fencing_token).get())),
         );
         let ended = previous.map_or(Ended::Expired, |p| p.ended);
         set(at::PREVIOUS_ENDED, s(ended.as_str()));
         if self.frozen {
             set(at::FROZEN, AttributeValue::Bool(true));
+        }
+        if let Some(record) = &self.operator {
+            set(at::OPERATOR, record.to_value());
+        }
+        if let Some(at) = self.purge_at {
+            set(at::PURGE_AT, n(at));
         }
         match &self.state {
             State::Held(held) => {
@@ -186,12 +219,7 @@ impl Row {
                     set(at::SWEEP_AFTER, instant(at));
                 }
             }
-            State::Free { ended, purge_at } => {
-                set(at::ENDED, s(ended.as_str()));
-                if let Some(at) = purge_at {
-                    set(at::PURGE_AT, n(*at));
-                }
-            }
+            State::Free { ended } => set(at::ENDED, s(ended.as_str())),
         }
         item
     }
@@ -238,16 +266,16 @@ fn free(item: &Item) -> Result<State, &'static str> {
         ended: text(item, at::ENDED)
             .and_then(Ended::from_name)
             .ok_or("it has no holder and does not say how it ended")?,
-        purge_at: whole(item, at::PURGE_AT),
     })
 }
 
 /// The three attributes are one fact; a first grant writes NULL for its predecessor's holder.
 fn previous(item: &Item) -> Option<Previous> {
+    let ended = Ended::from_name(text(item, at::PREVIOUS_ENDED)?)?;
     Some(Previous {
         holder: Holder::stored(text(item, at::PREVIOUS_HOLDER)?),
-        fencing_token: counter(item, at::PREVIOUS_FENCING_TOKEN)?,
-        ended: Ended::from_name(text(item, at::PREVIOUS_ENDED)?)?,
+        fencing_token: ended.token_of_grant(counter(item, at::PREVIOUS_FENCING_TOKEN)?),
+        ended,
     })
 }
 

@@ -44,6 +44,20 @@ pub enum Applied {
     Refused(Stored),
 }
 
+/// What became of several conditional writes that happen together or not at all.
+#[derive(Clone, Debug, PartialEq)]
+#[must_use]
+pub enum AppliedAll {
+    /// All of them happened.
+    Done,
+    /// Some conditions refused; nothing was written. For each change what stood there, or nothing
+    /// if its own condition held.
+    Refused(Vec<Option<Stored>>),
+    /// Somebody was writing one of the rows at that moment; nothing was written, and nothing is
+    /// known about who holds what. Ask again.
+    Conflict,
+}
+
 /// One page of the held rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page {
@@ -90,6 +104,9 @@ pub struct Part {
 /// A failed call leaves the outcome open; so does a dropped future. Both are resolved by asking
 /// again with the same change.
 pub trait Store: Send + Sync {
+    /// What to call the table in a message.
+    fn name(&self) -> &str;
+
     /// Writes one row, within `limit`.
     ///
     /// # Errors
@@ -111,6 +128,27 @@ pub trait Store: Send + Sync {
         address: &Address,
         limit: Duration,
     ) -> impl Future<Output = Result<Stored, Error>> + Send;
+
+    /// Writes several rows within `limit`, all or none: at most 100, no two changes of one row.
+    /// What the rows became is for [`Store::read_all`] to tell.
+    ///
+    /// # Errors
+    /// As [`Store::apply`].
+    fn apply_all(
+        &self,
+        changes: &[(Address, Change)],
+        limit: Duration,
+    ) -> impl Future<Output = Result<AppliedAll, Error>> + Send;
+
+    /// Reads several rows, at most 100, as they stood at one moment, in the order asked.
+    ///
+    /// # Errors
+    /// As [`Store::apply`].
+    fn read_all(
+        &self,
+        addresses: &[Address],
+        limit: Duration,
+    ) -> impl Future<Output = Result<Vec<Stored>, Error>> + Send;
 
     /// Reads all rows of a key: one, or one for each permit of a semaphore that was ever granted.
     ///

@@ -8,13 +8,13 @@ use crate::{
     clock::Timestamp,
     outcomes::{Ended, Previous},
     row::{Holding, Row, State, Stored},
-    values::{Counter, Holder, LeaseId, Metadata, RequestDigest, Ttl},
+    values::{Counter, Holder, LeaseId, Metadata, ObservedVersion, RequestDigest, Ttl},
 };
 
 /// A conditional write of one lease row.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Change {
-    /// Grants it, if it is free, or expired by the clock.
+    /// Grants it, if it is free, or over.
     Grant(Grant),
     /// Moves the deadline, if the grant is still the one named.
     Extend(Extend),
@@ -22,6 +22,10 @@ pub enum Change {
     Release(Release),
     /// Sweep's write: ends whatever grant the row carried when sweep read it.
     Expire(Expire),
+    /// An operator's write: puts another row in the place of the one that was read.
+    Swap(Swap),
+    /// No write at all: passes, in a set of changes, if the grant named stands and has not expired.
+    Confirm(Confirm),
 }
 
 /// See [`Change::Grant`].
@@ -31,6 +35,8 @@ pub struct Grant {
     pub holder: Holder,
     /// For which request.
     pub request: RequestDigest,
+    /// How many keys the request asks for at once.
+    pub set_size: u16,
     /// Proof of the new grant.
     pub lease_id: LeaseId,
     /// The length asked for.
@@ -39,12 +45,21 @@ pub struct Grant {
     pub metadata: Metadata,
     /// The taker's clock.
     pub now: Timestamp,
-    /// A lease whose deadline is not after this instant has expired: now less the margin.
-    pub takeable: Timestamp,
+    /// By what a lease that somebody holds counts as over.
+    pub over: Over,
     /// The new deadline.
     pub expires_at: Timestamp,
     /// Before this instant sweep need not look.
     pub sweep_after: Timestamp,
+}
+
+/// By what a lease that somebody holds counts as over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Over {
+    /// By the clock: its deadline is not after this instant, which is now less the margin.
+    At(Timestamp),
+    /// By observation: its version is the one that was seen a whole ttl ago. No clock is compared.
+    Unmoved(ObservedVersion),
 }
 
 /// See [`Change::Extend`].
@@ -84,6 +99,26 @@ pub struct Expire {
     pub purge_at: u64,
 }
 
+/// See [`Change::Swap`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Swap {
+    /// The version of the row that was read; none if there was no row.
+    pub seen: Option<Counter>,
+    /// What is to stand there.
+    pub row: Row,
+}
+
+/// See [`Change::Confirm`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Confirm {
+    /// Proof of the grant.
+    pub lease_id: LeaseId,
+    /// Its token.
+    pub fencing_token: Counter,
+    /// The holder's clock.
+    pub now: Timestamp,
+}
+
 /// The row after `change`, or nothing if the condition refuses it.
 #[must_use]
 pub fn transition(stored: &Stored, change: &Change) -> Option<Row> {
@@ -99,24 +134,39 @@ pub fn transition(stored: &Stored, change: &Change) -> Option<Row> {
             row.holding().filter(|_| row.version == expire.version)?;
             Some(ended(row, Ended::Expired, expire.purge_at))
         }
+        (Stored::Absent, Change::Swap(swap)) if swap.seen.is_none() => Some(swap.row.clone()),
+        (Stored::Row(row), Change::Swap(swap)) if swap.seen == Some(row.version) => {
+            Some(swap.row.clone())
+        }
+        (Stored::Row(row), Change::Confirm(confirm)) => {
+            let held = owned(row, &confirm.lease_id, confirm.fencing_token)?;
+            (held.expires_at > confirm.now).then(|| row.clone())
+        }
         _ => None,
     }
 }
 
-/// A new row counts from the clock, so that a row which was deleted starts above every token it
-/// ever gave out, and above every version anybody ever saw.
 fn first_grant(grant: &Grant) -> Row {
-    let seed = Counter::new(grant.now.as_millis()).unwrap_or(Counter::MIN);
+    let seed = seed(grant.now);
     Row {
         fencing_token: seed.plus(TOKEN_STEP),
         version: seed.plus(1),
         granted_to: grant.holder.clone(),
         request: grant.request.clone(),
+        set_size: grant.set_size,
         past_requests: [None, None, None],
         previous: None,
         frozen: false,
+        operator: None,
+        purge_at: None,
         state: State::Held(granted(grant)),
     }
+}
+
+/// A new row counts from the clock, so that a row which was deleted starts above every token it
+/// ever gave out, and above every version anybody ever saw.
+pub(crate) fn seed(now: Timestamp) -> Counter {
+    Counter::new(now.as_millis()).unwrap_or(Counter::MIN)
 }
 
 /// A hand-over can promise the token between two grants without ever giving one out twice.
@@ -125,7 +175,10 @@ pub(crate) const TOKEN_STEP: u64 = 2;
 fn next_grant(row: &Row, grant: &Grant) -> Option<Row> {
     let takeable = match &row.state {
         State::Free { .. } => true,
-        State::Held(held) => held.expires_at <= grant.takeable,
+        State::Held(held) => match grant.over {
+            Over::At(instant) => held.expires_at <= instant,
+            Over::Unmoved(version) => version == row.version.into(),
+        },
     };
     if !takeable || row.frozen || row.remembers(&grant.request) {
         return None;
@@ -136,16 +189,15 @@ fn next_grant(row: &Row, grant: &Grant) -> Option<Row> {
         version: row.version.plus(1),
         granted_to: grant.holder.clone(),
         request: grant.request.clone(),
+        set_size: grant.set_size,
         past_requests: [Some(row.request.clone()), first, second],
-        previous: Some(Previous {
-            holder: row.granted_to.clone(),
-            fencing_token: row.fencing_token,
-            ended: match &row.state {
-                State::Free { ended, .. } => *ended,
-                State::Held(_) => Ended::Expired,
-            },
-        }),
+        previous: Some(row.ends_as(match &row.state {
+            State::Free { ended } => *ended,
+            State::Held(_) => Ended::Expired,
+        })),
         frozen: false,
+        operator: row.operator.clone(),
+        purge_at: None,
         state: State::Held(granted(grant)),
     })
 }
@@ -186,10 +238,8 @@ fn extended(row: &Row, extend: &Extend) -> Option<Row> {
 fn ended(row: &Row, ended: Ended, purge_at: u64) -> Row {
     Row {
         version: row.version.plus(1),
-        state: State::Free {
-            ended,
-            purge_at: Some(purge_at),
-        },
+        purge_at: row.purge_at.or(Some(purge_at)),
+        state: State::Free { ended },
         ..row.clone()
     }
 }
@@ -197,12 +247,14 @@ fn ended(row: &Row, ended: Ended, purge_at: u64) -> Row {
 /// What a refused [`Grant`] means.
 #[derive(Debug)]
 pub enum GrantRefusal {
-    /// The request has this lease already.
+    /// The request has this lease already; or its holder has, and may have it again.
     Replayed(Row),
+    /// The request has this lease already, and it asked for another number of keys then.
+    OtherKeys,
     /// The request had its lease, and that is over.
     Consumed,
     /// An operator froze the key.
-    Frozen,
+    Frozen(Row),
     /// Somebody holds it.
     Held(Row),
     /// The item is not ours.
@@ -210,22 +262,30 @@ pub enum GrantRefusal {
 }
 
 /// Reads what stood there when a grant was refused. The order matters: a request's own lease
-/// comes before everything that would stop a new one.
+/// comes before everything that would stop a new one. To a `reentrant` request its holder's lease
+/// is its own, as long as it has not expired.
 #[must_use]
-pub fn why_not_granted(stored: Stored, request: &RequestDigest) -> GrantRefusal {
+pub fn why_not_granted(stored: Stored, grant: &Grant, reentrant: bool) -> GrantRefusal {
     let row = match stored {
         Stored::Row(row) => row,
         Stored::Foreign(reason) => return GrantRefusal::Corrupt(reason),
         Stored::Absent => return GrantRefusal::Corrupt("the table refused to create it"),
     };
-    let held = row.holding().is_some();
-    if row.request == *request && held {
-        GrantRefusal::Replayed(row)
-    } else if row.remembers(request) {
+    let held = row.holding();
+    let lasts = held.is_some_and(|held| held.expires_at > grant.now);
+    if held.is_some() && row.request == grant.request {
+        if row.set_size == grant.set_size {
+            GrantRefusal::Replayed(row)
+        } else {
+            GrantRefusal::OtherKeys
+        }
+    } else if row.remembers(&grant.request) {
         GrantRefusal::Consumed
+    } else if reentrant && lasts && row.granted_to == grant.holder {
+        GrantRefusal::Replayed(row)
     } else if row.frozen {
-        GrantRefusal::Frozen
-    } else if held {
+        GrantRefusal::Frozen(row)
+    } else if held.is_some() {
         GrantRefusal::Held(row)
     } else {
         GrantRefusal::Corrupt("it is free and yet cannot be granted")
@@ -244,7 +304,7 @@ pub enum ExtendRefusal {
     /// The deadline has passed, and the caller required that it has not.
     Expired,
     /// The deadline has passed, and an operator froze the key.
-    Frozen,
+    Frozen(Row),
     /// The grant is over.
     Lost,
     /// The item is not ours.
@@ -263,7 +323,7 @@ pub fn why_not_extended(stored: Stored, extend: &Extend) -> ExtendRefusal {
         None => ExtendRefusal::Lost,
         Some(held) if held.expires_at > extend.now => ExtendRefusal::Longer(row),
         Some(_) if extend.require_unexpired => ExtendRefusal::Expired,
-        Some(_) => ExtendRefusal::Frozen,
+        Some(_) => ExtendRefusal::Frozen(row),
     }
 }
 
@@ -285,12 +345,17 @@ pub fn why_not_released(stored: &Stored, token: Counter) -> ReleaseRefusal {
         Stored::Absent => ReleaseRefusal::Already,
         Stored::Foreign(reason) => ReleaseRefusal::Corrupt(reason),
         Stored::Row(row) => {
-            let over = row.fencing_token == token && row.holding().is_none();
-            let before = row
-                .previous
-                .as_ref()
-                .is_some_and(|p| p.fencing_token == token && p.ended == Ended::Released);
-            if over || before {
+            // A grant that an operator ended was taken away, not given back.
+            let given_back =
+                |p: &Previous, so: &[Ended]| p.fencing_token == token && so.contains(&p.ended);
+            let last = match &row.state {
+                State::Free { ended } => {
+                    given_back(&row.ends_as(*ended), &[Ended::Released, Ended::Expired])
+                }
+                State::Held(_) => false,
+            };
+            let before = row.previous.as_ref();
+            if last || before.is_some_and(|p| given_back(p, &[Ended::Released])) {
                 ReleaseRefusal::Already
             } else {
                 ReleaseRefusal::Lost

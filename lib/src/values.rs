@@ -6,10 +6,13 @@ use std::{collections::BTreeMap, fmt, time::Duration};
 use serde::{Deserialize, Serialize, Serializer};
 use sha2::{Digest, Sha256};
 
+mod keys;
 mod numbers;
 
+pub use keys::Keys;
+pub(crate) use keys::one_to_a_hundred;
 pub(crate) use numbers::small;
-pub use numbers::{Counter, Ttl};
+pub use numbers::{Counter, ObservedVersion, Permits, Ttl};
 
 /// Why a value was refused. It never repeats the value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -22,6 +25,14 @@ fn sized(text: String, longest: usize) -> Result<String, BadValue> {
         n if n > longest => Err(BadValue(format!("must be at most {longest} bytes, is {n}"))),
         _ => Ok(text),
     }
+}
+
+fn plain(text: String, longest: usize) -> Result<String, BadValue> {
+    let text = sized(text, longest)?;
+    if text.chars().any(char::is_control) {
+        return Err(BadValue("must not contain control characters".into()));
+    }
+    Ok(text)
 }
 
 /// A checked string: its `TryFrom`, and what every one of them can do.
@@ -80,13 +91,7 @@ text_value!(
     /// What to lease: 1 to 1024 bytes of UTF-8 without control characters. Keys that differ in
     /// any byte are different keys; nothing is normalised.
     Key,
-    |text| {
-        let text = sized(text, 1024)?;
-        if text.chars().any(char::is_control) {
-            return Err(BadValue("must not contain control characters".into()));
-        }
-        Ok(text)
-    }
+    |text| plain(text, 1024)
 );
 
 text_value!(
@@ -100,6 +105,18 @@ text_value!(
     /// request id always gets the same lease back.
     RequestId,
     |text| sized(text, 1024)
+);
+
+text_value!(
+    /// Who operates: 1 to 128 bytes without control characters. It is kept on the row and shown.
+    Operator,
+    |text| plain(text, 128)
+);
+
+text_value!(
+    /// Why an operator acts: 1 to 512 bytes without control characters. Kept and shown as well.
+    Reason,
+    |text| plain(text, 512)
 );
 
 impl RequestId {
@@ -204,6 +221,12 @@ impl RequestDigest {
 
     pub(crate) fn stored(text: &str) -> Self {
         Self(text.to_owned())
+    }
+
+    /// A number that is the same for copies of the request, and any number for others.
+    pub(crate) fn number(&self) -> u64 {
+        let digits = self.0.get(..16).unwrap_or_default();
+        u64::from_str_radix(digits, 16).unwrap_or(0)
     }
 }
 

@@ -10,7 +10,7 @@ use leasehold::{
     Counter, Holder, Key, LeaseId, Memory, Metadata, RequestDigest, RequestId, Timestamp, Ttl,
     row::{Item, Stored},
     store::{Address, Applied, Store},
-    transition::{Change, Expire, Extend, Grant, Release},
+    transition::{Change, Expire, Extend, Grant, Over, Release},
 };
 use proptest::{prelude::*, test_runner::TestRunner};
 
@@ -234,11 +234,12 @@ impl Twins {
                 Change::Grant(Grant {
                     request: RequestDigest::of(&holder, &request),
                     holder,
+                    set_size: 1,
                     lease_id: id(n),
                     ttl,
                     metadata: Metadata::default(),
                     now,
-                    takeable: now.minus(Duration::from_secs(2)),
+                    over: Over::At(now.minus(Duration::from_secs(2))),
                     expires_at,
                     sweep_after: expires_at.plus(Duration::from_secs(2)),
                 })

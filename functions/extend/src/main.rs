@@ -1,22 +1,28 @@
-//! Moves a lease's deadline and proves that the lease still stands. Refuses with `Lease.Lost` once
-//! it is over, and with `Lease.Expired` or `Lease.Frozen` where it may not be revived.
+//! Moves a lease's deadline and proves that the lease still stands; or those of several. Refuses with
+//! `Lease.Lost` once it is over, and with `Lease.Expired` or `Lease.Frozen` where it may not be
+//! revived.
 
 use leasehold::{
-    Error, ExtendOptions, Extended, Lease, Leases, Ttl,
-    lambda::{Fatal, NotYet},
+    Error, ExtendOptions, Extended, ExtendedAll, Lease, LeaseSet, Leases, Ttl, lambda::Fatal,
     store::Store,
 };
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Request {
-    lease: Lease,
+    lease: Option<Lease>,
+    leases: Option<LeaseSet>,
     ttl_seconds: Option<Ttl>,
     #[serde(default)]
     require_unexpired: bool,
-    #[serde(rename = "leases")]
-    _leases: Option<NotYet>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Answer {
+    One(Extended),
+    All(ExtendedAll),
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -24,10 +30,15 @@ async fn main() -> Result<(), Fatal> {
     leasehold::lambda::serve(handle).await
 }
 
-async fn handle<S: Store>(leases: Leases<S>, request: Request) -> Result<Extended, Error> {
+async fn handle<S: Store>(leases: Leases<S>, request: Request) -> Result<Answer, Error> {
     let options = ExtendOptions {
         ttl: request.ttl_seconds,
         require_unexpired: request.require_unexpired,
     };
-    leases.extend(&request.lease, options).await
+    match (request.lease, request.leases) {
+        (Some(lease), None) => leases.extend(&lease, options).await.map(Answer::One),
+        (None, Some(set)) => leases.extend_all(&set, options).await.map(Answer::All),
+        (Some(_), Some(_)) => Err(Error::invalid("leases", "give lease or leases, not both")),
+        (None, None) => Err(Error::invalid("lease", "is required, or leases instead")),
+    }
 }

@@ -1,21 +1,25 @@
-//! Ends a lease. It never frees anybody else's; a lease that somebody else was granted since is
-//! told as `lost`, and refused with `Lease.Lost` if the caller is strict.
+//! Ends a lease, or several. It never frees anybody else's; a lease that somebody else was granted
+//! since is told as `lost`, and refused with `Lease.Lost` if the caller is strict.
 
 use leasehold::{
-    Error, Lease, Leases, Released,
-    lambda::{Fatal, NotYet},
-    store::Store,
+    Error, Lease, LeaseSet, Leases, Released, ReleasedAll, lambda::Fatal, store::Store,
 };
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Request {
-    lease: Lease,
+    lease: Option<Lease>,
+    leases: Option<LeaseSet>,
     #[serde(default)]
     strict: bool,
-    #[serde(rename = "leases")]
-    _leases: Option<NotYet>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Answer {
+    One(Released),
+    All(ReleasedAll),
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -23,10 +27,13 @@ async fn main() -> Result<(), Fatal> {
     leasehold::lambda::serve(handle).await
 }
 
-async fn handle<S: Store>(leases: Leases<S>, request: Request) -> Result<Released, Error> {
-    if request.strict {
-        leases.release_strictly(&request.lease).await
-    } else {
-        leases.release(&request.lease).await
+async fn handle<S: Store>(leases: Leases<S>, request: Request) -> Result<Answer, Error> {
+    match (request.lease, request.leases, request.strict) {
+        (Some(lease), None, false) => leases.release(&lease).await.map(Answer::One),
+        (Some(lease), None, true) => leases.release_strictly(&lease).await.map(Answer::One),
+        (None, Some(set), false) => leases.release_all(&set).await.map(Answer::All),
+        (None, Some(set), true) => leases.release_all_strictly(&set).await.map(Answer::All),
+        (Some(_), Some(_), _) => Err(Error::invalid("leases", "give lease or leases, not both")),
+        (None, None, _) => Err(Error::invalid("lease", "is required, or leases instead")),
     }
 }

@@ -28,8 +28,39 @@ pub(crate) const PREVIOUS_ENDED: &str = "previous_ended";
 pub(crate) const ENDED: &str = "ended";
 /// The table's DynamoDB TTL attribute, in epoch seconds; never the deadline of a lease.
 pub(crate) const PURGE_AT: &str = "purge_at";
+/// How many keys the request of a set asked for; absent for a single key.
+pub(crate) const SET_SIZE: &str = "set_size";
+/// What an operator last did to the row, who, why and when.
+pub(crate) const OPERATOR: &str = "operator";
 /// Present while an operator keeps the key from being granted.
 pub(crate) const FROZEN: &str = "frozen";
+
+/// Every attribute of a row but its address.
+pub(crate) const ALL: [&str; 23] = [
+    HOLDER,
+    LEASE_ID,
+    TTL_MS,
+    ACQUIRED_AT,
+    EXTENDED_AT,
+    EXPIRES_AT,
+    METADATA,
+    SWEEP_AFTER,
+    FENCING_TOKEN,
+    VERSION,
+    GRANTED_TO,
+    REQUEST,
+    SET_SIZE,
+    PAST_REQUESTS[0],
+    PAST_REQUESTS[1],
+    PAST_REQUESTS[2],
+    PREVIOUS_HOLDER,
+    PREVIOUS_FENCING_TOKEN,
+    PREVIOUS_ENDED,
+    ENDED,
+    PURGE_AT,
+    FROZEN,
+    OPERATOR,
+];
 
 /// The sparse index over [`HOLDER`].
 pub(crate) const INDEX: &str = "held";

@@ -13,8 +13,10 @@ use aws_sdk_dynamodb::{
 };
 use aws_smithy_types::{retry::RetryConfig, timeout::TimeoutConfig};
 
+mod transactions;
+
 use super::{
-    Address, Applied, Entry, Page, Part, Position, Store, attributes as at,
+    Address, Applied, AppliedAll, Entry, Page, Part, Position, Store, attributes as at,
     expressions::{self, Expressions},
     failures::{Request, RetryConflicts},
     sweep_after,
@@ -123,6 +125,10 @@ fn within<T, E, B>(
 }
 
 impl Store for DynamoDb {
+    fn name(&self) -> &str {
+        &self.table
+    }
+
     async fn apply(
         &self,
         address: &Address,
@@ -146,7 +152,7 @@ impl Store for DynamoDb {
             .table_name(&self.table)
             .set_key(Some(primary_key(address)))
             .condition_expression(condition)
-            .update_expression(update)
+            .set_update_expression(Some(update).filter(|update| !update.is_empty()))
             .set_expression_attribute_names(Some(names))
             .set_expression_attribute_values(Some(values))
             .return_values(answer)
@@ -155,6 +161,10 @@ impl Store for DynamoDb {
             Ok(output) => match (Stored::read(output.attributes()), change) {
                 (Stored::Row(row), Change::Grant(_)) => Ok(Applied::Done {
                     row,
+                    deadline_before: None,
+                }),
+                (Stored::Absent, Change::Swap(swap)) if swap.seen.is_none() => Ok(Applied::Done {
+                    row: swap.row.clone(),
                     deadline_before: None,
                 }),
                 (before, _) => match (transition(&before, change), before) {
@@ -173,6 +183,18 @@ impl Store for DynamoDb {
                 Err(request.failed(error))
             }
         }
+    }
+
+    async fn apply_all(
+        &self,
+        changes: &[(Address, Change)],
+        limit: Duration,
+    ) -> Result<AppliedAll, Error> {
+        self.write_all(changes, limit).await
+    }
+
+    async fn read_all(&self, addresses: &[Address], limit: Duration) -> Result<Vec<Stored>, Error> {
+        self.get_all(addresses, limit).await
     }
 
     async fn read(&self, address: &Address, limit: Duration) -> Result<Stored, Error> {

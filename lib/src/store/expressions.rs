@@ -12,7 +12,8 @@ use crate::{
     clock::Timestamp,
     outcomes::Ended,
     row::{NULL, instant, metadata_value, n, s},
-    transition::{Change, Expire, Extend, Grant, Release, TOKEN_STEP},
+    store::attributes as at,
+    transition::{Change, Confirm, Expire, Extend, Grant, Over, Release, Swap, TOKEN_STEP},
     values::{Counter, Ttl},
 };
 
@@ -31,6 +32,8 @@ pub(super) fn of(change: &Change) -> Expressions {
         Change::Extend(extend) => extending(extend),
         Change::Release(release) => releasing(release),
         Change::Expire(expire) => expiring(expire),
+        Change::Swap(swap) => swapping(swap),
+        Change::Confirm(confirm) => confirming(confirm),
     }
 }
 
@@ -60,14 +63,23 @@ const HOLDING: &str = "#holder, #lease_id, #ttl_ms, #acquired_at, #extended_at, 
     #sweep_after, #metadata";
 
 fn granting(grant: &Grant) -> Expressions {
-    let expired = format!("{HELD} AND #expires_at <= :takeable");
+    let (over, which) = match grant.over {
+        Over::At(instant) => ("#expires_at <= :over", at_least_one(instant)),
+        Over::Unmoved(version) => ("#version = :over", n(version.get())),
+    };
+    let expired = format!("{HELD} AND {over}");
+    let (set_size, single) = match grant.set_size {
+        1 => ("", ", #set_size"),
+        _ => (", #set_size = :set_size", ""),
+    };
     let not_repeated = "#request <> :request AND #past_request_1 <> :request \
         AND #past_request_2 <> :request AND #past_request_3 <> :request";
     let condition = format!(
         "attribute_not_exists(#pk) OR (({FREE} OR ({expired})) AND {OURS} \
          AND attribute_not_exists(#frozen) AND {not_repeated})"
     );
-    let update = "SET #holder = :holder, #granted_to = :holder, #lease_id = :lease_id, \
+    let update = format!(
+        "SET #holder = :holder, #granted_to = :holder, #lease_id = :lease_id, \
         #ttl_ms = :ttl_ms, #metadata = :metadata, #acquired_at = :now, #expires_at = :expires_at, \
         #sweep_after = :sweep_after, \
         #fencing_token = if_not_exists(#fencing_token, :now) + :step, \
@@ -77,22 +89,24 @@ fn granting(grant: &Grant) -> Expressions {
         #past_request_3 = if_not_exists(#past_request_2, :null), \
         #previous_holder = if_not_exists(#granted_to, :null), \
         #previous_fencing_token = if_not_exists(#fencing_token, :zero), \
-        #previous_ended = if_not_exists(#ended, :expired) \
-        REMOVE #ended, #extended_at, #purge_at";
+        #previous_ended = if_not_exists(#ended, :expired){set_size} \
+        REMOVE #ended, #extended_at, #purge_at{single}"
+    );
     build(
         condition,
-        update.to_owned(),
+        update,
         [
             ("holder", s(grant.holder.as_str())),
             ("lease_id", s(grant.lease_id.expose())),
             ("ttl_ms", n(grant.ttl.as_millis())),
             ("metadata", metadata_value(&grant.metadata)),
             ("now", at_least_one(grant.now)),
-            ("takeable", at_least_one(grant.takeable)),
+            ("over", which),
             ("expires_at", instant(grant.expires_at)),
             ("sweep_after", instant(grant.sweep_after)),
             ("request", s(grant.request.as_str())),
             ("step", n(TOKEN_STEP)),
+            ("set_size", n(grant.set_size.into())),
         ],
     )
 }
@@ -152,10 +166,45 @@ fn ending<const N: usize>(
     build(
         format!("{HELD} AND {OURS} AND {which}"),
         format!(
-            "SET #ended = :ended, #purge_at = :purge_at, #version = #version + :one \
-             REMOVE {HOLDING}"
+            "SET #ended = :ended, #purge_at = if_not_exists(#purge_at, :purge_at), \
+             #version = #version + :one REMOVE {HOLDING}"
         ),
         values,
+    )
+}
+
+/// Every attribute anew: what the row has is set, what it has not is removed.
+fn swapping(swap: &Swap) -> Expressions {
+    let item = swap.row.to_item();
+    let (has, lacks): (Vec<_>, Vec<_>) = at::ALL
+        .into_iter()
+        .partition(|name| item.contains_key(*name));
+    let set = has.iter().map(|name| format!("#{name} = :{name}"));
+    let remove = lacks.iter().map(|name| format!("#{name}"));
+    let update = format!(
+        "SET {} REMOVE {}",
+        set.collect::<Vec<_>>().join(", "),
+        remove.collect::<Vec<_>>().join(", ")
+    );
+    let condition = match swap.seen {
+        Some(_) => format!("#version = :seen AND {OURS}"),
+        None => "attribute_not_exists(#pk)".to_owned(),
+    };
+    let seen = swap.seen.map(|version| ("seen", n(version.get())));
+    let values = has.into_iter().map(|name| (name, item[name].clone()));
+    build(condition, update, values.chain(seen))
+}
+
+/// A condition and nothing else.
+fn confirming(confirm: &Confirm) -> Expressions {
+    build(
+        format!("{HELD} AND {OURS} AND {OWNED} AND #expires_at > :now"),
+        String::new(),
+        [
+            ("lease_id", s(confirm.lease_id.expose())),
+            ("fencing_token", n(confirm.fencing_token.get())),
+            ("now", at_least_one(confirm.now)),
+        ],
     )
 }
 
@@ -213,11 +262,12 @@ fn build(
 mod tests {
     use super::*;
     use crate::{
-        store::attributes as at,
+        row::Stored,
+        transition::transition,
         values::{Holder, LeaseId, Metadata, RequestDigest, RequestId},
     };
 
-    fn every_change() -> [Change; 5] {
+    fn every_change() -> Vec<Change> {
         let (lease_id, now) = (LeaseId::random(), Timestamp::from_millis(1000));
         let holder = Holder::new("h").expect("valid");
         let ttl = Ttl::new(std::time::Duration::from_secs(1)).expect("valid");
@@ -232,18 +282,28 @@ mod tests {
                 require_unexpired,
             })
         };
-        [
+        let grant = |over, set_size| {
             Change::Grant(Grant {
                 request: RequestDigest::of(&holder, &RequestId::random()),
-                holder,
+                holder: holder.clone(),
+                set_size,
                 lease_id: lease_id.clone(),
                 ttl,
                 metadata: Metadata::default(),
                 now,
-                takeable: now,
+                over,
                 expires_at: now,
                 sweep_after: now,
-            }),
+            })
+        };
+        let clock = grant(Over::At(now), 1);
+        let row = transition(&Stored::Absent, &clock).expect("a first grant");
+        let swap = |seen| {
+            let row = row.clone();
+            Change::Swap(Swap { seen, row })
+        };
+        vec![
+            clock,
             extend(false),
             extend(true),
             Change::Release(Release {
@@ -255,36 +315,20 @@ mod tests {
                 version: Counter::MIN,
                 purge_at: 1,
             }),
+            grant(Over::Unmoved(Counter::MIN.into()), 2),
+            swap(None),
+            swap(Some(Counter::MIN)),
+            Change::Confirm(Confirm {
+                lease_id: lease_id.clone(),
+                fencing_token,
+                now,
+            }),
         ]
     }
 
     #[test]
     fn every_name_is_an_attribute_and_every_value_is_given() {
-        let attributes = [
-            at::PK,
-            at::SK,
-            at::HOLDER,
-            at::LEASE_ID,
-            at::TTL_MS,
-            at::ACQUIRED_AT,
-            at::EXTENDED_AT,
-            at::EXPIRES_AT,
-            at::METADATA,
-            at::SWEEP_AFTER,
-            at::FENCING_TOKEN,
-            at::VERSION,
-            at::GRANTED_TO,
-            at::REQUEST,
-            at::PAST_REQUESTS[0],
-            at::PAST_REQUESTS[1],
-            at::PAST_REQUESTS[2],
-            at::PREVIOUS_HOLDER,
-            at::PREVIOUS_FENCING_TOKEN,
-            at::PREVIOUS_ENDED,
-            at::ENDED,
-            at::PURGE_AT,
-            at::FROZEN,
-        ];
+        let attributes: Vec<_> = at::ALL.into_iter().chain([at::PK, at::SK]).collect();
         for change in every_change() {
             let e = of(&change);
             for name in e.names.values() {

@@ -72,7 +72,7 @@ impl Request<'_> {
         }
     }
 
-    fn refused(&self, code: &str, message: &str) -> Error {
+    pub(super) fn refused(&self, code: &str, message: &str) -> Error {
         let Self { action, table, key } = *self;
         let source = Cause::said(format!("{code}: {message}"));
         match code {
@@ -80,10 +80,13 @@ impl Request<'_> {
             | "ReplicatedWriteConflictException"
             | "RequestThrottled"
             | "Throttling"
+            | "ThrottlingError"
             | "ThrottlingException"
+            | "ProvisionedThroughputExceeded"
             | "ProvisionedThroughputExceededException"
             | "RequestLimitExceeded"
-            | "TransactionConflictException" => Error::Throttled {
+            | "TransactionConflictException"
+            | "TransactionInProgressException" => Error::Throttled {
                 action,
                 table: table.to_owned(),
                 source,
@@ -106,7 +109,7 @@ impl Request<'_> {
                 ),
                 source: Some(source),
             },
-            "ValidationException" => match key {
+            "ValidationError" | "ValidationException" => match key {
                 // Only an item that somebody else filled is that large.
                 Some(key) if message.contains("size") && message.contains("exceeded") => {
                     Error::Corrupt {

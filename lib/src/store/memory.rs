@@ -7,7 +7,9 @@ use std::{
     time::Duration,
 };
 
-use super::{Address, Applied, Entry, Page, Part, Position, Store, attributes as at, sweep_after};
+use super::{
+    Address, Applied, AppliedAll, Entry, Page, Part, Position, Store, attributes as at, sweep_after,
+};
 use crate::{
     error::Error,
     row::{Item, Stored},
@@ -78,6 +80,10 @@ impl Memory {
 }
 
 impl Store for Memory {
+    fn name(&self) -> &str {
+        "in memory"
+    }
+
     async fn apply(
         &self,
         address: &Address,
@@ -100,6 +106,46 @@ impl Store for Memory {
             }
             None => Applied::Refused(before),
         })
+    }
+
+    async fn apply_all(
+        &self,
+        changes: &[(Address, Change)],
+        _limit: Duration,
+    ) -> Result<AppliedAll, Error> {
+        let mut rows = self.rows();
+        let before = changes
+            .iter()
+            .map(|(address, _)| Stored::read(rows.get(address)));
+        let before: Vec<_> = before.collect();
+        let after = changes.iter().zip(&before);
+        let after: Vec<_> = after
+            .map(|((_, change), before)| transition(before, change))
+            .collect();
+        if after.contains(&None) {
+            let refused = after.iter().zip(before);
+            return Ok(AppliedAll::Refused(
+                refused
+                    .map(|(after, before)| after.is_none().then_some(before))
+                    .collect(),
+            ));
+        }
+        for ((address, _), row) in changes.iter().zip(after.into_iter().flatten()) {
+            rows.insert(address.clone(), row.to_item());
+        }
+        Ok(AppliedAll::Done)
+    }
+
+    async fn read_all(
+        &self,
+        addresses: &[Address],
+        _limit: Duration,
+    ) -> Result<Vec<Stored>, Error> {
+        let rows = self.rows();
+        let stored = addresses
+            .iter()
+            .map(|address| Stored::read(rows.get(address)));
+        Ok(stored.collect())
     }
 
     async fn read(&self, address: &Address, _limit: Duration) -> Result<Stored, Error> {

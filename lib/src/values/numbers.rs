@@ -145,6 +145,11 @@ impl Counter {
     pub(crate) const fn plus(self, step: u64) -> Self {
         Self(self.0 + step)
     }
+
+    /// One less, but at least the least.
+    pub(crate) fn minus_one(self) -> Self {
+        Self(self.0 - 1).max(Self::MIN)
+    }
 }
 
 impl fmt::Display for Counter {
@@ -155,17 +160,98 @@ impl fmt::Display for Counter {
 
 impl<'de> Deserialize<'de> for Counter {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let n = deserializer.deserialize_any(Number(Self::RANGE))?;
-        // Up to 2^52 a float is exact, so the detour loses nothing that could be accepted.
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "checked to be whole and in range"
-        )]
-        if n.fract() == 0.0 && (1.0..=4_503_599_627_370_496.0).contains(&n) {
-            return Ok(Self(n as u64));
+        whole(deserializer, Self::RANGE, 1).map(Self)
+    }
+}
+
+/// A whole number from `least` to 2^52. Up to there a float is exact, so that the detour loses
+/// nothing that could be accepted.
+fn whole<'de, D: Deserializer<'de>>(
+    deserializer: D,
+    range: &'static str,
+    least: u64,
+) -> Result<u64, D::Error> {
+    let n = deserializer.deserialize_any(Number(range))?;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "checked to be whole and in range"
+    )]
+    if n.fract() == 0.0 && (0.0..=4_503_599_627_370_496.0).contains(&n) && n as u64 >= least {
+        return Ok(n as u64);
+    }
+    Err(de::Error::custom(format!("expected {range}")))
+}
+
+/// The version that a lease had when it was last seen, or 0 for "not seen yet": what a takeover by
+/// observation goes by. No row has version 0, so that 0 takes nothing over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ObservedVersion(u64);
+
+impl ObservedVersion {
+    /// Nothing has been observed yet.
+    pub const NONE: Self = Self(0);
+
+    /// The number.
+    #[must_use]
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl From<Counter> for ObservedVersion {
+    fn from(version: Counter) -> Self {
+        Self(version.get())
+    }
+}
+
+impl<'de> Deserialize<'de> for ObservedVersion {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        whole(deserializer, "a whole number from 0 to 2^52", 0).map(Self)
+    }
+}
+
+/// How many may hold a key at once: 1 to 1000.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Permits(u16);
+
+impl Permits {
+    /// A mutex.
+    pub const ONE: Self = Self(1);
+
+    const RANGE: &str = "a whole number from 1 to 1000";
+
+    /// Checks `n`.
+    ///
+    /// # Errors
+    /// [`BadValue`] outside of 1 to 1000.
+    pub fn new(n: u16) -> Result<Self, BadValue> {
+        if (1..=1000).contains(&n) {
+            return Ok(Self(n));
         }
-        Err(de::Error::custom(format!("expected {}", Self::RANGE)))
+        Err(BadValue(format!("expected {}", Self::RANGE)))
+    }
+
+    /// The number.
+    #[must_use]
+    pub const fn get(self) -> u16 {
+        self.0
+    }
+}
+
+impl Default for Permits {
+    fn default() -> Self {
+        Self::ONE
+    }
+}
+
+impl<'de> Deserialize<'de> for Permits {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let n = whole(deserializer, Self::RANGE, 1)?;
+        u16::try_from(n)
+            .map_err(|_| BadValue(format!("expected {}", Self::RANGE)))
+            .and_then(Self::new)
+            .map_err(de::Error::custom)
     }
 }
 
@@ -205,6 +291,21 @@ mod tests {
         assert_eq!(read("1.795228800125e12"), Some(1_795_228_800_125));
         for bad in ["0", "-1", "1.5", "4503599627370497", "1e300", "\"7\""] {
             assert_eq!(read(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_observation_may_be_none_and_permits_are_counted_from_1_to_1000() {
+        let observed = |text: &str| serde_json::from_str::<ObservedVersion>(text).ok();
+        assert_eq!(observed("0"), Some(ObservedVersion::NONE));
+        assert_eq!(observed("7.0").map(ObservedVersion::get), Some(7));
+        for bad in ["-1", "0.5", "4503599627370497", "true", "null", "\"7\""] {
+            assert_eq!(observed(bad), None, "{bad}");
+        }
+        let permits = |text: &str| serde_json::from_str::<Permits>(text).ok();
+        assert_eq!(permits("1000.0").map(Permits::get), Some(1000));
+        for bad in ["0", "1001", "65537", "1.5", "-1", "1e300", "\"5\""] {
+            assert_eq!(permits(bad), None, "{bad}");
         }
     }
 }

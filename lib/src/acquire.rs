@@ -1,0 +1,312 @@
+//! Acquire: a key, or a permit of a semaphore.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use crate::{
+    error::Error,
+    leases::{Leases, corrupt, frozen},
+    outcomes::{Acquired, Contention, Ended, GrantKind, Granted, HeldLease, Previous},
+    requests::Acquire,
+    row::{Row, Stored},
+    store::{Address, Applied, Store},
+    transition::{Change, Grant, GrantRefusal, Over, transition, why_not_granted},
+    values::{Holder, Key, LeaseId, Metadata, Permits, RequestDigest, RequestId, Ttl},
+};
+
+/// What a grant says of any of its rows.
+pub(crate) struct Wish<'a> {
+    pub(crate) holder: &'a Holder,
+    pub(crate) request_id: Option<RequestId>,
+    pub(crate) set_size: u16,
+    pub(crate) ttl: Ttl,
+    pub(crate) metadata: Metadata,
+    /// By what a lease counts as over, if not by the clock.
+    pub(crate) over: Option<Over>,
+}
+
+impl<S: Store> Leases<S> {
+    /// Grants the lease, if nobody holds it, or if it is over: expired more than the clock margin
+    /// ago or, with [`Acquire::observed_version`], still at the version that was observed.
+    ///
+    /// A mutex takes one conditional write and no read. A semaphore takes one query and one write
+    /// for each permit tried, which is one unless others are quicker; a full one takes no write.
+    ///
+    /// Repeated with the same holder and request id, while the lease lasts, it brings the same
+    /// lease; after that [`Error::Consumed`], never a second grant. Copies of a request for a
+    /// semaphore that overlap in time may, if a permit becomes free in between, end in two
+    /// permits, one of which nobody knows of: it ends with its ttl.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a ttl that the guard uses up, or for an observed version of a
+    /// semaphore; [`Error::Consumed`], [`Error::Frozen`], [`Error::Corrupt`]; and those of
+    /// [`Store::apply`]. Contention is [`Acquired::Held`].
+    pub async fn acquire(&self, request: Acquire) -> Result<Acquired, Error> {
+        let mutex = request.permits == Permits::ONE;
+        if request.observed_version.is_some() && !mutex {
+            let problem = "goes with a mutex only, not with permits above 1";
+            return Err(Error::invalid("observed_version", problem));
+        }
+        let grant = self.grant(Wish {
+            holder: &request.holder,
+            request_id: request.request_id,
+            set_size: 1,
+            ttl: request.ttl,
+            metadata: request.metadata,
+            over: request.observed_version.map(Over::Unmoved),
+        })?;
+        if !mutex {
+            let (key, permits) = (request.key, request.permits.get());
+            return self.permit(key, permits, grant, request.reentrant).await;
+        }
+        let address = Address {
+            key: request.key,
+            permit: 0,
+        };
+        match self.attempt(&address, &grant, request.reentrant).await? {
+            Ok(granted) => Ok(Acquired::Granted(granted)),
+            Err(refusal) => self.refused(address, refusal, &grant.holder),
+        }
+    }
+
+    /// One of a semaphore's permits: its own, if the request has one; else any that is free.
+    async fn permit(
+        &self,
+        key: Key,
+        permits: u16,
+        grant: Grant,
+        reentrant: bool,
+    ) -> Result<Acquired, Error> {
+        let mut rows: BTreeMap<u16, Stored> = self
+            .store()
+            .read_key(&key, self.limit())
+            .await?
+            .into_iter()
+            .collect();
+        let address = |permit| Address {
+            key: key.clone(),
+            permit,
+        };
+        let mut already = Vec::new();
+        for (permit, stored) in &rows {
+            match why_not_granted(stored.clone(), &grant, reentrant) {
+                GrantRefusal::Replayed(row) => already.push((*permit, row)),
+                GrantRefusal::OtherKeys => return Err(other_keys()),
+                _ => {}
+            }
+        }
+        // The request's own permit before any other of its holder.
+        already.sort_by_key(|(_, row)| row.request != grant.request);
+        if let Some((permit, row)) = already.into_iter().next() {
+            return self.replayed(address(permit), row).map(Acquired::Granted);
+        }
+        let ours = |stored: &Stored| match stored {
+            Stored::Row(row) => Some(row.clone()),
+            _ => None,
+        };
+        if rows
+            .values()
+            .filter_map(ours)
+            .any(|row| row.remembers(&grant.request))
+        {
+            return Err(Error::Consumed { key });
+        }
+        if let Some(row) = rows.get(&0).and_then(ours).filter(|row| row.frozen) {
+            return Err(frozen(key, row));
+        }
+        let takeable = |stored: &Stored| {
+            let change = Change::Grant(grant.clone());
+            transition(stored, &change).is_some()
+        };
+        // Permits above the number count as well: a number that was lowered takes effect as soon
+        // as enough of them have come back.
+        let held = rows.values().filter(|stored| {
+            ours(stored).is_some_and(|row| row.holding().is_some()) && !takeable(stored)
+        });
+        if held.count() < usize::from(permits) {
+            for permit in from(grant.request.number(), permits) {
+                if !takeable(rows.get(&permit).unwrap_or(&Stored::Absent)) {
+                    continue;
+                }
+                match self.attempt(&address(permit), &grant, reentrant).await? {
+                    Ok(granted) => return Ok(Acquired::Granted(granted)),
+                    Err(GrantRefusal::Consumed) => return Err(Error::Consumed { key }),
+                    // Somebody was quicker; or the condition saw a stranger.
+                    Err(GrantRefusal::Held(row) | GrantRefusal::Frozen(row)) => {
+                        rows.insert(permit, Stored::Row(row));
+                    }
+                    Err(_) => {}
+                }
+            }
+        }
+        self.all_taken(key, &rows, &grant.holder)
+    }
+
+    /// What to say when no permit could be had: who will be the first to have to give one back.
+    fn all_taken(
+        &self,
+        key: Key,
+        rows: &BTreeMap<u16, Stored>,
+        asker: &Holder,
+    ) -> Result<Acquired, Error> {
+        let mut held = Vec::new();
+        let (mut ice, mut strange) = (None, None);
+        for (permit, stored) in rows {
+            match stored {
+                Stored::Row(row) => match row.holding() {
+                    Some(holding) => held.push((holding.expires_at, *permit, row)),
+                    None if row.frozen => ice = Some(row.clone()),
+                    None => {}
+                },
+                Stored::Foreign(reason) => strange = Some(*reason),
+                Stored::Absent => {}
+            }
+        }
+        let first = held
+            .into_iter()
+            .min_by_key(|(at, permit, _)| (*at, *permit));
+        match (first, ice, strange) {
+            (Some((_, permit, row)), ..) => {
+                let refusal = GrantRefusal::Held(row.clone());
+                self.refused(Address { key, permit }, refusal, asker)
+            }
+            (None, Some(row), _) => Err(frozen(key, row)),
+            (None, None, Some(reason)) => Err(corrupt(key, reason)),
+            // All that were tried were taken and given back in the meantime.
+            (None, None, None) => Err(Error::Unavailable {
+                problem: format!("every permit of {key} that was free had changed when asked for"),
+                source: None,
+            }),
+        }
+    }
+
+    /// The grant that `wish` asks for, from now on.
+    pub(crate) fn grant(&self, wish: Wish<'_>) -> Result<Grant, Error> {
+        self.check_ttl(wish.ttl)?;
+        let id = wish.request_id.unwrap_or_else(RequestId::random);
+        // The deadline counts from before the request is sent.
+        let now = self.now();
+        let expires_at = now.plus(wish.ttl.as_duration());
+        let margin = self.settings().clock_margin;
+        Ok(Grant {
+            request: RequestDigest::of(wish.holder, &id),
+            holder: wish.holder.clone(),
+            set_size: wish.set_size,
+            lease_id: LeaseId::random(),
+            ttl: wish.ttl,
+            metadata: wish.metadata,
+            now,
+            over: wish.over.unwrap_or(Over::At(now.minus(margin))),
+            expires_at,
+            sweep_after: expires_at.plus(margin),
+        })
+    }
+
+    /// One conditional write. A replay is a grant; any other refusal is the caller's to judge.
+    async fn attempt(
+        &self,
+        address: &Address,
+        grant: &Grant,
+        reentrant: bool,
+    ) -> Result<Result<Granted, GrantRefusal>, Error> {
+        let change = Change::Grant(grant.clone());
+        match self.store().apply(address, &change, self.limit()).await? {
+            Applied::Done { row, .. } => self.granted(address.clone(), row).map(Ok),
+            Applied::Refused(stored) => match why_not_granted(stored, grant, reentrant) {
+                GrantRefusal::Replayed(row) => self.replayed(address.clone(), row).map(Ok),
+                refusal => Ok(Err(refusal)),
+            },
+        }
+    }
+
+    fn granted(&self, address: Address, row: Row) -> Result<Granted, Error> {
+        let previous = row.previous.clone();
+        Ok(Granted {
+            lease: self.handle(address, row)?,
+            grant: kind(previous.as_ref()),
+            previous,
+        })
+    }
+
+    fn replayed(&self, address: Address, row: Row) -> Result<Granted, Error> {
+        Ok(Granted {
+            grant: GrantKind::Replayed,
+            ..self.granted(address, row)?
+        })
+    }
+
+    /// A refusal as the answer or the error that it is.
+    fn refused(
+        &self,
+        address: Address,
+        refusal: GrantRefusal,
+        asker: &Holder,
+    ) -> Result<Acquired, Error> {
+        let key = address.key.clone();
+        match refusal {
+            GrantRefusal::Replayed(row) => self.replayed(address, row).map(Acquired::Granted),
+            GrantRefusal::Held(row) => self.contention(address, row, asker).map(Acquired::Held),
+            GrantRefusal::OtherKeys => Err(other_keys()),
+            GrantRefusal::Consumed => Err(Error::Consumed { key }),
+            GrantRefusal::Frozen(row) => Err(frozen(key, row)),
+            GrantRefusal::Corrupt(reason) => Err(corrupt(key, reason)),
+        }
+    }
+
+    pub(crate) fn contention(
+        &self,
+        address: Address,
+        row: Row,
+        asker: &Holder,
+    ) -> Result<Contention, Error> {
+        let by_you = row.granted_to == *asker;
+        let lease = self.handle(address, row)?;
+        let wait = lease.ttl.as_millis().div_ceil(1000) + 1;
+        let retry_at = lease
+            .expires_at
+            .plus(self.settings().clock_margin)
+            .plus(Duration::from_millis(1));
+        Ok(Contention {
+            held: HeldLease {
+                key: lease.key,
+                holder: lease.holder,
+                fencing_token: lease.fencing_token,
+                version: lease.version,
+                ttl: lease.ttl,
+                expires_at: lease.expires_at,
+                metadata: lease.metadata,
+                waiting: 0,
+                permit: lease.permit,
+                by_you,
+            },
+            retry_at,
+            wait_seconds: wait,
+        })
+    }
+}
+
+/// A grant's kind follows from how the one before it ended.
+pub(crate) const fn kind(previous: Option<&Previous>) -> GrantKind {
+    match previous {
+        None
+        | Some(Previous {
+            ended: Ended::Released,
+            ..
+        }) => GrantKind::New,
+        Some(_) => GrantKind::Takeover,
+    }
+}
+
+pub(crate) fn other_keys() -> Error {
+    Error::invalid(
+        "request_id",
+        "this request was granted other keys: another set needs another request_id",
+    )
+}
+
+/// The permits, beginning with one that the request's number picks: copies of a request meet at
+/// the same one, and different requests at different ones.
+fn from(number: u64, permits: u16) -> impl Iterator<Item = u16> {
+    let start = number % u64::from(permits);
+    let start = u16::try_from(start).unwrap_or(0);
+    (start..permits).chain(0..start)
+}

@@ -1,0 +1,80 @@
+//! What an operator did to a row: kept on it, so that whoever looks next knows whom to ask.
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    clock::Timestamp,
+    row::{n, s},
+    values::{Operator, Reason},
+};
+
+/// What an operator last did to a row.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct Record {
+    /// What.
+    pub act: Act,
+    /// Who.
+    pub who: Operator,
+    /// Why.
+    pub why: Reason,
+    /// When, by the clock of the function that did it.
+    pub at: Timestamp,
+}
+
+/// What operators do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Act {
+    /// Ends a grant that somebody else holds.
+    ForceRelease,
+    /// Keeps a key from being granted.
+    Freeze,
+    /// Lets it be granted again.
+    Unfreeze,
+    /// Sees to it that the next token is above a floor.
+    RaiseFloor,
+}
+
+impl Act {
+    const ALL: [Self; 4] = [
+        Self::ForceRelease,
+        Self::Freeze,
+        Self::Unfreeze,
+        Self::RaiseFloor,
+    ];
+
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::ForceRelease => "force_release",
+            Self::Freeze => "freeze",
+            Self::Unfreeze => "unfreeze",
+            Self::RaiseFloor => "raise_floor",
+        }
+    }
+}
+
+impl Record {
+    pub(crate) fn to_value(&self) -> AttributeValue {
+        let fields = [
+            ("act", s(self.act.as_str())),
+            ("who", s(self.who.as_str())),
+            ("why", s(self.why.as_str())),
+            ("at", n(self.at.as_millis())),
+        ];
+        AttributeValue::M(fields.map(|(name, value)| (name.to_owned(), value)).into())
+    }
+
+    /// None for what somebody else wrote there: it is a note, and not worth refusing the row for.
+    pub(crate) fn read(value: &AttributeValue) -> Option<Self> {
+        let fields = value.as_m().ok()?;
+        let text = |name: &str| fields.get(name)?.as_s().ok();
+        let act = text("act")?;
+        Some(Self {
+            act: Act::ALL.into_iter().find(|known| known.as_str() == act)?,
+            who: Operator::stored(text("who")?),
+            why: Reason::stored(text("why")?),
+            at: Timestamp::from_millis(fields.get("at")?.as_n().ok()?.parse().ok()?),
+        })
+    }
+}

@@ -1,0 +1,154 @@
+//! Several rows at once: `TransactWriteItems` and `TransactGetItems`.
+
+use std::time::Duration;
+
+use aws_sdk_dynamodb::{
+    error::{BuildError, SdkError},
+    operation::transact_write_items::TransactWriteItemsError,
+    types::{
+        CancellationReason, ConditionCheck, Get, ReturnValuesOnConditionCheckFailure,
+        TransactGetItem, TransactWriteItem, Update,
+    },
+};
+
+use super::{DynamoDb, primary_key, within};
+use crate::{
+    error::Error,
+    row::Stored,
+    store::{
+        Address, AppliedAll,
+        expressions::{self, Expressions},
+    },
+    transition::Change,
+};
+
+/// Transactions have no IAM actions of their own; a check that is denied says so in the cause.
+const WRITE: &str = "dynamodb:UpdateItem";
+
+impl DynamoDb {
+    pub(super) async fn write_all(
+        &self,
+        changes: &[(Address, Change)],
+        limit: Duration,
+    ) -> Result<AppliedAll, Error> {
+        let request = self.request(WRITE, None);
+        let items = changes
+            .iter()
+            .map(|(address, change)| self.transact_item(address, change));
+        let items = items
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|error| request.failed::<TransactWriteItemsError, ()>(unbuilt(error)))?;
+        // The SDK sends a token along, so that a transaction whose answer was lost is not applied
+        // again when it is sent again.
+        let write = self
+            .client
+            .transact_write_items()
+            .set_transact_items(Some(items));
+        match within(write.customize(), limit).send().await {
+            Ok(_) => Ok(AppliedAll::Done),
+            Err(SdkError::ServiceError(refusal)) => match refusal.err() {
+                TransactWriteItemsError::TransactionCanceledException(cancelled) => {
+                    self.cancelled(changes, cancelled.cancellation_reasons())
+                }
+                _ => Err(request.failed(SdkError::ServiceError(refusal))),
+            },
+            Err(error) => Err(request.failed(error)),
+        }
+    }
+
+    fn transact_item(
+        &self,
+        address: &Address,
+        change: &Change,
+    ) -> Result<TransactWriteItem, BuildError> {
+        let Expressions {
+            condition,
+            update,
+            names,
+            values,
+        } = expressions::of(change);
+        let (key, table) = (Some(primary_key(address)), self.table.as_str());
+        let all_old = ReturnValuesOnConditionCheckFailure::AllOld;
+        let item = TransactWriteItem::builder();
+        Ok(if update.is_empty() {
+            let check = ConditionCheck::builder()
+                .table_name(table)
+                .set_key(key)
+                .condition_expression(condition)
+                .set_expression_attribute_names(Some(names))
+                .set_expression_attribute_values(Some(values))
+                .return_values_on_condition_check_failure(all_old);
+            item.condition_check(check.build()?).build()
+        } else {
+            let update = Update::builder()
+                .table_name(table)
+                .set_key(key)
+                .condition_expression(condition)
+                .update_expression(update)
+                .set_expression_attribute_names(Some(names))
+                .set_expression_attribute_values(Some(values))
+                .return_values_on_condition_check_failure(all_old);
+            item.update(update.build()?).build()
+        })
+    }
+
+    /// A cancelled transaction has a reason for each item, "None" for those that it did not fail
+    /// on. Only a refused condition says who holds what: everything else comes before.
+    fn cancelled(
+        &self,
+        changes: &[(Address, Change)],
+        reasons: &[CancellationReason],
+    ) -> Result<AppliedAll, Error> {
+        let code = |reason: &CancellationReason| reason.code().unwrap_or("None").to_owned();
+        if reasons
+            .iter()
+            .any(|reason| code(reason) == "TransactionConflict")
+        {
+            return Ok(AppliedAll::Conflict);
+        }
+        let known = |code: &str| matches!(code, "None" | "ConditionalCheckFailed");
+        let other = reasons.iter().position(|reason| !known(&code(reason)));
+        if let Some(at) = other {
+            let key = changes.get(at).map(|(address, _)| &address.key);
+            let message = reasons[at].message().unwrap_or_default();
+            return Err(self
+                .request(WRITE, key)
+                .refused(&code(&reasons[at]), message));
+        }
+        let refused = reasons.iter().map(|reason| {
+            (code(reason) == "ConditionalCheckFailed").then(|| Stored::read(reason.item()))
+        });
+        Ok(AppliedAll::Refused(refused.collect()))
+    }
+
+    pub(super) async fn get_all(
+        &self,
+        addresses: &[Address],
+        limit: Duration,
+    ) -> Result<Vec<Stored>, Error> {
+        let request = self.request("dynamodb:GetItem", None);
+        let gets = addresses.iter().map(|address| {
+            let get = Get::builder()
+                .table_name(&self.table)
+                .set_key(Some(primary_key(address)));
+            Ok(TransactGetItem::builder().get(get.build()?).build())
+        });
+        let gets = gets
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|error| request.failed::<TransactWriteItemsError, ()>(unbuilt(error)))?;
+        let get = self
+            .client
+            .transact_get_items()
+            .set_transact_items(Some(gets));
+        let output = within(get.customize(), limit)
+            .send()
+            .await
+            .map_err(|error| request.failed(error))?;
+        let items = output.responses().iter();
+        Ok(items.map(|found| Stored::read(found.item())).collect())
+    }
+}
+
+fn unbuilt<E>(error: BuildError) -> SdkError<E, ()> {
+    SdkError::construction_failure(error)
+}
