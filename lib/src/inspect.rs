@@ -7,6 +7,7 @@ use crate::{
     error::Error,
     leases::{Leases, corrupt},
     outcomes::Previous,
+    record::Record,
     row::{Row, Stored},
     store::{Address, Entry, Store},
     values::{Counter, Holder, Key, Metadata, Ttl},
@@ -47,6 +48,9 @@ pub struct Inspection {
     pub frozen: bool,
     /// How many wait in line.
     pub waiting: u64,
+    /// What an operator last did to the row, if one did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub operator: Option<Record>,
 }
 
 /// See [`Inspection::state`].
@@ -124,6 +128,7 @@ impl<S: Store> Leases<S> {
                     previous: row.last_ended(),
                     frozen: row.frozen,
                     waiting: 0,
+                    operator: row.operator.clone(),
                     lease: self.view(Address { key, permit }, &row),
                 }),
             }
@@ -200,7 +205,7 @@ impl<S: Store> Leases<S> {
         Ok(views)
     }
 
-    fn view(&self, address: Address, row: &Row) -> LeaseView {
+    pub(crate) fn view(&self, address: Address, row: &Row) -> LeaseView {
         LeaseView {
             key: address.key,
             held: row.holding().map(|held| HeldView {

@@ -182,6 +182,7 @@ mod json;
 #[cfg(feature = "lambda")]
 pub mod lambda;
 mod leases;
+mod operate;
 mod outcomes;
 mod patience;
 mod record;
@@ -200,6 +201,7 @@ pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use error::{Cause, Error};
 pub use inspect::{HeldView, Inspected, Inspection, LeaseState, LeaseView, Listed};
 pub use leases::Leases;
+pub use operate::{Because, Forced, Freeze, Raised, Unfreeze};
 pub use outcomes::{
     Acquired, Contention, Ended, Extended, GrantKind, Granted, HeldLease, Lease, Previous,
     ReleaseOutcome, Released, Standing,

@@ -93,10 +93,14 @@ impl Row {
     /// A [`Row::purge_at`] that does not come: the end of the year 9999.
     pub const NEVER: u64 = 253_402_300_799;
 
-    /// What the next grant is told of this one, should it end like that. An operator who ends a
-    /// grant by force takes the token above it.
+    /// The current or last grant, as the next one is told of it: one that is taken over has
+    /// expired. An operator who ends a grant by force takes the token above it.
     #[must_use]
-    pub fn ends_as(&self, ended: Ended) -> Previous {
+    pub fn last_grant(&self) -> Previous {
+        let ended = match &self.state {
+            State::Free { ended } => *ended,
+            State::Held(_) => Ended::Expired,
+        };
         Previous {
             holder: self.granted_to.clone(),
             fencing_token: ended.token_of_grant(self.fencing_token),
@@ -119,7 +123,7 @@ impl Row {
     pub fn last_ended(&self) -> Option<Previous> {
         match &self.state {
             State::Held(_) => self.previous.clone(),
-            State::Free { ended } => Some(self.ends_as(*ended)),
+            State::Free { .. } => Some(self.last_grant()),
         }
     }
 

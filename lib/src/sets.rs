@@ -116,6 +116,7 @@ pub enum ExtendOutcome {
     Revived,
 }
 
+#[expect(clippy::ref_option, reason = "what serde calls")]
 fn some_millis<S: serde::Serializer>(
     length: &Option<Duration>,
     serializer: S,
@@ -135,6 +136,10 @@ pub struct ReleasedAll {
 }
 
 /// What stood in the way of a set.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one of it, for a moment"
+)]
 enum Verdict {
     /// Nothing does: these changes may be tried (again).
     Try(Vec<(Address, Change)>),
@@ -228,13 +233,10 @@ impl<S: Store> Leases<S> {
                 Stored::Row(_) | Stored::Absent => return Err(Error::Consumed { key }),
             }
         }
-        let of_the_set = changes
-            .iter()
-            .zip(&ours)
-            .filter_map(|((_, change), (_, row))| {
-                matches!(change, Change::Grant(_)).then(|| kind(row.previous.as_ref()))
-            });
-        let grant = of_the_set
+        let granted = changes.iter().zip(&ours);
+        let granted = granted.filter(|((_, change), _)| matches!(change, Change::Grant(_)));
+        let grant = granted
+            .map(|(_, (_, row))| kind(row.previous.as_ref()))
             .max_by_key(|kind| *kind == GrantKind::Takeover)
             .unwrap_or(GrantKind::Replayed);
         self.together(ours.into_iter(), grant)

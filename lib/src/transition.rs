@@ -23,7 +23,7 @@ pub enum Change {
     /// Sweep's write: ends whatever grant the row carried when sweep read it.
     Expire(Expire),
     /// An operator's write: puts another row in the place of the one that was read.
-    Swap(Swap),
+    Swap(Box<Swap>),
     /// No write at all: passes, in a set of changes, if the grant named stands and has not expired.
     Confirm(Confirm),
 }
@@ -60,6 +60,17 @@ pub enum Over {
     At(Timestamp),
     /// By observation: its version is the one that was seen a whole ttl ago. No clock is compared.
     Unmoved(ObservedVersion),
+}
+
+impl Over {
+    /// Whether the grant that `row` carries is over.
+    pub(crate) fn holds(self, row: &Row) -> bool {
+        match (self, row.holding()) {
+            (_, None) => true,
+            (Self::At(instant), Some(held)) => held.expires_at <= instant,
+            (Self::Unmoved(version), Some(_)) => version == row.version.into(),
+        }
+    }
 }
 
 /// See [`Change::Extend`].
@@ -173,14 +184,7 @@ pub(crate) fn seed(now: Timestamp) -> Counter {
 pub(crate) const TOKEN_STEP: u64 = 2;
 
 fn next_grant(row: &Row, grant: &Grant) -> Option<Row> {
-    let takeable = match &row.state {
-        State::Free { .. } => true,
-        State::Held(held) => match grant.over {
-            Over::At(instant) => held.expires_at <= instant,
-            Over::Unmoved(version) => version == row.version.into(),
-        },
-    };
-    if !takeable || row.frozen || row.remembers(&grant.request) {
+    if !grant.over.holds(row) || row.frozen || row.remembers(&grant.request) {
         return None;
     }
     let [first, second, _] = row.past_requests.clone();
@@ -191,10 +195,7 @@ fn next_grant(row: &Row, grant: &Grant) -> Option<Row> {
         request: grant.request.clone(),
         set_size: grant.set_size,
         past_requests: [Some(row.request.clone()), first, second],
-        previous: Some(row.ends_as(match &row.state {
-            State::Free { ended } => *ended,
-            State::Held(_) => Ended::Expired,
-        })),
+        previous: Some(row.last_grant()),
         frozen: false,
         operator: row.operator.clone(),
         purge_at: None,
@@ -294,10 +295,6 @@ pub fn why_not_granted(stored: Stored, grant: &Grant, reentrant: bool) -> GrantR
 
 /// What a refused [`Extend`] means.
 #[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "there is one of it, for a moment"
-)]
 pub enum ExtendRefusal {
     /// The lease lasts longer than was asked for: this write is late, and changes nothing.
     Longer(Row),
@@ -348,12 +345,8 @@ pub fn why_not_released(stored: &Stored, token: Counter) -> ReleaseRefusal {
             // A grant that an operator ended was taken away, not given back.
             let given_back =
                 |p: &Previous, so: &[Ended]| p.fencing_token == token && so.contains(&p.ended);
-            let last = match &row.state {
-                State::Free { ended } => {
-                    given_back(&row.ends_as(*ended), &[Ended::Released, Ended::Expired])
-                }
-                State::Held(_) => false,
-            };
+            let last = row.holding().is_none()
+                && given_back(&row.last_grant(), &[Ended::Released, Ended::Expired]);
             let before = row.previous.as_ref();
             if last || before.is_some_and(|p| given_back(p, &[Ended::Released])) {
                 ReleaseRefusal::Already

@@ -119,6 +119,12 @@ text_value!(
     |text| plain(text, 512)
 );
 
+impl From<&Operator> for Holder {
+    fn from(operator: &Operator) -> Self {
+        Self(operator.0.clone())
+    }
+}
+
 impl RequestId {
     /// A request id that nobody else has.
     #[must_use]

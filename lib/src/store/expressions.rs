@@ -300,7 +300,7 @@ mod tests {
         let row = transition(&Stored::Absent, &clock).expect("a first grant");
         let swap = |seen| {
             let row = row.clone();
-            Change::Swap(Swap { seen, row })
+            Change::Swap(Box::new(Swap { seen, row }))
         };
         vec![
             clock,

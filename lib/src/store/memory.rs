@@ -80,7 +80,7 @@ impl Memory {
 }
 
 impl Store for Memory {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "in memory"
     }
 

@@ -1,0 +1,63 @@
+//! What operators do to a key: force-release, freeze, unfreeze, raise-floor. Who and why are required.
+//! Refuses with `Lease.Held` to raise the floor of a key that somebody holds.
+
+use leasehold::{
+    Act, Because, Counter, Error, Forced, Freeze, Key, Leases, Operator, Raised, Reason, Unfreeze,
+    lambda::Fatal, store::Store,
+};
+use serde::{Deserialize, Serialize};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Request {
+    operation: Act,
+    key: Key,
+    who: Operator,
+    why: Reason,
+    permit: Option<u16>,
+    floor: Option<Counter>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Answer {
+    Forced(Forced),
+    Freeze(Freeze),
+    Unfreeze(Unfreeze),
+    Raised(Raised),
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Fatal> {
+    leasehold::lambda::serve(handle).await
+}
+
+async fn handle<S: Store>(leases: Leases<S>, request: Request) -> Result<Answer, Error> {
+    let Request {
+        operation,
+        key,
+        who,
+        why,
+        permit,
+        floor,
+    } = request;
+    let because = Because { who, why };
+    if permit.is_some() && operation != Act::ForceRelease {
+        return Err(Error::invalid("permit", "goes with force_release only"));
+    }
+    if floor.is_some() && operation != Act::RaiseFloor {
+        return Err(Error::invalid("floor", "goes with raise_floor only"));
+    }
+    match operation {
+        Act::ForceRelease => leases
+            .force_release(&key, permit, &because)
+            .await
+            .map(Answer::Forced),
+        Act::Freeze => leases.freeze(&key, &because).await.map(Answer::Freeze),
+        Act::Unfreeze => leases.unfreeze(&key, &because).await.map(Answer::Unfreeze),
+        Act::RaiseFloor => leases
+            .raise_floor(&key, floor, &because)
+            .await
+            .map(Answer::Raised),
+    }
+}
