@@ -35,6 +35,10 @@ use crate::{
 mod acquiring;
 mod ending;
 mod extending;
+mod observing;
+mod operating;
+mod semaphores;
+mod sets;
 mod strangers;
 
 /// A store to be tested, and what a stranger can do to its table.
@@ -61,6 +65,11 @@ pub async fn all<B: Bench>(bench: &B) {
     acquiring::all(bench).await;
     extending::all(bench).await;
     ending::all(bench).await;
+    // From here on there are strangers in the table, which sweep would count.
+    observing::all(bench).await;
+    semaphores::all(bench).await;
+    sets::all(bench).await;
+    operating::all(bench).await;
     strangers::all(bench).await;
 }
 
@@ -137,6 +146,11 @@ impl<'a, B: Bench> Case<'a, B> {
             Ok(Stored::Row(row)) => row,
             other => panic!("no row but {other:?}"),
         }
+    }
+
+    /// Another process, whose clock goes its own way.
+    fn elsewhere(&self, clock: &Arc<ManualClock>) -> Leases<B::Store> {
+        self.leases.clone().with_clock(clock.clone())
     }
 
     /// Changes the stored item past the library.

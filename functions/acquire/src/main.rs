@@ -59,16 +59,18 @@ async fn handle<S: Store>(leases: Leases<S>, mut request: Request) -> Result<Ans
     match (request.key.take(), request.keys.take()) {
         (Some(key), None) => {
             let acquired = leases.acquire(one(request, key)).await?;
-            Ok(Answer::One(match strict {
-                true => acquired.granted().map(Acquired::Granted)?,
-                false => acquired,
+            Ok(Answer::One(if strict {
+                Acquired::Granted(acquired.granted()?)
+            } else {
+                acquired
             }))
         }
         (None, Some(keys)) => {
             let acquired = leases.acquire_all(all(request, keys)?).await?;
-            Ok(Answer::All(match strict {
-                true => acquired.granted().map(AcquiredAll::Granted)?,
-                false => acquired,
+            Ok(Answer::All(if strict {
+                AcquiredAll::Granted(acquired.granted()?)
+            } else {
+                acquired
             }))
         }
         (Some(_), Some(_)) => Err(Error::invalid("keys", "give key or keys, not both")),

@@ -163,7 +163,8 @@ impl Store for DynamoDb {
                     row,
                     deadline_before: None,
                 }),
-                (Stored::Absent, Change::Swap(swap)) if swap.seen.is_none() => Ok(Applied::Done {
+                // There was nothing, and not every engine says so in the same way.
+                (_, Change::Swap(swap)) if swap.seen.is_none() => Ok(Applied::Done {
                     row: swap.row.clone(),
                     deadline_before: None,
                 }),

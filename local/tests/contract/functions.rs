@@ -92,6 +92,9 @@ impl Functions {
             past_requests: [None, None, None],
             previous: None,
             frozen: false,
+            operator: None,
+            purge_at: None,
+            set_size: 1,
             state: State::Held(Holding {
                 lease_id: lease.lease_id,
                 ttl: lease.ttl,

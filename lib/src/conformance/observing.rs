@@ -1,0 +1,191 @@
+//! Takeover by observation, and re-entrance.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{Bench, Case, MS, TTL};
+use crate::{
+    Acquire, Acquired, Contention, Ended, Error, ExtendOptions, GrantKind, Granted, Leases,
+    ManualClock, ObservedVersion, Permits, RequestId, store::Store,
+};
+
+pub(super) async fn all<B: Bench>(bench: &B) {
+    no_clock_is_compared(bench, false).await;
+    no_clock_is_compared(bench, true).await;
+    an_observed_version_takes_over_what_has_not_moved(bench).await;
+    an_observation_keeps_every_other_rule(bench).await;
+    a_reentrant_request_gets_its_holders_lease(bench).await;
+}
+
+const HOUR: Duration = Duration::from_hours(1);
+
+async fn ask<S: Store>(
+    leases: &Leases<S>,
+    request: Acquire,
+    version: impl Into<ObservedVersion>,
+) -> Result<Granted, Contention> {
+    let request = request.observed_version(version);
+    match leases.acquire(request).await.expect("an answer") {
+        Acquired::Granted(granted) => Ok(granted),
+        Acquired::Held(contention) => Err(contention),
+    }
+}
+
+/// The holder's clock and the observer's are an hour apart, either way round. A holder that
+/// extends is never taken over, and a dead one after one ttl of silence.
+async fn no_clock_is_compared<B: Bench>(bench: &B, ahead: bool) {
+    let case = Case::new(bench, &format!("observe/skew/{ahead}"));
+    let theirs = if ahead {
+        case.now().plus(HOUR)
+    } else {
+        case.now().minus(HOUR)
+    };
+    let clock = Arc::new(ManualClock::at(theirs));
+    let observer = case.elsewhere(&clock);
+    let pass = |length| {
+        case.pass(length);
+        clock.advance(length);
+    };
+    let mut lease = case.lease("a").await;
+    let request = |n: u32| case.request("b", &format!("ask {n}"));
+    let mut seen = ask(&observer, request(0), ObservedVersion::NONE)
+        .await
+        .expect_err("somebody holds it, whatever the clock says");
+    for round in 1..10 {
+        // One extend in each wait, whenever in it: in time, or so late that it revives the lease.
+        let wait = Duration::from_secs(seen.wait_seconds);
+        let when = wait * round / 10;
+        pass(when);
+        let extended = case.leases.extend(&lease, ExtendOptions::default()).await;
+        lease = extended.expect("still the holder's").into_lease();
+        pass(wait.checked_sub(when).expect("a part of it"));
+        seen = ask(&observer, request(round), seen.held.version)
+            .await
+            .expect_err("the holder has shown life");
+        assert_eq!(seen.held.version, lease.version);
+    }
+    // From here on, silence. The holder knows by its own clock when to stop.
+    let end = lease.expires_at;
+    assert!(case.now() < end, "the last extend still counts");
+    pass(Duration::from_secs(seen.wait_seconds));
+    assert!(end <= case.now(), "one ttl of silence is the end of it");
+    let taken = ask(&observer, request(99), seen.held.version)
+        .await
+        .expect("a takeover");
+    assert_eq!(taken.grant, GrantKind::Takeover);
+    let previous = taken.previous.expect("a holder before");
+    assert_eq!(
+        (previous.fencing_token, previous.ended),
+        (lease.fencing_token, Ended::Expired)
+    );
+    assert!(taken.lease.fencing_token > lease.fencing_token);
+    let late = case.leases.extend(&lease, ExtendOptions::default()).await;
+    assert!(matches!(late, Err(Error::Lost { .. })), "{late:?}");
+}
+
+async fn an_observed_version_takes_over_what_has_not_moved<B: Bench>(bench: &B) {
+    let case = Case::new(bench, "observe/version");
+    let lease = case.lease("a").await;
+    // Nobody can check that the caller waited.
+    let taken = ask(&case.leases, case.request("b", "1"), lease.version).await;
+    assert_eq!(taken.expect("granted").grant, GrantKind::Takeover);
+    // Long expired by the clock, and yet not the version that was seen.
+    case.pass(HOUR);
+    let refused = ask(&case.leases, case.request("c", "1"), lease.version).await;
+    let seen = refused.expect_err("another version").held;
+    let none = ask(&case.leases, case.request("c", "1"), ObservedVersion::NONE).await;
+    assert_eq!(
+        none.expect_err("nothing was seen").held.version,
+        seen.version
+    );
+    // The same request, once its observation is good; and its answer again, if that was lost.
+    let taken = ask(&case.leases, case.request("c", "1"), seen.version).await;
+    let taken = taken.expect("granted");
+    let again = ask(&case.leases, case.request("c", "1"), seen.version).await;
+    let again = again.expect("the same lease");
+    assert_eq!(
+        (again.grant, again.lease),
+        (GrantKind::Replayed, taken.lease.clone())
+    );
+    assert_eq!(again.previous, taken.previous);
+    // What is free needs no observation.
+    case.leases.release(&taken.lease).await.expect("released");
+    let free = ask(&case.leases, case.request("d", "1"), ObservedVersion::NONE).await;
+    assert_eq!(free.expect("granted").grant, GrantKind::New);
+}
+
+async fn an_observation_keeps_every_other_rule<B: Bench>(bench: &B) {
+    let case = Case::new(bench, "observe/rules");
+    let lease = case.lease("a").await;
+    case.freeze().await;
+    let observing = |id: &str| case.request("b", id).observed_version(lease.version);
+    let answer = case.leases.acquire(observing("1")).await;
+    assert!(matches!(answer, Err(Error::Frozen { .. })), "{answer:?}");
+    let semaphore = observing("1").permits(Permits::new(2).expect("valid"));
+    let answer = case.leases.acquire(semaphore).await;
+    let Err(Error::Invalid { field, .. }) = answer else {
+        panic!("{answer:?}");
+    };
+    assert_eq!(field.as_deref(), Some("observed_version"));
+    case.tamper(|item| drop(item.insert("granted_to".into(), crate::row::s("x"))))
+        .await;
+    let answer = case.leases.acquire(observing("1")).await;
+    assert!(matches!(answer, Err(Error::Corrupt { .. })), "{answer:?}");
+}
+
+async fn a_reentrant_request_gets_its_holders_lease<B: Bench>(bench: &B) {
+    let case = Case::new(bench, "acquire/reentrant");
+    let first = case.grant("a", "1").await;
+    let reentrant = async |holder: &str, id: &str| {
+        let request = case.request(holder, id).reentrant();
+        case.leases.acquire(request).await
+    };
+    let again = reentrant("a", "2").await.expect("an answer").granted();
+    let again = again.expect("the same lease");
+    assert_eq!(
+        (again.grant, &again.lease, &again.previous),
+        (GrantKind::Replayed, &first.lease, &first.previous)
+    );
+    assert_eq!(
+        case.row().await.version,
+        first.lease.version,
+        "nothing was written"
+    );
+    let other = reentrant("b", "2").await.expect("an answer");
+    assert!(matches!(other, Acquired::Held(_)), "{other:?}");
+    // Also on a frozen key, as long as it has not expired: it is no grant.
+    case.freeze().await;
+    let frozen = reentrant("a", "3").await.expect("an answer").granted();
+    assert_eq!(frozen.expect("the same lease").lease, first.lease);
+    case.clock.set(first.lease.expires_at.minus(MS));
+    drop(
+        reentrant("a", "3")
+            .await
+            .expect("an answer")
+            .granted()
+            .expect("still"),
+    );
+    case.pass(MS);
+    let frozen = reentrant("a", "3").await;
+    assert!(matches!(frozen, Err(Error::Frozen { .. })), "{frozen:?}");
+    let case = Case::new(bench, "acquire/reentrant and expired");
+    let first = case.grant("a", "1").await;
+    case.pass(TTL);
+    let request = case.request("a", "2").reentrant();
+    match case
+        .leases
+        .acquire(request.clone())
+        .await
+        .expect("an answer")
+    {
+        Acquired::Held(contention) => assert!(contention.held.by_you),
+        Acquired::Granted(granted) => panic!("it has expired: {granted:?}"),
+    }
+    // And where there is none, a new one.
+    case.leases.release(&first.lease).await.expect("released");
+    let new = case.leases.acquire(request).await.expect("an answer");
+    assert_eq!(new.granted().expect("granted").grant, GrantKind::New);
+    let spent = case.request("a", "1").reentrant();
+    let spent = spent.request_id(RequestId::new("1").expect("valid"));
+    let answer = case.leases.acquire(spent).await;
+    assert!(matches!(answer, Err(Error::Consumed { .. })), "{answer:?}");
+}

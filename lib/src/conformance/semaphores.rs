@@ -1,0 +1,207 @@
+//! Permits: each a lease of its own.
+
+use std::collections::{BTreeSet, HashSet};
+
+use super::{Bench, Case, TTL};
+use crate::{
+    Acquire, Acquired, Contention, Error, ExtendOptions, GrantKind, Granted, Inspected, LeaseState,
+    Permits, ReleaseOutcome, row::Item, row::s, store::Address,
+};
+
+pub(super) async fn all<B: Bench>(bench: &B) {
+    no_more_than_there_are_permits(bench).await;
+    a_request_finds_its_own_permit_again(bench).await;
+    a_permit_is_a_lease_of_its_own(bench).await;
+    a_lower_number_takes_effect_as_permits_come_back(bench).await;
+    a_strangers_row_is_not_a_permit(bench).await;
+    a_frozen_semaphore_grants_nothing(bench).await;
+    a_holder_may_reenter_its_permit(bench).await;
+}
+
+impl<B: Bench> Case<'_, B> {
+    fn one_of(&self, permits: u16, holder: &str, id: &str) -> Acquire {
+        let permits = Permits::new(permits).expect("valid");
+        self.request(holder, id).permits(permits)
+    }
+
+    async fn permit_of(&self, permits: u16, holder: &str) -> Granted {
+        let request = self.one_of(permits, holder, &format!("by {holder}"));
+        let acquired = self.leases.acquire(request).await.expect("an answer");
+        acquired.granted().expect("a permit")
+    }
+
+    async fn full(&self, permits: u16) -> Contention {
+        let request = self.one_of(permits, "too many", "too many");
+        match self.leases.acquire(request).await.expect("an answer") {
+            Acquired::Held(contention) => contention,
+            Acquired::Granted(granted) => panic!("one too many: {granted:?}"),
+        }
+    }
+}
+
+async fn no_more_than_there_are_permits<B: Bench>(bench: &B) {
+    let case = Case::new(bench, "semaphore/full");
+    let (mut permits, mut tokens) = (BTreeSet::new(), HashSet::new());
+    let mut leases = Vec::new();
+    for n in 0..5 {
+        let granted = case.permit_of(5, &format!("h{n}")).await;
+        assert_eq!(granted.grant, GrantKind::New);
+        assert!(permits.insert(granted.lease.permit));
+        tokens.insert((granted.lease.permit, granted.lease.fencing_token));
+        leases.push(granted.lease);
+        case.pass(TTL / 100);
+    }
+    assert_eq!(permits, (0..5).collect());
+    // Who must give a permit back first is who is told of.
+    let contention = case.full(5).await;
+    assert_eq!(
+        (contention.held.permit, &contention.held.holder),
+        (leases[0].permit, &leases[0].holder)
+    );
+    // One that comes back is the one that is granted next.
+    case.leases.release(&leases[2]).await.expect("released");
+    let next = case.permit_of(5, "next").await;
+    assert_eq!(next.lease.permit, leases[2].permit);
+    assert!(next.lease.fencing_token > leases[2].fencing_token);
+    case.full(5).await;
+    // One that crashed is taken over after its margin.
+    case.clock.set(leases[0].expires_at);
+    case.full(5).await;
+    case.clock.set(contention.retry_at);
+    let taken = case.permit_of(5, "heir").await;
+    assert_eq!(
+        (taken.grant, taken.lease.permit),
+        (GrantKind::Takeover, leases[0].permit)
+    );
+    assert_eq!(
+        taken.previous.map(|p| p.holder),
+        Some(leases[0].holder.clone())
+    );
+}
+
+async fn a_request_finds_its_own_permit_again<B: Bench>(bench: &B) {
+    let case = Case::new(bench, "semaphore/replay");
+    let others: Vec<_> = [case.permit_of(3, "x").await, case.permit_of(3, "y").await].into();
+    let first = case.permit_of(3, "a").await;
+    for _ in 0..5 {
+        case.pass(TTL / 2);
+        let again = case.permit_of(3, "a").await;
+        assert_eq!(
+            (again.grant, &again.lease),
+            (GrantKind::Replayed, &first.lease)
+        );
+    }
+    // Whatever else became free in the meantime, and whatever the number is now.
+    for other in others {
+        case.leases.release(&other.lease).await.expect("released");
+    }
+    for permits in [2, 3, 1000] {
+        assert_eq!(case.permit_of(permits, "a").await.lease, first.lease);
+    }
+    case.leases.release(&first.lease).await.expect("released");
+    let spent = case.leases.acquire(case.one_of(3, "a", "by a")).await;
+    assert!(matches!(spent, Err(Error::Consumed { .. })), "{spent:?}");
+    let spent = case.leases.acquire(case.one_of(3, "x", "by x")).await;
+    assert!(matches!(spent, Err(Error::Consumed { .. })), "{spent:?}");
+}
+
+async fn a_permit_is_a_lease_of_its_own<B: Bench>(bench: &B) {
+    let case = Case::new(bench, "semaphore/own");
+    let (a, b) = (
+        case.permit_of(2, "a").await.lease,
+        case.permit_of(2, "b").await.lease,
+    );
+    let (c, d) = (a.clone(), b.clone());
+    case.pass(TTL / 2);
+    let extended = case.leases.extend(&a, ExtendOptions::default()).await;
+    let a = extended.expect("extended").into_lease();
+    assert_eq!((a.permit, a.expires_at), (c.permit, case.now().plus(TTL)));
+    let inspected = case.leases.inspect(&case.address.key).await.expect("found");
+    let Inspected::Found { first, permits } = inspected else {
+        panic!("nothing was found");
+    };
+    assert_eq!((first.lease.permit, permits.len()), (0, 2));
+    assert!(permits.iter().all(|one| one.state == LeaseState::Held));
+    let released = case.leases.release(&b).await.expect("an answer");
+    assert_eq!(released.outcome, ReleaseOutcome::Released);
+    // The handle of one does not end the other.
+    let mut swapped = d;
+    swapped.permit = a.permit;
+    let lost = case.leases.extend(&swapped, ExtendOptions::default()).await;
+    assert!(matches!(lost, Err(Error::Lost { .. })), "{lost:?}");
+    let released = case.leases.release(&swapped).await.expect("an answer");
+    assert_eq!(released.outcome, ReleaseOutcome::Lost);
+    let released = case.leases.release(&a).await.expect("an answer");
+    assert_eq!(released.outcome, ReleaseOutcome::Released);
+}
+
+async fn a_lower_number_takes_effect_as_permits_come_back<B: Bench>(bench: &B) {
+    let case = Case::new(bench, "semaphore/lowered");
+    let mut leases = Vec::new();
+    for n in 0..5 {
+        leases.push(case.permit_of(5, &format!("h{n}")).await.lease);
+    }
+    leases.sort_by_key(|lease| lease.permit);
+    case.full(2).await;
+    // Three have to come back before anybody is granted one, whichever they are.
+    for lease in &leases[..3] {
+        case.leases.release(lease).await.expect("released");
+        case.full(2).await;
+    }
+    case.leases.release(&leases[3]).await.expect("released");
+    let granted = case.permit_of(2, "new").await;
+    assert!(granted.lease.permit < 2, "{}", granted.lease.permit);
+    case.full(2).await;
+    case.leases.release(&leases[4]).await.expect("released");
+    assert!(case.permit_of(2, "newer").await.lease.permit < 2);
+    case.full(2).await;
+}
+
+async fn a_strangers_row_is_not_a_permit<B: Bench>(bench: &B) {
+    let case = Case::new(bench, "semaphore/stranger");
+    let strange = Item::from([("colour".to_owned(), s("blue"))]);
+    let address = |permit| Address {
+        permit,
+        ..case.address.clone()
+    };
+    bench.put(&address(1), strange.clone()).await;
+    let granted = case.permit_of(2, "a").await;
+    assert_eq!(granted.lease.permit, 0);
+    // The other one is left alone, and will not come back by waiting: but a permit will.
+    assert_eq!(case.full(2).await.held.permit, 0);
+    case.leases.release(&granted.lease).await.expect("released");
+    bench.put(&address(0), strange).await;
+    let answer = case.leases.acquire(case.one_of(2, "b", "1")).await;
+    assert!(matches!(answer, Err(Error::Corrupt { .. })), "{answer:?}");
+}
+
+async fn a_frozen_semaphore_grants_nothing<B: Bench>(bench: &B) {
+    let case = Case::new(bench, "semaphore/frozen");
+    let lease = case.permit_of(3, "a").await.lease;
+    case.leases
+        .freeze(&case.address.key, &super::operating::because())
+        .await
+        .expect("frozen");
+    let answer = case.leases.acquire(case.one_of(3, "b", "1")).await;
+    assert!(matches!(answer, Err(Error::Frozen { .. })), "{answer:?}");
+    let again = case.permit_of(3, "a").await.lease;
+    assert_eq!(again.lease_id, lease.lease_id, "a replay goes on");
+    case.leases
+        .unfreeze(&case.address.key, &super::operating::because())
+        .await
+        .expect("unfrozen");
+    case.permit_of(3, "b").await;
+}
+
+async fn a_holder_may_reenter_its_permit<B: Bench>(bench: &B) {
+    let case = Case::new(bench, "semaphore/reentrant");
+    let lease = case.permit_of(3, "a").await.lease;
+    let request = case.one_of(3, "a", "another").reentrant();
+    let again = case.leases.acquire(request).await.expect("an answer");
+    let again = again.granted().expect("its own");
+    assert_eq!((again.grant, again.lease), (GrantKind::Replayed, lease));
+    // Not asked for, it is another permit.
+    let request = case.one_of(3, "a", "another");
+    let other = case.leases.acquire(request).await.expect("an answer");
+    assert_eq!(other.granted().expect("another").grant, GrantKind::New);
+}

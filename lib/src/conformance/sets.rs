@@ -1,0 +1,421 @@
+//! Several keys at once.
+
+use std::time::Duration;
+
+use super::{Bench, Case, TTL};
+use crate::{
+    AcquireAll, AcquiredAll, Ended, Error, ExtendOptions, ExtendOutcome, GrantKind, GrantedAll,
+    Holder, Key, Keys, Lease, LeaseSet, ReleaseOutcome, RequestId, Ttl,
+    row::{Item, Stored, s},
+    store::{Address, Store as _},
+};
+
+pub(super) async fn all<B: Bench>(bench: &B) {
+    all_or_nothing(bench).await;
+    a_repeated_request_gets_the_whole_set_back(bench).await;
+    a_request_is_for_its_own_keys_only(bench).await;
+    the_worst_refusal_is_told(bench).await;
+    a_takeover_tells_of_each_key(bench).await;
+    a_set_is_extended_and_released_key_by_key(bench).await;
+    a_reentrant_set_takes_what_its_holder_has(bench).await;
+    a_hundred_keys_are_one_set(bench).await;
+}
+
+/// Keys `a` to `d`, below the case's own.
+impl<B: Bench> Case<'_, B> {
+    fn key(&self, name: &str) -> Key {
+        Key::new(format!("{}/{name}", self.address.key)).expect("a valid key")
+    }
+
+    fn set(&self, names: &[&str], holder: &str, id: &str) -> AcquireAll {
+        let keys = names.iter().map(|name| self.key(name)).collect();
+        AcquireAll::new(
+            Keys::new(keys).expect("valid keys"),
+            Holder::new(holder).expect("a valid holder"),
+            Ttl::new(TTL).expect("a valid ttl"),
+        )
+        .request_id(RequestId::new(id).expect("a valid request id"))
+    }
+
+    async fn ask_all(&self, names: &[&str], holder: &str, id: &str) -> Result<AcquiredAll, Error> {
+        self.leases.acquire_all(self.set(names, holder, id)).await
+    }
+
+    async fn grant_all(&self, names: &[&str], holder: &str, id: &str) -> GrantedAll {
+        let acquired = self.ask_all(names, holder, id).await.expect("an answer");
+        acquired.granted().expect("a grant")
+    }
+
+    async fn stored(&self, name: &str) -> Stored {
+        let address = self.at(name);
+        let limit = Duration::from_secs(1);
+        self.leases
+            .store()
+            .read(&address, limit)
+            .await
+            .expect("read")
+    }
+
+    fn at(&self, name: &str) -> Address {
+        Address {
+            key: self.key(name),
+            permit: 0,
+        }
+    }
+
+    /// The key held by `holder`, by itself.
+    async fn single(&self, name: &str, holder: &str) -> Lease {
+        let mut request = self.request(holder, &format!("{holder} alone"));
+        request.key = self.key(name);
+        let acquired = self.leases.acquire(request).await.expect("an answer");
+        acquired.granted().expect("a grant").lease
+    }
+}
+
+fn set_of(leases: &[Lease]) -> LeaseSet {
+    LeaseSet::new(leases.to_vec()).expect("distinct leases")
+}
+
+async fn all_or_nothing<B: Bench>(bench: &B) {
+    let case = Case::new(bench, "set/all or nothing");
+    let blocker = case.single("b", "x").await;
+    for (names, free) in [(["a", "b", "c"], ["a", "c"]), (["b", "a", "c"], ["a", "c"])] {
+        let answer = case.ask_all(&names, "h", "1").await.expect("an answer");
+        let AcquiredAll::Held(contention) = answer else {
+            panic!("{answer:?}");
+        };
+        assert_eq!(
+            (&contention.held.key, &contention.held.holder),
+            (&blocker.key, &blocker.holder)
+        );
+        for name in free {
+            assert_eq!(
+                case.stored(name).await,
+                Stored::Absent,
+                "nothing was written"
+            );
+        }
+    }
+    // Of two that block, the first in the order asked is named.
+    case.single("c", "y").await;
+    let answer = case
+        .ask_all(&["a", "c", "b"], "h", "1")
+        .await
+        .expect("an answer");
+    let AcquiredAll::Held(contention) = answer else {
+        panic!("{answer:?}");
+    };
+    assert_eq!(contention.held.key, case.key("c"));
+
+    case.leases.release(&blocker).await.expect("released");
+    let granted = case.grant_all(&["b", "a"], "h", "1").await;
+    assert_eq!(granted.grant, GrantKind::New);
+    let keys: Vec<_> = granted
+        .leases
+        .iter()
+        .map(|lease| lease.key.clone())
+        .collect();
+    assert_eq!(keys, [case.key("b"), case.key("a")]);
+    assert_ne!(granted.leases[0].lease_id, granted.leases[1].lease_id);
+    let before: Vec<_> = granted
+        .previous
+        .iter()
+        .map(|p| p.as_ref().map(|p| p.ended))
+        .collect();
+    assert_eq!(before, [Some(Ended::Released), None]);
+    // What was granted is what stands there.
+    for (name, lease) in [("b", &granted.leases[0]), ("a", &granted.leases[1])] {
+        let Stored::Row(row) = case.stored(name).await else {
+            panic!("no row");
+        };
+        assert_eq!(
+            (row.fencing_token, row.version),
+            (lease.fencing_token, lease.version)
+        );
+    }
+}
+
+async fn a_repeated_request_gets_the_whole_set_back<B: Bench>(bench: &B) {
+    let case = Case::new(bench, "set/replay");
+    let first = case.grant_all(&["a", "b"], "h", "1").await;
+    for _ in 0..3 {
+        case.pass(TTL);
+        let again = case.grant_all(&["a", "b"], "h", "1").await;
+        assert_eq!(
+            (again.grant, &again.leases),
+            (GrantKind::Replayed, &first.leases)
+        );
+    }
+    let turned = case.grant_all(&["b", "a"], "h", "1").await;
+    assert_eq!(turned.leases[0], first.leases[1], "in the order asked");
+    // Once any of them is over, the request is spent.
+    case.leases
+        .release(&first.leases[1])
+        .await
+        .expect("released");
+    let answer = case.ask_all(&["a", "b"], "h", "1").await;
+    assert!(
+        matches!(&answer, Err(Error::Consumed { key }) if *key == case.key("b")),
+        "{answer:?}"
+    );
+}
+
+async fn a_request_is_for_its_own_keys_only<B: Bench>(bench: &B) {
+    let case = Case::new(bench, "set/other keys");
+    case.grant_all(&["a", "b"], "h", "1").await;
+    let invalid = async |names: &[&str]| {
+        let answer = case.ask_all(names, "h", "1").await;
+        let Err(Error::Invalid { field, .. }) = answer else {
+            panic!("{names:?}: {answer:?}");
+        };
+        assert_eq!(field.as_deref(), Some("request_id"));
+    };
+    invalid(&["a", "c"]).await;
+    invalid(&["a"]).await;
+    invalid(&["a", "b", "c"]).await;
+    case.single("d", "x").await;
+    invalid(&["d", "b"]).await;
+    assert_eq!(case.stored("c").await, Stored::Absent);
+    // Nor for one of them by itself.
+    let mut request = case.request("h", "1");
+    request.key = case.key("a");
+    let answer = case.leases.acquire(request).await;
+    assert!(matches!(answer, Err(Error::Invalid { .. })), "{answer:?}");
+}
+
+async fn the_worst_refusal_is_told<B: Bench>(bench: &B) {
+    let case = Case::new(bench, "set/worst");
+    case.single("held", "x").await;
+    let frozen = case.single("frozen", "x").await;
+    case.leases.release(&frozen).await.expect("released");
+    let because = super::operating::because();
+    case.leases
+        .freeze(&frozen.key, &because)
+        .await
+        .expect("frozen");
+    let spent = case.grant_all(&["spent"], "h", "1").await;
+    case.leases
+        .release(&spent.leases[0])
+        .await
+        .expect("released");
+    let strange = Item::from([("colour".to_owned(), s("blue"))]);
+    bench.put(&case.at("strange"), strange).await;
+
+    let told = async |names: &[&str]| match case.ask_all(names, "h", "1").await {
+        Ok(AcquiredAll::Held(contention)) => ("Lease.Held", contention.held.key),
+        Ok(AcquiredAll::Granted(granted)) => panic!("{granted:?}"),
+        Err(error) => (error.name(), error.key().expect("a key").clone()),
+    };
+    assert_eq!(
+        told(&["free", "held"]).await,
+        ("Lease.Held", case.key("held"))
+    );
+    assert_eq!(
+        told(&["held", "frozen"]).await,
+        ("Lease.Frozen", case.key("frozen"))
+    );
+    let names = ["held", "frozen", "spent"];
+    assert_eq!(told(&names).await, ("Lease.Consumed", case.key("spent")));
+    let names = ["held", "frozen", "spent", "strange"];
+    assert_eq!(told(&names).await, ("Lease.Corrupt", case.key("strange")));
+    assert_eq!(case.stored("free").await, Stored::Absent);
+}
+
+async fn a_takeover_tells_of_each_key<B: Bench>(bench: &B) {
+    let case = Case::new(bench, "set/takeover");
+    let crashed = case.grant_all(&["a", "b"], "x", "1").await.leases;
+    let answer = case
+        .ask_all(&["a", "c"], "h", "1")
+        .await
+        .expect("an answer");
+    assert!(matches!(answer, AcquiredAll::Held(_)), "{answer:?}");
+    case.expire();
+    let taken = case.grant_all(&["c", "a", "b"], "h", "1").await;
+    assert_eq!(taken.grant, GrantKind::Takeover, "as soon as one is");
+    assert_eq!(taken.previous[0], None);
+    for (previous, lease) in taken.previous[1..].iter().zip(&crashed) {
+        let previous = previous.as_ref().expect("a grant before");
+        assert_eq!(
+            (&previous.holder, previous.fencing_token, previous.ended),
+            (&lease.holder, lease.fencing_token, Ended::Expired)
+        );
+    }
+    let again = case.grant_all(&["c", "a", "b"], "h", "1").await;
+    assert_eq!(
+        (again.grant, again.previous),
+        (GrantKind::Replayed, taken.previous)
+    );
+}
+
+async fn a_set_is_extended_and_released_key_by_key<B: Bench>(bench: &B) {
+    use ReleaseOutcome::{AlreadyReleased, Lost, Released};
+    let case = Case::new(bench, "set/extend and release");
+    let leases = case.grant_all(&["a", "b", "c"], "h", "1").await.leases;
+    let options = ExtendOptions::default();
+    case.pass(TTL / 2);
+    let extended = case
+        .leases
+        .extend_all(&set_of(&leases), options)
+        .await
+        .expect("extended");
+    assert_eq!(
+        (extended.outcome, extended.lapsed),
+        (ExtendOutcome::Extended, None)
+    );
+    let keys = |leases: &[Lease]| leases.iter().map(|l| l.key.clone()).collect::<Vec<_>>();
+    assert_eq!(keys(&extended.leases), keys(&leases));
+    assert!(
+        extended
+            .leases
+            .iter()
+            .all(|l| l.expires_at == case.now().plus(TTL))
+    );
+    case.pass(TTL + TTL / 2);
+    let revived = case
+        .leases
+        .extend_all(&set_of(&leases), options)
+        .await
+        .expect("revived");
+    assert_eq!(
+        (revived.outcome, revived.lapsed),
+        (ExtendOutcome::Revived, Some(TTL / 2))
+    );
+
+    // One is lost: the others are extended all the same, and the message tells which is which.
+    case.leases.release(&leases[1]).await.expect("released");
+    case.pass(TTL / 2);
+    let error = case
+        .leases
+        .extend_all(&set_of(&leases), options)
+        .await
+        .expect_err("one is lost");
+    assert_eq!(
+        (error.name(), error.key()),
+        ("Lease.Lost", Some(&leases[1].key))
+    );
+    let message = error.to_string();
+    for (lease, outcome) in leases.iter().zip(["extended", "Lease.Lost", "extended"]) {
+        assert!(
+            message.contains(&format!("{}: {outcome}", lease.key)),
+            "{message}"
+        );
+    }
+    let Stored::Row(row) = case.stored("c").await else {
+        panic!("no row");
+    };
+    assert_eq!(
+        row.holding().expect("held").expires_at,
+        case.now().plus(TTL)
+    );
+
+    let released = case
+        .leases
+        .release_all(&set_of(&leases))
+        .await
+        .expect("an answer");
+    assert_eq!(released.outcomes, [Released, AlreadyReleased, Released]);
+    assert_eq!(
+        (released.outcome, released.expired),
+        (AlreadyReleased, true)
+    );
+    let other = case.single("b", "x").await;
+    let leases = [
+        case.single("a", "h").await,
+        leases[1].clone(),
+        case.single("c", "h").await,
+    ];
+    case.expire();
+    let heir = case.single("a", "x").await;
+    let released = case
+        .leases
+        .release_all(&set_of(&leases))
+        .await
+        .expect("an answer");
+    assert_eq!(released.outcomes, [Lost, AlreadyReleased, Released]);
+    assert_eq!(released.outcome, Lost);
+    let strict = case.leases.release_all_strictly(&set_of(&leases)).await;
+    assert_eq!(strict.expect_err("one is lost").name(), "Lease.Lost");
+    for (name, lease) in [("a", heir), ("b", other)] {
+        let Stored::Row(row) = case.stored(name).await else {
+            panic!("no row");
+        };
+        assert_eq!(
+            row.version, lease.version,
+            "{name} is somebody else's, and untouched"
+        );
+    }
+}
+
+async fn a_reentrant_set_takes_what_its_holder_has<B: Bench>(bench: &B) {
+    let case = Case::new(bench, "set/reentrant");
+    let own = case.single("a", "h").await;
+    let other = case.single("c", "x").await;
+    let ask = async |names: &[&str], id: &str| {
+        case.leases
+            .acquire_all(case.set(names, "h", id).reentrant())
+            .await
+    };
+    // Not asked for, the holder is in its own way.
+    let answer = case
+        .ask_all(&["a", "b"], "h", "0")
+        .await
+        .expect("an answer");
+    assert!(matches!(answer, AcquiredAll::Held(c) if c.held.by_you));
+    let held = ask(&["a", "c"], "1").await.expect("an answer");
+    assert!(matches!(held, AcquiredAll::Held(c) if c.held.key == other.key));
+    let set = ask(&["a", "b"], "2")
+        .await
+        .expect("an answer")
+        .granted()
+        .expect("a grant");
+    assert_eq!((&set.leases[0], set.grant), (&own, GrantKind::New));
+    assert_eq!(set.leases[1].key, case.key("b"));
+    // Its answer again, and the same for another request that finds all of it.
+    for (id, names) in [("2", ["a", "b"]), ("3", ["b", "a"])] {
+        let again = ask(&names, id)
+            .await
+            .expect("an answer")
+            .granted()
+            .expect("the same");
+        assert_eq!(again.grant, GrantKind::Replayed);
+        assert!(again.leases.contains(&set.leases[0]) && again.leases.contains(&set.leases[1]));
+    }
+    case.pass(TTL);
+    let late = ask(&["a", "b"], "4").await.expect("an answer");
+    assert!(
+        matches!(late, AcquiredAll::Held(_)),
+        "it has expired: {late:?}"
+    );
+}
+
+async fn a_hundred_keys_are_one_set<B: Bench>(bench: &B) {
+    let case = Case::new(bench, "set/hundred");
+    let names: Vec<_> = (0..100).map(|n| format!("{n:0>1000}")).collect();
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    let granted = case.grant_all(&names, "h", "1").await;
+    assert_eq!(granted.leases.len(), 100);
+    let options = ExtendOptions::default();
+    let set = set_of(&granted.leases);
+    assert_eq!(
+        case.leases
+            .extend_all(&set, options)
+            .await
+            .expect("extended")
+            .leases
+            .len(),
+        100
+    );
+    let released = case.leases.release_all(&set).await.expect("released");
+    assert_eq!(released.outcomes, [ReleaseOutcome::Released; 100]);
+    // A message has to fit into a workflow's history.
+    let error = case
+        .leases
+        .extend_all(&set, options)
+        .await
+        .expect_err("all are over");
+    let message = error.to_string();
+    assert!(
+        message.len() < 8000 && message.ends_with(" more"),
+        "{message}"
+    );
+}
