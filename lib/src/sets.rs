@@ -189,14 +189,14 @@ impl<S: Store> Leases<S> {
                 AppliedAll::Done => return self.read_back(&changes).await,
                 AppliedAll::Conflict => {
                     let left = end.since(self.now());
-                    if left.is_zero() {
+                    if left < FOR_ANOTHER {
                         return Err(Error::Throttled {
                             action: "dynamodb:UpdateItem",
                             table: self.store().name().to_owned(),
                             source: Cause::said("others kept writing to the same rows"),
                         });
                     }
-                    self.sleep(up_to(pause).min(left)).await;
+                    self.sleep(up_to(pause).min(left - FOR_ANOTHER)).await;
                     pause = (pause * 2).min(LONGEST_PAUSE);
                 }
                 AppliedAll::Refused(stood) => {
@@ -321,6 +321,8 @@ impl<S: Store> Leases<S> {
 
 const FIRST_PAUSE: Duration = Duration::from_millis(25);
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+/// What has to be left of the time for one more attempt.
+const FOR_ANOTHER: Duration = Duration::from_millis(200);
 
 /// Each lease of the set has a proof of its own.
 fn one_of(grant: &Grant) -> Change {

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use leasehold::{
-    Counter, Holder, Key, LeaseId, Memory, Metadata, RequestDigest, RequestId, Timestamp, Ttl,
-    row::{Item, Stored},
+    Act, Counter, Ended, Holder, Key, LeaseId, Memory, Metadata, Operator, Reason, Record,
+    RequestDigest, RequestId, Timestamp, Ttl,
+    row::{Item, Row, State, Stored},
     store::{Address, Applied, Store},
-    transition::{Change, Expire, Extend, Grant, Over, Release},
+    transition::{Change, Confirm, Expire, Extend, Grant, Over, Release, Swap},
 };
 use proptest::{prelude::*, test_runner::TestRunner};
 
@@ -26,6 +27,9 @@ enum Step {
         id: u8,
         at: u8,
         ttl: u8,
+        /// By observation of this version instead of by the clock.
+        observed: Option<Token>,
+        set_size: u16,
     },
     Extend {
         id: u8,
@@ -40,6 +44,18 @@ enum Step {
     },
     Expire {
         version: Token,
+    },
+    /// An operator's: freezes, thaws, or ends the grant, of a row with this version.
+    Swap {
+        version: Token,
+        act: u8,
+    },
+    /// Two rows at once: this one and one that is always free, as a set of grants or with a check.
+    Together {
+        id: u8,
+        token: Token,
+        at: u8,
+        check: bool,
     },
     Tamper {
         attribute: u8,
@@ -56,8 +72,12 @@ struct Token(i8);
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let token = || prop_oneof![8 => Just(0_i8), 1 => Just(-2), 1 => Just(2)].prop_map(Token);
     let step = prop_oneof![
-        8 => (0..3_u8, 0..6_u8, 0..3_u8, 0..40_u8, 1..20_u8)
-            .prop_map(|(who, request, id, at, ttl)| Step::Grant { who, request, id, at, ttl }),
+        8 => (
+            0..3_u8, 0..6_u8, 0..3_u8, 0..40_u8, 1..20_u8,
+            prop::option::weighted(0.3, token()), 1..3_u16,
+        ).prop_map(|(who, request, id, at, ttl, observed, set_size)| Step::Grant {
+            who, request, id, at, ttl, observed, set_size
+        }),
         5 => (0..3_u8, token(), 0..40_u8, 1..20_u8, any::<bool>()).prop_map(
             |(id, token, at, ttl, require_unexpired)| Step::Extend {
                 id, token, at, ttl, require_unexpired
@@ -65,14 +85,17 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         ),
         4 => (0..3_u8, token()).prop_map(|(id, token)| Step::Release { id, token }),
         2 => token().prop_map(|version| Step::Expire { version }),
-        2 => (0..20_u8, 0..9_u8).prop_map(|(attribute, value)| Step::Tamper { attribute, value }),
+        3 => (token(), 0..3_u8).prop_map(|(version, act)| Step::Swap { version, act }),
+        2 => (0..3_u8, token(), 0..40_u8, any::<bool>())
+            .prop_map(|(id, token, at, check)| Step::Together { id, token, at, check }),
+        2 => (0..22_u8, 0..9_u8).prop_map(|(attribute, value)| Step::Tamper { attribute, value }),
         1 => Just(Step::Freeze),
         1 => Just(Step::Delete),
     ];
     prop::collection::vec(step, 1..25)
 }
 
-const ATTRIBUTES: [&str; 20] = [
+const ATTRIBUTES: [&str; 22] = [
     "holder",
     "lease_id",
     "ttl_ms",
@@ -92,6 +115,8 @@ const ATTRIBUTES: [&str; 20] = [
     "previous_fencing_token",
     "ended",
     "purge_at",
+    "set_size",
+    "operator",
     "colour",
 ];
 
@@ -180,7 +205,11 @@ impl Twins {
                 self.memory.delete(address);
                 return Ok(());
             }
-            _ => self.change(address, step).await,
+            Step::Together { .. } => return self.together(address, step).await,
+            _ => match self.change(address, step).await {
+                Some(change) => change,
+                None => return Ok(()),
+            },
         };
         let ours = self.memory.apply(address, &change, LIMIT).await.unwrap();
         let theirs = self.table.store().apply(address, &change, LIMIT).await;
@@ -204,27 +233,76 @@ impl Twins {
         Ok(())
     }
 
+    /// A transaction with a row that is in nobody's way: it must happen on both tables or on neither,
+    /// and tell of the same row.
+    async fn together(&self, address: &Address, step: &Step) -> Result<(), TestCaseError> {
+        let &Step::Together {
+            id: n,
+            token,
+            at,
+            check,
+        } = step
+        else {
+            unreachable!("called for no other")
+        };
+        let grant = Step::Grant {
+            who: n,
+            request: n,
+            id: n,
+            at,
+            ttl: 10,
+            observed: None,
+            set_size: 2,
+        };
+        let grant = self.change(address, &grant).await.unwrap();
+        let beside = Address {
+            key: Key::new(format!("{}/beside", address.key)).unwrap(),
+            permit: 0,
+        };
+        self.table.delete(&beside).await;
+        self.memory.delete(&beside);
+        let (fencing_token, _) = self.counters(address).await;
+        let confirm = Change::Confirm(Confirm {
+            lease_id: id(n),
+            fencing_token: near(fencing_token, token),
+            now: seconds(at),
+        });
+        let changes = [
+            (address.clone(), if check { confirm } else { grant.clone() }),
+            (beside.clone(), grant),
+        ];
+        let ours = self.memory.apply_all(&changes, LIMIT).await.unwrap();
+        let theirs = self.table.store().apply_all(&changes, LIMIT).await;
+        let theirs = theirs.map_err(|e| TestCaseError::fail(format!("{step:?}: {e}")))?;
+        prop_assert_eq!(ours, theirs, "{:?}", step);
+        prop_assert_eq!(self.ours(&beside).await, self.theirs(&beside).await);
+        Ok(())
+    }
+
     async fn put(&self, address: &Address, item: Item) {
         self.memory.put(address.clone(), &item);
         self.table.put(address, item).await;
     }
 
     /// The counters of what stands there, so that most writes fit.
-    async fn change(&self, address: &Address, step: &Step) -> Change {
-        let (token, version) = match self.ours(address).await {
+    async fn counters(&self, address: &Address) -> (u64, u64) {
+        match self.ours(address).await {
             Stored::Row(row) => (row.fencing_token.get(), row.version.get()),
             _ => (10, 10),
-        };
-        let near = |counter: u64, Token(step): Token| {
-            Counter::new(counter.saturating_add_signed(step.into()).max(1)).unwrap()
-        };
-        match *step {
+        }
+    }
+
+    async fn change(&self, address: &Address, step: &Step) -> Option<Change> {
+        let (token, version) = self.counters(address).await;
+        Some(match *step {
             Step::Grant {
                 who,
                 request,
                 id: n,
                 at,
                 ttl,
+                observed,
+                set_size,
             } => {
                 let holder = Holder::new(format!("h{who}")).unwrap();
                 let request = RequestId::new(format!("r{request}")).unwrap();
@@ -234,12 +312,15 @@ impl Twins {
                 Change::Grant(Grant {
                     request: RequestDigest::of(&holder, &request),
                     holder,
-                    set_size: 1,
+                    set_size,
                     lease_id: id(n),
                     ttl,
                     metadata: Metadata::default(),
                     now,
-                    over: Over::At(now.minus(Duration::from_secs(2))),
+                    over: match observed {
+                        Some(step) => Over::Unmoved(near(version, step).into()),
+                        None => Over::At(now.minus(Duration::from_secs(2))),
+                    },
                     expires_at,
                     sweep_after: expires_at.plus(Duration::from_secs(2)),
                 })
@@ -270,8 +351,58 @@ impl Twins {
                 version: near(version, step),
                 purge_at: 3000,
             }),
-            Step::Tamper { .. } | Step::Freeze | Step::Delete => unreachable!("no write of ours"),
-        }
+            Step::Swap { version: step, act } => {
+                let Stored::Row(row) = self.ours(address).await else {
+                    return None;
+                };
+                Change::Swap(Box::new(Swap {
+                    seen: Some(near(version, step)),
+                    row: operated(row, act),
+                }))
+            }
+            Step::Together { .. } | Step::Tamper { .. } | Step::Freeze | Step::Delete => {
+                unreachable!("no write of one row")
+            }
+        })
+    }
+}
+
+fn near(counter: u64, Token(step): Token) -> Counter {
+    Counter::new(counter.saturating_add_signed(step.into()).max(1)).unwrap()
+}
+
+/// A row as an operator might leave it.
+fn operated(row: Row, act: u8) -> Row {
+    let version = Counter::new(row.version.get() + 1).unwrap();
+    let record = Record {
+        act: Act::Freeze,
+        who: Operator::new("o").unwrap(),
+        why: Reason::new("why").unwrap(),
+        at: seconds(1),
+    };
+    let row = Row {
+        version,
+        operator: Some(record),
+        ..row
+    };
+    match act {
+        0 => Row {
+            frozen: true,
+            purge_at: Some(Row::NEVER),
+            ..row
+        },
+        1 => Row {
+            frozen: false,
+            purge_at: None,
+            ..row
+        },
+        _ => Row {
+            state: State::Free {
+                ended: Ended::Forced,
+            },
+            fencing_token: Counter::new(row.fencing_token.get() + 1).unwrap(),
+            ..row
+        },
     }
 }
 
