@@ -196,7 +196,8 @@ impl<S: Store> Leases<S> {
                             source: Cause::said("others kept writing to the same rows"),
                         });
                     }
-                    self.sleep(up_to(pause).min(left - FOR_ANOTHER)).await;
+                    self.sleep(up_to(pause).min(left.saturating_sub(FOR_ANOTHER)))
+                        .await;
                     pause = (pause * 2).min(LONGEST_PAUSE);
                 }
                 AppliedAll::Refused(stood) => {
