@@ -9,7 +9,7 @@ const ROLES: &[(&str, &[&str])] = &[
     (
         "AcquireRole",
         &[
-            "dynamodb:UpdateItem on LeaseTable.Arn",
+            "dynamodb:ConditionCheckItem, dynamodb:GetItem, dynamodb:Query, dynamodb:UpdateItem on LeaseTable.Arn",
             "logs:CreateLogStream, logs:PutLogEvents on AcquireLogs.Arn",
         ],
     ),
@@ -47,6 +47,27 @@ const ROLES: &[(&str, &[&str])] = &[
         "CriticalSectionStateMachine",
         &[
             "lambda:InvokeFunction on AcquireFunction.Arn, ExtendFunction.Arn, ReleaseFunction.Arn, StepFunctionArn",
+        ],
+    ),
+    (
+        "ObserveStateMachine",
+        &[
+            "lambda:InvokeFunction on AcquireFunction.Arn, ExtendFunction.Arn, ReleaseFunction.Arn, StepFunctionArn",
+        ],
+    ),
+    (
+        "SemaphoreStateMachine",
+        &[
+            "lambda:InvokeFunction on AcquireFunction.Arn, ExtendFunction.Arn, ReleaseFunction.Arn, StepFunctionArn",
+        ],
+    ),
+    (
+        "TransferStateMachine",
+        &[
+            "lambda:InvokeFunction on AcquireFunction.Arn, ReleaseFunction.Arn",
+            "dynamodb:GetItem, dynamodb:UpdateItem \
+             on arn:${AWS::Partition}:dynamodb:${AWS::Region}:${AWS::AccountId}:table/${AccountsTableName}",
+            "dynamodb:ConditionCheckItem on LeaseTable.Arn",
         ],
     ),
     (

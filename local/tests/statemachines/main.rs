@@ -4,6 +4,7 @@
 
 mod critical_section;
 mod execution;
+mod observe;
 mod redrive;
 mod resource;
 mod with_lease;
