@@ -7,5 +7,7 @@ mod execution;
 mod observe;
 mod redrive;
 mod resource;
+mod semaphore;
+mod transfer;
 mod with_lease;
 mod world;
