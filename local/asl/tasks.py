@@ -98,7 +98,8 @@ def _name_client_errors():
         if not isinstance(ex, botocore.exceptions.BotoCoreError) or not isinstance(self, service.StateTaskService):
             return unnamed(self, env, ex)
         api = self.resource.api_name
-        name = {"lambda": "Lambda", "states": "StepFunctions"}.get(api, api.capitalize()) + ".SdkClientException"
+        names = {"dynamodb": "DynamoDb", "lambda": "Lambda", "states": "StepFunctions"}
+        name = names.get(api, api.capitalize()) + ".SdkClientException"
         details = TaskFailedEventDetails(
             error=name, cause=str(ex), resource=self._get_sfn_resource(), resourceType=self._get_sfn_resource_type()
         )

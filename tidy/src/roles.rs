@@ -9,7 +9,7 @@ const ROLES: &[(&str, &[&str])] = &[
     (
         "AcquireRole",
         &[
-            "dynamodb:UpdateItem on LeaseTable.Arn",
+            "dynamodb:ConditionCheckItem, dynamodb:GetItem, dynamodb:Query, dynamodb:UpdateItem on LeaseTable.Arn",
             "logs:CreateLogStream, logs:PutLogEvents on AcquireLogs.Arn",
         ],
     ),
@@ -44,9 +44,38 @@ const ROLES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "OperateRole",
+        &[
+            "dynamodb:Query, dynamodb:UpdateItem on LeaseTable.Arn",
+            "logs:CreateLogStream, logs:PutLogEvents on OperateLogs.Arn",
+        ],
+    ),
+    // No state machine may invoke OperateFunction, which ends other people's leases.
+    (
         "CriticalSectionStateMachine",
         &[
             "lambda:InvokeFunction on AcquireFunction.Arn, ExtendFunction.Arn, ReleaseFunction.Arn, StepFunctionArn",
+        ],
+    ),
+    (
+        "ObserveStateMachine",
+        &[
+            "lambda:InvokeFunction on AcquireFunction.Arn, ExtendFunction.Arn, ReleaseFunction.Arn, StepFunctionArn",
+        ],
+    ),
+    (
+        "SemaphoreStateMachine",
+        &[
+            "lambda:InvokeFunction on AcquireFunction.Arn, ExtendFunction.Arn, ReleaseFunction.Arn, StepFunctionArn",
+        ],
+    ),
+    (
+        "TransferStateMachine",
+        &[
+            "lambda:InvokeFunction on AcquireFunction.Arn, ReleaseFunction.Arn",
+            "dynamodb:GetItem, dynamodb:UpdateItem \
+             on arn:${AWS::Partition}:dynamodb:${AWS::Region}:${AWS::AccountId}:table/${AccountsTableName}",
+            "dynamodb:ConditionCheckItem on LeaseTable.Arn",
         ],
     ),
     (
@@ -134,10 +163,11 @@ mod tests {
     use super::*;
     use crate::tree::errors;
 
+    const TEMPLATE: &str = include_str!("../../template.yaml");
+
     /// The real template holds; each of these changes to it does not.
     #[test]
     fn a_role_is_held_to_the_written_list() {
-        const TEMPLATE: &str = include_str!("../../template.yaml");
         assert_eq!(errors(roles, &[("template.yaml", TEMPLATE)]), [""; 0]);
         for (from, to) in [
             ("Action: dynamodb:UpdateItem", "Action: dynamodb:*"),
@@ -162,6 +192,29 @@ mod tests {
                 errors(roles, &[("template.yaml", &changed)]),
                 [""; 0],
                 "{to}"
+            );
+        }
+    }
+
+    #[test]
+    fn no_machine_may_invoke_the_operators_function() {
+        let machines: Vec<&str> = ROLES
+            .iter()
+            .map(|(role, _)| *role)
+            .filter(|role| role.ends_with("StateMachine"))
+            .collect();
+        assert_eq!(machines.len(), 5);
+        for machine in machines {
+            let (before, after) = TEMPLATE.split_once(&format!("\n  {machine}:\n")).unwrap();
+            let line = "                - !GetAtt AcquireFunction.Arn\n";
+            let more = format!("{line}                - !GetAtt OperateFunction.Arn\n");
+            let changed = format!("{before}\n  {machine}:\n{}", after.replacen(line, &more, 1));
+            let found = errors(roles, &[("template.yaml", &changed)]);
+            assert!(
+                found
+                    .iter()
+                    .any(|error| error.contains(machine) && error.contains("OperateFunction.Arn")),
+                "{machine}: {found:?}"
             );
         }
     }

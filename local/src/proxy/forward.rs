@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode, Uri};
@@ -119,8 +119,12 @@ fn refuse(fault: Fault, operation: &str, body: &[u8]) -> Result<Response<AnswerB
     let mut response = plain(status, &error.to_string());
     response.headers_mut().insert(
         CONTENT_TYPE,
-        hyper::header::HeaderValue::from_static("application/x-amz-json-1.0"),
+        HeaderValue::from_static("application/x-amz-json-1.0"),
     );
+    // DynamoDB never answers without one, and there are clients that rest on it.
+    response
+        .headers_mut()
+        .insert("x-amzn-requestid", HeaderValue::from_static("INJECTED"));
     Ok(response)
 }
 

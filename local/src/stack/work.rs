@@ -19,7 +19,9 @@ use crate::template::FunctionResource;
 const LOGICAL_ID: &str = "StepFunction";
 const VERB: &str = "step";
 /// The template's parameter for the function's ARN.
-const PARAMETER: &str = "StepFunctionArn";
+const FUNCTION_PARAMETER: &str = "StepFunctionArn";
+/// The template's parameter for a table with accounts, which the resource's serves for, too.
+const ACCOUNTS_PARAMETER: &str = "AccountsTableName";
 /// The table of the resource; a table of its own, because nobody but the library writes to the leases' table.
 const TABLE: &str = "ResourceTable";
 /// How long one piece of work may take.
@@ -30,10 +32,13 @@ pub(super) fn is_built(binaries: &Path) -> bool {
     binaries.join(VERB).is_file()
 }
 
-/// What the template is offered for its parameter.
+/// What the template is offered for its parameters.
 pub(super) fn parameters() -> BTreeMap<String, String> {
     let arn = format!("arn:aws:lambda:{REGION}:{ACCOUNT}:function:{LOGICAL_ID}");
-    BTreeMap::from([(PARAMETER.to_owned(), arn)])
+    BTreeMap::from([
+        (FUNCTION_PARAMETER.to_owned(), arn),
+        (ACCOUNTS_PARAMETER.to_owned(), TABLE.to_owned()),
+    ])
 }
 
 /// The function as if the template had it.

@@ -104,6 +104,50 @@ impl Execution {
         self.history().await.iter().filter_map(entered).collect()
     }
 
+    /// The states entered since the last redrive, in order.
+    pub async fn since_redrive(&self) -> Vec<String> {
+        let entered = |event: &HistoryEvent| {
+            let details = event.state_entered_event_details();
+            details.map(|details| details.name().to_owned())
+        };
+        let events = self.events_since_redrive().await;
+        events.iter().filter_map(entered).collect()
+    }
+
+    /// How often the step function was really started since the last redrive.
+    pub async fn steps_since_redrive(&self) -> usize {
+        let events = self.events_since_redrive().await;
+        let steps = events.iter().filter(|event| {
+            let details = event.task_scheduled_event_details();
+            details.is_some_and(|details| details.parameters().contains("StepFunction"))
+        });
+        steps.count()
+    }
+
+    async fn events_since_redrive(&self) -> Vec<HistoryEvent> {
+        let mut history = self.history().await;
+        let redriven = history
+            .iter()
+            .rposition(|event| event.r#type().as_str() == "ExecutionRedriven");
+        history.split_off(redriven.unwrap())
+    }
+
+    /// Waits until `state` has been entered `nth` times.
+    pub async fn reaches(&self, state: &str, nth: usize) {
+        let start = Instant::now();
+        loop {
+            let path = self.path().await;
+            if path.iter().filter(|entered| *entered == state).count() >= nth {
+                return;
+            }
+            assert!(
+                start.elapsed() < PATIENCE,
+                "{state} is not reached: {path:?}"
+            );
+            sleep(LOOK_EVERY).await;
+        }
+    }
+
     /// Waits until the task of `state` has begun its `nth` run, and a little more, so that its function works.
     pub async fn in_task(&self, state: &str, nth: usize) {
         let start = Instant::now();

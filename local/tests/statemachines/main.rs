@@ -4,7 +4,10 @@
 
 mod critical_section;
 mod execution;
+mod observe;
 mod redrive;
 mod resource;
+mod semaphore;
+mod transfer;
 mod with_lease;
 mod world;

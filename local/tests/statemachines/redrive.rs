@@ -18,30 +18,6 @@ async fn stopped_in(world: &World, key: &str, state: &str) -> Execution {
     run
 }
 
-/// What the execution did after its redrive.
-async fn since_redrive(run: &Execution) -> Vec<String> {
-    let history = run.history().await;
-    let redriven = history
-        .iter()
-        .position(|event| event.r#type().as_str() == "ExecutionRedriven");
-    let entered = history[redriven.unwrap()..].iter();
-    let names = entered.filter_map(|event| event.state_entered_event_details());
-    names.map(|details| details.name().to_owned()).collect()
-}
-
-/// How often the step function was really started since the redrive.
-async fn steps_since_redrive(run: &Execution) -> usize {
-    let history = run.history().await;
-    let redriven = history
-        .iter()
-        .position(|event| event.r#type().as_str() == "ExecutionRedriven");
-    let scheduled = history[redriven.unwrap()..].iter().filter(|event| {
-        let details = event.task_scheduled_event_details();
-        details.is_some_and(|details| details.parameters().contains("StepFunction"))
-    });
-    scheduled.count()
-}
-
 #[test]
 fn a_redriven_step_proves_its_lease_before_it_starts() {
     with_world(async |world| {
@@ -58,7 +34,7 @@ fn a_redriven_step_proves_its_lease_before_it_starts() {
             let ended = run.ended().await;
             assert_eq!(ended.redrives, 1);
             ended.output();
-            assert_eq!(since_redrive(&run).await, expected);
+            assert_eq!(run.since_redrive().await, expected);
             assert_eq!(world.holder(&key).await, None);
             assert_eq!(world.overlaps(&key).await, 0);
         }
@@ -76,7 +52,7 @@ fn a_redriven_step_whose_lease_is_lost_does_not_start() {
                 .await;
             run.redrive().await;
             run.ended().await.failed_with("Lease.Lost");
-            assert_eq!(steps_since_redrive(&run).await, 0);
+            assert_eq!(run.steps_since_redrive().await, 0);
             assert_eq!(world.holder(&key).await.as_deref(), Some("somebody else"));
         }
     });
@@ -150,7 +126,7 @@ fn a_redriven_wrapper_proves_its_lease_and_starts_a_new_child() {
             lease["lease_id"],
             "the same grant, proven"
         );
-        let path = since_redrive(&run).await;
+        let path = run.since_redrive().await;
         assert!(
             path.contains(&"Prove".to_owned()) && !path.contains(&"Acquire".to_owned()),
             "{path:?}"

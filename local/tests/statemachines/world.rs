@@ -14,7 +14,7 @@ use tokio::sync::OnceCell;
 
 use crate::execution::Execution;
 
-const RESOURCES: &str = "ResourceTable";
+pub const RESOURCES: &str = "ResourceTable";
 
 /// The stack outlives the tests that share it, so its tasks need a runtime that does, too.
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
@@ -63,6 +63,9 @@ impl World {
         for function in ["Acquire", "Extend", "Release", "Step"] {
             let arn = format!("arn:aws:lambda:us-east-1:123456789012:function:{function}Function");
             definition = definition.replace(&format!("${{{function}Function}}"), &arn);
+        }
+        for (name, table) in [("LeaseTable", "LeaseTable"), ("AccountsTable", RESOURCES)] {
+            definition = definition.replace(&format!("${{{name}}}"), table);
         }
         let create = self.stack.sfn().create_state_machine().name(name);
         create
@@ -143,6 +146,20 @@ impl World {
             .key("pk", AttributeValue::S(pk.to_owned()))
             .key("sk", AttributeValue::S(sk.to_owned()));
         get.consistent_read(true).send().await.unwrap().item
+    }
+
+    /// Changes one attribute behind everybody's back.
+    pub async fn tamper(&self, table: &str, pk: &str, sk: &str, name: &str, value: AttributeValue) {
+        let update = self.stack.dynamodb().update_item().table_name(table);
+        update
+            .key("pk", AttributeValue::S(pk.to_owned()))
+            .key("sk", AttributeValue::S(sk.to_owned()))
+            .update_expression("SET #name = :value")
+            .expression_attribute_names("#name", name)
+            .expression_attribute_values(":value", value)
+            .send()
+            .await
+            .unwrap();
     }
 
     /// The writes that the resource accepted, in its own order.
