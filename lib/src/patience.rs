@@ -8,7 +8,7 @@ use crate::{
     leases::Leases,
     outcomes::{Acquired, Contention, Granted},
     requests::Acquire,
-    store::Store,
+    store::{Connection, Store},
     values::{RequestId, up_to},
 };
 
@@ -50,7 +50,8 @@ pub enum Waited {
 
 impl<S: Store> Leases<S> {
     /// Asks again and again, until it is granted or the budget has run out. The last attempt is
-    /// made when it runs out, so that the call takes the budget and one attempt at most.
+    /// made when it runs out, so that the call takes the budget and one attempt at most; in an
+    /// invocation ([`Leases::for_call`]) no later than it can still be answered.
     ///
     /// Throttling and lost answers are asked through as well: the request keeps its id, so that a
     /// grant whose answer was lost is found again. Nothing goes on when the future is dropped, but
@@ -67,7 +68,11 @@ impl<S: Store> Leases<S> {
     ) -> Result<Waited, Error> {
         request.request_id.get_or_insert_with(RequestId::random);
         let own = self.now().plus(patience.budget);
-        let end = self.deadline().map_or(own, |deadline| own.min(deadline));
+        // An invocation has to live to hear the last answer: it may be a grant.
+        let last = |deadline: Timestamp| deadline.minus(Connection::OPERATION);
+        let end = self
+            .deadline()
+            .map_or(own, |deadline| own.min(last(deadline)));
         let mut pause = patience.period;
         loop {
             let refused = match self.acquire(request.clone()).await {
@@ -98,116 +103,4 @@ impl crate::Lease {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::{future::Future, pin::Pin, sync::Arc};
-
-    use tokio::time::Instant;
-
-    use super::*;
-    use crate::{Clock, ExtendOptions, Holder, Key, Memory, Settings, Standing, Ttl};
-
-    /// Tokio's clock, which stands still while anybody computes and jumps while all sleep.
-    struct Virtual(Instant);
-
-    impl Clock for Virtual {
-        #[expect(clippy::disallowed_methods, reason = "tokio's virtual time")]
-        fn now(&self) -> Timestamp {
-            Timestamp::from_millis(1_800_000_000_000).plus(Instant::now() - self.0)
-        }
-
-        #[expect(clippy::disallowed_methods, reason = "tokio's virtual time")]
-        fn sleep(&self, length: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
-            Box::pin(tokio::time::sleep(length))
-        }
-    }
-
-    #[expect(clippy::disallowed_methods, reason = "tokio's virtual time")]
-    fn leases() -> Leases<Memory> {
-        let clock = Arc::new(Virtual(Instant::now()));
-        Leases::new(Memory::new(), Settings::default()).with_clock(clock)
-    }
-
-    fn request(holder: &str) -> Acquire {
-        let ttl = Ttl::new(Duration::from_secs(9)).expect("valid");
-        let (key, holder) = (Key::new("k"), Holder::new(holder));
-        Acquire::new(key.expect("valid"), holder.expect("valid"), ttl)
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn every_budget_is_kept_among_32_contenders() {
-        let leases = leases();
-        let contenders: Vec<_> = (1..=32_u64)
-            .map(|n| {
-                let leases = leases.clone();
-                tokio::spawn(async move {
-                    let budget = Duration::from_secs(n);
-                    let start = leases.now();
-                    let waited = leases
-                        .acquire_within(request(&format!("h{n}")), Patience::of(budget))
-                        .await
-                        .expect("an answer");
-                    let took = leases.now().since(start);
-                    assert!(took <= budget, "{took:?} of {budget:?}");
-                    match waited {
-                        Waited::Granted(granted) => {
-                            leases.sleep(Duration::from_millis(1500)).await;
-                            leases.release(&granted.lease).await.expect("released");
-                            true
-                        }
-                        Waited::TimedOut(last) => {
-                            assert_eq!(took, budget, "not a moment before it ran out");
-                            assert_ne!(last.held.holder.as_str(), format!("h{n}"));
-                            false
-                        }
-                    }
-                })
-            })
-            .collect();
-        let mut granted = 0;
-        for contender in contenders {
-            granted += u32::from(contender.await.expect("no panic"));
-        }
-        assert!(
-            (2..32).contains(&granted),
-            "{granted} were granted: some, and not all"
-        );
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_dead_holder_is_waited_for_and_an_invocations_end_is_not_passed() {
-        let leases = leases();
-        let start = leases.now();
-        let dead = leases.acquire(request("dead")).await.expect("an answer");
-        let dead = dead.granted().expect("a grant").lease;
-        let short = leases.for_call(start.plus(Duration::from_secs(3)));
-        let patience = Patience::of(Duration::from_secs(60));
-        let waited = short.acquire_within(request("b"), patience).await;
-        assert!(matches!(waited, Ok(Waited::TimedOut(_))), "{waited:?}");
-        assert_eq!(leases.now(), start.plus(Duration::from_secs(3)));
-        let waited = leases.acquire_within(request("b"), patience).await;
-        let Ok(Waited::Granted(granted)) = waited else {
-            panic!("{waited:?}");
-        };
-        assert!(granted.lease.acquired_at >= dead.expires_at.plus(Duration::from_secs(2)));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn an_extend_is_due_when_the_lease_is_in_danger() {
-        let leases = leases();
-        let granted = leases.acquire(request("a")).await.expect("an answer");
-        let lease = granted.granted().expect("a grant").lease;
-        let just_before = lease.extend_due().minus(Duration::from_millis(1));
-        leases.sleep(just_before.since(leases.now())).await;
-        assert_eq!(leases.standing(&lease), Standing::Safe);
-        leases.sleep(Duration::from_millis(1)).await;
-        assert_eq!(leases.standing(&lease), Standing::Danger);
-        assert_eq!(lease.remaining(leases.now()), lease.ttl.as_duration() / 3);
-        leases.sleep(lease.remaining(leases.now())).await;
-        assert_eq!(leases.standing(&lease), Standing::Stop);
-        let extended = leases
-            .extend(&lease, ExtendOptions::default())
-            .await
-            .expect("extended");
-        assert_eq!(leases.standing(&extended.into_lease()), Standing::Safe);
-    }
-}
+mod tests;

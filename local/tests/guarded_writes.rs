@@ -8,7 +8,7 @@ use aws_sdk_dynamodb::{
     operation::{transact_write_items::TransactWriteItemsError, update_item::UpdateItemError},
     types::{AttributeValue, Put, TransactWriteItem},
 };
-use leasehold::{Clock as _, Lease, ManualClock, SystemClock, fence};
+use leasehold::{Clock as _, Lease, ManualClock, SweepBounds, SystemClock, fence};
 
 mod bench;
 use bench::{TABLE, Table, request};
@@ -129,4 +129,19 @@ async fn a_transaction_is_refused_once_its_lease_is_over() {
     table.leases().release(&new).await.unwrap();
     let after = table.write_under(&new, "released").await;
     assert!(after.unwrap_err().is_transaction_canceled_exception());
+}
+
+/// Nobody else can have read or written anything: the write is late and does no harm.
+#[tokio::test]
+async fn a_lease_that_ran_out_and_was_not_taken_still_guards_a_transaction() {
+    let table = Table::start().await;
+    let past = SystemClock.now().minus(Duration::from_hours(1));
+    let leases = table.leases().with_clock(Arc::new(ManualClock::at(past)));
+    let acquired = leases.acquire(request("k", "sleeper", "1")).await.unwrap();
+    let lease = acquired.granted().unwrap().lease;
+    table.write_under(&lease, "sleeper").await.unwrap();
+    // Sweep has ended it, though nobody was granted it since.
+    table.leases().sweep(SweepBounds::Schedule).await.unwrap();
+    let late = table.write_under(&lease, "sleeper").await;
+    assert!(late.unwrap_err().is_transaction_canceled_exception());
 }

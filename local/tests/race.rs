@@ -4,62 +4,30 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    path::PathBuf,
-    process::{Child, Command, Stdio},
+    path::Path,
     time::{Duration, Instant},
 };
-
-use aws_sdk_dynamodb::types::{AttributeValue, KeySchemaElement, KeyType};
 
 use leasehold::{Inspected, Key};
 
 mod bench;
-use bench::{TABLE, Table};
+mod programs;
+
+use bench::Table;
+use programs::{Program, RESOURCE, create_resource, example, s};
 
 const RACERS: usize = 64;
 const LENGTH: Duration = Duration::from_secs(10);
-const RESOURCE: &str = "resource";
 
-struct Racer(Child);
-
-impl Drop for Racer {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn racer(n: usize, endpoint: &str, log: &std::path::Path) -> Racer {
-    let here = std::env::current_exe().unwrap();
-    let target = here.parent().unwrap().parent().unwrap();
-    let binary: PathBuf = target.join("examples/racer");
-    assert!(
-        binary.exists(),
-        "build it first: cargo build -p leasehold-local --examples"
-    );
+fn racer(n: usize, table: &Table, log: &Path) -> Program {
     let out = std::fs::OpenOptions::new()
         .create(true)
         .append(true)
         .open(log)
         .unwrap();
-    let child = Command::new(binary)
-        .arg(format!("racer {n}"))
-        .env_clear()
-        .envs([
-            ("AWS_ACCESS_KEY_ID", "local"),
-            ("AWS_SECRET_ACCESS_KEY", "local"),
-            ("AWS_REGION", "us-east-1"),
-            ("AWS_ENDPOINT_URL_DYNAMODB", endpoint),
-            ("LEASE_TABLE", TABLE),
-            ("LEASE_CLOCK_MARGIN_MS", "100"),
-            ("LEASE_GUARD_MS", "100"),
-            ("RESOURCE_TABLE", RESOURCE),
-        ])
-        .stdin(Stdio::null())
-        .stdout(out)
-        .spawn()
-        .unwrap();
-    Racer(child)
+    let mut racer = example("racer", table);
+    racer.arg(format!("racer {n}")).stdout(out);
+    Program(racer.spawn().unwrap())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -68,8 +36,7 @@ async fn a_race_of_processes_never_has_two_winners() {
     create_resource(&table).await;
     let directory = tempfile::tempdir().unwrap();
     let log = directory.path().join("racers.log");
-    let url = table.proxy.url();
-    let mut racers: Vec<_> = (0..RACERS).map(|n| racer(n, &url, &log)).collect();
+    let mut racers: Vec<_> = (0..RACERS).map(|n| racer(n, &table, &log)).collect();
     let start = Instant::now();
     let mut kills = 0;
     while start.elapsed() < LENGTH {
@@ -86,7 +53,7 @@ async fn a_race_of_processes_never_has_two_winners() {
             "it went on until killed"
         );
         // Killed where it stands, wherever that is; another takes its place.
-        racers[victim] = racer(victim, &url, &log);
+        racers[victim] = racer(victim, &table, &log);
         kills += 1;
     }
     drop(racers);
@@ -150,32 +117,6 @@ async fn holder(table: &Table) -> Option<usize> {
     holder.as_str().strip_prefix("racer ")?.parse().ok()
 }
 
-async fn create_resource(table: &Table) {
-    use aws_sdk_dynamodb::types::{AttributeDefinition, BillingMode, ScalarAttributeType};
-    let key = |name: &str, kind| {
-        let part = KeySchemaElement::builder()
-            .attribute_name(name)
-            .key_type(kind);
-        part.build().unwrap()
-    };
-    let text = |name: &str| {
-        let attribute = AttributeDefinition::builder().attribute_name(name);
-        attribute
-            .attribute_type(ScalarAttributeType::S)
-            .build()
-            .unwrap()
-    };
-    let create = table.client.create_table().table_name(RESOURCE);
-    let create = create.billing_mode(BillingMode::PayPerRequest);
-    let create = create
-        .key_schema(key("pk", KeyType::Hash))
-        .key_schema(key("sk", KeyType::Range));
-    let create = create
-        .attribute_definitions(text("pk"))
-        .attribute_definitions(text("sk"));
-    create.send().await.unwrap();
-}
-
 #[derive(Debug)]
 struct Entry {
     token: u64,
@@ -209,8 +150,4 @@ async fn entries(table: &Table) -> Vec<Entry> {
             op: item["op"].as_s().unwrap().clone(),
         })
         .collect()
-}
-
-fn s(text: &str) -> AttributeValue {
-    AttributeValue::S(text.to_owned())
 }

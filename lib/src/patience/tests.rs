@@ -1,0 +1,371 @@
+//! On virtual time: it stands still while anybody computes and jumps while all sleep.
+#![expect(clippy::disallowed_methods, reason = "tokio's virtual time")]
+
+use std::{future::Future, pin::Pin, sync::Arc, sync::Mutex};
+
+use tokio::time::{Instant, timeout};
+
+use super::*;
+use crate::{
+    Clock, ExtendOptions, GrantKind, Holder, Key, Lease, Memory, Settings, Standing, Ttl,
+    transition::TOKEN_STEP,
+};
+
+mod wire;
+use wire::{Fate, ROUND_TRIP, Wire};
+
+struct Virtual {
+    start: Instant,
+    pauses: Mutex<Vec<Duration>>,
+}
+
+impl Virtual {
+    fn new() -> Arc<Self> {
+        let (start, pauses) = (Instant::now(), Mutex::default());
+        Arc::new(Self { start, pauses })
+    }
+}
+
+impl Clock for Virtual {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(1_800_000_000_000).plus(Instant::now() - self.start)
+    }
+
+    fn sleep(&self, length: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        self.pauses.lock().expect("no panic").push(length);
+        Box::pin(tokio::time::sleep(length))
+    }
+}
+
+fn leases_in<S: Store>(store: S) -> Leases<S> {
+    Leases::new(store, Settings::default()).with_clock(Virtual::new())
+}
+
+fn leases() -> Leases<Memory> {
+    leases_in(Memory::new())
+}
+
+const TTL: Duration = Duration::from_secs(9);
+
+fn request(holder: &str) -> Acquire {
+    asking(holder, TTL)
+}
+
+fn asking(holder: &str, ttl: Duration) -> Acquire {
+    let ttl = Ttl::new(ttl).expect("valid");
+    let (key, holder) = (Key::new("k"), Holder::new(holder));
+    Acquire::new(key.expect("valid"), holder.expect("valid"), ttl)
+}
+
+fn named(holder: &str) -> Acquire {
+    request(holder).request_id(RequestId::new("the one").expect("valid"))
+}
+
+fn seconds(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+async fn grant<S: Store>(leases: &Leases<S>, request: Acquire) -> Lease {
+    let acquired = leases.acquire(request).await.expect("an answer");
+    acquired.granted().expect("a grant").lease
+}
+
+fn granted(waited: Result<Waited, Error>) -> Granted {
+    match waited {
+        Ok(Waited::Granted(granted)) => granted,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn holder_told(waited: Result<Waited, Error>) -> String {
+    match waited {
+        Ok(Waited::TimedOut(last)) => last.held.holder.to_string(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_budget_is_kept_among_32_contenders() {
+    let leases = leases();
+    let contenders: Vec<_> = (1..=32_u64)
+        .map(|n| {
+            let leases = leases.clone();
+            tokio::spawn(async move {
+                let budget = Duration::from_secs(n);
+                let start = leases.now();
+                let waited = leases
+                    .acquire_within(request(&format!("h{n}")), Patience::of(budget))
+                    .await
+                    .expect("an answer");
+                let took = leases.now().since(start);
+                assert!(took <= budget, "{took:?} of {budget:?}");
+                match waited {
+                    Waited::Granted(granted) => {
+                        leases.sleep(Duration::from_millis(1500)).await;
+                        leases.release(&granted.lease).await.expect("released");
+                        true
+                    }
+                    Waited::TimedOut(last) => {
+                        assert_eq!(took, budget, "not a moment before it ran out");
+                        assert_ne!(last.held.holder.as_str(), format!("h{n}"));
+                        false
+                    }
+                }
+            })
+        })
+        .collect();
+    let mut granted = 0;
+    for contender in contenders {
+        granted += u32::from(contender.await.expect("no panic"));
+    }
+    assert!(
+        (2..32).contains(&granted),
+        "{granted} were granted: some, and not all"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_attempt_is_made_when_the_budget_runs_out() {
+    for (budget, in_time) in [(11_000, true), (10_999, false)] {
+        let leases = leases();
+        let start = leases.now();
+        let dead = grant(&leases, request("dead")).await;
+        assert_eq!(dead.expires_at.plus(seconds(2)), start.plus(seconds(11)));
+        let patience = Patience::of(Duration::from_millis(budget));
+        let waited = leases.acquire_within(request("b"), patience).await;
+        assert_eq!(leases.now(), start.plus(Duration::from_millis(budget)));
+        assert_eq!(matches!(waited, Ok(Waited::Granted(_))), in_time);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_budget_is_one_attempt() {
+    let store = Wire::default();
+    let leases = leases_in(store.clone());
+    grant(&leases, request("a")).await;
+    let waited = leases.acquire_within(request("b"), Patience::of(Duration::ZERO));
+    assert_eq!(holder_told(waited.await), "a");
+    assert_eq!(store.requests(), 2);
+}
+
+/// Limits double from the period up to the longest, and each pause is anything up to its limit.
+#[tokio::test(start_paused = true)]
+async fn pauses_are_jittered_in_full_under_a_limit_that_doubles_up_to_the_longest() {
+    const RUNS: usize = 200;
+    let patience = Patience {
+        budget: seconds(60),
+        period: Duration::from_millis(100),
+        longest: Duration::from_millis(700),
+    };
+    let limits = [100_u32, 200, 400, 700, 700, 700].map(f64::from);
+    let (mut least, mut most) = ([f64::MAX; 6], [0_f64; 6]);
+    for _ in 0..RUNS {
+        let clock = Virtual::new();
+        let store = Wire::default();
+        let leases = Leases::new(store.clone(), Settings::default()).with_clock(clock.clone());
+        grant(&leases, asking("a", seconds(600))).await;
+        let waited = leases.acquire_within(request("b"), patience).await;
+        assert_eq!(holder_told(waited), "a");
+        let mut pauses = clock.pauses.lock().expect("no panic").clone();
+        assert_eq!(store.requests() as usize, 1 + pauses.len() + 1);
+        // The last one ends with the budget.
+        pauses.pop();
+        for (n, pause) in pauses.iter().enumerate() {
+            let n = n.min(limits.len() - 1);
+            let part = pause.as_secs_f64() * 1000.0 / limits[n];
+            assert!(part <= 1.0, "pause {n} was {pause:?}");
+            (least[n], most[n]) = (least[n].min(part), most[n].max(part));
+        }
+    }
+    // By chance this fails once in 10^10 runs.
+    for n in 0..limits.len() {
+        assert!(least[n] < 0.125 && most[n] > 0.875, "{least:?} {most:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn running_out_tells_who_held_it_last() {
+    let leases = leases();
+    let first = grant(&leases, request("first")).await;
+    let waiting = tokio::spawn({
+        let leases = leases.clone();
+        async move {
+            let patience = Patience::of(seconds(8));
+            leases.acquire_within(request("b"), patience).await
+        }
+    });
+    leases.sleep(seconds(4)).await;
+    // In one go: the one that waits is asleep.
+    leases.release(&first).await.expect("released");
+    grant(&leases, request("second")).await;
+    assert_eq!(holder_told(waiting.await.expect("no panic")), "second");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grant_whose_answer_was_lost_is_found_again_even_without_a_request_id() {
+    let store = Wire::default();
+    let leases = leases_in(store.clone());
+    store.script([Fate::Throttled, Fate::AnswerLost, Fate::AnswerLost]);
+    let found = leases.acquire_within(request("a"), Patience::of(seconds(30)));
+    let found = granted(found.await);
+    assert_eq!(found.grant, GrantKind::Replayed);
+    assert_eq!((store.requests(), store.grants()), (4, 1));
+    assert_eq!(store.row().await.fencing_token, found.lease.fencing_token);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_is_told_only_if_the_last_attempt_met_it() {
+    let store = Wire::default();
+    let leases = leases_in(store.clone());
+    grant(&leases, asking("a", seconds(600))).await;
+    let patience = Patience::of(seconds(20));
+    store.script([Fate::RequestLost, Fate::Throttled]);
+    let waited = leases.acquire_within(request("b"), patience).await;
+    assert_eq!(holder_told(waited), "a");
+    for (fate, name) in [
+        (Fate::Throttled, "Lease.Throttled"),
+        (Fate::RequestLost, "Lease.Unavailable"),
+    ] {
+        store.always(fate);
+        let start = leases.now();
+        let error = leases.acquire_within(request("b"), patience).await;
+        assert_eq!(error.expect_err("an outage").name(), name);
+        let took = leases.now().since(start);
+        let longest = patience.budget + crate::Connection::OPERATION;
+        assert!(took >= patience.budget && took <= longest, "{took:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waiting_cannot_change_is_told_at_once() {
+    let leases = leases();
+    let lease = grant(&leases, named("a")).await;
+    leases.release(&lease).await.expect("released");
+    let start = leases.now();
+    let waited = leases.acquire_within(named("a"), Patience::of(seconds(60)));
+    assert!(matches!(waited.await, Err(Error::Consumed { .. })));
+    assert_eq!(leases.now(), start);
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropped_in_a_pause_nothing_goes_on() {
+    let store = Wire::default();
+    let leases = leases_in(store.clone());
+    let first = grant(&leases, request("first")).await;
+    let waiting = leases.acquire_within(named("b"), Patience::of(seconds(600)));
+    timeout(seconds(3), waiting).await.expect_err("dropped");
+    let asked = store.requests();
+    assert!(asked > 1, "it had asked, and slept");
+    leases.sleep(seconds(60)).await;
+    assert_eq!(store.requests(), asked);
+    assert_eq!(store.row().await.fencing_token, first.fencing_token);
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropped_in_a_pause_and_called_again_it_is_one_grant() {
+    let store = Wire::default();
+    let leases = leases_in(store.clone());
+    let first = grant(&leases, request("first")).await;
+    let patience = Patience::of(seconds(600));
+    for _ in 0..3 {
+        let waiting = leases.acquire_within(named("b"), patience);
+        timeout(seconds(1), waiting).await.expect_err("dropped");
+    }
+    leases.release(&first).await.expect("released");
+    let new = granted(leases.acquire_within(named("b"), patience).await);
+    let again = granted(leases.acquire_within(named("b"), patience).await);
+    assert_eq!(
+        (new.grant, again.grant),
+        (GrantKind::New, GrantKind::Replayed)
+    );
+    assert_eq!(new.lease, again.lease);
+    assert_eq!(store.grants(), 2, "the first one's and this one");
+    let next = first.fencing_token.plus(TOKEN_STEP);
+    assert_eq!(new.lease.fencing_token, next);
+}
+
+/// The grant was made or it was not; who asks again gets the one that there is.
+#[tokio::test(start_paused = true)]
+async fn dropped_in_flight_and_called_again_it_is_one_grant() {
+    for (fate, grant) in [
+        (Fate::AnswerLost, GrantKind::Replayed),
+        (Fate::RequestLost, GrantKind::New),
+    ] {
+        let store = Wire::default();
+        let leases = leases_in(store.clone());
+        let patience = Patience::of(seconds(600));
+        store.script([fate]);
+        let waiting = leases.acquire_within(named("b"), patience);
+        timeout(ROUND_TRIP * 2, waiting).await.expect_err("dropped");
+        assert_eq!(store.requests(), 1, "it was in flight");
+        let made = store.grants();
+        let found = granted(leases.acquire_within(named("b"), patience).await);
+        assert_eq!(found.grant, grant);
+        let again = granted(leases.acquire_within(named("b"), patience).await);
+        assert_eq!(again.lease, found.lease);
+        assert_eq!(store.grants(), 1);
+        assert_eq!(made, u32::from(grant == GrantKind::Replayed));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropped_in_flight_for_good_the_grant_runs_out() {
+    let store = Wire::default();
+    let leases = leases_in(store.clone());
+    let start = leases.now();
+    store.script([Fate::AnswerLost]);
+    let waiting = leases.acquire_within(named("b"), Patience::of(seconds(600)));
+    timeout(ROUND_TRIP * 2, waiting).await.expect_err("dropped");
+    let free = start.plus(TTL).plus(leases.settings().clock_margin);
+    leases.sleep(free.since(leases.now()) / 2).await;
+    assert_eq!(
+        (store.requests(), store.grants()),
+        (1, 1),
+        "nothing went on"
+    );
+    let just_before = free.minus(Duration::from_millis(1));
+    leases.sleep(just_before.since(leases.now())).await;
+    let held = leases.acquire_within(request("c"), Patience::of(Duration::ZERO));
+    assert_eq!(holder_told(held.await), "b");
+    leases.sleep(free.since(leases.now())).await;
+    let next = leases.acquire(request("c")).await.expect("an answer");
+    let previous = next.granted().expect("a grant").previous.expect("a grant");
+    assert_eq!(previous.holder.as_str(), "b");
+    assert_eq!(store.grants(), 2);
+}
+
+/// Else the last answer, a grant perhaps, would come too late to be heard.
+#[tokio::test(start_paused = true)]
+async fn in_an_invocation_the_last_attempt_is_made_while_it_can_be_answered() {
+    let leases = leases_in(Wire::default());
+    let start = leases.now();
+    let dead = grant(&leases, request("dead")).await;
+    let patience = Patience::of(seconds(60));
+    let short = leases.for_call(start.plus(seconds(4)));
+    let waited = short.acquire_within(request("b"), patience).await;
+    assert_eq!(holder_told(waited), "dead");
+    let ended = start.plus(seconds(4)).minus(crate::Connection::OPERATION);
+    let last = ended.plus(ROUND_TRIP);
+    assert!((ended..=last).contains(&leases.now()), "{:?}", leases.now());
+    let found = granted(leases.acquire_within(request("b"), patience).await);
+    assert!(found.lease.acquired_at >= dead.expires_at.plus(seconds(2)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_extend_is_due_when_the_lease_is_in_danger() {
+    let leases = leases();
+    let lease = grant(&leases, request("a")).await;
+    let just_before = lease.extend_due().minus(Duration::from_millis(1));
+    leases.sleep(just_before.since(leases.now())).await;
+    assert_eq!(leases.standing(&lease), Standing::Safe);
+    leases.sleep(Duration::from_millis(1)).await;
+    assert_eq!(leases.standing(&lease), Standing::Danger);
+    assert_eq!(lease.remaining(leases.now()), lease.ttl.as_duration() / 3);
+    leases.sleep(lease.remaining(leases.now())).await;
+    assert_eq!(leases.standing(&lease), Standing::Stop);
+    let extended = leases
+        .extend(&lease, ExtendOptions::default())
+        .await
+        .expect("extended");
+    assert_eq!(leases.standing(&extended.into_lease()), Standing::Safe);
+}
