@@ -78,9 +78,31 @@ impl Functions {
         put.send().await.unwrap();
     }
 
+    pub async fn delete(&self, key: &str) {
+        let delete = self.stack.dynamodb().delete_item();
+        let delete = delete.table_name(self.table()).key("pk", s(key));
+        delete.key("sk", s("LEASE#0000")).send().await.unwrap();
+    }
+
+    /// What a function has logged so far.
+    pub fn log(&self, function: &str) -> String {
+        self.stack.functions().log(function).unwrap()
+    }
+
     /// Makes the table say what the handle in a sample event says.
     pub async fn stand(&self, name: &str) {
-        let lease: Lease = serde_json::from_value(event(name)["lease"].clone()).unwrap();
+        self.stand_by(&event(name)["lease"]).await;
+    }
+
+    /// Makes the table say what the handles in a sample event say.
+    pub async fn stand_all(&self, name: &str) {
+        for lease in event(name)["leases"].as_array().unwrap() {
+            self.stand_by(lease).await;
+        }
+    }
+
+    async fn stand_by(&self, handle: &Value) {
+        let lease: Lease = serde_json::from_value(handle.clone()).unwrap();
         let row = Row {
             fencing_token: lease.fencing_token,
             version: lease.version,

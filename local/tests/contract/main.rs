@@ -7,6 +7,8 @@ mod failing;
 mod functions;
 mod holding;
 mod malformed;
+mod operating;
+mod several;
 
 /// Every sample event is used by name in one of the files of this test.
 #[test]
@@ -15,6 +17,8 @@ fn every_event_is_used() {
         include_str!("acquiring.rs"),
         include_str!("holding.rs"),
         include_str!("malformed.rs"),
+        include_str!("operating.rs"),
+        include_str!("several.rs"),
     ]
     .concat();
     for entry in std::fs::read_dir(functions::events()).unwrap() {

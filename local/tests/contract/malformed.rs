@@ -24,6 +24,18 @@ fn malformed() -> Vec<(&'static str, String, Option<&'static str>)> {
         event.to_string()
     };
     let secret = json!("hunter2");
+    let one = event("extend")["lease"].clone();
+    let set = |keys: Value| {
+        let mut event = whole.clone();
+        event.as_object_mut().unwrap().remove("key");
+        event["keys"] = keys;
+        event.to_string()
+    };
+    let set_with = |field: &str, value: Value| {
+        let mut event = event("acquire-keys");
+        event[field] = value;
+        event.to_string()
+    };
     vec![
         ("acquire", String::new(), None),
         ("acquire", "hunter2".into(), None),
@@ -83,15 +95,63 @@ fn malformed() -> Vec<(&'static str, String, Option<&'static str>)> {
         ("acquire", with("on_held", secret.clone()), Some("on_held")),
         ("acquire", with("permits", json!(0)), Some("permits")),
         ("acquire", with("hunter", secret.clone()), Some("hunter")),
-        // What later releases bring.
-        ("acquire", with("permits", json!(5)), Some("permits")),
-        ("acquire", with("keys", json!(["a", "b"])), Some("keys")),
+        ("acquire", with("permits", json!(1001)), Some("permits")),
+        ("acquire", with("permits", json!(2.5)), Some("permits")),
+        ("acquire", with("permits", json!(u64::MAX)), Some("permits")),
+        ("acquire", with("permits", secret.clone()), Some("permits")),
+        ("acquire", with("reentrant", json!(1)), Some("reentrant")),
         (
             "acquire",
-            with("observed_version", json!(1)),
+            with("observed_version", json!(-1)),
             Some("observed_version"),
         ),
-        ("acquire", with("reentrant", json!(true)), Some("reentrant")),
+        (
+            "acquire",
+            with("observed_version", json!(0.5)),
+            Some("observed_version"),
+        ),
+        (
+            "acquire",
+            with("observed_version", json!(u64::MAX)),
+            Some("observed_version"),
+        ),
+        (
+            "acquire",
+            with("observed_version", Value::Null),
+            Some("observed_version"),
+        ),
+        // A key and keys.
+        ("acquire", with("keys", json!(["a", "b"])), Some("keys")),
+        ("acquire", set(json!([])), Some("keys")),
+        ("acquire", set(json!(["a", "b", "a"])), Some("keys")),
+        ("acquire", set(json!(["a", ""])), Some("keys")),
+        ("acquire", set(json!(["a", "b\u{7f}"])), Some("keys")),
+        ("acquire", set(json!(["a", 7])), Some("keys.1")),
+        ("acquire", set(secret.clone()), Some("keys")),
+        ("acquire", set(json!({"a": "b"})), Some("keys")),
+        (
+            "acquire",
+            set((0..101).map(|n| format!("k{n}")).collect()),
+            Some("keys"),
+        ),
+        // What does not go together.
+        (
+            "acquire",
+            set_with("observed_version", json!(1)),
+            Some("observed_version"),
+        ),
+        ("acquire", set_with("permits", json!(2)), Some("permits")),
+        (
+            "acquire",
+            {
+                let mut event = whole.clone();
+                event["permits"] = json!(2);
+                event["observed_version"] = json!(1);
+                event.to_string()
+            },
+            Some("observed_version"),
+        ),
+        // What a later release brings.
         (
             "acquire",
             with("task_token", secret.clone()),
@@ -103,6 +163,32 @@ fn malformed() -> Vec<(&'static str, String, Option<&'static str>)> {
             Some("wait_seconds"),
         ),
         ("extend", json!({"leases": []}).to_string(), Some("leases")),
+        (
+            "extend",
+            json!({"leases": vec![one.clone(); 2]}).to_string(),
+            Some("leases"),
+        ),
+        (
+            "extend",
+            json!({"leases": [one], "lease": one}).to_string(),
+            Some("leases"),
+        ),
+        (
+            "extend",
+            json!({"leases": [one, {"key": "k"}]}).to_string(),
+            Some("leases.1.holder"),
+        ),
+        (
+            "extend",
+            json!({"leases": [one], "ttl_seconds": 1}).to_string(),
+            Some("ttl_seconds"),
+        ),
+        (
+            "release",
+            json!({"leases": vec![one.clone(); 101]}).to_string(),
+            Some("leases"),
+        ),
+        ("release", json!({}).to_string(), Some("lease")),
         ("extend", json!({}).to_string(), Some("lease")),
         (
             "extend",
