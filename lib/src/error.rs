@@ -186,6 +186,14 @@ impl Error {
         }
     }
 
+    /// The error itself; of several leases' errors the worst.
+    pub(crate) fn worst(&self) -> &Self {
+        match self {
+            Self::OfSeveral { worst, .. } => worst.worst(),
+            error => error,
+        }
+    }
+
     /// The key that the error is about, if it is about one.
     #[must_use]
     pub fn key(&self) -> Option<&Key> {

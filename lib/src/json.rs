@@ -76,6 +76,21 @@ impl Json {
         }
     }
 
+    /// The keys that an event about several leases names.
+    pub(crate) fn keys(&self) -> Option<Vec<&str>> {
+        let (items, inner): (_, &[&str]) = match (self.at(&["keys"]), self.at(&["leases"])) {
+            (Some(Self::Array(keys)), _) => (keys, &[]),
+            (_, Some(Self::Array(leases))) => (leases, &["key"]),
+            _ => return None,
+        };
+        Some(
+            items
+                .iter()
+                .filter_map(|item| item.text_at(inner))
+                .collect(),
+        )
+    }
+
     /// Whether there is a field of that name.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.at(&[name]).is_some()

@@ -131,10 +131,16 @@ async fn unless_it_panics<T>(work: impl Future<Output = Result<T, Error>>) -> Re
     .await
 }
 
+fn cut(text: &str) -> String {
+    text.chars().take(1024).collect()
+}
+
 /// What an invocation is about, for its log line and its error.
 struct About {
     request_id: String,
     key: Option<Key>,
+    /// Of a set, the keys, as many as fit in a line.
+    keys: Option<String>,
     holder: Option<String>,
     fencing_token: Option<u64>,
 }
@@ -149,13 +155,14 @@ impl About {
         Self {
             request_id: context.request_id.clone(),
             key: text("key").and_then(|key| Key::new(key).ok()),
-            holder: text("holder").map(|holder| holder.chars().take(1024).collect()),
+            keys: event.and_then(Json::keys).map(|keys| cut(&keys.join(", "))),
+            holder: text("holder").map(cut),
             fencing_token: event.and_then(|event| event.number_at(&["lease", "fencing_token"])),
         }
     }
 
     fn log(&self, outcome: &Result<serde_json::Value, Arc<Error>>) {
-        let key = self.key.as_ref().map(Key::as_str);
+        let key = self.key.as_ref().map(Key::as_str).or(self.keys.as_deref());
         let (request, holder) = (self.request_id.as_str(), self.holder.as_deref());
         match outcome {
             Ok(answer) => {
@@ -167,7 +174,7 @@ impl About {
             Err(error) => {
                 let (outcome, token) = (error.name(), self.fencing_token);
                 let problem = error.to_string();
-                match **error {
+                match error.worst() {
                     Error::Held(_) | Error::Consumed { .. } | Error::Frozen { .. } => {
                         tracing::info!(request, key, holder, outcome, problem, "refused");
                     }
