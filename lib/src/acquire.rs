@@ -9,7 +9,7 @@ use crate::{
     requests::Acquire,
     row::{Row, Stored},
     store::{Address, Applied, Store},
-    transition::{Change, Grant, GrantRefusal, Over, transition, why_not_granted},
+    transition::{Change, Grant, GrantRefusal, Over, Tokens, transition, why_not_granted},
     values::{Holder, Key, LeaseId, Metadata, Permits, RequestDigest, RequestId, Ttl},
 };
 
@@ -114,8 +114,12 @@ impl<S: Store> Leases<S> {
             return Err(frozen(key, row));
         }
         let takeable = |stored: &Stored| {
-            let change = Change::Grant(grant.clone());
-            transition(stored, &change).is_some()
+            let suits = |tokens| {
+                let change = Change::Grant(grant.suited_to(tokens));
+                transition(stored, &change).is_some()
+            };
+            let floor = grant.tokens.floor();
+            suits(Tokens::From(floor)) || suits(Tokens::LiftedTo(floor))
         };
         // Permits above the number count as well: a number that was lowered takes effect as soon
         // as enough of them have come back.
@@ -196,6 +200,7 @@ impl<S: Store> Leases<S> {
             metadata: wish.metadata,
             now,
             over: wish.over.unwrap_or(Over::At(now.minus(margin))),
+            tokens: Tokens::From(self.settings().token_floor),
             expires_at,
             sweep_after: expires_at.plus(margin),
         })
@@ -208,14 +213,28 @@ impl<S: Store> Leases<S> {
         grant: &Grant,
         reentrant: bool,
     ) -> Result<Result<Granted, GrantRefusal>, Error> {
-        let change = Change::Grant(grant.clone());
-        match self.store().apply(address, &change, self.limit()).await? {
-            Applied::Done { row, .. } => self.granted(address.clone(), row).map(Ok),
-            Applied::Refused(stored) => match why_not_granted(stored, grant, reentrant) {
-                GrantRefusal::Replayed(row) => self.replayed(address.clone(), row).map(Ok),
-                refusal => Ok(Err(refusal)),
-            },
+        let mut grant = grant.clone();
+        for _ in 0..SUITINGS {
+            let change = Change::Grant(grant.clone());
+            let stored = match self.store().apply(address, &change, self.limit()).await? {
+                Applied::Done { row, .. } => return self.granted(address.clone(), row).map(Ok),
+                Applied::Refused(stored) => stored,
+            };
+            match why_not_granted(stored, &grant, reentrant) {
+                GrantRefusal::Replayed(row) => {
+                    return self.replayed(address.clone(), row).map(Ok);
+                }
+                GrantRefusal::Suits(tokens) => grant = grant.suited_to(tokens),
+                refusal => return Ok(Err(refusal)),
+            }
         }
+        Err(Error::Unavailable {
+            problem: format!(
+                "{} was lifted and lowered while it was asked for",
+                address.key
+            ),
+            source: None,
+        })
     }
 
     fn granted(&self, address: Address, row: Row) -> Result<Granted, Error> {
@@ -246,6 +265,7 @@ impl<S: Store> Leases<S> {
             GrantRefusal::Replayed(row) => self.replayed(address, row).map(Acquired::Granted),
             GrantRefusal::Held(row) => self.contention(address, row, asker).map(Acquired::Held),
             GrantRefusal::OtherKeys => Err(other_keys()),
+            GrantRefusal::Suits(_) => Err(corrupt(key, "it can be granted and was not")),
             GrantRefusal::Consumed => Err(Error::Consumed { key }),
             GrantRefusal::Frozen(row) => Err(frozen(key, row)),
             GrantRefusal::Corrupt(reason) => Err(corrupt(key, reason)),
@@ -283,6 +303,9 @@ impl<S: Store> Leases<S> {
         })
     }
 }
+
+/// How often a write may turn out not to suit the row: once, unless somebody plays with the floor.
+const SUITINGS: usize = 4;
 
 /// A grant's kind follows from how the one before it ended.
 pub(crate) const fn kind(previous: Option<&Previous>) -> GrantKind {

@@ -70,9 +70,6 @@ pub enum Raised {
     HighEnough,
 }
 
-/// The highest floor: there is room above it for more grants than anybody makes.
-const HIGHEST_FLOOR: u64 = Counter::MAX / 2;
-
 /// How often an act is tried again because somebody else wrote to the row in between.
 const TRIES: usize = 8;
 
@@ -207,7 +204,7 @@ impl<S: Store> Leases<S> {
     ) -> Result<Raised, Error> {
         let now = self.now();
         let floor = floor.unwrap_or_else(|| seed(now));
-        if floor.get() > HIGHEST_FLOOR {
+        if floor > Counter::HIGHEST_FLOOR {
             return Err(Error::invalid("floor", "must be at most 2^51"));
         }
         let over = Over::At(now.minus(self.settings().clock_margin));

@@ -364,12 +364,20 @@ fn judge(
             continue;
         }
         let key = &address.key;
-        match why_not_granted(stood, grant, reentrant) {
+        let tried = match change {
+            Change::Grant(tried) => tried,
+            _ => grant,
+        };
+        match why_not_granted(stood, tried, reentrant) {
             GrantRefusal::Corrupt(reason) => return Err(corrupt(key.clone(), reason)),
             GrantRefusal::Consumed => {
                 consumed = consumed.or_else(|| Some(Error::Consumed { key: key.clone() }));
             }
             GrantRefusal::OtherKeys => others = true,
+            GrantRefusal::Suits(tokens) => {
+                let grant = one_of(&grant.suited_to(tokens));
+                again.push((address.clone(), grant));
+            }
             GrantRefusal::Frozen(row) => ice = ice.or_else(|| Some(frozen(key.clone(), row))),
             GrantRefusal::Held(row) => held = held.or_else(|| Some((address.clone(), row))),
             GrantRefusal::Replayed(row) => {

@@ -1,10 +1,10 @@
-//! What an operator sets: the table's name and the rules' lengths of time.
+//! What an operator sets: the table's name, the rules' lengths of time, the floor of the tokens.
 
 use std::time::Duration;
 
-use crate::error::Error;
+use crate::{error::Error, values::Counter};
 
-/// The rules' lengths of time. The defaults are those of the environment's variables.
+/// The rules' lengths of time, and the floor of the tokens. The defaults are those of the environment's variables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Settings {
@@ -15,6 +15,9 @@ pub struct Settings {
     pub guard: Duration,
     /// How long a free row is kept before DynamoDB may delete it.
     pub retention: Duration,
+    /// Every new token is above it: for a table that was restored from a backup, which sets
+    /// tokens back. At most [`Counter::HIGHEST_FLOOR`].
+    pub token_floor: Counter,
 }
 
 impl Default for Settings {
@@ -23,6 +26,7 @@ impl Default for Settings {
             clock_margin: Duration::from_secs(2),
             guard: Duration::from_secs(1),
             retention: Duration::from_secs(7 * DAY),
+            token_floor: Counter::MIN,
         }
     }
 }
@@ -34,7 +38,7 @@ const DAY: u64 = 86_400;
 pub struct Environment {
     /// `LEASE_TABLE`.
     pub table: String,
-    /// `LEASE_CLOCK_MARGIN_MS`, `LEASE_GUARD_MS`, `LEASE_RETENTION_DAYS`.
+    /// `LEASE_CLOCK_MARGIN_MS`, `LEASE_GUARD_MS`, `LEASE_RETENTION_DAYS`, `LEASE_TOKEN_FLOOR`.
     pub settings: Settings,
 }
 
@@ -75,6 +79,8 @@ impl Environment {
             number(&lookup, name, DAY * 1000, "milliseconds")
                 .map(|n| n.map_or(default, Duration::from_millis))
         };
+        let most = Counter::HIGHEST_FLOOR.get();
+        let floor = number(&lookup, "LEASE_TOKEN_FLOOR", most, "milliseconds")?;
         let days = number(&lookup, "LEASE_RETENTION_DAYS", 3650, "days")?;
         Ok(Self {
             table,
@@ -82,6 +88,8 @@ impl Environment {
                 clock_margin: millis("LEASE_CLOCK_MARGIN_MS", default.clock_margin)?,
                 guard: millis("LEASE_GUARD_MS", default.guard)?,
                 retention: days.map_or(default.retention, |n| Duration::from_secs(n * DAY)),
+                // 0 is none.
+                token_floor: floor.and_then(Counter::new).unwrap_or(default.token_floor),
             },
         })
     }
@@ -180,6 +188,7 @@ mod tests {
             "LEASE_CLOCK_MARGIN_MS",
             "LEASE_GUARD_MS",
             "LEASE_RETENTION_DAYS",
+            "LEASE_TOKEN_FLOOR",
         ] {
             for value in ["", "abc", "-1", "1.5", "99999999999999999999"] {
                 let read = read(&[("LEASE_TABLE", "t"), (name, value)]);

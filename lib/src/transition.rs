@@ -47,6 +47,8 @@ pub struct Grant {
     pub now: Timestamp,
     /// By what a lease that somebody holds counts as over.
     pub over: Over,
+    /// Which tokens a row may have, and what its next one is.
+    pub tokens: Tokens,
     /// The new deadline.
     pub expires_at: Timestamp,
     /// Before this instant sweep need not look.
@@ -60,6 +62,51 @@ pub enum Over {
     At(Timestamp),
     /// By observation: its version is the one that was seen a whole ttl ago. No clock is compared.
     Unmoved(ObservedVersion),
+}
+
+/// Which tokens a row may have for a grant, and what its next one is. Conditions know no maximum:
+/// a row below the floor takes another write than one above it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Tokens {
+    /// The floor or more: the next is counted from the row's. A row that does not exist counts
+    /// from the clock or the floor, whichever is more.
+    From(Counter),
+    /// Less than the floor: the next is counted from the floor.
+    LiftedTo(Counter),
+}
+
+impl Tokens {
+    pub(crate) const fn floor(self) -> Counter {
+        match self {
+            Self::From(floor) | Self::LiftedTo(floor) => floor,
+        }
+    }
+
+    /// What a row with this token takes.
+    fn for_row(self, token: Counter) -> Self {
+        let floor = self.floor();
+        if token < floor {
+            Self::LiftedTo(floor)
+        } else {
+            Self::From(floor)
+        }
+    }
+}
+
+impl Grant {
+    /// The same grant, in the way that suits the row.
+    #[must_use]
+    pub fn suited_to(&self, tokens: Tokens) -> Self {
+        Self {
+            tokens,
+            ..self.clone()
+        }
+    }
+
+    /// Where a row that does not exist starts to count.
+    pub(crate) fn seed(&self) -> Counter {
+        seed(self.now).max(self.tokens.floor())
+    }
 }
 
 impl Over {
@@ -134,7 +181,7 @@ pub struct Confirm {
 #[must_use]
 pub fn transition(stored: &Stored, change: &Change) -> Option<Row> {
     match (stored, change) {
-        (Stored::Absent, Change::Grant(grant)) => Some(first_grant(grant)),
+        (Stored::Absent, Change::Grant(grant)) => first_grant(grant),
         (Stored::Row(row), Change::Grant(grant)) => next_grant(row, grant),
         (Stored::Row(row), Change::Extend(extend)) => extended(row, extend),
         (Stored::Row(row), Change::Release(release)) => {
@@ -157,11 +204,10 @@ pub fn transition(stored: &Stored, change: &Change) -> Option<Row> {
     }
 }
 
-fn first_grant(grant: &Grant) -> Row {
-    let seed = seed(grant.now);
-    Row {
-        fencing_token: seed.plus(TOKEN_STEP),
-        version: seed.plus(1),
+fn first_grant(grant: &Grant) -> Option<Row> {
+    matches!(grant.tokens, Tokens::From(_)).then(|| Row {
+        fencing_token: grant.seed().plus(TOKEN_STEP),
+        version: seed(grant.now).plus(1),
         granted_to: grant.holder.clone(),
         request: grant.request.clone(),
         set_size: grant.set_size,
@@ -171,7 +217,7 @@ fn first_grant(grant: &Grant) -> Row {
         operator: None,
         purge_at: None,
         state: State::Held(granted(grant)),
-    }
+    })
 }
 
 /// A new row counts from the clock, so that a row which was deleted starts above every token it
@@ -187,9 +233,12 @@ fn next_grant(row: &Row, grant: &Grant) -> Option<Row> {
     if !grant.over.holds(row) || row.frozen || row.remembers(&grant.request) {
         return None;
     }
+    if grant.tokens != grant.tokens.for_row(row.fencing_token) {
+        return None;
+    }
     let [first, second, _] = row.past_requests.clone();
     Some(Row {
-        fencing_token: row.fencing_token.plus(TOKEN_STEP),
+        fencing_token: row.fencing_token.max(grant.tokens.floor()).plus(TOKEN_STEP),
         version: row.version.plus(1),
         granted_to: grant.holder.clone(),
         request: grant.request.clone(),
@@ -256,6 +305,8 @@ pub enum GrantRefusal {
     Consumed,
     /// An operator froze the key.
     Frozen(Row),
+    /// It can be had, by a grant with these tokens.
+    Suits(Tokens),
     /// Somebody holds it.
     Held(Row),
     /// The item is not ours.
@@ -270,8 +321,14 @@ pub fn why_not_granted(stored: Stored, grant: &Grant, reentrant: bool) -> GrantR
     let row = match stored {
         Stored::Row(row) => row,
         Stored::Foreign(reason) => return GrantRefusal::Corrupt(reason),
-        Stored::Absent => return GrantRefusal::Corrupt("the table refused to create it"),
+        Stored::Absent => {
+            return match grant.tokens {
+                Tokens::LiftedTo(floor) => GrantRefusal::Suits(Tokens::From(floor)),
+                Tokens::From(_) => GrantRefusal::Corrupt("the table refused to create it"),
+            };
+        }
     };
+    let suits = grant.tokens.for_row(row.fencing_token);
     let held = row.holding();
     let lasts = held.is_some_and(|held| held.expires_at > grant.now);
     if held.is_some() && row.request == grant.request {
@@ -286,6 +343,8 @@ pub fn why_not_granted(stored: Stored, grant: &Grant, reentrant: bool) -> GrantR
         GrantRefusal::Replayed(row)
     } else if row.frozen {
         GrantRefusal::Frozen(row)
+    } else if suits != grant.tokens && grant.over.holds(&row) {
+        GrantRefusal::Suits(suits)
     } else if held.is_some() {
         GrantRefusal::Held(row)
     } else {

@@ -11,7 +11,7 @@ use leasehold::{
     RequestDigest, RequestId, Timestamp, Ttl,
     row::{Item, Row, State, Stored},
     store::{Address, Applied, Store},
-    transition::{Change, Confirm, Expire, Extend, Grant, Over, Release, Swap},
+    transition::{Change, Confirm, Expire, Extend, Grant, Over, Release, Swap, Tokens},
 };
 use proptest::{prelude::*, test_runner::TestRunner};
 
@@ -30,6 +30,8 @@ enum Step {
         /// By observation of this version instead of by the clock.
         observed: Option<Token>,
         set_size: u16,
+        /// Without a floor, or with one at the row's token or just above it, in either way.
+        floor: u8,
     },
     Extend {
         id: u8,
@@ -74,9 +76,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         8 => (
             0..3_u8, 0..6_u8, 0..3_u8, 0..40_u8, 1..20_u8,
-            prop::option::weighted(0.3, token()), 1..3_u16,
-        ).prop_map(|(who, request, id, at, ttl, observed, set_size)| Step::Grant {
-            who, request, id, at, ttl, observed, set_size
+            prop::option::weighted(0.3, token()), 1..3_u16, 0..20_u8,
+        ).prop_map(|(who, request, id, at, ttl, observed, set_size, floor)| Step::Grant {
+            who, request, id, at, ttl, observed, set_size, floor
         }),
         5 => (0..3_u8, token(), 0..40_u8, 1..20_u8, any::<bool>()).prop_map(
             |(id, token, at, ttl, require_unexpired)| Step::Extend {
@@ -253,6 +255,7 @@ impl Twins {
             ttl: 10,
             observed: None,
             set_size: 2,
+            floor: 0,
         };
         let grant = self.change(address, &grant).await.unwrap();
         let beside = Address {
@@ -303,6 +306,7 @@ impl Twins {
                 ttl,
                 observed,
                 set_size,
+                floor,
             } => {
                 let holder = Holder::new(format!("h{who}")).unwrap();
                 let request = RequestId::new(format!("r{request}")).unwrap();
@@ -317,6 +321,13 @@ impl Twins {
                     ttl,
                     metadata: Metadata::default(),
                     now,
+                    tokens: match floor {
+                        1 => Tokens::From(near(token, Token(0))),
+                        2 => Tokens::From(near(token, Token(1))),
+                        3 => Tokens::LiftedTo(near(token, Token(0))),
+                        4 => Tokens::LiftedTo(near(token, Token(1))),
+                        _ => Tokens::From(Counter::MIN),
+                    },
                     over: match observed {
                         Some(step) => Over::Unmoved(near(version, step).into()),
                         None => Over::At(now.minus(Duration::from_secs(2))),

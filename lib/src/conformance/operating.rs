@@ -2,8 +2,9 @@
 
 use super::{Bench, Case, TTL};
 use crate::{
-    Act, Because, Counter, Ended, Error, ExtendOptions, Forced, Freeze, GrantKind, Inspected,
-    Operator, Permits, Previous, Raised, Reason, ReleaseOutcome, SweepBounds, Unfreeze,
+    AcquireAll, Acquired, Act, Because, Counter, Ended, Error, ExtendOptions, Forced, Freeze,
+    GrantKind, Inspected, Key, Keys, Leases, Operator, Permits, Previous, Raised, Reason,
+    ReleaseOutcome, Settings, SweepBounds, Unfreeze,
     row::{Row, State, s},
 };
 
@@ -14,6 +15,7 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     a_key_that_was_never_leased_can_be_frozen(bench).await;
     a_raised_floor_is_below_every_later_token(bench).await;
     a_floor_is_not_raised_under_a_holder(bench).await;
+    a_deployment_may_have_a_floor(bench).await;
     a_stranger_is_not_operated_on(bench).await;
 }
 
@@ -266,6 +268,88 @@ async fn a_raised_floor_is_below_every_later_token<B: Bench>(bench: &B) {
     let raised = case.leases.raise_floor(&lease.key, None, &because()).await;
     assert_eq!(raised.expect("an answer"), Raised::Raised);
     assert!(case.lease("b").await.fencing_token.get() > case.now().as_millis());
+}
+
+/// What was restored from a backup is lifted as it is granted: a row, a permit, a set.
+async fn a_deployment_may_have_a_floor<B: Bench>(bench: &B) {
+    let case = Case::new(bench, "operate/deployed floor");
+    let now = case.now().as_millis();
+    let floor = Counter::new(now + 1_000_000).expect("valid");
+    let settings = Settings {
+        token_floor: floor,
+        ..Settings::default()
+    };
+    let leases = Leases::new(bench.store(), settings).with_clock(case.clock.clone());
+    let old = case.lease("a").await;
+    assert!(old.fencing_token < floor);
+    let held = leases
+        .acquire(case.request("b", "1"))
+        .await
+        .expect("an answer");
+    assert!(matches!(held, Acquired::Held(_)), "{held:?}");
+    // Who holds it goes on, with the token that it has.
+    let extended = leases.extend(&old, ExtendOptions::default()).await;
+    assert_eq!(
+        extended.expect("extended").into_lease().fencing_token,
+        old.fencing_token
+    );
+    case.expire();
+    let lifted = leases
+        .acquire(case.request("b", "1"))
+        .await
+        .expect("an answer");
+    let lifted = lifted.granted().expect("a grant");
+    assert_eq!(lifted.lease.fencing_token.get(), floor.get() + 2);
+    assert_eq!(
+        lifted.previous.map(|p| p.fencing_token),
+        Some(old.fencing_token)
+    );
+    leases.release(&lifted.lease).await.expect("released");
+    let next = leases
+        .acquire(case.request("c", "1"))
+        .await
+        .expect("an answer");
+    let next = next.granted().expect("a grant").lease;
+    assert_eq!(
+        next.fencing_token.get(),
+        floor.get() + 4,
+        "counted on from there"
+    );
+
+    // A set of a restored row, one above the floor, and one that is not there.
+    let key = |name: &str| Key::new(format!("{}/{name}", next.key)).expect("valid");
+    let mut request = case.request("x", "1");
+    request.key = key("restored");
+    let restored = case.leases.acquire(request).await.expect("an answer");
+    let restored = restored.granted().expect("a grant").lease;
+    case.leases.release(&restored).await.expect("released");
+    leases.release(&next).await.expect("released");
+    let keys = vec![key("new"), key("restored"), next.key.clone()];
+    let set = AcquireAll::new(
+        Keys::new(keys).expect("valid"),
+        restored.holder,
+        restored.ttl,
+    );
+    let set = leases.acquire_all(set).await.expect("an answer").granted();
+    let tokens = set
+        .expect("a grant")
+        .leases
+        .into_iter()
+        .map(|l| l.fencing_token.get());
+    let above: Vec<_> = tokens.map(|token| token - floor.get()).collect();
+    assert_eq!(above, [2, 2, 6]);
+
+    let permits = Permits::new(2).expect("valid");
+    let case = Case::new(bench, "operate/deployed floor of permits");
+    for (leases, id, lifted) in [(&case.leases, "before", false), (&leases, "after", true)] {
+        for holder in ["a", "b"] {
+            let request = case.request(holder, id).permits(permits);
+            let granted = leases.acquire(request).await.expect("an answer").granted();
+            let lease = granted.expect("a permit").lease;
+            assert_eq!(lease.fencing_token > floor, lifted);
+        }
+        case.expire();
+    }
 }
 
 async fn a_floor_is_not_raised_under_a_holder<B: Bench>(bench: &B) {

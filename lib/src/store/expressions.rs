@@ -13,7 +13,7 @@ use crate::{
     outcomes::Ended,
     row::{NULL, instant, metadata_value, n, s},
     store::attributes as at,
-    transition::{Change, Confirm, Expire, Extend, Grant, Over, Release, Swap, TOKEN_STEP},
+    transition::{Change, Confirm, Expire, Extend, Grant, Over, Release, Swap, TOKEN_STEP, Tokens},
     values::{Counter, Ttl},
 };
 
@@ -62,6 +62,11 @@ const OWNED: &str = "#lease_id = :lease_id AND #fencing_token = :fencing_token";
 const HOLDING: &str = "#holder, #lease_id, #ttl_ms, #acquired_at, #extended_at, #expires_at, \
     #sweep_after, #metadata";
 
+/// The next token of a row that need not be lifted.
+const COUNTED_ON: &str = "if_not_exists(#fencing_token, :seed) + :step";
+
+const ABSENT: &str = "attribute_not_exists(#pk) OR ";
+
 fn granting(grant: &Grant) -> Expressions {
     let (over, which) = match grant.over {
         Over::At(instant) => ("#expires_at <= :over", at_least_one(instant)),
@@ -72,17 +77,22 @@ fn granting(grant: &Grant) -> Expressions {
         1 => ("", ", #set_size"),
         _ => (", #set_size = :set_size", ""),
     };
+    let (which_tokens, next_token, absent) = match grant.tokens {
+        Tokens::From(Counter::MIN) => ("", COUNTED_ON, ABSENT),
+        Tokens::From(_) => (" AND #fencing_token >= :floor", COUNTED_ON, ABSENT),
+        Tokens::LiftedTo(_) => (" AND #fencing_token < :floor", ":lifted", ""),
+    };
     let not_repeated = "#request <> :request AND #past_request_1 <> :request \
         AND #past_request_2 <> :request AND #past_request_3 <> :request";
     let condition = format!(
-        "attribute_not_exists(#pk) OR (({FREE} OR ({expired})) AND {OURS} \
+        "{absent}(({FREE} OR ({expired})) AND {OURS}{which_tokens} \
          AND attribute_not_exists(#frozen) AND {not_repeated})"
     );
     let update = format!(
         "SET #holder = :holder, #granted_to = :holder, #lease_id = :lease_id, \
         #ttl_ms = :ttl_ms, #metadata = :metadata, #acquired_at = :now, #expires_at = :expires_at, \
         #sweep_after = :sweep_after, \
-        #fencing_token = if_not_exists(#fencing_token, :now) + :step, \
+        #fencing_token = {next_token}, \
         #version = if_not_exists(#version, :now) + :one, \
         #request = :request, #past_request_1 = if_not_exists(#request, :null), \
         #past_request_2 = if_not_exists(#past_request_1, :null), \
@@ -106,6 +116,9 @@ fn granting(grant: &Grant) -> Expressions {
             ("sweep_after", instant(grant.sweep_after)),
             ("request", s(grant.request.as_str())),
             ("step", n(TOKEN_STEP)),
+            ("seed", n(grant.seed().get())),
+            ("floor", n(grant.tokens.floor().get())),
+            ("lifted", n(grant.tokens.floor().plus(TOKEN_STEP).get())),
             ("set_size", n(grant.set_size.into())),
         ],
     )
@@ -292,6 +305,7 @@ mod tests {
                 metadata: Metadata::default(),
                 now,
                 over,
+                tokens: Tokens::From(Counter::MIN),
                 expires_at: now,
                 sweep_after: now,
             })
@@ -302,6 +316,11 @@ mod tests {
             let row = row.clone();
             Change::Swap(Box::new(Swap { seen, row }))
         };
+        let Change::Grant(plain) = clock.clone() else {
+            unreachable!("a grant")
+        };
+        let floor = Counter::new(7).expect("valid");
+        let suited = |tokens| Change::Grant(plain.suited_to(tokens));
         vec![
             clock,
             extend(false),
@@ -316,6 +335,8 @@ mod tests {
                 purge_at: 1,
             }),
             grant(Over::Unmoved(Counter::MIN.into()), 2),
+            suited(Tokens::From(floor)),
+            suited(Tokens::LiftedTo(floor)),
             swap(None),
             swap(Some(Counter::MIN)),
             Change::Confirm(Confirm {

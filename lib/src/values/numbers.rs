@@ -125,7 +125,10 @@ impl Counter {
     pub const MAX: u64 = 1 << 52;
 
     /// The least.
-    pub(crate) const MIN: Self = Self(1);
+    pub const MIN: Self = Self(1);
+
+    /// The highest floor: there is room above it for more grants than anybody makes.
+    pub const HIGHEST_FLOOR: Self = Self(Self::MAX / 2);
 
     const RANGE: &str = "a whole number from 1 to 2^52";
 
