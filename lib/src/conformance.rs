@@ -35,6 +35,8 @@ use crate::{
 mod acquiring;
 mod ending;
 mod extending;
+mod floors;
+mod handles;
 mod observing;
 mod operating;
 mod semaphores;
@@ -69,7 +71,9 @@ pub async fn all<B: Bench>(bench: &B) {
     observing::all(bench).await;
     semaphores::all(bench).await;
     sets::all(bench).await;
+    handles::all(bench).await;
     operating::all(bench).await;
+    floors::all(bench).await;
     strangers::all(bench).await;
 }
 

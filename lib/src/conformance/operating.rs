@@ -2,10 +2,9 @@
 
 use super::{Bench, Case, TTL};
 use crate::{
-    AcquireAll, Acquired, Act, Because, Counter, Ended, Error, ExtendOptions, Forced, Freeze,
-    GrantKind, Inspected, Key, Keys, Leases, Operator, Permits, Previous, Raised, Reason,
-    ReleaseOutcome, Settings, SweepBounds, Unfreeze,
-    row::{Row, State, s},
+    Act, Because, Ended, Error, ExtendOptions, Forced, Freeze, GrantKind, Inspected, Operator,
+    Permits, Previous, Reason, ReleaseOutcome, SweepBounds, Unfreeze,
+    row::{Row, s},
 };
 
 pub(super) async fn all<B: Bench>(bench: &B) {
@@ -13,9 +12,6 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     of_a_semaphore_one_permit_is_forced(bench).await;
     a_frozen_key_stays_frozen(bench).await;
     a_key_that_was_never_leased_can_be_frozen(bench).await;
-    a_raised_floor_is_below_every_later_token(bench).await;
-    a_floor_is_not_raised_under_a_holder(bench).await;
-    a_deployment_may_have_a_floor(bench).await;
     a_stranger_is_not_operated_on(bench).await;
 }
 
@@ -27,7 +23,7 @@ pub(super) fn because() -> Because {
 }
 
 impl<B: Bench> Case<'_, B> {
-    async fn force(&self, permit: Option<u16>) -> Forced {
+    pub(super) async fn force(&self, permit: Option<u16>) -> Forced {
         let key = &self.address.key;
         let forced = self.leases.force_release(key, permit, &because()).await;
         forced.expect("an answer")
@@ -43,16 +39,7 @@ impl<B: Bench> Case<'_, B> {
         thawed.expect("an answer")
     }
 
-    async fn raise(&self, floor: u64) -> Raised {
-        let floor = Counter::new(floor);
-        let raised = self
-            .leases
-            .raise_floor(&self.address.key, floor, &because())
-            .await;
-        raised.expect("an answer")
-    }
-
-    async fn signed(&self, act: Act) -> Row {
+    pub(super) async fn signed(&self, act: Act) -> Row {
         let row = self.row().await;
         let record = row.operator.clone().expect("a record");
         assert_eq!((record.act, record.at), (act, self.now()));
@@ -216,170 +203,6 @@ async fn a_key_that_was_never_leased_can_be_frozen<B: Bench>(bench: &B) {
     let first = case.grant("a", "1").await;
     assert_eq!(first.grant, GrantKind::New);
     assert!(first.lease.fencing_token > row.fencing_token);
-}
-
-async fn a_raised_floor_is_below_every_later_token<B: Bench>(bench: &B) {
-    let case = Case::new(bench, "operate/floor");
-    let lease = case.lease("a").await;
-    case.leases.release(&lease).await.expect("released");
-    let floor = lease.fencing_token.get() + 1_000_000;
-    assert_eq!(case.raise(floor).await, Raised::Raised);
-    let row = case.signed(Act::RaiseFloor).await;
-    assert_eq!(case.raise(floor).await, Raised::HighEnough);
-    assert_eq!(case.raise(1).await, Raised::HighEnough);
-    assert_eq!(case.row().await, row, "nothing was written");
-    // The old holder's release still finds what it left, and its request is still spent.
-    let released = case.leases.release(&lease).await.expect("an answer");
-    assert_eq!(released.outcome, ReleaseOutcome::AlreadyReleased);
-    let spent = case.ask("a", "by a").await;
-    assert!(matches!(spent, Err(Error::Consumed { .. })), "{spent:?}");
-    let next = case.grant("b", "1").await;
-    assert!(next.lease.fencing_token.get() > floor);
-    // A restored row does not know how the last grant ended.
-    assert_eq!(next.grant, GrantKind::Takeover);
-    let previous = next.previous.expect("a grant before");
-    assert_eq!(
-        (previous.fencing_token.get(), previous.ended),
-        (floor, Ended::Forced)
-    );
-
-    // A key without a row, and one whose holder is long gone.
-    let case = Case::new(bench, "operate/floor of nothing");
-    assert_eq!(case.raise(case.now().as_millis()).await, Raised::HighEnough);
-    let floor = case.now().as_millis() + 1_000_000;
-    assert_eq!(case.raise(floor).await, Raised::Raised);
-    let lease = case.lease("a").await;
-    assert!(lease.fencing_token.get() > floor);
-    case.expire();
-    assert_eq!(case.raise(2 * floor).await, Raised::Raised);
-    assert!(matches!(
-        case.row().await.state,
-        State::Free {
-            ended: Ended::Forced
-        }
-    ));
-    let lost = case.leases.extend(&lease, ExtendOptions::default()).await;
-    assert!(matches!(lost, Err(Error::Lost { .. })), "{lost:?}");
-    // Without a number the floor is now, which a restored row lies below.
-    let case = Case::new(bench, "operate/floor by the clock");
-    let lease = case.lease("a").await;
-    case.leases.release(&lease).await.expect("released");
-    case.pass(TTL);
-    let raised = case.leases.raise_floor(&lease.key, None, &because()).await;
-    assert_eq!(raised.expect("an answer"), Raised::Raised);
-    assert!(case.lease("b").await.fencing_token.get() > case.now().as_millis());
-}
-
-/// What was restored from a backup is lifted as it is granted: a row, a permit, a set.
-async fn a_deployment_may_have_a_floor<B: Bench>(bench: &B) {
-    let case = Case::new(bench, "operate/deployed floor");
-    let now = case.now().as_millis();
-    let floor = Counter::new(now + 1_000_000).expect("valid");
-    let settings = Settings {
-        token_floor: floor,
-        ..Settings::default()
-    };
-    let leases = Leases::new(bench.store(), settings).with_clock(case.clock.clone());
-    let old = case.lease("a").await;
-    assert!(old.fencing_token < floor);
-    let held = leases
-        .acquire(case.request("b", "1"))
-        .await
-        .expect("an answer");
-    assert!(matches!(held, Acquired::Held(_)), "{held:?}");
-    // Who holds it goes on, with the token that it has.
-    let extended = leases.extend(&old, ExtendOptions::default()).await;
-    assert_eq!(
-        extended.expect("extended").into_lease().fencing_token,
-        old.fencing_token
-    );
-    case.expire();
-    let lifted = leases
-        .acquire(case.request("b", "1"))
-        .await
-        .expect("an answer");
-    let lifted = lifted.granted().expect("a grant");
-    assert_eq!(lifted.lease.fencing_token.get(), floor.get() + 2);
-    assert_eq!(
-        lifted.previous.map(|p| p.fencing_token),
-        Some(old.fencing_token)
-    );
-    leases.release(&lifted.lease).await.expect("released");
-    let next = leases
-        .acquire(case.request("c", "1"))
-        .await
-        .expect("an answer");
-    let next = next.granted().expect("a grant").lease;
-    assert_eq!(
-        next.fencing_token.get(),
-        floor.get() + 4,
-        "counted on from there"
-    );
-
-    // A set of a restored row, one above the floor, and one that is not there.
-    let key = |name: &str| Key::new(format!("{}/{name}", next.key)).expect("valid");
-    let mut request = case.request("x", "1");
-    request.key = key("restored");
-    let restored = case.leases.acquire(request).await.expect("an answer");
-    let restored = restored.granted().expect("a grant").lease;
-    case.leases.release(&restored).await.expect("released");
-    leases.release(&next).await.expect("released");
-    let keys = vec![key("new"), key("restored"), next.key.clone()];
-    let set = AcquireAll::new(
-        Keys::new(keys).expect("valid"),
-        restored.holder,
-        restored.ttl,
-    );
-    let set = leases.acquire_all(set).await.expect("an answer").granted();
-    let tokens = set
-        .expect("a grant")
-        .leases
-        .into_iter()
-        .map(|l| l.fencing_token.get());
-    let above: Vec<_> = tokens.map(|token| token - floor.get()).collect();
-    assert_eq!(above, [2, 2, 6]);
-
-    let permits = Permits::new(2).expect("valid");
-    let case = Case::new(bench, "operate/deployed floor of permits");
-    for (leases, id, lifted) in [(&case.leases, "before", false), (&leases, "after", true)] {
-        for holder in ["a", "b"] {
-            let request = case.request(holder, id).permits(permits);
-            let granted = leases.acquire(request).await.expect("an answer").granted();
-            let lease = granted.expect("a permit").lease;
-            assert_eq!(lease.fencing_token > floor, lifted);
-        }
-        case.expire();
-    }
-}
-
-async fn a_floor_is_not_raised_under_a_holder<B: Bench>(bench: &B) {
-    let case = Case::new(bench, "operate/floor held");
-    let lease = case.lease("a").await;
-    let floor = Counter::new(lease.fencing_token.get() + 1_000_000);
-    let answer = case.leases.raise_floor(&lease.key, floor, &because()).await;
-    let Err(Error::Held(contention)) = answer else {
-        panic!("{answer:?}");
-    };
-    assert_eq!(contention.held.holder, lease.holder);
-    assert_eq!(
-        case.row().await.version,
-        lease.version,
-        "nothing was written"
-    );
-    assert!(matches!(case.force(None).await, Forced::Forced { .. }));
-    assert_eq!(
-        case.raise(floor.expect("valid").get()).await,
-        Raised::Raised
-    );
-    let beyond = Counter::new(Counter::MAX);
-    let answer = case
-        .leases
-        .raise_floor(&lease.key, beyond, &because())
-        .await;
-    let Err(Error::Invalid { field, .. }) = answer else {
-        panic!("{answer:?}");
-    };
-    assert_eq!(field.as_deref(), Some("floor"));
 }
 
 async fn a_stranger_is_not_operated_on<B: Bench>(bench: &B) {

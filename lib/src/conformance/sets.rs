@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::{Bench, Case, TTL};
 use crate::{
-    AcquireAll, AcquiredAll, Ended, Error, ExtendOptions, ExtendOutcome, GrantKind, GrantedAll,
-    Holder, Key, Keys, Lease, LeaseSet, ReleaseOutcome, RequestId, Ttl,
+    AcquireAll, AcquiredAll, Ended, Error, GrantKind, GrantedAll, Holder, Key, Keys, Lease,
+    RequestId, Ttl,
     row::{Item, Stored, s},
     store::{Address, Store as _},
 };
@@ -16,18 +16,16 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     a_request_is_for_its_own_keys_only(bench).await;
     the_worst_refusal_is_told(bench).await;
     a_takeover_tells_of_each_key(bench).await;
-    a_set_is_extended_and_released_key_by_key(bench).await;
     a_reentrant_set_takes_what_its_holder_has(bench).await;
-    a_hundred_keys_are_one_set(bench).await;
 }
 
 /// Keys `a` to `d`, below the case's own.
 impl<B: Bench> Case<'_, B> {
-    fn key(&self, name: &str) -> Key {
+    pub(super) fn key(&self, name: &str) -> Key {
         Key::new(format!("{}/{name}", self.address.key)).expect("a valid key")
     }
 
-    fn set(&self, names: &[&str], holder: &str, id: &str) -> AcquireAll {
+    pub(super) fn set(&self, names: &[&str], holder: &str, id: &str) -> AcquireAll {
         let keys = names.iter().map(|name| self.key(name)).collect();
         AcquireAll::new(
             Keys::new(keys).expect("valid keys"),
@@ -37,16 +35,21 @@ impl<B: Bench> Case<'_, B> {
         .request_id(RequestId::new(id).expect("a valid request id"))
     }
 
-    async fn ask_all(&self, names: &[&str], holder: &str, id: &str) -> Result<AcquiredAll, Error> {
+    pub(super) async fn ask_all(
+        &self,
+        names: &[&str],
+        holder: &str,
+        id: &str,
+    ) -> Result<AcquiredAll, Error> {
         self.leases.acquire_all(self.set(names, holder, id)).await
     }
 
-    async fn grant_all(&self, names: &[&str], holder: &str, id: &str) -> GrantedAll {
+    pub(super) async fn grant_all(&self, names: &[&str], holder: &str, id: &str) -> GrantedAll {
         let acquired = self.ask_all(names, holder, id).await.expect("an answer");
         acquired.granted().expect("a grant")
     }
 
-    async fn stored(&self, name: &str) -> Stored {
+    pub(super) async fn stored(&self, name: &str) -> Stored {
         let address = self.at(name);
         let limit = Duration::from_secs(1);
         self.leases
@@ -56,7 +59,7 @@ impl<B: Bench> Case<'_, B> {
             .expect("read")
     }
 
-    fn at(&self, name: &str) -> Address {
+    pub(super) fn at(&self, name: &str) -> Address {
         Address {
             key: self.key(name),
             permit: 0,
@@ -64,16 +67,12 @@ impl<B: Bench> Case<'_, B> {
     }
 
     /// The key held by `holder`, by itself.
-    async fn single(&self, name: &str, holder: &str) -> Lease {
+    pub(super) async fn single(&self, name: &str, holder: &str) -> Lease {
         let mut request = self.request(holder, &format!("{holder} alone"));
         request.key = self.key(name);
         let acquired = self.leases.acquire(request).await.expect("an answer");
         acquired.granted().expect("a grant").lease
     }
-}
-
-fn set_of(leases: &[Lease]) -> LeaseSet {
-    LeaseSet::new(leases.to_vec()).expect("distinct leases")
 }
 
 async fn all_or_nothing<B: Bench>(bench: &B) {
@@ -247,105 +246,6 @@ async fn a_takeover_tells_of_each_key<B: Bench>(bench: &B) {
     );
 }
 
-async fn a_set_is_extended_and_released_key_by_key<B: Bench>(bench: &B) {
-    use ReleaseOutcome::{AlreadyReleased, Lost, Released};
-    let case = Case::new(bench, "set/extend and release");
-    let leases = case.grant_all(&["a", "b", "c"], "h", "1").await.leases;
-    let options = ExtendOptions::default();
-    case.pass(TTL / 2);
-    let extended = case
-        .leases
-        .extend_all(&set_of(&leases), options)
-        .await
-        .expect("extended");
-    assert_eq!(
-        (extended.outcome, extended.lapsed),
-        (ExtendOutcome::Extended, None)
-    );
-    let keys = |leases: &[Lease]| leases.iter().map(|l| l.key.clone()).collect::<Vec<_>>();
-    assert_eq!(keys(&extended.leases), keys(&leases));
-    assert!(
-        extended
-            .leases
-            .iter()
-            .all(|l| l.expires_at == case.now().plus(TTL))
-    );
-    case.pass(TTL + TTL / 2);
-    let revived = case
-        .leases
-        .extend_all(&set_of(&leases), options)
-        .await
-        .expect("revived");
-    assert_eq!(
-        (revived.outcome, revived.lapsed),
-        (ExtendOutcome::Revived, Some(TTL / 2))
-    );
-
-    // One is lost: the others are extended all the same, and the message tells which is which.
-    case.leases.release(&leases[1]).await.expect("released");
-    case.pass(TTL / 2);
-    let error = case
-        .leases
-        .extend_all(&set_of(&leases), options)
-        .await
-        .expect_err("one is lost");
-    assert_eq!(
-        (error.name(), error.key()),
-        ("Lease.Lost", Some(&leases[1].key))
-    );
-    let message = error.to_string();
-    for (lease, outcome) in leases.iter().zip(["extended", "Lease.Lost", "extended"]) {
-        assert!(
-            message.contains(&format!("{}: {outcome}", lease.key)),
-            "{message}"
-        );
-    }
-    let Stored::Row(row) = case.stored("c").await else {
-        panic!("no row");
-    };
-    assert_eq!(
-        row.holding().expect("held").expires_at,
-        case.now().plus(TTL)
-    );
-
-    let released = case
-        .leases
-        .release_all(&set_of(&leases))
-        .await
-        .expect("an answer");
-    assert_eq!(released.outcomes, [Released, AlreadyReleased, Released]);
-    assert_eq!(
-        (released.outcome, released.expired),
-        (AlreadyReleased, true)
-    );
-    let other = case.single("b", "x").await;
-    let leases = [
-        case.single("a", "h").await,
-        leases[1].clone(),
-        case.single("c", "h").await,
-    ];
-    case.expire();
-    let heir = case.single("a", "x").await;
-    let released = case
-        .leases
-        .release_all(&set_of(&leases))
-        .await
-        .expect("an answer");
-    assert_eq!(released.outcomes, [Lost, AlreadyReleased, Released]);
-    assert_eq!(released.outcome, Lost);
-    let strict = case.leases.release_all_strictly(&set_of(&leases)).await;
-    assert_eq!(strict.expect_err("one is lost").name(), "Lease.Lost");
-    for (name, lease) in [("a", heir), ("b", other)] {
-        let Stored::Row(row) = case.stored(name).await else {
-            panic!("no row");
-        };
-        assert_eq!(
-            row.version, lease.version,
-            "{name} is somebody else's, and untouched"
-        );
-    }
-}
-
 async fn a_reentrant_set_takes_what_its_holder_has<B: Bench>(bench: &B) {
     let case = Case::new(bench, "set/reentrant");
     let own = case.single("a", "h").await;
@@ -385,37 +285,5 @@ async fn a_reentrant_set_takes_what_its_holder_has<B: Bench>(bench: &B) {
     assert!(
         matches!(late, AcquiredAll::Held(_)),
         "it has expired: {late:?}"
-    );
-}
-
-async fn a_hundred_keys_are_one_set<B: Bench>(bench: &B) {
-    let case = Case::new(bench, "set/hundred");
-    let names: Vec<_> = (0..100).map(|n| format!("{n:0>1000}")).collect();
-    let names: Vec<_> = names.iter().map(String::as_str).collect();
-    let granted = case.grant_all(&names, "h", "1").await;
-    assert_eq!(granted.leases.len(), 100);
-    let options = ExtendOptions::default();
-    let set = set_of(&granted.leases);
-    assert_eq!(
-        case.leases
-            .extend_all(&set, options)
-            .await
-            .expect("extended")
-            .leases
-            .len(),
-        100
-    );
-    let released = case.leases.release_all(&set).await.expect("released");
-    assert_eq!(released.outcomes, [ReleaseOutcome::Released; 100]);
-    // A message has to fit into a workflow's history.
-    let error = case
-        .leases
-        .extend_all(&set, options)
-        .await
-        .expect_err("all are over");
-    let message = error.to_string();
-    assert!(
-        message.len() < 8000 && message.ends_with(" more"),
-        "{message}"
     );
 }

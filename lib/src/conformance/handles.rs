@@ -1,0 +1,144 @@
+//! Several handles at once.
+
+use super::{Bench, Case, TTL};
+use crate::{ExtendOptions, ExtendOutcome, Lease, LeaseSet, ReleaseOutcome, row::Stored};
+
+pub(super) async fn all<B: Bench>(bench: &B) {
+    a_set_is_extended_and_released_key_by_key(bench).await;
+    a_hundred_keys_are_one_set(bench).await;
+}
+
+fn set_of(leases: &[Lease]) -> LeaseSet {
+    LeaseSet::new(leases.to_vec()).expect("distinct leases")
+}
+
+async fn a_set_is_extended_and_released_key_by_key<B: Bench>(bench: &B) {
+    use ReleaseOutcome::{AlreadyReleased, Lost, Released};
+    let case = Case::new(bench, "set/extend and release");
+    let leases = case.grant_all(&["a", "b", "c"], "h", "1").await.leases;
+    let options = ExtendOptions::default();
+    case.pass(TTL / 2);
+    let extended = case
+        .leases
+        .extend_all(&set_of(&leases), options)
+        .await
+        .expect("extended");
+    assert_eq!(
+        (extended.outcome, extended.lapsed),
+        (ExtendOutcome::Extended, None)
+    );
+    let keys = |leases: &[Lease]| leases.iter().map(|l| l.key.clone()).collect::<Vec<_>>();
+    assert_eq!(keys(&extended.leases), keys(&leases));
+    assert!(
+        extended
+            .leases
+            .iter()
+            .all(|l| l.expires_at == case.now().plus(TTL))
+    );
+    case.pass(TTL + TTL / 2);
+    let revived = case
+        .leases
+        .extend_all(&set_of(&leases), options)
+        .await
+        .expect("revived");
+    assert_eq!(
+        (revived.outcome, revived.lapsed),
+        (ExtendOutcome::Revived, Some(TTL / 2))
+    );
+
+    // One is lost: the others are extended all the same, and the message tells which is which.
+    case.leases.release(&leases[1]).await.expect("released");
+    case.pass(TTL / 2);
+    let error = case
+        .leases
+        .extend_all(&set_of(&leases), options)
+        .await
+        .expect_err("one is lost");
+    assert_eq!(
+        (error.name(), error.key()),
+        ("Lease.Lost", Some(&leases[1].key))
+    );
+    let message = error.to_string();
+    for (lease, outcome) in leases.iter().zip(["extended", "Lease.Lost", "extended"]) {
+        assert!(
+            message.contains(&format!("{}: {outcome}", lease.key)),
+            "{message}"
+        );
+    }
+    let Stored::Row(row) = case.stored("c").await else {
+        panic!("no row");
+    };
+    assert_eq!(
+        row.holding().expect("held").expires_at,
+        case.now().plus(TTL)
+    );
+
+    let released = case
+        .leases
+        .release_all(&set_of(&leases))
+        .await
+        .expect("an answer");
+    assert_eq!(released.outcomes, [Released, AlreadyReleased, Released]);
+    assert_eq!(
+        (released.outcome, released.expired),
+        (AlreadyReleased, true)
+    );
+    let other = case.single("b", "x").await;
+    let leases = [
+        case.single("a", "h").await,
+        leases[1].clone(),
+        case.single("c", "h").await,
+    ];
+    case.expire();
+    let heir = case.single("a", "x").await;
+    let released = case
+        .leases
+        .release_all(&set_of(&leases))
+        .await
+        .expect("an answer");
+    assert_eq!(released.outcomes, [Lost, AlreadyReleased, Released]);
+    assert_eq!(released.outcome, Lost);
+    let strict = case.leases.release_all_strictly(&set_of(&leases)).await;
+    assert_eq!(strict.expect_err("one is lost").name(), "Lease.Lost");
+    for (name, lease) in [("a", heir), ("b", other)] {
+        let Stored::Row(row) = case.stored(name).await else {
+            panic!("no row");
+        };
+        assert_eq!(
+            row.version, lease.version,
+            "{name} is somebody else's, and untouched"
+        );
+    }
+}
+
+async fn a_hundred_keys_are_one_set<B: Bench>(bench: &B) {
+    let case = Case::new(bench, "set/hundred");
+    let names: Vec<_> = (0..100).map(|n| format!("{n:0>1000}")).collect();
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    let granted = case.grant_all(&names, "h", "1").await;
+    assert_eq!(granted.leases.len(), 100);
+    let options = ExtendOptions::default();
+    let set = set_of(&granted.leases);
+    assert_eq!(
+        case.leases
+            .extend_all(&set, options)
+            .await
+            .expect("extended")
+            .leases
+            .len(),
+        100
+    );
+    let released = case.leases.release_all(&set).await.expect("released");
+    assert_eq!(released.outcomes, [ReleaseOutcome::Released; 100]);
+    // A message has to fit into a workflow's history.
+    let error = case
+        .leases
+        .extend_all(&set, options)
+        .await
+        .expect_err("all are over");
+    let message = error.to_string();
+    assert!(
+        message.len() < 8000 && message.ends_with(" more"),
+        "{message}"
+    );
+}

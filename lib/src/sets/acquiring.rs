@@ -1,0 +1,242 @@
+//! Acquiring a set: one transaction, and a reading of what refused it.
+
+use std::time::Duration;
+
+use super::{AcquiredAll, GrantedAll};
+use crate::{
+    acquire::{Wish, kind, other_keys},
+    clock::Timestamp,
+    error::{Cause, Error},
+    leases::{Leases, corrupt, frozen},
+    outcomes::GrantKind,
+    requests::AcquireAll,
+    row::{Row, Stored},
+    store::{Address, AppliedAll, Store},
+    transition::{Change, Confirm, Grant, GrantRefusal, why_not_granted},
+    values::{LeaseId, up_to},
+};
+
+const FIRST_PAUSE: Duration = Duration::from_millis(25);
+const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+/// What has to be left of the time for one more attempt.
+const FOR_ANOTHER: Duration = Duration::from_millis(200);
+
+/// What stood in the way of a set.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one of it, for a moment"
+)]
+enum Verdict {
+    /// Nothing does: these changes may be tried (again).
+    Try(Vec<(Address, Change)>),
+    /// The caller has the whole set already: these are its rows.
+    Replayed(Vec<Row>),
+    /// The same, but not all of the rows were told: these leases stand.
+    Stands(Vec<(Address, Change)>),
+    Held(Address, Row),
+}
+
+impl<S: Store> Leases<S> {
+    /// Grants all of the leases or none, in one transaction, so that no order of keys can end in
+    /// a deadlock; then reads the tokens, which a transaction does not tell.
+    ///
+    /// Repeated with the same holder, request id and keys, it brings the same leases, and
+    /// [`Error::Consumed`] once any of them is over. A conflict of transactions is no contention
+    /// of holders: it is asked through, with jitter, as long as a request may take.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a ttl that the guard uses up, or for a request id that was granted
+    /// other keys; if several keys refuse, [`Error::Corrupt`] before [`Error::Consumed`] before
+    /// [`Error::Frozen`], naming the first such key; [`Error::Throttled`] if the conflicts do not
+    /// end; and those of [`Store::apply`]. Contention is [`AcquiredAll::Held`].
+    pub async fn acquire_all(&self, request: AcquireAll) -> Result<AcquiredAll, Error> {
+        let keys = request.keys.as_slice();
+        let grant = self.grant(Wish {
+            holder: &request.holder,
+            request_id: request.request_id,
+            set_size: u16::try_from(keys.len()).unwrap_or(u16::MAX),
+            ttl: request.ttl,
+            metadata: request.metadata,
+            over: None,
+        })?;
+        let first = keys.iter().map(|key| {
+            let address = Address {
+                key: key.clone(),
+                permit: 0,
+            };
+            (address, one_of(&grant))
+        });
+        let mut changes: Vec<_> = first.collect();
+        let end = self.now().plus(self.limit());
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let left = end.since(self.now());
+            match self.store().apply_all(&changes, left).await? {
+                AppliedAll::Done => return self.read_back(&changes).await,
+                AppliedAll::Conflict => {
+                    let left = end.since(self.now());
+                    if left < FOR_ANOTHER {
+                        return Err(Error::Throttled {
+                            action: "dynamodb:UpdateItem",
+                            table: self.store().name().to_owned(),
+                            source: Cause::said("others kept writing to the same rows"),
+                        });
+                    }
+                    self.sleep(up_to(pause).min(left.saturating_sub(FOR_ANOTHER)))
+                        .await;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+                AppliedAll::Refused(stood) => {
+                    match judge(&changes, stood, &grant, request.reentrant)? {
+                        Verdict::Try(again) => changes = again,
+                        Verdict::Replayed(rows) => {
+                            let addresses = changes.into_iter().map(|(address, _)| address);
+                            let rows = addresses.zip(rows);
+                            return self.together(rows, GrantKind::Replayed);
+                        }
+                        Verdict::Stands(leases) => return self.read_back(&leases).await,
+                        Verdict::Held(address, row) => {
+                            return self
+                                .contention(address, row, &grant.holder)
+                                .map(AcquiredAll::Held);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The rows that a transaction wrote.
+    async fn read_back(&self, changes: &[(Address, Change)]) -> Result<AcquiredAll, Error> {
+        let addresses: Vec<_> = changes.iter().map(|(address, _)| address.clone()).collect();
+        let rows = self.store().read_all(&addresses, self.limit()).await?;
+        let mut ours = Vec::with_capacity(changes.len());
+        for ((address, change), stored) in changes.iter().zip(rows) {
+            let key = address.key.clone();
+            match stored {
+                Stored::Row(row) if is_of(&row, change) => ours.push((address.clone(), row)),
+                Stored::Foreign(reason) => return Err(corrupt(key, reason)),
+                // It took longer to read it than the lease lasted, and somebody has ended it.
+                Stored::Row(_) | Stored::Absent => return Err(Error::Consumed { key }),
+            }
+        }
+        let granted = changes.iter().zip(&ours);
+        let granted = granted.filter(|((_, change), _)| matches!(change, Change::Grant(_)));
+        let grant = granted
+            .map(|(_, (_, row))| kind(row.previous.as_ref()))
+            .max_by_key(|kind| *kind == GrantKind::Takeover)
+            .unwrap_or(GrantKind::Replayed);
+        self.together(ours.into_iter(), grant)
+    }
+
+    fn together(
+        &self,
+        rows: impl Iterator<Item = (Address, Row)>,
+        grant: GrantKind,
+    ) -> Result<AcquiredAll, Error> {
+        let (mut leases, mut previous) = (Vec::new(), Vec::new());
+        for (address, row) in rows {
+            previous.push(row.previous.clone());
+            leases.push(self.handle(address, row)?);
+        }
+        Ok(AcquiredAll::Granted(GrantedAll {
+            leases,
+            grant,
+            previous,
+        }))
+    }
+}
+
+/// Each lease of the set has a proof of its own.
+fn one_of(grant: &Grant) -> Change {
+    Change::Grant(Grant {
+        lease_id: LeaseId::random(),
+        ..grant.clone()
+    })
+}
+
+fn is_of(row: &Row, change: &Change) -> bool {
+    let lease_id = match change {
+        Change::Grant(grant) => &grant.lease_id,
+        Change::Confirm(confirm) => &confirm.lease_id,
+        _ => return false,
+    };
+    row.holding().is_some_and(|held| held.lease_id == *lease_id)
+}
+
+/// What stands in the way of a set, the worst first: `stood` has what stood in the place of each
+/// change that was refused.
+fn judge(
+    changes: &[(Address, Change)],
+    stood: Vec<Option<Stored>>,
+    grant: &Grant,
+    reentrant: bool,
+) -> Result<Verdict, Error> {
+    let mut again = Vec::with_capacity(changes.len());
+    let (mut consumed, mut others, mut ice, mut held) = (None, false, None, None);
+    let (mut own, mut rows) = (false, Vec::new());
+    for ((address, change), stood) in changes.iter().zip(stood) {
+        let Some(stood) = stood else {
+            again.push((address.clone(), change.clone()));
+            continue;
+        };
+        // A lease of the holder's own that was to stay as it was: it did not. Ask for it anew.
+        if matches!(change, Change::Confirm(_)) {
+            again.push((address.clone(), one_of(grant)));
+            continue;
+        }
+        let key = &address.key;
+        let tried = match change {
+            Change::Grant(tried) => tried,
+            _ => grant,
+        };
+        match why_not_granted(stood, tried, reentrant) {
+            GrantRefusal::Corrupt(reason) => return Err(corrupt(key.clone(), reason)),
+            GrantRefusal::Consumed => {
+                consumed = consumed.or_else(|| Some(Error::Consumed { key: key.clone() }));
+            }
+            GrantRefusal::OtherKeys => others = true,
+            GrantRefusal::Suits(tokens) => {
+                let grant = one_of(&grant.suited_to(tokens));
+                again.push((address.clone(), grant));
+            }
+            GrantRefusal::Frozen(row) => ice = ice.or_else(|| Some(frozen(key.clone(), row))),
+            GrantRefusal::Held(row) => held = held.or_else(|| Some((address.clone(), row))),
+            GrantRefusal::Replayed(row) => {
+                own |= row.request == grant.request;
+                if let Some(held) = row.holding() {
+                    let change = confirm(&row, &held.lease_id, grant.now);
+                    again.push((address.clone(), change));
+                }
+                rows.push(row);
+            }
+        }
+    }
+    if let Some(error) = consumed {
+        return Err(error);
+    }
+    let missing = again
+        .iter()
+        .any(|(_, change)| matches!(change, Change::Grant(_)));
+    if others || (own && (missing || ice.is_some() || held.is_some())) {
+        return Err(other_keys());
+    }
+    if let Some(error) = ice {
+        return Err(error);
+    }
+    Ok(match held {
+        Some((address, row)) => Verdict::Held(address, row),
+        None if missing => Verdict::Try(again),
+        None if rows.len() == changes.len() => Verdict::Replayed(rows),
+        None => Verdict::Stands(again),
+    })
+}
+
+/// That a lease which the holder has already goes on while the others are granted.
+fn confirm(row: &Row, lease_id: &LeaseId, now: Timestamp) -> Change {
+    Change::Confirm(Confirm {
+        lease_id: lease_id.clone(),
+        fencing_token: row.fencing_token,
+        now,
+    })
+}
