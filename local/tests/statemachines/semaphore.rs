@@ -105,6 +105,30 @@ fn twelve_items_of_each_of_two_executions_share_five_permits() {
 }
 
 #[test]
+fn items_of_one_execution_never_refuse_each_other_and_each_has_a_request_of_its_own() {
+    with_world(async |world| {
+        let key = fresh_key();
+        let items = vec![json!({"seconds": 0.1}); 6];
+        let input = json!({"key": key, "permits": 2, "ttl_seconds": 30, "items": items});
+        let run = start(world, input).await;
+        run.ended().await.output();
+        let mut requests = BTreeSet::new();
+        for event in run.history().await {
+            assert!(event.task_failed_event_details().is_none());
+            let scheduled = event.task_scheduled_event_details();
+            if let Some(scheduled) = scheduled {
+                let parameters: Value = serde_json::from_str(scheduled.parameters()).unwrap();
+                if let Some(request) = parameters["Payload"]["request_id"].as_str() {
+                    requests.insert(request.rsplit('/').next().unwrap().to_owned());
+                }
+            }
+        }
+        let indexes = ["0", "1", "2", "3", "4", "5"];
+        assert_eq!(requests, indexes.map(str::to_owned).into());
+    });
+}
+
+#[test]
 fn the_permits_are_shared_by_executions_whose_items_are_many_at_once() {
     with_world(async |world| {
         let key = fresh_key();

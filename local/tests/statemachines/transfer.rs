@@ -192,15 +192,20 @@ fn nonsense_is_refused_before_anything_is_leased() {
     });
 }
 
-/// Somebody else comes in between reading and writing, and pays 1000 in. How the transfer ended, and the balances.
-async fn overtaken(world: &World, machine: &str) -> (Execution, [String; 2], [i64; 2]) {
+/// Somebody else takes one of the leases between reading and writing, and pays 1000 in. How the transfer ended, and
+/// the balances.
+async fn overtaken(
+    world: &World,
+    machine: &str,
+    which: usize,
+) -> (Execution, [String; 2], [i64; 2]) {
     let both = accounts(world, [100, 5]).await;
     let run = world.start(machine, transfer(&both[0], &both[1], 30)).await;
     run.reaches("Pause", 1).await;
     world
-        .take_away(&leases(&run).await[0], Some("somebody else"))
+        .take_away(&leases(&run).await[which], Some("somebody else"))
         .await;
-    set_balance(world, &both[0], 1100).await;
+    set_balance(world, &both[which], 1000 + [100, 5][which]).await;
     run.ended().await;
     let after = balances(world, &both).await;
     (run, both, after)
@@ -210,26 +215,26 @@ async fn overtaken(world: &World, machine: &str) -> (Execution, [String; 2], [i6
 fn a_lease_lost_between_reading_and_writing_means_that_nothing_is_written() {
     with_world(async |world| {
         let machine = paused(world, "overtaken", "Write", |_| ()).await;
-        let (run, [from, to], after) = overtaken(world, &machine).await;
-        run.ended().await.failed_with("Lease.Lost");
-        assert_eq!(after, [1100, 5]);
-        assert_eq!(
-            run.path().await,
-            [
-                "Acquire",
-                "Read",
-                "Pause",
-                "Write",
-                "ReleaseAfterFailure",
-                "Failed"
-            ]
-        );
-        assert_eq!(world.holder(&from).await.as_deref(), Some("somebody else"));
-        assert_eq!(
-            world.holder(&to).await,
-            None,
-            "the other one was still ours"
-        );
+        for (which, untouched) in [(0, [1100, 5]), (1, [100, 1005])] {
+            let (run, both, after) = overtaken(world, &machine, which).await;
+            run.ended().await.failed_with("Lease.Lost");
+            assert_eq!(after, untouched);
+            assert_eq!(
+                run.path().await,
+                [
+                    "Acquire",
+                    "Read",
+                    "Pause",
+                    "Write",
+                    "ReleaseAfterFailure",
+                    "Failed"
+                ]
+            );
+            let holder = world.holder(&both[which]).await;
+            assert_eq!(holder.as_deref(), Some("somebody else"));
+            let other = world.holder(&both[1 - which]).await;
+            assert_eq!(other, None, "the other one was still ours");
+        }
     });
 }
 
@@ -241,7 +246,7 @@ fn the_same_transfer_without_the_checks_loses_what_was_paid_in() {
             items.unwrap().retain(|item| item["Update"].is_object());
         })
         .await;
-        let (run, _, after) = overtaken(world, &machine).await;
+        let (run, _, after) = overtaken(world, &machine, 0).await;
         run.ended().await.output();
         assert_eq!(after, [70, 35], "1000 are gone");
     });
