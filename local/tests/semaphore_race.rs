@@ -216,7 +216,17 @@ fn number(item: &Item, name: &str) -> u64 {
 
 impl Table {
     async fn permit(&self, key: &str, holder: &str, id: &str) -> Option<(Lease, GrantKind)> {
-        let request = request(key, holder, id).permits(Permits::new(PLACES).unwrap());
+        self.permit_of(PLACES, key, holder, id).await
+    }
+
+    async fn permit_of(
+        &self,
+        number: u16,
+        key: &str,
+        holder: &str,
+        id: &str,
+    ) -> Option<(Lease, GrantKind)> {
+        let request = request(key, holder, id).permits(Permits::new(number).unwrap());
         let granted = self.leases().acquire(request).await.unwrap().granted();
         let granted = granted.ok()?;
         Some((granted.lease, granted.grant))
@@ -285,4 +295,24 @@ async fn late_copies_find_their_permit_among_those_that_come_and_go() {
         let next = table.permit("k", "next", &n.to_string()).await;
         others.push(next.unwrap().0);
     }
+}
+
+/// A lowered number counts every permit that is out, whichever it is.
+#[tokio::test]
+async fn a_lowered_number_takes_effect_as_permits_come_back() {
+    let table = Table::start().await;
+    let mut out = Vec::new();
+    for n in 0..PLACES {
+        let (lease, _) = table.permit("k", "a", &n.to_string()).await.unwrap();
+        out.push(lease);
+    }
+    out.sort_by_key(|lease| lease.permit);
+    // The lowest come back first, and are free for nobody as long as two others are out.
+    for (n, lease) in out.iter().enumerate() {
+        let id = format!("lowered {n}");
+        let granted = table.permit_of(LOWERED, "k", "b", &id).await;
+        assert_eq!(granted.is_some(), out.len() - n < usize::from(LOWERED));
+        table.leases().release(lease).await.unwrap();
+    }
+    assert_eq!(table.permits_held("k").await, 1);
 }
