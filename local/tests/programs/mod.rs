@@ -1,7 +1,11 @@
 //! The examples as programs of their own, at work on the test's tables.
 #![allow(dead_code, reason = "each test uses its part")]
 
-use std::process::{Child, Command, Stdio};
+use std::{
+    collections::HashMap,
+    path::Path,
+    process::{Child, Command, Stdio},
+};
 
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType,
@@ -47,6 +51,18 @@ pub fn example(name: &str, table: &Table) -> Command {
     command
 }
 
+/// One of a race's contenders, which tells what became of each of its rounds at the end of `log`.
+pub fn racer(table: &Table, log: &Path, arguments: &[&str]) -> Program {
+    let out = std::fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(log)
+        .unwrap();
+    let mut racer = example("racer", table);
+    racer.args(arguments).stdout(out);
+    Program(racer.spawn().unwrap())
+}
+
 pub async fn create_resource(table: &Table) {
     let key = |name: &str, kind| {
         let part = KeySchemaElement::builder()
@@ -70,6 +86,18 @@ pub async fn create_resource(table: &Table) {
         .attribute_definitions(text("pk"))
         .attribute_definitions(text("sk"));
     create.send().await.unwrap();
+}
+
+/// What the racers' resource accepted, in the order in which it did.
+pub async fn accepted(table: &Table) -> Vec<HashMap<String, AttributeValue>> {
+    let query = table.client.query().table_name(RESOURCE);
+    let query = query
+        .consistent_read(true)
+        .key_condition_expression("pk = :pk AND sk < :end")
+        .expression_attribute_values(":pk", s("prize"))
+        .expression_attribute_values(":end", s("A"));
+    let items = query.into_paginator().items().send();
+    items.collect::<Result<Vec<_>, _>>().await.unwrap()
 }
 
 pub fn s(text: &str) -> AttributeValue {

@@ -1,16 +1,21 @@
-//! One contender of the race: acquires, works, extends, releases, over and over, until it is told
+//! One contender of a race: acquires, works, extends, releases, over and over, until it is told
 //! by a signal, gently or not, that it is over. Now and then it works longer than its lease lasts.
+//!
+//! `racer NAME` contends for a key, `racer NAME PERMITS` for a permit of a semaphore.
 
 use std::{collections::HashMap, env, time::Duration};
 
 use leasehold::{
     Acquire, Acquired, Connection, DynamoDb, Environment, Error, ExtendOptions, Holder, Key, Lease,
-    Leases, RequestId, Ttl,
+    Leases, Permits, RequestId, Ttl,
 };
 
-#[path = "../step/src/resource.rs"]
+#[path = "../../step/src/resource.rs"]
 mod resource;
+mod room;
+
 use resource::{Pass, Resource};
+use room::Room;
 
 /// What the resource refuses; the race counts them by their names.
 #[derive(Debug)]
@@ -29,14 +34,27 @@ enum Failure {
     Unavailable(String),
 }
 
+/// What is raced for.
+enum Prize {
+    /// Lets in one at a time.
+    One(Resource),
+    /// Lets in as many as it has places.
+    Several(Room, Permits),
+}
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let me = env::args().nth(1).ok_or("usage: racer NAME")?;
+    let me = env::args().nth(1).ok_or("usage: racer NAME [PERMITS]")?;
+    let permits = env::args().nth(2).map(|n| n.parse()).transpose()?;
     let Environment {
         table, settings, ..
     } = Environment::read()?;
     let client = Connection::from_env().await;
-    let resource = Resource::new(client.clone(), env::var("RESOURCE_TABLE")?);
+    let protected = env::var("RESOURCE_TABLE")?;
+    let prize = match permits {
+        None => Prize::One(Resource::new(client.clone(), protected)),
+        Some(n) => Prize::Several(Room::new(client.clone(), protected), Permits::new(n)?),
+    };
     let leases = Leases::new(DynamoDb::new(client, table), settings);
     let mut counts = HashMap::<&str, u64>::new();
     for round in 0_u64.. {
@@ -44,7 +62,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let dice = me
             .bytes()
             .fold(round, |n, byte| n.wrapping_mul(31) + u64::from(byte));
-        let outcome = match section(&leases, &resource, &me, round, dice).await {
+        let outcome = match section(&leases, &prize, &me, round, dice).await {
             Ok(outcome) => outcome,
             // Only what a lease promises is asked for here; the table may be slow.
             Err(Error::Unavailable { .. } | Error::Throttled { .. }) => "unavailable",
@@ -61,7 +79,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 async fn section(
     leases: &Leases<DynamoDb>,
-    resource: &Resource,
+    prize: &Prize,
     me: &str,
     round: u64,
     dice: u64,
@@ -72,19 +90,19 @@ async fn section(
     let ttl = Ttl::new(Duration::from_secs(1)).map_err(invalid)?;
     let process = std::process::id();
     let request_id = RequestId::new(format!("{process}/{round}")).map_err(invalid)?;
-    let request = Acquire::new(key, holder, ttl).request_id(request_id);
+    let request = Acquire::new(key, holder, ttl)
+        .request_id(request_id)
+        .permits(prize.permits());
     let mut lease = match leases.acquire(request).await? {
         Acquired::Held(_) => return Ok("held"),
         Acquired::Granted(granted) => granted.lease,
     };
-    match resource.enter(&pass(&lease), "race").await {
-        Ok(_) => {}
-        Err(Failure::Unavailable(_)) => return Ok("unavailable"),
-        Err(failure) => return Ok(name(&failure)),
+    if let Err(failure) = prize.enter(&lease).await {
+        return Ok(failure);
     }
-    let work = match dice % 40 {
+    let work = match dice % 20 {
         0 => 1300,
-        n => n / 4,
+        n => n / 2,
     };
     tokio::time::sleep(Duration::from_millis(work)).await;
     if dice.is_multiple_of(3) {
@@ -93,13 +111,41 @@ async fn section(
             Err(Error::Lost { .. }) => return Ok("lost"),
             Err(error) => return Err(error),
         }
-        if let Err(failure) = resource.enter(&pass(&lease), "race").await {
-            return Ok(name(&failure));
+        if let Err(failure) = prize.enter(&lease).await {
+            return Ok(failure);
         }
     }
-    let left = resource.leave(&pass(&lease), "race").await;
-    leases.release(&lease).await?;
-    Ok(left.map_or_else(|failure| name(&failure), |_| "done"))
+    match prize.leave(&lease).await {
+        // Perhaps still inside: the lease may only run out.
+        Err("unavailable") => Ok("unavailable"),
+        left => {
+            leases.release(&lease).await?;
+            Ok(left.map_or_else(|failure| failure, |()| "done"))
+        }
+    }
+}
+
+impl Prize {
+    fn permits(&self) -> Permits {
+        match self {
+            Self::One(_) => Permits::ONE,
+            Self::Several(_, permits) => *permits,
+        }
+    }
+
+    async fn enter(&self, lease: &Lease) -> Result<(), &'static str> {
+        match self {
+            Self::One(resource) => told(resource.enter(&pass(lease), "race").await),
+            Self::Several(room, _) => room.enter(lease).await,
+        }
+    }
+
+    async fn leave(&self, lease: &Lease) -> Result<(), &'static str> {
+        match self {
+            Self::One(resource) => told(resource.leave(&pass(lease), "race").await),
+            Self::Several(room, _) => room.leave(lease).await,
+        }
+    }
 }
 
 fn pass(lease: &Lease) -> Pass {
@@ -111,10 +157,10 @@ fn pass(lease: &Lease) -> Pass {
     }
 }
 
-fn name(failure: &Failure) -> &'static str {
-    match failure {
+fn told<T>(answer: Result<T, Failure>) -> Result<(), &'static str> {
+    answer.map(drop).map_err(|failure| match failure {
         Failure::StaleToken { .. } => "stale",
         Failure::Overlap { .. } => "overlap",
         Failure::Unavailable(_) => "unavailable",
-    }
+    })
 }
