@@ -186,8 +186,9 @@ impl Error {
         }
     }
 
-    /// The error itself; of several leases' errors the worst.
-    pub(crate) fn worst(&self) -> &Self {
+    /// The error itself; of [`Error::OfSeveral`] the worst: what to match on.
+    #[must_use]
+    pub fn worst(&self) -> &Self {
         match self {
             Self::OfSeveral { worst, .. } => worst.worst(),
             error => error,
