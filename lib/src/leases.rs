@@ -117,8 +117,9 @@ impl<S: Store> Leases<S> {
     /// Moves the deadline to now and the ttl, and proves that the lease is still the caller's.
     ///
     /// One conditional write. It never shortens: repeated, delayed, or asked for less than is
-    /// left, it answers with the deadline that stands. A lease whose deadline has passed is
-    /// revived if nobody was granted it since.
+    /// left, it answers with the deadline that stands, and takes a second write to show observers
+    /// that the holder lives. A lease whose deadline has passed is revived if nobody was granted
+    /// it since.
     ///
     /// # Errors
     /// [`Error::Lost`] once anybody else was granted it, or it was released, swept or deleted;
@@ -129,7 +130,7 @@ impl<S: Store> Leases<S> {
         let ttl = options.ttl.unwrap_or(lease.ttl);
         self.check_ttl(ttl)?;
         let now = self.now();
-        let extend = Extend {
+        let mut extend = Extend {
             lease_id: lease.lease_id.clone(),
             fencing_token: lease.fencing_token,
             ttl,
@@ -138,37 +139,49 @@ impl<S: Store> Leases<S> {
             require_unexpired: options.require_unexpired,
         };
         let address = address_of(lease);
-        let change = Change::Extend(extend.clone());
         // A holder must learn in time that it could not extend.
         let limit = match lease.remaining(now) {
             Duration::ZERO => self.limit(),
             left => self.limit().min(left),
         };
-        let refused = match self.store.apply(&address, &change, limit).await? {
-            Applied::Done {
-                row,
-                deadline_before,
-            } => {
-                let lease = self.handle(address, row)?;
-                return Ok(match deadline_before.filter(|deadline| *deadline <= now) {
-                    None => Extended::Extended { lease },
-                    Some(deadline) => Extended::Revived {
-                        lease,
-                        lapsed: now.since(deadline),
-                    },
-                });
-            }
-            Applied::Refused(stored) => stored,
-        };
-        let key = address.key.clone();
-        match why_not_extended(refused, &extend) {
-            ExtendRefusal::Longer(row) => Ok(Extended::Extended {
-                lease: self.handle(address, row)?,
-            }),
-            ExtendRefusal::Expired => Err(Error::Expired { key }),
-            ExtendRefusal::Frozen(row) => Err(frozen(key, row)),
-            ExtendRefusal::Lost => Err(Error::Lost { key }),
-            ExtendRefusal::Corrupt(reason) => Err(corrupt(key, reason)),
+        let mut once_more = true;
+        loop {
+            let change = Change::Extend(extend.clone());
+            let refused = match self.store.apply(&address, &change, limit).await? {
+                Applied::Done {
+                    row,
+                    deadline_before,
+                } => {
+                    let lease = self.handle(address, row)?;
+                    return Ok(match deadline_before.filter(|deadline| *deadline <= now) {
+                        None => Extended::Extended { lease },
+                        Some(deadline) => Extended::Revived {
+                            lease,
+                            lapsed: now.since(deadline),
+                        },
+                    });
+                }
+                Applied::Refused(stored) => stored,
+            };
+            let key = address.key.clone();
+            return match why_not_extended(refused, &extend) {
+                ExtendRefusal::Longer(row) => match row.holding() {
+                    // The version has to move: an observer takes a lease that stands still, and
+                    // the clocks of one holder's calls may be apart as well.
+                    Some(held) if once_more => {
+                        (extend.expires_at, extend.ttl) = (held.expires_at, held.ttl);
+                        once_more = false;
+                        continue;
+                    }
+                    _ => Ok(Extended::Extended {
+                        lease: self.handle(address, row)?,
+                    }),
+                },
+                ExtendRefusal::Expired => Err(Error::Expired { key }),
+                ExtendRefusal::Frozen(row) => Err(frozen(key, row)),
+                ExtendRefusal::Lost => Err(Error::Lost { key }),
+                ExtendRefusal::Corrupt(reason) => Err(corrupt(key, reason)),
+            };
         }
     }
 

@@ -11,6 +11,7 @@ use crate::{
 pub(super) async fn all<B: Bench>(bench: &B) {
     no_clock_is_compared(bench, false).await;
     no_clock_is_compared(bench, true).await;
+    an_extend_shows_life_whatever_its_clock_says(bench).await;
     an_observed_version_takes_over_what_has_not_moved(bench).await;
     an_observation_keeps_every_other_rule(bench).await;
     a_reentrant_request_gets_its_holders_lease(bench).await;
@@ -80,6 +81,27 @@ async fn no_clock_is_compared<B: Bench>(bench: &B, ahead: bool) {
     assert!(taken.lease.fencing_token > lease.fencing_token);
     let late = case.leases.extend(&lease, ExtendOptions::default()).await;
     assert!(matches!(late, Err(Error::Lost { .. })), "{late:?}");
+}
+
+/// The holder's own calls may come from machines whose clocks are apart: an extend that would move
+/// the deadline back moves nothing but the version.
+async fn an_extend_shows_life_whatever_its_clock_says<B: Bench>(bench: &B) {
+    let case = Case::new(bench, "observe/life");
+    let behind = Arc::new(ManualClock::at(case.now().minus(HOUR)));
+    let elsewhere = case.elsewhere(&behind);
+    let lease = case.lease("a").await;
+    let mut seen = ask(&case.leases, case.request("b", "0"), ObservedVersion::NONE)
+        .await
+        .expect_err("somebody holds it");
+    for round in 1..5 {
+        let extended = elsewhere.extend(&lease, ExtendOptions::default()).await;
+        let extended = extended.expect("still the holder's").into_lease();
+        assert_eq!(extended.expires_at, lease.expires_at, "never shortened");
+        let request = case.request("b", &format!("{round}"));
+        let again = ask(&case.leases, request, seen.held.version).await;
+        seen = again.expect_err("the holder has shown life");
+        assert_eq!(seen.held.version, extended.version);
+    }
 }
 
 async fn an_observed_version_takes_over_what_has_not_moved<B: Bench>(bench: &B) {

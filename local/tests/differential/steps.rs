@@ -1,7 +1,5 @@
 //! The steps of a random sequence.
 
-use std::time::Duration;
-
 use aws_sdk_dynamodb::types::AttributeValue;
 use leasehold::{
     Act, Counter, Ended, LeaseId, Operator, Reason, Record, Timestamp,
