@@ -1,10 +1,14 @@
 //! What operators do.
 
+use std::time::Duration;
+
 use super::{Bench, Case, TTL};
 use crate::{
     Act, Because, Ended, Error, ExtendOptions, Forced, Freeze, GrantKind, Inspected, Operator,
     Permits, Previous, Reason, ReleaseOutcome, SweepBounds, Unfreeze,
-    row::{Row, s},
+    row::{Row, Stored, s},
+    store::{Applied, Store as _},
+    transition::{Change, Swap},
 };
 
 pub(super) async fn all<B: Bench>(bench: &B) {
@@ -13,6 +17,7 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     a_frozen_key_stays_frozen(bench).await;
     a_key_that_was_never_leased_can_be_frozen(bench).await;
     a_stranger_is_not_operated_on(bench).await;
+    an_operators_write_is_for_the_row_it_has_seen(bench).await;
 }
 
 pub(super) fn because() -> Because {
@@ -222,4 +227,24 @@ async fn a_stranger_is_not_operated_on<B: Bench>(bench: &B) {
             assert!(matches!(answer, Some(Error::Corrupt { .. })), "{answer:?}");
         }
     }
+}
+
+async fn an_operators_write_is_for_the_row_it_has_seen<B: Bench>(bench: &B) {
+    let case = Case::new(bench, "operate/seen");
+    let lease = case.lease("a").await;
+    let seen = case.row().await;
+    let extended = case.leases.extend(&lease, ExtendOptions::default()).await;
+    drop(extended.expect("extended"));
+    let stands = case.row().await;
+    for version in [Some(seen.version), None] {
+        let swap = Change::Swap(Box::new(Swap {
+            seen: version,
+            row: seen.clone(),
+        }));
+        let limit = Duration::from_secs(1);
+        let applied = case.leases.store().apply(&case.address, &swap, limit).await;
+        let refused = Applied::Refused(Stored::Row(stands.clone()));
+        assert_eq!(applied.expect("an answer"), refused);
+    }
+    assert_eq!(case.row().await, stands);
 }
