@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use super::{Bench, Case, TTL};
+use super::{Bench, Case, MS, TTL};
 use crate::{
     AcquireAll, AcquiredAll, Ended, Error, GrantKind, GrantedAll, Holder, Key, Keys, Lease,
     RequestId, Ttl,
     row::{Item, Stored, s},
-    store::{Address, Store as _},
+    store::{Address, AppliedAll, Store as _},
+    transition::{Change, Confirm},
 };
 
 pub(super) async fn all<B: Bench>(bench: &B) {
@@ -279,6 +280,18 @@ async fn a_reentrant_set_takes_what_its_holder_has<B: Bench>(bench: &B) {
             .expect("the same");
         assert_eq!(again.grant, GrantKind::Replayed);
         assert!(again.leases.contains(&set.leases[0]) && again.leases.contains(&set.leases[1]));
+    }
+    // What is checked has to last beyond the moment.
+    for (now, lasts) in [(own.expires_at.minus(MS), true), (own.expires_at, false)] {
+        let change = Change::Confirm(Confirm {
+            lease_id: own.lease_id.clone(),
+            fencing_token: own.fencing_token,
+            now,
+        });
+        let limit = Duration::from_secs(1);
+        let changes = [(case.at("a"), change)];
+        let applied = case.leases.store().apply_all(&changes, limit).await;
+        assert_eq!(applied.expect("an answer") == AppliedAll::Done, lasts);
     }
     case.pass(TTL);
     let late = ask(&["a", "b"], "4").await.expect("an answer");
