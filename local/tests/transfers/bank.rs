@@ -17,6 +17,7 @@ use leasehold::{
     store::{Address, Store as _},
 };
 use leasehold_local::Fault;
+use tokio::task::JoinSet;
 
 use crate::{
     bench::Table,
@@ -46,7 +47,7 @@ pub struct Bank {
     attempts: usize,
     transfers: Vec<Transfer>,
     next: AtomicUsize,
-    /// The transfers that have begun to release, or never will hold all.
+    /// The transfers that have begun to release.
     leaving: Mutex<HashSet<usize>>,
     tally: Mutex<Tally>,
     over: AtomicBool,
@@ -85,11 +86,13 @@ impl Bank {
             bank.set(account, OPENING).await;
         }
         let observer = tokio::spawn(bank.clone().observe());
-        let workers: Vec<_> = (0..WORKERS)
-            .map(|_| tokio::spawn(bank.clone().work(Dice(dice.roll(u64::MAX)))))
-            .collect();
-        for worker in workers {
-            worker.await.unwrap();
+        let mut workers = JoinSet::new();
+        for _ in 0..WORKERS {
+            workers.spawn(bank.clone().work(Dice(dice.roll(u64::MAX))));
+        }
+        // The first that panics ends it all.
+        while let Some(worker) = workers.join_next().await {
+            worker.unwrap();
         }
         bank.over.store(true, Ordering::SeqCst);
         observer.await.unwrap();
@@ -124,7 +127,7 @@ impl Bank {
             };
             self.disturb(n);
             let leases = match self.locking {
-                Locking::Together => self.together(n, transfer, &mut dice).await,
+                Locking::Together => Ok(self.together(n, transfer, &mut dice).await),
                 Locking::OneByOne => self.one_by_one(n, transfer, &mut dice).await,
                 Locking::Not => Ok(Vec::new()),
             };
@@ -159,12 +162,7 @@ impl Bank {
         }
     }
 
-    async fn together(
-        &self,
-        n: usize,
-        transfer: Transfer,
-        dice: &mut Dice,
-    ) -> Result<Vec<Lease>, Vec<Lease>> {
+    async fn together(&self, n: usize, transfer: Transfer, dice: &mut Dice) -> Vec<Lease> {
         let keys = Keys::new(transfer.accounts.map(account_key).to_vec()).unwrap();
         // Every attempt is the same request: it was granted once at most.
         let request =
@@ -175,7 +173,7 @@ impl Bank {
                 Ok(AcquiredAll::Granted(granted)) => {
                     let replayed = granted.grant == GrantKind::Replayed;
                     self.tally.lock().unwrap().replayed += usize::from(replayed);
-                    return Ok(granted.leases);
+                    return granted.leases;
                 }
                 Ok(AcquiredAll::Held(contention)) => {
                     assert!(!contention.held.by_you, "{contention:?}");
@@ -188,9 +186,10 @@ impl Bank {
             }
             pause(dice).await;
         }
-        Err(Vec::new())
+        panic!("transfer {n} waits for ever");
     }
 
+    /// Or as many of them as there were until it gave up.
     async fn one_by_one(
         &self,
         n: usize,
