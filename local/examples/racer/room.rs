@@ -46,7 +46,7 @@ impl Room {
 
     /// Goes out.
     pub async fn leave(&self, lease: &Lease) -> Result<(), &'static str> {
-        // Nobody is ever granted this token: they rise by two.
+        // No semaphore ever grants this token: its tokens rise by two.
         let closed = lease.fencing_token.get() + 1;
         let update = self.update(lease).update_expression(
             "SET #fences.#permit = :fence, #entries = #entries + :one REMOVE #inside.#pass",
