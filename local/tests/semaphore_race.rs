@@ -166,7 +166,7 @@ async fn a_race_for_five_permits_never_has_six_inside() {
     assert_eq!(most(&mut before.into_iter()), Some(u64::from(PLACES)));
     assert_eq!(most(&mut after.into_iter()), Some(u64::from(LOWERED)));
     // Far below what any machine manages: only to see that there was a race at all.
-    let raced = done >= 40 && held >= 40 && abandoned >= 2;
+    let raced = done >= 20 && held >= 20 && abandoned >= 2;
     assert!(raced, "the race was a race");
 }
 
