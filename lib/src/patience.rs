@@ -15,7 +15,8 @@ use crate::{
 /// How long to keep asking, and how often.
 ///
 /// Between two attempts passes a random time, up to a limit that starts at `period` and doubles
-/// each time, at most to `longest`: contenders that began together do not stay together.
+/// each time, at most to `longest`: contenders that began together do not stay together. A limit
+/// below 10 ms counts as 10 ms, since every attempt is a write; one above a day as a day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
     /// When to give up, counted from the call.
@@ -73,7 +74,7 @@ impl<S: Store> Leases<S> {
         let end = self
             .deadline()
             .map_or(own, |deadline| own.min(last(deadline)));
-        let mut pause = patience.period;
+        let mut limit = within_reason(patience.period);
         loop {
             let refused = match self.acquire(request.clone()).await {
                 Ok(Acquired::Granted(granted)) => return Ok(Waited::Granted(granted)),
@@ -87,10 +88,14 @@ impl<S: Store> Leases<S> {
             if left.is_zero() {
                 return refused;
             }
-            self.sleep(up_to(pause).min(left)).await;
-            pause = (pause * 2).min(patience.longest);
+            self.sleep(up_to(limit).min(left)).await;
+            limit = within_reason((limit * 2).min(patience.longest));
         }
     }
+}
+
+fn within_reason(limit: Duration) -> Duration {
+    limit.clamp(Duration::from_millis(10), Duration::from_hours(24))
 }
 
 impl crate::Lease {

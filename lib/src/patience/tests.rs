@@ -183,6 +183,25 @@ async fn pauses_are_jittered_in_full_under_a_limit_that_doubles_up_to_the_longes
     }
 }
 
+/// No limit makes it ask without a pause, or overflow.
+#[tokio::test(start_paused = true)]
+async fn limits_out_of_reason_are_brought_within_it() {
+    for limit in [Duration::ZERO, Duration::MAX] {
+        let store = Wire::default();
+        let leases = leases_in(store.clone());
+        grant(&leases, asking("a", seconds(600))).await;
+        let patience = Patience {
+            budget: seconds(10),
+            period: limit,
+            longest: limit,
+        };
+        let waited = leases.acquire_within(request("b"), patience).await;
+        assert_eq!(holder_told(waited), "a");
+        // A round trip and on average half of the limit: 667, give or take a few.
+        assert!(store.requests() < 800, "{}", store.requests());
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn running_out_tells_who_held_it_last() {
     let leases = leases();
