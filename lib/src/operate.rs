@@ -360,3 +360,51 @@ impl<S: Store> Leases<S> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{
+        Acquire, Memory, Settings, Ttl,
+        store::meddled::{Before, Meddled},
+    };
+
+    #[tokio::test]
+    async fn an_act_is_tried_again_when_somebody_else_was_quicker() {
+        let key = Key::new("k").expect("valid");
+        let address = Address {
+            key: key.clone(),
+            permit: 0,
+        };
+        let other = {
+            let leases = Leases::new(Memory::new(), Settings::default());
+            let ttl = Ttl::new(Duration::from_mins(1)).expect("valid");
+            let holder = Holder::new("h").expect("valid");
+            let acquired = leases.acquire(Acquire::new(key.clone(), holder, ttl)).await;
+            drop(acquired.expect("an answer").granted().expect("a grant"));
+            match leases.store().read(&address, Duration::MAX).await {
+                Ok(Stored::Row(row)) => row.to_item(),
+                other => panic!("{other:?}"),
+            }
+        };
+        // There is no row when the operator looks, and one when it writes.
+        let store = Meddled::new(Before::Apply, 1, {
+            let address = address.clone();
+            move |table: &Memory| table.put(address, &other)
+        });
+        let leases = Leases::new(store.clone(), Settings::default());
+        let because = Because {
+            who: Operator::new("o").expect("valid"),
+            why: Reason::new("y").expect("valid"),
+        };
+        let froze = leases.freeze(&key, &because).await;
+        assert_eq!(froze.expect("an answer"), Freeze::Frozen);
+        assert!(store.is_done());
+        match store.table.read(&address, Duration::MAX).await {
+            Ok(Stored::Row(row)) => assert!(row.frozen && row.holding().is_some()),
+            other => panic!("{other:?}"),
+        }
+    }
+}

@@ -14,6 +14,8 @@ pub(crate) mod attributes;
 mod dynamodb;
 mod expressions;
 mod failures;
+#[cfg(test)]
+pub(crate) mod meddled;
 mod memory;
 
 pub use dynamodb::{Connection, DynamoDb};

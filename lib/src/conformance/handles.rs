@@ -5,6 +5,7 @@ use crate::{ExtendOptions, ExtendOutcome, Lease, LeaseSet, ReleaseOutcome, row::
 
 pub(super) async fn all<B: Bench>(bench: &B) {
     a_set_is_extended_and_released_key_by_key(bench).await;
+    the_worst_outcome_is_told(bench).await;
     a_hundred_keys_are_one_set(bench).await;
 }
 
@@ -140,5 +141,48 @@ async fn a_hundred_keys_are_one_set<B: Bench>(bench: &B) {
     assert!(
         message.len() < 8000 && message.ends_with(" more"),
         "{message}"
+    );
+}
+
+async fn the_worst_outcome_is_told<B: Bench>(bench: &B) {
+    let case = Case::new(bench, "set/worst outcome");
+    let unexpired = ExtendOptions {
+        require_unexpired: true,
+        ..ExtendOptions::default()
+    };
+    let (expired, lost) = (case.single("a", "h").await, case.single("b", "h").await);
+    case.pass(TTL);
+    let lasting = case.single("c", "h").await;
+    case.leases.release(&lost).await.expect("released");
+    // Lost comes before expired, in whichever order they were given.
+    for leases in [
+        [expired.clone(), lost.clone(), lasting.clone()],
+        [lasting.clone(), lost.clone(), expired.clone()],
+    ] {
+        let error = case.leases.extend_all(&set_of(&leases), unexpired).await;
+        let error = error.expect_err("one is lost");
+        assert_eq!((error.name(), error.key()), ("Lease.Lost", Some(&lost.key)));
+    }
+    let set = set_of(&[lasting.clone(), expired.clone()]);
+    let error = case
+        .leases
+        .extend_all(&set, unexpired)
+        .await
+        .expect_err("one has expired");
+    assert_eq!(
+        (error.name(), error.key()),
+        ("Lease.Expired", Some(&expired.key))
+    );
+    // One deadline that has passed is enough to say so.
+    let released = case.leases.release_all(&set).await.expect("an answer");
+    assert_eq!(
+        (released.outcome, released.expired),
+        (ReleaseOutcome::Released, true)
+    );
+    let set = set_of(&[lasting]);
+    let released = case.leases.release_all(&set).await.expect("an answer");
+    assert_eq!(
+        (released.outcome, released.expired),
+        (ReleaseOutcome::AlreadyReleased, false)
     );
 }

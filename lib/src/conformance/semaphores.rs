@@ -16,6 +16,7 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     a_strangers_row_is_not_a_permit(bench).await;
     a_frozen_semaphore_grants_nothing(bench).await;
     a_holder_may_reenter_its_permit(bench).await;
+    requests_begin_at_different_permits(bench).await;
 }
 
 impl<B: Bench> Case<'_, B> {
@@ -200,8 +201,25 @@ async fn a_holder_may_reenter_its_permit<B: Bench>(bench: &B) {
     let again = case.leases.acquire(request).await.expect("an answer");
     let again = again.granted().expect("its own");
     assert_eq!((again.grant, again.lease), (GrantKind::Replayed, lease));
-    // Not asked for, it is another permit.
-    let request = case.one_of(3, "a", "another");
-    let other = case.leases.acquire(request).await.expect("an answer");
-    assert_eq!(other.granted().expect("another").grant, GrantKind::New);
+    // Not asked for, it is another permit; and each request finds its own before any other.
+    for id in ["another", "a third"] {
+        let request = case.one_of(3, "a", id);
+        let other = case.leases.acquire(request).await.expect("an answer");
+        let other = other.granted().expect("another");
+        assert_eq!(other.grant, GrantKind::New);
+        let request = case.one_of(3, "a", id).reentrant();
+        let again = case.leases.acquire(request).await.expect("an answer");
+        assert_eq!(again.granted().expect("its own").lease, other.lease);
+    }
+}
+
+/// Or all of them would collide at the first one that is free.
+async fn requests_begin_at_different_permits<B: Bench>(bench: &B) {
+    let case = Case::new(bench, "semaphore/spread");
+    let mut permits = BTreeSet::new();
+    for n in 0..8 {
+        permits.insert(case.permit_of(1000, &format!("h{n}")).await.lease.permit);
+    }
+    assert_eq!(permits.len(), 8);
+    assert!(permits.last() > Some(&100), "{permits:?}");
 }

@@ -240,3 +240,6 @@ fn confirm(row: &Row, lease_id: &LeaseId, now: Timestamp) -> Change {
         now,
     })
 }
+
+#[cfg(test)]
+mod tests;

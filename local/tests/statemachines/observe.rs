@@ -239,20 +239,22 @@ fn the_holders_own_time_is_counted_by_the_state_machine_whatever_the_functions_c
 }
 
 #[test]
-fn an_extend_that_wrote_nothing_gives_no_new_time() {
+fn an_extend_that_cannot_move_the_deadline_still_gives_new_time() {
     with_world(async |world| {
         let key = fresh_key();
         let input = json!({"key": key, "ttl_seconds": 4, "work": {"seconds": 1}});
         let run = start(world, input).await;
         run.in_task("Work", 1).await;
         run.stop().await;
-        // As if a function whose clock is ahead had granted it: the extend leaves this deadline alone, those who
-        // watch see nothing move, and after the ttl they are in.
+        // As if a function whose clock is ahead had granted it: the extend leaves this deadline alone and moves
+        // the version, from which those who watch begin to count anew.
         move_deadline(world, &key, |at| at + HOUR).await;
+        let watched = run.lease().await["version"].as_u64();
         sleep(Duration::from_secs(3)).await;
         run.redrive().await;
-        run.ended().await.failed_with("Step.QueryEvaluationError");
-        assert_eq!(run.steps_since_redrive().await, 0);
+        run.ended().await.output();
+        assert_eq!(run.steps_since_redrive().await, 1);
+        assert!(run.lease().await["version"].as_u64() > watched);
         assert_eq!(world.holder(&key).await, None);
     });
 }
