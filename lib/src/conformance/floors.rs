@@ -2,8 +2,9 @@
 
 use super::{Bench, Case, TTL, operating::because};
 use crate::{
-    AcquireAll, Acquired, Act, Counter, Ended, Error, ExtendOptions, Forced, GrantKind, Key, Keys,
-    Leases, Permits, Raised, ReleaseOutcome, Settings, row::State,
+    AcquireAll, Acquired, Act, Counter, Ended, Error, ExtendOptions, Forced, Freeze, GrantKind,
+    Key, Keys, Leases, Permits, Raised, ReleaseOutcome, Settings,
+    row::{Row, State},
 };
 
 pub(super) async fn all<B: Bench>(bench: &B) {
@@ -47,6 +48,14 @@ async fn a_raised_floor_is_below_every_later_token<B: Bench>(bench: &B) {
         (previous.fencing_token.get(), previous.ended),
         (floor, Ended::Forced)
     );
+
+    // What is frozen stays frozen, and is not purged.
+    let case = Case::new(bench, "operate/floor under ice");
+    let frozen = case.leases.freeze(&case.address.key, &because()).await;
+    assert_eq!(frozen.expect("an answer"), Freeze::Frozen);
+    assert_eq!(case.raise(2 * floor).await, Raised::Raised);
+    let row = case.signed(Act::RaiseFloor).await;
+    assert!(row.frozen && row.purge_at == Some(Row::NEVER));
 
     // A key without a row, and one whose holder is long gone.
     let case = Case::new(bench, "operate/floor of nothing");
