@@ -77,6 +77,21 @@ impl Lease {
     ///
     /// The expression holds the `lease_id`, which is a secret.
     ///
+    /// ```no_run
+    /// # async fn example(client: aws_sdk_dynamodb::Client, lease: leasehold::Lease, update: aws_sdk_dynamodb::types::Update) -> Result<(), Box<dyn std::error::Error>> {
+    /// use aws_sdk_dynamodb::types::TransactWriteItem;
+    ///
+    /// let check = lease.condition_check("leases")?;
+    /// client
+    ///     .transact_write_items()
+    ///     .transact_items(TransactWriteItem::builder().condition_check(check).build())
+    ///     .transact_items(TransactWriteItem::builder().update(update).build())
+    ///     .send()
+    ///     .await?; // TransactionCanceledException: the lease is over, or another wrote; look which
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// Never with this version of the SDK, whose builder could refuse what is missing.
     pub fn condition_check(&self, table: &str) -> Result<ConditionCheck, BuildError> {
