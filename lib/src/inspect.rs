@@ -109,6 +109,25 @@ pub struct Listed {
     pub cursor: Option<Cursor>,
 }
 
+/// Rows that are read before the size of the answer and the time are looked at again.
+const PAGE: u32 = 100;
+
+impl Listed {
+    /// Whether another page might make it more than the 6 MB that Lambda answers at most.
+    fn is_large(&self) -> bool {
+        const MOST: usize = 4_000_000;
+        let text = |view: &LeaseView| {
+            let held = view
+                .held
+                .as_ref()
+                .map_or(0, |held| held.holder.as_str().len() + held.metadata.bytes());
+            // Names, numbers and instants. A character that JSON escapes counts for more.
+            500 + 2 * (view.key.as_str().len() + held)
+        };
+        self.leases.iter().map(text).sum::<usize>() > MOST
+    }
+}
+
 impl<S: Store> Leases<S> {
     /// What stands under `key`, read consistently.
     ///
@@ -164,7 +183,9 @@ impl<S: Store> Leases<S> {
         }
     }
 
-    /// All held leases, at most `limit` at a time, in no particular order.
+    /// All held leases, at most `limit` at a time, in no particular order. It says where to go on
+    /// when there is more, also when the answer would grow too large for Lambda, or the invocation
+    /// is nearly over.
     ///
     /// # Errors
     /// Those of [`Store::apply`].
@@ -173,12 +194,12 @@ impl<S: Store> Leases<S> {
         let mut listed = Listed::default();
         let mut cursor = cursor.unwrap_or_else(|| Cursor::start(0));
         loop {
-            let (entries, next) = self.step(cursor, left).await?;
+            let (entries, next) = self.step(cursor, left.min(PAGE)).await?;
             left = left.saturating_sub(u32::try_from(entries.len()).unwrap_or(u32::MAX));
             listed.leases.extend(self.views(entries).await?);
             match next {
                 None => return Ok(listed),
-                Some(next) if left == 0 => {
+                Some(next) if left == 0 || listed.is_large() || self.is_nearly_over() => {
                     listed.cursor = Some(next);
                     return Ok(listed);
                 }
@@ -228,5 +249,38 @@ fn state(row: &Row, now: Timestamp) -> LeaseState {
         None => LeaseState::Free,
         Some(held) if held.expires_at <= now => LeaseState::Expired,
         Some(_) => LeaseState::Held,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::HashSet, time::Duration};
+
+    use super::*;
+    use crate::{Acquire, Memory, Settings};
+
+    #[tokio::test]
+    async fn a_list_is_cut_before_it_is_too_large_for_an_answer() {
+        let leases = Leases::new(Memory::new(), Settings::default());
+        let ttl = Ttl::new(Duration::from_hours(1)).expect("valid");
+        let metadata = Metadata::new([("a".to_owned(), "\"".repeat(4095))].into());
+        let metadata = metadata.expect("valid");
+        for n in 0..1500 {
+            let key = Key::new(format!("k{n}")).expect("valid");
+            let acquire = Acquire::new(key, Holder::new("h").expect("valid"), ttl);
+            let acquired = leases.acquire(acquire.metadata(metadata.clone())).await;
+            drop(acquired.expect("an answer").granted().expect("a grant"));
+        }
+        let (mut seen, mut cursor) = (HashSet::new(), None);
+        loop {
+            let listed = leases.list(10_000, cursor).await.expect("a list");
+            assert!(serde_json::to_vec(&listed).expect("json").len() < 6_000_000);
+            seen.extend(listed.leases.into_iter().map(|view| view.key));
+            cursor = listed.cursor;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        assert_eq!(seen.len(), 1500);
     }
 }

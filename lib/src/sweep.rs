@@ -102,7 +102,7 @@ impl<S: Store> Leases<S> {
         }
     }
 
-    fn is_nearly_over(&self) -> bool {
+    pub(crate) fn is_nearly_over(&self) -> bool {
         self.deadline()
             .is_some_and(|at| at.since(self.now()) < RESERVE)
     }

@@ -247,16 +247,22 @@ impl Metadata {
     /// # Errors
     /// [`BadValue`] for an empty name or more than 4096 bytes of names and values together.
     pub fn new(entries: BTreeMap<String, String>) -> Result<Self, BadValue> {
-        let bytes: usize = entries.iter().map(|(k, v)| k.len() + v.len()).sum();
+        let metadata = Self(entries);
+        let bytes = metadata.bytes();
         if bytes > 4096 {
             return Err(BadValue(format!(
                 "must be at most 4096 bytes in all, is {bytes}"
             )));
         }
-        if entries.contains_key("") {
+        if metadata.0.contains_key("") {
             return Err(BadValue("must not contain an empty name".into()));
         }
-        Ok(Self(entries))
+        Ok(metadata)
+    }
+
+    /// The length of all names and values together.
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.iter().map(|(k, v)| k.len() + v.len()).sum()
     }
 
     /// The entries, by name.
