@@ -138,3 +138,23 @@ impl<S: Store> Leases<S> {
         Ok((page.entries, cursor.next(page.next)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_walk_goes_through_every_part_once_wherever_it_starts() {
+        for first in 0..9 {
+            let mut cursor = Some(Cursor::start(first));
+            let mut parts = Vec::new();
+            while let Some(at) = cursor {
+                parts.push(at.part().part);
+                cursor = at.next(None);
+            }
+            let start = u8::try_from(first).expect("small") % PARTS;
+            let round: Vec<_> = (0..PARTS).map(|n| (start + n) % PARTS).collect();
+            assert_eq!(parts, round);
+        }
+    }
+}
