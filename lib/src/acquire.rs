@@ -10,14 +10,14 @@ use crate::{
     row::{Row, Stored},
     store::{Address, Applied, Store},
     transition::{Change, Grant, GrantRefusal, Over, Tokens, transition, why_not_granted},
-    values::{Holder, Key, LeaseId, Metadata, Permits, RequestDigest, RequestId, Ttl},
+    values::{Holder, Key, KeysDigest, LeaseId, Metadata, Permits, RequestDigest, RequestId, Ttl},
 };
 
 /// What a grant says of any of its rows.
 pub(crate) struct Wish<'a> {
     pub(crate) holder: &'a Holder,
     pub(crate) request_id: Option<RequestId>,
-    pub(crate) set_size: u16,
+    pub(crate) keys: Option<KeysDigest>,
     pub(crate) ttl: Ttl,
     pub(crate) metadata: Metadata,
     /// By what a lease counts as over, if not by the clock.
@@ -49,7 +49,7 @@ impl<S: Store> Leases<S> {
         let grant = self.grant(Wish {
             holder: &request.holder,
             request_id: request.request_id,
-            set_size: 1,
+            keys: None,
             ttl: request.ttl,
             metadata: request.metadata,
             over: request.observed_version.map(Over::Unmoved),
@@ -110,7 +110,11 @@ impl<S: Store> Leases<S> {
         {
             return Err(Error::Consumed { key });
         }
-        if let Some(row) = rows.get(&0).and_then(ours).filter(|row| row.frozen) {
+        if let Some(row) = rows
+            .get(&0)
+            .and_then(ours)
+            .filter(|row| row.frozen.is_some())
+        {
             return Err(frozen(key, row));
         }
         let takeable = |stored: &Stored| {
@@ -158,7 +162,7 @@ impl<S: Store> Leases<S> {
             match stored {
                 Stored::Row(row) => match row.holding() {
                     Some(holding) => held.push((holding.expires_at, *permit, row)),
-                    None if row.frozen => ice = Some(row.clone()),
+                    None if row.frozen.is_some() => ice = Some(row.clone()),
                     None => {}
                 },
                 Stored::Foreign(reason) => strange = Some(*reason),
@@ -194,7 +198,7 @@ impl<S: Store> Leases<S> {
         Ok(Grant {
             request: RequestDigest::of(wish.holder, &id),
             holder: wish.holder.clone(),
-            set_size: wish.set_size,
+            keys: wish.keys,
             lease_id: LeaseId::random(),
             ttl: wish.ttl,
             metadata: wish.metadata,

@@ -145,7 +145,7 @@ impl<S: Store> Leases<S> {
                 Stored::Row(row) => standings.push(Inspection {
                     state: state(&row, now),
                     previous: row.last_ended(),
-                    frozen: row.frozen,
+                    frozen: row.frozen.is_some(),
                     waiting: 0,
                     operator: row.operator.clone(),
                     lease: self.view(Address { key, permit }, &row),

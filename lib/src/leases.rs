@@ -6,9 +6,8 @@ use crate::{
     clock::{Clock, SystemClock, Timestamp},
     error::Error,
     outcomes::{Extended, Lease, ReleaseOutcome, Released, Standing},
-    record::Act,
     requests::ExtendOptions,
-    row::{Holding, Row, State},
+    row::{Frozen, Holding, Row, State},
     settings::Settings,
     store::{Address, Applied, Connection, Store},
     transition::{
@@ -288,7 +287,10 @@ fn address_of(lease: &Lease) -> Address {
 pub(crate) fn frozen(key: Key, row: Row) -> Error {
     Error::Frozen {
         key,
-        record: row.operator.filter(|r| r.act == Act::Freeze).map(Box::new),
+        record: match row.frozen {
+            Some(Frozen::By(record)) => Some(Box::new(record)),
+            _ => None,
+        },
     }
 }
 

@@ -48,7 +48,7 @@ pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use error::{Cause, Error};
 pub use inspect::{HeldView, Inspected, Inspection, LeaseState, LeaseView, Listed};
 pub use leases::Leases;
-pub use operate::{Because, Forced, Freeze, Raised, Unfreeze};
+pub use operate::{Because, Evict, Forced, Freeze, Raised, Unfreeze};
 pub use outcomes::{
     Acquired, Contention, Ended, Extended, GrantKind, Granted, HeldLease, Lease, Previous,
     ReleaseOutcome, Released, Standing,
@@ -61,7 +61,7 @@ pub use settings::{Environment, Settings};
 pub use store::{Connection, DynamoDb, Memory};
 pub use sweep::{SweepBounds, Swept};
 pub use values::{
-    BadValue, Counter, Holder, Key, Keys, LeaseId, Metadata, ObservedVersion, Operator, Permits,
-    Reason, RequestDigest, RequestId, Ttl,
+    BadValue, Counter, Holder, Key, Keys, KeysDigest, LeaseId, Metadata, ObservedVersion, Operator,
+    Permit, Permits, Reason, RequestDigest, RequestId, Ttl,
 };
 pub use walk::{Cursor, PageSize};

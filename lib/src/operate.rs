@@ -11,9 +11,17 @@ use crate::{
     record::{Act, Record},
     row::{Row, State, Stored},
     store::{Address, Applied, Store},
-    transition::{Change, Over, Swap, TOKEN_STEP, seed},
+    transition::{Change, Swap, TOKEN_STEP, seed},
     values::{Counter, Holder, Key, Operator, Reason, RequestDigest, RequestId},
 };
+
+mod floors;
+mod freezing;
+#[cfg(test)]
+mod tests;
+
+pub use floors::Raised;
+pub use freezing::{Freeze, Unfreeze};
 
 /// Who acts, and why. Both are kept on the row and logged.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +30,16 @@ pub struct Because {
     pub who: Operator,
     /// Why.
     pub why: Reason,
+}
+
+/// Which grant to end; by default the only one that the key has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Evict {
+    /// Of a semaphore, which permit.
+    pub permit: Option<u16>,
+    /// Only the grant with this token, as [`Leases::inspect`] shows it: if somebody else holds the
+    /// key by now, nobody is evicted.
+    pub fencing_token: Option<Counter>,
 }
 
 /// The answer to a forced release.
@@ -36,38 +54,8 @@ pub enum Forced {
         /// write with it makes the resource refuse the evicted holder at once.
         fencing_token: Counter,
     },
-    /// Nobody held it.
+    /// Nobody held it, or not by the grant that was named.
     NotHeld,
-}
-
-/// The answer to a freeze.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(tag = "outcome", rename_all = "snake_case")]
-pub enum Freeze {
-    /// It is frozen as of now.
-    Frozen,
-    /// It was frozen before; who did it and why stays.
-    AlreadyFrozen,
-}
-
-/// The answer to an unfreeze.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(tag = "outcome", rename_all = "snake_case")]
-pub enum Unfreeze {
-    /// It can be granted again.
-    Unfrozen,
-    /// It was not frozen.
-    NotFrozen,
-}
-
-/// The answer to a raise of the floor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(tag = "outcome", rename_all = "snake_case")]
-pub enum Raised {
-    /// The next token will be above the floor.
-    Raised,
-    /// It would have been anyway.
-    HighEnough,
 }
 
 /// How often an act is tried again because somebody else wrote to the row in between.
@@ -79,8 +67,10 @@ impl<S: Store> Leases<S> {
     /// strict release, and the next grant is a takeover from a holder that was `forced` out. The
     /// holder itself may still be at work: stop it first, or fence the resource.
     ///
-    /// Of a semaphore it ends one permit; which one has to be said if more than one is held.
-    /// Repeated, it finds nobody: [`Forced::NotHeld`].
+    /// It ends the grant that it finds when it looks, or none: whoever is granted the key while it
+    /// is at work is not evicted in that one's place. Of a semaphore it ends one permit; which one
+    /// has to be said if more than one is held. Repeated, it finds nobody, or the next holder:
+    /// name the [`Evict::fencing_token`] if it may be repeated.
     ///
     /// # Errors
     /// [`Error::Invalid`] if a permit has to be named, [`Error::Corrupt`], [`Error::Throttled`] if
@@ -88,168 +78,69 @@ impl<S: Store> Leases<S> {
     pub async fn force_release(
         &self,
         key: &Key,
-        permit: Option<u16>,
+        which: Evict,
         because: &Because,
     ) -> Result<Forced, Error> {
+        let Some((permit, mut seen)) = self.evictable(key, which).await? else {
+            return Ok(Forced::NotHeld);
+        };
+        let address = Address {
+            key: key.clone(),
+            permit,
+        };
+        let token = seen.fencing_token;
         for _ in 0..TRIES {
-            let rows = self.rows(key).await?;
-            let held = rows.into_iter().filter(|(at, row)| {
-                row.holding().is_some() && permit.is_none_or(|permit| permit == *at)
-            });
-            let mut held: Vec<_> = held.collect();
-            let (at, row) = match (held.pop(), held.len()) {
-                (None, _) => return Ok(Forced::NotHeld),
-                (Some(held), 0) => held,
-                (Some(_), others) => {
-                    let problem = format!("{} permits of the key are held: say which", others + 1);
-                    return Err(Error::invalid("permit", problem));
-                }
-            };
-            let address = Address {
-                key: key.clone(),
-                permit: at,
-            };
             let next = Row {
-                fencing_token: Ended::Forced.token_of_row(row.fencing_token),
-                purge_at: row.purge_at.or(Some(self.purge_at(self.now()))),
+                fencing_token: Ended::Forced.token_of_row(token),
+                purge_at: seen.purge_at.or(Some(self.purge_at(self.now()))),
                 state: State::Free {
                     ended: Ended::Forced,
                 },
-                ..row.clone()
+                ..seen.clone()
             };
-            let fencing_token = next.fencing_token;
-            if self
-                .swap(&address, Some(&row), next, Act::ForceRelease, because)
-                .await?
-            {
-                return Ok(Forced::Forced {
-                    evicted: Box::new(self.view(address, &row)),
-                    fencing_token,
-                });
+            let refused = self.swap(&address, Some(&seen), next, Act::ForceRelease, because);
+            match refused.await? {
+                // It was extended in between.
+                Some(Stored::Row(row)) if row.fencing_token == token && row.holding().is_some() => {
+                    seen = row;
+                }
+                None => return Ok(self.forced(address, &seen)),
+                // The answer was lost, and the key has gone on to others since; or a colleague
+                // did the same.
+                Some(Stored::Row(row)) if was_forced(&row, token) => {
+                    return Ok(self.forced(address, &seen));
+                }
+                Some(Stored::Foreign(reason)) => return Err(corrupt(key.clone(), reason)),
+                Some(_) => return Ok(Forced::NotHeld),
             }
         }
         Err(self.never_still())
     }
 
-    /// Keeps `key` from being granted, taken over or revived, until [`Leases::unfreeze`]. Whoever
-    /// holds it may extend in time, and release. A key that was never leased can be frozen too.
-    ///
-    /// Of a semaphore all permits are frozen; an acquire that is under way at that very moment
-    /// may still be granted one that was never granted before. Repeated, or cut short and called
-    /// again, it goes on where it was.
-    ///
-    /// # Errors
-    /// As [`Leases::force_release`].
-    pub async fn freeze(&self, key: &Key, because: &Because) -> Result<Freeze, Error> {
-        let froze = self
-            .change_all(key, Act::Freeze, because, |row| match row {
-                Some(row) => (!row.frozen).then(|| Row {
-                    frozen: true,
-                    purge_at: Some(Row::NEVER),
-                    ..row.clone()
-                }),
-                None => Some(Row {
-                    frozen: true,
-                    purge_at: Some(Row::NEVER),
-                    ..self.untouched(because)
-                }),
-            })
-            .await?;
-        Ok(if froze {
-            Freeze::Frozen
-        } else {
-            Freeze::AlreadyFrozen
-        })
-    }
-
-    /// Lets `key` be granted again.
-    ///
-    /// # Errors
-    /// As [`Leases::force_release`].
-    pub async fn unfreeze(&self, key: &Key, because: &Because) -> Result<Unfreeze, Error> {
-        let thawed = self
-            .change_all(key, Act::Unfreeze, because, |row| {
-                let row = row.filter(|row| row.frozen)?;
-                let free = row.holding().is_none();
-                Some(Row {
-                    frozen: false,
-                    purge_at: free.then(|| self.purge_at(self.now())),
-                    ..row.clone()
-                })
-            })
-            .await?;
-        Ok(if thawed {
-            Unfreeze::Unfrozen
-        } else {
-            Unfreeze::NotFrozen
-        })
-    }
-
-    /// Sees to it that the next token of `key` is above `floor`: for tables that were restored
-    /// from a backup, which sets tokens back. If not given, the floor is now in milliseconds since
-    /// the epoch, which is above all tokens that were ever given out.
-    ///
-    /// The key must not be held: the tokens of a grant do not change. What was the last grant is
-    /// then a grant to the operator that ended `forced`, since a restored row does not know how
-    /// the last one ended.
-    ///
-    /// # Errors
-    /// [`Error::Held`] while somebody holds it (force its release first), [`Error::Invalid`] for
-    /// a floor above 2^51, and as [`Leases::force_release`].
-    pub async fn raise_floor(
-        &self,
-        key: &Key,
-        floor: Option<Counter>,
-        because: &Because,
-    ) -> Result<Raised, Error> {
-        let now = self.now();
-        let floor = floor.unwrap_or_else(|| seed(now));
-        if floor > Counter::HIGHEST_FLOOR {
-            return Err(Error::invalid("floor", "must be at most 2^51"));
-        }
-        let over = Over::At(now.minus(self.settings().clock_margin));
-        for (permit, row) in self.rows(key).await? {
-            if row.fencing_token < floor && row.holding().is_some() && !over.holds(&row) {
-                let key = key.clone();
-                let address = Address { key, permit };
-                let asker = Holder::from(&because.who);
-                let contention = self.contention(address, row, &asker)?;
-                return Err(Error::Held(Box::new(contention)));
+    async fn evictable(&self, key: &Key, which: Evict) -> Result<Option<(u16, Row)>, Error> {
+        let rows = self.rows(key).await?;
+        let held = rows.into_iter().filter(|(permit, row)| {
+            row.holding().is_some()
+                && which.permit.is_none_or(|wanted| wanted == *permit)
+                && which
+                    .fencing_token
+                    .is_none_or(|wanted| wanted == row.fencing_token)
+        });
+        let mut held: Vec<_> = held.collect();
+        match (held.pop(), held.len()) {
+            (Some(_), others @ 1..) => {
+                let problem = format!("{} permits of the key are held: say which", others + 1);
+                Err(Error::invalid("permit", problem))
             }
+            (found, _) => Ok(found),
         }
-        let token = Ended::Forced.token_of_row(floor);
-        let raised = self
-            .change_all(key, Act::RaiseFloor, because, |row| match row {
-                None if seed(now) >= floor => None,
-                None => Some(Row {
-                    fencing_token: token,
-                    ..self.untouched(because)
-                }),
-                Some(row) if row.fencing_token >= floor => None,
-                Some(row) if row.holding().is_some() && !over.holds(row) => None,
-                Some(row) => {
-                    let untouched = self.untouched(because);
-                    let [first, second, _] = row.past_requests.clone();
-                    Some(Row {
-                        fencing_token: token,
-                        previous: Some(row.last_grant()),
-                        past_requests: [Some(row.request.clone()), first, second],
-                        state: State::Free {
-                            ended: Ended::Forced,
-                        },
-                        purge_at: row.purge_at.or(untouched.purge_at),
-                        version: row.version,
-                        frozen: row.frozen,
-                        ..untouched
-                    })
-                }
-            })
-            .await?;
-        Ok(if raised {
-            Raised::Raised
-        } else {
-            Raised::HighEnough
-        })
+    }
+
+    fn forced(&self, address: Address, evicted: &Row) -> Forced {
+        Forced::Forced {
+            fencing_token: Ended::Forced.token_of_row(evicted.fencing_token),
+            evicted: Box::new(self.view(address, evicted)),
+        }
     }
 
     /// A row that the operator was granted and gave back.
@@ -261,10 +152,10 @@ impl<S: Store> Leases<S> {
             version: seed(now),
             request: RequestDigest::of(&holder, &RequestId::random()),
             granted_to: holder,
-            set_size: 1,
+            request_keys: None,
             past_requests: [None, None, None],
             previous: None,
-            frozen: false,
+            frozen: None,
             operator: None,
             purge_at: Some(self.purge_at(now)),
             state: State::Free {
@@ -273,14 +164,21 @@ impl<S: Store> Leases<S> {
         }
     }
 
+    fn record(&self, act: Act, because: &Because) -> Record {
+        let Because { who, why } = because.clone();
+        let at = self.now();
+        Record { act, who, why, at }
+    }
+
     /// Changes every row of a key that `change` has a new form for; whether there was one. A key
-    /// without a row has the row of its first permit made up.
+    /// without a row has the row of its first permit made up. Nothing is written if `change`
+    /// refuses any of the rows.
     async fn change_all(
         &self,
         key: &Key,
         act: Act,
         because: &Because,
-        change: impl Fn(Option<&Row>) -> Option<Row>,
+        change: impl Fn(&Address, Option<&Row>) -> Result<Option<Row>, Error>,
     ) -> Result<bool, Error> {
         let mut changed = false;
         for _ in 0..TRIES {
@@ -289,14 +187,19 @@ impl<S: Store> Leases<S> {
             if rows.iter().all(|(permit, _)| *permit > 0) {
                 seen.insert(0, (0, None));
             }
-            let mut quiet = true;
+            let mut planned = Vec::with_capacity(seen.len());
             for (permit, row) in seen {
-                let Some(next) = change(row) else { continue };
                 let key = key.clone();
                 let address = Address { key, permit };
-                let swapped = self.swap(&address, row, next, act, because).await?;
-                changed |= swapped;
-                quiet &= swapped;
+                if let Some(next) = change(&address, row)? {
+                    planned.push((address, row, next));
+                }
+            }
+            let mut quiet = true;
+            for (address, row, next) in planned {
+                let refused = self.swap(&address, row, next, act, because).await?;
+                changed |= refused.is_none();
+                quiet &= refused.is_none();
             }
             if quiet {
                 return Ok(changed);
@@ -305,7 +208,8 @@ impl<S: Store> Leases<S> {
         Err(self.never_still())
     }
 
-    /// Puts `next` in the place of `row` if nobody else has written in between; whether it did.
+    /// Puts `next` in the place of `row` if nobody else has written in between; if somebody has,
+    /// what stands there.
     async fn swap(
         &self,
         address: &Address,
@@ -313,12 +217,10 @@ impl<S: Store> Leases<S> {
         next: Row,
         act: Act,
         because: &Because,
-    ) -> Result<bool, Error> {
-        let Because { who, why } = because.clone();
-        let at = self.now();
+    ) -> Result<Option<Stored>, Error> {
         let next = Row {
             version: next.version.plus(1),
-            operator: Some(Record { act, who, why, at }),
+            operator: Some(self.record(act, because)),
             ..next
         };
         let token = next.fencing_token.get();
@@ -326,18 +228,18 @@ impl<S: Store> Leases<S> {
             seen: row.map(|row| row.version),
             row: next.clone(),
         }));
-        match self.store().apply(address, &change, self.limit()).await? {
-            Applied::Done { .. } => {
-                let (key, permit) = (&address.key, address.permit);
-                let held = row.is_some_and(|row| row.holding().is_some());
-                let holder = row.filter(|_| held).map(|row| row.granted_to.as_str());
-                let (act, Because { who, why }) = (act.as_str(), because);
-                tracing::warn!(%key, permit, act, %who, %why, holder, fencing_token = token, "an operator acted");
-                Ok(true)
-            }
+        let applied = self.store().apply(address, &change, self.limit()).await?;
+        match applied {
             // Ours after all, if the answer was lost and the write sent again.
-            Applied::Refused(stands) => Ok(stands == Stored::Row(next)),
+            Applied::Refused(stands) if stands != Stored::Row(next) => return Ok(Some(stands)),
+            Applied::Done { .. } | Applied::Refused(_) => {}
         }
+        let (key, permit) = (&address.key, address.permit);
+        let holder = row.filter(|row| row.holding().is_some());
+        let holder = holder.map(|row| row.granted_to.as_str());
+        let (act, Because { who, why }) = (act.as_str(), because);
+        tracing::warn!(%key, permit, act, %who, %why, holder, fencing_token = token, "an operator acted");
+        Ok(None)
     }
 
     async fn rows(&self, key: &Key) -> Result<Vec<(u16, Row)>, Error> {
@@ -361,50 +263,11 @@ impl<S: Store> Leases<S> {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-    use crate::{
-        Acquire, Memory, Settings, Ttl,
-        store::meddled::{Before, Meddled},
-    };
-
-    #[tokio::test]
-    async fn an_act_is_tried_again_when_somebody_else_was_quicker() {
-        let key = Key::new("k").expect("valid");
-        let address = Address {
-            key: key.clone(),
-            permit: 0,
-        };
-        let other = {
-            let leases = Leases::new(Memory::new(), Settings::default());
-            let ttl = Ttl::new(Duration::from_mins(1)).expect("valid");
-            let holder = Holder::new("h").expect("valid");
-            let acquired = leases.acquire(Acquire::new(key.clone(), holder, ttl)).await;
-            drop(acquired.expect("an answer").granted().expect("a grant"));
-            match leases.store().read(&address, Duration::MAX).await {
-                Ok(Stored::Row(row)) => row.to_item(),
-                other => panic!("{other:?}"),
-            }
-        };
-        // There is no row when the operator looks, and one when it writes.
-        let store = Meddled::new(Before::Apply, 1, {
-            let address = address.clone();
-            move |table: &Memory| table.put(address, &other)
-        });
-        let leases = Leases::new(store.clone(), Settings::default());
-        let because = Because {
-            who: Operator::new("o").expect("valid"),
-            why: Reason::new("y").expect("valid"),
-        };
-        let froze = leases.freeze(&key, &because).await;
-        assert_eq!(froze.expect("an answer"), Freeze::Frozen);
-        assert!(store.is_done());
-        match store.table.read(&address, Duration::MAX).await {
-            Ok(Stored::Row(row)) => assert!(row.frozen && row.holding().is_some()),
-            other => panic!("{other:?}"),
-        }
-    }
+/// Whether the grant of this token was ended by force, whatever came after it.
+fn was_forced(row: &Row, token: Counter) -> bool {
+    let last = row.holding().is_none().then(|| row.last_grant());
+    [last, row.previous.clone()]
+        .into_iter()
+        .flatten()
+        .any(|grant| grant.fencing_token == token && grant.ended == Ended::Forced)
 }

@@ -9,7 +9,7 @@ use crate::{
     outcomes::{Ended, Previous},
     record::Record,
     store::attributes as at,
-    values::{Counter, Holder, LeaseId, Metadata, RequestDigest, Ttl},
+    values::{Counter, Holder, KeysDigest, LeaseId, Metadata, RequestDigest, Ttl},
 };
 
 /// An item as DynamoDB gives it.
@@ -41,14 +41,14 @@ pub struct Row {
     pub granted_to: Holder,
     /// The request of the current or last grant.
     pub request: RequestDigest,
-    /// How many keys that request asked for at once.
-    pub set_size: u16,
+    /// Which keys that request asked for, if for several.
+    pub request_keys: Option<KeysDigest>,
     /// The requests of the grants before that, latest first.
     pub past_requests: [Option<RequestDigest>; 3],
     /// The grant before the current or last one.
     pub previous: Option<Previous>,
     /// An operator keeps the key from being granted.
-    pub frozen: bool,
+    pub frozen: Option<Frozen>,
     /// What an operator last did to the row.
     pub operator: Option<Record>,
     /// When DynamoDB may delete the row, in epoch seconds: [`Row::NEVER`] while it is frozen, so
@@ -56,6 +56,15 @@ pub struct Row {
     pub purge_at: Option<u64>,
     /// Held or free.
     pub state: State,
+}
+
+/// How a row came to be frozen.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Frozen {
+    /// By an operator, who has signed for it.
+    By(Record),
+    /// By an attribute that somebody else has set, whatever its value.
+    ByHand,
 }
 
 /// Whether a row is held.
@@ -148,13 +157,14 @@ impl Row {
             request: text(item, at::REQUEST)
                 .map(RequestDigest::stored)
                 .ok_or("request is not a string")?,
-            set_size: whole(item, at::SET_SIZE)
-                .and_then(|n| u16::try_from(n).ok())
-                .unwrap_or(1),
+            request_keys: text(item, at::REQUEST_KEYS).map(KeysDigest::stored),
             past_requests: at::PAST_REQUESTS
                 .map(|name| text(item, name).map(RequestDigest::stored)),
             previous: previous(item),
-            frozen: item.contains_key(at::FROZEN),
+            frozen: item.get(at::FROZEN).map(|value| match Record::read(value) {
+                Some(record) => Frozen::By(record),
+                None => Frozen::ByHand,
+            }),
             operator: item.get(at::OPERATOR).and_then(Record::read),
             // DynamoDB never purges by what is not a number.
             purge_at: item
@@ -182,8 +192,8 @@ impl Row {
         set(at::VERSION, n(self.version.get()));
         set(at::GRANTED_TO, s(self.granted_to.as_str()));
         set(at::REQUEST, s(self.request.as_str()));
-        if self.set_size != 1 {
-            set(at::SET_SIZE, n(self.set_size.into()));
+        if let Some(keys) = &self.request_keys {
+            set(at::REQUEST_KEYS, s(keys.as_str()));
         }
         for (name, past) in at::PAST_REQUESTS.iter().zip(&self.past_requests) {
             set(name, past.as_ref().map_or(NULL, |p| s(p.as_str())));
@@ -199,8 +209,10 @@ impl Row {
         );
         let ended = previous.map_or(Ended::Expired, |p| p.ended);
         set(at::PREVIOUS_ENDED, s(ended.as_str()));
-        if self.frozen {
-            set(at::FROZEN, AttributeValue::Bool(true));
+        match &self.frozen {
+            Some(Frozen::By(record)) => set(at::FROZEN, record.to_value()),
+            Some(Frozen::ByHand) => set(at::FROZEN, AttributeValue::Bool(true)),
+            None => {}
         }
         if let Some(record) = &self.operator {
             set(at::OPERATOR, record.to_value());

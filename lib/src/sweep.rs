@@ -137,7 +137,7 @@ impl<S: Store> Leases<S> {
         let expired = row
             .holding()
             .is_some_and(|held| held.expires_at <= takeable);
-        if !expired || row.frozen {
+        if !expired || row.frozen.is_some() {
             return Ok(Look::Nothing);
         }
         let change = Change::Expire(Expire {

@@ -8,7 +8,7 @@ use crate::{
     clock::Timestamp,
     outcomes::Ended,
     row::{Holding, Row, State, Stored},
-    values::{Counter, Holder, LeaseId, Metadata, ObservedVersion, RequestDigest, Ttl},
+    values::{Counter, Holder, KeysDigest, LeaseId, Metadata, ObservedVersion, RequestDigest, Ttl},
 };
 
 mod refusals;
@@ -42,8 +42,8 @@ pub struct Grant {
     pub holder: Holder,
     /// For which request.
     pub request: RequestDigest,
-    /// How many keys the request asks for at once.
-    pub set_size: u16,
+    /// Which keys the request asks for, if for several.
+    pub keys: Option<KeysDigest>,
     /// Proof of the new grant.
     pub lease_id: LeaseId,
     /// The length asked for.
@@ -217,10 +217,10 @@ fn first_grant(grant: &Grant) -> Option<Row> {
         version: seed(grant.now).plus(1),
         granted_to: grant.holder.clone(),
         request: grant.request.clone(),
-        set_size: grant.set_size,
+        request_keys: grant.keys.clone(),
         past_requests: [None, None, None],
         previous: None,
-        frozen: false,
+        frozen: None,
         operator: None,
         purge_at: None,
         state: State::Held(granted(grant)),
@@ -237,7 +237,7 @@ pub(crate) fn seed(now: Timestamp) -> Counter {
 pub(crate) const TOKEN_STEP: u64 = 2;
 
 fn next_grant(row: &Row, grant: &Grant) -> Option<Row> {
-    if !grant.over.holds(row) || row.frozen || row.remembers(&grant.request) {
+    if !grant.over.holds(row) || row.frozen.is_some() || row.remembers(&grant.request) {
         return None;
     }
     if grant.tokens != grant.tokens.for_row(row.fencing_token) {
@@ -249,10 +249,10 @@ fn next_grant(row: &Row, grant: &Grant) -> Option<Row> {
         version: row.version.plus(1),
         granted_to: grant.holder.clone(),
         request: grant.request.clone(),
-        set_size: grant.set_size,
+        request_keys: grant.keys.clone(),
         past_requests: [Some(row.request.clone()), first, second],
         previous: Some(row.last_grant()),
-        frozen: false,
+        frozen: None,
         operator: row.operator.clone(),
         purge_at: None,
         state: State::Held(granted(grant)),
@@ -278,7 +278,7 @@ fn owned<'a>(row: &'a Row, lease_id: &LeaseId, token: Counter) -> Option<&'a Hol
 
 fn extended(row: &Row, extend: &Extend) -> Option<Row> {
     let held = owned(row, &extend.lease_id, extend.fencing_token)?;
-    let may_revive = !row.frozen && !extend.require_unexpired;
+    let may_revive = row.frozen.is_none() && !extend.require_unexpired;
     let allowed = held.expires_at > extend.now || may_revive;
     (allowed && held.expires_at <= extend.expires_at).then(|| Row {
         version: row.version.plus(1),

@@ -9,10 +9,10 @@ use sha2::{Digest, Sha256};
 mod keys;
 mod numbers;
 
-pub use keys::Keys;
 pub(crate) use keys::one_to_a_hundred;
+pub use keys::{Keys, KeysDigest};
 pub(crate) use numbers::small;
-pub use numbers::{Counter, ObservedVersion, Permits, Ttl};
+pub use numbers::{Counter, ObservedVersion, Permit, Permits, Ttl};
 
 /// Why a value was refused. It never repeats the value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

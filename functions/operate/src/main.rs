@@ -2,8 +2,8 @@
 //! Refuses with `Lease.Held` to raise the floor of a key that somebody holds.
 
 use leasehold::{
-    Act, Because, Counter, Error, Forced, Freeze, Key, Leases, Operator, Raised, Reason, Unfreeze,
-    lambda::Fatal, store::Store,
+    Act, Because, Counter, Error, Evict, Forced, Freeze, Key, Leases, Operator, Permit, Raised,
+    Reason, Unfreeze, lambda::Fatal, store::Store,
 };
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,8 @@ struct Request {
     key: Key,
     who: Operator,
     why: Reason,
-    permit: Option<u16>,
+    permit: Option<Permit>,
+    fencing_token: Option<Counter>,
     floor: Option<Counter>,
 }
 
@@ -33,30 +34,34 @@ async fn main() -> Result<(), Fatal> {
 }
 
 async fn handle<S: Store>(leases: Leases<S>, request: Request) -> Result<Answer, Error> {
-    let Request {
-        operation,
-        key,
-        who,
-        why,
-        permit,
-        floor,
-    } = request;
-    let because = Because { who, why };
-    if permit.is_some() && operation != Act::ForceRelease {
-        return Err(Error::invalid("permit", "goes with force_release only"));
+    let because = Because {
+        who: request.who,
+        why: request.why,
+    };
+    let (key, operation) = (request.key, request.operation);
+    let which = Evict {
+        permit: request.permit.map(Permit::get),
+        fencing_token: request.fencing_token,
+    };
+    if operation != Act::ForceRelease && which != Evict::default() {
+        let field = match which.permit {
+            Some(_) => "permit",
+            None => "fencing_token",
+        };
+        return Err(Error::invalid(field, "goes with force_release only"));
     }
-    if floor.is_some() && operation != Act::RaiseFloor {
+    if request.floor.is_some() && operation != Act::RaiseFloor {
         return Err(Error::invalid("floor", "goes with raise_floor only"));
     }
     match operation {
         Act::ForceRelease => leases
-            .force_release(&key, permit, &because)
+            .force_release(&key, which, &because)
             .await
             .map(Answer::Forced),
         Act::Freeze => leases.freeze(&key, &because).await.map(Answer::Freeze),
         Act::Unfreeze => leases.unfreeze(&key, &because).await.map(Answer::Unfreeze),
         Act::RaiseFloor => leases
-            .raise_floor(&key, floor, &because)
+            .raise_floor(&key, request.floor, &because)
             .await
             .map(Answer::Raised),
     }

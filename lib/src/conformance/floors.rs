@@ -55,7 +55,7 @@ async fn a_raised_floor_is_below_every_later_token<B: Bench>(bench: &B) {
     assert_eq!(frozen.expect("an answer"), Freeze::Frozen);
     assert_eq!(case.raise(2 * floor).await, Raised::Raised);
     let row = case.signed(Act::RaiseFloor).await;
-    assert!(row.frozen && row.purge_at == Some(Row::NEVER));
+    assert!(row.frozen.is_some() && row.purge_at == Some(Row::NEVER));
 
     // A key without a row, and one whose holder is long gone.
     let case = Case::new(bench, "operate/floor of nothing");

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::{Bench, Case, TTL};
 use crate::{
-    Act, Because, Ended, Error, ExtendOptions, Forced, Freeze, GrantKind, Inspected, Operator,
-    Permits, Previous, Reason, ReleaseOutcome, SweepBounds, Unfreeze,
+    Act, Because, Ended, Error, Evict, ExtendOptions, Forced, Freeze, GrantKind, Inspected,
+    Operator, Permits, Previous, Reason, ReleaseOutcome, SweepBounds, Unfreeze,
     row::{Row, Stored, s},
     store::{Applied, Store as _},
     transition::{Change, Swap},
@@ -27,10 +27,20 @@ pub(super) fn because() -> Because {
     }
 }
 
+fn evict(permit: Option<u16>) -> Evict {
+    Evict {
+        permit,
+        ..Evict::default()
+    }
+}
+
 impl<B: Bench> Case<'_, B> {
     pub(super) async fn force(&self, permit: Option<u16>) -> Forced {
         let key = &self.address.key;
-        let forced = self.leases.force_release(key, permit, &because()).await;
+        let forced = self
+            .leases
+            .force_release(key, evict(permit), &because())
+            .await;
         forced.expect("an answer")
     }
 
@@ -121,7 +131,7 @@ async fn of_a_semaphore_one_permit_is_forced<B: Bench>(bench: &B) {
     }
     let which = case
         .leases
-        .force_release(&case.address.key, None, &because())
+        .force_release(&case.address.key, Evict::default(), &because())
         .await;
     let Err(Error::Invalid { field, .. }) = which else {
         panic!("{which:?}");
@@ -218,7 +228,10 @@ async fn a_stranger_is_not_operated_on<B: Bench>(bench: &B) {
     let key = &case.address.key;
     for _ in 0..2 {
         let answers = [
-            case.leases.force_release(key, None, &because()).await.err(),
+            case.leases
+                .force_release(key, Evict::default(), &because())
+                .await
+                .err(),
             case.leases.freeze(key, &because()).await.err(),
             case.leases.unfreeze(key, &because()).await.err(),
             case.leases.raise_floor(key, None, &because()).await.err(),

@@ -13,7 +13,7 @@ use crate::{
     row::{Row, Stored},
     store::{Address, AppliedAll, Store},
     transition::{Change, Confirm, Grant, GrantRefusal, why_not_granted},
-    values::{LeaseId, up_to},
+    values::{KeysDigest, LeaseId, up_to},
 };
 
 const FIRST_PAUSE: Duration = Duration::from_millis(25);
@@ -54,7 +54,7 @@ impl<S: Store> Leases<S> {
         let grant = self.grant(Wish {
             holder: &request.holder,
             request_id: request.request_id,
-            set_size: u16::try_from(keys.len()).unwrap_or(u16::MAX),
+            keys: KeysDigest::of(&request.keys),
             ttl: request.ttl,
             metadata: request.metadata,
             over: None,

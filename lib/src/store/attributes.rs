@@ -28,11 +28,11 @@ pub(crate) const PREVIOUS_ENDED: &str = "previous_ended";
 pub(crate) const ENDED: &str = "ended";
 /// The table's DynamoDB TTL attribute, in epoch seconds; never the deadline of a lease.
 pub(crate) const PURGE_AT: &str = "purge_at";
-/// How many keys the request of a set asked for; absent for a single key.
-pub(crate) const SET_SIZE: &str = "set_size";
+/// The digest of the keys that the request of a set asked for; absent for a single key.
+pub(crate) const REQUEST_KEYS: &str = "request_keys";
 /// What an operator last did to the row, who, why and when.
 pub(crate) const OPERATOR: &str = "operator";
-/// Present while an operator keeps the key from being granted.
+/// Present while an operator keeps the key from being granted: who, why and since when.
 pub(crate) const FROZEN: &str = "frozen";
 
 /// Every attribute of a row but its address.
@@ -49,7 +49,7 @@ pub(crate) const ALL: [&str; 23] = [
     VERSION,
     GRANTED_TO,
     REQUEST,
-    SET_SIZE,
+    REQUEST_KEYS,
     PAST_REQUESTS[0],
     PAST_REQUESTS[1],
     PAST_REQUESTS[2],

@@ -14,7 +14,7 @@ use crate::{
     row::{NULL, instant, metadata_value, n, s},
     store::attributes as at,
     transition::{Change, Confirm, Expire, Extend, Grant, Over, Release, Swap, TOKEN_STEP, Tokens},
-    values::{Counter, Ttl},
+    values::{Counter, KeysDigest, Ttl},
 };
 
 /// One conditional update.
@@ -73,9 +73,10 @@ fn granting(grant: &Grant) -> Expressions {
         Over::Unmoved(version) => ("#version = :over", n(version.get())),
     };
     let expired = format!("{HELD} AND {over}");
-    let (set_size, single) = match grant.set_size {
-        1 => ("", ", #set_size"),
-        _ => (", #set_size = :set_size", ""),
+    let keys = grant.keys.as_ref().map(KeysDigest::as_str);
+    let (several, single) = match keys {
+        None => ("", ", #request_keys"),
+        Some(_) => (", #request_keys = :request_keys", ""),
     };
     let (which_tokens, next_token, absent) = match grant.tokens {
         Tokens::From(Counter::MIN) => ("", COUNTED_ON, ABSENT),
@@ -99,7 +100,7 @@ fn granting(grant: &Grant) -> Expressions {
         #past_request_3 = if_not_exists(#past_request_2, :null), \
         #previous_holder = if_not_exists(#granted_to, :null), \
         #previous_fencing_token = if_not_exists(#fencing_token, :zero), \
-        #previous_ended = if_not_exists(#ended, :expired){set_size} \
+        #previous_ended = if_not_exists(#ended, :expired){several} \
         REMOVE #ended, #extended_at, #purge_at{single}"
     );
     build(
@@ -119,7 +120,7 @@ fn granting(grant: &Grant) -> Expressions {
             ("seed", n(grant.seed().get())),
             ("floor", n(grant.tokens.floor().get())),
             ("lifted", n(grant.tokens.floor().plus(TOKEN_STEP).get())),
-            ("set_size", n(grant.set_size.into())),
+            ("request_keys", s(keys.unwrap_or_default())),
         ],
     )
 }
@@ -295,11 +296,11 @@ mod tests {
                 require_unexpired,
             })
         };
-        let grant = |over, set_size| {
+        let grant = |over, keys| {
             Change::Grant(Grant {
                 request: RequestDigest::of(&holder, &RequestId::random()),
                 holder: holder.clone(),
-                set_size,
+                keys,
                 lease_id: lease_id.clone(),
                 ttl,
                 metadata: Metadata::default(),
@@ -310,7 +311,7 @@ mod tests {
                 sweep_after: now,
             })
         };
-        let clock = grant(Over::At(now), 1);
+        let clock = grant(Over::At(now), None);
         let row = transition(&Stored::Absent, &clock).expect("a first grant");
         let swap = |seen| {
             let row = row.clone();
@@ -334,7 +335,10 @@ mod tests {
                 version: Counter::MIN,
                 purge_at: 1,
             }),
-            grant(Over::Unmoved(Counter::MIN.into()), 2),
+            grant(
+                Over::Unmoved(Counter::MIN.into()),
+                Some(KeysDigest::stored("k")),
+            ),
             suited(Tokens::From(floor)),
             suited(Tokens::LiftedTo(floor)),
             swap(None),

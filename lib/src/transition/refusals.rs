@@ -12,7 +12,7 @@ use crate::{
 pub enum GrantRefusal {
     /// The request has this lease already; or its holder has, and may have it again.
     Replayed(Row),
-    /// The request has this lease already, and it asked for another number of keys then.
+    /// The request has this lease already, and it asked for other keys then.
     OtherKeys,
     /// The request had its lease, and that is over.
     Consumed,
@@ -45,7 +45,7 @@ pub fn why_not_granted(stored: Stored, grant: &Grant, reentrant: bool) -> GrantR
     let held = row.holding();
     let lasts = held.is_some_and(|held| held.expires_at > grant.now);
     if held.is_some() && row.request == grant.request {
-        if row.set_size == grant.set_size {
+        if row.request_keys == grant.keys {
             GrantRefusal::Replayed(row)
         } else {
             GrantRefusal::OtherKeys
@@ -54,7 +54,7 @@ pub fn why_not_granted(stored: Stored, grant: &Grant, reentrant: bool) -> GrantR
         GrantRefusal::Consumed
     } else if reentrant && lasts && row.granted_to == grant.holder {
         GrantRefusal::Replayed(row)
-    } else if row.frozen {
+    } else if row.frozen.is_some() {
         GrantRefusal::Frozen(row)
     } else if suits != grant.tokens && grant.over.holds(&row) {
         GrantRefusal::Suits(suits)

@@ -3,8 +3,9 @@
 use std::collections::HashSet;
 
 use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
 
-use super::{BadValue, Key};
+use super::{BadValue, Key, hex};
 
 /// What to lease together: 1 to 100 keys, no two the same.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -35,6 +36,33 @@ impl Keys {
     }
 }
 
+/// Which keys a request asked for, in whatever order.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct KeysDigest(String);
+
+impl KeysDigest {
+    /// The digest of several keys; none of a single one.
+    #[must_use]
+    pub fn of(keys: &Keys) -> Option<Self> {
+        let mut keys: Vec<_> = keys.as_slice().iter().collect();
+        keys.sort();
+        let mut sha = Sha256::new();
+        for key in &keys {
+            sha.update((key.as_str().len() as u64).to_be_bytes());
+            sha.update(key.as_str().as_bytes());
+        }
+        (keys.len() > 1).then(|| Self(hex(&sha.finalize()[..16])))
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub(crate) fn stored(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+}
+
 pub(crate) fn one_to_a_hundred(n: usize) -> Result<(), BadValue> {
     match n {
         1..=Keys::MOST => Ok(()),
@@ -56,6 +84,18 @@ impl TryFrom<Vec<String>> for Keys {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_digest_tells_sets_apart_and_orders_not() {
+        let of = |keys: &[&str]| {
+            let keys = keys.iter().map(|key| (*key).to_owned()).collect::<Vec<_>>();
+            KeysDigest::of(&Keys::try_from(keys).expect("valid"))
+        };
+        assert_eq!(of(&["a", "b"]), of(&["b", "a"]));
+        assert_ne!(of(&["a", "b"]), of(&["a", "c"]));
+        assert_ne!(of(&["ab", "c"]), of(&["a", "bc"]));
+        assert_eq!(of(&["a"]), None);
+    }
 
     #[test]
     fn keys_are_distinct_and_not_too_many() {

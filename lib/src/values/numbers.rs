@@ -242,6 +242,27 @@ impl Permits {
     }
 }
 
+/// One of a semaphore's permits: 0 to 999.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Permit(u16);
+
+impl Permit {
+    /// The number.
+    #[must_use]
+    pub const fn get(self) -> u16 {
+        self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for Permit {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match small(deserializer)? {
+            n @ 0..=999 => Ok(Self(n)),
+            _ => Err(de::Error::custom("expected a whole number from 0 to 999")),
+        }
+    }
+}
+
 impl Default for Permits {
     fn default() -> Self {
         Self::ONE

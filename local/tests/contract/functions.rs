@@ -113,10 +113,10 @@ impl Functions {
             ),
             past_requests: [None, None, None],
             previous: None,
-            frozen: false,
+            frozen: None,
             operator: None,
             purge_at: None,
-            set_size: 1,
+            request_keys: None,
             state: State::Held(Holding {
                 lease_id: lease.lease_id,
                 ttl: lease.ttl,

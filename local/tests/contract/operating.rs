@@ -13,7 +13,14 @@ async fn a_forced_release_reports_the_evicted_and_raises_the_token() {
         not_held
     );
     let lease = functions.acquire("orders/80", HOLDER, "1").await;
-    let answer = functions.event("operate-force-release").await.unwrap();
+    // Not whoever holds it by now, but the grant that was looked at.
+    let mut named = event("operate-force-release");
+    named["fencing_token"] = json!(lease["fencing_token"].as_u64().unwrap() - 2);
+    named["permit"] = json!(0.0);
+    let answer = functions.call("operate", &named).await.unwrap();
+    assert_eq!(answer, not_held);
+    named["fencing_token"] = lease["fencing_token"].clone();
+    let answer = functions.call("operate", &named).await.unwrap();
     assert_eq!(
         fields(&answer),
         ["outcome", "evicted", "fencing_token"].into()
@@ -136,6 +143,11 @@ async fn an_operator_says_who_and_why() {
         event[field] = value;
         event
     };
+    let other = |field: &str, value: Value| {
+        let mut event = event("operate-freeze");
+        event[field] = value;
+        event
+    };
     let without = |field: &str| {
         let mut event = whole.clone();
         event.as_object_mut().unwrap().remove(field);
@@ -156,6 +168,12 @@ async fn an_operator_says_who_and_why() {
         (with("why", json!("x".repeat(513))), "why"),
         (with("permit", json!(-1)), "permit"),
         (with("permit", json!(1.5)), "permit"),
+        (with("permit", json!(1000)), "permit"),
+        (with("permit", json!(70_000)), "permit"),
+        (with("permit", json!("hunter2")), "permit"),
+        (with("fencing_token", json!("hunter2")), "fencing_token"),
+        (other("permit", json!(1)), "permit"),
+        (other("fencing_token", json!(1)), "fencing_token"),
         (with("floor", json!(5)), "floor"),
         (with("floor", json!(0)), "floor"),
         (with("lease", json!({})), "lease"),
@@ -166,6 +184,8 @@ async fn an_operator_says_who_and_why() {
             ("Lease.Invalid", Some(field)),
             "{event}"
         );
+        assert!(!message.to_string().contains("hunter2"), "{message}");
+        assert!(!message.to_string().contains("u16"), "{message}");
     }
     assert_eq!(
         functions.stack.proxy().counts().total(),

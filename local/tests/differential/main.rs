@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use leasehold::{
-    Counter, Holder, Key, Memory, Metadata, RequestDigest, RequestId, Ttl,
+    Counter, Holder, Key, Keys, KeysDigest, Memory, Metadata, RequestDigest, RequestId, Ttl,
     row::{Item, Stored},
     store::{Address, Applied, Store},
     transition::{Change, Confirm, Expire, Extend, Grant, Over, Release, Swap, Tokens},
@@ -123,7 +123,7 @@ impl Twins {
             at,
             ttl: 10,
             observed: None,
-            set_size: 2,
+            several: true,
             floor: 0,
         };
         let grant = self.change(address, &grant).await.unwrap();
@@ -174,7 +174,7 @@ impl Twins {
                 at,
                 ttl,
                 observed,
-                set_size,
+                several,
                 floor,
             } => {
                 let holder = Holder::new(format!("h{who}")).unwrap();
@@ -185,7 +185,7 @@ impl Twins {
                 Change::Grant(Grant {
                     request: RequestDigest::of(&holder, &request),
                     holder,
-                    set_size,
+                    keys: several.then(two_keys).flatten(),
                     lease_id: id(n),
                     ttl,
                     metadata: Metadata::default(),
@@ -245,6 +245,11 @@ impl Twins {
             }
         })
     }
+}
+
+fn two_keys() -> Option<KeysDigest> {
+    let keys = ["a", "b"].map(|key| Key::new(key).unwrap());
+    KeysDigest::of(&Keys::new(keys.into()).unwrap())
 }
 
 #[test]

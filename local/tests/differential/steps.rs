@@ -3,7 +3,7 @@
 use aws_sdk_dynamodb::types::AttributeValue;
 use leasehold::{
     Act, Counter, Ended, LeaseId, Operator, Reason, Record, Timestamp,
-    row::{Row, State},
+    row::{Frozen, Row, State},
 };
 use proptest::prelude::*;
 
@@ -18,7 +18,7 @@ pub enum Step {
         ttl: u8,
         /// By observation of this version instead of by the clock.
         observed: Option<Token>,
-        set_size: u16,
+        several: bool,
         /// Without a floor, or with one at the row's token or just above it, in either way.
         floor: u8,
     },
@@ -65,9 +65,9 @@ pub fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         8 => (
             0..3_u8, 0..6_u8, 0..3_u8, 0..40_u8, 1..20_u8,
-            prop::option::weighted(0.3, token()), 1..3_u16, 0..20_u8,
-        ).prop_map(|(who, request, id, at, ttl, observed, set_size, floor)| Step::Grant {
-            who, request, id, at, ttl, observed, set_size, floor
+            prop::option::weighted(0.3, token()), any::<bool>(), 0..20_u8,
+        ).prop_map(|(who, request, id, at, ttl, observed, several, floor)| Step::Grant {
+            who, request, id, at, ttl, observed, several, floor
         }),
         5 => (0..3_u8, token(), 0..40_u8, 1..20_u8, any::<bool>()).prop_map(
             |(id, token, at, ttl, require_unexpired)| Step::Extend {
@@ -106,7 +106,7 @@ pub const ATTRIBUTES: [&str; 22] = [
     "previous_fencing_token",
     "ended",
     "purge_at",
-    "set_size",
+    "request_keys",
     "operator",
     "colour",
 ];
@@ -160,12 +160,12 @@ pub fn operated(row: Row, act: u8) -> Row {
     };
     match act {
         0 => Row {
-            frozen: true,
+            frozen: row.operator.clone().map(Frozen::By),
             purge_at: Some(Row::NEVER),
             ..row
         },
         1 => Row {
-            frozen: false,
+            frozen: None,
             purge_at: None,
             ..row
         },

@@ -1,0 +1,146 @@
+//! Somebody else is quicker than the operator.
+
+use std::time::Duration;
+
+use super::*;
+use crate::{
+    Acquire, ExtendOptions, Lease, Memory, Settings, Ttl,
+    row::Item,
+    store::meddled::{Before, Meddled},
+};
+
+fn address() -> Address {
+    Address {
+        key: Key::new("k").expect("valid"),
+        permit: 0,
+    }
+}
+
+fn because() -> Because {
+    Because {
+        who: Operator::new("o").expect("valid"),
+        why: Reason::new("y").expect("valid"),
+    }
+}
+
+async fn grant(leases: &Leases<Memory>, holder: &str) -> Lease {
+    let ttl = Ttl::new(Duration::from_mins(1)).expect("valid");
+    let holder = Holder::new(holder).expect("valid");
+    let acquired = leases
+        .acquire(Acquire::new(address().key, holder, ttl))
+        .await;
+    acquired
+        .expect("an answer")
+        .granted()
+        .expect("a grant")
+        .lease
+}
+
+async fn force<S: Store>(leases: &Leases<S>) -> Forced {
+    let (key, because) = (address().key, because());
+    let forced = leases.force_release(&key, Evict::default(), &because);
+    forced.await.expect("an answer")
+}
+
+async fn row(table: &Memory) -> Row {
+    match table.read(&address(), Duration::MAX).await {
+        Ok(Stored::Row(row)) => row,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What stands there when the operator looks, and what it becomes before the operator writes.
+async fn quicker(before: Option<Item>, after: Item) -> (Leases<Meddled>, Meddled) {
+    let store = Meddled::new(Before::Apply, 1, move |table: &Memory| {
+        table.put(address(), &after);
+    });
+    if let Some(before) = before {
+        store.table.put(address(), &before);
+    }
+    (Leases::new(store.clone(), Settings::default()), store)
+}
+
+#[tokio::test]
+async fn a_freeze_is_tried_again() {
+    let leases = Leases::new(Memory::new(), Settings::default());
+    grant(&leases, "a").await;
+    let (leases, store) = quicker(None, row(leases.store()).await.to_item()).await;
+    let froze = leases.freeze(&address().key, &because()).await;
+    assert_eq!(froze.expect("an answer"), Freeze::Frozen);
+    assert!(store.is_done());
+    let row = row(&store.table).await;
+    assert!(row.frozen.is_some() && row.holding().is_some());
+}
+
+#[tokio::test]
+async fn whoever_comes_next_is_not_evicted_in_the_first_ones_place() {
+    let leases = Leases::new(Memory::new(), Settings::default());
+    let lease = grant(&leases, "a").await;
+    let before = row(leases.store()).await.to_item();
+
+    // Extended in between: it is the same grant.
+    let extended = leases.extend(&lease, ExtendOptions::default()).await;
+    drop(extended.expect("extended"));
+    let after = row(leases.store()).await.to_item();
+    let (quick, store) = quicker(Some(before.clone()), after).await;
+    let forced = force(&quick).await;
+    let Forced::Forced { evicted, .. } = forced else {
+        panic!("nobody was evicted");
+    };
+    assert_eq!(evicted.fencing_token, lease.fencing_token);
+    assert!(store.is_done() && row(&store.table).await.holding().is_none());
+
+    // Ended by force already, by this very call whose answer was lost, and granted to another.
+    let forced = force(&leases).await;
+    assert!(matches!(forced, Forced::Forced { .. }));
+    for _ in 0..2 {
+        let after = row(leases.store()).await;
+        let (quick, store) = quicker(Some(before.clone()), after.to_item()).await;
+        let forced = force(&quick).await;
+        let Forced::Forced {
+            evicted,
+            fencing_token,
+        } = forced
+        else {
+            panic!("nobody was evicted");
+        };
+        assert_eq!(evicted.fencing_token, lease.fencing_token);
+        assert_eq!(fencing_token, lease.fencing_token.plus(1));
+        assert_eq!(row(&store.table).await, after, "the other one goes on");
+        if after.holding().is_none() {
+            grant(&leases, "b").await;
+        }
+    }
+
+    // Given back in between, and granted to another.
+    let leases = Leases::new(Memory::new(), Settings::default());
+    let lease = grant(&leases, "a").await;
+    let before = row(leases.store()).await.to_item();
+    leases.release(&lease).await.expect("released");
+    for _ in 0..2 {
+        let after = row(leases.store()).await;
+        let (quick, store) = quicker(Some(before.clone()), after.to_item()).await;
+        let forced = force(&quick).await;
+        assert_eq!(forced, Forced::NotHeld);
+        assert_eq!(row(&store.table).await, after, "the other one goes on");
+        if after.holding().is_none() {
+            grant(&leases, "b").await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_floor_is_not_called_high_enough_because_somebody_came_in() {
+    let leases = Leases::new(Memory::new(), Settings::default());
+    let lease = grant(&leases, "a").await;
+    leases.release(&lease).await.expect("released");
+    let before = row(leases.store()).await.to_item();
+    grant(&leases, "b").await;
+    let after = row(leases.store()).await;
+    let (leases, store) = quicker(Some(before), after.to_item()).await;
+    let floor = Some(after.fencing_token.plus(1_000_000));
+    let raised = leases.raise_floor(&address().key, floor, &because()).await;
+    assert!(matches!(raised, Err(Error::Held(_))), "{raised:?}");
+    assert!(store.is_done());
+    assert_eq!(row(&store.table).await, after);
+}
