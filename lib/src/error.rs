@@ -61,9 +61,10 @@ pub enum Error {
 
     /// Of several leases, some could not be extended or released. The name is that of the worst
     /// case; the message says what became of each.
-    #[error("{worst}; {outcomes}")]
+    #[error("{outcomes}")]
     OfSeveral {
         /// The worst case.
+        #[source]
         worst: Box<Error>,
         /// Each key's outcome, in the order given.
         outcomes: String,

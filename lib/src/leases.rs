@@ -138,13 +138,13 @@ impl<S: Store> Leases<S> {
             require_unexpired: options.require_unexpired,
         };
         let address = address_of(lease);
-        // A holder must learn in time that it could not extend.
-        let limit = match lease.remaining(now) {
-            Duration::ZERO => self.limit(),
-            left => self.limit().min(left),
-        };
         let mut once_more = true;
         loop {
+            // A holder must learn in time that it could not extend.
+            let limit = match lease.remaining(self.now()) {
+                Duration::ZERO => self.limit(),
+                left => self.limit().min(left),
+            };
             let change = Change::Extend(extend.clone());
             let refused = match self.store.apply(&address, &change, limit).await? {
                 Applied::Done {

@@ -1,7 +1,8 @@
 //! Several leases at once: acquired together or not at all, extended and released one by one.
 
-use std::{collections::HashSet, time::Duration};
+use std::{collections::HashSet, fmt::Write as _, time::Duration};
 
+use futures_util::{StreamExt as _, stream};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -133,8 +134,11 @@ pub struct ReleasedAll {
     pub outcomes: Vec<ReleaseOutcome>,
 }
 
+/// Requests at once: a hundred one after the other would outlast the shorter leases.
+const AT_ONCE: usize = 10;
+
 impl<S: Store> Leases<S> {
-    /// As [`Leases::extend`], one lease after the other; each stands for itself.
+    /// As [`Leases::extend`], some leases at a time; each stands for itself.
     ///
     /// # Errors
     /// As [`Leases::extend`]: [`Error::Lost`] if any is lost, else the worst that happened. All of
@@ -144,10 +148,11 @@ impl<S: Store> Leases<S> {
         leases: &LeaseSet,
         options: ExtendOptions,
     ) -> Result<ExtendedAll, Error> {
-        let mut tried = Vec::with_capacity(leases.0.len());
-        for lease in &leases.0 {
-            tried.push(self.extend(lease, options).await);
+        if let Some(ttl) = options.ttl {
+            self.check_ttl(ttl)?;
         }
+        let tried = leases.0.iter().map(|lease| self.extend(lease, options));
+        let tried: Vec<_> = stream::iter(tried).buffered(AT_ONCE).collect().await;
         let outcomes = told(leases, &tried, |extended| match extended {
             Extended::Extended { .. } => "extended",
             Extended::Revived { .. } => "revived",
@@ -168,28 +173,24 @@ impl<S: Store> Leases<S> {
         })
     }
 
-    /// As [`Leases::release`], one lease after the other; each stands for itself.
+    /// As [`Leases::release`], some leases at a time; each stands for itself.
     ///
     /// # Errors
     /// As [`Leases::release`], the worst that happened. All of them were tried, and
     /// [`Error::OfSeveral`] says what became of each.
     pub async fn release_all(&self, leases: &LeaseSet) -> Result<ReleasedAll, Error> {
-        let mut tried = Vec::with_capacity(leases.0.len());
-        for lease in &leases.0 {
-            tried.push(self.release(lease).await);
-        }
+        let tried = leases.0.iter().map(|lease| self.release(lease));
+        let tried: Vec<_> = stream::iter(tried).buffered(AT_ONCE).collect().await;
         released_all(leases, tried)
     }
 
-    /// As [`Leases::release_strictly`], one lease after the other; each stands for itself.
+    /// As [`Leases::release_strictly`], some leases at a time; each stands for itself.
     ///
     /// # Errors
     /// As [`Leases::release_all`], and [`Error::Lost`] if any was granted to somebody else.
     pub async fn release_all_strictly(&self, leases: &LeaseSet) -> Result<ReleasedAll, Error> {
-        let mut tried = Vec::with_capacity(leases.0.len());
-        for lease in &leases.0 {
-            tried.push(self.release_strictly(lease).await);
-        }
+        let tried = leases.0.iter().map(|lease| self.release_strictly(lease));
+        let tried: Vec<_> = stream::iter(tried).buffered(AT_ONCE).collect().await;
         released_all(leases, tried)
     }
 }
@@ -219,15 +220,17 @@ fn told<T>(
     word: impl Fn(&T) -> &'static str,
 ) -> String {
     const MOST: usize = 4000;
-    let mut line = String::new();
+    let mut line = String::from("of several leases, ");
     for (at, (lease, outcome)) in leases.0.iter().zip(tried).enumerate() {
         if line.len() > MOST {
-            return format!("{line}, and {} more", tried.len() - at);
+            let _ = write!(line, ", and {} more", tried.len() - at);
+            break;
         }
         let comma = if at == 0 { "" } else { ", " };
         let word = outcome.as_ref().map_or_else(Error::name, &word);
         let key: String = lease.key.as_str().chars().take(100).collect();
-        line = format!("{line}{comma}{key}: {word}");
+        // Writing to a string does not fail.
+        let _ = write!(line, "{comma}{key}: {word}");
     }
     line
 }
@@ -246,8 +249,6 @@ fn all_well<T>(tried: Vec<Result<T, Error>>, outcomes: String) -> Result<Vec<T>,
     }
     match worst {
         None => Ok(well),
-        // The whole request is wrong, not one of its leases.
-        Some(error @ Error::Invalid { .. }) => Err(error),
         Some(worst) => Err(Error::OfSeveral {
             worst: Box::new(worst),
             outcomes,

@@ -142,7 +142,8 @@ pub trait Store: Send + Sync {
         limit: Duration,
     ) -> impl Future<Output = Result<AppliedAll, Error>> + Send;
 
-    /// Reads several rows, at most 100, as they stood at one moment, in the order asked.
+    /// Reads several rows, at most 100, as they stood at one moment, in the order asked; none if
+    /// somebody was writing one of them just then. Ask again.
     ///
     /// # Errors
     /// As [`Store::apply`].
@@ -150,7 +151,7 @@ pub trait Store: Send + Sync {
         &self,
         addresses: &[Address],
         limit: Duration,
-    ) -> impl Future<Output = Result<Vec<Stored>, Error>> + Send;
+    ) -> impl Future<Output = Result<Option<Vec<Stored>>, Error>> + Send;
 
     /// Reads all rows of a key: one, or one for each permit of a semaphore that was ever granted.
     ///

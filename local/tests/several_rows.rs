@@ -178,6 +178,27 @@ async fn a_conflict_of_writers_is_asked_through_and_never_called_held() {
     );
     assert_eq!(table.proxy.counts().of("TransactWriteItems"), 4);
     table.leases().release(&blocker).await.unwrap();
+    // Reading the tokens may meet a writer as well.
+    table.proxy.reset();
+    table.proxy.inject(Fault::Conflict, "TransactGetItems", 3);
+    assert_eq!(
+        table.grant_all(&["x", "y"], "1").await.grant,
+        GrantKind::New
+    );
+    assert_eq!(table.proxy.counts().of("TransactGetItems"), 4);
+    table
+        .proxy
+        .inject(Fault::Conflict, "TransactGetItems", 1000);
+    let refused = table.leases().acquire_all(set(&["v", "w"], "h", "1")).await;
+    assert!(
+        matches!(refused, Err(Error::Throttled { .. })),
+        "{refused:?}"
+    );
+    table.proxy.reset();
+    assert_eq!(
+        table.grant_all(&["v", "w"], "1").await.grant,
+        GrantKind::Replayed
+    );
     table
         .proxy
         .inject(Fault::Conflict, "TransactWriteItems", 1000);

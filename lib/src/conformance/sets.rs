@@ -18,6 +18,7 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     the_worst_refusal_is_told(bench).await;
     a_takeover_tells_of_each_key(bench).await;
     a_reentrant_set_takes_what_its_holder_has(bench).await;
+    a_set_is_over_as_soon_as_a_part_of_it_is(bench).await;
 }
 
 /// Keys `a` to `d`, below the case's own.
@@ -176,6 +177,9 @@ async fn a_request_is_for_its_own_keys_only<B: Bench>(bench: &B) {
     case.single("d", "x").await;
     invalid(&["d", "b"]).await;
     assert_eq!(case.stored("c").await, Stored::Absent);
+    // Not even if it was granted both, in different sets.
+    case.grant_all(&["e", "f"], "h", "1").await;
+    invalid(&["a", "e"]).await;
     // Nor for one of them by itself.
     let mut request = case.request("h", "1");
     request.key = case.key("a");
@@ -298,5 +302,35 @@ async fn a_reentrant_set_takes_what_its_holder_has<B: Bench>(bench: &B) {
     assert!(
         matches!(late, AcquiredAll::Held(_)),
         "it has expired: {late:?}"
+    );
+}
+
+async fn a_set_is_over_as_soon_as_a_part_of_it_is<B: Bench>(bench: &B) {
+    let case = Case::new(bench, "set/parted");
+    let own = case.single("a", "h").await;
+    let ask = async || {
+        case.leases
+            .acquire_all(case.set(&["a", "b"], "h", "1").reentrant())
+            .await
+    };
+    drop(ask().await.expect("an answer").granted().expect("a grant"));
+    case.leases.release(&own).await.expect("released");
+    let answer = ask().await;
+    assert!(
+        matches!(&answer, Err(Error::Consumed { key }) if *key == own.key),
+        "{answer:?}"
+    );
+    // Also when the row has forgotten whose it was.
+    let case = Case::new(bench, "set/forgotten");
+    let set = case.grant_all(&["a", "b"], "h", "1").await.leases;
+    case.leases.release(&set[0]).await.expect("released");
+    for holder in ["v", "w", "x", "y"] {
+        let other = case.single("a", holder).await;
+        case.leases.release(&other).await.expect("released");
+    }
+    let answer = case.ask_all(&["a", "b"], "h", "1").await;
+    assert!(
+        matches!(&answer, Err(Error::Consumed { key }) if *key == set[0].key),
+        "{answer:?}"
     );
 }

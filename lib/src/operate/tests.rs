@@ -50,7 +50,7 @@ async fn row(table: &Memory) -> Row {
 }
 
 /// What stands there when the operator looks, and what it becomes before the operator writes.
-async fn quicker(before: Option<Item>, after: Item) -> (Leases<Meddled>, Meddled) {
+fn quicker(before: Option<Item>, after: Item) -> (Leases<Meddled>, Meddled) {
     let store = Meddled::new(Before::Apply, 1, move |table: &Memory| {
         table.put(address(), &after);
     });
@@ -64,7 +64,7 @@ async fn quicker(before: Option<Item>, after: Item) -> (Leases<Meddled>, Meddled
 async fn a_freeze_is_tried_again() {
     let leases = Leases::new(Memory::new(), Settings::default());
     grant(&leases, "a").await;
-    let (leases, store) = quicker(None, row(leases.store()).await.to_item()).await;
+    let (leases, store) = quicker(None, row(leases.store()).await.to_item());
     let froze = leases.freeze(&address().key, &because()).await;
     assert_eq!(froze.expect("an answer"), Freeze::Frozen);
     assert!(store.is_done());
@@ -82,7 +82,7 @@ async fn whoever_comes_next_is_not_evicted_in_the_first_ones_place() {
     let extended = leases.extend(&lease, ExtendOptions::default()).await;
     drop(extended.expect("extended"));
     let after = row(leases.store()).await.to_item();
-    let (quick, store) = quicker(Some(before.clone()), after).await;
+    let (quick, store) = quicker(Some(before.clone()), after);
     let forced = force(&quick).await;
     let Forced::Forced { evicted, .. } = forced else {
         panic!("nobody was evicted");
@@ -95,7 +95,7 @@ async fn whoever_comes_next_is_not_evicted_in_the_first_ones_place() {
     assert!(matches!(forced, Forced::Forced { .. }));
     for _ in 0..2 {
         let after = row(leases.store()).await;
-        let (quick, store) = quicker(Some(before.clone()), after.to_item()).await;
+        let (quick, store) = quicker(Some(before.clone()), after.to_item());
         let forced = force(&quick).await;
         let Forced::Forced {
             evicted,
@@ -119,7 +119,7 @@ async fn whoever_comes_next_is_not_evicted_in_the_first_ones_place() {
     leases.release(&lease).await.expect("released");
     for _ in 0..2 {
         let after = row(leases.store()).await;
-        let (quick, store) = quicker(Some(before.clone()), after.to_item()).await;
+        let (quick, store) = quicker(Some(before.clone()), after.to_item());
         let forced = force(&quick).await;
         assert_eq!(forced, Forced::NotHeld);
         assert_eq!(row(&store.table).await, after, "the other one goes on");
@@ -137,7 +137,7 @@ async fn a_floor_is_not_called_high_enough_because_somebody_came_in() {
     let before = row(leases.store()).await.to_item();
     grant(&leases, "b").await;
     let after = row(leases.store()).await;
-    let (leases, store) = quicker(Some(before), after.to_item()).await;
+    let (leases, store) = quicker(Some(before), after.to_item());
     let floor = Some(after.fencing_token.plus(1_000_000));
     let raised = leases.raise_floor(&address().key, floor, &because()).await;
     assert!(matches!(raised, Err(Error::Held(_))), "{raised:?}");

@@ -67,25 +67,11 @@ impl<S: Store> Leases<S> {
             (address, one_of(&grant))
         });
         let mut changes: Vec<_> = first.collect();
-        let end = self.now().plus(self.limit());
-        let mut pause = FIRST_PAUSE;
+        let mut turns = Turns::from(self);
         loop {
-            let left = end.since(self.now());
-            match self.store().apply_all(&changes, left).await? {
+            match self.store().apply_all(&changes, turns.left(self)).await? {
                 AppliedAll::Done => return self.read_back(&changes).await,
-                AppliedAll::Conflict => {
-                    let left = end.since(self.now());
-                    if left < FOR_ANOTHER {
-                        return Err(Error::Throttled {
-                            action: "dynamodb:UpdateItem",
-                            table: self.store().name().to_owned(),
-                            source: Cause::said("others kept writing to the same rows"),
-                        });
-                    }
-                    self.sleep(up_to(pause).min(left.saturating_sub(FOR_ANOTHER)))
-                        .await;
-                    pause = (pause * 2).min(LONGEST_PAUSE);
-                }
+                AppliedAll::Conflict => turns.wait(self).await?,
                 AppliedAll::Refused(stood) => {
                     match judge(&changes, stood, &grant, request.reentrant)? {
                         Verdict::Try(again) => changes = again,
@@ -109,7 +95,13 @@ impl<S: Store> Leases<S> {
     /// The rows that a transaction wrote.
     async fn read_back(&self, changes: &[(Address, Change)]) -> Result<AcquiredAll, Error> {
         let addresses: Vec<_> = changes.iter().map(|(address, _)| address.clone()).collect();
-        let rows = self.store().read_all(&addresses, self.limit()).await?;
+        let mut turns = Turns::from(self);
+        let rows = loop {
+            match self.store().read_all(&addresses, turns.left(self)).await? {
+                Some(rows) => break rows,
+                None => turns.wait(self).await?,
+            }
+        };
         let mut ours = Vec::with_capacity(changes.len());
         for ((address, change), stored) in changes.iter().zip(rows) {
             let key = address.key.clone();
@@ -144,6 +136,41 @@ impl<S: Store> Leases<S> {
             grant,
             previous,
         }))
+    }
+}
+
+/// Waits for a turn among others who write to the same rows.
+struct Turns {
+    end: Timestamp,
+    pause: Duration,
+}
+
+impl Turns {
+    fn from<S: Store>(leases: &Leases<S>) -> Self {
+        Self {
+            end: leases.now().plus(leases.limit()),
+            pause: FIRST_PAUSE,
+        }
+    }
+
+    fn left<S: Store>(&self, leases: &Leases<S>) -> Duration {
+        self.end.since(leases.now())
+    }
+
+    /// A pause of a random length, up to a limit that doubles; or no more time for another turn.
+    async fn wait<S: Store>(&mut self, leases: &Leases<S>) -> Result<(), Error> {
+        let left = self.left(leases);
+        if left <= FOR_ANOTHER {
+            return Err(Error::Throttled {
+                action: "dynamodb:UpdateItem",
+                table: leases.store().name().to_owned(),
+                source: Cause::said("others kept writing to the same rows"),
+            });
+        }
+        let most = left.saturating_sub(FOR_ANOTHER);
+        leases.sleep(up_to(self.pause).min(most)).await;
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        Ok(())
     }
 }
 
@@ -200,7 +227,7 @@ fn judge(
                 let grant = one_of(&grant.suited_to(tokens));
                 again.push((address.clone(), grant));
             }
-            GrantRefusal::Frozen(row) => ice = ice.or_else(|| Some(frozen(key.clone(), row))),
+            GrantRefusal::Frozen(row) => ice = ice.or_else(|| Some((key.clone(), row))),
             GrantRefusal::Held(row) => held = held.or_else(|| Some((address.clone(), row))),
             GrantRefusal::Replayed(row) => {
                 own |= row.request == grant.request;
@@ -215,14 +242,21 @@ fn judge(
     if let Some(error) = consumed {
         return Err(error);
     }
-    let missing = again
-        .iter()
-        .any(|(_, change)| matches!(change, Change::Grant(_)));
-    if others || (own && (missing || ice.is_some() || held.is_some())) {
+    if others {
         return Err(other_keys());
     }
-    if let Some(error) = ice {
-        return Err(error);
+    let grants = |(_, change): &&(_, Change)| matches!(change, Change::Grant(_));
+    let missing = again.iter().find(grants).map(|(address, _)| &address.key);
+    // A part of what was granted to this very request is over.
+    let over = missing.or(ice.as_ref().map(|(key, _)| key));
+    let over = over.or(held.as_ref().map(|(address, _)| &address.key));
+    if let Some(key) = over.filter(|_| own) {
+        let key = key.clone();
+        return Err(Error::Consumed { key });
+    }
+    let missing = missing.is_some();
+    if let Some((key, row)) = ice {
+        return Err(frozen(key, row));
     }
     Ok(match held {
         Some((address, row)) => Verdict::Held(address, row),

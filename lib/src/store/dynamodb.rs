@@ -194,7 +194,11 @@ impl Store for DynamoDb {
         self.write_all(changes, limit).await
     }
 
-    async fn read_all(&self, addresses: &[Address], limit: Duration) -> Result<Vec<Stored>, Error> {
+    async fn read_all(
+        &self,
+        addresses: &[Address],
+        limit: Duration,
+    ) -> Result<Option<Vec<Stored>>, Error> {
         self.get_all(addresses, limit).await
     }
 

@@ -1,7 +1,10 @@
 //! A table where somebody else is quicker: something happens just before a request of ours.
 
 use std::{
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU32, Ordering},
+    },
     time::Duration,
 };
 
@@ -28,6 +31,8 @@ pub(crate) struct Meddled {
     pub(crate) table: Memory,
     /// What happens before the so-many-th such request, counted down.
     plan: Arc<Mutex<Option<(Before, u32, Meddling)>>>,
+    /// How many transactions meet another writer.
+    conflicts: Arc<AtomicU32>,
 }
 
 impl Meddled {
@@ -39,7 +44,22 @@ impl Meddled {
         Self {
             table: Memory::new(),
             plan: Arc::new(Mutex::new(Some((before, nth, Box::new(meddling))))),
+            conflicts: Arc::default(),
         }
+    }
+
+    pub(crate) fn conflicting(times: u32) -> Self {
+        let store = Self::new(Before::Apply, u32::MAX, |_| {});
+        store.conflicts.store(times, Ordering::Relaxed);
+        store
+    }
+
+    fn conflicts(&self) -> bool {
+        let one_less = |left: u32| left.checked_sub(1);
+        let counter = &self.conflicts;
+        counter
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less)
+            .is_ok()
     }
 
     /// Whether it has happened.
@@ -79,11 +99,21 @@ impl Store for Meddled {
         changes: &[(Address, Change)],
         limit: Duration,
     ) -> Result<AppliedAll, Error> {
+        if self.conflicts() {
+            return Ok(AppliedAll::Conflict);
+        }
         self.at(Before::ApplyAll);
         self.table.apply_all(changes, limit).await
     }
 
-    async fn read_all(&self, rows: &[Address], limit: Duration) -> Result<Vec<Stored>, Error> {
+    async fn read_all(
+        &self,
+        rows: &[Address],
+        limit: Duration,
+    ) -> Result<Option<Vec<Stored>>, Error> {
+        if self.conflicts() {
+            return Ok(None);
+        }
         self.at(Before::ReadAll);
         self.table.read_all(rows, limit).await
     }

@@ -140,12 +140,12 @@ impl Store for Memory {
         &self,
         addresses: &[Address],
         _limit: Duration,
-    ) -> Result<Vec<Stored>, Error> {
+    ) -> Result<Option<Vec<Stored>>, Error> {
         let rows = self.rows();
         let stored = addresses
             .iter()
             .map(|address| Stored::read(rows.get(address)));
-        Ok(stored.collect())
+        Ok(Some(stored.collect()))
     }
 
     async fn read(&self, address: &Address, _limit: Duration) -> Result<Stored, Error> {

@@ -57,7 +57,7 @@ impl Fault {
                 "ProvisionedThroughputExceededException",
                 "The level of configured provisioned throughput for the table was exceeded (injected)",
             ),
-            Self::Conflict if operation == "TransactWriteItems" => {
+            Self::Conflict if operation.starts_with("Transact") => {
                 Some((StatusCode::BAD_REQUEST, cancelled(body)))
             }
             Self::Conflict => plain(

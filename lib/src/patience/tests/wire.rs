@@ -137,7 +137,11 @@ impl Store for Wire {
         self.table.apply_all(changes, limit).await
     }
 
-    async fn read_all(&self, rows: &[Address], limit: Duration) -> Result<Vec<Stored>, Error> {
+    async fn read_all(
+        &self,
+        rows: &[Address],
+        limit: Duration,
+    ) -> Result<Option<Vec<Stored>>, Error> {
         self.table.read_all(rows, limit).await
     }
 

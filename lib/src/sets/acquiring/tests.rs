@@ -1,8 +1,15 @@
 //! What happens between two requests of one call.
 
+use std::{
+    collections::HashSet,
+    future::Future,
+    pin::Pin,
+    sync::{Arc, Mutex},
+};
+
 use super::*;
 use crate::{
-    Acquire, AcquireAll, Holder, Key, Keys, Memory, RequestId, Settings, Ttl,
+    Acquire, AcquireAll, Clock, Connection, Holder, Key, Keys, Memory, RequestId, Settings, Ttl,
     store::meddled::{Before, Meddled},
 };
 
@@ -88,4 +95,48 @@ async fn a_lease_of_the_holders_own_that_ends_meanwhile_is_granted_anew_or_held(
             }
         }
     }
+}
+
+/// A clock that stands still but for the pauses, and remembers them.
+#[derive(Default)]
+struct Pauses(Mutex<Vec<Duration>>);
+
+impl Clock for Pauses {
+    fn now(&self) -> Timestamp {
+        let slept = self.0.lock().expect("no panic").iter().sum();
+        Timestamp::from_millis(1_800_000_000_000).plus(slept)
+    }
+
+    fn sleep(&self, length: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        self.0.lock().expect("no panic").push(length);
+        Box::pin(std::future::ready(()))
+    }
+}
+
+#[tokio::test]
+async fn conflicts_are_waited_out_with_jitter_and_not_for_ever() {
+    let mut firsts = HashSet::new();
+    for _ in 0..20 {
+        let clock = Arc::new(Pauses::default());
+        let leases = Leases::new(Meddled::conflicting(u32::MAX), Settings::default());
+        let answer = leases
+            .with_clock(clock.clone())
+            .acquire_all(set(["a", "b"]))
+            .await;
+        assert!(matches!(answer, Err(Error::Throttled { .. })), "{answer:?}");
+        let pauses = clock.0.lock().expect("no panic").clone();
+        let total: Duration = pauses.iter().sum();
+        let most = Connection::OPERATION;
+        assert!(total <= most && total > most / 2, "{pauses:?}");
+        let mut limit = FIRST_PAUSE;
+        for pause in &pauses {
+            assert!(*pause <= limit, "{pauses:?}");
+            limit = (limit * 2).min(LONGEST_PAUSE);
+        }
+        firsts.insert(pauses[0]);
+    }
+    assert!(
+        firsts.len() > 10,
+        "the same pause again and again: {firsts:?}"
+    );
 }

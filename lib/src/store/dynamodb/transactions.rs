@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use aws_sdk_dynamodb::{
-    error::{BuildError, SdkError},
-    operation::transact_write_items::TransactWriteItemsError,
+    error::{BuildError, ProvideErrorMetadata as _, SdkError},
+    operation::{
+        transact_get_items::TransactGetItemsError, transact_write_items::TransactWriteItemsError,
+    },
     types::{
         CancellationReason, ConditionCheck, Get, ReturnValuesOnConditionCheckFailure,
         TransactGetItem, TransactWriteItem, Update,
@@ -22,8 +24,9 @@ use crate::{
     transition::Change,
 };
 
-/// Transactions have no IAM actions of their own; a check that is denied says so in the cause.
+/// Transactions have no IAM actions of their own.
 const WRITE: &str = "dynamodb:UpdateItem";
+const WRITE_AND_CHECK: &str = "dynamodb:UpdateItem and dynamodb:ConditionCheckItem";
 
 impl DynamoDb {
     pub(super) async fn write_all(
@@ -31,7 +34,13 @@ impl DynamoDb {
         changes: &[(Address, Change)],
         limit: Duration,
     ) -> Result<AppliedAll, Error> {
-        let request = self.request(WRITE, None);
+        let checks = |(_, change): &(_, Change)| matches!(change, Change::Confirm(_));
+        let action = if changes.iter().any(checks) {
+            WRITE_AND_CHECK
+        } else {
+            WRITE
+        };
+        let request = self.request(action, None);
         let items = changes
             .iter()
             .map(|(address, change)| self.transact_item(address, change));
@@ -125,7 +134,7 @@ impl DynamoDb {
         &self,
         addresses: &[Address],
         limit: Duration,
-    ) -> Result<Vec<Stored>, Error> {
+    ) -> Result<Option<Vec<Stored>>, Error> {
         let request = self.request("dynamodb:GetItem", None);
         let gets = addresses.iter().map(|address| {
             let get = Get::builder()
@@ -140,12 +149,27 @@ impl DynamoDb {
             .client
             .transact_get_items()
             .set_transact_items(Some(gets));
-        let output = within(get.customize(), limit)
-            .send()
-            .await
-            .map_err(|error| request.failed(error))?;
-        let items = output.responses().iter();
-        Ok(items.map(|found| Stored::read(found.item())).collect())
+        match within(get.customize(), limit).send().await {
+            Ok(output) => {
+                let items = output.responses().iter();
+                let rows = items.map(|found| Stored::read(found.item()));
+                Ok(Some(rows.collect()))
+            }
+            // The SDK does not repeat what a writer got in the way of.
+            Err(SdkError::ServiceError(refusal)) if is_conflict(refusal.err()) => Ok(None),
+            Err(error) => Err(request.failed(error)),
+        }
+    }
+}
+
+fn is_conflict(error: &TransactGetItemsError) -> bool {
+    match error {
+        TransactGetItemsError::TransactionCanceledException(cancelled) => {
+            let reasons = cancelled.cancellation_reasons().iter();
+            let mut codes = reasons.filter_map(CancellationReason::code);
+            codes.any(|code| code == "TransactionConflict")
+        }
+        error => error.code() == Some("TransactionConflictException"),
     }
 }
 
