@@ -28,8 +28,9 @@ impl<S: Store> Leases<S> {
     /// Grants the lease, if nobody holds it, or if it is over: expired more than the clock margin
     /// ago or, with [`Acquire::observed_version`], still at the version that was observed.
     ///
-    /// A mutex takes one conditional write and no read. A semaphore takes one query and one write
-    /// for each permit tried, which is one unless others are quicker; a full one takes no write.
+    /// A mutex takes one conditional write and no read. With [`Acquire::permits`] it takes one
+    /// query and one write for each permit tried, which is one unless others are quicker; a full
+    /// semaphore takes no write.
     ///
     /// Repeated with the same holder and request id, while the lease lasts, it brings the same
     /// lease; after that [`Error::Consumed`], never a second grant. Copies of a request for a
@@ -41,11 +42,16 @@ impl<S: Store> Leases<S> {
     /// semaphore; [`Error::Consumed`], [`Error::Frozen`], [`Error::Corrupt`]; and those of
     /// [`Store::apply`]. Contention is [`Acquired::Held`].
     pub async fn acquire(&self, request: Acquire) -> Result<Acquired, Error> {
-        let mutex = request.permits == Permits::ONE;
-        if request.observed_version.is_some() && !mutex {
+        let semaphore = request.permits.filter(|n| *n > Permits::ONE);
+        if request.observed_version.is_some() && semaphore.is_some() {
             let problem = "goes with a mutex only, not with permits above 1";
             return Err(Error::invalid("observed_version", problem));
         }
+        // A number that was lowered to 1 has to see the permits that are still out.
+        let permits = match request.observed_version {
+            Some(_) => None,
+            None => request.permits,
+        };
         let grant = self.grant(Wish {
             holder: &request.holder,
             request_id: request.request_id,
@@ -54,9 +60,11 @@ impl<S: Store> Leases<S> {
             metadata: request.metadata,
             over: request.observed_version.map(Over::Unmoved),
         })?;
-        if !mutex {
-            let (key, permits) = (request.key, request.permits.get());
-            return self.permit(key, permits, grant, request.reentrant).await;
+        if let Some(permits) = permits {
+            let key = request.key;
+            return self
+                .permit(key, permits.get(), grant, request.reentrant)
+                .await;
         }
         let address = Address {
             key: request.key,
@@ -125,57 +133,62 @@ impl<S: Store> Leases<S> {
             let floor = grant.tokens.floor();
             suits(Tokens::From(floor)) || suits(Tokens::LiftedTo(floor))
         };
-        // Permits above the number count as well: a number that was lowered takes effect as soon
-        // as enough of them have come back.
-        let held = rows.values().filter(|stored| {
-            ours(stored).is_some_and(|row| row.holding().is_some()) && !takeable(stored)
-        });
-        if held.count() < usize::from(permits) {
-            for permit in from(grant.request.number(), permits) {
-                if !takeable(rows.get(&permit).unwrap_or(&Stored::Absent)) {
-                    continue;
+        for permit in from(grant.request.number(), permits) {
+            // Permits above the number count as well: a number that was lowered takes effect as
+            // soon as enough of them have come back. Counted anew whenever somebody was quicker.
+            let out = rows.values().filter(|stored| is_out(stored, &grant));
+            if out.count() >= usize::from(permits) {
+                break;
+            }
+            if !takeable(rows.get(&permit).unwrap_or(&Stored::Absent)) {
+                continue;
+            }
+            match self.attempt(&address(permit), &grant, reentrant).await? {
+                Ok(granted) => return Ok(Acquired::Granted(granted)),
+                Err(GrantRefusal::Consumed) => return Err(Error::Consumed { key }),
+                // Somebody was quicker; or the condition saw a stranger.
+                Err(GrantRefusal::Held(row) | GrantRefusal::Frozen(row)) => {
+                    rows.insert(permit, Stored::Row(row));
                 }
-                match self.attempt(&address(permit), &grant, reentrant).await? {
-                    Ok(granted) => return Ok(Acquired::Granted(granted)),
-                    Err(GrantRefusal::Consumed) => return Err(Error::Consumed { key }),
-                    // Somebody was quicker; or the condition saw a stranger.
-                    Err(GrantRefusal::Held(row) | GrantRefusal::Frozen(row)) => {
-                        rows.insert(permit, Stored::Row(row));
-                    }
-                    Err(_) => {}
-                }
+                Err(_) => {}
             }
         }
-        self.all_taken(key, &rows, &grant.holder)
+        self.all_taken(key, permits, &rows, &grant)
     }
 
-    /// What to say when no permit could be had: who will be the first to have to give one back.
+    /// What to say when no permit could be had: the one whose end makes room for another, if those
+    /// that are out end in the order of their deadlines.
     fn all_taken(
         &self,
         key: Key,
+        permits: u16,
         rows: &BTreeMap<u16, Stored>,
-        asker: &Holder,
+        grant: &Grant,
     ) -> Result<Acquired, Error> {
-        let mut held = Vec::new();
+        let mut out = Vec::new();
         let (mut ice, mut strange) = (None, None);
         for (permit, stored) in rows {
             match stored {
-                Stored::Row(row) => match row.holding() {
-                    Some(holding) => held.push((holding.expires_at, *permit, row)),
-                    None if row.frozen.is_some() => ice = Some(row.clone()),
-                    None => {}
-                },
-                Stored::Foreign(reason) => strange = Some(*reason),
-                Stored::Absent => {}
+                Stored::Row(row) if row.frozen.is_some() => ice = Some(row.clone()),
+                Stored::Foreign(reason) => {
+                    tracing::warn!(%key, permit, reason, "an item in the place of a permit is not leasehold's");
+                    strange = Some(*reason);
+                }
+                _ => {}
+            }
+            if let Stored::Row(row) = stored
+                && let Some(held) = row.holding()
+                && is_out(stored, grant)
+            {
+                out.push((held.expires_at, *permit, row));
             }
         }
-        let first = held
-            .into_iter()
-            .min_by_key(|(at, permit, _)| (*at, *permit));
-        match (first, ice, strange) {
+        out.sort_by_key(|(at, permit, _)| (*at, *permit));
+        let too_many = out.len().saturating_sub(permits.into());
+        match (out.into_iter().nth(too_many), ice, strange) {
             (Some((_, permit, row)), ..) => {
                 let refusal = GrantRefusal::Held(row.clone());
-                self.refused(Address { key, permit }, refusal, asker)
+                self.refused(Address { key, permit }, refusal, &grant.holder)
             }
             (None, Some(row), _) => Err(frozen(key, row)),
             (None, None, Some(reason)) => Err(corrupt(key, reason)),
@@ -310,6 +323,11 @@ impl<S: Store> Leases<S> {
 
 /// How often a write may turn out not to suit the row: once, unless somebody plays with the floor.
 const SUITINGS: usize = 4;
+
+/// Whether somebody has this permit: not for one who may take it over.
+fn is_out(stored: &Stored, grant: &Grant) -> bool {
+    matches!(stored, Stored::Row(row) if !grant.over.holds(row))
+}
 
 /// A grant's kind follows from how the one before it ended.
 pub(crate) const fn kind(previous: Option<&Previous>) -> GrantKind {

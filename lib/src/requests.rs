@@ -17,9 +17,10 @@ pub struct Acquire {
     pub request_id: Option<RequestId>,
     /// What others may see.
     pub metadata: Metadata,
-    /// How many may hold the key at once; one, if not given. All who ask for a key should give
-    /// the same number; it may be lowered at any time, and takes effect as permits come back.
-    pub permits: Permits,
+    /// How many may hold the key at once. All who ask for a key should give the same number; it
+    /// may be lowered at any time, and takes effect as permits come back. Not given, it is a mutex:
+    /// the first permit and no look at any other, which saves the query.
+    pub permits: Option<Permits>,
     /// Take the lease over if its version is still this one, and compare no clock. The caller has
     /// waited for [`Contention::wait_seconds`](crate::Contention::wait_seconds) since it saw that
     /// version; nobody can check that. [`ObservedVersion::NONE`] takes nothing over, and so is
@@ -40,7 +41,7 @@ impl Acquire {
             ttl,
             request_id: None,
             metadata: Metadata::default(),
-            permits: Permits::ONE,
+            permits: None,
             observed_version: None,
             reentrant: false,
         }
@@ -60,13 +61,14 @@ impl Acquire {
     pub fn metadata(self, metadata: Metadata) -> Self {
         Self { metadata, ..self }
     }
-}
 
-impl Acquire {
     /// One of so many permits.
     #[must_use]
     pub fn permits(self, permits: Permits) -> Self {
-        Self { permits, ..self }
+        Self {
+            permits: Some(permits),
+            ..self
+        }
     }
 
     /// By observation instead of by the clock.

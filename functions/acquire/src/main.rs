@@ -19,8 +19,7 @@ struct Request {
     holder: Holder,
     request_id: Option<RequestId>,
     ttl_seconds: Ttl,
-    #[serde(default)]
-    permits: Permits,
+    permits: Option<Permits>,
     #[serde(default)]
     metadata: Metadata,
     observed_version: Option<ObservedVersion>,
@@ -93,7 +92,10 @@ fn all(request: Request, keys: Keys) -> Result<AcquireAll, Error> {
     if request.observed_version.is_some() {
         return Err(not_with_keys("observed_version"));
     }
-    if request.permits != Permits::ONE {
+    if request
+        .permits
+        .is_some_and(|permits| permits > Permits::ONE)
+    {
         return Err(not_with_keys("permits"));
     }
     let mut acquire = AcquireAll::new(keys, request.holder, request.ttl_seconds);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use super::{Bench, Case, TTL};
+use super::{Bench, Case, MS, TTL};
 use crate::{
     Acquire, Acquired, Contention, Error, ExtendOptions, GrantKind, Granted, Inspected, LeaseState,
     Permits, ReleaseOutcome, row::Item, row::s, store::Address,
@@ -13,6 +13,7 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     a_request_finds_its_own_permit_again(bench).await;
     a_permit_is_a_lease_of_its_own(bench).await;
     a_lower_number_takes_effect_as_permits_come_back(bench).await;
+    what_is_told_of_is_what_a_waiter_waits_for(bench).await;
     a_strangers_row_is_not_a_permit(bench).await;
     a_frozen_semaphore_grants_nothing(bench).await;
     a_holder_may_reenter_its_permit(bench).await;
@@ -156,6 +157,32 @@ async fn a_lower_number_takes_effect_as_permits_come_back<B: Bench>(bench: &B) {
     case.leases.release(&leases[4]).await.expect("released");
     assert!(case.permit_of(2, "newer").await.lease.permit < 2);
     case.full(2).await;
+    // Down to one, which is no mutex as long as it is said: two are out.
+    case.full(1).await;
+    case.leases.release(&granted.lease).await.expect("released");
+    case.full(1).await;
+}
+
+/// Whose end makes room: with four out and two allowed the third to end, not the first; and not
+/// one that is over already.
+async fn what_is_told_of_is_what_a_waiter_waits_for<B: Bench>(bench: &B) {
+    let case = Case::new(bench, "semaphore/wait");
+    let mut leases = Vec::new();
+    for n in 0..5 {
+        leases.push(case.permit_of(5, &format!("h{n}")).await.lease);
+        case.pass(TTL / 10);
+    }
+    case.clock.set(leases[1].expires_at.minus(MS));
+    for (permits, first) in [(4, 1), (3, 2), (2, 3), (1, 4)] {
+        let contention = case.full(permits).await;
+        assert_eq!(contention.held.permit, leases[first].permit, "{permits}");
+        assert!(contention.retry_at > case.now());
+    }
+    let last = case.full(2).await.retry_at;
+    case.clock.set(last.minus(2 * MS));
+    case.full(2).await;
+    case.clock.set(last);
+    case.permit_of(2, "next").await;
 }
 
 async fn a_strangers_row_is_not_a_permit<B: Bench>(bench: &B) {

@@ -215,7 +215,7 @@ impl<'de> Deserialize<'de> for ObservedVersion {
 }
 
 /// How many may hold a key at once: 1 to 1000.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Permits(u16);
 
 impl Permits {
@@ -260,12 +260,6 @@ impl<'de> Deserialize<'de> for Permit {
             n @ 0..=999 => Ok(Self(n)),
             _ => Err(de::Error::custom("expected a whole number from 0 to 999")),
         }
-    }
-}
-
-impl Default for Permits {
-    fn default() -> Self {
-        Self::ONE
     }
 }
 
