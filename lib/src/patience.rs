@@ -56,8 +56,8 @@ impl<S: Store> Leases<S> {
     ///
     /// Throttling and lost answers are asked through as well: the request keeps its id, so that a
     /// grant whose answer was lost is found again. Nothing goes on when the future is dropped, but
-    /// a grant may have been made by then: acquire again with the same request id to find out, or
-    /// let it run out. In Lambda waiting costs money; let the workflow wait.
+    /// a grant may have been made by then: acquire again with the same request id to find out (give
+    /// one for that), or let it run out. In Lambda waiting costs money; let the workflow wait.
     ///
     /// # Errors
     /// Those of [`Leases::acquire`]. [`Error::Throttled`] and [`Error::Unavailable`] only if the

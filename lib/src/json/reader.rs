@@ -33,6 +33,18 @@ impl Fault {
     }
 }
 
+/// What is expected, in JSON's words: the authors of events do not write Rust.
+fn plain(expected: &dyn de::Expected) -> String {
+    let expected = expected.to_string();
+    match expected.as_str() {
+        "a map" => "an object".to_owned(),
+        "a sequence" => "a list".to_owned(),
+        "u8" | "u16" | "u32" | "u64" => "a whole number".to_owned(),
+        other if other.starts_with("struct ") => "an object".to_owned(),
+        _ => expected,
+    }
+}
+
 /// A name as it is shown: somebody else's text, so not too much of it.
 fn shown(name: &str) -> String {
     name.chars().filter(|c| !c.is_control()).take(64).collect()
@@ -61,10 +73,10 @@ impl de::Error for Fault {
             de::Unexpected::Map => "an object",
             _ => "something else",
         };
-        Self::at("", format!("expected {expected}, found {found}"))
+        Self::at("", format!("expected {}, found {found}", plain(expected)))
     }
     fn invalid_value(_: de::Unexpected<'_>, expected: &dyn de::Expected) -> Self {
-        Self::at("", format!("expected {expected}"))
+        Self::at("", format!("expected {}", plain(expected)))
     }
     fn unknown_variant(_: &str, expected: &'static [&'static str]) -> Self {
         Self::at("", format!("expected one of {}", expected.join(", ")))
@@ -146,9 +158,25 @@ where
         visitor.visit_newtype_struct(self)
     }
 
+    /// By its fields' names only, never as a list of their values.
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Fault> {
+        match self.0 {
+            Json::Object(_) => self.deserialize_any(visitor),
+            other => Err(Fault::at(
+                "",
+                format!("expected an object, found {}", other.kind()),
+            )),
+        }
+    }
+
     serde::forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
-        unit_struct seq tuple tuple_struct map struct identifier ignored_any
+        unit_struct seq tuple tuple_struct map identifier ignored_any
     }
 }
 

@@ -55,8 +55,16 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
-    let arguments = Arguments::parse();
+async fn main() -> ExitCode {
+    run(Arguments::parse()).await.unwrap_or_else(|error| {
+        let below = std::iter::successors(error.source(), |error| error.source());
+        let causes: String = below.map(|cause| format!(": {cause}")).collect();
+        eprintln!("late_writer: {error}{causes}");
+        ExitCode::FAILURE
+    })
+}
+
+async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error>> {
     let environment = Environment::read()?;
     let table = env::var("RESOURCE_TABLE").unwrap_or_else(|_| "ResourceTable".to_owned());
     let client = Connection::from_env().await;
@@ -69,6 +77,7 @@ async fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
         longest: Duration::from_millis(500),
         ..Patience::of(arguments.patience_seconds)
     };
+    println!("asking for {}", request.key);
     let lease = match leases.acquire_within(request, patience).await? {
         Waited::Granted(granted) => granted.lease,
         Waited::TimedOut(other) => {

@@ -148,7 +148,9 @@ async fn no_secret_reaches_the_logs() {
         secrets.extend(set.iter().map(|lease| lease["lease_id"].clone()));
         let set = json!({"leases": set});
         functions.call("extend", &set).await.unwrap();
-        proxy.inject(Fault::HalfAnswer, "UpdateItem", 3);
+        // Every attempt of every one of them.
+        let attempts = 3 * u32::try_from(set["leases"].as_array().unwrap().len()).unwrap();
+        proxy.inject(Fault::HalfAnswer, "UpdateItem", attempts);
         functions.call("release", &set).await.unwrap_err();
         functions.call("release", &set).await.unwrap();
         functions.call("extend", &set).await.unwrap_err();

@@ -189,6 +189,16 @@ fn malformed() -> Vec<(&'static str, String, Option<&'static str>)> {
             Some("leases"),
         ),
         ("release", json!({}).to_string(), Some("lease")),
+        (
+            "release",
+            json!({"lease": [one]}).to_string(),
+            Some("lease"),
+        ),
+        (
+            "release",
+            json!({"leases": [["a", "b"]]}).to_string(),
+            Some("leases.0"),
+        ),
         ("extend", json!({}).to_string(), Some("lease")),
         (
             "extend",
@@ -255,7 +265,11 @@ async fn a_malformed_request_names_its_field_and_changes_nothing() {
         let (name, message) = functions.call(function, &event).await.unwrap_err();
         assert_eq!(name, "Lease.Invalid", "{shown}");
         assert_eq!(message["field"].as_str(), field, "{shown}: {message}");
-        assert!(!message["message"].as_str().unwrap().is_empty(), "{shown}");
+        let text = message["message"].as_str().unwrap();
+        assert!(!text.is_empty(), "{shown}");
+        for jargon in ["struct ", "u16", "sequence", "a map"] {
+            assert!(!text.contains(jargon), "{shown}: {text}");
+        }
         assert!(
             !message.to_string().contains("hunter2"),
             "{shown}: {message}"
