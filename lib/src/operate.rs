@@ -128,8 +128,10 @@ impl<S: Store> Leases<S> {
         });
         let mut held: Vec<_> = held.collect();
         match (held.pop(), held.len()) {
-            (Some(_), others @ 1..) => {
-                let problem = format!("{} permits of the key are held: say which", others + 1);
+            (Some((last, _)), 1..) => {
+                let named = held.iter().map(|(permit, _)| *permit).chain([last]);
+                let named: Vec<_> = named.take(20).map(|permit| permit.to_string()).collect();
+                let problem = format!("more than one is held: say which of {}", named.join(", "));
                 Err(Error::invalid("permit", problem))
             }
             (found, _) => Ok(found),

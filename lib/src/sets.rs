@@ -1,6 +1,6 @@
 //! Several leases at once: acquired together or not at all, extended and released one by one.
 
-use std::{collections::HashSet, fmt::Write as _, time::Duration};
+use std::{collections::HashSet, fmt::Write as _, future::Future, time::Duration};
 
 use futures_util::{StreamExt as _, stream};
 use serde::{Deserialize, Serialize};
@@ -152,7 +152,7 @@ impl<S: Store> Leases<S> {
             self.check_ttl(ttl)?;
         }
         let tried = leases.0.iter().map(|lease| self.extend(lease, options));
-        let tried: Vec<_> = stream::iter(tried).buffered(AT_ONCE).collect().await;
+        let tried = some_at_a_time(tried.collect()).await;
         let outcomes = told(leases, &tried, |extended| match extended {
             Extended::Extended { .. } => "extended",
             Extended::Revived { .. } => "revived",
@@ -180,7 +180,7 @@ impl<S: Store> Leases<S> {
     /// [`Error::OfSeveral`] says what became of each.
     pub async fn release_all(&self, leases: &LeaseSet) -> Result<ReleasedAll, Error> {
         let tried = leases.0.iter().map(|lease| self.release(lease));
-        let tried: Vec<_> = stream::iter(tried).buffered(AT_ONCE).collect().await;
+        let tried = some_at_a_time(tried.collect()).await;
         released_all(leases, tried)
     }
 
@@ -190,9 +190,15 @@ impl<S: Store> Leases<S> {
     /// As [`Leases::release_all`], and [`Error::Lost`] if any was granted to somebody else.
     pub async fn release_all_strictly(&self, leases: &LeaseSet) -> Result<ReleasedAll, Error> {
         let tried = leases.0.iter().map(|lease| self.release_strictly(lease));
-        let tried: Vec<_> = stream::iter(tried).buffered(AT_ONCE).collect().await;
+        let tried = some_at_a_time(tried.collect()).await;
         released_all(leases, tried)
     }
+}
+
+/// The answers in the order of the requests. Not of an iterator: its closure would keep the future
+/// of the whole from being sent to another thread.
+async fn some_at_a_time<F: Future>(requests: Vec<F>) -> Vec<F::Output> {
+    stream::iter(requests).buffered(AT_ONCE).collect().await
 }
 
 fn released_all(

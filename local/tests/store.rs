@@ -234,6 +234,22 @@ async fn what_only_an_operator_can_mend_is_not_retried() {
 }
 
 #[tokio::test]
+async fn a_missing_region_is_the_configurations_fault_and_no_outage() {
+    let table = Table::start().await;
+    let config = aws_config::SdkConfig::builder()
+        .behavior_version(aws_config::BehaviorVersion::v2026_01_12())
+        .endpoint_url(table.proxy.url())
+        .build();
+    let store = leasehold::DynamoDb::new(leasehold::Connection::client(&config), bench::TABLE);
+    let leases = leasehold::Leases::new(store, leasehold::Settings::default());
+    let refused = leases.acquire(request("k", "a", "1")).await;
+    let Err(error @ Error::Misconfigured { .. }) = refused else {
+        panic!("{refused:?}");
+    };
+    assert!(error.to_string().contains("AWS_REGION"), "{error}");
+}
+
+#[tokio::test]
 async fn an_item_as_large_as_items_get_is_a_stranger() {
     let table = Table::start().await;
     let address = Address {

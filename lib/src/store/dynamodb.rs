@@ -102,11 +102,12 @@ impl DynamoDb {
         &self.table
     }
 
-    const fn request<'a>(&'a self, action: &'static str, key: Option<&'a Key>) -> Request<'a> {
+    fn request<'a>(&'a self, action: &'static str, key: Option<&'a Key>) -> Request<'a> {
         Request {
             action,
             table: self.table.as_str(),
             key,
+            region: self.client.config().region().is_some(),
         }
     }
 }

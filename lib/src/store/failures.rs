@@ -24,6 +24,8 @@ pub(super) struct Request<'a> {
     pub(super) table: &'a str,
     /// The key, if the request is about one row.
     pub(super) key: Option<&'a Key>,
+    /// Whether the client has a Region.
+    pub(super) region: bool,
 }
 
 /// A failure of a request about the table itself.
@@ -32,8 +34,13 @@ where
     E: ProvideErrorMetadata + std::error::Error + 'static,
     R: std::fmt::Debug + 'static,
 {
-    let key = None;
-    Request { action, table, key }.failed(error)
+    let request = Request {
+        action,
+        table,
+        key: None,
+        region: true,
+    };
+    request.failed(error)
 }
 
 impl Request<'_> {
@@ -58,6 +65,13 @@ impl Request<'_> {
                 table: table.to_owned(),
                 source: Cause::said("no credentials could be loaded"),
             },
+            SdkError::DispatchFailure(unsent) if !unsent.is_io() && !self.region => {
+                Error::Misconfigured {
+                    problem: "no Region: set AWS_REGION, or one in the client's configuration"
+                        .to_owned(),
+                    source: None,
+                }
+            }
             // The words of such an error may show the whole request, lease id and all.
             SdkError::DispatchFailure(unsent) if !unsent.is_io() && !unsent.is_timeout() => {
                 Error::Unavailable {
@@ -73,7 +87,9 @@ impl Request<'_> {
     }
 
     pub(super) fn refused(&self, code: &str, message: &str) -> Error {
-        let Self { action, table, key } = *self;
+        let Self {
+            action, table, key, ..
+        } = *self;
         let source = Cause::said(format!("{code}: {message}"));
         match code {
             "LimitExceededException"

@@ -57,9 +57,10 @@ fn seconds(text: &str) -> Result<Duration, String> {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     run(Arguments::parse()).await.unwrap_or_else(|error| {
-        let below = std::iter::successors(error.source(), |error| error.source());
-        let causes: String = below.map(|cause| format!(": {cause}")).collect();
-        eprintln!("late_writer: {error}{causes}");
+        eprintln!("late_writer: {error}");
+        for cause in std::iter::successors(error.source(), |error| error.source()) {
+            eprintln!("  because of this: {cause}");
+        }
         ExitCode::FAILURE
     })
 }

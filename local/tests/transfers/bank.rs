@@ -257,7 +257,8 @@ impl Bank {
         while !self.over.load(Ordering::SeqCst) {
             let store = self.table.store();
             let rows = store.read_all(&addresses, Duration::from_secs(1)).await;
-            let holders: Vec<_> = rows.unwrap().iter().map(transfer_of).collect();
+            let Some(rows) = rows.unwrap() else { continue };
+            let holders: Vec<_> = rows.iter().map(transfer_of).collect();
             // Who has not begun to leave by now had not then.
             let leaving = self.leaving.lock().unwrap().clone();
             let mut tally = self.tally.lock().unwrap();
