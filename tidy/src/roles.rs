@@ -73,7 +73,7 @@ const ROLES: &[(&str, &[&str])] = &[
         "TransferStateMachine",
         &[
             "lambda:InvokeFunction on AcquireFunction.Arn, ReleaseFunction.Arn",
-            "dynamodb:GetItem, dynamodb:UpdateItem \
+            "dynamodb:GetItem, dynamodb:PutItem, dynamodb:UpdateItem \
              on arn:${AWS::Partition}:dynamodb:${AWS::Region}:${AWS::AccountId}:table/${AccountsTableName}",
             "dynamodb:ConditionCheckItem on LeaseTable.Arn",
         ],

@@ -9,5 +9,6 @@ mod redrive;
 mod resource;
 mod semaphore;
 mod transfer;
+mod transfer_outcome;
 mod with_lease;
 mod world;
