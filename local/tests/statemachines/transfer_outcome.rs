@@ -1,12 +1,16 @@
 //! Whether a transfer was written is known in the end, whatever got lost on the way.
 
+use std::time::Duration;
+
 use aws_sdk_dynamodb::types::AttributeValue;
 use leasehold_local::Fault;
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
 use crate::execution::Execution;
 use crate::transfer::{
-    DEFINITION, NOT_WRITTEN, accounts, balances, leases, paused, set_balance, start, transfer,
+    DEFINITION, NOT_WRITTEN, accounts, balance, balances, leases, paused, set_balance, start,
+    transfer,
 };
 use crate::world::{RESOURCES, World, fresh_key, with_world};
 
@@ -121,6 +125,41 @@ fn a_transfer_leaves_a_record_of_itself() {
                 "from": both[0], "to": both[1], "amount": 30, "balances": {"from": 70, "to": 35},
                 "fencing_tokens": {"from": leases[0]["fencing_token"], "to": leases[1]["fencing_token"]},
             })
+        );
+    });
+}
+
+#[test]
+fn a_write_whose_answer_is_lost_is_done_once_and_told_as_done() {
+    with_world(async |world| {
+        // Time enough before the Retry for somebody else to come in.
+        let machine = paused(world, "unanswered", "Write", |states| {
+            let retry = &mut states["Write"]["Retry"][1];
+            retry["IntervalSeconds"] = 2.into();
+            retry["JitterStrategy"] = "NONE".into();
+        })
+        .await;
+        let both = accounts(world, [100, 5]).await;
+        let run = world
+            .start(&machine, transfer(&both[0], &both[1], 30))
+            .await;
+        run.reaches("Pause", 1).await;
+        let proxy = world.stack.proxy();
+        proxy.inject_matching(Fault::LoseAnswer, "TransactWriteItems", &both[0], 1);
+        while balance(world, &both[0]).await == 100 {
+            sleep(Duration::from_millis(20)).await;
+        }
+        // The checks would fail by now: only the token tells that the write was ours.
+        world
+            .take_away(&leases(&run).await[0], Some("somebody else"))
+            .await;
+        set_balance(world, &both[0], 1070).await;
+        run.ended().await.output();
+        assert_eq!(run.path().await.last().unwrap(), "Release", "a replay");
+        assert_eq!(balances(world, &both).await, [1070, 35]);
+        assert_eq!(
+            world.holder(&both[0]).await.as_deref(),
+            Some("somebody else")
         );
     });
 }
@@ -249,7 +288,7 @@ fn while_nothing_can_be_looked_up_it_is_unknown_and_a_redrive_finds_out() {
             proxy.inject_matching(Fault::LoseRequest, "GetItem", &look, TRIES * TRIES);
             let cause = run.ended().await.failed_with("Transfer.Unknown");
             assert!(
-                cause.contains("DynamoDb.SdkClientException when writing"),
+                cause.contains("when finding out, DynamoDb.SdkClientException"),
                 "{cause}"
             );
             let round = ["ReleaseAfterFailure", "Look", "Unknown"];
@@ -299,7 +338,7 @@ fn while_the_leases_may_stand_a_missing_record_proves_nothing() {
             .start(&machine, transfer(&both[0], &both[1], 30))
             .await;
         let cause = run.ended().await.failed_with("Transfer.Unknown");
-        assert!(cause.contains("Lease.Denied when finding out"), "{cause}");
+        assert!(cause.contains("when finding out, Lease.Denied"), "{cause}");
         assert!(!run.path().await.contains(&"Look".to_owned()));
         run.redrive().await;
         run.ended().await.failed_with("DynamoDb.SdkClientException");
@@ -314,18 +353,29 @@ fn while_the_leases_may_stand_a_missing_record_proves_nothing() {
 fn what_was_never_sent_keeps_its_name_whatever_becomes_of_the_leases() {
     with_world(async |world| {
         let [from, to] = accounts(world, [100, 5]).await;
-        let nobody = fresh_key();
-        for (to, amount, error) in [
-            (&to, 101, "Transfer.InsufficientFunds"),
-            (&nobody, 1, "Transfer.NoSuchAccount"),
+        for (to, amount, error, why) in [
+            (&to, 101, "Transfer.InsufficientFunds", "101 are to go"),
+            (&fresh_key(), 1, "Transfer.NoSuchAccount", "There is no"),
         ] {
             refuse_release(world, to, 1);
             let run = start(world, transfer(&from, to, amount)).await;
-            run.ended().await.failed_with(error);
-            assert_eq!(
-                after_write(&run).await,
-                ["FindOut", "ReleaseAfterFailure", "Unknown"]
-            );
+            let cause = run.ended().await.failed_with(error);
+            assert!(cause.contains(why), "{cause}");
+            let path = after_write(&run).await;
+            assert_eq!(path, ["FindOut", "ReleaseAfterFailure", "Unknown"]);
         }
+        // Nor after a failing read.
+        let read = format!(r#"{{"S": "{from}"}}, "sk": {{"S": "BALANCE"}}"#);
+        let proxy = world.stack.proxy();
+        proxy.inject_matching(Fault::Denied, "TransactGetItems", &read, 1);
+        let to = fresh_key();
+        refuse_release(world, &to, 1);
+        let run = start(world, transfer(&from, &to, 1)).await;
+        run.ended().await.failed_with("DynamoDb.DynamoDbException");
+        let path = run.path().await;
+        assert_eq!(
+            path[1..],
+            ["Read", "FindOut", "ReleaseAfterFailure", "Unknown"]
+        );
     });
 }
