@@ -47,7 +47,7 @@ impl<S: Store> Leases<S> {
         let now = self.now();
         let floor = floor.unwrap_or_else(|| seed(now));
         if floor > Counter::HIGHEST_FLOOR {
-            return Err(Error::invalid("floor", "must be at most 2^51"));
+            return Err(Error::invalid("floor", "must be at most 5 * 10^14"));
         }
         let over = Over::At(now.minus(self.settings().clock_margin));
         let token = Ended::Forced.token_of_row(floor);

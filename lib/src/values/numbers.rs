@@ -127,8 +127,9 @@ impl Counter {
     /// The least.
     pub const MIN: Self = Self(1);
 
-    /// The highest floor: there is room above it for more grants than anybody makes.
-    pub const HIGHEST_FLOOR: Self = Self(Self::MAX / 2);
+    /// The highest floor. There is room above it for more grants than anybody makes, and it has no
+    /// more digits than JSONata's `$string` writes, which workflows put tokens into items with: 15.
+    pub const HIGHEST_FLOOR: Self = Self(500_000_000_000_000);
 
     const RANGE: &str = "a whole number from 1 to 2^52";
 

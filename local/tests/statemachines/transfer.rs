@@ -51,7 +51,10 @@ pub async fn accounts<const N: usize>(world: &World, balances: [i64; N]) -> [Str
 }
 
 pub async fn set_balance(world: &World, account: &str, balance: i64) {
-    let balance = AttributeValue::N(balance.to_string());
+    put_balance(world, account, AttributeValue::N(balance.to_string())).await;
+}
+
+async fn put_balance(world: &World, account: &str, balance: AttributeValue) {
     world
         .tamper(RESOURCES, account, "BALANCE", "balance", balance)
         .await;
@@ -133,6 +136,30 @@ fn transfers_in_opposite_directions_all_end_and_lose_nothing() {
         for account in &all {
             assert_eq!(world.holder(account).await, None);
         }
+    });
+}
+
+/// JSONata writes 15 digits, and money has no fractions here.
+#[test]
+fn a_balance_that_cannot_be_counted_is_not_moved() {
+    with_world(async |world| {
+        let both = accounts(world, [100, 999_999_999_999_998]).await;
+        let run = start(world, transfer(&both[0], &both[1], 2)).await;
+        let cause = run.ended().await.failed_with("Transfer.BalanceTooLarge");
+        assert!(cause.contains(&both[1]), "{cause}");
+        let run = start(world, transfer(&both[0], &both[1], 1)).await;
+        run.ended().await.output();
+        assert_eq!(balances(world, &both).await, [99, 999_999_999_999_999]);
+        for strange in ["10.5", "1000000000000000", "1e23", "-1000000000000000"] {
+            put_balance(world, &both[1], AttributeValue::N(strange.to_owned())).await;
+            let run = start(world, transfer(&both[0], &both[1], 1)).await;
+            let cause = run.ended().await.failed_with("Transfer.NoSuchAccount");
+            assert!(cause.contains("15 digits"), "{cause}");
+        }
+        put_balance(world, &both[1], AttributeValue::S("100".to_owned())).await;
+        let run = start(world, transfer(&both[0], &both[1], 1)).await;
+        run.ended().await.failed_with("Transfer.NoSuchAccount");
+        assert_eq!(balance(world, &both[0]).await, 99);
     });
 }
 

@@ -355,7 +355,7 @@ fn what_was_never_sent_keeps_its_name_whatever_becomes_of_the_leases() {
         let [from, to] = accounts(world, [100, 5]).await;
         for (to, amount, error, why) in [
             (&to, 101, "Transfer.InsufficientFunds", "101 are to go"),
-            (&fresh_key(), 1, "Transfer.NoSuchAccount", "There is no"),
+            (&fresh_key(), 1, "Transfer.NoSuchAccount", "has no balance"),
         ] {
             refuse_release(world, to, 1);
             let run = start(world, transfer(&from, to, amount)).await;
