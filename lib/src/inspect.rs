@@ -162,23 +162,43 @@ impl<S: Store> Leases<S> {
         })
     }
 
-    /// Every lease that `holder` holds. The index lags a little behind the rows: a lease granted
-    /// a moment ago may be missing.
+    /// The leases that `holder` holds, at most `limit` at a time. It says where to go on as
+    /// [`Leases::list`] does. The index lags a little behind the rows: a lease granted a moment ago
+    /// may be missing.
     ///
     /// # Errors
-    /// Those of [`Store::apply`].
-    pub async fn held_by(&self, holder: &Holder) -> Result<Listed, Error> {
+    /// [`Error::Invalid`] for a cursor of another holder's list, and those of [`Store::apply`].
+    pub async fn held_by(
+        &self,
+        holder: &Holder,
+        limit: u32,
+        cursor: Option<Cursor>,
+    ) -> Result<Listed, Error> {
+        let mut left = limit;
         let mut listed = Listed::default();
-        let mut from = None;
+        let mut from = match cursor {
+            None => None,
+            Some(cursor) => Some(cursor.within(holder).ok_or_else(|| {
+                Error::invalid("cursor", "is not of an earlier answer about this holder")
+            })?),
+        };
         loop {
-            let store = self.store();
-            let page = store.held_by(holder, from.as_ref(), self.limit()).await?;
+            let (most, time) = (left.min(PAGE), self.limit());
+            let page = self
+                .store()
+                .held_by(holder, from.as_ref(), most, time)
+                .await?;
+            left = left.saturating_sub(u32::try_from(page.entries.len()).unwrap_or(u32::MAX));
             let views = self.views(page.entries).await?;
             let theirs = |view: &LeaseView| view.held.as_ref().is_some_and(|h| h.holder == *holder);
             listed.leases.extend(views.into_iter().filter(theirs));
-            from = page.next;
-            if from.is_none() {
-                return Ok(listed);
+            match page.next {
+                None => return Ok(listed),
+                Some(next) if left == 0 || listed.is_large() || self.is_nearly_over() => {
+                    listed.cursor = Some(Cursor::at(next));
+                    return Ok(listed);
+                }
+                next => from = next,
             }
         }
     }

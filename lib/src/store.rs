@@ -175,7 +175,7 @@ pub trait Store: Send + Sync {
         limit: Duration,
     ) -> impl Future<Output = Result<Page, Error>> + Send;
 
-    /// Walks through the rows that `holder` holds.
+    /// Walks through the rows that `holder` holds, `most` at a time.
     ///
     /// # Errors
     /// As [`Store::apply`].
@@ -183,6 +183,7 @@ pub trait Store: Send + Sync {
         &self,
         holder: &Holder,
         from: Option<&Position>,
+        most: u32,
         limit: Duration,
     ) -> impl Future<Output = Result<Page, Error>> + Send;
 }

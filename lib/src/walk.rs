@@ -6,7 +6,7 @@ use crate::{
     error::Error,
     leases::Leases,
     store::{Entry, Part, Position, Store},
-    values::small,
+    values::{Holder, small},
 };
 
 /// The held rows are walked in this many parts, so that a walk can start in any of them.
@@ -65,6 +65,20 @@ impl Cursor {
             walked: 0,
             after: None,
         }
+    }
+
+    /// A place in the list of one holder, which has no parts.
+    pub(crate) const fn at(place: Position) -> Self {
+        Self {
+            first: 0,
+            walked: 0,
+            after: Some(place),
+        }
+    }
+
+    /// The place, if it is one in the list of this holder.
+    pub(crate) fn within(self, holder: &Holder) -> Option<Position> {
+        self.after.filter(|place| place.holder == holder.as_str())
     }
 
     fn part(&self) -> Part {

@@ -30,17 +30,23 @@ async fn main() -> Result<(), Fatal> {
 }
 
 async fn handle<S: Store>(leases: Leases<S>, request: Request) -> Result<Answer, Error> {
-    let paged = request.limit.is_some() || request.cursor.is_some();
+    let (limit, cursor) = (request.limit, request.cursor);
     match (request.key, request.holder, request.list) {
-        (Some(key), None, false) if !paged => leases.inspect(&key).await.map(Answer::Key),
-        (None, Some(holder), false) if !paged => leases.held_by(&holder).await.map(Answer::List),
+        (Some(key), None, false) if limit.is_none() && cursor.is_none() => {
+            leases.inspect(&key).await.map(Answer::Key)
+        }
+        (None, Some(holder), false) => {
+            let limit = limit.map_or(u32::MAX, PageSize::get);
+            let listed = leases.held_by(&holder, limit, cursor);
+            listed.await.map(Answer::List)
+        }
         (None, None, true) => {
-            let limit = request.limit.unwrap_or_default().get();
-            leases.list(limit, request.cursor).await.map(Answer::List)
+            let limit = limit.unwrap_or_default().get();
+            leases.list(limit, cursor).await.map(Answer::List)
         }
         _ => Err(Error::invalid(
             "key",
-            "give exactly one of key, holder, or list (limit and cursor go with list)",
+            "give exactly one of key, holder, or list (limit and cursor go with holder and list)",
         )),
     }
 }

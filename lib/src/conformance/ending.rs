@@ -1,6 +1,6 @@
 use super::{Bench, Case, MS, TTL};
 use crate::{
-    Ended, Error, ExtendOptions, GrantKind, Inspected, Lease, LeaseState, ReleaseOutcome,
+    Ended, Error, ExtendOptions, GrantKind, Holder, Inspected, Lease, LeaseState, ReleaseOutcome,
     SweepBounds, Swept,
     store::{Applied, Store as _},
     transition::{Change, Expire},
@@ -219,13 +219,32 @@ async fn lists_show_what_is_held<B: Bench>(bench: &B) {
     two.lease("list holder").await;
     let holder = lease.holder.clone();
     let keys = async || {
-        let listed = one.leases.held_by(&holder).await.expect("an answer");
+        let listed = one
+            .leases
+            .held_by(&holder, 10, None)
+            .await
+            .expect("an answer");
         let mut keys: Vec<_> = listed.leases.into_iter().map(|l| l.key).collect();
         keys.sort();
         keys
     };
     let both = [one.address.key.clone(), two.address.key.clone()];
     assert_eq!(keys().await, both);
+    // One at a time, and not from a place in somebody else's list.
+    let first = one.leases.held_by(&holder, 1, None).await;
+    let first = first.expect("an answer");
+    let rest = one.leases.held_by(&holder, 1, first.cursor.clone()).await;
+    let rest = rest.expect("an answer");
+    let paged = first.leases.into_iter().chain(rest.leases);
+    let mut paged: Vec<_> = paged.map(|lease| lease.key).collect();
+    paged.sort();
+    assert_eq!(paged, both);
+    let stranger = Holder::new("somebody else").expect("valid");
+    let mixed = one.leases.held_by(&stranger, 1, first.cursor).await;
+    let Err(Error::Invalid { field, .. }) = mixed else {
+        panic!("{mixed:?}");
+    };
+    assert_eq!(field.as_deref(), Some("cursor"));
     let mut cursor = None;
     let mut all = Vec::new();
     loop {

@@ -274,6 +274,7 @@ impl Store for DynamoDb {
         &self,
         holder: &Holder,
         from: Option<&Position>,
+        most: u32,
         limit: Duration,
     ) -> Result<Page, Error> {
         let query = self
@@ -284,6 +285,7 @@ impl Store for DynamoDb {
             .key_condition_expression("#holder = :holder")
             .expression_attribute_names("#holder", at::HOLDER)
             .expression_attribute_values(":holder", s(holder.as_str()))
+            .limit(i32::try_from(most).unwrap_or(i32::MAX))
             .set_exclusive_start_key(from.map(start_key));
         let output = within(query.customize(), limit)
             .send()

@@ -140,8 +140,9 @@ impl Store for Meddled {
         &self,
         holder: &Holder,
         from: Option<&Position>,
+        most: u32,
         limit: Duration,
     ) -> Result<Page, Error> {
-        self.table.held_by(holder, from, limit).await
+        self.table.held_by(holder, from, most, limit).await
     }
 }

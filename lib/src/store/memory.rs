@@ -178,8 +178,9 @@ impl Store for Memory {
         &self,
         holder: &Holder,
         from: Option<&Position>,
+        most: u32,
         _limit: Duration,
     ) -> Result<Page, Error> {
-        Ok(self.walk(from, usize::MAX, Some(holder)))
+        Ok(self.walk(from, most as usize, Some(holder)))
     }
 }

@@ -163,8 +163,9 @@ impl Store for Wire {
         &self,
         holder: &Holder,
         from: Option<&Position>,
+        most: u32,
         limit: Duration,
     ) -> Result<Page, Error> {
-        self.table.held_by(holder, from, limit).await
+        self.table.held_by(holder, from, most, limit).await
     }
 }
