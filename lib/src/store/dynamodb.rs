@@ -30,8 +30,9 @@ use crate::{
 
 /// A DynamoDB table of lease rows.
 ///
-/// Every write is one `UpdateItem`, whose condition carries the whole rule and whose refusal
-/// brings the stored row back, so that a lost answer is settled without another read.
+/// Every write is one `UpdateItem`, or several in one transaction, whose condition carries the
+/// whole rule and whose refusal brings the stored row back, so that a lost answer is settled
+/// without another read.
 #[derive(Clone, Debug)]
 pub struct DynamoDb {
     client: Client,
