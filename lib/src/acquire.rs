@@ -32,8 +32,9 @@ impl<S: Store> Leases<S> {
     /// query and one write for each permit tried, which is one unless others are quicker; a full
     /// semaphore takes no write.
     ///
-    /// Repeated with the same holder and request id, while the lease lasts, it brings the same
-    /// lease; after that [`Error::Consumed`], never a second grant. Copies of a request for a
+    /// Repeated with the same holder and request id it brings the same lease, also past its
+    /// deadline, as long as nobody ended it or took it over; after that [`Error::Consumed`], never
+    /// a second grant. Copies of a request for a
     /// semaphore that overlap in time may, if a permit becomes free in between, end in two
     /// permits, one of which nobody knows of: it ends with its ttl.
     ///

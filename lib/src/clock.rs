@@ -210,3 +210,37 @@ mod tests {
         assert_eq!(Timestamp::from_millis(1).as_seconds_rounded_up(), 1);
     }
 }
+
+/// For what has to end in time.
+#[cfg(test)]
+pub(crate) mod slow {
+    use std::{
+        future::Future,
+        pin::Pin,
+        sync::atomic::{AtomicU64, Ordering},
+        time::Duration,
+    };
+
+    use super::{Clock, Timestamp};
+
+    /// A clock by which every look at it takes a tenth of a second.
+    pub(crate) struct Slow(AtomicU64);
+
+    impl Default for Slow {
+        fn default() -> Self {
+            Self(AtomicU64::new(1_800_000_000_000))
+        }
+    }
+
+    impl Clock for Slow {
+        fn now(&self) -> Timestamp {
+            Timestamp::from_millis(self.0.fetch_add(100, Ordering::Relaxed))
+        }
+
+        fn sleep(&self, length: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+            let millis = u64::try_from(length.as_millis()).expect("short");
+            self.0.fetch_add(millis, Ordering::Relaxed);
+            Box::pin(std::future::ready(()))
+        }
+    }
+}

@@ -274,10 +274,10 @@ fn state(row: &Row, now: Timestamp) -> LeaseState {
 
 #[cfg(test)]
 mod tests {
-    use std::{collections::HashSet, time::Duration};
+    use std::{collections::HashSet, sync::Arc, time::Duration};
 
     use super::*;
-    use crate::{Acquire, Memory, Settings};
+    use crate::{Acquire, Memory, Settings, clock::slow::Slow};
 
     #[tokio::test]
     async fn a_list_is_cut_before_it_is_too_large_for_an_answer() {
@@ -302,5 +302,28 @@ mod tests {
             }
         }
         assert_eq!(seen.len(), 1500);
+    }
+
+    #[tokio::test]
+    async fn a_list_is_cut_before_the_invocation_is_over() {
+        let leases = Leases::new(Memory::new(), Settings::default());
+        let leases = leases.with_clock(Arc::new(Slow::default()));
+        let ttl = Ttl::new(Duration::from_hours(1)).expect("valid");
+        let holder = Holder::new("h").expect("valid");
+        for n in 0..300 {
+            let key = Key::new(format!("k{n}")).expect("valid");
+            let acquired = leases.acquire(Acquire::new(key, holder.clone(), ttl)).await;
+            drop(acquired.expect("an answer").granted().expect("a grant"));
+        }
+        // A hundred rows take ten seconds.
+        let soon = leases.for_call(leases.now().plus(Duration::from_secs(5)));
+        for listed in [
+            soon.list(10_000, None).await,
+            soon.held_by(&holder, 10_000, None).await,
+        ] {
+            let listed = listed.expect("time that runs out is no error");
+            assert_eq!(listed.leases.len(), 100);
+            assert!(listed.cursor.is_some());
+        }
     }
 }

@@ -274,3 +274,30 @@ const fn badness(error: &Error) -> u8 {
         _ => 0,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        AcquireAll, Holder, Key, Keys, Settings, Ttl,
+        store::wire::{ROUND_TRIP, Wire},
+    };
+
+    #[tokio::test(start_paused = true)]
+    #[expect(clippy::disallowed_methods, reason = "tokio's virtual time")]
+    async fn a_hundred_leases_are_extended_and_released_ten_at_a_time() {
+        let leases = Leases::new(Wire::default(), Settings::default());
+        let keys = (0..100).map(|n| Key::new(format!("k{n}")).expect("valid"));
+        let keys = Keys::new(keys.collect()).expect("valid");
+        let ttl = Ttl::new(Duration::from_mins(1)).expect("valid");
+        let set = AcquireAll::new(keys, Holder::new("h").expect("valid"), ttl);
+        let set = leases.acquire_all(set).await.expect("an answer").granted();
+        let set = LeaseSet::new(set.expect("a grant").leases).expect("valid");
+        let start = tokio::time::Instant::now();
+        let extended = leases.extend_all(&set, ExtendOptions::default()).await;
+        assert_eq!(extended.expect("extended").leases.len(), 100);
+        assert_eq!(start.elapsed(), 10 * ROUND_TRIP);
+        leases.release_all(&set).await.expect("released");
+        assert_eq!(start.elapsed(), 20 * ROUND_TRIP);
+    }
+}

@@ -14,9 +14,9 @@ pub(crate) mod attributes;
 mod dynamodb;
 mod expressions;
 mod failures;
-#[cfg(test)]
-pub(crate) mod meddled;
 mod memory;
+#[cfg(test)]
+pub(crate) mod wire;
 
 pub use dynamodb::{Connection, DynamoDb};
 pub(crate) use failures::failed;

@@ -160,36 +160,14 @@ impl<S: Store> Leases<S> {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        future::Future,
-        pin::Pin,
-        sync::{
-            Arc,
-            atomic::{AtomicU64, Ordering},
-        },
-    };
+    use std::sync::Arc;
 
     use super::*;
-    use crate::{Acquire, Clock, Holder, Key, Memory, Settings, Timestamp, Ttl};
-
-    /// A clock by which every look at it takes a tenth of a second.
-    struct Slow(AtomicU64);
-
-    impl Clock for Slow {
-        fn now(&self) -> Timestamp {
-            Timestamp::from_millis(self.0.fetch_add(100, Ordering::Relaxed))
-        }
-
-        fn sleep(&self, length: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
-            let millis = u64::try_from(length.as_millis()).expect("short");
-            self.0.fetch_add(millis, Ordering::Relaxed);
-            Box::pin(std::future::ready(()))
-        }
-    }
+    use crate::{Acquire, Holder, Key, Memory, Settings, Ttl, clock::slow::Slow};
 
     #[tokio::test]
     async fn a_sweep_whose_time_runs_out_says_where_to_go_on() {
-        let clock = Arc::new(Slow(AtomicU64::new(1_800_000_000_000)));
+        let clock = Arc::new(Slow::default());
         let leases = Leases::new(Memory::new(), Settings::default()).with_clock(clock);
         let ttl = Ttl::new(Duration::from_secs(2)).expect("valid");
         for n in 0..50 {

@@ -217,6 +217,16 @@ async fn a_conflict_of_writers_is_asked_through_and_never_called_held() {
     table.proxy.inject(Fault::Denied, "TransactWriteItems", 1);
     let refused = table.leases().acquire_all(set(&["a", "b"], "h", "1")).await;
     assert!(matches!(refused, Err(Error::Denied { .. })), "{refused:?}");
+    // Checking needs another permission than writing, and the refusal names it.
+    drop(table.grant("own", "h", "own").await);
+    let proxy = &table.proxy;
+    proxy.inject_matching(Fault::Denied, "TransactWriteItems", "\"ConditionCheck\"", 1);
+    let reentrant = set(&["own", "b"], "h", "2").reentrant();
+    let refused = table.leases().acquire_all(reentrant).await;
+    let Err(error @ Error::Denied { .. }) = refused else {
+        panic!("{refused:?}");
+    };
+    assert!(error.to_string().contains("ConditionCheckItem"), "{error}");
     assert_eq!(
         table.grant_all(&["a", "b"], "1").await.grant,
         GrantKind::New

@@ -6,7 +6,7 @@ use super::*;
 use crate::{
     Acquire, ExtendOptions, Lease, Memory, Settings, Ttl,
     row::Item,
-    store::meddled::{Before, Meddled},
+    store::wire::{Before, Wire},
 };
 
 fn address() -> Address {
@@ -50,8 +50,8 @@ async fn row(table: &Memory) -> Row {
 }
 
 /// What stands there when the operator looks, and what it becomes before the operator writes.
-fn quicker(before: Option<Item>, after: Item) -> (Leases<Meddled>, Meddled) {
-    let store = Meddled::new(Before::Apply, 1, move |table: &Memory| {
+fn quicker(before: Option<Item>, after: Item) -> (Leases<Wire>, Wire) {
+    let store = Wire::meddled(Before::Apply, 1, move |table: &Memory| {
         table.put(address(), &after);
     });
     if let Some(before) = before {
@@ -60,7 +60,7 @@ fn quicker(before: Option<Item>, after: Item) -> (Leases<Meddled>, Meddled) {
     (Leases::new(store.clone(), Settings::default()), store)
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_freeze_is_tried_again() {
     let leases = Leases::new(Memory::new(), Settings::default());
     grant(&leases, "a").await;
@@ -72,7 +72,7 @@ async fn a_freeze_is_tried_again() {
     assert!(row.frozen.is_some() && row.holding().is_some());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn whoever_comes_next_is_not_evicted_in_the_first_ones_place() {
     let leases = Leases::new(Memory::new(), Settings::default());
     let lease = grant(&leases, "a").await;
@@ -129,7 +129,7 @@ async fn whoever_comes_next_is_not_evicted_in_the_first_ones_place() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_floor_is_not_called_high_enough_because_somebody_came_in() {
     let leases = Leases::new(Memory::new(), Settings::default());
     let lease = grant(&leases, "a").await;

@@ -11,8 +11,7 @@ use crate::{
     transition::TOKEN_STEP,
 };
 
-mod wire;
-use wire::{Fate, ROUND_TRIP, Wire};
+use crate::store::wire::{Fate, ROUND_TRIP, Wire};
 
 struct Virtual {
     start: Instant,

@@ -207,16 +207,12 @@ fn judge(
             again.push((address.clone(), change.clone()));
             continue;
         };
-        // A lease of the holder's own that was to stay as it was: it did not. Ask for it anew.
-        if matches!(change, Change::Confirm(_)) {
+        let Change::Grant(tried) = change else {
+            // A lease of the holder's own that was to stay as it was: it did not. Ask for it anew.
             again.push((address.clone(), one_of(grant)));
             continue;
-        }
-        let key = &address.key;
-        let tried = match change {
-            Change::Grant(tried) => tried,
-            _ => grant,
         };
+        let key = &address.key;
         match why_not_granted(stood, tried, reentrant) {
             GrantRefusal::Corrupt(reason) => return Err(corrupt(key.clone(), reason)),
             GrantRefusal::Consumed => {

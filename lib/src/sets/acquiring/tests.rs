@@ -10,7 +10,7 @@ use std::{
 use super::*;
 use crate::{
     Acquire, AcquireAll, Clock, Connection, Holder, Key, Keys, Memory, RequestId, Settings, Ttl,
-    store::meddled::{Before, Meddled},
+    store::wire::{Before, Wire},
 };
 
 fn key(name: &str) -> Key {
@@ -48,11 +48,11 @@ async fn somebody_elses(name: &str) -> crate::row::Item {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_lease_that_is_over_before_its_token_was_read_is_not_handed_out() {
     let theirs = somebody_elses("b").await;
     let taken = move |table: &Memory| table.put(at("b"), &theirs);
-    let store = Meddled::new(Before::ReadAll, 1, taken);
+    let store = Wire::meddled(Before::ReadAll, 1, taken);
     let leases = Leases::new(store.clone(), Settings::default());
     let answer = leases.acquire_all(set(["a", "b"])).await;
     assert!(
@@ -60,7 +60,7 @@ async fn a_lease_that_is_over_before_its_token_was_read_is_not_handed_out() {
         "{answer:?}"
     );
     let purged = |table: &Memory| table.delete(&at("a"));
-    let store = Meddled::new(Before::ReadAll, 1, purged);
+    let store = Wire::meddled(Before::ReadAll, 1, purged);
     let leases = Leases::new(store, Settings::default());
     let answer = leases.acquire_all(set(["a", "b"])).await;
     assert!(
@@ -69,14 +69,14 @@ async fn a_lease_that_is_over_before_its_token_was_read_is_not_handed_out() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_lease_of_the_holders_own_that_ends_meanwhile_is_granted_anew_or_held() {
     let gone = |table: &Memory| table.delete(&at("a"));
     let theirs = somebody_elses("a").await;
     let taken = move |table: &Memory| table.put(at("a"), &theirs);
     let plans = [
-        Meddled::new(Before::ApplyAll, 2, gone),
-        Meddled::new(Before::ApplyAll, 2, taken),
+        Wire::meddled(Before::ApplyAll, 2, gone),
+        Wire::meddled(Before::ApplyAll, 2, taken),
     ];
     for (store, granted) in plans.into_iter().zip([true, false]) {
         let leases = Leases::new(store.clone(), Settings::default());
@@ -113,12 +113,12 @@ impl Clock for Pauses {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn conflicts_are_waited_out_with_jitter_and_not_for_ever() {
     let mut firsts = HashSet::new();
     for _ in 0..20 {
         let clock = Arc::new(Pauses::default());
-        let leases = Leases::new(Meddled::conflicting(u32::MAX), Settings::default());
+        let leases = Leases::new(Wire::conflicting(u32::MAX), Settings::default());
         let answer = leases
             .with_clock(clock.clone())
             .acquire_all(set(["a", "b"]))

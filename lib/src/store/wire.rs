@@ -1,4 +1,6 @@
-//! A table at the other end of a wire: requests take their time, and some do not come back.
+//! A table at the other end of a wire: requests take their time, some do not come back, and somebody
+//! else may be quicker.
+#![expect(clippy::disallowed_methods, reason = "tokio's virtual time")]
 
 use std::{
     collections::VecDeque,
@@ -6,18 +8,19 @@ use std::{
     time::Duration,
 };
 
+use super::{Address, Applied, AppliedAll, Memory, Page, Part, Position, Store};
 use crate::{
-    Cause, Error, Holder, Key, Memory,
+    error::{Cause, Error},
     row::{Row, Stored},
-    store::{Address, Applied, AppliedAll, Page, Part, Position, Store},
     transition::Change,
+    values::{Holder, Key},
 };
 
-pub const ROUND_TRIP: Duration = Duration::from_millis(10);
+pub(crate) const ROUND_TRIP: Duration = Duration::from_millis(10);
 
 /// What becomes of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub(crate) enum Fate {
     Answered,
     /// Written, and nobody is told: silence until the time limit.
     AnswerLost,
@@ -27,9 +30,19 @@ pub enum Fate {
     Throttled,
 }
 
+/// Which request somebody else is quicker than.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Before {
+    Apply,
+    ApplyAll,
+    ReadAll,
+}
+
+type Meddling = Box<dyn FnOnce(&Memory) + Send>;
+
 #[derive(Clone, Default)]
-pub struct Wire {
-    table: Memory,
+pub(crate) struct Wire {
+    pub(crate) table: Memory,
     state: Arc<Mutex<State>>,
 }
 
@@ -39,30 +52,75 @@ struct State {
     always: Option<Fate>,
     requests: u32,
     grants: u32,
+    /// What happens before the so-many-th such request, counted down.
+    meddling: Option<(Before, u32, Meddling)>,
+    /// How many transactions meet another writer.
+    conflicts: u32,
 }
 
 impl Wire {
+    /// A table to which somebody does something just before the `nth` such request.
+    pub(crate) fn meddled(
+        before: Before,
+        nth: u32,
+        meddling: impl FnOnce(&Memory) + Send + 'static,
+    ) -> Self {
+        let wire = Self::default();
+        wire.state().meddling = Some((before, nth, Box::new(meddling)));
+        wire
+    }
+
+    /// Whether that has happened.
+    pub(crate) fn is_done(&self) -> bool {
+        self.state().meddling.is_none()
+    }
+
+    /// A table whose next transactions meet another writer.
+    pub(crate) fn conflicting(times: u32) -> Self {
+        let wire = Self::default();
+        wire.state().conflicts = times;
+        wire
+    }
+
+    fn conflicts(&self) -> bool {
+        let mut state = self.state();
+        let conflicts = state.conflicts > 0;
+        state.conflicts = state.conflicts.saturating_sub(1);
+        conflicts
+    }
+
+    fn at(&self, request: Before) {
+        let mut state = self.state();
+        match state.meddling.take() {
+            Some((before, 1, meddling)) if before == request => meddling(&self.table),
+            Some((before, nth, meddling)) if before == request => {
+                state.meddling = Some((before, nth - 1, meddling));
+            }
+            other => state.meddling = other,
+        }
+    }
+
     /// The fates of the next writes.
-    pub fn script(&self, fates: impl IntoIterator<Item = Fate>) {
+    pub(crate) fn script(&self, fates: impl IntoIterator<Item = Fate>) {
         self.state().script.extend(fates);
     }
 
     /// The fate of every write after the script.
-    pub fn always(&self, fate: Fate) {
+    pub(crate) fn always(&self, fate: Fate) {
         self.state().always = Some(fate);
     }
 
     /// Writes asked for.
-    pub fn requests(&self) -> u32 {
+    pub(crate) fn requests(&self) -> u32 {
         self.state().requests
     }
 
     /// Grants that were written, told or not.
-    pub fn grants(&self) -> u32 {
+    pub(crate) fn grants(&self) -> u32 {
         self.state().grants
     }
 
-    pub async fn row(&self) -> Row {
+    pub(crate) async fn row(&self) -> Row {
         let address = Address {
             key: Key::new("k").expect("valid"),
             permit: 0,
@@ -104,6 +162,7 @@ impl Store for Wire {
         change: &Change,
         limit: Duration,
     ) -> Result<Applied, Error> {
+        self.at(Before::Apply);
         let fate = self.next();
         if fate == Fate::RequestLost {
             return Err(Self::silence(limit).await);
@@ -134,6 +193,10 @@ impl Store for Wire {
         changes: &[(Address, Change)],
         limit: Duration,
     ) -> Result<AppliedAll, Error> {
+        if self.conflicts() {
+            return Ok(AppliedAll::Conflict);
+        }
+        self.at(Before::ApplyAll);
         self.table.apply_all(changes, limit).await
     }
 
@@ -142,6 +205,10 @@ impl Store for Wire {
         rows: &[Address],
         limit: Duration,
     ) -> Result<Option<Vec<Stored>>, Error> {
+        if self.conflicts() {
+            return Ok(None);
+        }
+        self.at(Before::ReadAll);
         self.table.read_all(rows, limit).await
     }
 
