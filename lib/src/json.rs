@@ -22,12 +22,6 @@ use reader::Reader;
 /// # Errors
 /// [`Error::Invalid`], naming the field if one is at fault.
 pub(crate) fn read<T: DeserializeOwned>(event: &Json) -> Result<T, Error> {
-    if !matches!(event, Json::Object(_)) {
-        return Err(Error::Invalid {
-            field: None,
-            message: format!("expected an object, found {}", event.kind()),
-        });
-    }
     T::deserialize(Reader(event)).map_err(|fault| Error::Invalid {
         message: match fault.path.as_str() {
             "" => fault.problem,

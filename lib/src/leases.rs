@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     clock::{Clock, SystemClock, Timestamp},
-    error::Error,
+    error::{Cause, Error},
     outcomes::{Extended, Lease, ReleaseOutcome, Released, Standing},
     requests::ExtendOptions,
     row::{Frozen, Holding, Row, State},
@@ -225,6 +225,15 @@ impl<S: Store> Leases<S> {
                 key: lease.key.clone(),
             }),
             _ => Ok(released),
+        }
+    }
+
+    /// Others kept writing to the same rows: contention of writers, not of holders.
+    pub(crate) fn never_still(&self) -> Error {
+        Error::Throttled {
+            action: "dynamodb:UpdateItem",
+            table: self.store.name().to_owned(),
+            source: Cause::said("others kept writing to the same rows"),
         }
     }
 

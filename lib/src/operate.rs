@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use crate::{
-    error::{Cause, Error},
+    error::Error,
     inspect::LeaseView,
     leases::{Leases, corrupt},
     outcomes::Ended,
@@ -254,14 +254,6 @@ impl<S: Store> Leases<S> {
                 Stored::Absent => None,
             });
         ours.collect()
-    }
-
-    fn never_still(&self) -> Error {
-        Error::Throttled {
-            action: "dynamodb:UpdateItem",
-            table: self.store().name().to_owned(),
-            source: Cause::said("others kept writing to the same row"),
-        }
     }
 }
 

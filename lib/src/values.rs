@@ -196,6 +196,16 @@ pub(crate) fn up_to(longest: Duration) -> Duration {
     longest.mul_f64(f64::from(dice) / f64::from(u32::MAX))
 }
 
+/// The same for the same parts only: each is preceded by its length.
+fn digest<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
+    let mut sha = Sha256::new();
+    for part in parts {
+        sha.update((part.len() as u64).to_be_bytes());
+        sha.update(part.as_bytes());
+    }
+    hex(&sha.finalize()[..16])
+}
+
 pub(crate) fn hex(bytes: &[u8]) -> String {
     use fmt::Write as _;
     bytes.iter().fold(String::new(), |mut text, byte| {
@@ -213,12 +223,7 @@ impl RequestDigest {
     /// The digest of one logical request.
     #[must_use]
     pub fn of(holder: &Holder, request_id: &RequestId) -> Self {
-        let mut sha = Sha256::new();
-        for part in [holder.as_str(), request_id.as_str()] {
-            sha.update((part.len() as u64).to_be_bytes());
-            sha.update(part.as_bytes());
-        }
-        Self(hex(&sha.finalize()[..16]))
+        Self(digest([holder.as_str(), request_id.as_str()]))
     }
 
     pub(crate) fn as_str(&self) -> &str {

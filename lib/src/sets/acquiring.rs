@@ -6,7 +6,7 @@ use super::{AcquiredAll, GrantedAll};
 use crate::{
     acquire::{Wish, kind, other_keys},
     clock::Timestamp,
-    error::{Cause, Error},
+    error::Error,
     leases::{Leases, corrupt, frozen},
     outcomes::GrantKind,
     requests::AcquireAll,
@@ -161,11 +161,7 @@ impl Turns {
     async fn wait<S: Store>(&mut self, leases: &Leases<S>) -> Result<(), Error> {
         let left = self.left(leases);
         if left <= FOR_ANOTHER {
-            return Err(Error::Throttled {
-                action: "dynamodb:UpdateItem",
-                table: leases.store().name().to_owned(),
-                source: Cause::said("others kept writing to the same rows"),
-            });
+            return Err(leases.never_still());
         }
         let most = left.saturating_sub(FOR_ANOTHER);
         leases.sleep(up_to(self.pause).min(most)).await;

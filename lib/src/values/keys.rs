@@ -3,9 +3,8 @@
 use std::collections::HashSet;
 
 use serde::Deserialize;
-use sha2::{Digest as _, Sha256};
 
-use super::{BadValue, Key, hex};
+use super::{BadValue, Key, digest};
 
 /// What to lease together: 1 to 100 keys, no two the same.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -44,14 +43,9 @@ impl KeysDigest {
     /// The digest of several keys; none of a single one.
     #[must_use]
     pub fn of(keys: &Keys) -> Option<Self> {
-        let mut keys: Vec<_> = keys.as_slice().iter().collect();
-        keys.sort();
-        let mut sha = Sha256::new();
-        for key in &keys {
-            sha.update((key.as_str().len() as u64).to_be_bytes());
-            sha.update(key.as_str().as_bytes());
-        }
-        (keys.len() > 1).then(|| Self(hex(&sha.finalize()[..16])))
+        let mut keys: Vec<_> = keys.as_slice().iter().map(Key::as_str).collect();
+        keys.sort_unstable();
+        (keys.len() > 1).then(|| Self(digest(keys)))
     }
 
     pub(crate) fn as_str(&self) -> &str {
