@@ -1,0 +1,2 @@
+//! Frees what an execution held that has ended.
+fn main() {}
