@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use crate::{
     error::Error,
     leases::{Leases, corrupt, frozen},
-    outcomes::{Acquired, Contention, Ended, GrantKind, Granted, HeldLease, Previous},
+    outcomes::{Acquired, Contention, Ended, GrantKind, Granted, HeldLease, Lease, Previous},
     requests::Acquire,
     row::{Row, Stored},
     store::{Address, Applied, Store},
@@ -73,7 +73,7 @@ impl<S: Store> Leases<S> {
         };
         match self.attempt(&address, &grant, request.reentrant).await? {
             Ok(granted) => Ok(Acquired::Granted(granted)),
-            Err(refusal) => self.refused(address, refusal, &grant.holder),
+            Err(refusal) => self.refused(address, refusal, &grant).await,
         }
     }
 
@@ -148,18 +148,22 @@ impl<S: Store> Leases<S> {
                 Ok(granted) => return Ok(Acquired::Granted(granted)),
                 Err(GrantRefusal::Consumed) => return Err(Error::Consumed { key }),
                 // Somebody was quicker; or the condition saw a stranger.
-                Err(GrantRefusal::Held(row) | GrantRefusal::Frozen(row)) => {
+                Err(
+                    GrantRefusal::Held(row)
+                    | GrantRefusal::Frozen(row)
+                    | GrantRefusal::Reserved(row),
+                ) => {
                     rows.insert(permit, Stored::Row(row));
                 }
                 Err(_) => {}
             }
         }
-        self.all_taken(key, permits, &rows, &grant)
+        self.all_taken(key, permits, &rows, &grant).await
     }
 
     /// What to say when no permit could be had: the one whose end makes room for another, if those
     /// that are out end in the order of their deadlines.
-    fn all_taken(
+    async fn all_taken(
         &self,
         key: Key,
         permits: u16,
@@ -178,10 +182,11 @@ impl<S: Store> Leases<S> {
                 _ => {}
             }
             if let Stored::Row(row) = stored
-                && let Some(held) = row.holding()
                 && is_out(stored, grant)
             {
-                out.push((held.expires_at, *permit, row));
+                let held = row.holding().map(|held| held.expires_at);
+                let until = held.or(row.reserved().map(|reserved| reserved.until));
+                out.push((until.unwrap_or(grant.now), *permit, row));
             }
         }
         out.sort_by_key(|(at, permit, _)| (*at, *permit));
@@ -189,7 +194,7 @@ impl<S: Store> Leases<S> {
         match (out.into_iter().nth(too_many), ice, strange) {
             (Some((_, permit, row)), ..) => {
                 let refusal = GrantRefusal::Held(row.clone());
-                self.refused(Address { key, permit }, refusal, &grant.holder)
+                self.refused(Address { key, permit }, refusal, grant).await
             }
             (None, Some(row), _) => Err(frozen(key, row)),
             (None, None, Some(reason)) => Err(corrupt(key, reason)),
@@ -225,7 +230,7 @@ impl<S: Store> Leases<S> {
     }
 
     /// One conditional write. A replay is a grant; any other refusal is the caller's to judge.
-    async fn attempt(
+    pub(crate) async fn attempt(
         &self,
         address: &Address,
         grant: &Grant,
@@ -264,7 +269,7 @@ impl<S: Store> Leases<S> {
         })
     }
 
-    fn replayed(&self, address: Address, row: Row) -> Result<Granted, Error> {
+    pub(crate) fn replayed(&self, address: Address, row: Row) -> Result<Granted, Error> {
         Ok(Granted {
             grant: GrantKind::Replayed,
             ..self.granted(address, row)?
@@ -272,16 +277,20 @@ impl<S: Store> Leases<S> {
     }
 
     /// A refusal as the answer or the error that it is.
-    fn refused(
+    async fn refused(
         &self,
         address: Address,
         refusal: GrantRefusal,
-        asker: &Holder,
+        asked: &Grant,
     ) -> Result<Acquired, Error> {
         let key = address.key.clone();
         match refusal {
             GrantRefusal::Replayed(row) => self.replayed(address, row).map(Acquired::Granted),
-            GrantRefusal::Held(row) => self.contention(address, row, asker).map(Acquired::Held),
+            // It was in line by this request, and asks in another way now.
+            GrantRefusal::Held(row) | GrantRefusal::Reserved(row) => self
+                .contention(address, row, &asked.holder)
+                .await
+                .map(Acquired::Held),
             GrantRefusal::OtherKeys => Err(other_keys()),
             GrantRefusal::Suits(_) => Err(corrupt(key, "it can be granted and was not")),
             GrantRefusal::Consumed => Err(Error::Consumed { key }),
@@ -290,20 +299,45 @@ impl<S: Store> Leases<S> {
         }
     }
 
-    pub(crate) fn contention(
+    /// Who stands in the way. Of a row that nobody holds it is whoever is next, as that one's item
+    /// tells, which takes a read.
+    pub(crate) async fn contention(
         &self,
         address: Address,
         row: Row,
         asker: &Holder,
     ) -> Result<Contention, Error> {
-        let by_you = row.granted_to == *asker;
-        let lease = self.handle(address, row)?;
+        if row.holding().is_some() {
+            return self.held(address, row, asker);
+        }
+        match self.next_in_line(&address.key, &row).await? {
+            Some(lease) => Ok(self.in_the_way(lease, &row, asker)),
+            None => Err(Error::Unavailable {
+                problem: format!("{} was changing hands when asked for", address.key),
+                source: None,
+            }),
+        }
+    }
+
+    /// The same of a row that somebody holds.
+    pub(crate) fn held(
+        &self,
+        address: Address,
+        row: Row,
+        asker: &Holder,
+    ) -> Result<Contention, Error> {
+        let lease = self.handle(address, row.clone())?;
+        Ok(self.in_the_way(lease, &row, asker))
+    }
+
+    fn in_the_way(&self, lease: Lease, row: &Row, asker: &Holder) -> Contention {
+        let by_you = lease.holder == *asker;
         let wait = lease.ttl.as_millis().div_ceil(1000) + 1;
         let retry_at = lease
             .expires_at
             .plus(self.settings().clock_margin)
             .plus(Duration::from_millis(1));
-        Ok(Contention {
+        Contention {
             held: HeldLease {
                 key: lease.key,
                 holder: lease.holder,
@@ -312,13 +346,13 @@ impl<S: Store> Leases<S> {
                 ttl: lease.ttl,
                 expires_at: lease.expires_at,
                 metadata: lease.metadata,
-                waiting: 0,
+                waiting: row.waiting().len() as u64,
                 permit: lease.permit,
                 by_you,
             },
             retry_at,
             wait_seconds: wait,
-        })
+        }
     }
 }
 
@@ -327,7 +361,7 @@ const SUITINGS: usize = 4;
 
 /// Whether somebody has this permit: not for one who may take it over.
 fn is_out(stored: &Stored, grant: &Grant) -> bool {
-    matches!(stored, Stored::Row(row) if !grant.over.holds(row))
+    matches!(stored, Stored::Row(row) if !grant.over.holds(row) || row.is_spoken_for())
 }
 
 /// A grant's kind follows from how the one before it ended.

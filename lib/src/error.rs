@@ -41,6 +41,22 @@ pub enum Error {
         key: Key,
     },
 
+    /// Waited in line for as long as it was willing to. Give up.
+    #[error("{key} did not come free while this request was willing to wait in line")]
+    QueueTimeout {
+        /// The key.
+        key: Key,
+    },
+
+    /// The line has as many in it as it takes. Come back later.
+    #[error("{waiting} wait in line for {key}, and it takes no more (LEASE_QUEUE_CAP)")]
+    QueueFull {
+        /// The key.
+        key: Key,
+        /// How many there are in line.
+        waiting: usize,
+    },
+
     /// An operator froze the key. Wait for the operator.
     #[error("{key} is frozen by an operator{}", told(record.as_deref()))]
     Frozen {
@@ -81,12 +97,12 @@ pub enum Error {
     },
 
     /// IAM or the credentials refused. An operator must act.
-    #[error("{action} on table {table} was refused: check the role's policy and credentials")]
+    #[error("{action} on {resource} was refused: check the role's policy and credentials")]
     Denied {
         /// The IAM action.
         action: &'static str,
-        /// The table.
-        table: String,
+        /// On what: the table by its name, or what else was asked for.
+        resource: String,
         /// What the service said.
         source: Cause,
     },
@@ -101,12 +117,12 @@ pub enum Error {
     },
 
     /// The table refused for capacity, after the library's own retries. Retry with backoff.
-    #[error("{action} on table {table} was throttled")]
+    #[error("{action} on {resource} was throttled")]
     Throttled {
         /// The IAM action.
         action: &'static str,
-        /// The table.
-        table: String,
+        /// On what: the table by its name, or what else was asked for.
+        resource: String,
         /// What the service said.
         source: Cause,
     },
@@ -154,7 +170,7 @@ impl Cause {
 
 impl Error {
     /// The names, as Retry and Catch match them.
-    pub const NAMES: [&str; 11] = [
+    pub const NAMES: [&str; 13] = [
         "Lease.Held",
         "Lease.Consumed",
         "Lease.Lost",
@@ -166,6 +182,8 @@ impl Error {
         "Lease.Misconfigured",
         "Lease.Throttled",
         "Lease.Unavailable",
+        "Lease.QueueTimeout",
+        "Lease.QueueFull",
     ];
 
     /// The name for workflows: the whole `errorType`.
@@ -184,6 +202,8 @@ impl Error {
             Self::Misconfigured { .. } => Self::NAMES[8],
             Self::Throttled { .. } => Self::NAMES[9],
             Self::Unavailable { .. } => Self::NAMES[10],
+            Self::QueueTimeout { .. } => Self::NAMES[11],
+            Self::QueueFull { .. } => Self::NAMES[12],
         }
     }
 
@@ -204,6 +224,8 @@ impl Error {
             Self::Consumed { key }
             | Self::Lost { key }
             | Self::Expired { key }
+            | Self::QueueTimeout { key }
+            | Self::QueueFull { key, .. }
             | Self::Frozen { key, .. }
             | Self::Corrupt { key, .. } => Some(key),
             Self::OfSeveral { worst, .. } => worst.key(),
@@ -218,6 +240,13 @@ impl Error {
             field: Some(field.to_owned()),
             message: format!("{field}: {problem}"),
         }
+    }
+
+    /// What a Catch sees of it, when it is told to a task token: the same as of a function that
+    /// failed by it.
+    pub(crate) fn as_cause(&self) -> String {
+        let message = serde_json::to_string(self).unwrap_or_default();
+        serde_json::json!({"errorType": self.name(), "errorMessage": message}).to_string()
     }
 
     /// The error and everything below it, in one line.
@@ -287,7 +316,7 @@ mod tests {
     fn a_message_says_everything_once() {
         let error = Error::Denied {
             action: "dynamodb:UpdateItem",
-            table: "leases".into(),
+            resource: "table leases".into(),
             source: Cause {
                 text: "service error".into(),
                 source: Some(Box::new(Cause::said("not authorized"))),

@@ -6,10 +6,10 @@ use crate::{
     clock::Timestamp,
     error::Error,
     leases::{Leases, corrupt},
-    outcomes::Previous,
+    outcomes::{Lease, Previous},
     record::Record,
     row::{Row, Stored},
-    store::{Address, Entry, Store},
+    store::{Address, Entry, Store, What},
     values::{Counter, Holder, Key, Metadata, Ttl},
     walk::Cursor,
 };
@@ -38,7 +38,8 @@ pub enum Inspected {
 /// How one lease stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Inspection {
-    /// Held, expired by the reader's clock but not taken, or free.
+    /// Held, expired by the reader's clock but not taken, or free. What is kept for one who was in
+    /// line and whose turn has come counts as held by that one.
     pub state: LeaseState,
     /// The lease, without its secret.
     pub lease: LeaseView,
@@ -46,7 +47,7 @@ pub struct Inspection {
     pub previous: Option<Previous>,
     /// An operator keeps the key from being granted.
     pub frozen: bool,
-    /// How many wait in line.
+    /// How many wait in line. One whose turn has come is not among them.
     pub waiting: u64,
     /// What an operator last did to the row, if one did.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -142,14 +143,21 @@ impl<S: Store> Leases<S> {
             match stored {
                 Stored::Absent => {}
                 Stored::Foreign(reason) => return Err(corrupt(key, reason)),
-                Stored::Row(row) => standings.push(Inspection {
-                    state: state(&row, now),
-                    previous: row.last_ended(),
-                    frozen: row.frozen.is_some(),
-                    waiting: 0,
-                    operator: row.operator.clone(),
-                    lease: self.view(Address { key, permit }, &row),
-                }),
+                Stored::Row(row) => {
+                    let mut lease = self.view(Address { key, permit }, &row);
+                    if row.reserved().is_some() {
+                        let next = self.next_in_line(&lease.key, &row).await?;
+                        lease = next.map_or(lease, shown);
+                    }
+                    standings.push(Inspection {
+                        state: state(&lease, now),
+                        previous: row.last_ended(),
+                        frozen: row.frozen.is_some(),
+                        waiting: row.waiting().len() as u64,
+                        operator: row.operator.clone(),
+                        lease,
+                    });
+                }
             }
         }
         let Some(first) = standings.first().cloned() else {
@@ -232,12 +240,24 @@ impl<S: Store> Leases<S> {
     /// is not ours: inspecting its key tells more.
     async fn views(&self, entries: Vec<Entry>) -> Result<Vec<LeaseView>, Error> {
         let mut views = Vec::with_capacity(entries.len());
-        for address in entries.into_iter().filter_map(|entry| entry.address) {
-            match self.store().read(&address, self.limit()).await? {
-                Stored::Row(row) if row.holding().is_some() => {
+        for entry in entries {
+            let (address, waits) = match entry.what {
+                What::Lease(address) => (address, None),
+                What::Waiter(key, request) => (Address { key, permit: 0 }, Some(request)),
+                What::Foreign => continue,
+            };
+            match (self.store().read(&address, self.limit()).await?, waits) {
+                (Stored::Row(row), None) if row.holding().is_some() => {
                     views.push(self.view(address, &row));
                 }
-                Stored::Foreign(reason) => {
+                // Its turn has come, and it has not confirmed yet.
+                (Stored::Row(row), Some(request))
+                    if row.reserved().is_some_and(|r| r.request == request) =>
+                {
+                    let next = self.next_in_line(&address.key, &row).await?;
+                    views.extend(next.map(shown));
+                }
+                (Stored::Foreign(reason), _) => {
                     tracing::warn!(key = %address.key, reason, "an item is not leasehold's");
                 }
                 _ => {}
@@ -264,8 +284,26 @@ impl<S: Store> Leases<S> {
     }
 }
 
-fn state(row: &Row, now: Timestamp) -> LeaseState {
-    match row.holding() {
+/// A lease without its secret.
+fn shown(lease: Lease) -> LeaseView {
+    LeaseView {
+        key: lease.key,
+        held: Some(HeldView {
+            holder: lease.holder,
+            ttl: lease.ttl,
+            acquired_at: lease.acquired_at,
+            expires_at: lease.expires_at,
+            safe_until: lease.safe_until,
+            metadata: lease.metadata,
+        }),
+        fencing_token: lease.fencing_token,
+        version: lease.version,
+        permit: lease.permit,
+    }
+}
+
+fn state(lease: &LeaseView, now: Timestamp) -> LeaseState {
+    match &lease.held {
         None => LeaseState::Free,
         Some(held) if held.expires_at <= now => LeaseState::Expired,
         Some(_) => LeaseState::Held,

@@ -62,6 +62,14 @@ impl Json {
         }
     }
 
+    /// The value at a path of fields, if it is a list.
+    pub(crate) fn list_at(&self, path: &[&str]) -> Option<&[Json]> {
+        match self.at(path)? {
+            Self::Array(items) => Some(items),
+            _ => None,
+        }
+    }
+
     /// The value at a path of fields, if it is a whole number.
     pub(crate) fn number_at(&self, path: &[&str]) -> Option<u64> {
         match self.at(path)? {

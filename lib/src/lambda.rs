@@ -21,14 +21,17 @@ use crate::{
     settings::{self, Environment},
     store::{Connection, DynamoDb},
     values::Key,
+    workflows::StepFunctions,
 };
 
-mod not_yet;
+mod ended;
 mod raw_event;
+mod records;
 mod trigger;
 
+pub use ended::{Ends, EndsFailed};
 pub use lambda_runtime::Error as Fatal;
-pub use not_yet::NotYet;
+pub use records::{Changes, Failed};
 pub use trigger::{Event, FromEvent, Trigger};
 
 /// What is left of an invocation's time for sending the answer.
@@ -50,7 +53,36 @@ where
     F: Future<Output = Result<A, Error>>,
 {
     log();
-    let leases = connect().await.map_err(Arc::new);
+    run(handle, connect().await).await
+}
+
+/// As [`serve`], with leases that call back those who wait in line.
+///
+/// # Errors
+/// As [`serve`].
+pub async fn serve_with_workflows<Q, A, H, F>(handle: H) -> Result<(), Fatal>
+where
+    Q: FromEvent,
+    A: Serialize,
+    H: Fn(Leases<DynamoDb>, Q) -> F,
+    F: Future<Output = Result<A, Error>>,
+{
+    log();
+    let leases = match connect().await {
+        Ok(leases) => Ok(leases.with_workflows(Arc::new(StepFunctions::from_env().await))),
+        Err(error) => Err(error),
+    };
+    run(handle, leases).await
+}
+
+async fn run<Q, A, H, F>(handle: H, leases: Result<Leases<DynamoDb>, Error>) -> Result<(), Fatal>
+where
+    Q: FromEvent,
+    A: Serialize,
+    H: Fn(Leases<DynamoDb>, Q) -> F,
+    F: Future<Output = Result<A, Error>>,
+{
+    let leases = leases.map_err(Arc::new);
     let (handle, leases) = (&handle, &leases);
     let service =
         service_fn(

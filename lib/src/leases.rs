@@ -5,16 +5,22 @@ use std::{sync::Arc, time::Duration};
 use crate::{
     clock::{Clock, SystemClock, Timestamp},
     error::{Cause, Error},
-    outcomes::{Extended, Lease, ReleaseOutcome, Released, Standing},
+    line::{Sender, is_kept_by},
+    outcomes::{Ended, Extended, Lease, ReleaseOutcome, Released, Standing},
     requests::ExtendOptions,
     row::{Frozen, Holding, Row, State},
     settings::Settings,
     store::{Address, Applied, Connection, Store},
     transition::{
-        Change, Extend, ExtendRefusal, Release, ReleaseRefusal, why_not_extended, why_not_released,
+        Change, Extend, ExtendRefusal, Next, Of, Release, ReleaseRefusal, Take, why_not_extended,
+        why_not_released,
     },
-    values::{Counter, Holder, Key, Ttl},
+    values::{Counter, Holder, Key, LeaseId, Ttl},
+    workflows::Workflows,
 };
+
+/// How often a write may turn out not to suit the row, which changes hands meanwhile.
+const TRIES: usize = 8;
 
 /// Leases in one table.
 ///
@@ -25,6 +31,7 @@ use crate::{
 pub struct Leases<S> {
     store: Arc<S>,
     clock: Arc<dyn Clock>,
+    workflows: Option<Arc<dyn Workflows>>,
     settings: Settings,
     deadline: Option<Timestamp>,
 }
@@ -41,6 +48,7 @@ impl<S> Clone for Leases<S> {
         Self {
             store: Arc::clone(&self.store),
             clock: Arc::clone(&self.clock),
+            workflows: self.workflows.clone(),
             settings: self.settings,
             deadline: self.deadline,
         }
@@ -54,6 +62,7 @@ impl<S: Store> Leases<S> {
         Self {
             store: Arc::new(store),
             clock: Arc::new(SystemClock),
+            workflows: None,
             settings,
             deadline: None,
         }
@@ -63,6 +72,16 @@ impl<S: Store> Leases<S> {
     #[must_use]
     pub fn with_clock(self, clock: Arc<dyn Clock>) -> Self {
         Self { clock, ..self }
+    }
+
+    /// The same leases, with somebody to call back those who wait in line. Without, whoever ends a
+    /// grant leaves it to the table's stream and to sweep to tell who is next.
+    #[must_use]
+    pub fn with_workflows(self, workflows: Arc<dyn Workflows>) -> Self {
+        Self {
+            workflows: Some(workflows),
+            ..self
+        }
     }
 
     /// The same leases for one invocation: no request waits past `deadline`; one that has passed
@@ -90,6 +109,10 @@ impl<S: Store> Leases<S> {
     /// Comes back when `length` has passed by these leases' clock.
     pub async fn sleep(&self, length: Duration) {
         self.clock.sleep(length).await;
+    }
+
+    pub(crate) fn workflows(&self) -> Option<&dyn Workflows> {
+        self.workflows.as_deref()
     }
 
     pub(crate) const fn settings(&self) -> &Settings {
@@ -137,15 +160,20 @@ impl<S: Store> Leases<S> {
             expires_at: now.plus(ttl.as_duration()),
             require_unexpired: options.require_unexpired,
         };
-        let address = address_of(lease);
+        let (key, address) = (lease.key.clone(), address_of(lease));
+        let mut confirming = lease.looks_promised();
         let mut once_more = true;
-        loop {
+        for _ in 0..TRIES {
             // A holder must learn in time that it could not extend.
             let limit = match lease.remaining(self.now()) {
                 Duration::ZERO => self.limit(),
                 left => self.limit().min(left),
             };
-            let change = Change::Extend(extend.clone());
+            let change = if confirming {
+                Change::Take(self.take(lease, &extend))
+            } else {
+                Change::Extend(extend.clone())
+            };
             let refused = match self.store.apply(&address, &change, limit).await? {
                 Applied::Done {
                     row,
@@ -162,25 +190,48 @@ impl<S: Store> Leases<S> {
                 }
                 Applied::Refused(stored) => stored,
             };
-            let key = address.key.clone();
-            return match why_not_extended(refused, &extend) {
+            match why_not_extended(refused, &extend, confirming) {
+                ExtendRefusal::Unconfirmed => confirming = true,
+                ExtendRefusal::Confirmed => confirming = false,
                 ExtendRefusal::Longer(row) => match row.holding() {
                     // The version has to move: an observer takes a lease that stands still, and
                     // the clocks of one holder's calls may be apart as well.
                     Some(held) if once_more => {
                         (extend.expires_at, extend.ttl) = (held.expires_at, held.ttl);
                         once_more = false;
-                        continue;
                     }
-                    _ => Ok(Extended::Extended {
-                        lease: self.handle(address, row)?,
-                    }),
+                    _ => {
+                        let lease = self.handle(address, row)?;
+                        return Ok(Extended::Extended { lease });
+                    }
                 },
-                ExtendRefusal::Expired => Err(Error::Expired { key }),
-                ExtendRefusal::Frozen(row) => Err(frozen(key, row)),
-                ExtendRefusal::Lost => Err(Error::Lost { key }),
-                ExtendRefusal::Corrupt(reason) => Err(corrupt(key, reason)),
-            };
+                ExtendRefusal::Expired => return Err(Error::Expired { key }),
+                ExtendRefusal::Frozen(row) => return Err(frozen(key, row)),
+                ExtendRefusal::Awaited => {
+                    // Whoever waits need not wait for sweep.
+                    self.end(lease, Ended::Expired).await?;
+                    return Err(Error::Lost { key });
+                }
+                ExtendRefusal::Lost => return Err(Error::Lost { key }),
+                ExtendRefusal::Corrupt(reason) => return Err(corrupt(key, reason)),
+            }
+        }
+        Err(self.never_still())
+    }
+
+    /// The first extend of a lease that was promised to one who was in line.
+    fn take(&self, lease: &Lease, extend: &Extend) -> Take {
+        Take {
+            lease_id: extend.lease_id.clone(),
+            fencing_token: extend.fencing_token,
+            holder: lease.holder.clone(),
+            metadata: lease.metadata.clone(),
+            ttl: extend.ttl,
+            acquired_at: lease.acquired_at,
+            now: extend.now,
+            expires_at: extend.expires_at,
+            sweep_after: extend.expires_at.plus(self.settings.clock_margin),
+            require_unexpired: extend.require_unexpired,
         }
     }
 
@@ -193,24 +244,76 @@ impl<S: Store> Leases<S> {
     /// in the meantime is [`ReleaseOutcome::Lost`], not an error.
     pub async fn release(&self, lease: &Lease) -> Result<Released, Error> {
         let now = self.now();
-        let change = Change::Release(Release {
-            lease_id: lease.lease_id.clone(),
-            fencing_token: lease.fencing_token,
-            purge_at: self.purge_at(now),
-        });
-        let address = address_of(lease);
-        let outcome = match self.store.apply(&address, &change, self.limit()).await? {
-            Applied::Done { .. } => ReleaseOutcome::Released,
-            Applied::Refused(stored) => match why_not_released(&stored, lease.fencing_token) {
-                ReleaseRefusal::Already => ReleaseOutcome::AlreadyReleased,
-                ReleaseRefusal::Lost => ReleaseOutcome::Lost,
-                ReleaseRefusal::Corrupt(reason) => return Err(corrupt(address.key, reason)),
-            },
-        };
         Ok(Released {
-            outcome,
+            outcome: self.end(lease, Ended::Released).await?,
             expired: lease.expires_at <= now,
         })
+    }
+
+    /// Ends the lease in the way that suits the row, and tells whoever is next in line.
+    pub(crate) async fn end(&self, lease: &Lease, ended: Ended) -> Result<ReleaseOutcome, Error> {
+        let key = &lease.key;
+        let next = self.next();
+        let ours = match &next {
+            Next::Is(heir) => Some(heir.lease_id.clone()),
+            Next::Later => None,
+        };
+        let mut release = Release {
+            lease_id: lease.lease_id.clone(),
+            fencing_token: lease.fencing_token,
+            of: if lease.looks_promised() {
+                Of::Reservation(lease.holder.clone())
+            } else {
+                Of::Grant
+            },
+            ended,
+            next,
+            purge_at: self.purge_at(self.now()),
+        };
+        let address = address_of(lease);
+        for _ in 0..TRIES {
+            let change = Change::Release(release.clone());
+            let stored = match self.store.apply(&address, &change, self.limit()).await? {
+                Applied::Done { row, .. } => {
+                    self.wake(key, row, Sender::First).await;
+                    return Ok(ReleaseOutcome::Released);
+                }
+                Applied::Refused(stored) => stored,
+            };
+            match why_not_released(stored, &release, &lease.holder) {
+                ReleaseRefusal::Suits(suited) => release = *suited,
+                ReleaseRefusal::Already(row) => {
+                    if let Some(row) = row {
+                        self.wake_after_all(key, *row, ours.as_ref()).await?;
+                    }
+                    return Ok(ReleaseOutcome::AlreadyReleased);
+                }
+                ReleaseRefusal::Lost => return Ok(ReleaseOutcome::Lost),
+                ReleaseRefusal::Corrupt(reason) => return Err(corrupt(key.clone(), reason)),
+            }
+        }
+        Err(self.never_still())
+    }
+
+    /// After a release that was done before. If it was this very call that did it, and the answer
+    /// was lost, nobody has told the next in line; if it was one before, that one may have died
+    /// before it could.
+    async fn wake_after_all(
+        &self,
+        key: &Key,
+        row: Row,
+        ours: Option<&LeaseId>,
+    ) -> Result<(), Error> {
+        if ours.is_some_and(|lease_id| is_kept_by(&row, lease_id)) {
+            self.wake(key, row, Sender::First).await;
+        } else if let Some(reserved) = row.reserved()
+            && reserved.tries == Counter::MIN
+            && ours.is_some()
+            && let Some(row) = self.try_again(key, reserved).await?
+        {
+            self.wake(key, row, Sender::Again).await;
+        }
+        Ok(())
     }
 
     /// As [`Leases::release`], for a caller whose work must not end under somebody else's lease.
@@ -232,7 +335,7 @@ impl<S: Store> Leases<S> {
     pub(crate) fn never_still(&self) -> Error {
         Error::Throttled {
             action: "dynamodb:UpdateItem",
-            table: self.store.name().to_owned(),
+            resource: format!("table {}", self.store.name()),
             source: Cause::said("others kept writing to the same rows"),
         }
     }

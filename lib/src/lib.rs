@@ -29,9 +29,11 @@ mod json;
 #[cfg(feature = "lambda")]
 pub mod lambda;
 mod leases;
+mod line;
 mod operate;
 mod outcomes;
 mod patience;
+mod reap;
 mod record;
 mod requests;
 pub mod row;
@@ -41,27 +43,35 @@ pub mod store;
 mod sweep;
 pub mod table;
 pub mod transition;
+mod turns;
 mod values;
+pub mod waiter;
 mod walk;
+mod workflows;
 
 pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use error::{Cause, Error};
 pub use inspect::{HeldView, Inspected, Inspection, LeaseState, LeaseView, Listed};
 pub use leases::Leases;
+pub use line::Queued;
 pub use operate::{Because, Evict, Forced, Freeze, Raised, Unfreeze};
 pub use outcomes::{
     Acquired, Contention, Ended, Extended, GrantKind, Granted, HeldLease, Lease, Previous,
     ReleaseOutcome, Released, Standing,
 };
 pub use patience::{Patience, Waited};
+pub use reap::{EndOf, Reaped};
 pub use record::{Act, Record};
-pub use requests::{Acquire, AcquireAll, ExtendOptions};
+pub use requests::{Acquire, AcquireAll, ExtendOptions, Queue};
 pub use sets::{AcquiredAll, ExtendOutcome, ExtendedAll, GrantedAll, LeaseSet, ReleasedAll};
 pub use settings::{Environment, Settings};
 pub use store::{Connection, DynamoDb, Memory};
 pub use sweep::{SweepBounds, Swept};
 pub use values::{
     BadValue, Counter, Holder, Key, Keys, KeysDigest, LeaseId, Metadata, ObservedVersion, Operator,
-    Permit, Permits, Reason, RequestDigest, RequestId, Ttl,
+    Permit, Permits, Reason, RequestDigest, RequestId, TaskToken, Ttl, WaitTime,
 };
 pub use walk::{Cursor, PageSize};
+#[cfg(feature = "workflows")]
+pub use workflows::StepFunctions;
+pub use workflows::{Call, Delivery, Workflows};

@@ -91,10 +91,12 @@ impl<S: Store> Leases<S> {
         let token = seen.fencing_token;
         for _ in 0..TRIES {
             let next = Row {
-                fencing_token: Ended::Forced.token_of_row(token),
+                fencing_token: operators(token),
                 purge_at: seen.purge_at.or(Some(self.purge_at(self.now()))),
                 state: State::Free {
                     ended: Ended::Forced,
+                    last_token: token,
+                    reserved: None,
                 },
                 ..seen.clone()
             };
@@ -140,7 +142,7 @@ impl<S: Store> Leases<S> {
 
     fn forced(&self, address: Address, evicted: &Row) -> Forced {
         Forced::Forced {
-            fencing_token: Ended::Forced.token_of_row(evicted.fencing_token),
+            fencing_token: operators(evicted.fencing_token),
             evicted: Box::new(self.view(address, evicted)),
         }
     }
@@ -149,8 +151,9 @@ impl<S: Store> Leases<S> {
     fn untouched(&self, because: &Because) -> Row {
         let now = self.now();
         let holder = Holder::from(&because.who);
+        let token = seed(now).plus(TOKEN_STEP);
         Row {
-            fencing_token: seed(now).plus(TOKEN_STEP),
+            fencing_token: token,
             version: seed(now),
             request: RequestDigest::of(&holder, &RequestId::random()),
             granted_to: holder,
@@ -160,8 +163,11 @@ impl<S: Store> Leases<S> {
             frozen: None,
             operator: None,
             purge_at: Some(self.purge_at(now)),
+            line: Some(Vec::new()),
             state: State::Free {
                 ended: Ended::Released,
+                last_token: token,
+                reserved: None,
             },
         }
     }
@@ -233,7 +239,9 @@ impl<S: Store> Leases<S> {
         let applied = self.store().apply(address, &change, self.limit()).await?;
         match applied {
             // Ours after all, if the answer was lost and the write sent again.
-            Applied::Refused(stands) if stands != Stored::Row(next) => return Ok(Some(stands)),
+            Applied::Refused(stands) if !is_but_for_the_line(&stands, next) => {
+                return Ok(Some(stands));
+            }
             Applied::Done { .. } | Applied::Refused(_) => {}
         }
         let (key, permit) = (&address.key, address.permit);
@@ -254,6 +262,22 @@ impl<S: Store> Leases<S> {
                 Stored::Absent => None,
             });
         ours.collect()
+    }
+}
+
+/// The operator's own number: the one above the evicted grant's, and below the next.
+pub(crate) const fn operators(token: Counter) -> Counter {
+    token.plus(1)
+}
+
+/// The line may grow and shrink at any time, and is not the operator's.
+fn is_but_for_the_line(stands: &Stored, next: Row) -> bool {
+    match stands {
+        Stored::Row(row) => {
+            let line = row.line.clone();
+            *row == Row { line, ..next }
+        }
+        _ => false,
     }
 }
 

@@ -65,6 +65,13 @@ impl Lease {
         self.safe_until.since(now)
     }
 
+    /// Whether it looks like one that was promised to somebody in line and not taken up yet: only
+    /// those end before a whole ttl is over. Clocks that are apart may make any lease look so; it
+    /// costs a request to find out.
+    pub(crate) fn looks_promised(&self) -> bool {
+        self.expires_at < self.acquired_at.plus(self.ttl.as_duration())
+    }
+
     /// Whether to carry on, to extend, or to stop.
     #[must_use]
     pub fn standing(&self, now: Timestamp) -> Standing {
@@ -99,23 +106,6 @@ impl Ended {
             Self::Released => "released",
             Self::Expired => "expired",
             Self::Forced => "forced",
-        }
-    }
-
-    /// The token of a grant that ended like this and left the row at `token`. Force raises it by
-    /// one, which is the operator's own token, between the evicted grant's and the next.
-    pub(crate) fn token_of_grant(self, token: Counter) -> Counter {
-        match self {
-            Self::Forced => token.minus_one(),
-            Self::Released | Self::Expired => token,
-        }
-    }
-
-    /// The token that a row is left at when a grant of `token` ends like this.
-    pub(crate) const fn token_of_row(self, token: Counter) -> Counter {
-        match self {
-            Self::Forced => token.plus(1),
-            Self::Released | Self::Expired => token,
         }
     }
 

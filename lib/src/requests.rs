@@ -1,6 +1,8 @@
 //! What the rules are asked for.
 
-use crate::values::{Holder, Key, Keys, Metadata, ObservedVersion, Permits, RequestId, Ttl};
+use crate::values::{
+    Holder, Key, Keys, Metadata, ObservedVersion, Permits, RequestId, TaskToken, Ttl, WaitTime,
+};
 
 /// What to acquire.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,6 +90,16 @@ impl Acquire {
             ..self
         }
     }
+}
+
+/// How to wait in line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Queue {
+    /// Whom to call back when its turn has come.
+    pub task_token: TaskToken,
+    /// How long it stays in line, counted from the first call. In a workflow at most the task's own
+    /// time limit: a token that has timed out is told in vain.
+    pub wait: WaitTime,
 }
 
 /// What to acquire together: all of it or nothing.

@@ -8,9 +8,12 @@ use crate::{
     clock::Timestamp,
     outcomes::{Ended, Previous},
     record::Record,
-    store::attributes as at,
     values::{Counter, Holder, KeysDigest, LeaseId, Metadata, RequestDigest, Ttl},
 };
+
+mod item;
+
+pub(crate) use item::{NULL, instant, metadata, metadata_value, n, s, text, time, ttl, whole};
 
 /// An item as DynamoDB gives it.
 pub type Item = HashMap<String, AttributeValue>;
@@ -33,9 +36,10 @@ pub enum Stored {
 /// A lease row. A mutex is permit 0 of 1.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Row {
-    /// The token of the current or last grant.
+    /// The largest number that was given out: the token of the current or last grant, or one above
+    /// it that was an operator's, or was promised to somebody who did not come.
     pub fencing_token: Counter,
-    /// Bumped by every write.
+    /// Bumped by every write that is not about the line alone: an observer watches the holder.
     pub version: Counter,
     /// Who holds it, or held it last.
     pub granted_to: Holder,
@@ -54,6 +58,9 @@ pub struct Row {
     /// When DynamoDB may delete the row, in epoch seconds: [`Row::NEVER`] while it is frozen, so
     /// that a release in the meantime does not let the freeze be purged.
     pub purge_at: Option<u64>,
+    /// Who waits, first come first: the digests of their requests. What else is to be known of
+    /// them stands in items of their own. None in rows from before there was a line.
+    pub line: Option<Vec<RequestDigest>>,
     /// Held or free.
     pub state: State,
 }
@@ -76,7 +83,26 @@ pub enum State {
     Free {
         /// How the last grant ended.
         ended: Ended,
+        /// Its token.
+        last_token: Counter,
+        /// It is kept for somebody who was in line.
+        reserved: Option<Reservation>,
     },
+}
+
+/// A free row that is kept for the one who was first in line, until that one confirms by its first
+/// extend. It promises the token above [`Row::fencing_token`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Reservation {
+    /// For which request.
+    pub request: RequestDigest,
+    /// Proof of the grant to come.
+    pub lease_id: LeaseId,
+    /// Until when it is to be confirmed. A later confirmation counts as long as nobody passed the
+    /// key on.
+    pub until: Timestamp,
+    /// How often somebody has set out to tell the one it is kept for.
+    pub tries: Counter,
 }
 
 /// What a row says only while it is held.
@@ -103,16 +129,18 @@ impl Row {
     pub const NEVER: u64 = 253_402_300_799;
 
     /// The current or last grant, as the next one is told of it: one that is taken over has
-    /// expired. An operator who ends a grant by force takes the token above it.
+    /// expired.
     #[must_use]
     pub fn last_grant(&self) -> Previous {
-        let ended = match &self.state {
-            State::Free { ended } => *ended,
-            State::Held(_) => Ended::Expired,
+        let (ended, fencing_token) = match &self.state {
+            State::Free {
+                ended, last_token, ..
+            } => (*ended, *last_token),
+            State::Held(_) => (Ended::Expired, self.fencing_token),
         };
         Previous {
             holder: self.granted_to.clone(),
-            fencing_token: ended.token_of_grant(self.fencing_token),
+            fencing_token,
             ended,
         }
     }
@@ -124,6 +152,33 @@ impl Row {
             State::Held(holding) => Some(holding),
             State::Free { .. } => None,
         }
+    }
+
+    /// For whom it is kept, if it is free and kept for somebody.
+    #[must_use]
+    pub const fn reserved(&self) -> Option<&Reservation> {
+        match &self.state {
+            State::Held(_) => None,
+            State::Free { reserved, .. } => reserved.as_ref(),
+        }
+    }
+
+    /// Who waits, first come first.
+    #[must_use]
+    pub fn waiting(&self) -> &[RequestDigest] {
+        self.line.as_deref().unwrap_or_default()
+    }
+
+    /// Who is first in line.
+    #[must_use]
+    pub fn head(&self) -> Option<&RequestDigest> {
+        self.waiting().first()
+    }
+
+    /// Whether the next grant is somebody's who waits, or waited until now: nobody else gets it.
+    #[must_use]
+    pub fn is_spoken_for(&self) -> bool {
+        self.head().is_some() || self.reserved().is_some()
     }
 
     /// The last grant that is over: what the next grant will be told as `previous`, or, while the
@@ -141,207 +196,4 @@ impl Row {
     pub fn remembers(&self, request: &RequestDigest) -> bool {
         self.request == *request || self.past_requests.iter().flatten().any(|p| p == request)
     }
-
-    /// Reads an item.
-    ///
-    /// # Errors
-    /// What shows that this library did not write it.
-    pub fn read(item: &Item) -> Result<Self, &'static str> {
-        let granted_to = text(item, at::GRANTED_TO).ok_or("granted_to is not a string")?;
-        Ok(Self {
-            fencing_token: counter(item, at::FENCING_TOKEN)
-                .ok_or("fencing_token is not a whole number from 1 to 2^52")?,
-            version: counter(item, at::VERSION)
-                .ok_or("version is not a whole number from 1 to 2^52")?,
-            granted_to: Holder::stored(granted_to),
-            request: text(item, at::REQUEST)
-                .map(RequestDigest::stored)
-                .ok_or("request is not a string")?,
-            request_keys: text(item, at::REQUEST_KEYS).map(KeysDigest::stored),
-            past_requests: at::PAST_REQUESTS
-                .map(|name| text(item, name).map(RequestDigest::stored)),
-            previous: previous(item),
-            frozen: item.get(at::FROZEN).map(|value| match Record::read(value) {
-                Some(record) => Frozen::By(record),
-                None => Frozen::ByHand,
-            }),
-            operator: item.get(at::OPERATOR).and_then(Record::read),
-            // DynamoDB never purges by what is not a number.
-            purge_at: item
-                .contains_key(at::PURGE_AT)
-                .then(|| whole(item, at::PURGE_AT).unwrap_or(Self::NEVER)),
-            state: if item.contains_key(at::HOLDER) {
-                if text(item, at::HOLDER) != Some(granted_to) {
-                    return Err("holder is not the holder that it was granted to");
-                }
-                State::Held(holding(item)?)
-            } else {
-                free(item)?
-            },
-        })
-    }
-
-    /// Writes the whole row; `pk` and `sk` are the address's to add.
-    #[must_use]
-    pub fn to_item(&self) -> Item {
-        let mut item = Item::new();
-        let mut set = |name: &str, value: AttributeValue| {
-            item.insert(name.to_owned(), value);
-        };
-        set(at::FENCING_TOKEN, n(self.fencing_token.get()));
-        set(at::VERSION, n(self.version.get()));
-        set(at::GRANTED_TO, s(self.granted_to.as_str()));
-        set(at::REQUEST, s(self.request.as_str()));
-        if let Some(keys) = &self.request_keys {
-            set(at::REQUEST_KEYS, s(keys.as_str()));
-        }
-        for (name, past) in at::PAST_REQUESTS.iter().zip(&self.past_requests) {
-            set(name, past.as_ref().map_or(NULL, |p| s(p.as_str())));
-        }
-        let previous = self.previous.as_ref();
-        set(
-            at::PREVIOUS_HOLDER,
-            previous.map_or(NULL, |p| s(p.holder.as_str())),
-        );
-        set(
-            at::PREVIOUS_FENCING_TOKEN,
-            n(previous.map_or(0, |p| p.ended.token_of_row(p.fencing_token).get())),
-        );
-        let ended = previous.map_or(Ended::Expired, |p| p.ended);
-        set(at::PREVIOUS_ENDED, s(ended.as_str()));
-        match &self.frozen {
-            Some(Frozen::By(record)) => set(at::FROZEN, record.to_value()),
-            Some(Frozen::ByHand) => set(at::FROZEN, AttributeValue::Bool(true)),
-            None => {}
-        }
-        if let Some(record) = &self.operator {
-            set(at::OPERATOR, record.to_value());
-        }
-        if let Some(at) = self.purge_at {
-            set(at::PURGE_AT, n(at));
-        }
-        match &self.state {
-            State::Held(held) => {
-                set(at::HOLDER, s(self.granted_to.as_str()));
-                set(at::LEASE_ID, s(held.lease_id.expose()));
-                set(at::TTL_MS, n(held.ttl.as_millis()));
-                set(at::ACQUIRED_AT, instant(held.acquired_at));
-                set(at::EXPIRES_AT, instant(held.expires_at));
-                set(at::METADATA, metadata_value(&held.metadata));
-                if let Some(at) = held.extended_at {
-                    set(at::EXTENDED_AT, instant(at));
-                }
-                if let Some(at) = held.sweep_after {
-                    set(at::SWEEP_AFTER, instant(at));
-                }
-            }
-            State::Free { ended } => set(at::ENDED, s(ended.as_str())),
-        }
-        item
-    }
-}
-
-impl Stored {
-    /// Reads what a read or a refused write brought back.
-    #[must_use]
-    pub fn read(item: Option<&Item>) -> Self {
-        match item {
-            None => Self::Absent,
-            Some(item) => Row::read(item).map_or_else(Self::Foreign, Self::Row),
-        }
-    }
-}
-
-fn holding(item: &Item) -> Result<Holding, &'static str> {
-    if item.contains_key(at::ENDED) {
-        return Err("it is held and ended at once");
-    }
-    Ok(Holding {
-        lease_id: text(item, at::LEASE_ID)
-            .map(LeaseId::stored)
-            .ok_or("lease_id is not a string")?,
-        ttl: whole(item, at::TTL_MS)
-            .and_then(Ttl::stored)
-            .ok_or("ttl_ms is not a whole number from 1 to 86400000")?,
-        acquired_at: time(item, at::ACQUIRED_AT).ok_or("acquired_at is not an instant")?,
-        extended_at: time(item, at::EXTENDED_AT),
-        expires_at: time(item, at::EXPIRES_AT).ok_or("expires_at is not an instant")?,
-        sweep_after: time(item, at::SWEEP_AFTER),
-        metadata: item
-            .get(at::METADATA)
-            .and_then(metadata)
-            .ok_or("metadata is not a map of strings")?,
-    })
-}
-
-fn free(item: &Item) -> Result<State, &'static str> {
-    if item.contains_key(at::LEASE_ID) {
-        return Err("it has a lease_id and no holder");
-    }
-    Ok(State::Free {
-        ended: text(item, at::ENDED)
-            .and_then(Ended::from_name)
-            .ok_or("it has no holder and does not say how it ended")?,
-    })
-}
-
-/// The three attributes are one fact; a first grant writes NULL for its predecessor's holder.
-fn previous(item: &Item) -> Option<Previous> {
-    let ended = Ended::from_name(text(item, at::PREVIOUS_ENDED)?)?;
-    Some(Previous {
-        holder: Holder::stored(text(item, at::PREVIOUS_HOLDER)?),
-        fencing_token: ended.token_of_grant(counter(item, at::PREVIOUS_FENCING_TOKEN)?),
-        ended,
-    })
-}
-
-fn text<'a>(item: &'a Item, name: &str) -> Option<&'a str> {
-    item.get(name)?.as_s().ok().map(String::as_str)
-}
-
-/// A whole number. DynamoDB writes numbers in plain decimal, so that anything `u64` cannot read
-/// is negative, fractional or huge.
-fn whole(item: &Item, name: &str) -> Option<u64> {
-    item.get(name)?.as_n().ok()?.parse().ok()
-}
-
-fn counter(item: &Item, name: &str) -> Option<Counter> {
-    whole(item, name).and_then(Counter::new)
-}
-
-fn time(item: &Item, name: &str) -> Option<Timestamp> {
-    whole(item, name)
-        .filter(|&millis| (1..=Timestamp::MAX.as_millis()).contains(&millis))
-        .map(Timestamp::from_millis)
-}
-
-fn metadata(value: &AttributeValue) -> Option<Metadata> {
-    let entries = value.as_m().ok()?.iter();
-    entries
-        .map(|(name, value)| Some((name.clone(), value.as_s().ok()?.clone())))
-        .collect::<Option<_>>()
-        .map(Metadata::stored)
-}
-
-pub(crate) const NULL: AttributeValue = AttributeValue::Null(true);
-
-pub(crate) fn s(text: &str) -> AttributeValue {
-    AttributeValue::S(text.to_owned())
-}
-
-pub(crate) fn n(number: u64) -> AttributeValue {
-    AttributeValue::N(number.to_string())
-}
-
-pub(crate) fn instant(at: Timestamp) -> AttributeValue {
-    n(at.as_millis())
-}
-
-pub(crate) fn metadata_value(metadata: &Metadata) -> AttributeValue {
-    let entries = metadata.entries().iter();
-    AttributeValue::M(
-        entries
-            .map(|(name, value)| (name.clone(), s(value)))
-            .collect(),
-    )
 }

@@ -18,6 +18,13 @@ pub struct Settings {
     /// Every new token is above it: for a table that was restored from a backup, which sets
     /// tokens back. At most [`Counter::HIGHEST_FLOOR`].
     pub token_floor: Counter,
+    /// How long one who was first in line may take to confirm.
+    pub claim: Duration,
+    /// How many a line takes.
+    pub queue_cap: u16,
+    /// How long the leases of an execution that was stopped or timed out are left alone: a Lambda
+    /// function of its may still be at work.
+    pub reap_grace: Duration,
 }
 
 impl Default for Settings {
@@ -27,6 +34,9 @@ impl Default for Settings {
             guard: Duration::from_secs(1),
             retention: Duration::from_secs(7 * DAY),
             token_floor: Counter::MIN,
+            claim: Duration::from_secs(30),
+            queue_cap: 128,
+            reap_grace: Duration::from_secs(900),
         }
     }
 }
@@ -38,7 +48,8 @@ const DAY: u64 = 86_400;
 pub struct Environment {
     /// `LEASE_TABLE`.
     pub table: String,
-    /// `LEASE_CLOCK_MARGIN_MS`, `LEASE_GUARD_MS`, `LEASE_RETENTION_DAYS`, `LEASE_TOKEN_FLOOR`.
+    /// `LEASE_CLOCK_MARGIN_MS`, `LEASE_GUARD_MS`, `LEASE_RETENTION_DAYS`, `LEASE_TOKEN_FLOOR`,
+    /// `LEASE_CLAIM_SECONDS`, `LEASE_QUEUE_CAP`, `LEASE_REAP_GRACE_SECONDS`.
     pub settings: Settings,
 }
 
@@ -82,6 +93,10 @@ impl Environment {
         let most = Counter::HIGHEST_FLOOR.get();
         let floor = number(&lookup, "LEASE_TOKEN_FLOOR", most, "milliseconds")?;
         let days = number(&lookup, "LEASE_RETENTION_DAYS", 3650, "days")?;
+        let seconds = |name, default: Duration| {
+            number(&lookup, name, DAY, "seconds").map(|n| n.map_or(default, Duration::from_secs))
+        };
+        let cap = number(&lookup, "LEASE_QUEUE_CAP", 1000, "waiters")?;
         Ok(Self {
             table,
             settings: Settings {
@@ -90,6 +105,11 @@ impl Environment {
                 retention: days.map_or(default.retention, |n| Duration::from_secs(n * DAY)),
                 // 0 is none.
                 token_floor: floor.and_then(Counter::new).unwrap_or(default.token_floor),
+                claim: seconds("LEASE_CLAIM_SECONDS", default.claim)?,
+                queue_cap: cap
+                    .and_then(|n| u16::try_from(n).ok())
+                    .unwrap_or(default.queue_cap),
+                reap_grace: seconds("LEASE_REAP_GRACE_SECONDS", default.reap_grace)?,
             },
         })
     }
@@ -102,7 +122,11 @@ impl Environment {
     reason = "the one home of the ambient environment"
 )]
 pub(crate) fn check_endpoint() -> Result<(), Error> {
-    for name in ["AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL"] {
+    for name in [
+        "AWS_ENDPOINT_URL_DYNAMODB",
+        "AWS_ENDPOINT_URL_SFN",
+        "AWS_ENDPOINT_URL",
+    ] {
         let Some(url) = std::env::var_os(name) else {
             continue;
         };
@@ -189,6 +213,9 @@ mod tests {
             "LEASE_GUARD_MS",
             "LEASE_RETENTION_DAYS",
             "LEASE_TOKEN_FLOOR",
+            "LEASE_CLAIM_SECONDS",
+            "LEASE_QUEUE_CAP",
+            "LEASE_REAP_GRACE_SECONDS",
         ] {
             for value in ["", "abc", "-1", "1.5", "99999999999999999999"] {
                 let read = read(&[("LEASE_TABLE", "t"), (name, value)]);

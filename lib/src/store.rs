@@ -6,8 +6,9 @@ use crate::{
     clock::Timestamp,
     error::Error,
     row::{Row, Stored},
-    transition::Change,
-    values::{Holder, Key},
+    transition::{Change, Join},
+    values::{Holder, Key, RequestDigest},
+    waiter::Waiter,
 };
 
 pub(crate) mod attributes;
@@ -20,6 +21,8 @@ pub(crate) mod wire;
 
 pub use dynamodb::{Connection, DynamoDb};
 pub(crate) use failures::failed;
+#[cfg(feature = "workflows")]
+pub(crate) use failures::{is_denial, is_throttling, lacks_credentials};
 pub use memory::Memory;
 
 /// Where a lease row lives.
@@ -60,6 +63,20 @@ pub enum AppliedAll {
     Conflict,
 }
 
+/// What became of a request to wait in line.
+#[derive(Clone, Debug, PartialEq)]
+#[must_use]
+pub enum Joined {
+    /// It is in line, and the item that tells who waits is there.
+    Done,
+    /// The row refused it; nothing was written.
+    Refused(Stored),
+    /// What stands in the place of the waiter's item is not ours; nothing was written.
+    Occupied,
+    /// Somebody was writing one of the two at that moment; nothing was written. Ask again.
+    Conflict,
+}
+
 /// One page of the held rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page {
@@ -69,13 +86,25 @@ pub struct Page {
     pub next: Option<Position>,
 }
 
-/// A held row, as the index knows it. The index may lag behind: read the row before judging it.
+/// A held row or a waiter, as the index knows it. The index may lag behind: read it before judging.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Where the row is; none if the index entry is not a lease row of ours.
-    pub address: Option<Address>,
-    /// Before this instant the row cannot have expired, whatever else happened to it.
+    /// What it is, and where.
+    pub what: What,
+    /// Before this instant the lease cannot have expired, or the waiter given up, whatever else
+    /// happened to it.
     pub sweep_after: Option<Timestamp>,
+}
+
+/// See [`Entry::what`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// A lease row.
+    Lease(Address),
+    /// An item in which somebody waits for a key.
+    Waiter(Key, RequestDigest),
+    /// Neither.
+    Foreign,
 }
 
 /// A place in a walk through the held rows: the last row that was seen.
@@ -163,7 +192,54 @@ pub trait Store: Send + Sync {
         limit: Duration,
     ) -> impl Future<Output = Result<Vec<(u16, Stored)>, Error>> + Send;
 
-    /// Walks through held rows, `most` at a time.
+    /// Puts a request at the end of the line of `key`'s first permit, and the waiter's item beside
+    /// it, both or neither. An item of an earlier wait of the same request is replaced.
+    ///
+    /// # Errors
+    /// As [`Store::apply`].
+    fn join(
+        &self,
+        key: &Key,
+        join: &Join,
+        waiter: &Waiter,
+        limit: Duration,
+    ) -> impl Future<Output = Result<Joined, Error>> + Send;
+
+    /// Reads a waiter's item; none if there is none, or it is not ours.
+    ///
+    /// # Errors
+    /// As [`Store::apply`].
+    fn waiter(
+        &self,
+        key: &Key,
+        request: &RequestDigest,
+        limit: Duration,
+    ) -> impl Future<Output = Result<Option<Waiter>, Error>> + Send;
+
+    /// Has the waiter of this request be called back by the token of `waiter`; everything else of
+    /// an item that is there stays. What stands there now.
+    ///
+    /// # Errors
+    /// As [`Store::apply`], and [`Error::Corrupt`] if the item is not ours.
+    fn call_back_by(
+        &self,
+        key: &Key,
+        waiter: &Waiter,
+        limit: Duration,
+    ) -> impl Future<Output = Result<Waiter, Error>> + Send;
+
+    /// Deletes a waiter's item, if its token is still the one that was read.
+    ///
+    /// # Errors
+    /// As [`Store::apply`].
+    fn forget(
+        &self,
+        key: &Key,
+        waiter: &Waiter,
+        limit: Duration,
+    ) -> impl Future<Output = Result<(), Error>> + Send;
+
+    /// Walks through held rows and waiters, `most` at a time.
     ///
     /// # Errors
     /// As [`Store::apply`].
@@ -175,7 +251,7 @@ pub trait Store: Send + Sync {
         limit: Duration,
     ) -> impl Future<Output = Result<Page, Error>> + Send;
 
-    /// Walks through the rows that `holder` holds, `most` at a time.
+    /// Walks through the rows that `holder` holds or waits for, `most` at a time.
     ///
     /// # Errors
     /// As [`Store::apply`].
@@ -192,4 +268,24 @@ pub trait Store: Send + Sync {
 fn sweep_after(item: &crate::row::Item) -> Option<Timestamp> {
     let millis = item.get(attributes::SWEEP_AFTER)?.as_n().ok()?;
     millis.parse().ok().map(Timestamp::from_millis)
+}
+
+/// What an item of the index is.
+pub(crate) fn what(pk: &str, sk: &str) -> What {
+    let Ok(key) = Key::new(pk) else {
+        return What::Foreign;
+    };
+    match (attributes::permit_of(sk), attributes::request_of(sk)) {
+        (Some(permit), _) => What::Lease(Address { key, permit }),
+        (None, Some(request)) => What::Waiter(key, request),
+        (None, None) => What::Foreign,
+    }
+}
+
+/// What stands in the place of a waiter's item was written by somebody else.
+fn occupied(key: &Key) -> Error {
+    Error::Corrupt {
+        key: key.clone(),
+        reason: "what stands in the place of the one who waits is not ours".to_owned(),
+    }
 }

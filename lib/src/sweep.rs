@@ -5,11 +5,14 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::{
+    clock::Timestamp,
     error::Error,
-    leases::Leases,
-    row::Stored,
-    store::{Address, Applied, Entry, Store},
-    transition::{Change, Expire},
+    leases::{Leases, corrupt},
+    line::{Sender, Waiting, Waits, is_kept_by},
+    row::{Row, Stored},
+    store::{Address, Applied, Store, What},
+    transition::{Change, Expire, Next},
+    values::Key,
     walk::Cursor,
 };
 
@@ -32,11 +35,11 @@ pub enum SweepBounds {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(tag = "outcome", rename = "swept")]
 pub struct Swept {
-    /// Held leases that were looked at.
+    /// Held leases that were looked at, and those who wait.
     pub examined: u64,
     /// Those that had expired and are free now.
     pub freed: u64,
-    /// Waiters that were granted a lease.
+    /// Those who waited and were told that their turn has come.
     pub granted: u64,
     /// Items that this library did not write, and left alone.
     pub skipped_corrupt: u64,
@@ -53,12 +56,16 @@ const PAGE: u32 = 1000;
 
 enum Look {
     Nothing,
-    Freed,
+    /// Whether somebody in line was told.
+    Freed(bool),
     Corrupt,
 }
 
 impl<S: Store> Leases<S> {
-    /// Frees the leases whose deadline passed more than the clock margin ago.
+    /// Frees the leases whose deadline passed more than the clock margin ago, and sees to those who
+    /// wait in line: tells the next of what was freed, tells again who was told and did not come,
+    /// passes over who still does not, sends away who has waited long enough, and clears up behind
+    /// those who were served. Without [`Leases::with_workflows`] it leaves those who wait alone.
     ///
     /// It reads the index of held leases, so that its cost follows their number and not the
     /// table's size, and reads and frees one row at a time, each on the condition that the row is
@@ -77,6 +84,7 @@ impl<S: Store> Leases<S> {
         let mut swept = Swept::default();
         loop {
             let (entries, next) = self.step(cursor.clone(), left.min(PAGE)).await?;
+            let mut waiting = Waiting::new();
             for entry in entries {
                 if self.is_nearly_over() {
                     // From the start of this page: what was freed of it is not there any more.
@@ -85,11 +93,34 @@ impl<S: Store> Leases<S> {
                 }
                 left = left.saturating_sub(1);
                 swept.examined += 1;
-                match self.look(entry).await? {
+                let address = match entry.what {
+                    What::Lease(address) => address,
+                    What::Waiter(key, request) => {
+                        let of_key = waiting.entry(key).or_default();
+                        of_key.push((request, entry.sweep_after));
+                        continue;
+                    }
+                    What::Foreign => {
+                        swept.skipped_corrupt += 1;
+                        continue;
+                    }
+                };
+                match self.look(&address, entry.sweep_after).await? {
                     Look::Nothing => {}
-                    Look::Freed => swept.freed += 1,
+                    Look::Freed(told) => {
+                        swept.freed += 1;
+                        swept.granted += u64::from(told);
+                    }
                     Look::Corrupt => swept.skipped_corrupt += 1,
                 }
+            }
+            // All who wait for one key at once: their line is one row.
+            for (key, waiting) in waiting {
+                if self.is_nearly_over() {
+                    swept.cursor = Some(cursor);
+                    return Ok(swept);
+                }
+                swept.granted += self.look_after(&key, &waiting).await?;
             }
             match next {
                 None => return Ok(swept),
@@ -107,15 +138,11 @@ impl<S: Store> Leases<S> {
             .is_some_and(|at| at.since(self.now()) < RESERVE)
     }
 
-    async fn look(&self, entry: Entry) -> Result<Look, Error> {
-        let now = self.now();
-        let Some(address) = entry.address else {
-            return Ok(Look::Corrupt);
-        };
-        if entry.sweep_after.is_some_and(|at| at > now) {
+    async fn look(&self, address: &Address, sweep_after: Option<Timestamp>) -> Result<Look, Error> {
+        if sweep_after.is_some_and(|at| at > self.now()) {
             return Ok(Look::Nothing);
         }
-        match self.free(&address).await {
+        match self.free(address).await {
             Err(Error::Corrupt { key, reason }) => {
                 tracing::warn!(%key, reason, "sweep left an item alone");
                 Ok(Look::Corrupt)
@@ -124,12 +151,21 @@ impl<S: Store> Leases<S> {
         }
     }
 
+    async fn look_after(&self, key: &Key, waiting: &[Waits]) -> Result<u64, Error> {
+        match self.tend(key, waiting).await {
+            Err(Error::Corrupt { key, reason }) => {
+                tracing::warn!(%key, reason, "sweep left those alone who wait");
+                Ok(0)
+            }
+            answer => answer,
+        }
+    }
+
     async fn free(&self, address: &Address) -> Result<Look, Error> {
+        let key = &address.key;
         let row = match self.store().read(address, self.limit()).await? {
             Stored::Absent => return Ok(Look::Nothing),
-            Stored::Foreign(reason) => {
-                return Err(crate::leases::corrupt(address.key.clone(), reason));
-            }
+            Stored::Foreign(reason) => return Err(corrupt(key.clone(), reason)),
             Stored::Row(row) => row,
         };
         let now = self.now();
@@ -140,22 +176,31 @@ impl<S: Store> Leases<S> {
         if !expired || row.frozen.is_some() {
             return Ok(Look::Nothing);
         }
+        // A row from before there was a line has nobody in it.
+        let next = match row.line {
+            Some(_) => self.next(),
+            None => Next::Later,
+        };
         let change = Change::Expire(Expire {
             version: row.version,
+            next: next.clone(),
             purge_at: self.purge_at(now),
         });
-        Ok(
-            match self.store().apply(address, &change, self.limit()).await? {
-                Applied::Done { .. } => {
-                    let (key, token) = (&address.key, row.fencing_token.get());
-                    tracing::info!(%key, holder = %row.granted_to, fencing_token = token, "freed");
-                    Look::Freed
-                }
-                // Extended, released or taken since it was read.
-                Applied::Refused(_) => Look::Nothing,
-            },
-        )
+        let next = match self.store().apply(address, &change, self.limit()).await? {
+            Applied::Done { row, .. } => row,
+            // Ours, and the answer was lost.
+            Applied::Refused(Stored::Row(row)) if is_ours(&row, &next) => row,
+            // Extended, released or taken since it was read.
+            Applied::Refused(_) => return Ok(Look::Nothing),
+        };
+        let token = row.fencing_token.get();
+        tracing::info!(%key, holder = %row.granted_to, fencing_token = token, "freed");
+        Ok(Look::Freed(self.wake(key, next, Sender::First).await))
     }
+}
+
+fn is_ours(row: &Row, next: &Next) -> bool {
+    matches!(next, Next::Is(heir) if is_kept_by(row, &heir.lease_id))
 }
 
 #[cfg(test)]

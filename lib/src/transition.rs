@@ -11,11 +11,13 @@ use crate::{
     values::{Counter, Holder, KeysDigest, LeaseId, Metadata, ObservedVersion, RequestDigest, Ttl},
 };
 
+mod line;
 mod refusals;
 
+pub use line::{Heir, Join, Leave, Next, Pass, Reserve, Take, TryAgain};
 pub use refusals::{
-    ExtendRefusal, GrantRefusal, ReleaseRefusal, why_not_extended, why_not_granted,
-    why_not_released,
+    ExtendRefusal, GrantRefusal, JoinRefusal, ReleaseRefusal, why_not_extended, why_not_granted,
+    why_not_joined, why_not_released,
 };
 
 /// A conditional write of one lease row.
@@ -25,12 +27,26 @@ pub enum Change {
     Grant(Grant),
     /// Moves the deadline, if the grant is still the one named.
     Extend(Extend),
+    /// Shortens what is left of it: the one write that may.
+    Cut(Cut),
     /// Ends the grant named.
     Release(Release),
     /// Sweep's write: ends whatever grant the row carried when sweep read it.
     Expire(Expire),
     /// An operator's write: puts another row in the place of the one that was read.
     Swap(Box<Swap>),
+    /// Puts a request at the end of the line.
+    Join(Join),
+    /// Takes a request out of the line.
+    Leave(Leave),
+    /// Keeps a free row for the first in line.
+    Reserve(Reserve),
+    /// Gives the one it is kept for more time, before that one is told again.
+    TryAgain(TryAgain),
+    /// Keeps it for the next in line instead, or for nobody.
+    Pass(Pass),
+    /// The first extend of the one it is kept for: the grant.
+    Take(Take),
     /// No write at all: passes, in a set of changes, if the grant named stands and has not expired.
     Confirm(Confirm),
 }
@@ -144,6 +160,17 @@ pub struct Extend {
     pub require_unexpired: bool,
 }
 
+/// See [`Change::Cut`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Cut {
+    /// The version that was read.
+    pub version: Counter,
+    /// The new deadline, before the one that stands.
+    pub expires_at: Timestamp,
+    /// Before this instant sweep need not look.
+    pub sweep_after: Timestamp,
+}
+
 /// See [`Change::Release`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Release {
@@ -151,8 +178,23 @@ pub struct Release {
     pub lease_id: LeaseId,
     /// Its token.
     pub fencing_token: Counter,
+    /// Whether that grant was confirmed.
+    pub of: Of,
+    /// What is said of its end.
+    pub ended: Ended,
+    /// What becomes of the line.
+    pub next: Next,
     /// When DynamoDB may delete the row, in epoch seconds.
     pub purge_at: u64,
+}
+
+/// What is released.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Of {
+    /// A grant.
+    Grant,
+    /// What was kept for this holder, which never confirmed it: it counts as granted and ended.
+    Reservation(Holder),
 }
 
 /// See [`Change::Expire`].
@@ -160,6 +202,8 @@ pub struct Release {
 pub struct Expire {
     /// The version that was read as expired.
     pub version: Counter,
+    /// What becomes of the line.
+    pub next: Next,
     /// When DynamoDB may delete the row, in epoch seconds.
     pub purge_at: u64,
 }
@@ -169,7 +213,7 @@ pub struct Expire {
 pub struct Swap {
     /// The version of the row that was read; none if there was no row.
     pub seen: Option<Counter>,
-    /// What is to stand there.
+    /// What is to stand there; its line aside, which stays as it is.
     pub row: Row,
 }
 
@@ -187,27 +231,37 @@ pub struct Confirm {
 /// The row after `change`, or nothing if the condition refuses it.
 #[must_use]
 pub fn transition(stored: &Stored, change: &Change) -> Option<Row> {
-    match (stored, change) {
-        (Stored::Absent, Change::Grant(grant)) => first_grant(grant),
-        (Stored::Row(row), Change::Grant(grant)) => next_grant(row, grant),
-        (Stored::Row(row), Change::Extend(extend)) => extended(row, extend),
-        (Stored::Row(row), Change::Release(release)) => {
-            owned(row, &release.lease_id, release.fencing_token)?;
-            Some(ended(row, Ended::Released, release.purge_at))
+    let row = match (stored, change) {
+        (Stored::Row(row), _) => row,
+        (Stored::Absent, Change::Grant(grant)) => return first_grant(grant),
+        (Stored::Absent, Change::Swap(swap)) if swap.seen.is_none() => {
+            return Some(swap.row.clone());
         }
-        (Stored::Row(row), Change::Expire(expire)) => {
+        _ => return None,
+    };
+    match change {
+        Change::Grant(grant) => next_grant(row, grant),
+        Change::Extend(extend) => extended(row, extend),
+        Change::Cut(cut) => shortened(row, cut),
+        Change::Release(release) => released(row, release),
+        Change::Expire(expire) => {
             row.holding().filter(|_| row.version == expire.version)?;
-            Some(ended(row, Ended::Expired, expire.purge_at))
+            ended(row, Ended::Expired, expire.purge_at, &expire.next)
         }
-        (Stored::Absent, Change::Swap(swap)) if swap.seen.is_none() => Some(swap.row.clone()),
-        (Stored::Row(row), Change::Swap(swap)) if swap.seen == Some(row.version) => {
-            Some(swap.row.clone())
-        }
-        (Stored::Row(row), Change::Confirm(confirm)) => {
+        Change::Swap(swap) => (swap.seen == Some(row.version)).then(|| Row {
+            line: Some(row.waiting().to_vec()),
+            ..swap.row.clone()
+        }),
+        Change::Join(join) => line::joined(row, join),
+        Change::Leave(leave) => line::left(row, leave),
+        Change::Reserve(reserve) => line::reserved(row, reserve),
+        Change::TryAgain(again) => line::tried_again(row, again),
+        Change::Pass(pass) => line::passed_on(row, pass),
+        Change::Take(take) => line::taken(row, take),
+        Change::Confirm(confirm) => {
             let held = owned(row, &confirm.lease_id, confirm.fencing_token)?;
             (held.expires_at > confirm.now).then(|| row.clone())
         }
-        _ => None,
     }
 }
 
@@ -223,6 +277,7 @@ fn first_grant(grant: &Grant) -> Option<Row> {
         frozen: None,
         operator: None,
         purge_at: None,
+        line: Some(Vec::new()),
         state: State::Held(granted(grant)),
     })
 }
@@ -237,26 +292,36 @@ pub(crate) fn seed(now: Timestamp) -> Counter {
 pub(crate) const TOKEN_STEP: u64 = 2;
 
 fn next_grant(row: &Row, grant: &Grant) -> Option<Row> {
-    if !grant.over.holds(row) || row.frozen.is_some() || row.remembers(&grant.request) {
+    let may = grant.over.holds(row) && row.frozen.is_none() && !row.is_spoken_for();
+    if !may || row.remembers(&grant.request) {
         return None;
     }
     if grant.tokens != grant.tokens.for_row(row.fencing_token) {
         return None;
     }
-    let [first, second, _] = row.past_requests.clone();
+    let token = row.fencing_token.max(grant.tokens.floor()).plus(TOKEN_STEP);
     Some(Row {
-        fencing_token: row.fencing_token.max(grant.tokens.floor()).plus(TOKEN_STEP),
-        version: row.version.plus(1),
-        granted_to: grant.holder.clone(),
-        request: grant.request.clone(),
         request_keys: grant.keys.clone(),
-        past_requests: [Some(row.request.clone()), first, second],
-        previous: Some(row.last_grant()),
-        frozen: None,
-        operator: row.operator.clone(),
         purge_at: None,
         state: State::Held(granted(grant)),
+        ..succeeded(row, &grant.holder, &grant.request, token)
     })
+}
+
+/// A row whose last grant has become the one before: what every grant does to the history.
+fn succeeded(row: &Row, holder: &Holder, request: &RequestDigest, token: Counter) -> Row {
+    let [first, second, _] = row.past_requests.clone();
+    Row {
+        fencing_token: token,
+        version: row.version.plus(1),
+        granted_to: holder.clone(),
+        request: request.clone(),
+        request_keys: None,
+        past_requests: [Some(row.request.clone()), first, second],
+        previous: Some(row.last_grant()),
+        line: Some(row.waiting().to_vec()),
+        ..row.clone()
+    }
 }
 
 fn granted(grant: &Grant) -> Holding {
@@ -278,7 +343,7 @@ fn owned<'a>(row: &'a Row, lease_id: &LeaseId, token: Counter) -> Option<&'a Hol
 
 fn extended(row: &Row, extend: &Extend) -> Option<Row> {
     let held = owned(row, &extend.lease_id, extend.fencing_token)?;
-    let may_revive = row.frozen.is_none() && !extend.require_unexpired;
+    let may_revive = row.frozen.is_none() && row.head().is_none() && !extend.require_unexpired;
     let allowed = held.expires_at > extend.now || may_revive;
     (allowed && held.expires_at <= extend.expires_at).then(|| Row {
         version: row.version.plus(1),
@@ -292,11 +357,51 @@ fn extended(row: &Row, extend: &Extend) -> Option<Row> {
     })
 }
 
-fn ended(row: &Row, ended: Ended, purge_at: u64) -> Row {
-    Row {
+fn shortened(row: &Row, cut: &Cut) -> Option<Row> {
+    let held = row.holding().filter(|_| row.version == cut.version)?;
+    (held.expires_at > cut.expires_at).then(|| Row {
+        version: row.version.plus(1),
+        state: State::Held(Holding {
+            expires_at: cut.expires_at,
+            sweep_after: Some(cut.sweep_after),
+            ..held.clone()
+        }),
+        ..row.clone()
+    })
+}
+
+fn released(row: &Row, release: &Release) -> Option<Row> {
+    let (lease_id, token) = (&release.lease_id, release.fencing_token);
+    let row = match &release.of {
+        Of::Grant => {
+            owned(row, lease_id, token)?;
+            row
+        }
+        Of::Reservation(holder) => {
+            let reserved = line::kept(row, lease_id, token)?;
+            &Row {
+                version: row.version,
+                ..succeeded(row, holder, &reserved.request, token)
+            }
+        }
+    };
+    ended(row, release.ended, release.purge_at, &release.next)
+}
+
+/// A row whose last grant, the one of its token, has ended like this.
+fn ended(row: &Row, ended: Ended, purge_at: u64, next: &Next) -> Option<Row> {
+    let free = Row {
         version: row.version.plus(1),
         purge_at: row.purge_at.or(Some(purge_at)),
-        state: State::Free { ended },
+        state: State::Free {
+            ended,
+            last_token: row.fencing_token,
+            reserved: None,
+        },
         ..row.clone()
+    };
+    match next {
+        Next::Later => Some(free),
+        Next::Is(heir) => line::kept_for_the_first(free, heir),
     }
 }

@@ -7,10 +7,12 @@ use serde::{Deserialize, Serialize, Serializer};
 use sha2::{Digest, Sha256};
 
 mod keys;
+mod line;
 mod numbers;
 
 pub(crate) use keys::one_to_a_hundred;
 pub use keys::{Keys, KeysDigest};
+pub use line::{TaskToken, WaitTime};
 pub(crate) use numbers::small;
 pub use numbers::{Counter, ObservedVersion, Permit, Permits, Ttl};
 

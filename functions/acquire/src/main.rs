@@ -1,11 +1,11 @@
-//! Grants a lease, or one of a semaphore's permits, or several leases at once. Refuses with
-//! `Lease.Held` while somebody else holds it (unless asked to tell so as a result), with
-//! `Lease.Consumed` a late duplicate, with `Lease.Frozen` a frozen key.
+//! Grants a lease, or one of a semaphore's permits, or several leases at once; with a task token it
+//! waits in line. Refuses with `Lease.Held` while somebody else holds it (unless asked to tell so as
+//! a result), with `Lease.Consumed` a late duplicate, with `Lease.Frozen` a frozen key, with
+//! `Lease.QueueFull` one more than the line takes.
 
 use leasehold::{
     Acquire, AcquireAll, Acquired, AcquiredAll, Error, Holder, Key, Keys, Leases, Metadata,
-    ObservedVersion, Permits, RequestId, Ttl,
-    lambda::{Fatal, NotYet},
+    ObservedVersion, Permits, Queue, Queued, RequestId, TaskToken, Ttl, WaitTime, lambda::Fatal,
     store::Store,
 };
 use serde::{Deserialize, Serialize};
@@ -25,18 +25,14 @@ struct Request {
     observed_version: Option<ObservedVersion>,
     #[serde(default)]
     reentrant: bool,
-    #[serde(default)]
-    on_held: OnHeld,
-    #[serde(rename = "task_token")]
-    _task_token: Option<NotYet>,
-    #[serde(rename = "wait_seconds")]
-    _wait_seconds: Option<NotYet>,
+    on_held: Option<OnHeld>,
+    task_token: Option<TaskToken>,
+    wait_seconds: Option<WaitTime>,
 }
 
-#[derive(Default, Deserialize, PartialEq)]
+#[derive(Deserialize, PartialEq)]
 #[serde(rename_all = "snake_case")]
 enum OnHeld {
-    #[default]
     Error,
     Result,
 }
@@ -46,16 +42,22 @@ enum OnHeld {
 enum Answer {
     One(Acquired),
     All(AcquiredAll),
+    InLine(Queued),
 }
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Fatal> {
-    leasehold::lambda::serve(handle).await
+    leasehold::lambda::serve_with_workflows(handle).await
 }
 
 async fn handle<S: Store>(leases: Leases<S>, mut request: Request) -> Result<Answer, Error> {
-    let strict = request.on_held == OnHeld::Error;
+    let strict = request.on_held != Some(OnHeld::Result);
+    let queue = queue(&mut request)?;
     match (request.key.take(), request.keys.take()) {
+        (Some(key), None) if let Some(queue) = queue => {
+            let queued = leases.acquire_in_line(one(request, key), queue).await?;
+            Ok(Answer::InLine(queued))
+        }
         (Some(key), None) => {
             let acquired = leases.acquire(one(request, key)).await?;
             Ok(Answer::One(if strict {
@@ -74,6 +76,31 @@ async fn handle<S: Store>(leases: Leases<S>, mut request: Request) -> Result<Ans
         }
         (Some(_), Some(_)) => Err(Error::invalid("keys", "give key or keys, not both")),
         (None, None) => Err(Error::invalid("key", "is required, or keys instead")),
+    }
+}
+
+fn queue(request: &mut Request) -> Result<Option<Queue>, Error> {
+    let wait = request.wait_seconds;
+    let Some(task_token) = request.task_token.take() else {
+        return match wait {
+            Some(_) => Err(Error::invalid("wait_seconds", "goes with task_token only")),
+            None => Ok(None),
+        };
+    };
+    for (field, given) in [
+        ("keys", request.keys.is_some()),
+        ("on_held", request.on_held.is_some()),
+    ] {
+        if given {
+            return Err(Error::invalid(field, "does not go with task_token"));
+        }
+    }
+    match wait {
+        Some(wait) => Ok(Some(Queue { task_token, wait })),
+        None => Err(Error::invalid(
+            "wait_seconds",
+            "is required with task_token",
+        )),
     }
 }
 

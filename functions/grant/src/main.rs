@@ -1,2 +1,19 @@
-//! Hands keys over that were freed while somebody was in line and by whom nobody was woken.
-fn main() {}
+//! Hands keys over that were freed with people in line and nobody told: by operators, and by programs
+//! that cannot call anybody back. On the table's stream; what fails is sent again.
+
+use leasehold::{
+    Error, Leases,
+    lambda::{Changes, Failed, Fatal},
+    store::Store,
+};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Fatal> {
+    leasehold::lambda::serve_with_workflows(handle).await
+}
+
+async fn handle<S: Store>(leases: Leases<S>, changes: Changes) -> Result<Failed, Error> {
+    let leases = &leases;
+    let hand_over = |key| async move { leases.hand_over(&key).await.map(drop) };
+    Ok(changes.each(hand_over).await)
+}

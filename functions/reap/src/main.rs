@@ -1,2 +1,19 @@
-//! Frees what an execution held that has ended.
-fn main() {}
+//! Frees what an execution held that has ended, and gives up its places in line. On status events of
+//! Step Functions, at once and once more later. Refuses with `Lease.Invalid` what is no such event.
+
+use leasehold::{
+    Error, Leases, Reaped,
+    lambda::{Ends, EndsFailed, Fatal},
+    store::Store,
+};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Fatal> {
+    leasehold::lambda::serve_with_workflows(handle).await
+}
+
+async fn handle<S: Store>(leases: Leases<S>, ends: Ends) -> Result<EndsFailed<Reaped>, Error> {
+    let leases = &leases;
+    let reap = |holder, end| async move { leases.reap(&holder, end).await };
+    ends.each(reap).await
+}

@@ -24,7 +24,7 @@ enum Answer {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Fatal> {
-    leasehold::lambda::serve(handle).await
+    leasehold::lambda::serve_with_workflows(handle).await
 }
 
 async fn handle<S: Store>(leases: Leases<S>, request: Request) -> Result<Answer, Error> {

@@ -18,7 +18,7 @@ struct Request {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Fatal> {
-    leasehold::lambda::serve(handle).await
+    leasehold::lambda::serve_with_workflows(handle).await
 }
 
 async fn handle<S: Store>(leases: Leases<S>, request: Trigger<Request>) -> Result<Swept, Error> {

@@ -3,7 +3,7 @@ use crate::{
     Ended, Error, ExtendOptions, GrantKind, Holder, Inspected, Lease, LeaseState, ReleaseOutcome,
     SweepBounds, Swept,
     store::{Applied, Store as _},
-    transition::{Change, Expire},
+    transition::{Change, Expire, Next},
 };
 
 pub(super) async fn all<B: Bench>(bench: &B) {
@@ -151,6 +151,7 @@ async fn sweep_frees_nothing_that_changed_since_it_was_read<B: Bench>(bench: &B)
     let expire = async |version| {
         let change = Change::Expire(Expire {
             version,
+            next: Next::Later,
             purge_at: 1,
         });
         let limit = std::time::Duration::from_secs(1);

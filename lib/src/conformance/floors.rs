@@ -69,7 +69,8 @@ async fn a_raised_floor_is_below_every_later_token<B: Bench>(bench: &B) {
     assert!(matches!(
         case.row().await.state,
         State::Free {
-            ended: Ended::Forced
+            ended: Ended::Forced,
+            ..
         }
     ));
     let lost = case.leases.extend(&lease, ExtendOptions::default()).await;

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::Because;
+use super::{Because, operators};
 use crate::{
     error::Error,
     leases::Leases,
@@ -50,12 +50,13 @@ impl<S: Store> Leases<S> {
             return Err(Error::invalid("floor", "must be at most 5 * 10^14"));
         }
         let over = Over::At(now.minus(self.settings().clock_margin));
-        let token = Ended::Forced.token_of_row(floor);
+        let token = operators(floor);
         let raised = self
             .change_all(key, Act::RaiseFloor, because, |address, row| {
                 let Some(row) = row else {
                     return Ok((seed(now) < floor).then(|| Row {
                         fencing_token: token,
+                        state: freed(Ended::Released, token),
                         ..self.untouched(because)
                     }));
                 };
@@ -64,8 +65,15 @@ impl<S: Store> Leases<S> {
                 }
                 if !over.holds(row) {
                     let asker = Holder::from(&because.who);
-                    let contention = self.contention(address.clone(), row.clone(), &asker)?;
+                    let contention = self.held(address.clone(), row.clone(), &asker)?;
                     return Err(Error::Held(Box::new(contention)));
+                }
+                if row.reserved().is_some() {
+                    let key = &address.key;
+                    return Err(Error::Unavailable {
+                        problem: format!("{key} is being handed over to one who waited for it"),
+                        source: None,
+                    });
                 }
                 let untouched = self.untouched(because);
                 let [first, second, _] = row.past_requests.clone();
@@ -73,9 +81,7 @@ impl<S: Store> Leases<S> {
                     fencing_token: token,
                     previous: Some(row.last_grant()),
                     past_requests: [Some(row.request.clone()), first, second],
-                    state: State::Free {
-                        ended: Ended::Forced,
-                    },
+                    state: freed(Ended::Forced, floor),
                     purge_at: row.purge_at.or(untouched.purge_at),
                     version: row.version,
                     frozen: row.frozen.clone(),
@@ -88,5 +94,13 @@ impl<S: Store> Leases<S> {
         } else {
             Raised::HighEnough
         })
+    }
+}
+
+fn freed(ended: Ended, last_token: Counter) -> State {
+    State::Free {
+        ended,
+        last_token,
+        reserved: None,
     }
 }

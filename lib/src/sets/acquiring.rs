@@ -1,7 +1,5 @@
 //! Acquiring a set: one transaction, and a reading of what refused it.
 
-use std::time::Duration;
-
 use super::{AcquiredAll, GrantedAll};
 use crate::{
     acquire::{Wish, kind, other_keys},
@@ -13,13 +11,9 @@ use crate::{
     row::{Row, Stored},
     store::{Address, AppliedAll, Store},
     transition::{Change, Confirm, Grant, GrantRefusal, why_not_granted},
-    values::{KeysDigest, LeaseId, up_to},
+    turns::Turns,
+    values::{KeysDigest, LeaseId},
 };
-
-const FIRST_PAUSE: Duration = Duration::from_millis(25);
-const LONGEST_PAUSE: Duration = Duration::from_millis(250);
-/// What has to be left of the time for one more attempt.
-const FOR_ANOTHER: Duration = Duration::from_millis(200);
 
 /// What stood in the way of a set.
 #[expect(
@@ -84,6 +78,7 @@ impl<S: Store> Leases<S> {
                         Verdict::Held(address, row) => {
                             return self
                                 .contention(address, row, &grant.holder)
+                                .await
                                 .map(AcquiredAll::Held);
                         }
                     }
@@ -139,37 +134,6 @@ impl<S: Store> Leases<S> {
     }
 }
 
-/// Waits for a turn among others who write to the same rows.
-struct Turns {
-    end: Timestamp,
-    pause: Duration,
-}
-
-impl Turns {
-    fn from<S: Store>(leases: &Leases<S>) -> Self {
-        Self {
-            end: leases.now().plus(leases.limit()),
-            pause: FIRST_PAUSE,
-        }
-    }
-
-    fn left<S: Store>(&self, leases: &Leases<S>) -> Duration {
-        self.end.since(leases.now())
-    }
-
-    /// A pause of a random length, up to a limit that doubles; or no more time for another turn.
-    async fn wait<S: Store>(&mut self, leases: &Leases<S>) -> Result<(), Error> {
-        let left = self.left(leases);
-        if left <= FOR_ANOTHER {
-            return Err(leases.never_still());
-        }
-        let most = left.saturating_sub(FOR_ANOTHER);
-        leases.sleep(up_to(self.pause).min(most)).await;
-        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
-        Ok(())
-    }
-}
-
 /// Each lease of the set has a proof of its own.
 fn one_of(grant: &Grant) -> Change {
     Change::Grant(Grant {
@@ -220,7 +184,9 @@ fn judge(
                 again.push((address.clone(), grant));
             }
             GrantRefusal::Frozen(row) => ice = ice.or_else(|| Some((key.clone(), row))),
-            GrantRefusal::Held(row) => held = held.or_else(|| Some((address.clone(), row))),
+            GrantRefusal::Held(row) | GrantRefusal::Reserved(row) => {
+                held = held.or_else(|| Some((address.clone(), row)))
+            }
             GrantRefusal::Replayed(row) => {
                 own |= row.request == grant.request;
                 if let Some(held) = row.holding() {

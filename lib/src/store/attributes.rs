@@ -1,5 +1,7 @@
 //! The names of a lease row's attributes: public API, as much as the JSON fields are.
 
+use crate::values::RequestDigest;
+
 pub(crate) const PK: &str = "pk";
 pub(crate) const SK: &str = "sk";
 /// Present while held, and only then: the hash key of the sparse index [`INDEX`].
@@ -35,8 +37,29 @@ pub(crate) const OPERATOR: &str = "operator";
 /// Present while an operator keeps the key from being granted: who, why and since when.
 pub(crate) const FROZEN: &str = "frozen";
 
+/// Who waits, first come first: a list of the digests of their requests. There from the first grant
+/// on, lest the removal of its first entry be an error.
+pub(crate) const LINE: &str = "line";
+/// Whom a free row is kept for: the digest of a request, or NULL. The rest of the four says nothing
+/// while this is NULL.
+pub(crate) const CLAIM: &str = "claim";
+pub(crate) const CLAIM_ID: &str = "claim_id";
+pub(crate) const CLAIM_UNTIL: &str = "claim_until";
+pub(crate) const CLAIM_TRIES: &str = "claim_tries";
+/// Who is first in line of a row that was freed and is kept for nobody: what the stream is filtered
+/// by. NULL or absent if nobody is.
+pub(crate) const HEIR: &str = "heir";
+/// Present while free, if numbers above the last grant's token were given out.
+pub(crate) const LAST_TOKEN: &str = "last_fencing_token";
+
+/// Of an item in which somebody waits, beside holder, request, `ttl_ms`, metadata, `sweep_after` and
+/// `purge_at`.
+pub(crate) const TASK_TOKEN: &str = "task_token";
+pub(crate) const TICKET: &str = "ticket";
+pub(crate) const DEADLINE: &str = "deadline";
+
 /// Every attribute of a row but its address.
-pub(crate) const ALL: [&str; 23] = [
+pub(crate) const ALL: [&str; 30] = [
     HOLDER,
     LEASE_ID,
     TTL_MS,
@@ -60,6 +83,13 @@ pub(crate) const ALL: [&str; 23] = [
     PURGE_AT,
     FROZEN,
     OPERATOR,
+    LINE,
+    CLAIM,
+    CLAIM_ID,
+    CLAIM_UNTIL,
+    CLAIM_TRIES,
+    HEIR,
+    LAST_TOKEN,
 ];
 
 /// The sparse index over [`HOLDER`].
@@ -77,4 +107,16 @@ pub(crate) fn permit_of(sk: &str) -> Option<u16> {
         .bytes()
         .all(|b| b.is_ascii_digit())
         .then(|| digits.parse().ok())?
+}
+
+/// The sort key of the item in which `request` waits.
+pub(crate) fn wait_sk(request: &RequestDigest) -> String {
+    format!("WAIT#{}", request.as_str())
+}
+
+/// The request in such a sort key.
+pub(crate) fn request_of(sk: &str) -> Option<RequestDigest> {
+    let digest = sk.strip_prefix("WAIT#")?;
+    let hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
+    (digest.len() == 32 && digest.bytes().all(hex)).then(|| RequestDigest::stored(digest))
 }

@@ -14,18 +14,21 @@ use aws_sdk_dynamodb::{
 use aws_smithy_types::{retry::RetryConfig, timeout::TimeoutConfig};
 
 mod transactions;
+mod waiters;
 
 use super::{
-    Address, Applied, AppliedAll, Entry, Page, Part, Position, Store, attributes as at,
+    Address, Applied, AppliedAll, Entry, Joined, Page, Part, Position, Store, What,
+    attributes as at,
     expressions::{self, Expressions},
     failures::{Request, RetryConflicts},
-    sweep_after,
+    sweep_after, what,
 };
 use crate::{
     error::Error,
-    row::{Item, Stored, s},
-    transition::{Change, transition},
-    values::{Holder, Key},
+    row::{Item, Stored, s, text},
+    transition::{Change, Join, transition},
+    values::{Holder, Key, RequestDigest},
+    waiter::Waiter,
 };
 
 /// A DynamoDB table of lease rows.
@@ -248,6 +251,38 @@ impl Store for DynamoDb {
         }
     }
 
+    async fn join(
+        &self,
+        key: &Key,
+        join: &Join,
+        waiter: &Waiter,
+        limit: Duration,
+    ) -> Result<Joined, Error> {
+        self.write_both(key, join, waiter, limit).await
+    }
+
+    async fn waiter(
+        &self,
+        key: &Key,
+        request: &RequestDigest,
+        limit: Duration,
+    ) -> Result<Option<Waiter>, Error> {
+        self.read_waiter(key, request, limit).await
+    }
+
+    async fn call_back_by(
+        &self,
+        key: &Key,
+        waiter: &Waiter,
+        limit: Duration,
+    ) -> Result<Waiter, Error> {
+        self.write_token(key, waiter, limit).await
+    }
+
+    async fn forget(&self, key: &Key, waiter: &Waiter, limit: Duration) -> Result<(), Error> {
+        self.delete_waiter(key, waiter, limit).await
+    }
+
     async fn held(
         &self,
         part: Part,
@@ -297,9 +332,13 @@ impl Store for DynamoDb {
 }
 
 fn primary_key(address: &Address) -> HashMap<String, AttributeValue> {
+    place(&address.key, &at::lease_sk(address.permit))
+}
+
+fn place(key: &Key, sk: &str) -> HashMap<String, AttributeValue> {
     HashMap::from([
-        (at::PK.to_owned(), s(address.key.as_str())),
-        (at::SK.to_owned(), s(&at::lease_sk(address.permit))),
+        (at::PK.to_owned(), s(key.as_str())),
+        (at::SK.to_owned(), s(sk)),
     ])
 }
 
@@ -328,27 +367,24 @@ fn overwritten(address: &Address, before: &Stored) -> Error {
 }
 
 fn page(items: &[Item], last: Option<&Item>) -> Page {
-    let text = |item: &Item, name: &str| Some(item.get(name)?.as_s().ok()?.clone());
-    let address = |item: &Item| {
-        Some(Address {
-            permit: at::permit_of(&text(item, at::SK)?)?,
-            key: Key::new(text(item, at::PK)?).ok()?,
-        })
+    let place = |item: &Item| {
+        Some((
+            text(item, at::PK)?.to_owned(),
+            text(item, at::SK)?.to_owned(),
+        ))
     };
     Page {
         entries: items
             .iter()
             .map(|item| Entry {
-                address: address(item),
+                what: place(item).map_or(What::Foreign, |(pk, sk)| what(&pk, &sk)),
                 sweep_after: sweep_after(item),
             })
             .collect(),
         next: last.and_then(|item| {
-            Some(Position {
-                holder: text(item, at::HOLDER)?,
-                pk: text(item, at::PK)?,
-                sk: text(item, at::SK)?,
-            })
+            let (pk, sk) = place(item)?;
+            let holder = text(item, at::HOLDER)?.to_owned();
+            Some(Position { holder, pk, sk })
         }),
     }
 }

@@ -13,9 +13,16 @@ use crate::{
     outcomes::Ended,
     row::{NULL, instant, metadata_value, n, s},
     store::attributes as at,
-    transition::{Change, Confirm, Expire, Extend, Grant, Over, Release, Swap, TOKEN_STEP, Tokens},
+    transition::{
+        Change, Confirm, Cut, Expire, Extend, Grant, Next, Of, Over, Release, Swap, TOKEN_STEP,
+        Tokens,
+    },
     values::{Counter, KeysDigest, Ttl},
 };
+
+mod line;
+#[cfg(test)]
+mod tests;
 
 /// One conditional update.
 #[derive(Debug)]
@@ -30,9 +37,16 @@ pub(super) fn of(change: &Change) -> Expressions {
     match change {
         Change::Grant(grant) => granting(grant),
         Change::Extend(extend) => extending(extend),
+        Change::Cut(cut) => cutting(cut),
         Change::Release(release) => releasing(release),
         Change::Expire(expire) => expiring(expire),
         Change::Swap(swap) => swapping(swap),
+        Change::Join(join) => line::joining(join),
+        Change::Leave(leave) => line::leaving(leave),
+        Change::Reserve(reserve) => line::reserving(reserve),
+        Change::TryAgain(again) => line::trying_again(again),
+        Change::Pass(pass) => line::passing(pass),
+        Change::Take(take) => line::taking(take),
         Change::Confirm(confirm) => confirming(confirm),
     }
 }
@@ -42,7 +56,8 @@ pub(super) fn of(change: &Change) -> Expressions {
 const OURS: &str = "attribute_type(#fencing_token, :number) \
     AND #fencing_token BETWEEN :one AND :most \
     AND attribute_type(#version, :number) AND #version BETWEEN :one AND :most \
-    AND attribute_type(#request, :text) AND attribute_type(#granted_to, :text)";
+    AND attribute_type(#request, :text) AND attribute_type(#granted_to, :text) \
+    AND (attribute_not_exists(#line) OR attribute_type(#line, :list))";
 
 /// What a held row of ours has beyond that.
 const HELD: &str = "#holder = #granted_to AND attribute_not_exists(#ended) \
@@ -61,6 +76,23 @@ const OWNED: &str = "#lease_id = :lease_id AND #fencing_token = :fencing_token";
 /// Everything that ends with the grant.
 const HOLDING: &str = "#holder, #lease_id, #ttl_ms, #acquired_at, #extended_at, #expires_at, \
     #sweep_after, #metadata";
+
+/// Everything by which a free row is kept for somebody.
+const KEPT: &str = "#claim, #claim_id, #claim_until, #claim_tries, #heir";
+
+/// Nobody is in line. It says nothing about for whom a free row may be kept.
+const NO_LINE: &str = "attribute_not_exists(#line[0])";
+
+const UNKEPT: &str = "NOT attribute_type(#claim, :text)";
+
+/// What every grant does to the history. A first grant writes NULL for its predecessor.
+const HISTORY: &str = "#past_request_1 = if_not_exists(#request, :null), \
+    #past_request_2 = if_not_exists(#past_request_1, :null), \
+    #past_request_3 = if_not_exists(#past_request_2, :null), \
+    #previous_holder = if_not_exists(#granted_to, :null), \
+    #previous_fencing_token = \
+    if_not_exists(#last_fencing_token, if_not_exists(#fencing_token, :zero)), \
+    #previous_ended = if_not_exists(#ended, :expired)";
 
 /// The next token of a row that need not be lifted.
 const COUNTED_ON: &str = "if_not_exists(#fencing_token, :seed) + :step";
@@ -83,11 +115,10 @@ fn granting(grant: &Grant) -> Expressions {
         Tokens::From(_) => (" AND #fencing_token >= :floor", COUNTED_ON, ABSENT),
         Tokens::LiftedTo(_) => (" AND #fencing_token < :floor", ":lifted", ""),
     };
-    let not_repeated = "#request <> :request AND #past_request_1 <> :request \
-        AND #past_request_2 <> :request AND #past_request_3 <> :request";
+    let not_remembered = not_remembered("request");
     let condition = format!(
-        "{absent}(({FREE} OR ({expired})) AND {OURS}{which_tokens} \
-         AND attribute_not_exists(#frozen) AND {not_repeated})"
+        "{absent}((({FREE} AND {UNKEPT}) OR ({expired})) AND {NO_LINE} AND {OURS}{which_tokens} \
+         AND attribute_not_exists(#frozen) AND {not_remembered})"
     );
     let update = format!(
         "SET #holder = :holder, #granted_to = :holder, #lease_id = :lease_id, \
@@ -95,13 +126,9 @@ fn granting(grant: &Grant) -> Expressions {
         #sweep_after = :sweep_after, \
         #fencing_token = {next_token}, \
         #version = if_not_exists(#version, :now) + :one, \
-        #request = :request, #past_request_1 = if_not_exists(#request, :null), \
-        #past_request_2 = if_not_exists(#past_request_1, :null), \
-        #past_request_3 = if_not_exists(#past_request_2, :null), \
-        #previous_holder = if_not_exists(#granted_to, :null), \
-        #previous_fencing_token = if_not_exists(#fencing_token, :zero), \
-        #previous_ended = if_not_exists(#ended, :expired){several} \
-        REMOVE #ended, #extended_at, #purge_at{single}"
+        #line = if_not_exists(#line, :empty), \
+        #request = :request, {HISTORY}{several} \
+        REMOVE #ended, #extended_at, #purge_at, #last_fencing_token, {KEPT}{single}"
     );
     build(
         condition,
@@ -125,11 +152,21 @@ fn granting(grant: &Grant) -> Expressions {
     )
 }
 
+/// The row does not remember the request that this value names.
+fn not_remembered(value: &str) -> String {
+    ["request"]
+        .into_iter()
+        .chain(at::PAST_REQUESTS)
+        .map(|name| format!("#{name} <> :{value}"))
+        .collect::<Vec<_>>()
+        .join(" AND ")
+}
+
 fn extending(extend: &Extend) -> Expressions {
     let in_time = if extend.require_unexpired {
-        "#expires_at > :now"
+        "#expires_at > :now".to_owned()
     } else {
-        "(#expires_at > :now OR attribute_not_exists(#frozen))"
+        format!("(#expires_at > :now OR (attribute_not_exists(#frozen) AND {NO_LINE}))")
     };
     build(
         format!("{HELD} AND {OURS} AND {OWNED} AND #expires_at <= :expires_at AND {in_time}"),
@@ -146,60 +183,109 @@ fn extending(extend: &Extend) -> Expressions {
     )
 }
 
-fn releasing(release: &Release) -> Expressions {
-    ending(
-        OWNED,
-        Ended::Released,
-        release.purge_at,
+fn cutting(cut: &Cut) -> Expressions {
+    build(
+        format!("{HELD} AND {OURS} AND #version = :version AND #expires_at > :expires_at"),
+        "SET #expires_at = :expires_at, #sweep_after = :sweep_after, #version = #version + :one"
+            .to_owned(),
         [
-            ("lease_id", s(release.lease_id.expose())),
-            ("fencing_token", n(release.fencing_token.get())),
+            ("version", n(cut.version.get())),
+            ("expires_at", instant(cut.expires_at)),
+            ("sweep_after", instant(cut.sweep_after)),
         ],
     )
 }
 
-fn expiring(expire: &Expire) -> Expressions {
-    ending(
-        "#version = :version",
-        Ended::Expired,
-        expire.purge_at,
-        [("version", n(expire.version.get()))],
-    )
+fn releasing(release: &Release) -> Expressions {
+    let proof = [
+        ("lease_id", s(release.lease_id.expose())),
+        ("fencing_token", n(release.fencing_token.get())),
+    ];
+    let (next, purge_at) = (&release.next, release.purge_at);
+    match &release.of {
+        Of::Grant => {
+            let which = format!("{HELD} AND {OWNED}");
+            ending(&which, "", release.ended, next, purge_at, proof)
+        }
+        Of::Reservation(holder) => {
+            let which = format!("{} AND {}", line::kept(), line::PROMISED);
+            // It counts as a grant, lest a repeated release find no trace of it.
+            let granted = format!(
+                "#granted_to = :holder, #request = #claim, {HISTORY}, \
+                 #fencing_token = :fencing_token, "
+            );
+            let more = [
+                ("holder", s(holder.as_str())),
+                line::promise_of(release.fencing_token),
+            ];
+            let values = proof.into_iter().chain(more);
+            ending(&which, &granted, release.ended, next, purge_at, values)
+        }
+    }
 }
 
-/// Frees the row and keeps it: the next grant counts on from its token.
-fn ending<const N: usize>(
+fn expiring(expire: &Expire) -> Expressions {
+    let which = format!("{HELD} AND #version = :version");
+    let version = [("version", n(expire.version.get()))];
+    let (next, purge_at) = (&expire.next, expire.purge_at);
+    ending(&which, "", Ended::Expired, next, purge_at, version)
+}
+
+/// Frees the row and keeps it: the next grant counts on from its token. `first` is set beside.
+fn ending(
     which: &str,
+    first: &str,
     how: Ended,
+    next: &Next,
     purge_at: u64,
-    values: [(&'static str, AttributeValue); N],
+    values: impl IntoIterator<Item = (&'static str, AttributeValue)>,
 ) -> Expressions {
+    let line::Handed {
+        condition,
+        set,
+        remove,
+        values: handed,
+    } = line::handed(next);
     let values = values
         .into_iter()
-        .chain([("ended", s(how.as_str())), ("purge_at", n(purge_at))]);
+        .chain([("ended", s(how.as_str())), ("purge_at", n(purge_at))])
+        .chain(handed);
+    let forget = if first.is_empty() {
+        ""
+    } else {
+        ", #request_keys"
+    };
     build(
-        format!("{HELD} AND {OURS} AND {which}"),
+        format!("{which} AND {OURS}{condition}"),
         format!(
-            "SET #ended = :ended, #purge_at = if_not_exists(#purge_at, :purge_at), \
-             #version = #version + :one REMOVE {HOLDING}"
+            "SET {first}#ended = :ended, #purge_at = if_not_exists(#purge_at, :purge_at), \
+             #version = #version + :one, {set} \
+             REMOVE {HOLDING}, #last_fencing_token, {remove}{forget}"
         ),
         values,
     )
 }
 
-/// Every attribute anew: what the row has is set, what it has not is removed.
+/// Every attribute anew: what the row has is set, what it has not is removed. The line stays,
+/// since it may grow and shrink without the version's telling.
 fn swapping(swap: &Swap) -> Expressions {
     let item = swap.row.to_item();
     let (has, lacks): (Vec<_>, Vec<_>) = at::ALL
         .into_iter()
+        .filter(|name| ![at::LINE, at::HEIR].contains(name))
         .partition(|name| item.contains_key(*name));
-    let set = has.iter().map(|name| format!("#{name} = :{name}"));
-    let remove = lacks.iter().map(|name| format!("#{name}"));
-    let update = format!(
-        "SET {} REMOVE {}",
-        set.collect::<Vec<_>>().join(", "),
-        remove.collect::<Vec<_>>().join(", ")
-    );
+    let mut set: Vec<_> = has
+        .iter()
+        .map(|name| format!("#{name} = :{name}"))
+        .collect();
+    set.push("#line = if_not_exists(#line, :empty)".to_owned());
+    let mut remove: Vec<_> = lacks.iter().map(|name| format!("#{name}")).collect();
+    if swap.row.holding().is_none() && swap.row.reserved().is_none() {
+        set.push("#heir = if_not_exists(#line[0], :null)".to_owned());
+    } else {
+        remove.push("#heir".to_owned());
+    }
+    let update = format!("SET {} REMOVE {}", set.join(", "), remove.join(", "));
     let condition = match swap.seen {
         Some(_) => format!("#version = :seen AND {OURS}"),
         None => "attribute_not_exists(#pk)".to_owned(),
@@ -242,7 +328,9 @@ fn build(
         ("number", s("N")),
         ("text", s("S")),
         ("map", s("M")),
+        ("list", s("L")),
         ("null", NULL),
+        ("empty", AttributeValue::L(Vec::new())),
         ("released", s(Ended::Released.as_str())),
         ("expired", s(Ended::Expired.as_str())),
         ("forced", s(Ended::Forced.as_str())),
@@ -269,115 +357,5 @@ fn build(
         update,
         names,
         values,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{
-        row::Stored,
-        transition::transition,
-        values::{Holder, LeaseId, Metadata, RequestDigest, RequestId},
-    };
-
-    fn every_change() -> Vec<Change> {
-        let (lease_id, now) = (LeaseId::random(), Timestamp::from_millis(1000));
-        let holder = Holder::new("h").expect("valid");
-        let ttl = Ttl::new(std::time::Duration::from_secs(1)).expect("valid");
-        let fencing_token = Counter::MIN;
-        let extend = |require_unexpired| {
-            Change::Extend(Extend {
-                lease_id: lease_id.clone(),
-                fencing_token,
-                ttl,
-                now,
-                expires_at: now,
-                require_unexpired,
-            })
-        };
-        let grant = |over, keys| {
-            Change::Grant(Grant {
-                request: RequestDigest::of(&holder, &RequestId::random()),
-                holder: holder.clone(),
-                keys,
-                lease_id: lease_id.clone(),
-                ttl,
-                metadata: Metadata::default(),
-                now,
-                over,
-                tokens: Tokens::From(Counter::MIN),
-                expires_at: now,
-                sweep_after: now,
-            })
-        };
-        let clock = grant(Over::At(now), None);
-        let row = transition(&Stored::Absent, &clock).expect("a first grant");
-        let swap = |seen| {
-            let row = row.clone();
-            Change::Swap(Box::new(Swap { seen, row }))
-        };
-        let Change::Grant(plain) = clock.clone() else {
-            unreachable!("a grant")
-        };
-        let floor = Counter::new(7).expect("valid");
-        let suited = |tokens| Change::Grant(plain.suited_to(tokens));
-        vec![
-            clock,
-            extend(false),
-            extend(true),
-            Change::Release(Release {
-                lease_id: lease_id.clone(),
-                fencing_token,
-                purge_at: 1,
-            }),
-            Change::Expire(Expire {
-                version: Counter::MIN,
-                purge_at: 1,
-            }),
-            grant(
-                Over::Unmoved(Counter::MIN.into()),
-                Some(KeysDigest::stored("k")),
-            ),
-            suited(Tokens::From(floor)),
-            suited(Tokens::LiftedTo(floor)),
-            swap(None),
-            swap(Some(Counter::MIN)),
-            Change::Confirm(Confirm {
-                lease_id: lease_id.clone(),
-                fencing_token,
-                now,
-            }),
-        ]
-    }
-
-    #[test]
-    fn every_name_is_an_attribute_and_every_value_is_given() {
-        let attributes: Vec<_> = at::ALL.into_iter().chain([at::PK, at::SK]).collect();
-        for change in every_change() {
-            let e = of(&change);
-            for name in e.names.values() {
-                assert!(attributes.contains(&name.as_str()), "{name}");
-            }
-            let both = format!("{} {}", e.condition, e.update);
-            let mentioned: std::collections::HashSet<_> = both
-                .split(|c: char| !(c.is_ascii_alphanumeric() || "_:".contains(c)))
-                .filter(|word| word.starts_with(':'))
-                .collect();
-            let given = e.values.keys().map(String::as_str).collect();
-            assert_eq!(mentioned, given);
-            assert!(
-                e.condition.len() < 4096 && e.update.len() < 4096,
-                "DynamoDB's limit"
-            );
-        }
-    }
-
-    #[test]
-    fn an_extend_touches_nothing_that_the_index_holds() {
-        let Expressions { update, .. } = of(&every_change()[1]);
-        for name in [at::PK, at::SK, at::HOLDER, at::SWEEP_AFTER] {
-            assert!(!update.contains(&format!("#{name}")), "{name} in {update}");
-        }
     }
 }

@@ -62,7 +62,7 @@ impl Request<'_> {
             },
             error if lacks_credentials(&error) => Error::Denied {
                 action,
-                table: table.to_owned(),
+                resource: format!("table {table}"),
                 source: Cause::said("no credentials could be loaded"),
             },
             SdkError::DispatchFailure(unsent) if !unsent.is_io() && !self.region => {
@@ -92,30 +92,14 @@ impl Request<'_> {
         } = *self;
         let source = Cause::said(format!("{code}: {message}"));
         match code {
-            "LimitExceededException"
-            | "ReplicatedWriteConflictException"
-            | "RequestThrottled"
-            | "Throttling"
-            | "ThrottlingError"
-            | "ThrottlingException"
-            | "ProvisionedThroughputExceeded"
-            | "ProvisionedThroughputExceededException"
-            | "RequestLimitExceeded"
-            | "TransactionConflictException"
-            | "TransactionInProgressException" => Error::Throttled {
+            code if is_throttling(code) => Error::Throttled {
                 action,
-                table: table.to_owned(),
+                resource: format!("table {table}"),
                 source,
             },
-            "AccessDeniedException"
-            | "ExpiredTokenException"
-            | "IncompleteSignatureException"
-            | "InvalidSignatureException"
-            | "MissingAuthenticationTokenException"
-            | "NotAuthorized"
-            | "UnrecognizedClientException" => Error::Denied {
+            code if is_denial(code) => Error::Denied {
                 action,
-                table: table.to_owned(),
+                resource: format!("table {table}"),
                 source,
             },
             "ResourceNotFoundException" => Error::Misconfigured {
@@ -148,7 +132,39 @@ impl Request<'_> {
     }
 }
 
-fn lacks_credentials(error: &(dyn std::error::Error + 'static)) -> bool {
+/// Whether a service refused for capacity.
+pub(crate) fn is_throttling(code: &str) -> bool {
+    matches!(
+        code,
+        "LimitExceededException"
+            | "ReplicatedWriteConflictException"
+            | "RequestThrottled"
+            | "Throttling"
+            | "ThrottlingError"
+            | "ThrottlingException"
+            | "ProvisionedThroughputExceeded"
+            | "ProvisionedThroughputExceededException"
+            | "RequestLimitExceeded"
+            | "TransactionConflictException"
+            | "TransactionInProgressException"
+    )
+}
+
+/// Whether a service refused the caller.
+pub(crate) fn is_denial(code: &str) -> bool {
+    matches!(
+        code,
+        "AccessDeniedException"
+            | "ExpiredTokenException"
+            | "IncompleteSignatureException"
+            | "InvalidSignatureException"
+            | "MissingAuthenticationTokenException"
+            | "NotAuthorized"
+            | "UnrecognizedClientException"
+    )
+}
+
+pub(crate) fn lacks_credentials(error: &(dyn std::error::Error + 'static)) -> bool {
     std::iter::successors(Some(error), |error| error.source())
         .any(<dyn std::error::Error + 'static>::is::<CredentialsError>)
 }

@@ -8,18 +8,34 @@ use std::{
 };
 
 use super::{
-    Address, Applied, AppliedAll, Entry, Page, Part, Position, Store, attributes as at, sweep_after,
+    Address, Applied, AppliedAll, Entry, Joined, Page, Part, Position, Store, attributes as at,
+    occupied, sweep_after, what,
 };
 use crate::{
     error::Error,
-    row::{Item, Stored},
-    transition::{Change, transition},
-    values::{Holder, Key},
+    row::{Item, Stored, s, text},
+    transition::{Change, Join, transition},
+    values::{Holder, Key, RequestDigest},
+    waiter::Waiter,
 };
 
 /// A table in memory. Nothing it does can fail. A clone is the same table.
 #[derive(Clone, Debug, Default)]
-pub struct Memory(Arc<Mutex<BTreeMap<Address, Item>>>);
+pub struct Memory(Arc<Mutex<Items>>);
+
+/// By key and sort key, as in DynamoDB.
+type Items = BTreeMap<(String, String), Item>;
+
+fn place(address: &Address) -> (String, String) {
+    (
+        address.key.as_str().to_owned(),
+        at::lease_sk(address.permit),
+    )
+}
+
+fn place_of_waiter(key: &Key, request: &RequestDigest) -> (String, String) {
+    (key.as_str().to_owned(), at::wait_sk(request))
+}
 
 impl Memory {
     /// An empty table.
@@ -30,47 +46,42 @@ impl Memory {
 
     /// Puts an item there, whatever it is, as a stranger to this library might.
     pub fn put(&self, address: Address, item: &Item) {
-        self.rows().insert(address, item.clone());
+        self.items().insert(place(&address), item.clone());
     }
 
     /// Deletes a row by hand.
     pub fn delete(&self, address: &Address) {
-        self.rows().remove(address);
+        self.items().remove(&place(address));
     }
 
-    fn rows(&self) -> std::sync::MutexGuard<'_, BTreeMap<Address, Item>> {
+    fn items(&self) -> std::sync::MutexGuard<'_, Items> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn walk(&self, from: Option<&Position>, most: usize, holder: Option<&Holder>) -> Page {
-        let rows = self.rows();
-        let after = from.and_then(|p| {
-            Some(Address {
-                key: Key::stored(&p.pk),
-                permit: at::permit_of(&p.sk)?,
-            })
-        });
+        let items = self.items();
+        let after = from.map(|p| (p.pk.clone(), p.sk.clone()));
         let start = after.map_or(Bound::Unbounded, Bound::Excluded);
         // The index holds whatever has a holder, a stranger's items too.
-        let mut held = rows
+        let mut held = items
             .range((start, Bound::Unbounded))
-            .filter_map(|(address, item)| {
+            .filter_map(|(place, item)| {
                 let holds = item.get(at::HOLDER)?.as_s().ok()?;
                 let wanted = holder.is_none_or(|holder| holder.as_str() == holds);
-                wanted.then_some((address, holds, item))
+                wanted.then_some((place, holds, item))
             })
             .peekable();
         let mut page = Page::default();
-        while let Some((address, holds, item)) = held.next() {
+        while let Some(((pk, sk), holds, item)) = held.next() {
             page.entries.push(Entry {
-                address: Some(address.clone()),
+                what: what(pk, sk),
                 sweep_after: sweep_after(item),
             });
             if page.entries.len() >= most && held.peek().is_some() {
                 page.next = Some(Position {
                     holder: holds.clone(),
-                    pk: address.key.as_str().to_owned(),
-                    sk: at::lease_sk(address.permit),
+                    pk: pk.clone(),
+                    sk: sk.clone(),
                 });
                 break;
             }
@@ -90,11 +101,11 @@ impl Store for Memory {
         change: &Change,
         _limit: Duration,
     ) -> Result<Applied, Error> {
-        let mut rows = self.rows();
-        let before = Stored::read(rows.get(address));
+        let mut items = self.items();
+        let before = Stored::read(items.get(&place(address)));
         Ok(match transition(&before, change) {
             Some(row) => {
-                rows.insert(address.clone(), row.to_item());
+                items.insert(place(address), row.to_item());
                 let deadline_before = match (before, change) {
                     (_, Change::Grant(_)) | (Stored::Absent | Stored::Foreign(_), _) => None,
                     (Stored::Row(row), _) => row.holding().map(|held| held.expires_at),
@@ -113,10 +124,10 @@ impl Store for Memory {
         changes: &[(Address, Change)],
         _limit: Duration,
     ) -> Result<AppliedAll, Error> {
-        let mut rows = self.rows();
+        let mut items = self.items();
         let before = changes
             .iter()
-            .map(|(address, _)| Stored::read(rows.get(address)));
+            .map(|(address, _)| Stored::read(items.get(&place(address))));
         let before: Vec<_> = before.collect();
         let after = changes.iter().zip(&before);
         let after: Vec<_> = after
@@ -131,7 +142,7 @@ impl Store for Memory {
             ));
         }
         for ((address, _), row) in changes.iter().zip(after.into_iter().flatten()) {
-            rows.insert(address.clone(), row.to_item());
+            items.insert(place(address), row.to_item());
         }
         Ok(AppliedAll::Done)
     }
@@ -141,23 +152,86 @@ impl Store for Memory {
         addresses: &[Address],
         _limit: Duration,
     ) -> Result<Option<Vec<Stored>>, Error> {
-        let rows = self.rows();
+        let items = self.items();
         let stored = addresses
             .iter()
-            .map(|address| Stored::read(rows.get(address)));
+            .map(|address| Stored::read(items.get(&place(address))));
         Ok(Some(stored.collect()))
     }
 
     async fn read(&self, address: &Address, _limit: Duration) -> Result<Stored, Error> {
-        Ok(Stored::read(self.rows().get(address)))
+        Ok(Stored::read(self.items().get(&place(address))))
     }
 
     async fn read_key(&self, key: &Key, _limit: Duration) -> Result<Vec<(u16, Stored)>, Error> {
-        let rows = self.rows();
-        let of_key = rows.iter().filter(|(address, _)| address.key == *key);
+        let items = self.items();
+        let of_key = items.iter().filter(|((pk, _), _)| pk == key.as_str());
         Ok(of_key
-            .map(|(address, item)| (address.permit, Stored::read(Some(item))))
+            .filter_map(|((_, sk), item)| Some((at::permit_of(sk)?, Stored::read(Some(item)))))
             .collect())
+    }
+
+    async fn join(
+        &self,
+        key: &Key,
+        join: &Join,
+        waiter: &Waiter,
+        _limit: Duration,
+    ) -> Result<Joined, Error> {
+        let mut items = self.items();
+        let address = Address {
+            key: key.clone(),
+            permit: 0,
+        };
+        let beside = place_of_waiter(key, &waiter.request);
+        let before = Stored::read(items.get(&place(&address)));
+        let Some(row) = transition(&before, &Change::Join(join.clone())) else {
+            return Ok(Joined::Refused(before));
+        };
+        if !is_vacant(items.get(&beside), waiter) {
+            return Ok(Joined::Occupied);
+        }
+        items.insert(place(&address), row.to_item());
+        items.insert(beside, to_item(waiter));
+        Ok(Joined::Done)
+    }
+
+    async fn waiter(
+        &self,
+        key: &Key,
+        request: &RequestDigest,
+        _limit: Duration,
+    ) -> Result<Option<Waiter>, Error> {
+        let items = self.items();
+        Ok(items
+            .get(&place_of_waiter(key, request))
+            .and_then(Waiter::read))
+    }
+
+    async fn call_back_by(
+        &self,
+        key: &Key,
+        waiter: &Waiter,
+        _limit: Duration,
+    ) -> Result<Waiter, Error> {
+        let mut items = self.items();
+        let place = place_of_waiter(key, &waiter.request);
+        if !is_vacant(items.get(&place), waiter) {
+            return Err(occupied(key));
+        }
+        let item = items.entry(place).or_insert_with(|| to_item(waiter));
+        item.insert(at::TASK_TOKEN.to_owned(), s(waiter.task_token.expose()));
+        Waiter::read(item).ok_or_else(|| occupied(key))
+    }
+
+    async fn forget(&self, key: &Key, waiter: &Waiter, _limit: Duration) -> Result<(), Error> {
+        let mut items = self.items();
+        let place = place_of_waiter(key, &waiter.request);
+        let stands = items.get(&place).and_then(Waiter::read);
+        if stands.is_some_and(|stands| stands.task_token == waiter.task_token) {
+            items.remove(&place);
+        }
+        Ok(())
     }
 
     async fn held(
@@ -183,4 +257,16 @@ impl Store for Memory {
     ) -> Result<Page, Error> {
         Ok(self.walk(from, most as usize, Some(holder)))
     }
+}
+
+/// Whether there is nothing, or an item of the same request.
+fn is_vacant(item: Option<&Item>, waiter: &Waiter) -> bool {
+    item.is_none_or(|item| text(item, at::REQUEST) == Some(waiter.request.as_str()))
+}
+
+fn to_item(waiter: &Waiter) -> Item {
+    let attributes = waiter.attributes().into_iter();
+    attributes
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
 }

@@ -8,12 +8,13 @@ use std::{
     time::Duration,
 };
 
-use super::{Address, Applied, AppliedAll, Memory, Page, Part, Position, Store};
+use super::{Address, Applied, AppliedAll, Joined, Memory, Page, Part, Position, Store};
 use crate::{
     error::{Cause, Error},
     row::{Row, Stored},
-    transition::Change,
-    values::{Holder, Key},
+    transition::{Change, Join},
+    values::{Holder, Key, RequestDigest},
+    waiter::Waiter,
 };
 
 pub(crate) const ROUND_TRIP: Duration = Duration::from_millis(10);
@@ -170,7 +171,7 @@ impl Store for Wire {
         if fate == Fate::Throttled {
             return Err(Error::Throttled {
                 action: "dynamodb:UpdateItem",
-                table: "memory".to_owned(),
+                resource: "table memory".to_owned(),
                 source: Cause::said("ThrottlingException"),
             });
         }
@@ -214,6 +215,41 @@ impl Store for Wire {
 
     async fn read_key(&self, key: &Key, limit: Duration) -> Result<Vec<(u16, Stored)>, Error> {
         self.table.read_key(key, limit).await
+    }
+
+    async fn join(
+        &self,
+        key: &Key,
+        join: &Join,
+        waiter: &Waiter,
+        limit: Duration,
+    ) -> Result<Joined, Error> {
+        if self.conflicts() {
+            return Ok(Joined::Conflict);
+        }
+        self.table.join(key, join, waiter, limit).await
+    }
+
+    async fn waiter(
+        &self,
+        key: &Key,
+        request: &RequestDigest,
+        limit: Duration,
+    ) -> Result<Option<Waiter>, Error> {
+        self.table.waiter(key, request, limit).await
+    }
+
+    async fn call_back_by(
+        &self,
+        key: &Key,
+        waiter: &Waiter,
+        limit: Duration,
+    ) -> Result<Waiter, Error> {
+        self.table.call_back_by(key, waiter, limit).await
+    }
+
+    async fn forget(&self, key: &Key, waiter: &Waiter, limit: Duration) -> Result<(), Error> {
+        self.table.forget(key, waiter, limit).await
     }
 
     async fn held(

@@ -1,10 +1,12 @@
 //! What a refusal means, by what stood there.
 
-use super::{Extend, Grant, Tokens, owned};
+use super::{
+    Change, Extend, Grant, Join, Next, Of, Release, Tokens, line::kept, owned, transition,
+};
 use crate::{
     outcomes::{Ended, Previous},
     row::{Row, Stored},
-    values::Counter,
+    values::{Counter, Holder, LeaseId},
 };
 
 /// What a refused [`Grant`] means.
@@ -12,6 +14,8 @@ use crate::{
 pub enum GrantRefusal {
     /// The request has this lease already; or its holder has, and may have it again.
     Replayed(Row),
+    /// The key is kept for this request, which was in line for it.
+    Reserved(Row),
     /// The request has this lease already, and it asked for other keys then.
     OtherKeys,
     /// The request had its lease, and that is over.
@@ -20,7 +24,7 @@ pub enum GrantRefusal {
     Frozen(Row),
     /// It can be had, by a grant with these tokens.
     Suits(Tokens),
-    /// Somebody holds it.
+    /// Somebody holds it, or has waited for it.
     Held(Row),
     /// The item is not ours.
     Corrupt(&'static str),
@@ -44,6 +48,7 @@ pub fn why_not_granted(stored: Stored, grant: &Grant, reentrant: bool) -> GrantR
     let suits = grant.tokens.for_row(row.fencing_token);
     let held = row.holding();
     let lasts = held.is_some_and(|held| held.expires_at > grant.now);
+    let kept_for = row.reserved().map(|reserved| &reserved.request);
     if held.is_some() && row.request == grant.request {
         if row.request_keys == grant.keys {
             GrantRefusal::Replayed(row)
@@ -56,6 +61,10 @@ pub fn why_not_granted(stored: Stored, grant: &Grant, reentrant: bool) -> GrantR
         GrantRefusal::Replayed(row)
     } else if row.frozen.is_some() {
         GrantRefusal::Frozen(row)
+    } else if kept_for == Some(&grant.request) {
+        GrantRefusal::Reserved(row)
+    } else if row.is_spoken_for() {
+        GrantRefusal::Held(row)
     } else if suits != grant.tokens && grant.over.holds(&row) {
         GrantRefusal::Suits(suits)
     } else if held.is_some() {
@@ -65,66 +74,144 @@ pub fn why_not_granted(stored: Stored, grant: &Grant, reentrant: bool) -> GrantR
     }
 }
 
+/// What a refused [`Join`] means.
+#[derive(Debug)]
+pub enum JoinRefusal {
+    /// There is nobody to wait for: it can be granted.
+    Grantable,
+    /// The request is in line already.
+    InLine,
+    /// There are as many in line as it takes.
+    Full(Row),
+    /// Something that also keeps it from being granted, and is worth more.
+    Other(GrantRefusal),
+}
+
+/// Reads what stood there when a join was refused, to a request that would make this grant.
+#[must_use]
+pub fn why_not_joined(stored: Stored, join: &Join, grant: &Grant) -> JoinRefusal {
+    if let Stored::Absent = stored {
+        return JoinRefusal::Grantable;
+    }
+    if let Stored::Row(row) = &stored
+        && row.waiting().contains(&join.request)
+    {
+        return JoinRefusal::InLine;
+    }
+    let suits = |tokens| transition(&stored, &Change::Grant(grant.suited_to(tokens))).is_some();
+    let floor = grant.tokens.floor();
+    if suits(Tokens::From(floor)) || suits(Tokens::LiftedTo(floor)) {
+        return JoinRefusal::Grantable;
+    }
+    match why_not_granted(stored, grant, false) {
+        GrantRefusal::Held(row) if row.waiting().len() >= usize::from(join.cap) => {
+            JoinRefusal::Full(row)
+        }
+        other => JoinRefusal::Other(other),
+    }
+}
+
 /// What a refused [`Extend`] means.
 #[derive(Debug)]
 pub enum ExtendRefusal {
     /// The lease lasts longer than was asked for: this write is late, and changes nothing.
     Longer(Row),
+    /// It is kept for the caller, and not granted yet: this extend is to be the grant.
+    Unconfirmed,
+    /// It was granted to the caller before, by an extend that took up the promise.
+    Confirmed,
     /// The deadline has passed, and the caller required that it has not.
     Expired,
     /// The deadline has passed, and an operator froze the key.
     Frozen(Row),
+    /// The deadline has passed, and somebody waits.
+    Awaited,
     /// The grant is over.
     Lost,
     /// The item is not ours.
     Corrupt(&'static str),
 }
 
-/// Reads what stood there when an extend was refused.
+/// Reads what stood there when an extend was refused, or a first extend that would have taken up a
+/// promise: `confirming`.
 #[must_use]
-pub fn why_not_extended(stored: Stored, extend: &Extend) -> ExtendRefusal {
+pub fn why_not_extended(stored: Stored, extend: &Extend, confirming: bool) -> ExtendRefusal {
     let row = match stored {
         Stored::Row(row) => row,
         Stored::Foreign(reason) => return ExtendRefusal::Corrupt(reason),
         Stored::Absent => return ExtendRefusal::Lost,
     };
-    match owned(&row, &extend.lease_id, extend.fencing_token) {
+    let (lease_id, token) = (&extend.lease_id, extend.fencing_token);
+    if let Some(reserved) = kept(&row, lease_id, token) {
+        let late = reserved.until <= extend.now && extend.require_unexpired;
+        return match (late, &row.frozen) {
+            (true, _) => ExtendRefusal::Expired,
+            (_, Some(_)) => ExtendRefusal::Frozen(row),
+            (_, None) => ExtendRefusal::Unconfirmed,
+        };
+    }
+    match owned(&row, lease_id, token) {
         None => ExtendRefusal::Lost,
+        Some(_) if confirming => ExtendRefusal::Confirmed,
         Some(held) if held.expires_at > extend.now => ExtendRefusal::Longer(row),
         Some(_) if extend.require_unexpired => ExtendRefusal::Expired,
-        Some(_) => ExtendRefusal::Frozen(row),
+        Some(_) if row.frozen.is_some() => ExtendRefusal::Frozen(row),
+        Some(_) => ExtendRefusal::Awaited,
     }
 }
 
-/// What a refused [`Release`](super::Release) means.
+/// What a refused [`Release`] means.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ReleaseRefusal {
-    /// It was released or swept before, or the row is gone.
-    Already,
+    /// It can be released, in this way.
+    Suits(Box<Release>),
+    /// It was released or swept before, or the row is gone. If this very call did it and did not
+    /// hear so, or one before it that may have died since, the row says whom it is kept for.
+    Already(Option<Box<Row>>),
     /// Somebody else was granted it.
     Lost,
     /// The item is not ours.
     Corrupt(&'static str),
 }
 
-/// Reads what stood there when a release was refused.
+/// Reads what stood there when a release was refused that a holder of this name asked for.
 #[must_use]
-pub fn why_not_released(stored: &Stored, token: Counter) -> ReleaseRefusal {
-    match stored {
-        Stored::Absent => ReleaseRefusal::Already,
-        Stored::Foreign(reason) => ReleaseRefusal::Corrupt(reason),
-        Stored::Row(row) => {
-            // A grant that an operator ended was taken away, not given back.
-            let given_back =
-                |p: &Previous, so: &[Ended]| p.fencing_token == token && so.contains(&p.ended);
-            let last = row.holding().is_none()
-                && given_back(&row.last_grant(), &[Ended::Released, Ended::Expired]);
-            let before = row.previous.as_ref();
-            if last || before.is_some_and(|p| given_back(p, &[Ended::Released])) {
-                ReleaseRefusal::Already
-            } else {
-                ReleaseRefusal::Lost
-            }
-        }
+pub fn why_not_released(stored: Stored, release: &Release, holder: &Holder) -> ReleaseRefusal {
+    let row = match stored {
+        Stored::Absent => return ReleaseRefusal::Already(None),
+        Stored::Foreign(reason) => return ReleaseRefusal::Corrupt(reason),
+        Stored::Row(row) => row,
+    };
+    let (lease_id, token) = (&release.lease_id, release.fencing_token);
+    if let Some(of) = what_it_is(&row, lease_id, token, holder) {
+        let next = match &release.next {
+            Next::Is(_) if row.frozen.is_some() || row.line.is_none() => Next::Later,
+            next => next.clone(),
+        };
+        return ReleaseRefusal::Suits(Box::new(Release {
+            of,
+            next,
+            ..release.clone()
+        }));
+    }
+    // A grant that an operator ended was taken away, not given back.
+    let given_back = |p: &Previous, so: &[Ended]| p.fencing_token == token && so.contains(&p.ended);
+    let last = row.holding().is_none()
+        && given_back(&row.last_grant(), &[Ended::Released, Ended::Expired]);
+    if last {
+        return ReleaseRefusal::Already(Some(Box::new(row)));
+    }
+    match row.previous {
+        Some(before) if given_back(&before, &[Ended::Released]) => ReleaseRefusal::Already(None),
+        _ => ReleaseRefusal::Lost,
+    }
+}
+
+/// What the caller can prove is its own.
+fn what_it_is(row: &Row, lease_id: &LeaseId, token: Counter, holder: &Holder) -> Option<Of> {
+    if owned(row, lease_id, token).is_some() {
+        Some(Of::Grant)
+    } else {
+        kept(row, lease_id, token).map(|_| Of::Reservation(holder.clone()))
     }
 }

@@ -72,7 +72,7 @@ impl<'de> Deserialize<'de> for Ttl {
 }
 
 /// Any JSON number, as a float.
-struct Number(&'static str);
+pub(super) struct Number(pub(super) &'static str);
 
 impl de::Visitor<'_> for Number {
     type Value = f64;
@@ -148,11 +148,6 @@ impl Counter {
     /// `step` more. [`Counter::MAX`] is out of reach for anything that started from a clock.
     pub(crate) const fn plus(self, step: u64) -> Self {
         Self(self.0 + step)
-    }
-
-    /// One less, but at least the least.
-    pub(crate) fn minus_one(self) -> Self {
-        Self(self.0 - 1).max(Self::MIN)
     }
 }
 

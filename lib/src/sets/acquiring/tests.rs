@@ -5,12 +5,14 @@ use std::{
     future::Future,
     pin::Pin,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use super::*;
 use crate::{
     Acquire, AcquireAll, Clock, Connection, Holder, Key, Keys, Memory, RequestId, Settings, Ttl,
     store::wire::{Before, Wire},
+    turns::{FIRST_PAUSE, LONGEST_PAUSE},
 };
 
 fn key(name: &str) -> Key {

@@ -65,7 +65,7 @@ impl DynamoDb {
         }
     }
 
-    fn transact_item(
+    pub(super) fn transact_item(
         &self,
         address: &Address,
         change: &Change,
@@ -173,6 +173,6 @@ fn is_conflict(error: &TransactGetItemsError) -> bool {
     }
 }
 
-fn unbuilt<E>(error: BuildError) -> SdkError<E, ()> {
+pub(super) fn unbuilt<E>(error: BuildError) -> SdkError<E, ()> {
     SdkError::construction_failure(error)
 }

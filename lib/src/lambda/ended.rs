@@ -1,0 +1,122 @@
+//! Events that tell of executions: as `EventBridge` sends them, or from a queue, some time later.
+
+use std::future::Future;
+
+use aws_lambda_events::event::sqs::SqsBatchResponse;
+use serde::Serialize;
+
+use super::{Event, FromEvent};
+use crate::{error::Error, json::Json, reap::EndOf, values::Holder};
+
+/// What status events tell of: one execution, or a batch of them from a queue.
+#[derive(Debug)]
+pub struct Ends(Told);
+
+#[derive(Debug)]
+enum Told {
+    One(Status),
+    Batch(Vec<(Option<String>, Result<Status, Error>)>),
+}
+
+#[derive(Debug)]
+struct Status {
+    execution: Holder,
+    /// None if it runs.
+    end: Option<EndOf>,
+}
+
+/// The answer: what was done for one event, or which messages of a batch are to be sent again.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub enum EndsFailed<T> {
+    /// What was done.
+    Done(T),
+    /// Messages that failed.
+    Batch(SqsBatchResponse),
+}
+
+impl FromEvent for Ends {
+    fn from_event(event: &Event<'_>) -> Result<Self, Error> {
+        let Some(messages) = event.0.list_at(&["Records"]) else {
+            return status(event.0).map(|status| Self(Told::One(status)));
+        };
+        let messages = messages.iter().map(|message| {
+            let id = message.text_at(&["messageId"]).map(str::to_owned);
+            let body = message
+                .text_at(&["body"])
+                .ok_or_else(|| Error::invalid("body", "is required: the text of a status event"));
+            (
+                id,
+                body.and_then(Json::parse).and_then(|event| status(&event)),
+            )
+        });
+        Ok(Self(Told::Batch(messages.collect())))
+    }
+}
+
+fn status(event: &Json) -> Result<Status, Error> {
+    let detail = |name: &str| {
+        let required = || {
+            let field = format!("detail.{name}");
+            Error::invalid(
+                &field,
+                "is required: a Step Functions Execution Status Change",
+            )
+        };
+        event.text_at(&["detail", name]).ok_or_else(required)
+    };
+    let execution = Holder::new(detail("executionArn")?)
+        .map_err(|problem| Error::invalid("detail.executionArn", problem))?;
+    let end = match detail("status")? {
+        "RUNNING" | "PENDING_REDRIVE" => None,
+        "SUCCEEDED" => Some(EndOf::Success),
+        "FAILED" => Some(EndOf::Failure),
+        "ABORTED" | "TIMED_OUT" => Some(EndOf::Force),
+        _ => return Err(Error::invalid("detail.status", "is none that is known")),
+    };
+    Ok(Status { execution, end })
+}
+
+impl Ends {
+    /// Does `work` for each execution that has ended; none of them for one that runs. What fails of
+    /// a batch is logged and told by its message's id, and does not stop the rest.
+    ///
+    /// # Errors
+    /// Those of `work`, if there was one event and no batch.
+    pub async fn each<T: Default, F>(
+        self,
+        work: impl Fn(Holder, EndOf) -> F,
+    ) -> Result<EndsFailed<T>, Error>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
+        let messages = match self.0 {
+            Told::Batch(messages) => messages,
+            Told::One(status) => {
+                return Ok(EndsFailed::Done(match status.end {
+                    Some(end) => work(status.execution, end).await?,
+                    None => T::default(),
+                }));
+            }
+        };
+        let mut failed = SqsBatchResponse::default();
+        for (id, status) in messages {
+            let done = match status {
+                Ok(Status { end: None, .. }) => continue,
+                Ok(Status {
+                    execution,
+                    end: Some(end),
+                }) => work(execution, end).await.map(drop),
+                Err(error) => Err(error),
+            };
+            if let Err(error) = done {
+                let problem = error.in_full();
+                tracing::error!(message = id, problem, "a message of the queue failed");
+                if let Some(id) = id {
+                    failed.add_failure(id);
+                }
+            }
+        }
+        Ok(EndsFailed::Batch(failed))
+    }
+}

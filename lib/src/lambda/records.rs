@@ -1,0 +1,94 @@
+//! A batch of records of the table's stream.
+
+use std::{collections::BTreeSet, future::Future};
+
+use aws_lambda_events::event::streams::{DynamoDbBatchItemFailure, DynamoDbEventResponse};
+
+use super::{Event, FromEvent};
+use crate::{
+    error::Error,
+    json::Json,
+    store::{What, what},
+    values::Key,
+};
+
+/// Records that could not be worked on, and are to be sent again.
+pub type Failed = DynamoDbEventResponse;
+
+/// The changes of a table that a batch of its stream tells of.
+#[derive(Debug)]
+pub struct Changes(Vec<Record>);
+
+#[derive(Debug)]
+struct Record {
+    /// Its place in the stream.
+    number: Option<String>,
+    about: About,
+}
+
+#[derive(Debug)]
+enum About {
+    Lease(Key),
+    /// A waiter, or something of somebody else's.
+    Other,
+    Unreadable,
+}
+
+impl FromEvent for Changes {
+    fn from_event(event: &Event<'_>) -> Result<Self, Error> {
+        let records = event.0.list_at(&["Records"]).ok_or_else(|| {
+            Error::invalid("Records", "is required: a batch of a DynamoDB stream")
+        })?;
+        Ok(Self(records.iter().map(record).collect()))
+    }
+}
+
+/// One that cannot be read does not keep the others from being.
+fn record(record: &Json) -> Record {
+    let place = |name| record.text_at(&["dynamodb", "Keys", name, "S"]);
+    let about = match (place("pk"), place("sk")) {
+        (Some(pk), Some(sk)) => match what(pk, sk) {
+            What::Lease(address) => About::Lease(address.key),
+            What::Waiter(..) | What::Foreign => About::Other,
+        },
+        _ => About::Unreadable,
+    };
+    let number = record.text_at(&["dynamodb", "SequenceNumber"]);
+    Record {
+        number: number.map(str::to_owned),
+        about,
+    }
+}
+
+impl Changes {
+    /// Does `work` for each lease's key, once however often the batch names it. What fails is
+    /// logged and told by its sequence number, and does not stop the rest.
+    pub async fn each<F>(self, work: impl Fn(Key) -> F) -> Failed
+    where
+        F: Future<Output = Result<(), Error>>,
+    {
+        let mut failed = Failed::default();
+        let mut done = BTreeSet::new();
+        for Record { number, about } in self.0 {
+            let problem = match about {
+                About::Other => continue,
+                About::Lease(key) if done.contains(&key) => continue,
+                About::Lease(key) => match work(key.clone()).await {
+                    Ok(()) => {
+                        done.insert(key);
+                        continue;
+                    }
+                    Err(error) => error.in_full(),
+                },
+                About::Unreadable => "it does not name the item that changed".to_owned(),
+            };
+            tracing::error!(record = number, problem, "a record of the stream failed");
+            if number.is_some() {
+                let mut failure = DynamoDbBatchItemFailure::default();
+                failure.item_identifier = number;
+                failed.batch_item_failures.push(failure);
+            }
+        }
+        failed
+    }
+}

@@ -1,0 +1,218 @@
+//! Asking for a lease, and waiting in line for it.
+
+use serde::Serialize;
+
+use super::waking::{Sender, first_of};
+use crate::{
+    acquire::{Wish, other_keys},
+    error::Error,
+    leases::{Leases, corrupt, frozen},
+    requests::{Acquire, Queue},
+    row::Reservation,
+    store::{Joined, Store},
+    transition::{Grant, GrantRefusal, Join, JoinRefusal, Over, why_not_joined},
+    turns::Turns,
+    values::{Key, Permits},
+    waiter::Waiter,
+    workflows::Workflows,
+};
+
+/// The answer to an acquire that may wait in line. The lease itself goes to the task token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum Queued {
+    /// It was granted, or its turn had come; the token was told.
+    Acquired,
+    /// It is in line; the token will be told.
+    Queued {
+        /// When it came, in milliseconds since the epoch. A label: the order is the line's.
+        ticket: u64,
+    },
+}
+
+/// How often the key may change hands while it is asked for.
+const TRIES: usize = 8;
+
+impl<S: Store> Leases<S> {
+    /// Grants the lease, or puts the request in line; either way the answer goes to
+    /// [`Queue::task_token`], as what [`Leases::acquire`] would have answered. While anybody waits
+    /// nobody else is granted the key.
+    ///
+    /// The one whose turn it is confirms by [`Leases::extend`] within [`crate::Settings::claim`]; that
+    /// extend is the grant. Joining is one transaction, and tried first: a key that is free takes
+    /// one more request, and a call to Step Functions.
+    ///
+    /// Repeated with the same holder and request id it keeps its place in line, and a new token
+    /// takes the place of the old one; the time it waits counts from the first call. Dropped, it may
+    /// be in line or not: repeat it.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a semaphore or an observed version; [`Error::QueueFull`];
+    /// [`Error::Misconfigured`] without [`Leases::with_workflows`]; and those of
+    /// [`Leases::acquire`]. None of them is repeated to the token. If the call to it failed
+    /// ([`Error::Unavailable`], [`Error::Denied`] …) the lease may have been granted: repeat the
+    /// request.
+    pub async fn acquire_in_line(&self, request: Acquire, queue: Queue) -> Result<Queued, Error> {
+        check(&request)?;
+        let Some(workflows) = self.workflows() else {
+            return Err(Error::Misconfigured {
+                problem: "there is nobody to call back: these leases know no workflows".to_owned(),
+                source: None,
+            });
+        };
+        let (key, reentrant) = (request.key, request.reentrant);
+        let grant = self.grant(Wish {
+            holder: &request.holder,
+            request_id: request.request_id,
+            keys: None,
+            ttl: request.ttl,
+            metadata: request.metadata,
+            over: None,
+        })?;
+        let waiter = self.waiter(&grant, queue);
+        // Its holder's own lease is nothing to wait for.
+        if reentrant && let Some(done) = self.ask(workflows, &key, &grant, true, &waiter).await? {
+            return Ok(done);
+        }
+        let join = Join {
+            request: grant.request.clone(),
+            over: Over::At(grant.now.minus(self.settings().clock_margin)),
+            cap: self.settings().queue_cap,
+        };
+        let mut turns = Turns::from(self);
+        for _ in 0..TRIES {
+            let (cap, limit) = (join.cap, turns.left(self));
+            let stood = match self.store().join(&key, &join, &waiter, limit).await? {
+                Joined::Done => return Ok(queued(&waiter)),
+                Joined::Occupied => {
+                    return Err(corrupt(key, "the place of the one who waits is taken"));
+                }
+                Joined::Conflict => {
+                    turns.wait(self).await?;
+                    continue;
+                }
+                Joined::Refused(stood) => stood,
+            };
+            match why_not_joined(stood, &join, &grant) {
+                JoinRefusal::InLine => {
+                    let stands = self.store().call_back_by(&key, &waiter, self.limit());
+                    return stands.await.map(|stands| queued(&stands));
+                }
+                JoinRefusal::Full(_) => {
+                    let waiting = usize::from(cap);
+                    return Err(Error::QueueFull { key, waiting });
+                }
+                JoinRefusal::Grantable => {
+                    if let Some(done) = self.ask(workflows, &key, &grant, false, &waiter).await? {
+                        return Ok(done);
+                    }
+                }
+                JoinRefusal::Other(refusal) => {
+                    let refusal = self.judge(workflows, &key, refusal, &waiter).await?;
+                    if let Some(done) = refusal {
+                        return Ok(done);
+                    }
+                }
+            }
+        }
+        Err(Error::Unavailable {
+            problem: format!("{key} changed hands again and again while it was asked for"),
+            source: None,
+        })
+    }
+
+    /// An ordinary grant; none if the key went to somebody else just now.
+    async fn ask(
+        &self,
+        workflows: &dyn Workflows,
+        key: &Key,
+        grant: &Grant,
+        reentrant: bool,
+        waiter: &Waiter,
+    ) -> Result<Option<Queued>, Error> {
+        match self.attempt(&first_of(key), grant, reentrant).await? {
+            Ok(granted) => {
+                self.answer(workflows, &waiter.task_token, granted).await?;
+                Ok(Some(Queued::Acquired))
+            }
+            Err(refusal) => self.judge(workflows, key, refusal, waiter).await,
+        }
+    }
+
+    /// What a refused grant means to one who would wait.
+    async fn judge(
+        &self,
+        workflows: &dyn Workflows,
+        key: &Key,
+        refusal: GrantRefusal,
+        waiter: &Waiter,
+    ) -> Result<Option<Queued>, Error> {
+        let key = key.clone();
+        match refusal {
+            GrantRefusal::Replayed(row) => {
+                let granted = self.replayed(first_of(&key), row)?;
+                self.answer(workflows, &waiter.task_token, granted).await?;
+                Ok(Some(Queued::Acquired))
+            }
+            GrantRefusal::Reserved(row) => match row.reserved().cloned() {
+                Some(reserved) => self.its_turn(&key, &reserved, waiter).await,
+                None => Ok(None),
+            },
+            GrantRefusal::OtherKeys => Err(other_keys()),
+            GrantRefusal::Consumed => Err(Error::Consumed { key }),
+            GrantRefusal::Frozen(row) => Err(frozen(key, row)),
+            GrantRefusal::Corrupt(reason) => Err(corrupt(key, reason)),
+            GrantRefusal::Held(_) | GrantRefusal::Suits(_) => Ok(None),
+        }
+    }
+
+    /// The key is kept for this very request: its workflow asks again because the first call to it
+    /// came to nothing, or has not come yet.
+    async fn its_turn(
+        &self,
+        key: &Key,
+        reserved: &Reservation,
+        waiter: &Waiter,
+    ) -> Result<Option<Queued>, Error> {
+        // Counted before it is told: whoever told the old token must not pass the turn on.
+        let Some(row) = self.try_again(key, reserved).await? else {
+            return Ok(None);
+        };
+        let stands = self.store().call_back_by(key, waiter, self.limit()).await?;
+        Ok(Some(if self.wake(key, row, Sender::Again).await {
+            Queued::Acquired
+        } else {
+            queued(&stands)
+        }))
+    }
+
+    fn waiter(&self, grant: &Grant, queue: Queue) -> Waiter {
+        let deadline = grant.now.plus(queue.wait.as_duration());
+        Waiter {
+            request: grant.request.clone(),
+            task_token: queue.task_token,
+            holder: grant.holder.clone(),
+            ttl: grant.ttl,
+            metadata: grant.metadata.clone(),
+            ticket: grant.now.as_millis(),
+            deadline,
+            purge_at: self.purge_at(deadline),
+        }
+    }
+}
+
+fn check(request: &Acquire) -> Result<(), Error> {
+    let not_in_line = |field| Err(Error::invalid(field, "does not go with task_token"));
+    if request.permits.is_some_and(|n| n > Permits::ONE) {
+        return not_in_line("permits");
+    }
+    if request.observed_version.is_some() {
+        return not_in_line("observed_version");
+    }
+    Ok(())
+}
+
+fn queued(waiter: &Waiter) -> Queued {
+    let ticket = waiter.ticket;
+    Queued::Queued { ticket }
+}

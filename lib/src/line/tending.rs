@@ -1,0 +1,155 @@
+//! What sweep does for those who wait.
+
+use std::collections::BTreeMap;
+
+use super::waking::first_of;
+use crate::{
+    clock::Timestamp,
+    error::Error,
+    leases::{Leases, corrupt},
+    row::{Row, Stored},
+    store::{Applied, Store},
+    transition::{Change, Leave},
+    values::{Key, RequestDigest},
+    waiter::Waiter,
+};
+
+/// Those who wait for keys, as the index knows them: each with the time at which it gives up.
+pub(crate) type Waiting = BTreeMap<Key, Vec<Waits>>;
+/// One of them.
+pub(crate) type Waits = (RequestDigest, Option<Timestamp>);
+
+/// How often a place in line is looked for that moves.
+const TRIES: usize = 8;
+
+impl<S: Store> Leases<S> {
+    /// Sees to those who wait for `key`: tells whoever's turn it is, sends away whoever has waited
+    /// long enough, and clears up behind those who were served. How many were told.
+    pub(crate) async fn tend(&self, key: &Key, waiting: &[Waits]) -> Result<u64, Error> {
+        if self.workflows().is_none() {
+            return Ok(0);
+        }
+        let Some(mut row) = self.line_of(key).await? else {
+            // Deleted by hand, and the line with it.
+            for (request, _) in waiting {
+                if let Some(waiter) = self.waiting(key, request).await? {
+                    self.dismiss(key, &waiter).await?;
+                }
+            }
+            return Ok(0);
+        };
+        let mut told = 0;
+        if self.see_to(key, row.clone()).await? {
+            told = 1;
+            row = self.line_of(key).await?.unwrap_or(row);
+        }
+        let mut strays = Vec::new();
+        for (request, gives_up) in waiting {
+            if self.is_nearly_over() {
+                return Ok(told);
+            }
+            if row.waiting().contains(request) {
+                if gives_up.is_none_or(|at| at <= self.now()) {
+                    self.send_away(key, request).await?;
+                }
+            } else if !is_next(&row, request) {
+                strays.extend(self.waiting(key, request).await?);
+            }
+        }
+        self.clear(key, strays).await?;
+        Ok(told)
+    }
+
+    /// Items whose requests were not in line when the row was read: served, or passed over, or back in
+    /// line since.
+    async fn clear(&self, key: &Key, strays: Vec<Waiter>) -> Result<(), Error> {
+        if strays.is_empty() {
+            return Ok(());
+        }
+        // Read after the items: one that came back has another token by now, or is in line here.
+        let row = self.line_of(key).await?;
+        for waiter in strays {
+            let request = &waiter.request;
+            let back = |row: &Row| row.waiting().contains(request) || is_next(row, request);
+            match &row {
+                Some(row) if back(row) => {}
+                Some(row) if row.remembers(request) => {
+                    self.store().forget(key, &waiter, self.limit()).await?;
+                }
+                _ => self.dismiss(key, &waiter).await?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn line_of(&self, key: &Key) -> Result<Option<Row>, Error> {
+        match self.store().read(&first_of(key), self.limit()).await? {
+            Stored::Row(row) => Ok(Some(row)),
+            Stored::Absent => Ok(None),
+            Stored::Foreign(reason) => Err(corrupt(key.clone(), reason)),
+        }
+    }
+
+    async fn waiting(&self, key: &Key, request: &RequestDigest) -> Result<Option<Waiter>, Error> {
+        self.store().waiter(key, request, self.limit()).await
+    }
+
+    /// One whose time to wait is over, if it is.
+    async fn send_away(&self, key: &Key, request: &RequestDigest) -> Result<(), Error> {
+        let Some(waiter) = self.waiting(key, request).await? else {
+            // Nobody could ever be told.
+            return self.leave(key, request).await.map(drop);
+        };
+        if waiter.deadline > self.now() || !self.leave(key, request).await? {
+            return Ok(());
+        }
+        self.dismiss(key, &waiter).await
+    }
+
+    /// Takes a request out of the line, wherever it stands by now. Whether it was there.
+    pub(crate) async fn leave(&self, key: &Key, request: &RequestDigest) -> Result<bool, Error> {
+        for _ in 0..TRIES {
+            let row = self.line_of(key).await?;
+            let line = row.as_ref().map(Row::waiting).unwrap_or_default();
+            let Some(place) = line.iter().position(|waits| waits == request) else {
+                return Ok(false);
+            };
+            let change = Change::Leave(Leave {
+                request: request.clone(),
+                place,
+            });
+            let address = first_of(key);
+            let applied = self.store().apply(&address, &change, self.limit()).await?;
+            if let Applied::Done { .. } = applied {
+                return Ok(true);
+            }
+        }
+        Err(self.never_still())
+    }
+
+    /// Tells one who has no place in line any more that it waits in vain, unless it was told that
+    /// its turn has come, and then forgets it.
+    async fn dismiss(&self, key: &Key, waiter: &Waiter) -> Result<(), Error> {
+        if let Some(workflows) = self.workflows() {
+            let error = if waiter.deadline <= self.now() {
+                Error::QueueTimeout { key: key.clone() }
+            } else {
+                Error::Unavailable {
+                    problem: format!("the place in the line of {key} was lost"),
+                    source: None,
+                }
+            };
+            let (name, cause) = (error.name(), error.as_cause());
+            let (token, limit) = (&waiter.task_token, self.limit());
+            let sent = workflows.fail(token, name, cause, limit).await?;
+            let holder = waiter.holder.as_str();
+            tracing::info!(%key, holder, outcome = name, ?sent, "sent away");
+        }
+        self.store().forget(key, waiter, self.limit()).await
+    }
+}
+
+fn is_next(row: &Row, request: &RequestDigest) -> bool {
+    row.reserved()
+        .is_some_and(|reserved| reserved.request == *request)
+}

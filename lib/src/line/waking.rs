@@ -1,0 +1,336 @@
+//! Telling the one who is next.
+
+use std::time::Duration;
+
+use crate::{
+    acquire::kind,
+    error::Error,
+    leases::Leases,
+    outcomes::{Acquired, Granted, Lease},
+    row::{Reservation, Row, Stored},
+    store::{Address, Applied, Store},
+    transition::{Change, Heir, Next, Pass, Reserve, TryAgain},
+    values::{Counter, Key, LeaseId, TaskToken},
+    waiter::Waiter,
+    workflows::{Delivery, Workflows},
+};
+
+/// Whether the caller made the reservation, or found it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sender {
+    /// It has just made it: nobody was told before, so that a token that is refused was no good.
+    First,
+    /// Somebody may have been told before, so that a token that is refused may have been answered.
+    Again,
+}
+
+/// What became of telling somebody.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Told {
+    Yes,
+    /// For certain nobody will come with this token.
+    NoGood,
+    Unknown,
+}
+
+impl<S: Store> Leases<S> {
+    /// What becomes of the line when these leases end a grant: they see to it themselves if they can
+    /// tell anybody.
+    pub(crate) fn next(&self) -> Next {
+        match self.workflows() {
+            Some(_) => Next::Is(self.heir()),
+            None => Next::Later,
+        }
+    }
+
+    pub(crate) fn heir(&self) -> Heir {
+        Heir {
+            lease_id: LeaseId::random(),
+            until: self.now().plus(self.settings().claim),
+        }
+    }
+
+    /// Tells the one that `row` is kept for, if it is, and the next one if nobody waits there any
+    /// more. It never fails: whoever could not be told is told by a later sweep. Whether somebody was.
+    pub(crate) async fn wake(&self, key: &Key, mut row: Row, sender: Sender) -> bool {
+        let Some(workflows) = self.workflows() else {
+            return false;
+        };
+        while let Some(reserved) = row.reserved().cloned() {
+            match self.tell(workflows, key, &row, &reserved).await {
+                Ok(Told::Yes) => return true,
+                Ok(Told::NoGood) if sender == Sender::First && !self.is_nearly_over() => {}
+                Ok(Told::NoGood | Told::Unknown) => return false,
+                Err(error) => {
+                    let problem = error.in_full();
+                    tracing::error!(%key, problem, "the next in line could not be told");
+                    return false;
+                }
+            }
+            match self.pass_on(key, &reserved).await {
+                Ok(Some(next)) => row = next,
+                Ok(None) => return false,
+                Err(error) => {
+                    let problem = error.in_full();
+                    tracing::error!(%key, problem, "the turn could not be passed on");
+                    return false;
+                }
+            }
+        }
+        false
+    }
+
+    async fn tell(
+        &self,
+        workflows: &dyn Workflows,
+        key: &Key,
+        row: &Row,
+        reserved: &Reservation,
+    ) -> Result<Told, Error> {
+        let waiter = self.store().waiter(key, &reserved.request, self.limit());
+        let Some(waiter) = waiter.await? else {
+            tracing::warn!(%key, "the item of the one who is next in line is gone");
+            return Ok(Told::NoGood);
+        };
+        let granted = self.promised(key.clone(), row, reserved, &waiter);
+        let (holder, token) = (waiter.holder.as_str(), granted.lease.fencing_token.get());
+        let told = self
+            .call_back(workflows, &waiter.task_token, granted)
+            .await?;
+        match told {
+            Told::Yes => tracing::info!(%key, holder, fencing_token = token, "woken"),
+            Told::NoGood | Told::Unknown => {
+                tracing::info!(%key, holder, fencing_token = token, "nobody waits with this token");
+            }
+        }
+        Ok(told)
+    }
+
+    /// Ends the task of one who waits with what acquire would have answered. What brought no answer
+    /// is tried once more, and then a refusal may mean that the first call did arrive.
+    async fn call_back(
+        &self,
+        workflows: &dyn Workflows,
+        token: &TaskToken,
+        granted: Granted,
+    ) -> Result<Told, Error> {
+        let output = serde_json::to_string(&Acquired::Granted(granted));
+        let output = output.map_err(|error| Error::Unavailable {
+            problem: "the answer could not be written".to_owned(),
+            source: Some(crate::Cause::of(&error)),
+        })?;
+        let first = workflows.succeed(token, output.clone(), self.limit()).await;
+        Ok(match first {
+            Ok(Delivery::Delivered) => Told::Yes,
+            Ok(Delivery::Refused) => Told::NoGood,
+            Err(Error::Unavailable { .. } | Error::Throttled { .. }) => {
+                match workflows.succeed(token, output, self.limit()).await? {
+                    Delivery::Delivered => Told::Yes,
+                    Delivery::Refused => Told::Unknown,
+                }
+            }
+            Err(error) => return Err(error),
+        })
+    }
+
+    /// Tells one who was granted the key at once.
+    pub(super) async fn answer(
+        &self,
+        workflows: &dyn Workflows,
+        token: &TaskToken,
+        granted: Granted,
+    ) -> Result<(), Error> {
+        let key = granted.lease.key.clone();
+        if self.call_back(workflows, token, granted).await? == Told::NoGood {
+            tracing::warn!(%key, "granted, and nobody waits with the task token");
+        }
+        Ok(())
+    }
+
+    /// The lease as it is promised to the one whose turn it is. Its deadline is that of the promise,
+    /// and always before a whole ttl is over, by which the holder's first extend is told apart.
+    pub(super) fn promised(
+        &self,
+        key: Key,
+        row: &Row,
+        reserved: &Reservation,
+        to: &Waiter,
+    ) -> Granted {
+        let now = self.now();
+        let in_full = now.plus(to.ttl.as_duration());
+        let expires_at = reserved.until.min(in_full.minus(Duration::from_millis(1)));
+        let previous = Some(row.last_grant());
+        Granted {
+            lease: Lease {
+                key,
+                holder: to.holder.clone(),
+                lease_id: reserved.lease_id.clone(),
+                fencing_token: row.fencing_token.plus(1),
+                version: row.version,
+                ttl: to.ttl,
+                acquired_at: now,
+                expires_at,
+                safe_until: expires_at.minus(self.settings().guard),
+                permit: 0,
+                metadata: to.metadata.clone(),
+            },
+            grant: kind(previous.as_ref()),
+            previous,
+        }
+    }
+
+    /// Of a row that nobody holds and that somebody is next to have: the lease to come, as its item
+    /// tells. None if that item is gone.
+    pub(crate) async fn next_in_line(&self, key: &Key, row: &Row) -> Result<Option<Lease>, Error> {
+        let reserved = match (row.reserved(), row.head()) {
+            (Some(reserved), _) => reserved.clone(),
+            // Kept for nobody yet: it will be as soon as somebody sees to it.
+            (None, Some(head)) => Reservation {
+                request: head.clone(),
+                lease_id: LeaseId::random(),
+                until: self.now(),
+                tries: Counter::MIN,
+            },
+            (None, None) => return Ok(None),
+        };
+        let waiter = self.store().waiter(key, &reserved.request, self.limit());
+        let waiter = waiter.await?;
+        Ok(waiter.map(|waiter| {
+            let lease = self.promised(key.clone(), row, &reserved, &waiter).lease;
+            Lease {
+                acquired_at: reserved.until.minus(self.settings().claim),
+                expires_at: reserved.until,
+                safe_until: reserved.until.minus(self.settings().guard),
+                ..lease
+            }
+        }))
+    }
+
+    /// Keeps the key for the next in line instead, or for nobody: what stands there now, unless
+    /// somebody else was quicker.
+    pub(crate) async fn pass_on(
+        &self,
+        key: &Key,
+        reserved: &Reservation,
+    ) -> Result<Option<Row>, Error> {
+        let heir = self.heir();
+        let change = Change::Pass(Pass {
+            lease_id: reserved.lease_id.clone(),
+            tries: reserved.tries,
+            heir: heir.clone(),
+        });
+        self.kept_by(key, &change, &heir).await
+    }
+
+    /// Writes a change that keeps the row for whoever is first. Its answer may have been lost: then
+    /// the row says that it was ours.
+    async fn kept_by(&self, key: &Key, change: &Change, heir: &Heir) -> Result<Option<Row>, Error> {
+        Ok(
+            match self
+                .store()
+                .apply(&first_of(key), change, self.limit())
+                .await?
+            {
+                Applied::Done { row, .. } => Some(row),
+                Applied::Refused(Stored::Row(row)) if is_kept_by(&row, &heir.lease_id) => Some(row),
+                Applied::Refused(_) => None,
+            },
+        )
+    }
+
+    /// Sees to it that somebody is told whose turn it is and who may not know: whoever is first in
+    /// line of a free row, and whoever let the time to confirm pass. One of them is told once more,
+    /// and then passed over. Whether somebody was told.
+    ///
+    /// # Errors
+    /// Those of [`Store::apply`].
+    pub(crate) async fn see_to(&self, key: &Key, row: Row) -> Result<bool, Error> {
+        if row.holding().is_some() || row.frozen.is_some() || self.workflows().is_none() {
+            return Ok(false);
+        }
+        let Some(reserved) = row.reserved() else {
+            if row.head().is_none() {
+                return Ok(false);
+            }
+            let heir = self.heir();
+            let change = Change::Reserve(Reserve { heir: heir.clone() });
+            let kept = self.kept_by(key, &change, &heir).await?;
+            return Ok(self.wake_if(key, kept, Sender::First).await);
+        };
+        let now = self.now();
+        if reserved.tries == Counter::MIN && reserved.until <= now {
+            let again = self.try_again(key, reserved).await?;
+            return Ok(self.wake_if(key, again, Sender::Again).await);
+        }
+        // The one it was promised to may act on the promise until then, by a clock of its own.
+        if reserved.until.plus(self.settings().clock_margin) <= now {
+            let next = self.pass_on(key, reserved).await?;
+            return Ok(self.wake_if(key, next, Sender::First).await);
+        }
+        Ok(false)
+    }
+
+    async fn wake_if(&self, key: &Key, row: Option<Row>, sender: Sender) -> bool {
+        match row {
+            Some(row) => self.wake(key, row, sender).await,
+            None => false,
+        }
+    }
+
+    /// Gives the one it is kept for more time, and says that somebody tells it again.
+    pub(crate) async fn try_again(
+        &self,
+        key: &Key,
+        reserved: &Reservation,
+    ) -> Result<Option<Row>, Error> {
+        let until = self.now().plus(self.settings().claim);
+        self.count_a_try(key, reserved, until).await
+    }
+
+    pub(crate) async fn count_a_try(
+        &self,
+        key: &Key,
+        reserved: &Reservation,
+        until: crate::Timestamp,
+    ) -> Result<Option<Row>, Error> {
+        let change = Change::TryAgain(TryAgain {
+            lease_id: reserved.lease_id.clone(),
+            tries: reserved.tries,
+            until,
+        });
+        let address = first_of(key);
+        let applied = self.store().apply(&address, &change, self.limit());
+        Ok(match applied.await? {
+            Applied::Done { row, .. } => Some(row),
+            Applied::Refused(_) => None,
+        })
+    }
+
+    /// Hands `key` over to whoever is first in line, if it is free and nobody was told: for what an
+    /// operator freed or unfroze, and for programs that cannot call anybody back. Whether somebody
+    /// was told. It may be repeated for ever.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`], and those of [`Store::apply`].
+    pub async fn hand_over(&self, key: &Key) -> Result<bool, Error> {
+        match self.store().read(&first_of(key), self.limit()).await? {
+            Stored::Row(row) => self.see_to(key, row).await,
+            Stored::Absent => Ok(false),
+            Stored::Foreign(reason) => Err(crate::leases::corrupt(key.clone(), reason)),
+        }
+    }
+}
+
+/// Whether the row is kept for somebody by this very reservation.
+pub(crate) fn is_kept_by(row: &Row, lease_id: &LeaseId) -> bool {
+    row.reserved()
+        .is_some_and(|reserved| reserved.lease_id == *lease_id)
+}
+
+/// The row that has the line of `key`.
+pub(crate) fn first_of(key: &Key) -> Address {
+    Address {
+        key: key.clone(),
+        permit: 0,
+    }
+}

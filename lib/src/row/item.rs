@@ -1,0 +1,268 @@
+//! A row as an item, and an item as a row.
+
+use aws_sdk_dynamodb::types::AttributeValue;
+
+use super::{Frozen, Holding, Item, Reservation, Row, State, Stored};
+use crate::{
+    clock::Timestamp,
+    outcomes::{Ended, Previous},
+    record::Record,
+    store::attributes as at,
+    values::{Counter, Holder, KeysDigest, LeaseId, Metadata, RequestDigest, Ttl},
+};
+
+impl Row {
+    /// Reads an item.
+    ///
+    /// # Errors
+    /// What shows that this library did not write it.
+    pub fn read(item: &Item) -> Result<Self, &'static str> {
+        let granted_to = text(item, at::GRANTED_TO).ok_or("granted_to is not a string")?;
+        let fencing_token = counter(item, at::FENCING_TOKEN)
+            .ok_or("fencing_token is not a whole number from 1 to 2^52")?;
+        Ok(Self {
+            fencing_token,
+            version: counter(item, at::VERSION)
+                .ok_or("version is not a whole number from 1 to 2^52")?,
+            granted_to: Holder::stored(granted_to),
+            request: text(item, at::REQUEST)
+                .map(RequestDigest::stored)
+                .ok_or("request is not a string")?,
+            request_keys: text(item, at::REQUEST_KEYS).map(KeysDigest::stored),
+            past_requests: at::PAST_REQUESTS
+                .map(|name| text(item, name).map(RequestDigest::stored)),
+            previous: previous(item),
+            frozen: item.get(at::FROZEN).map(|value| match Record::read(value) {
+                Some(record) => Frozen::By(record),
+                None => Frozen::ByHand,
+            }),
+            operator: item.get(at::OPERATOR).and_then(Record::read),
+            // DynamoDB never purges by what is not a number.
+            purge_at: item
+                .contains_key(at::PURGE_AT)
+                .then(|| whole(item, at::PURGE_AT).unwrap_or(Self::NEVER)),
+            line: match item.get(at::LINE) {
+                None => None,
+                Some(value) => Some(line(value).ok_or("line is not a list of strings")?),
+            },
+            state: if item.contains_key(at::HOLDER) {
+                if text(item, at::HOLDER) != Some(granted_to) {
+                    return Err("holder is not the holder that it was granted to");
+                }
+                State::Held(holding(item)?)
+            } else {
+                free(item, fencing_token)?
+            },
+        })
+    }
+
+    /// Writes the whole row; `pk` and `sk` are the address's to add.
+    #[must_use]
+    pub fn to_item(&self) -> Item {
+        let mut item = Item::new();
+        let mut set = |name: &str, value: AttributeValue| {
+            item.insert(name.to_owned(), value);
+        };
+        set(at::FENCING_TOKEN, n(self.fencing_token.get()));
+        set(at::VERSION, n(self.version.get()));
+        set(at::GRANTED_TO, s(self.granted_to.as_str()));
+        set(at::REQUEST, s(self.request.as_str()));
+        if let Some(keys) = &self.request_keys {
+            set(at::REQUEST_KEYS, s(keys.as_str()));
+        }
+        for (name, past) in at::PAST_REQUESTS.iter().zip(&self.past_requests) {
+            set(name, past.as_ref().map_or(NULL, |p| s(p.as_str())));
+        }
+        let previous = self.previous.as_ref();
+        set(
+            at::PREVIOUS_HOLDER,
+            previous.map_or(NULL, |p| s(p.holder.as_str())),
+        );
+        set(
+            at::PREVIOUS_FENCING_TOKEN,
+            n(previous.map_or(0, |p| p.fencing_token.get())),
+        );
+        let ended = previous.map_or(Ended::Expired, |p| p.ended);
+        set(at::PREVIOUS_ENDED, s(ended.as_str()));
+        match &self.frozen {
+            Some(Frozen::By(record)) => set(at::FROZEN, record.to_value()),
+            Some(Frozen::ByHand) => set(at::FROZEN, AttributeValue::Bool(true)),
+            None => {}
+        }
+        if let Some(record) = &self.operator {
+            set(at::OPERATOR, record.to_value());
+        }
+        if let Some(at) = self.purge_at {
+            set(at::PURGE_AT, n(at));
+        }
+        if let Some(line) = &self.line {
+            let digests = line.iter().map(|request| s(request.as_str()));
+            set(at::LINE, AttributeValue::L(digests.collect()));
+        }
+        match &self.state {
+            State::Held(held) => {
+                set(at::HOLDER, s(self.granted_to.as_str()));
+                set(at::LEASE_ID, s(held.lease_id.expose()));
+                set(at::TTL_MS, n(held.ttl.as_millis()));
+                set(at::ACQUIRED_AT, instant(held.acquired_at));
+                set(at::EXPIRES_AT, instant(held.expires_at));
+                set(at::METADATA, metadata_value(&held.metadata));
+                if let Some(at) = held.extended_at {
+                    set(at::EXTENDED_AT, instant(at));
+                }
+                if let Some(at) = held.sweep_after {
+                    set(at::SWEEP_AFTER, instant(at));
+                }
+            }
+            State::Free {
+                ended,
+                last_token,
+                reserved,
+            } => {
+                set(at::ENDED, s(ended.as_str()));
+                if *last_token != self.fencing_token {
+                    set(at::LAST_TOKEN, n(last_token.get()));
+                }
+                if let Some(reserved) = reserved {
+                    set(at::CLAIM, s(reserved.request.as_str()));
+                    set(at::CLAIM_ID, s(reserved.lease_id.expose()));
+                    set(at::CLAIM_UNTIL, instant(reserved.until));
+                    set(at::CLAIM_TRIES, n(reserved.tries.get()));
+                } else if let Some(head) = self.head() {
+                    set(at::HEIR, s(head.as_str()));
+                }
+            }
+        }
+        item
+    }
+}
+
+impl Stored {
+    /// Reads what a read or a refused write brought back.
+    #[must_use]
+    pub fn read(item: Option<&Item>) -> Self {
+        match item {
+            None => Self::Absent,
+            Some(item) => Row::read(item).map_or_else(Self::Foreign, Self::Row),
+        }
+    }
+}
+
+fn holding(item: &Item) -> Result<Holding, &'static str> {
+    if item.contains_key(at::ENDED) {
+        return Err("it is held and ended at once");
+    }
+    Ok(Holding {
+        lease_id: text(item, at::LEASE_ID)
+            .map(LeaseId::stored)
+            .ok_or("lease_id is not a string")?,
+        ttl: ttl(item).ok_or("ttl_ms is not a whole number from 1 to 86400000")?,
+        acquired_at: time(item, at::ACQUIRED_AT).ok_or("acquired_at is not an instant")?,
+        extended_at: time(item, at::EXTENDED_AT),
+        expires_at: time(item, at::EXPIRES_AT).ok_or("expires_at is not an instant")?,
+        sweep_after: time(item, at::SWEEP_AFTER),
+        metadata: item
+            .get(at::METADATA)
+            .and_then(metadata)
+            .ok_or("metadata is not a map of strings")?,
+    })
+}
+
+fn free(item: &Item, fencing_token: Counter) -> Result<State, &'static str> {
+    if item.contains_key(at::LEASE_ID) {
+        return Err("it has a lease_id and no holder");
+    }
+    Ok(State::Free {
+        ended: text(item, at::ENDED)
+            .and_then(Ended::from_name)
+            .ok_or("it has no holder and does not say how it ended")?,
+        last_token: counter(item, at::LAST_TOKEN).unwrap_or(fencing_token),
+        reserved: match text(item, at::CLAIM) {
+            None => None,
+            Some(request) => Some(
+                reservation(item, request)
+                    .ok_or("it is kept for somebody and does not say how or until when")?,
+            ),
+        },
+    })
+}
+
+fn reservation(item: &Item, request: &str) -> Option<Reservation> {
+    Some(Reservation {
+        request: RequestDigest::stored(request),
+        lease_id: LeaseId::stored(text(item, at::CLAIM_ID)?),
+        until: time(item, at::CLAIM_UNTIL)?,
+        tries: counter(item, at::CLAIM_TRIES)?,
+    })
+}
+
+/// The three attributes are one fact; a first grant writes NULL for its predecessor's holder.
+fn previous(item: &Item) -> Option<Previous> {
+    Some(Previous {
+        holder: Holder::stored(text(item, at::PREVIOUS_HOLDER)?),
+        fencing_token: counter(item, at::PREVIOUS_FENCING_TOKEN)?,
+        ended: Ended::from_name(text(item, at::PREVIOUS_ENDED)?)?,
+    })
+}
+
+fn line(value: &AttributeValue) -> Option<Vec<RequestDigest>> {
+    let digests = value.as_l().ok()?.iter();
+    digests
+        .map(|digest| Some(RequestDigest::stored(digest.as_s().ok()?)))
+        .collect()
+}
+
+pub(crate) fn text<'a>(item: &'a Item, name: &str) -> Option<&'a str> {
+    item.get(name)?.as_s().ok().map(String::as_str)
+}
+
+/// A whole number. DynamoDB writes numbers in plain decimal, so that anything `u64` cannot read
+/// is negative, fractional or huge.
+pub(crate) fn whole(item: &Item, name: &str) -> Option<u64> {
+    item.get(name)?.as_n().ok()?.parse().ok()
+}
+
+fn counter(item: &Item, name: &str) -> Option<Counter> {
+    whole(item, name).and_then(Counter::new)
+}
+
+pub(crate) fn ttl(item: &Item) -> Option<Ttl> {
+    whole(item, at::TTL_MS).and_then(Ttl::stored)
+}
+
+pub(crate) fn time(item: &Item, name: &str) -> Option<Timestamp> {
+    whole(item, name)
+        .filter(|&millis| (1..=Timestamp::MAX.as_millis()).contains(&millis))
+        .map(Timestamp::from_millis)
+}
+
+pub(crate) fn metadata(value: &AttributeValue) -> Option<Metadata> {
+    let entries = value.as_m().ok()?.iter();
+    entries
+        .map(|(name, value)| Some((name.clone(), value.as_s().ok()?.clone())))
+        .collect::<Option<_>>()
+        .map(Metadata::stored)
+}
+
+pub(crate) const NULL: AttributeValue = AttributeValue::Null(true);
+
+pub(crate) fn s(text: &str) -> AttributeValue {
+    AttributeValue::S(text.to_owned())
+}
+
+pub(crate) fn n(number: u64) -> AttributeValue {
+    AttributeValue::N(number.to_string())
+}
+
+pub(crate) fn instant(at: Timestamp) -> AttributeValue {
+    n(at.as_millis())
+}
+
+pub(crate) fn metadata_value(metadata: &Metadata) -> AttributeValue {
+    let entries = metadata.entries().iter();
+    AttributeValue::M(
+        entries
+            .map(|(name, value)| (name.clone(), s(value)))
+            .collect(),
+    )
+}

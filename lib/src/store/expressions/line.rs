@@ -1,0 +1,181 @@
+//! What the line does to a row, in the language of DynamoDB.
+
+use aws_sdk_dynamodb::types::AttributeValue;
+
+use super::{
+    Expressions, FREE, HELD, HISTORY, KEPT, OURS, UNKEPT, at_least_one, build, not_remembered,
+};
+use crate::{
+    row::{instant, metadata_value, n, s},
+    store::attributes as at,
+    transition::{Heir, Join, Leave, Next, Over, Pass, Reserve, Take, TryAgain},
+    values::Counter,
+};
+
+/// The proof of the one it is kept for: the token is the next one, and conditions cannot add.
+pub(super) const PROMISED: &str = "#claim_id = :lease_id AND #fencing_token = :before";
+
+/// What a free row has that is kept for somebody.
+pub(super) fn kept() -> String {
+    format!(
+        "{FREE} AND attribute_type(#claim, :text) AND attribute_type(#claim_id, :text) \
+         AND attribute_type(#claim_until, :number) AND #claim_until BETWEEN :one AND :forever \
+         AND attribute_type(#claim_tries, :number) AND #claim_tries BETWEEN :one AND :most"
+    )
+}
+
+/// What [`PROMISED`] compares with the row's token.
+pub(super) fn promise_of(fencing_token: Counter) -> (&'static str, AttributeValue) {
+    ("before", n(fencing_token.get().saturating_sub(1)))
+}
+
+/// What handing over adds to the end of a grant.
+pub(super) struct Handed {
+    pub(super) condition: &'static str,
+    pub(super) set: &'static str,
+    pub(super) remove: &'static str,
+    pub(super) values: Vec<(&'static str, AttributeValue)>,
+}
+
+pub(super) fn handed(next: &Next) -> Handed {
+    match next {
+        // The removal of an entry of a list that does not exist would be an error.
+        Next::Is(heir) => Handed {
+            condition: " AND attribute_type(#line, :list) AND attribute_not_exists(#frozen)",
+            set: KEEP_FOR_THE_FIRST,
+            remove: "#heir, #line[0]",
+            values: heir_values(heir).into(),
+        },
+        Next::Later => Handed {
+            condition: "",
+            set: "#heir = if_not_exists(#line[0], :null)",
+            remove: "#claim, #claim_id, #claim_until, #claim_tries",
+            values: Vec::new(),
+        },
+    }
+}
+
+/// Beside the removal of the first.
+const KEEP_FOR_THE_FIRST: &str = "#claim = if_not_exists(#line[0], :null), #claim_id = :heir, \
+    #claim_until = :until, #claim_tries = :one";
+
+fn heir_values(heir: &Heir) -> [(&'static str, AttributeValue); 2] {
+    [
+        ("heir", s(heir.lease_id.expose())),
+        ("until", at_least_one(heir.until)),
+    ]
+}
+
+/// The version stays: who watches it watches the holder.
+pub(super) fn joining(join: &Join) -> Expressions {
+    let (lasts, which) = match join.over {
+        Over::At(instant) => ("#expires_at > :over", at_least_one(instant)),
+        Over::Unmoved(version) => ("#version <> :over", n(version.get())),
+    };
+    let kept = kept();
+    let not_remembered = not_remembered("request");
+    build(
+        format!(
+            "{OURS} AND attribute_type(#line, :list) AND attribute_not_exists(#frozen) \
+             AND (({HELD} AND ({lasts} OR attribute_exists(#line[0]))) \
+               OR ({kept} AND #claim <> :request) \
+               OR ({FREE} AND {UNKEPT} AND attribute_exists(#line[0]))) \
+             AND NOT contains(#line, :request) AND {not_remembered} AND size(#line) < :cap"
+        ),
+        "SET #line = list_append(#line, :joins)".to_owned(),
+        [
+            ("over", which),
+            ("request", s(join.request.as_str())),
+            ("joins", AttributeValue::L(vec![s(join.request.as_str())])),
+            ("cap", n(join.cap.into())),
+        ],
+    )
+}
+
+pub(super) fn leaving(leave: &Leave) -> Expressions {
+    let place = leave.place;
+    build(
+        format!("{OURS} AND #line[{place}] = :request"),
+        format!("REMOVE #line[{place}]"),
+        [("request", s(leave.request.as_str()))],
+    )
+}
+
+pub(super) fn reserving(reserve: &Reserve) -> Expressions {
+    build(
+        format!(
+            "{FREE} AND {UNKEPT} AND {OURS} AND attribute_exists(#line[0]) \
+             AND attribute_not_exists(#frozen)"
+        ),
+        format!("SET #version = #version + :one, {KEEP_FOR_THE_FIRST} REMOVE #heir, #line[0]"),
+        heir_values(&reserve.heir),
+    )
+}
+
+pub(super) fn trying_again(again: &TryAgain) -> Expressions {
+    let kept = kept();
+    build(
+        format!("{kept} AND {OURS} AND #claim_id = :lease_id AND #claim_tries = :tries"),
+        "SET #claim_until = :until, #claim_tries = #claim_tries + :one, \
+         #version = #version + :one"
+            .to_owned(),
+        [
+            ("lease_id", s(again.lease_id.expose())),
+            ("tries", n(again.tries.get())),
+            ("until", at_least_one(again.until)),
+        ],
+    )
+}
+
+pub(super) fn passing(pass: &Pass) -> Expressions {
+    let kept = kept();
+    let values = [
+        ("lease_id", s(pass.lease_id.expose())),
+        ("tries", n(pass.tries.get())),
+    ];
+    build(
+        format!(
+            "{kept} AND {OURS} AND #claim_id = :lease_id AND #claim_tries = :tries \
+             AND attribute_type(#line, :list) AND attribute_not_exists(#frozen)"
+        ),
+        format!(
+            "SET #last_fencing_token = if_not_exists(#last_fencing_token, #fencing_token), \
+             #fencing_token = #fencing_token + :one, #version = #version + :one, \
+             {KEEP_FOR_THE_FIRST} REMOVE #heir, #line[0]"
+        ),
+        values.into_iter().chain(heir_values(&pass.heir)),
+    )
+}
+
+pub(super) fn taking(take: &Take) -> Expressions {
+    let kept = kept();
+    let in_time = if take.require_unexpired {
+        " AND #claim_until > :now"
+    } else {
+        ""
+    };
+    build(
+        format!("{kept} AND {OURS} AND {PROMISED} AND attribute_not_exists(#frozen){in_time}"),
+        format!(
+            "SET #holder = :holder, #granted_to = :holder, #lease_id = :lease_id, \
+             #ttl_ms = :ttl_ms, #metadata = :metadata, #acquired_at = :acquired_at, \
+             #extended_at = :now, #expires_at = :expires_at, #sweep_after = :sweep_after, \
+             #fencing_token = :fencing_token, #version = #version + :one, \
+             #line = if_not_exists(#line, :empty), #request = #claim, {HISTORY} \
+             REMOVE #ended, #purge_at, #request_keys, #{last}, {KEPT}",
+            last = at::LAST_TOKEN
+        ),
+        [
+            ("holder", s(take.holder.as_str())),
+            ("lease_id", s(take.lease_id.expose())),
+            ("ttl_ms", n(take.ttl.as_millis())),
+            ("metadata", metadata_value(&take.metadata)),
+            ("acquired_at", at_least_one(take.acquired_at)),
+            ("now", at_least_one(take.now)),
+            ("expires_at", instant(take.expires_at)),
+            ("sweep_after", instant(take.sweep_after)),
+            ("fencing_token", n(take.fencing_token.get())),
+            promise_of(take.fencing_token),
+        ],
+    )
+}

@@ -1,0 +1,164 @@
+use super::*;
+use crate::{
+    row::Stored,
+    transition::{Heir, Join, Leave, Pass, Reserve, Take, TryAgain, transition},
+    values::{Holder, LeaseId, Metadata, RequestDigest, RequestId},
+};
+
+fn every_change() -> Vec<Change> {
+    let (lease_id, now) = (LeaseId::random(), Timestamp::from_millis(1000));
+    let holder = Holder::new("h").expect("valid");
+    let ttl = Ttl::new(std::time::Duration::from_secs(1)).expect("valid");
+    let fencing_token = Counter::MIN;
+    let extend = |require_unexpired| {
+        Change::Extend(Extend {
+            lease_id: lease_id.clone(),
+            fencing_token,
+            ttl,
+            now,
+            expires_at: now,
+            require_unexpired,
+        })
+    };
+    let grant = |over, keys| {
+        Change::Grant(Grant {
+            request: RequestDigest::of(&holder, &RequestId::random()),
+            holder: holder.clone(),
+            keys,
+            lease_id: lease_id.clone(),
+            ttl,
+            metadata: Metadata::default(),
+            now,
+            over,
+            tokens: Tokens::From(Counter::MIN),
+            expires_at: now,
+            sweep_after: now,
+        })
+    };
+    let clock = grant(Over::At(now), None);
+    let row = transition(&Stored::Absent, &clock).expect("a first grant");
+    let swap = |seen| {
+        let row = row.clone();
+        Change::Swap(Box::new(Swap { seen, row }))
+    };
+    let Change::Grant(plain) = clock.clone() else {
+        unreachable!("a grant")
+    };
+    let request = RequestDigest::of(&holder, &RequestId::random());
+    let heir = Heir {
+        lease_id: LeaseId::random(),
+        until: now,
+    };
+    let release = |of, next| {
+        Change::Release(Release {
+            lease_id: lease_id.clone(),
+            fencing_token,
+            of,
+            ended: Ended::Released,
+            next,
+            purge_at: 1,
+        })
+    };
+    let join = |over| Join {
+        request: request.clone(),
+        over,
+        cap: 1,
+    };
+    let take = |require_unexpired| {
+        Change::Take(Take {
+            lease_id: lease_id.clone(),
+            fencing_token,
+            holder: holder.clone(),
+            metadata: Metadata::default(),
+            ttl,
+            acquired_at: now,
+            now,
+            expires_at: now,
+            sweep_after: now,
+            require_unexpired,
+        })
+    };
+    let floor = Counter::new(7).expect("valid");
+    let suited = |tokens| Change::Grant(plain.suited_to(tokens));
+    vec![
+        clock,
+        extend(false),
+        extend(true),
+        release(Of::Grant, Next::Later),
+        release(Of::Grant, Next::Is(heir.clone())),
+        release(Of::Reservation(holder.clone()), Next::Later),
+        release(Of::Reservation(holder.clone()), Next::Is(heir.clone())),
+        Change::Expire(Expire {
+            version: Counter::MIN,
+            next: Next::Is(heir.clone()),
+            purge_at: 1,
+        }),
+        Change::Cut(Cut {
+            version: Counter::MIN,
+            expires_at: now,
+            sweep_after: now,
+        }),
+        Change::Join(join(Over::At(now))),
+        Change::Join(join(Over::Unmoved(Counter::MIN.into()))),
+        Change::Leave(Leave {
+            request: request.clone(),
+            place: 17,
+        }),
+        Change::Reserve(Reserve { heir: heir.clone() }),
+        Change::TryAgain(TryAgain {
+            lease_id: lease_id.clone(),
+            tries: Counter::MIN,
+            until: now,
+        }),
+        Change::Pass(Pass {
+            lease_id: lease_id.clone(),
+            tries: Counter::MIN,
+            heir: heir.clone(),
+        }),
+        take(false),
+        take(true),
+        grant(
+            Over::Unmoved(Counter::MIN.into()),
+            Some(KeysDigest::stored("k")),
+        ),
+        suited(Tokens::From(floor)),
+        suited(Tokens::LiftedTo(floor)),
+        swap(None),
+        swap(Some(Counter::MIN)),
+        Change::Confirm(Confirm {
+            lease_id: lease_id.clone(),
+            fencing_token,
+            now,
+        }),
+    ]
+}
+
+#[test]
+fn every_name_is_an_attribute_and_every_value_is_given() {
+    let attributes: Vec<_> = at::ALL.into_iter().chain([at::PK, at::SK]).collect();
+    for change in every_change() {
+        let e = of(&change);
+        for name in e.names.values() {
+            assert!(attributes.contains(&name.as_str()), "{name}");
+        }
+        let both = format!("{} {}", e.condition, e.update);
+        let mentioned: std::collections::HashSet<_> = both
+            .split(|c: char| !(c.is_ascii_alphanumeric() || "_:".contains(c)))
+            .filter(|word| word.starts_with(':'))
+            .collect();
+        let given = e.values.keys().map(String::as_str).collect();
+        assert_eq!(mentioned, given);
+        assert!(
+            e.condition.len() < 4096 && e.update.len() < 4096,
+            "DynamoDB's limit"
+        );
+    }
+}
+
+#[test]
+fn an_extend_touches_nothing_that_the_index_holds() {
+    let Expressions { update, .. } = of(&every_change()[1]);
+    for name in [at::PK, at::SK, at::HOLDER, at::SWEEP_AFTER] {
+        assert!(!update.contains(&format!("#{name}")), "{name} in {update}");
+    }
+}

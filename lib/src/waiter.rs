@@ -1,0 +1,65 @@
+//! One who waits in line: what is to be known of it beyond its place, in an item of its own.
+
+use aws_sdk_dynamodb::types::AttributeValue;
+
+use crate::{
+    clock::Timestamp,
+    row::{Item, instant, metadata, metadata_value, n, s, text, time, ttl, whole},
+    store::attributes as at,
+    values::{Holder, Metadata, RequestDigest, TaskToken, Ttl},
+};
+
+/// One who waits in line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiter {
+    /// For which request: its name in the line, and in the item's sort key.
+    pub request: RequestDigest,
+    /// Whom to call back.
+    pub task_token: TaskToken,
+    /// Who waits.
+    pub holder: Holder,
+    /// The length of the lease to come.
+    pub ttl: Ttl,
+    /// What the holder will want others to see.
+    pub metadata: Metadata,
+    /// When it came, in milliseconds since the epoch by the clock of the function that took it in.
+    /// A label: the order is the line's.
+    pub ticket: u64,
+    /// When it gives up.
+    pub deadline: Timestamp,
+    /// When DynamoDB may delete the item, in epoch seconds.
+    pub purge_at: u64,
+}
+
+impl Waiter {
+    /// Reads an item; none if this library did not write it.
+    #[must_use]
+    pub fn read(item: &Item) -> Option<Self> {
+        Some(Self {
+            request: RequestDigest::stored(text(item, at::REQUEST)?),
+            task_token: TaskToken::stored(text(item, at::TASK_TOKEN)?),
+            holder: Holder::stored(text(item, at::HOLDER)?),
+            ttl: ttl(item)?,
+            metadata: item.get(at::METADATA).and_then(metadata)?,
+            ticket: whole(item, at::TICKET)?,
+            deadline: time(item, at::DEADLINE)?,
+            purge_at: whole(item, at::PURGE_AT)?,
+        })
+    }
+
+    /// Every attribute but the address.
+    pub(crate) fn attributes(&self) -> [(&'static str, AttributeValue); 9] {
+        [
+            (at::REQUEST, s(self.request.as_str())),
+            (at::TASK_TOKEN, s(self.task_token.expose())),
+            (at::HOLDER, s(self.holder.as_str())),
+            (at::TTL_MS, n(self.ttl.as_millis())),
+            (at::METADATA, metadata_value(&self.metadata)),
+            (at::TICKET, n(self.ticket)),
+            (at::DEADLINE, instant(self.deadline)),
+            // As that of a held row: before it sweep need not read the item.
+            (at::SWEEP_AFTER, instant(self.deadline)),
+            (at::PURGE_AT, n(self.purge_at)),
+        ]
+    }
+}

@@ -1,0 +1,178 @@
+//! AWS Step Functions.
+
+use std::time::Duration;
+
+use aws_config::{BehaviorVersion, SdkConfig};
+use aws_sdk_sfn::{
+    Client,
+    client::customize::CustomizableOperation,
+    config::{Builder, StalledStreamProtectionConfig},
+    error::{ProvideErrorMetadata, SdkError},
+    types::ExecutionStatus,
+};
+use aws_smithy_types::{retry::RetryConfig, timeout::TimeoutConfig};
+
+use super::{Call, Delivery, Workflows};
+use crate::{
+    error::{Cause, Error},
+    store::{is_denial, is_throttling, lacks_credentials},
+    values::{Holder, TaskToken},
+};
+
+/// AWS Step Functions, through its API.
+#[derive(Clone, Debug)]
+pub struct StepFunctions {
+    client: Client,
+}
+
+/// No retries: a token that is refused the first time was never answered, and only then may the
+/// turn pass to the next at once.
+const CONNECT: Duration = Duration::from_millis(500);
+const CALL: Duration = Duration::from_millis(1500);
+
+impl StepFunctions {
+    /// The ambient configuration (Region, credentials chain, `AWS_ENDPOINT_URL_SFN` …) with pinned
+    /// time limits and without retries.
+    pub async fn from_env() -> Self {
+        let ambient = aws_config::defaults(BehaviorVersion::v2026_01_12()).load();
+        Self::new(&ambient.await)
+    }
+
+    /// From a configuration of yours, with pinned time limits and without retries.
+    #[must_use]
+    pub fn new(ambient: &SdkConfig) -> Self {
+        let config = Builder::from(ambient)
+            .retry_config(RetryConfig::disabled())
+            .timeout_config(timeouts(CALL))
+            .stalled_stream_protection(StalledStreamProtectionConfig::disabled());
+        Self {
+            client: Client::from_conf(config.build()),
+        }
+    }
+}
+
+fn timeouts(limit: Duration) -> TimeoutConfig {
+    TimeoutConfig::builder()
+        .connect_timeout(CONNECT.min(limit))
+        .operation_timeout(limit)
+        .build()
+}
+
+fn within<T, E, B>(
+    operation: CustomizableOperation<T, E, B>,
+    limit: Duration,
+) -> CustomizableOperation<T, E, B> {
+    let limit = limit.clamp(Duration::from_millis(1), CALL);
+    operation.config_override(Builder::new().timeout_config(timeouts(limit)))
+}
+
+impl Workflows for StepFunctions {
+    fn succeed<'a>(
+        &'a self,
+        token: &'a TaskToken,
+        output: String,
+        limit: Duration,
+    ) -> Call<'a, Delivery> {
+        let call = self.client.send_task_success();
+        let call = call.task_token(token.expose()).output(output);
+        Box::pin(async move {
+            let sent = within(call.customize(), limit).send().await;
+            delivered("states:SendTaskSuccess", sent.map(drop))
+        })
+    }
+
+    fn fail<'a>(
+        &'a self,
+        token: &'a TaskToken,
+        error: &'a str,
+        cause: String,
+        limit: Duration,
+    ) -> Call<'a, Delivery> {
+        let call = self.client.send_task_failure();
+        let call = call.task_token(token.expose()).error(error).cause(cause);
+        Box::pin(async move {
+            let sent = within(call.customize(), limit).send().await;
+            delivered("states:SendTaskFailure", sent.map(drop))
+        })
+    }
+
+    fn is_running<'a>(&'a self, execution: &'a Holder, limit: Duration) -> Call<'a, bool> {
+        let call = self.client.describe_execution();
+        let call = call.execution_arn(execution.as_str());
+        Box::pin(async move {
+            match within(call.customize(), limit).send().await {
+                Ok(described) => Ok(matches!(
+                    described.status(),
+                    ExecutionStatus::Running | ExecutionStatus::PendingRedrive
+                )),
+                Err(error) if is_one_of(&error, &["ExecutionDoesNotExist", "InvalidArn"]) => {
+                    Ok(false)
+                }
+                Err(error) => {
+                    let what = format!("execution {execution}");
+                    Err(failed("states:DescribeExecution", what, error))
+                }
+            }
+        })
+    }
+}
+
+const REFUSALS: [&str; 3] = ["InvalidToken", "TaskDoesNotExist", "TaskTimedOut"];
+
+fn delivered<E, R>(
+    action: &'static str,
+    sent: Result<(), SdkError<E, R>>,
+) -> Result<Delivery, Error>
+where
+    E: ProvideErrorMetadata + std::error::Error + 'static,
+    R: std::fmt::Debug + 'static,
+{
+    match sent {
+        Ok(()) => Ok(Delivery::Delivered),
+        Err(error) if is_one_of(&error, &REFUSALS) => Ok(Delivery::Refused),
+        Err(error) => Err(failed(action, "a task token".to_owned(), error)),
+    }
+}
+
+fn is_one_of<E: ProvideErrorMetadata, R>(error: &SdkError<E, R>, codes: &[&str]) -> bool {
+    error.code().is_some_and(|code| codes.contains(&code))
+}
+
+/// The words of an answer only: those of a request would show the token.
+fn failed<E, R>(action: &'static str, resource: String, error: SdkError<E, R>) -> Error
+where
+    E: ProvideErrorMetadata + std::error::Error + 'static,
+    R: std::fmt::Debug + 'static,
+{
+    if lacks_credentials(&error) {
+        let source = Cause::said("no credentials could be loaded");
+        return Error::Denied {
+            action,
+            resource,
+            source,
+        };
+    }
+    let code = error.code().unwrap_or("no code").to_owned();
+    let message = error.message().unwrap_or("no message").to_owned();
+    let source = Cause::said(format!("{code}: {message}"));
+    match error {
+        SdkError::ServiceError(_) if is_throttling(&code) => Error::Throttled {
+            action,
+            resource,
+            source,
+        },
+        SdkError::ServiceError(_) if is_denial(&code) => Error::Denied {
+            action,
+            resource,
+            source,
+        },
+        SdkError::ServiceError(_) => Error::Unavailable {
+            problem: format!("{action} on {resource} failed in the service"),
+            source: Some(source),
+        },
+        _ => Error::Unavailable {
+            problem: format!("{action} on {resource} brought no answer"),
+            source: None,
+        },
+    }
+}
