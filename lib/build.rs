@@ -26,6 +26,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             "BillingMode",
             "GlobalSecondaryIndexes",
             "KeySchema",
+            "StreamSpecification",
             "TimeToLiveSpecification",
         ]
         .iter()

@@ -9,7 +9,8 @@ use aws_sdk_dynamodb::{
     types::{
         AttributeDefinition, BillingMode, GlobalSecondaryIndex, GlobalSecondaryIndexDescription,
         KeySchemaElement, KeyType, Projection, ProjectionType, ScalarAttributeType,
-        TableDescription, TimeToLiveSpecification, TimeToLiveStatus,
+        StreamSpecification, StreamViewType, TableDescription, TimeToLiveSpecification,
+        TimeToLiveStatus,
     },
 };
 use serde::Deserialize;
@@ -28,6 +29,7 @@ struct Definition {
     billing_mode: String,
     global_secondary_indexes: Vec<Index>,
     key_schema: Vec<KeyPart>,
+    stream_specification: Stream,
     time_to_live_specification: TimeToLive,
 }
 
@@ -64,12 +66,18 @@ struct Projected {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
+struct Stream {
+    stream_view_type: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
 struct TimeToLive {
     attribute_name: String,
 }
 
-/// Creates the table `name` and waits until it can be used: keys, index, billing, and the TTL that
-/// purges free rows. Of a table that exists already only the TTL is switched on; [`check`] tells
+/// Creates the table `name` and waits until it can be used: keys, index, billing, the stream that hands
+/// rows over to who waits, and the TTL that purges free rows. Of a table that exists already only the TTL is switched on; [`check`] tells
 /// whether the rest fits.
 ///
 /// # Errors
@@ -77,6 +85,11 @@ struct TimeToLive {
 /// [`Error::Misconfigured`], [`Error::Throttled`], [`Error::Unavailable`]. Safe to repeat.
 pub async fn create(client: &Client, name: &str) -> Result<(), Error> {
     let definition = definition()?;
+    let stream = StreamSpecification::builder()
+        .stream_enabled(true)
+        .stream_view_type(definition.stream_specification.view())
+        .build()
+        .map_err(|error| broken(&error))?;
     let created = client
         .create_table()
         .table_name(name)
@@ -84,6 +97,7 @@ pub async fn create(client: &Client, name: &str) -> Result<(), Error> {
         .set_key_schema(Some(key_schema(&definition.key_schema)?))
         .set_attribute_definitions(Some(attributes(&definition)?))
         .set_global_secondary_indexes(Some(indexes(&definition)?))
+        .stream_specification(stream)
         .send()
         .await;
     match created {
@@ -129,7 +143,7 @@ fn is_enabled_already(error: &UpdateTimeToLiveError) -> bool {
 /// Checks that the table `name` is one that leases can be kept in.
 ///
 /// # Errors
-/// [`Error::Misconfigured`], naming everything that differs: keys, index, billing or TTL;
+/// [`Error::Misconfigured`], naming everything that differs: keys, index, billing, stream or TTL;
 /// [`Error::Denied`] without `dynamodb:DescribeTable` or `DescribeTimeToLive`; and those of any
 /// request.
 pub async fn check(client: &Client, name: &str) -> Result<(), Error> {
@@ -191,7 +205,23 @@ fn shape_faults(definition: &Definition, table: &TableDescription) -> Result<Vec
     if billing.map(BillingMode::as_str) != Some(definition.billing_mode.as_str()) {
         faults.push(format!("its billing is not {}", definition.billing_mode));
     }
+    let view = definition.stream_specification.view();
+    let streams = table.stream_specification().is_some_and(|stream| {
+        // One that carries more than is wanted serves as well.
+        let found = stream.stream_view_type();
+        stream.stream_enabled()
+            && (found == Some(&view) || found == Some(&StreamViewType::NewAndOldImages))
+    });
+    if !streams {
+        faults.push(format!("it has no stream of {}", view.as_str()));
+    }
     Ok(faults)
+}
+
+impl Stream {
+    fn view(&self) -> StreamViewType {
+        StreamViewType::from(self.stream_view_type.as_str())
+    }
 }
 
 fn is_index(found: &GlobalSecondaryIndexDescription, wanted: &GlobalSecondaryIndex) -> bool {

@@ -7,7 +7,7 @@ import uuid
 
 import executions
 from moto.core.exceptions import AWSError
-from moto.core.responses import ActionResult, EmptyResult
+from moto.core.responses import ActionResult
 from moto.stepfunctions.parser.api import InvalidDefinition
 from moto.stepfunctions.parser.asl.parse.preprocessor import Preprocessor
 from moto.stepfunctions.parser.asl.utils.encoding import to_json_str
@@ -98,14 +98,6 @@ def redrive_execution(self):
     return _answer({"redriveDate": execution.redrive_date})
 
 
-def send_task_failure(self):
-    """Gap: error and cause are dropped."""
-    self.stepfunction_backend.send_task_failure(
-        self._get_param("taskToken"), error=self._get_param("error"), cause=self._get_param("cause")
-    )
-    return EmptyResult()
-
-
 def get_execution_history(self):
     """Gap: neither order nor pages."""
     events = list(self.stepfunction_backend.get_execution_history(self._get_param("executionArn"))["events"])
@@ -160,5 +152,5 @@ def install():
 
     StepFunctionsParserBackend._validate_definition = staticmethod(validate)
     for handler in (start_execution, start_sync_execution, describe_execution, stop_execution,
-                    redrive_execution, send_task_failure, get_execution_history):  # fmt: skip
+                    redrive_execution, get_execution_history):  # fmt: skip
         setattr(StepFunctionResponse, handler.__name__, handler)

@@ -11,13 +11,12 @@ Ready when GET /moto-api/config answers. Account 123456789012; any Region, any c
 Environment
     AWS_ENDPOINT_URL_LAMBDA, _DYNAMODB, _SFN or _STEPFUNCTIONS, ...   where Task states go; a service
         without one goes to this process (moto's own emulation of it)
-    SFN_STATUS_EVENTS_URL   POST "Step Functions Execution Status Change" events there, as
-        EventBridge would invoke a Lambda target
+    SFN_STATUS_EVENTS_URL   POST every "Step Functions Execution Status Change" event there
 
 The patches are in the modules beside this file, each with the gap it fills:
     expressions.py  JSONata            tasks.py  what a Task state calls, and its errors
     states.py       how states behave  executions.py  life of an execution, redrive included
-    api.py          the service's API
+    tokens.py       task tokens     api.py  the service's API
 They replace internals of the exact moto release in requirements.txt.
 """
 
@@ -54,12 +53,13 @@ def server(port):
     import expressions
     import states
     import executions
+    import tokens
     import api
 
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
     from werkzeug.serving import make_server
 
-    for module in (tasks, expressions, states, executions, api):
+    for module in (tasks, expressions, states, executions, tokens, api):
         module.install()
     listening = make_server(
         "127.0.0.1", port, DomainDispatcherApplication(create_backend_app), threaded=True,

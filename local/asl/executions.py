@@ -201,8 +201,8 @@ def _status_event(execution):
 
 
 def _tell_status(change):
-    """Gap: nothing tells of executions that start and end, and reap lives on it. Delivered like a
-    Lambda target of EventBridge: asynchronously, best effort."""
+    """Gap: nothing tells of executions that start and end, and reap lives on it. As on the service they
+    are told of asynchronously, in any order, and best effort."""
 
     def changed(self):
         change(self)
@@ -210,7 +210,7 @@ def _tell_status(change):
         url = os.environ.get("SFN_STATUS_EVENTS_URL")
         if not url:
             return
-        headers = {"content-type": "application/json", "x-amz-invocation-type": "Event"}
+        headers = {"content-type": "application/json"}
         request = urllib.request.Request(url, json.dumps(_status_event(execution)).encode(), headers)
 
         def deliver():

@@ -27,7 +27,7 @@ impl DynamoDb {
     /// # Errors
     /// [`Error::DynamoDb`] when the database cannot be made, [`Error::Io`] when no port can be bound.
     pub async fn start() -> Result<Self, Error> {
-        let database = Database::memory().map_err(|e| Error::DynamoDb(e.to_string()))?;
+        let database = Database::memory().map_err(|e| refused(&e))?;
         Self::serve(database).await
     }
 
@@ -38,12 +38,12 @@ impl DynamoDb {
     /// As [`start`](Self::start).
     pub async fn start_with_clock(clock: &ManualClock) -> Result<Self, Error> {
         let clock: Arc<dyn Clock> = clock.arc();
-        let database =
-            Database::memory_with_clock(clock).map_err(|e| Error::DynamoDb(e.to_string()))?;
+        let database = Database::memory_with_clock(clock).map_err(|e| refused(&e))?;
         Self::serve(database).await
     }
 
     async fn serve(database: Database) -> Result<Self, Error> {
+        tend_stream(&database)?;
         let listener = TcpListener::bind("127.0.0.1:0")
             .await
             .map_err(io("bind a port for DynamoDB"))?;
@@ -78,8 +78,35 @@ impl DynamoDb {
     /// # Errors
     /// [`Error::DynamoDb`] with the engine's message.
     pub fn sweep_ttl(&self) -> Result<usize, Error> {
-        self.database
-            .sweep_ttl()
-            .map_err(|e| Error::DynamoDb(e.to_string()))
+        self.database.sweep_ttl().map_err(|e| refused(&e))
+    }
+
+    /// The database itself, for who reads its stream: past the server, and so past every count.
+    pub(crate) fn database(&self) -> &Database {
+        &self.database
     }
 }
+
+fn refused(error: &impl ToString) -> Error {
+    Error::DynamoDb(error.to_string())
+}
+
+/// Gap: every write to a table with a stream looks at all records that the stream ever had, and so does every
+/// reading of it. An index spares both, and what is ten thousand records old goes, where the service keeps a day.
+/// The database lets nobody at its `SQLite`, hence the way by a snapshot.
+fn tend_stream(database: &Database) -> Result<(), Error> {
+    let directory = tempfile::tempdir().map_err(io("create a temporary directory"))?;
+    let file = directory.path().join("empty.db");
+    let name = file.display().to_string();
+    database.vacuum_into(&name).map_err(|e| refused(&e))?;
+    let snapshot = rusqlite::Connection::open(&file).map_err(|e| refused(&e))?;
+    snapshot.execute_batch(TENDING).map_err(|e| refused(&e))?;
+    snapshot.close().map_err(|(_, e)| refused(&e))?;
+    database.restore_from(&name).map_err(|e| refused(&e))
+}
+
+const TENDING: &str = "
+    CREATE INDEX stream_order ON _stream_records (table_name, CAST(sequence_number AS INTEGER));
+    CREATE TRIGGER stream_horizon AFTER INSERT ON _stream_records BEGIN
+        DELETE FROM _stream_records WHERE id <= NEW.id - 10000;
+    END;";

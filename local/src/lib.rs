@@ -1,5 +1,6 @@
 //! Leasehold on a laptop: an embedded DynamoDB behind a counting proxy, the real function binaries behind
-//! Lambda's own APIs, and a state machine engine, in one process tree on 127.0.0.1.
+//! Lambda's own APIs, a state machine engine, and the streams, rules and queues between them, in one process tree
+//! on 127.0.0.1.
 //!
 //! [`Stack`] is all of it, wired as `template.yaml` says; [`DynamoDb`], [`Proxy`] and [`LambdaHost`] are parts
 //! that a test may want alone. Nothing in the library or the functions depends on this crate.
@@ -7,6 +8,7 @@
 mod dynamodb;
 mod engine;
 mod error;
+mod events;
 mod lambda;
 mod process;
 mod proxy;
@@ -18,6 +20,7 @@ mod template;
 pub use dynamodb::DynamoDb;
 pub use dynoxide::storage_backend::ManualClock;
 pub use error::Error;
+pub use events::{Deliveries, Source};
 pub use lambda::{Function, Invocation, LambdaHost, Outcome};
 pub use proxy::{Counts, Fault, Proxy, Tally};
 pub use stack::{EnvironmentChanges, Options, Ports, Schedules, Stack};

@@ -18,11 +18,9 @@ pub(crate) fn start(
     function: &str,
     period: Duration,
 ) -> Result<OwnedTask, Error> {
-    let invoker = host.invoker(function)?;
-    let rule = format!(
-        "arn:aws:events:{REGION}:{ACCOUNT}:rule/local-{}",
-        host.function(function)?.logical_id
-    );
+    let function = host.function(function)?.logical_id;
+    let invoker = host.invoker(&function);
+    let rule = format!("arn:aws:events:{REGION}:{ACCOUNT}:rule/local-{function}");
     Ok(OwnedTask::spawn(async move {
         let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

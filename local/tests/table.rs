@@ -49,6 +49,7 @@ async fn a_table_of_another_shape_is_named_fault_by_fault() {
         "keys are not pk",
         "attribute sk",
         "index held",
+        "no stream of NEW_IMAGE",
         "TTL attribute is not purge_at",
     ] {
         assert!(fault.to_string().contains(part), "{part} in {fault}");

@@ -4,6 +4,7 @@ mod venv;
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -30,14 +31,15 @@ const ANNOUNCEMENT: &str = "Step Functions on ";
 pub(crate) struct Wiring {
     pub(crate) lambda: String,
     pub(crate) dynamodb: String,
-    /// The invocations URL of the function that hears of executions starting and ending.
-    pub(crate) status_events: Option<String>,
+    /// Where it tells of executions that start and end.
+    pub(crate) status_events: String,
 }
 
 /// The running engine. Dropping it kills the process.
 #[derive(Debug)]
 pub(crate) struct Engine {
     url: String,
+    address: SocketAddr,
     child: Child,
 }
 
@@ -68,14 +70,25 @@ impl Engine {
         .map_err(io(format!("start {}", python.display())))?;
         let mut engine = Self {
             url: String::new(),
+            address: SocketAddr::from(([127, 0, 0, 1], 0)),
             child,
         };
         engine.url = engine.announced(&log).await?;
+        let address = engine
+            .url
+            .strip_prefix("http://")
+            .and_then(|a| a.parse().ok());
+        engine.address =
+            address.ok_or_else(|| Error::Engine(format!("{} is not an address", engine.url)))?;
         Ok(engine)
     }
 
     pub(crate) fn url(&self) -> &str {
         &self.url
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
     }
 
     /// Waits until the process has ended by itself, which it does not do in health.
@@ -132,7 +145,7 @@ impl Drop for Engine {
 }
 
 fn environment(wiring: &Wiring) -> BTreeMap<String, String> {
-    let mut environment: BTreeMap<String, String> = [
+    [
         ("AWS_ACCESS_KEY_ID", "local"),
         ("AWS_SECRET_ACCESS_KEY", "local"),
         ("AWS_DEFAULT_REGION", REGION),
@@ -141,15 +154,12 @@ fn environment(wiring: &Wiring) -> BTreeMap<String, String> {
         // Without an own endpoint for Step Functions, nested executions go to the engine itself.
         ("AWS_ENDPOINT_URL_LAMBDA", &wiring.lambda),
         ("AWS_ENDPOINT_URL_DYNAMODB", &wiring.dynamodb),
+        ("SFN_STATUS_EVENTS_URL", &wiring.status_events),
         ("LANG", "C.UTF-8"),
         ("PATH", "/usr/local/bin:/usr/bin:/bin"),
         ("PYTHONUNBUFFERED", "1"),
     ]
     .into_iter()
     .map(|(name, value)| (name.to_owned(), value.to_owned()))
-    .collect();
-    if let Some(url) = &wiring.status_events {
-        environment.insert("SFN_STATUS_EVENTS_URL".to_owned(), url.clone());
-    }
-    environment
+    .collect()
 }

@@ -163,13 +163,13 @@ impl LambdaHost {
             .await)
     }
 
-    /// A way to invoke one function that does not keep the host alive.
-    pub(crate) fn invoker(&self, name: &str) -> Result<Invoker, Error> {
-        let hosted = self.inner.hosted(name)?;
-        Ok(Invoker {
+    /// A way to invoke one function, by logical id, that does not keep the host alive. The function is looked for
+    /// when it is invoked.
+    pub(crate) fn invoker(&self, logical_id: &str) -> Invoker {
+        Invoker {
             host: Arc::downgrade(&self.inner),
-            logical_id: hosted.function.logical_id.clone(),
-        })
+            logical_id: logical_id.to_owned(),
+        }
     }
 
     /// Every invocation that ends from now on, in the order of the ends.

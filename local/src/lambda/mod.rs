@@ -18,5 +18,5 @@ mod sandbox;
 pub use function::Function;
 pub(crate) use function::{ACCOUNT, REGION};
 pub use host::LambdaHost;
-pub(crate) use host::request_id;
+pub(crate) use host::{Invoker, request_id};
 pub use outcome::{Invocation, Outcome};

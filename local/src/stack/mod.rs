@@ -13,6 +13,7 @@ pub use options::{EnvironmentChanges, Options, Ports, Schedules};
 use crate::dynamodb::DynamoDb;
 use crate::engine::{self, Engine};
 use crate::error::{Error, io};
+use crate::events::{Deliveries, Events};
 use crate::lambda::{ACCOUNT, Function, LambdaHost};
 use crate::proxy::Proxy;
 use crate::schedule;
@@ -29,6 +30,8 @@ pub struct Stack {
     // In the order in which they have to go: first who calls, last who is called.
     schedules: Vec<OwnedTask>,
     engine: Option<Engine>,
+    events: Events,
+    sfn_proxy: Option<Proxy>,
     lambda: LambdaHost,
     proxy: Proxy,
     dynamodb: DynamoDb,
@@ -107,37 +110,43 @@ impl Stack {
         }
         let proxy = Proxy::start(dynamodb.address(), options.ports.dynamodb).await?;
         let lambda = LambdaHost::start(&logs, options.ports.lambda).await?;
-        let engine = if options.engine {
-            let on_status = template
-                .functions
-                .iter()
-                .find(|function| function.on_status);
+        let delay = options.queue_delay;
+        let mut events = Events::start(&template, &lambda, delay, options.ports.events).await?;
+        let (engine, sfn_proxy) = if options.engine {
             let wiring = engine::Wiring {
                 lambda: lambda.url(),
                 dynamodb: proxy.url(),
-                status_events: on_status.map(|function| {
-                    format!(
-                        "{}/2015-03-31/functions/{}/invocations",
-                        lambda.url(),
-                        function.logical_id
-                    )
-                }),
+                status_events: format!("{}/events", events.url()),
             };
-            Some(Engine::start(&options.root, &logs, options.ports.sfn, &wiring).await?)
+            let engine = Engine::start(&options.root, &logs, options.ports.sfn, &wiring).await?;
+            let sfn_proxy = Proxy::start(engine.address(), 0).await?;
+            (Some(engine), Some(sfn_proxy))
         } else {
-            None
+            (None, None)
         };
+        let sfn = sfn_proxy
+            .as_ref()
+            .map_or_else(|| NOWHERE.to_owned(), Proxy::url);
+        let endpoints = [
+            ("AWS_ENDPOINT_URL_DYNAMODB", proxy.url()),
+            ("AWS_ENDPOINT_URL_SFN", sfn),
+        ];
+        register(&lambda, &template, &options, &binaries, &endpoints);
+        if options.follow {
+            events.follow(&template, &lambda, &dynamodb)?;
+        }
 
         let mut stack = Self {
             schedules: Vec::new(),
             engine,
+            events,
+            sfn_proxy,
             lambda,
             proxy,
             dynamodb,
             template,
             run_directory,
         };
-        stack.register(&options, &binaries);
         stack.schedule(options.schedules)?;
         Ok(stack)
     }
@@ -152,7 +161,7 @@ impl Stack {
         for machine in &self.template.state_machines {
             let created = sfn
                 .create_state_machine()
-                .name(&machine.logical_id)
+                .name(&machine.name)
                 .definition(machine.definition()?)
                 .role_arn(format!(
                     "arn:aws:iam::{ACCOUNT}:role/{}",
@@ -188,6 +197,37 @@ impl Stack {
     #[must_use]
     pub fn sfn(&self) -> aws_sdk_sfn::Client {
         clients::sfn(self.sfn_url())
+    }
+
+    /// The proxy between the functions and Step Functions: counts and faults of what functions send there. Clients
+    /// and the engine's own calls do not go through it. `None` without an engine.
+    #[must_use]
+    pub fn sfn_proxy(&self) -> Option<&Proxy> {
+        self.sfn_proxy.as_ref()
+    }
+
+    /// The say in what is delivered from streams, rules and queues.
+    #[must_use]
+    pub fn deliveries(&self) -> &Deliveries {
+        self.events.deliveries()
+    }
+
+    /// Puts an event on the bus, as a service would.
+    pub fn put_event(&self, event: serde_json::Value) {
+        self.events.put(event);
+    }
+
+    /// The texts that wait in a queue of the template, the oldest first, such as dead letters; `None` if there is no
+    /// such queue.
+    #[must_use]
+    pub fn queue(&self, logical_id: &str) -> Option<Vec<String>> {
+        self.events.queue(logical_id)
+    }
+
+    /// The endpoint of the event bus: `POST /events`, `GET /queues` and `GET /queues/<logical id>`.
+    #[must_use]
+    pub fn events_url(&self) -> String {
+        self.events.url()
     }
 
     /// The proxy in front of DynamoDB: counts and faults.
@@ -272,29 +312,8 @@ impl Stack {
         if let Some(engine) = self.engine.take() {
             engine.stop().await;
         }
+        drop(self.events);
         self.lambda.stop().await;
-    }
-
-    fn register(&self, options: &Options, binaries: &Path) {
-        let step = work::is_built(binaries).then(|| work::function(&self.template.environment));
-        for resource in self.template.functions.iter().chain(&step) {
-            let mut environment = resource.environment.clone();
-            // The template names AWS's endpoint, so that it can be overridden; here it is.
-            environment.extend([
-                ("AWS_ENDPOINT_URL_DYNAMODB".to_owned(), self.proxy.url()),
-                ("AWS_ENDPOINT_URL_SFN".to_owned(), self.sfn_url().to_owned()),
-            ]);
-            options.change(&mut environment, &resource.logical_id, &resource.verb);
-            self.lambda.register(Function {
-                logical_id: resource.logical_id.clone(),
-                verb: resource.verb.clone(),
-                binary: binaries.join(&resource.verb),
-                environment,
-                timeout: resource.timeout,
-                memory_mb: resource.memory_mb,
-                concurrency: CONCURRENCY,
-            });
-        }
     }
 
     fn schedule(&mut self, schedules: Schedules) -> Result<(), Error> {
@@ -309,5 +328,32 @@ impl Stack {
                 .push(schedule::start(&self.lambda, &resource.logical_id, period)?);
         }
         Ok(())
+    }
+}
+
+/// Registers the template's functions, and the sample work if it is built; `endpoints` win over what the template
+/// says, which are AWS's own.
+fn register(
+    lambda: &LambdaHost,
+    template: &Template,
+    options: &Options,
+    binaries: &Path,
+    endpoints: &[(&str, String)],
+) {
+    let step = work::is_built(binaries).then(|| work::function(&template.environment));
+    for resource in template.functions.iter().chain(&step) {
+        let mut environment = resource.environment.clone();
+        let endpoints = endpoints.iter();
+        environment.extend(endpoints.map(|(name, url)| ((*name).to_owned(), url.clone())));
+        options.change(&mut environment, &resource.logical_id, &resource.verb);
+        lambda.register(Function {
+            logical_id: resource.logical_id.clone(),
+            verb: resource.verb.clone(),
+            binary: binaries.join(&resource.verb),
+            environment,
+            timeout: resource.timeout,
+            memory_mb: resource.memory_mb,
+            concurrency: CONCURRENCY,
+        });
     }
 }

@@ -12,7 +12,7 @@ use crate::error::{Error, io};
 pub type EnvironmentChanges = BTreeMap<String, Option<String>>;
 
 /// How to start a [`Stack`](crate::Stack). The default is what a test wants: everything in the template, no
-/// state machine engine, no schedules, free ports, a run directory that goes with the stack.
+/// state machine engine, streams and rules at work, no schedules, free ports, a run directory that goes with the stack.
 #[derive(Clone)]
 pub struct Options {
     /// The repository: where `local/asl/` and `target/` are.
@@ -29,11 +29,17 @@ pub struct Options {
     pub engine: bool,
     /// What becomes of the template's schedules.
     pub schedules: Schedules,
+    /// Whether streams are followed, and queues emptied, by the functions that the template subscribes to them.
+    /// Rules always work; what a delivery meets is [`Stack::deliveries`](crate::Stack::deliveries)' say.
+    pub follow: bool,
+    /// How long queues keep messages back, after they were sent and after they failed, instead of what the template
+    /// says.
+    pub queue_delay: Option<Duration>,
     /// Changes to environments, by logical id or verb; `"*"` is every function.
     pub environment: BTreeMap<String, EnvironmentChanges>,
     /// The clock by which DynamoDB's own TTL counts; `None` is the machine's.
     pub ttl_clock: Option<ManualClock>,
-    /// Ports for DynamoDB, Lambda and Step Functions; 0 takes a free one.
+    /// Ports for DynamoDB, Lambda, Step Functions and events; 0 takes a free one.
     pub ports: Ports,
 }
 
@@ -58,6 +64,8 @@ pub struct Ports {
     pub lambda: u16,
     /// The state machine engine.
     pub sfn: u16,
+    /// The event bus.
+    pub events: u16,
 }
 
 impl Default for Options {
@@ -74,6 +82,8 @@ impl Default for Options {
             run_directory: None,
             engine: false,
             schedules: Schedules::Never,
+            follow: true,
+            queue_delay: None,
             environment: BTreeMap::new(),
             ttl_clock: None,
             ports: Ports::default(),

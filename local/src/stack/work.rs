@@ -52,7 +52,6 @@ pub(super) fn function(shared: &BTreeMap<String, String>) -> FunctionResource {
         timeout: TIMEOUT,
         memory_mb: 128,
         every: None,
-        on_status: false,
     }
 }
 

@@ -7,8 +7,9 @@ use serde_json::{Map, Value};
 
 use crate::lambda::{ACCOUNT, REGION};
 
-/// The stack's name, where a template asks for it.
-const STACK: &str = "local";
+/// The stack's name, where a template asks for it: the same as in samconfig.toml, so that names of a deployment
+/// are found here too.
+const STACK: &str = "leasehold";
 
 /// What names in the template stand for.
 #[derive(Debug)]
@@ -20,6 +21,8 @@ pub(super) struct Resolver {
     pub(super) resources: BTreeMap<String, String>,
     /// Logical id of a table → its name.
     pub(super) tables: BTreeMap<String, String>,
+    /// Logical id of a state machine → its name, if it has one of its own.
+    pub(super) machines: BTreeMap<String, String>,
 }
 
 impl Resolver {
@@ -69,6 +72,14 @@ impl Resolver {
             .get(name)
             .ok_or_else(|| format!("no condition is called {name}"))?;
         self.truth(condition)
+    }
+
+    /// The name of a state machine.
+    pub(super) fn machine(&self, id: &str) -> String {
+        self.machines
+            .get(id)
+            .cloned()
+            .unwrap_or_else(|| id.to_owned())
     }
 
     fn call(&self, name: &str, argument: &Value) -> Result<Option<Value>, String> {
@@ -195,14 +206,23 @@ impl Resolver {
                 format!("arn:aws:lambda:{REGION}:{ACCOUNT}:function:{resource}")
             }
             ("AWS::Serverless::StateMachine" | "AWS::StepFunctions::StateMachine", "Arn") => {
-                format!("arn:aws:states:{REGION}:{ACCOUNT}:stateMachine:{resource}")
+                let name = self.machine(resource);
+                format!("arn:aws:states:{REGION}:{ACCOUNT}:stateMachine:{name}")
             }
             ("AWS::Serverless::StateMachine" | "AWS::StepFunctions::StateMachine", "Name") => {
-                resource.to_owned()
+                self.machine(resource)
             }
             ("AWS::DynamoDB::Table", "Arn") => {
                 let table = self.tables.get(resource).map_or(resource, String::as_str);
                 format!("arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{table}")
+            }
+            // It has no moment of its own: whoever follows it starts at its end.
+            ("AWS::DynamoDB::Table", "StreamArn") => {
+                format!("{}/stream/local", self.attribute(resource, "Arn")?)
+            }
+            ("AWS::SQS::Queue", "Arn") => format!("arn:aws:sqs:{REGION}:{ACCOUNT}:{resource}"),
+            ("AWS::Events::Rule", "Arn") => {
+                format!("arn:aws:events:{REGION}:{ACCOUNT}:rule/{resource}")
             }
             ("AWS::IAM::Role", "Arn") => format!("arn:aws:iam::{ACCOUNT}:role/{resource}"),
             _ => {

@@ -1,7 +1,9 @@
-//! `template.yaml`, read for what this machine runs: the table, the functions, the state machines, the schedule.
+//! `template.yaml`, read for what this machine runs: the table, the functions, the state machines, and what happens
+//! by itself.
 //!
 //! The template is the only definition of the stack; nothing here knows a function by heart.
 
+mod events;
 mod intrinsics;
 mod plain;
 mod schedule;
@@ -15,6 +17,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use crate::error::Error;
+pub(crate) use events::{QueueResource, QueueSource, RuleResource, StreamSource, Target};
 use intrinsics::Resolver;
 
 /// What Lambda gives a function whose template says nothing.
@@ -30,6 +33,12 @@ pub(crate) struct Template {
     pub(crate) environment: BTreeMap<String, String>,
     /// The names of the tables. What they look like is the library's business.
     pub(crate) tables: Vec<String>,
+    pub(crate) rules: Vec<RuleResource>,
+    pub(crate) queues: Vec<QueueResource>,
+    /// Functions that follow a table's stream.
+    pub(crate) streams: Vec<StreamSource>,
+    /// Functions that take what comes into a queue.
+    pub(crate) queue_sources: Vec<QueueSource>,
 }
 
 /// A `AWS::Serverless::Function`.
@@ -43,14 +52,14 @@ pub(crate) struct FunctionResource {
     pub(crate) memory_mb: u32,
     /// The period at which a schedule invokes it.
     pub(crate) every: Option<Duration>,
-    /// Whether a rule sends it the state machines' status events. The rule's finer pattern is not applied.
-    pub(crate) on_status: bool,
 }
 
 /// A `AWS::Serverless::StateMachine`.
 #[derive(Debug)]
 pub(crate) struct StateMachineResource {
     pub(crate) logical_id: String,
+    /// The logical id, if the template says nothing else.
+    pub(crate) name: String,
     file: PathBuf,
     substitutions: BTreeMap<String, String>,
 }
@@ -134,7 +143,16 @@ impl Template {
                 .map(|(id, resource)| (id.clone(), type_of(resource).to_owned()))
                 .collect(),
             tables: BTreeMap::new(),
+            machines: BTreeMap::new(),
         };
+        for (id, resource) in resources
+            .iter()
+            .filter(|(_, resource)| type_of(resource) == "AWS::Serverless::StateMachine")
+        {
+            if let Some(name) = resolver.text(&resource["Properties"]["Name"])? {
+                resolver.machines.insert(id.clone(), name);
+            }
+        }
         let mut tables = Vec::new();
         for (id, resource) in resources
             .iter()
@@ -154,6 +172,10 @@ impl Template {
             environment: texts(&resolver, &globals["Environment"]["Variables"])
                 .map_err(|message| format!("Globals: {message}"))?,
             tables,
+            rules: Vec::new(),
+            queues: Vec::new(),
+            streams: Vec::new(),
+            queue_sources: Vec::new(),
         };
         for (id, resource) in resources {
             let named = |message: String| format!("{id}: {message}");
@@ -172,6 +194,19 @@ impl Template {
                         &understood.environment,
                     );
                     understood.functions.push(read.map_err(named)?);
+                    let events = &resource["Properties"]["Events"];
+                    let subscribed = events::of(&resolver, id, events).map_err(named)?;
+                    understood.rules.extend(subscribed.rules);
+                    understood.streams.extend(subscribed.streams);
+                    understood.queue_sources.extend(subscribed.queues);
+                }
+                "AWS::Events::Rule" => {
+                    let read = events::rule(&resolver, &resource["Properties"]);
+                    understood.rules.extend(read.map_err(named)?);
+                }
+                "AWS::SQS::Queue" => {
+                    let read = events::queue(&resolver, id, &resource["Properties"]);
+                    understood.queues.push(read.map_err(named)?);
                 }
                 "AWS::Serverless::StateMachine" => {
                     let read = state_machine(&resolver, id, &resource["Properties"], directory);
@@ -180,7 +215,44 @@ impl Template {
                 _ => {}
             }
         }
+        understood.check_ends()?;
         Ok(understood)
+    }
+
+    /// What is named as the end of a way has to exist: a message for nobody would be lost without a word.
+    fn check_ends(&self) -> Result<(), String> {
+        let targets = self.rules.iter().flat_map(|rule| &rule.targets);
+        let functions = targets.clone().filter_map(|target| match target {
+            Target::Function(id) => Some(id),
+            Target::Queue(_) => None,
+        });
+        let redriven = self
+            .queues
+            .iter()
+            .filter_map(|queue| queue.redrive.as_ref());
+        let queues = targets
+            .filter_map(|target| match target {
+                Target::Queue(id) => Some(id),
+                Target::Function(_) => None,
+            })
+            .chain(redriven.map(|(id, _)| id))
+            .chain(self.streams.iter().filter_map(|s| s.dead_letters.as_ref()))
+            .chain(self.queue_sources.iter().map(|source| &source.queue));
+        for id in functions {
+            if !self
+                .functions
+                .iter()
+                .any(|function| function.logical_id == *id)
+            {
+                return Err(format!("a rule leads to {id}, which is no function"));
+            }
+        }
+        for id in queues {
+            if !self.queues.iter().any(|queue| queue.logical_id == *id) {
+                return Err(format!("messages go to {id}, which is no queue"));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -249,16 +321,6 @@ fn function(
         memory_mb: u32::try_from(memory)
             .map_err(|error| format!("MemorySize {memory}: {error}"))?,
         every: schedule::of(resolver, &properties["Events"])?,
-        on_status: properties["Events"]
-            .as_object()
-            .into_iter()
-            .flatten()
-            .any(|(_, event)| {
-                let sources = event
-                    .pointer("/Properties/Pattern/source")
-                    .and_then(Value::as_array);
-                sources.is_some_and(|sources| sources.iter().any(|source| source == "aws.states"))
-            }),
     })
 }
 
@@ -273,6 +335,7 @@ fn state_machine(
         .ok_or("has no DefinitionUri")?;
     Ok(StateMachineResource {
         logical_id: id.to_owned(),
+        name: resolver.machine(id),
         file: directory.join(uri),
         substitutions: texts(resolver, &properties["DefinitionSubstitutions"])?,
     })

@@ -39,7 +39,7 @@ fn a_function_has_the_shared_settings_and_its_own() {
             "INDEX",
             "arn:aws:dynamodb:us-east-1:123456789012:table/Rows/index/held",
         ),
-        ("JOINED", "local-take"),
+        ("JOINED", "leasehold-take"),
         (
             "LONG",
             "arn:aws:lambda:us-east-1:123456789012:function:CleanFunction",
@@ -63,8 +63,54 @@ fn a_function_has_the_shared_settings_and_its_own() {
     let clean = function(&template, "CleanFunction");
     assert_eq!(clean.timeout, Duration::from_secs(10));
     assert_eq!(clean.every, Some(Duration::from_mins(5)));
-    assert_eq!((take.on_status, clean.on_status), (false, true));
     assert_eq!(clean.environment, template.environment);
+}
+
+#[test]
+fn what_happens_by_itself_is_read_with_its_ends() {
+    let template = read(&[]).unwrap();
+    let targets: Vec<_> = template
+        .rules
+        .iter()
+        .map(|rule| &rule.targets[..])
+        .collect();
+    let clean = || Target::Function("CleanFunction".to_owned());
+    let later = Target::Queue("LaterQueue".to_owned());
+    // In the order of the logical ids.
+    assert_eq!(targets, [&[clean()][..], &[clean(), later]]);
+    let event = |status| serde_json::json!({"source": "aws.states", "detail": {"status": status}});
+    assert!(template.rules[1].pattern.matches(&event("FAILED")));
+    assert!(!template.rules[1].pattern.matches(&event("RUNNING")));
+
+    let later = QueueResource {
+        logical_id: "LaterQueue".to_owned(),
+        delay: Duration::from_mins(1),
+        visibility: Duration::from_secs(90),
+        redrive: Some(("DeadQueue".to_owned(), 3)),
+    };
+    assert!(template.queues.contains(&later), "{:?}", template.queues);
+    let [source] = &template.queue_sources[..] else {
+        panic!("{:?}", template.queue_sources);
+    };
+    assert_eq!(
+        (&*source.function, &*source.queue),
+        ("CleanFunction", "LaterQueue")
+    );
+    assert_eq!((source.batch_size, source.partial), (10, true));
+
+    let [stream] = &template.streams[..] else {
+        panic!("{:?}", template.streams);
+    };
+    assert_eq!(
+        (&*stream.function, &*stream.table),
+        ("TakeFunction", "Rows")
+    );
+    assert_eq!((stream.batch_size, stream.lanes), (7, 2));
+    assert_eq!((stream.bisect, stream.partial), (true, true));
+    assert_eq!(stream.retries, Some(5));
+    assert_eq!(stream.record_age, Some(Duration::from_hours(1)));
+    assert_eq!(stream.dead_letters.as_deref(), Some("DeadQueue"));
+    assert_eq!(stream.filters.len(), 1);
 }
 
 #[test]
@@ -133,6 +179,30 @@ fn what_is_wrong_is_named_with_file_and_resource() {
         (
             "{M: {Type: AWS::Serverless::StateMachine}}",
             "M: has no DefinitionUri",
+        ),
+        (
+            "{F: {Type: AWS::Serverless::Function, Properties: {CodeUri: a, Events: {E: {Type: SNS}}}}}",
+            "F: E: events of type SNS are not delivered locally",
+        ),
+        (
+            "{F: {Type: AWS::Serverless::Function, Properties: {CodeUri: a, Events: {E: {Type: EventBridgeRule, \
+              Properties: {Pattern: {a: [{cidr: 10.0.0.0/8}]}}}}}}}",
+            "F: E: .a: {\"cidr\":\"10.0.0.0/8\"} is not understood locally",
+        ),
+        (
+            "{F: {Type: AWS::Serverless::Function, Properties: {CodeUri: a, Events: {E: {Type: SQS, \
+              Properties: {Queue: 'arn:aws:sqs:r:1:Q', FilterCriteria: {}}}}}}}",
+            "F: E: FilterCriteria is not understood locally",
+        ),
+        (
+            "{F: {Type: AWS::Serverless::Function, Properties: {CodeUri: a, Events: {E: {Type: SQS, \
+              Properties: {Queue: 'arn:aws:sqs:r:1:Q'}}}}}}",
+            "messages go to Q, which is no queue",
+        ),
+        (
+            "{R: {Type: AWS::Events::Rule, Properties: {EventPattern: {a: [b]}, \
+              Targets: [{Id: f, Arn: 'arn:aws:lambda:r:1:function:F'}]}}}",
+            "a rule leads to F, which is no function",
         ),
     ];
     for (resources, expected) in cases {

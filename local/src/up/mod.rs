@@ -26,6 +26,8 @@ In another terminal:
   aws stepfunctions list-state-machines
   curl -d '{\"key\": \"orders/42\", \"holder\": \"me\", \"ttl_seconds\": 60}' \\
       $AWS_ENDPOINT_URL_LAMBDA/2015-03-31/functions/AcquireFunction/invocations
+  curl -d @events/reap-aborted.json http://127.0.0.1:PORT/events    puts an event on the bus
+  curl http://127.0.0.1:PORT/queues    shows what waits in queues, dead letters too
 
 Exit codes: 0 ended by Ctrl-C or another signal, 1 could not start or broke, 2 wrong arguments.";
 
@@ -57,6 +59,14 @@ pub(crate) struct Up {
         hide_default_value = true
     )]
     sfn_port: u16,
+    /// Port for the event bus and the queues [default: a free one]
+    #[arg(
+        long,
+        value_name = "PORT",
+        default_value_t = 0,
+        hide_default_value = true
+    )]
+    events_port: u16,
     /// Leave Step Functions out: no Python is needed then
     #[arg(long)]
     no_engine: bool,
@@ -105,6 +115,7 @@ impl Up {
                 dynamodb: self.dynamodb_port,
                 lambda: self.lambda_port,
                 sfn: self.sfn_port,
+                events: self.events_port,
             },
             ..defaults
         }
@@ -189,10 +200,12 @@ fn welcome(
     let machines = if machines.is_empty() {
         "not started".to_owned()
     } else {
+        // An ARN ends in the name, which is what one has to know to write it.
+        let names = machines.values().filter_map(|arn| arn.rsplit(':').next());
         format!(
             "{}   {}",
             stack.sfn_url(),
-            machines.keys().cloned().collect::<Vec<_>>().join(" ")
+            names.collect::<Vec<_>>().join(" ")
         )
     };
     format!(
@@ -201,6 +214,7 @@ fn welcome(
   DynamoDB        {dynamodb}   {tables}
   Lambda          {lambda}   {functions}
   Step Functions  {machines}
+  events, queues  {events}/events   {events}/queues
   logs            {logs}
 
 In another terminal, for the AWS CLI and every SDK (. {script} does the same):
@@ -211,6 +225,7 @@ In another terminal, for the AWS CLI and every SDK (. {script} does the same):
         tables = stack.tables().join(" "),
         lambda = stack.lambda_url(),
         functions = functions.join(" "),
+        events = stack.events_url(),
         logs = stack.run_directory().join("logs").display(),
         script = files.script.display(),
         exports = files::exports(stack),

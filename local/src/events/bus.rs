@@ -1,0 +1,157 @@
+//! The event bus: rules that send events to functions and queues, and the HTTP door to it.
+//!
+//! ```text
+//! POST /events          puts one event on the bus
+//! GET  /queues          every queue with what waits in it
+//! GET  /queues/{name}   the texts that wait in one queue, such as the dead letters
+//! ```
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Path, State};
+use axum::http::{HeaderName, StatusCode, header};
+use axum::routing::{get, post};
+use serde_json::{Map, Value};
+use tokio::net::TcpListener;
+
+use super::deliveries::{Deliveries, Source};
+use super::queues::Queues;
+use crate::error::{Error, io};
+use crate::lambda::{Invoker, LambdaHost};
+use crate::task::OwnedTask;
+use crate::template::{RuleResource, Target};
+
+/// Rules and where they lead.
+pub(super) struct Bus {
+    rules: Vec<(RuleResource, Vec<Way>)>,
+    queues: Arc<Queues>,
+    deliveries: Deliveries,
+}
+
+/// A target that can be reached.
+enum Way {
+    Function(Arc<Invoker>),
+    Queue(String),
+}
+
+impl Bus {
+    pub(super) fn new(
+        rules: &[RuleResource],
+        host: &LambdaHost,
+        queues: Arc<Queues>,
+        deliveries: Deliveries,
+    ) -> Self {
+        let way = |target: &Target| match target {
+            Target::Function(id) => Way::Function(Arc::new(host.invoker(id))),
+            Target::Queue(id) => Way::Queue(id.clone()),
+        };
+        let rules = rules
+            .iter()
+            .map(|rule| (rule.clone(), rule.targets.iter().map(way).collect()));
+        Self {
+            rules: rules.collect(),
+            queues,
+            deliveries,
+        }
+    }
+
+    /// Sends an event wherever a rule says. Functions are invoked asynchronously, once: the service would retry.
+    pub(super) fn put(&self, event: Value) {
+        for batch in self.deliveries.fate(Source::Bus, vec![event]) {
+            for event in batch {
+                self.route(&event);
+            }
+        }
+    }
+
+    fn route(&self, event: &Value) {
+        let matching = self
+            .rules
+            .iter()
+            .filter(|(rule, _)| rule.pattern.matches(event));
+        for way in matching.flat_map(|(_, ways)| ways) {
+            match way {
+                Way::Function(invoker) => {
+                    let (invoker, event) = (Arc::clone(invoker), event.to_string());
+                    // It holds the host weakly, and so ends with it.
+                    tokio::spawn(async move { invoker.invoke(event).await });
+                }
+                Way::Queue(queue) => self.queues.send(queue, event.to_string()),
+            }
+        }
+    }
+}
+
+/// Serves the bus on 127.0.0.1; port 0 takes a free one.
+pub(super) async fn serve(bus: Arc<Bus>, port: u16) -> Result<(SocketAddr, OwnedTask), Error> {
+    let what = format!("bind port {port} of 127.0.0.1 for events");
+    let listener = TcpListener::bind(("127.0.0.1", port))
+        .await
+        .map_err(io(what))?;
+    let address = listener
+        .local_addr()
+        .map_err(io("read the port for events"))?;
+    let routes = Router::new()
+        .route("/events", post(put))
+        .route("/queues", get(queues))
+        .route("/queues/{name}", get(queue))
+        .with_state(bus);
+    let serving = OwnedTask::spawn(async move {
+        if let Err(error) = axum::serve(listener, routes).await {
+            tracing::error!(%error, "the event bus ended");
+        }
+    });
+    Ok((address, serving))
+}
+
+async fn put(State(bus): State<Arc<Bus>>, body: String) -> (StatusCode, String) {
+    match serde_json::from_str(&body) {
+        Ok(event) => {
+            bus.put(event);
+            (StatusCode::ACCEPTED, "{}\n".to_owned())
+        }
+        Err(error) => (
+            StatusCode::BAD_REQUEST,
+            format!("this is not JSON: {error}\n"),
+        ),
+    }
+}
+
+type Json = ([(HeaderName, &'static str); 1], String);
+
+fn json(value: &Value) -> Json {
+    (
+        [(header::CONTENT_TYPE, "application/json")],
+        format!("{value}\n"),
+    )
+}
+
+async fn queues(State(bus): State<Arc<Bus>>) -> Json {
+    let all = bus.queues.names().map(|name| {
+        let bodies = bus.queues.bodies(name).unwrap_or_default();
+        (name.to_owned(), parsed(&bodies))
+    });
+    json(&Value::Object(all.collect::<Map<_, _>>()))
+}
+
+async fn queue(
+    State(bus): State<Arc<Bus>>,
+    Path(name): Path<String>,
+) -> Result<Json, (StatusCode, String)> {
+    match bus.queues.bodies(&name) {
+        Some(bodies) => Ok(json(&parsed(&bodies))),
+        None => Err((
+            StatusCode::NOT_FOUND,
+            format!("no queue is called {name}\n"),
+        )),
+    }
+}
+
+/// Messages are texts; what is JSON is shown as such.
+fn parsed(bodies: &[String]) -> Value {
+    let parse =
+        |body: &String| serde_json::from_str(body).unwrap_or_else(|_| Value::String(body.clone()));
+    Value::Array(bodies.iter().map(parse).collect())
+}

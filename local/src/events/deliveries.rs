@@ -1,0 +1,78 @@
+//! What a test may do to deliveries: lose them, repeat them, and whatever else a network and a service may do.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde_json::Value;
+
+/// Where a delivery comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Source {
+    /// Batches of records from a table's stream.
+    Stream,
+    /// Events, before the rules look at them; each is a batch of one.
+    Bus,
+    /// Batches of messages from a queue; a message is the text that was sent, as JSON.
+    Queue,
+}
+
+/// Turns a batch that is about to be delivered into those that are: none loses it, two repeat it.
+type Meddler = Box<dyn FnMut(Vec<Value>) -> Vec<Vec<Value>> + Send>;
+
+/// The say of a test in what is delivered. Clones share it.
+#[derive(Clone, Default)]
+pub struct Deliveries(Arc<Mutex<BTreeMap<Source, Meddler>>>);
+
+impl Deliveries {
+    /// Loses the next `times` deliveries, and delivers those after them; `u32::MAX` is for ever.
+    pub fn lose(&self, source: Source, times: u32) {
+        let mut left = times;
+        self.meddle(source, move |batch| {
+            if left == 0 {
+                return vec![batch];
+            }
+            if left < u32::MAX {
+                left -= 1;
+            }
+            Vec::new()
+        });
+    }
+
+    /// Delivers everything twice.
+    pub fn repeat(&self, source: Source) {
+        self.meddle(source, |batch| vec![batch.clone(), batch]);
+    }
+
+    /// Delivers what `meddler` makes of each batch, from now on.
+    pub fn meddle(
+        &self,
+        source: Source,
+        meddler: impl FnMut(Vec<Value>) -> Vec<Vec<Value>> + Send + 'static,
+    ) {
+        self.plans().insert(source, Box::new(meddler));
+    }
+
+    /// Delivers everything once again.
+    pub fn restore(&self, source: Source) {
+        self.plans().remove(&source);
+    }
+
+    /// The batches that are delivered in this one's place.
+    pub(super) fn fate(&self, source: Source, batch: Vec<Value>) -> Vec<Vec<Value>> {
+        match self.plans().get_mut(&source) {
+            Some(meddler) => meddler(batch),
+            None => vec![batch],
+        }
+    }
+
+    fn plans(&self) -> MutexGuard<'_, BTreeMap<Source, Meddler>> {
+        // A meddler that panics fails its test; the next one replaces it.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Debug for Deliveries {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.plans().keys()).finish()
+    }
+}

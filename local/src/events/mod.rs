@@ -1,0 +1,111 @@
+//! What happens by itself: rules that route events, queues that delay them, and streams that functions follow.
+//!
+//! Kept from the service: patterns and filters, partial batch answers, halving, retries, dead letters, delays and
+//! redrive. Left out: the retries of a rule's target, permissions, and what a message costs.
+
+mod batch;
+mod bus;
+mod consumer;
+mod deliveries;
+mod pattern;
+mod queues;
+mod stream;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+pub use deliveries::{Deliveries, Source};
+pub(crate) use pattern::Pattern;
+
+use crate::dynamodb::DynamoDb;
+use crate::error::Error;
+use crate::lambda::LambdaHost;
+use crate::task::OwnedTask;
+use crate::template::Template;
+use bus::Bus;
+use queues::Queues;
+
+/// The running deliveries of a stack. Dropping it ends them.
+pub(crate) struct Events {
+    address: SocketAddr,
+    bus: Arc<Bus>,
+    queues: Arc<Queues>,
+    deliveries: Deliveries,
+    tasks: Vec<OwnedTask>,
+}
+
+impl Events {
+    /// Opens the bus and the queues of a template; nothing is read from streams and queues before
+    /// [`follow`](Self::follow).
+    pub(crate) async fn start(
+        template: &Template,
+        host: &LambdaHost,
+        delay: Option<Duration>,
+        port: u16,
+    ) -> Result<Self, Error> {
+        let deliveries = Deliveries::default();
+        let queues = Arc::new(Queues::new(&template.queues, delay));
+        let bus = Bus::new(
+            &template.rules,
+            host,
+            Arc::clone(&queues),
+            deliveries.clone(),
+        );
+        let bus = Arc::new(bus);
+        let (address, serving) = bus::serve(Arc::clone(&bus), port).await?;
+        Ok(Self {
+            address,
+            bus,
+            queues,
+            deliveries,
+            tasks: vec![serving],
+        })
+    }
+
+    /// Starts delivering from streams and queues.
+    pub(crate) fn follow(
+        &mut self,
+        template: &Template,
+        host: &LambdaHost,
+        dynamodb: &DynamoDb,
+    ) -> Result<(), Error> {
+        for source in &template.streams {
+            let tasks = stream::start(
+                source.clone(),
+                dynamodb.database().clone(),
+                host.invoker(&source.function),
+                &self.queues,
+                &self.deliveries,
+            );
+            self.tasks.extend(tasks?);
+        }
+        for source in &template.queue_sources {
+            self.tasks.push(consumer::start(
+                source.clone(),
+                host.invoker(&source.function),
+                Arc::clone(&self.queues),
+                self.deliveries.clone(),
+            ));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    pub(crate) fn deliveries(&self) -> &Deliveries {
+        &self.deliveries
+    }
+
+    pub(crate) fn put(&self, event: Value) {
+        self.bus.put(event);
+    }
+
+    pub(crate) fn queue(&self, name: &str) -> Option<Vec<String>> {
+        self.queues.bodies(name)
+    }
+}

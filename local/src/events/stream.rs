@@ -1,0 +1,141 @@
+//! From a table's stream to a function: what an event source mapping does.
+
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+
+use dynoxide::Database;
+use dynoxide::actions::get_records::GetRecordsRequest;
+use dynoxide::actions::get_shard_iterator::GetShardIteratorRequest;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use super::batch;
+use super::deliveries::{Deliveries, Source};
+use super::queues::Queues;
+use crate::error::Error;
+use crate::lambda::{Invoker, REGION};
+use crate::task::OwnedTask;
+use crate::template::StreamSource;
+
+/// How often the stream is looked at. A hand-over that comes from it is late by up to this.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// Starts reading a stream for a function, from its present end on. Records of one partition key stay in order;
+/// those of different ones go through as many lanes side by side as the mapping has.
+pub(super) fn start(
+    source: StreamSource,
+    database: Database,
+    invoker: Invoker,
+    queues: &Arc<Queues>,
+    deliveries: &Deliveries,
+) -> Result<Vec<OwnedTask>, Error> {
+    let source = Arc::new(source);
+    let invoker = Arc::new(invoker);
+    let mut tasks = Vec::new();
+    let mut lanes = Vec::new();
+    for _ in 0..source.lanes {
+        let (lane, records) = mpsc::unbounded_channel();
+        lanes.push(lane);
+        tasks.push(OwnedTask::spawn(run_lane(
+            Arc::clone(&source),
+            Arc::clone(&invoker),
+            Arc::clone(queues),
+            deliveries.clone(),
+            records,
+        )));
+    }
+    let mut reader = Reader::at_the_end(&database, &source)?;
+    tasks.push(OwnedTask::spawn(async move {
+        let mut looks = tokio::time::interval(LOOK_EVERY);
+        looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            looks.tick().await;
+            let records = match reader.read(&database, &source) {
+                Ok(records) => records,
+                Err(error) => {
+                    tracing::error!(%error, table = source.table, "the stream cannot be read");
+                    return;
+                }
+            };
+            for record in records {
+                // Without filters everything is meant.
+                let wanted = source.filters.is_empty()
+                    || source.filters.iter().any(|filter| filter.matches(&record));
+                if wanted && lanes[lane_of(&record, lanes.len())].send(record).is_err() {
+                    return;
+                }
+            }
+        }
+    }));
+    Ok(tasks)
+}
+
+async fn run_lane(
+    source: Arc<StreamSource>,
+    invoker: Arc<Invoker>,
+    queues: Arc<Queues>,
+    deliveries: Deliveries,
+    mut waiting: mpsc::UnboundedReceiver<Value>,
+) {
+    let mut records = Vec::new();
+    while waiting.recv_many(&mut records, source.batch_size).await > 0 {
+        for batch in deliveries.fate(Source::Stream, std::mem::take(&mut records)) {
+            let delivered = batch::deliver(&source, &invoker, &queues, batch).await;
+            if delivered.is_none() {
+                return;
+            }
+        }
+    }
+}
+
+/// The partition key decides, so that what happened to one key arrives in order.
+fn lane_of(record: &Value, lanes: usize) -> usize {
+    let mut hasher = DefaultHasher::new();
+    record["dynamodb"]["Keys"]["pk"]
+        .to_string()
+        .hash(&mut hasher);
+    usize::try_from(hasher.finish() % lanes as u64).unwrap_or(0)
+}
+
+/// A place in the stream.
+struct Reader {
+    iterator: String,
+}
+
+impl Reader {
+    fn at_the_end(database: &Database, source: &StreamSource) -> Result<Self, Error> {
+        let request = GetShardIteratorRequest {
+            stream_arn: source.stream_arn.clone(),
+            shard_id: source.shard_id(),
+            shard_iterator_type: "LATEST".to_owned(),
+            sequence_number: None,
+        };
+        let found = database.get_shard_iterator(request);
+        let iterator = found
+            .map_err(|error| Error::DynamoDb(error.to_string()))?
+            .shard_iterator
+            .unwrap_or_default();
+        Ok(Self { iterator })
+    }
+
+    fn read(&mut self, database: &Database, source: &StreamSource) -> Result<Vec<Value>, Error> {
+        let request = GetRecordsRequest {
+            shard_iterator: self.iterator.clone(),
+            limit: None,
+        };
+        let read = database
+            .get_records(request)
+            .map_err(|error| Error::DynamoDb(error.to_string()))?;
+        self.iterator = read.next_shard_iterator.unwrap_or_default();
+        let records = read.records.into_iter().map(|record| {
+            let mut record = serde_json::to_value(record).unwrap_or_default();
+            // The embedded database has a Region of its own, and leaves the source to whoever reads.
+            record["awsRegion"] = json!(REGION);
+            record["eventSourceARN"] = json!(source.stream_arn);
+            record
+        });
+        Ok(records.collect())
+    }
+}
