@@ -1,11 +1,14 @@
 //! Inspect: what stands in the table, without anything that would let the reader change it.
 
+use std::collections::{BTreeMap, HashSet};
+
 use serde::Serialize;
 
 use crate::{
     clock::Timestamp,
     error::Error,
     leases::{Leases, corrupt},
+    line::first_of,
     outcomes::{Lease, Previous},
     record::Record,
     row::{Row, Stored},
@@ -239,28 +242,38 @@ impl<S: Store> Leases<S> {
     /// Reads the rows behind index entries. What was freed in between is left out, and so is what
     /// is not ours: inspecting its key tells more.
     async fn views(&self, entries: Vec<Entry>) -> Result<Vec<LeaseView>, Error> {
-        let mut views = Vec::with_capacity(entries.len());
+        // A key may have many waiters: each row is read once. What is held has an entry of its own,
+        // perhaps on another page.
+        let mut addresses = BTreeMap::new();
+        let mut waiting = HashSet::new();
         for entry in entries {
-            let (address, waits) = match entry.what {
-                What::Lease(address) => (address, None),
-                What::Waiter(key, request) => (Address { key, permit: 0 }, Some(request)),
-                What::Foreign => continue,
-            };
-            match (self.store().read(&address, self.limit()).await?, waits) {
-                (Stored::Row(row), None) if row.holding().is_some() => {
-                    views.push(self.view(address, &row));
+            match entry.what {
+                What::Lease(address) => {
+                    addresses.insert(address, true);
                 }
-                // Its turn has come, and it has not confirmed yet.
-                (Stored::Row(row), Some(request))
-                    if row.reserved().is_some_and(|r| r.request == request) =>
-                {
-                    let next = self.next_in_line(&address.key, &row).await?;
-                    views.extend(next.map(shown));
+                What::Waiter(key, request) => {
+                    addresses.entry(first_of(&key)).or_insert(false);
+                    waiting.insert(request);
                 }
-                (Stored::Foreign(reason), _) => {
+                What::Foreign => {}
+            }
+        }
+        let mut views = Vec::with_capacity(addresses.len());
+        for (address, is_listed) in addresses {
+            let row = match self.store().read(&address, self.limit()).await? {
+                Stored::Row(row) => row,
+                Stored::Foreign(reason) => {
                     tracing::warn!(key = %address.key, reason, "an item is not leasehold's");
+                    continue;
                 }
-                _ => {}
+                Stored::Absent => continue,
+            };
+            if row.holding().is_some() {
+                views.extend(is_listed.then(|| self.view(address, &row)));
+            } else if row.reserved().is_some_and(|r| waiting.contains(&r.request)) {
+                // Its turn has come, and it has not confirmed yet.
+                let next = self.next_in_line(&address.key, &row).await?;
+                views.extend(next.map(shown));
             }
         }
         Ok(views)

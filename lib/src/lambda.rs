@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use aws_config::SdkConfig;
 use lambda_runtime::{Context, Diagnostic, LambdaEvent, Runtime, service_fn};
 use serde::Serialize;
 
@@ -53,7 +54,7 @@ where
     F: Future<Output = Result<A, Error>>,
 {
     log();
-    run(handle, connect().await).await
+    run(handle, connect().await.map(|(leases, _)| leases)).await
 }
 
 /// As [`serve`], with leases that call back those who wait in line.
@@ -68,10 +69,10 @@ where
     F: Future<Output = Result<A, Error>>,
 {
     log();
-    let leases = match connect().await {
-        Ok(leases) => Ok(leases.with_workflows(Arc::new(StepFunctions::from_env().await))),
-        Err(error) => Err(error),
-    };
+    let leases = connect().await.map(|(leases, ambient)| {
+        let workflows = StepFunctions::new(&ambient);
+        leases.with_workflows(Arc::new(workflows))
+    });
     run(handle, leases).await
 }
 
@@ -91,19 +92,20 @@ where
     Runtime::new(service).layer(raw_event::AsText).run().await
 }
 
-async fn connect() -> Result<Leases<DynamoDb>, Error> {
+/// The leases, and the configuration that another client may share.
+async fn connect() -> Result<(Leases<DynamoDb>, SdkConfig), Error> {
     let environment = Environment::read()?;
     settings::check_endpoint()?;
-    let client = Connection::from_env().await;
-    let region = client.config().region();
+    let ambient = Connection::ambient().await;
+    let region = ambient.region();
     if region.is_none_or(|region| region.as_ref().is_empty()) {
         return Err(Error::Misconfigured {
             problem: "no Region: set AWS_REGION".to_owned(),
             source: None,
         });
     }
-    let store = DynamoDb::new(client, environment.table);
-    Ok(Leases::new(store, environment.settings))
+    let store = DynamoDb::new(Connection::client(&ambient), environment.table);
+    Ok((Leases::new(store, environment.settings), ambient))
 }
 
 /// What a failed invocation answers.

@@ -59,8 +59,14 @@ impl Connection {
     /// The ambient configuration (Region, credentials chain, `AWS_ENDPOINT_URL_DYNAMODB` …) with
     /// the pinned timeouts and retries.
     pub async fn from_env() -> Client {
-        let ambient = aws_config::defaults(BehaviorVersion::v2026_01_12()).load();
-        Self::client(&ambient.await)
+        Self::client(&Self::ambient().await)
+    }
+
+    /// The ambient configuration itself, for several clients to share.
+    pub async fn ambient() -> SdkConfig {
+        aws_config::defaults(BehaviorVersion::v2026_01_12())
+            .load()
+            .await
     }
 
     /// A client from a configuration of yours with the pinned timeouts and retries.

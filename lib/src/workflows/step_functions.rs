@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use aws_config::{BehaviorVersion, SdkConfig};
+use aws_config::SdkConfig;
 use aws_sdk_sfn::{
     Client,
     client::customize::CustomizableOperation,
@@ -15,7 +15,7 @@ use aws_smithy_types::{retry::RetryConfig, timeout::TimeoutConfig};
 use super::{Call, Delivery, Workflows};
 use crate::{
     error::{Cause, Error},
-    store::{is_denial, is_throttling, lacks_credentials},
+    store::{Connection, is_denial, is_throttling, lacks_credentials},
     values::{Holder, TaskToken},
 };
 
@@ -34,8 +34,7 @@ impl StepFunctions {
     /// The ambient configuration (Region, credentials chain, `AWS_ENDPOINT_URL_SFN` …) with pinned
     /// time limits and without retries.
     pub async fn from_env() -> Self {
-        let ambient = aws_config::defaults(BehaviorVersion::v2026_01_12()).load();
-        Self::new(&ambient.await)
+        Self::new(&Connection::ambient().await)
     }
 
     /// From a configuration of yours, with pinned time limits and without retries.
