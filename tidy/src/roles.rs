@@ -1,15 +1,34 @@
-//! Least privilege: what each role in template.yaml may do, written down a second time.
+//! Least privilege: what each role in template.yaml may do, and who may use a resource, written down a second time.
 
 use crate::stack::{differ, items, text};
 use crate::tree::{Report, Tree};
 use yaml_serde::Value;
 
-/// What each role may do: the actions of a statement, and on what. Nothing else in the template may grant anything.
+/// Who waits for a callback: the machines of the stack, by the beginning of their names, and the user's own.
+macro_rules! machines {
+    ($actions:literal, $kind:literal, $rest:literal) => {
+        concat!(
+            $actions,
+            " on arn:${AWS::Partition}:states:${AWS::Region}:${AWS::AccountId}:",
+            $kind,
+            ":${AWS::StackName}-*",
+            $rest,
+            ", arn:${AWS::Partition}:states:${AWS::Region}:${AWS::AccountId}:",
+            $kind,
+            ":${LeasingStateMachine}",
+            $rest
+        )
+    };
+}
+
+/// What each role may do: the actions of a statement, and on what. Of what says by itself who may use it: who, from
+/// where, and that. Nothing else in the template may grant anything.
 const ROLES: &[(&str, &[&str])] = &[
     (
         "AcquireRole",
         &[
             "dynamodb:ConditionCheckItem, dynamodb:GetItem, dynamodb:Query, dynamodb:UpdateItem on LeaseTable.Arn",
+            machines!("states:SendTaskSuccess", "stateMachine", ""),
             "logs:CreateLogStream, logs:PutLogEvents on AcquireLogs.Arn",
         ],
     ),
@@ -23,7 +42,8 @@ const ROLES: &[(&str, &[&str])] = &[
     (
         "ReleaseRole",
         &[
-            "dynamodb:UpdateItem on LeaseTable.Arn",
+            "dynamodb:GetItem, dynamodb:UpdateItem on LeaseTable.Arn",
+            machines!("states:SendTaskSuccess", "stateMachine", ""),
             "logs:CreateLogStream, logs:PutLogEvents on ReleaseLogs.Arn",
         ],
     ),
@@ -31,8 +51,44 @@ const ROLES: &[(&str, &[&str])] = &[
         "SweepRole",
         &[
             "dynamodb:Scan on ${LeaseTable.Arn}/index/held",
-            "dynamodb:GetItem, dynamodb:UpdateItem on LeaseTable.Arn",
+            "dynamodb:DeleteItem, dynamodb:GetItem, dynamodb:UpdateItem on LeaseTable.Arn",
+            machines!(
+                "states:SendTaskFailure, states:SendTaskSuccess",
+                "stateMachine",
+                ""
+            ),
             "logs:CreateLogStream, logs:PutLogEvents on SweepLogs.Arn",
+        ],
+    ),
+    (
+        "GrantRole",
+        &[
+            "dynamodb:GetItem, dynamodb:UpdateItem on LeaseTable.Arn",
+            machines!("states:SendTaskSuccess", "stateMachine", ""),
+            "dynamodb:DescribeStream, dynamodb:GetRecords, dynamodb:GetShardIterator, dynamodb:ListStreams on LeaseTable.StreamArn",
+            "sqs:SendMessage on GrantDeadLetterQueue.Arn",
+            "logs:CreateLogStream, logs:PutLogEvents on GrantLogs.Arn",
+        ],
+    ),
+    (
+        "ReapRole",
+        &[
+            "dynamodb:Query on ${LeaseTable.Arn}/index/held",
+            "dynamodb:GetItem, dynamodb:UpdateItem on LeaseTable.Arn",
+            machines!("states:SendTaskSuccess", "stateMachine", ""),
+            machines!("states:DescribeExecution", "execution", ":*"),
+            "sqs:DeleteMessage, sqs:GetQueueAttributes, sqs:ReceiveMessage on ReapLaterQueue.Arn",
+            "logs:CreateLogStream, logs:PutLogEvents on ReapLogs.Arn",
+        ],
+    ),
+    (
+        "ReapPermission",
+        &["events.amazonaws.com from ExecutionEndRule.Arn: lambda:InvokeFunction on ReapFunction"],
+    ),
+    (
+        "ReapQueuesPolicy",
+        &[
+            "events.amazonaws.com from ExecutionEndRule.Arn: sqs:SendMessage on ReapLaterQueue.Arn, ReapDeadLetterQueue.Arn",
         ],
     ),
     (
@@ -83,7 +139,7 @@ const ROLES: &[(&str, &[&str])] = &[
         &[
             "lambda:InvokeFunction on AcquireFunction.Arn, ExtendFunction.Arn, ReleaseFunction.Arn",
             "states:StartExecution on arn:${AWS::Partition}:states:${AWS::Region}:${AWS::AccountId}:stateMachine:${WrappedStateMachine}",
-            // The only asterisk: an execution has no name before it runs.
+            // An execution has no name before it runs.
             "states:DescribeExecution, states:GetExecutionHistory, states:StopExecution \
              on arn:${AWS::Partition}:states:${AWS::Region}:${AWS::AccountId}:execution:${WrappedStateMachine}:*",
             "events:DescribeRule, events:PutRule, events:PutTargets \
@@ -106,10 +162,22 @@ pub fn roles(tree: &Tree, report: &mut Report) {
                 "template.yaml: {id}: without a Role, SAM attaches a managed policy"
             ));
         }
-        let granted = items(&properties["Policies"])
+        let mut granted = items(&properties["Policies"])
             .iter()
             .flat_map(statements)
             .collect::<Vec<_>>();
+        if !properties["PolicyDocument"].is_null() {
+            granted.extend(statements(properties));
+        }
+        if text(&resource["Type"]) == "AWS::Lambda::Permission" {
+            granted.push(format!(
+                "{} from {}: {} on {}",
+                text(&properties["Principal"]),
+                text(&properties["SourceArn"]),
+                text(&properties["Action"]),
+                text(&properties["FunctionName"]),
+            ));
+        }
         let written = ROLES
             .iter()
             .find(|(role, _)| role == id)
@@ -150,12 +218,23 @@ fn statements(policy: &Value) -> Vec<String> {
         .iter()
         .map(|statement| {
             format!(
-                "{} on {}",
+                "{}{} on {}",
+                who(statement),
                 list(&statement["Action"]),
                 list(&statement["Resource"])
             )
         })
         .collect()
+}
+
+/// Who may, where a statement says so: it then has to say from where, too, or somebody else's rule could.
+fn who(statement: &Value) -> String {
+    let (principal, condition) = (&statement["Principal"], &statement["Condition"]);
+    if principal.is_null() && condition.is_null() {
+        return String::new();
+    }
+    let source = &condition["ArnEquals"]["aws:SourceArn"];
+    format!("{} from {}: ", text(&principal["Service"]), text(source))
 }
 
 #[cfg(test)]
@@ -185,6 +264,11 @@ mod tests {
                 "      Role: !GetAtt AcquireRole.Arn\n      Policies: [DynamoDBCrudPolicy: {TableName: x}]\n",
             ),
             ("  SweepRole:", "  SweeperRole:"),
+            ("      SourceArn: !GetAtt ExecutionEndRule.Arn\n", ""),
+            (
+                "aws:SourceArn: !GetAtt ExecutionEndRule.Arn",
+                "aws:SourceArn: '*'",
+            ),
         ] {
             let changed = TEMPLATE.replace(from, to);
             assert_ne!(changed, TEMPLATE, "{from} is not in the template");

@@ -59,11 +59,12 @@ pub(super) fn start(
                     return;
                 }
             };
-            for record in records {
-                // Without filters everything is meant.
-                let wanted = source.filters.is_empty()
-                    || source.filters.iter().any(|filter| filter.matches(&record));
-                if wanted && lanes[lane_of(&record, lanes.len())].send(record).is_err() {
+            let mut sorted = vec![Vec::new(); lanes.len()];
+            for record in records.into_iter().filter(|record| source.wants(record)) {
+                sorted[lane_of(&record, lanes.len())].push(record);
+            }
+            for (lane, records) in lanes.iter().zip(sorted) {
+                if !records.is_empty() && lane.send(records).is_err() {
                     return;
                 }
             }
@@ -77,14 +78,17 @@ async fn run_lane(
     invoker: Arc<Invoker>,
     queues: Arc<Queues>,
     deliveries: Deliveries,
-    mut waiting: mpsc::UnboundedReceiver<Value>,
+    mut waiting: mpsc::UnboundedReceiver<Vec<Value>>,
 ) {
-    let mut records = Vec::new();
-    while waiting.recv_many(&mut records, source.batch_size).await > 0 {
-        for batch in deliveries.fate(Source::Stream, std::mem::take(&mut records)) {
-            let delivered = batch::deliver(&source, &invoker, &queues, batch).await;
-            if delivered.is_none() {
-                return;
+    let mut reads = Vec::new();
+    while waiting.recv_many(&mut reads, usize::MAX).await > 0 {
+        let records: Vec<Value> = reads.drain(..).flatten().collect();
+        for batch in records.chunks(source.batch_size) {
+            for batch in deliveries.fate(Source::Stream, batch.to_vec()) {
+                let delivered = batch::deliver(&source, &invoker, &queues, batch).await;
+                if delivered.is_none() {
+                    return;
+                }
             }
         }
     }

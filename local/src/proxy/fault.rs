@@ -1,4 +1,4 @@
-//! The faults that can be put between a client and DynamoDB.
+//! The faults that can be put between a client and a service: DynamoDB, or Step Functions.
 
 use hyper::StatusCode;
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ pub enum Fault {
     HangAnswer,
     /// The connection is closed before the request reaches the database.
     LoseRequest,
-    /// 400 `ProvisionedThroughputExceededException`.
+    /// 400 `ProvisionedThroughputExceededException`; from Step Functions `ThrottlingException`.
     Throttle,
     /// 400 `TransactionConflictException`; for a transaction, a cancellation with the reason `TransactionConflict`
     /// on its first item.
@@ -43,8 +43,13 @@ impl Fault {
         Self::HangAnswer,
     ];
 
-    /// The error DynamoDB would send for this fault, if it is one that DynamoDB tells.
-    pub(super) fn refusal(self, operation: &str, body: &[u8]) -> Option<(StatusCode, Value)> {
+    /// The error the service would send for this fault, if it is one that it tells. `target` is the request's
+    /// header, the service's name and the operation's.
+    pub(super) fn refusal(self, target: &str, body: &[u8]) -> Option<(StatusCode, Value)> {
+        let operation = target.rsplit('.').next().unwrap_or_default();
+        if target.starts_with("AWSStepFunctions.") {
+            return self.refusal_of_step_functions(operation);
+        }
         let plain = |status, name: &str, message: &str| {
             Some((
                 status,
@@ -83,6 +88,31 @@ impl Fault {
             | Self::HangAnswer
             | Self::LoseRequest
             | Self::Hang => None,
+        }
+    }
+
+    fn refusal_of_step_functions(self, operation: &str) -> Option<(StatusCode, Value)> {
+        let told = |status, name: &str, message: String| {
+            Some((status, json!({"__type": name, "message": message})))
+        };
+        match self {
+            Self::Throttle => {
+                let message = "Rate exceeded (injected)".to_owned();
+                told(StatusCode::BAD_REQUEST, "ThrottlingException", message)
+            }
+            Self::Denied => {
+                let message = format!("not authorized to perform: states:{operation} (injected)");
+                told(StatusCode::BAD_REQUEST, "AccessDeniedException", message)
+            }
+            Self::ServerError | Self::FailAnswer => {
+                let message = "an unknown error (injected)".to_owned();
+                told(
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    "InternalServerError",
+                    message,
+                )
+            }
+            _ => None,
         }
     }
 }

@@ -55,7 +55,8 @@ async fn handle(
         .headers
         .get("x-amz-target")
         .and_then(|value| value.to_str().ok())
-        .unwrap_or("");
+        .unwrap_or("")
+        .to_owned();
     let operation = target.rsplit('.').next().unwrap_or("").to_owned();
     let (fault, latency) = wire.state().receive(&operation, &body);
     if !latency.is_zero() {
@@ -65,7 +66,7 @@ async fn handle(
         Some(Fault::LoseRequest) => return Err(NoAnswer::Lost),
         Some(Fault::Hang) => return std::future::pending().await,
         Some(fault @ (Fault::Throttle | Fault::Conflict | Fault::ServerError | Fault::Denied)) => {
-            return refuse(fault, &operation, &body);
+            return refuse(fault, &target, &body);
         }
         _ => {}
     }
@@ -87,7 +88,7 @@ async fn handle(
         Err(error) => {
             return Ok(plain(
                 StatusCode::BAD_GATEWAY,
-                &format!("the embedded DynamoDB: {error}"),
+                &format!("what is behind the proxy: {error}"),
             ));
         }
     };
@@ -102,7 +103,7 @@ async fn handle(
             Err(NoAnswer::Lost)
         }
         Some(Fault::HangAnswer) => std::future::pending().await,
-        Some(fault @ Fault::FailAnswer) => refuse(fault, &operation, &body),
+        Some(fault @ Fault::FailAnswer) => refuse(fault, &target, &body),
         Some(Fault::HalfAnswer) => {
             let mut half = Response::from_parts(head, AnswerBody::half(&answered));
             // The length of the whole is promised, so that the client knows that something is missing.
@@ -114,14 +115,14 @@ async fn handle(
     }
 }
 
-fn refuse(fault: Fault, operation: &str, body: &[u8]) -> Result<Response<AnswerBody>, NoAnswer> {
-    let (status, error) = fault.refusal(operation, body).ok_or(NoAnswer::Lost)?;
+fn refuse(fault: Fault, target: &str, body: &[u8]) -> Result<Response<AnswerBody>, NoAnswer> {
+    let (status, error) = fault.refusal(target, body).ok_or(NoAnswer::Lost)?;
     let mut response = plain(status, &error.to_string());
     response.headers_mut().insert(
         CONTENT_TYPE,
         HeaderValue::from_static("application/x-amz-json-1.0"),
     );
-    // DynamoDB never answers without one, and there are clients that rest on it.
+    // The service never answers without one, and there are clients that rest on it.
     response
         .headers_mut()
         .insert("x-amzn-requestid", HeaderValue::from_static("INJECTED"));

@@ -1,5 +1,6 @@
-//! The proxy in front of the embedded DynamoDB: it is always in the path, so that requests are counted where
-//! they cost money, at the socket, and faults happen where they happen in life, between two programs.
+//! The proxy in front of the embedded DynamoDB, and of the engine for what functions send there: it is always in the
+//! path, so that requests are counted where they cost money, at the socket, and faults happen where they happen in
+//! life, between two programs.
 
 mod answer;
 mod count;
@@ -87,7 +88,7 @@ impl Proxy {
         Ok(format!("http://{address}"))
     }
 
-    /// The endpoint that clients use for DynamoDB.
+    /// The endpoint that clients use for the service.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.address)

@@ -43,7 +43,6 @@ pub(crate) struct StreamSource {
     pub(crate) function: String,
     pub(crate) table: String,
     pub(crate) stream_arn: String,
-    /// One of them has to match; without any, everything does.
     pub(crate) filters: Vec<Pattern>,
     pub(crate) batch_size: usize,
     /// Whether a batch that failed is halved.
@@ -64,6 +63,11 @@ impl StreamSource {
             "arn:aws:lambda:{REGION}:{ACCOUNT}:function:{}",
             self.function
         )
+    }
+
+    /// Whether a record passes the filters; without any, all do.
+    pub(crate) fn wants(&self, record: &Value) -> bool {
+        self.filters.is_empty() || self.filters.iter().any(|filter| filter.matches(record))
     }
 
     /// The embedded database has one shard per table.
