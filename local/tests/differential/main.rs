@@ -7,18 +7,23 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use leasehold::{
-    Counter, Holder, Key, Keys, KeysDigest, Memory, Metadata, RequestDigest, RequestId, Ttl,
-    row::{Item, Stored},
+    Key, Memory, RequestDigest,
+    row::{Item, Row, Stored},
     store::{Address, Applied, Store},
-    transition::{Change, Confirm, Expire, Extend, Grant, Over, Release, Swap, Tokens},
+    transition::{Change, Confirm},
 };
 use proptest::{prelude::*, test_runner::TestRunner};
 
 #[path = "../bench/mod.rs"]
 mod bench;
+mod changes;
 mod steps;
+mod strange;
+mod values;
 use bench::Table;
-use steps::{ATTRIBUTES, Step, Token, id, is_writable, near, operated, seconds, steps, strange};
+use steps::{Step, steps};
+use strange::{ATTRIBUTES, is_writable, strange};
+use values::{digest, id, near, seconds};
 
 const LIMIT: Duration = Duration::from_secs(1);
 
@@ -77,7 +82,9 @@ impl Twins {
                 return Ok(());
             }
             Step::Together { .. } => return self.together(address, step).await,
-            _ => match self.change(address, step).await {
+            Step::Join { .. } => return self.join(address, step).await,
+            Step::CallBack { .. } | Step::Forget { .. } => return self.waits(address, step).await,
+            _ => match changes::change(&self.ours(address).await, step) {
                 Some(change) => change,
                 None => return Ok(()),
             },
@@ -98,10 +105,80 @@ impl Twins {
         {
             prop_assert_eq!(a, b, "{:?}", step);
             prop_assert_eq!(x, y, "{:?}", step);
+            if sets_the_heir(&change) {
+                prop_assert_eq!(self.heir(address).await, heir_of(a), "{:?}", step);
+            }
         } else {
             prop_assert_eq!(ours, theirs, "{:?}", step);
         }
         Ok(())
+    }
+
+    /// Who joins, and the item beside: both or neither, and the same on both tables.
+    async fn join(&self, address: &Address, step: &Step) -> Result<(), TestCaseError> {
+        let stands = self.ours(address).await;
+        let (join, waiter) = changes::join(&stands, step).expect("a step that joins");
+        let key = &address.key;
+        let ours = self.memory.join(key, &join, &waiter, LIMIT).await.unwrap();
+        let theirs = self.table.store().join(key, &join, &waiter, LIMIT).await;
+        let theirs = theirs.map_err(|e| TestCaseError::fail(format!("{step:?}: {e}")))?;
+        prop_assert_eq!(ours, theirs, "{:?}", step);
+        self.same_waiter(key, &join.request, step).await
+    }
+
+    async fn waits(&self, address: &Address, step: &Step) -> Result<(), TestCaseError> {
+        let (key, table) = (&address.key, self.table.store());
+        match *step {
+            Step::CallBack {
+                who,
+                request,
+                token,
+            } => {
+                let waiter = changes::waiter(who, request, 0, token);
+                let ours = self.memory.call_back_by(key, &waiter, LIMIT).await.unwrap();
+                let theirs = table.call_back_by(key, &waiter, LIMIT).await.unwrap();
+                prop_assert_eq!(ours, theirs, "{:?}", step);
+                self.same_waiter(key, &waiter.request, step).await
+            }
+            Step::Forget {
+                who,
+                request,
+                token,
+            } => {
+                let waiter = changes::waiter(who, request, 0, token);
+                self.memory.forget(key, &waiter, LIMIT).await.unwrap();
+                table.forget(key, &waiter, LIMIT).await.unwrap();
+                self.same_waiter(key, &digest(who, request), step).await
+            }
+            _ => unreachable!("called for no other"),
+        }
+    }
+
+    async fn same_waiter(
+        &self,
+        key: &Key,
+        request: &RequestDigest,
+        step: &Step,
+    ) -> Result<(), TestCaseError> {
+        let ours = self.memory.waiter(key, request, LIMIT).await.unwrap();
+        let theirs = self
+            .table
+            .store()
+            .waiter(key, request, LIMIT)
+            .await
+            .unwrap();
+        prop_assert_eq!(ours, theirs, "{:?}", step);
+        Ok(())
+    }
+
+    /// What the stream is filtered by.
+    async fn heir(&self, address: &Address) -> Option<String> {
+        let item = self.table.get(address).await?;
+        match item.get("heir")? {
+            AttributeValue::S(digest) => Some(digest.clone()),
+            AttributeValue::Null(true) => None,
+            strange => panic!("{strange:?}"),
+        }
     }
 
     /// A transaction with a row that is in nobody's way: it must happen on both tables or on neither,
@@ -126,14 +203,18 @@ impl Twins {
             several: true,
             floor: 0,
         };
-        let grant = self.change(address, &grant).await.unwrap();
+        let stands = self.ours(address).await;
+        let grant = changes::change(&stands, &grant).unwrap();
         let beside = Address {
             key: Key::new(format!("{}/beside", address.key)).unwrap(),
             permit: 0,
         };
         self.table.delete(&beside).await;
         self.memory.delete(&beside);
-        let (fencing_token, _) = self.counters(address).await;
+        let fencing_token = match stands {
+            Stored::Row(row) => row.fencing_token.get(),
+            Stored::Absent | Stored::Foreign(_) => 10,
+        };
         let confirm = Change::Confirm(Confirm {
             lease_id: id(n),
             fencing_token: near(fencing_token, token),
@@ -155,101 +236,23 @@ impl Twins {
         self.memory.put(address.clone(), &item);
         self.table.put(address, item).await;
     }
-
-    /// The counters of what stands there, so that most writes fit.
-    async fn counters(&self, address: &Address) -> (u64, u64) {
-        match self.ours(address).await {
-            Stored::Row(row) => (row.fencing_token.get(), row.version.get()),
-            _ => (10, 10),
-        }
-    }
-
-    async fn change(&self, address: &Address, step: &Step) -> Option<Change> {
-        let (token, version) = self.counters(address).await;
-        Some(match *step {
-            Step::Grant {
-                who,
-                request,
-                id: n,
-                at,
-                ttl,
-                observed,
-                several,
-                floor,
-            } => {
-                let holder = Holder::new(format!("h{who}")).unwrap();
-                let request = RequestId::new(format!("r{request}")).unwrap();
-                let now = seconds(at);
-                let ttl = Ttl::new(Duration::from_secs(ttl.into())).unwrap();
-                let expires_at = now.plus(ttl.as_duration());
-                Change::Grant(Grant {
-                    request: RequestDigest::of(&holder, &request),
-                    holder,
-                    keys: several.then(two_keys).flatten(),
-                    lease_id: id(n),
-                    ttl,
-                    metadata: Metadata::default(),
-                    now,
-                    tokens: match floor {
-                        1 => Tokens::From(near(token, Token(0))),
-                        2 => Tokens::From(near(token, Token(1))),
-                        3 => Tokens::LiftedTo(near(token, Token(0))),
-                        4 => Tokens::LiftedTo(near(token, Token(1))),
-                        _ => Tokens::From(Counter::MIN),
-                    },
-                    over: match observed {
-                        Some(step) => Over::Unmoved(near(version, step).into()),
-                        None => Over::At(now.minus(Duration::from_secs(2))),
-                    },
-                    expires_at,
-                    sweep_after: expires_at.plus(Duration::from_secs(2)),
-                })
-            }
-            Step::Extend {
-                id: n,
-                token: step,
-                at,
-                ttl,
-                require_unexpired,
-            } => {
-                let ttl = Ttl::new(Duration::from_secs(ttl.into())).unwrap();
-                Change::Extend(Extend {
-                    lease_id: id(n),
-                    fencing_token: near(token, step),
-                    ttl,
-                    now: seconds(at),
-                    expires_at: seconds(at).plus(ttl.as_duration()),
-                    require_unexpired,
-                })
-            }
-            Step::Release { id: n, token: step } => Change::Release(Release {
-                lease_id: id(n),
-                fencing_token: near(token, step),
-                purge_at: 2000,
-            }),
-            Step::Expire { version: step } => Change::Expire(Expire {
-                version: near(version, step),
-                purge_at: 3000,
-            }),
-            Step::Swap { version: step, act } => {
-                let Stored::Row(row) = self.ours(address).await else {
-                    return None;
-                };
-                Change::Swap(Box::new(Swap {
-                    seen: Some(near(version, step)),
-                    row: operated(row, act),
-                }))
-            }
-            Step::Together { .. } | Step::Tamper { .. } | Step::Freeze | Step::Delete => {
-                unreachable!("no write of one row")
-            }
-        })
-    }
 }
 
-fn two_keys() -> Option<KeysDigest> {
-    let keys = ["a", "b"].map(|key| Key::new(key).unwrap());
-    KeysDigest::of(&Keys::new(keys.into()).unwrap())
+/// Joining and leaving do not: they move nobody to the front of a row that was not kept for somebody
+/// already, or that somebody has been told of.
+fn sets_the_heir(change: &Change) -> bool {
+    !matches!(
+        change,
+        Change::Extend(_) | Change::Cut(_) | Change::Leave(_) | Change::TryAgain(_)
+    )
+}
+
+/// Whoever is first in line of a row that is free, and kept for nobody.
+fn heir_of(row: &Row) -> Option<String> {
+    let nobodys = row.holding().is_none() && row.reserved().is_none();
+    let item = row.to_item();
+    let line = item.get("line").filter(|_| nobodys)?.as_l().unwrap();
+    line.first().map(|head| head.as_s().unwrap().clone())
 }
 
 #[test]

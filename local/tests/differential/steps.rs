@@ -1,11 +1,8 @@
 //! The steps of a random sequence.
 
-use aws_sdk_dynamodb::types::AttributeValue;
-use leasehold::{
-    Act, Counter, Ended, LeaseId, Operator, Reason, Record, Timestamp,
-    row::{Frozen, Row, State},
-};
 use proptest::prelude::*;
+
+use super::strange::{ATTRIBUTES, STRANGE};
 
 /// A write, or what a stranger does, in terms small enough that collisions are common.
 #[derive(Clone, Debug)]
@@ -32,9 +29,66 @@ pub enum Step {
     Release {
         id: u8,
         token: Token,
+        /// Of what was kept for this one, instead of a grant.
+        kept_for: Option<u8>,
+        ended: u8,
+        heir: Option<Heir>,
     },
     Expire {
         version: Token,
+        heir: Option<Heir>,
+    },
+    /// Shortens what is left of it.
+    Cut {
+        version: Token,
+        at: u8,
+    },
+    Join {
+        who: u8,
+        request: u8,
+        at: u8,
+        observed: Option<Token>,
+        cap: u8,
+        /// To be called back by.
+        token: u8,
+    },
+    Leave {
+        who: u8,
+        request: u8,
+        /// Where it stands if it is in line, and else this one.
+        place: Option<u8>,
+    },
+    Reserve {
+        heir: Heir,
+    },
+    TryAgain {
+        id: u8,
+        tries: Token,
+        until: u8,
+    },
+    Pass {
+        id: u8,
+        tries: Token,
+        heir: Heir,
+    },
+    Take {
+        id: u8,
+        token: Token,
+        who: u8,
+        at: u8,
+        ttl: u8,
+        require_unexpired: bool,
+    },
+    /// A waiter's item: another token for it, or its end.
+    CallBack {
+        who: u8,
+        request: u8,
+        token: u8,
+    },
+    Forget {
+        who: u8,
+        request: u8,
+        token: u8,
     },
     /// An operator's: freezes, thaws, or ends the grant, of a row with this version.
     Swap {
@@ -56,13 +110,32 @@ pub enum Step {
     Delete,
 }
 
+/// What the next in line gets.
+#[derive(Clone, Copy, Debug)]
+pub struct Heir {
+    pub id: u8,
+    pub until: u8,
+}
+
 /// The row's own counter, or one beside it.
 #[derive(Clone, Copy, Debug)]
 pub struct Token(pub i8);
 
 pub fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let token = || prop_oneof![8 => Just(0_i8), 1 => Just(-2), 1 => Just(2)].prop_map(Token);
-    let step = prop_oneof![
+    let step = prop_oneof![5 => of_the_holder(), 4 => of_the_line(), 1 => of_others()];
+    prop::collection::vec(step, 1..30)
+}
+
+fn token() -> impl Strategy<Value = Token> {
+    prop_oneof![8 => Just(0_i8), 1 => Just(-2), 1 => Just(2)].prop_map(Token)
+}
+
+fn heir() -> impl Strategy<Value = Heir> {
+    (0..3_u8, 0..40_u8).prop_map(|(id, until)| Heir { id, until })
+}
+
+fn of_the_holder() -> impl Strategy<Value = Step> {
+    prop_oneof![
         8 => (
             0..3_u8, 0..6_u8, 0..3_u8, 0..40_u8, 1..20_u8,
             prop::option::weighted(0.3, token()), any::<bool>(), 0..20_u8,
@@ -74,107 +147,53 @@ pub fn steps() -> impl Strategy<Value = Vec<Step>> {
                 id, token, at, ttl, require_unexpired
             }
         ),
-        4 => (0..3_u8, token()).prop_map(|(id, token)| Step::Release { id, token }),
-        2 => token().prop_map(|version| Step::Expire { version }),
-        3 => (token(), 0..3_u8).prop_map(|(version, act)| Step::Swap { version, act }),
+        8 => (
+            0..3_u8, token(), prop::option::of(0..3_u8), 0..2_u8,
+            prop::option::weighted(0.7, heir()),
+        ).prop_map(|(id, token, kept_for, ended, heir)| Step::Release {
+            id, token, kept_for, ended, heir
+        }),
+        2 => (token(), prop::option::weighted(0.7, heir()))
+            .prop_map(|(version, heir)| Step::Expire { version, heir }),
+        2 => (token(), 0..40_u8).prop_map(|(version, at)| Step::Cut { version, at }),
         2 => (0..3_u8, token(), 0..40_u8, any::<bool>())
             .prop_map(|(id, token, at, check)| Step::Together { id, token, at, check }),
-        2 => (0..22_u8, 0..9_u8).prop_map(|(attribute, value)| Step::Tamper { attribute, value }),
+    ]
+}
+
+fn of_the_line() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        8 => (
+            0..3_u8, 0..6_u8, 0..40_u8, prop::option::weighted(0.1, token()), 0..6_u8, 0..3_u8,
+        ).prop_map(|(who, request, at, observed, cap, token)| Step::Join {
+            who, request, at, observed, cap, token
+        }),
+        3 => (0..3_u8, 0..6_u8, prop::option::weighted(0.2, 0..3_u8))
+            .prop_map(|(who, request, place)| Step::Leave { who, request, place }),
+        4 => heir().prop_map(|heir| Step::Reserve { heir }),
+        2 => (0..3_u8, token(), 0..40_u8)
+            .prop_map(|(id, tries, until)| Step::TryAgain { id, tries, until }),
+        3 => (0..3_u8, token(), heir()).prop_map(|(id, tries, heir)| Step::Pass { id, tries, heir }),
+        4 => (0..3_u8, token(), 0..3_u8, 0..40_u8, 1..20_u8, any::<bool>()).prop_map(
+            |(id, token, who, at, ttl, require_unexpired)| Step::Take {
+                id, token, who, at, ttl, require_unexpired
+            }
+        ),
+        1 => (0..3_u8, 0..6_u8, 0..3_u8)
+            .prop_map(|(who, request, token)| Step::CallBack { who, request, token }),
+        1 => (0..3_u8, 0..6_u8, 0..3_u8)
+            .prop_map(|(who, request, token)| Step::Forget { who, request, token }),
+    ]
+}
+
+/// Operators and strangers.
+fn of_others() -> impl Strategy<Value = Step> {
+    let attributes = u8::try_from(ATTRIBUTES.len()).unwrap();
+    prop_oneof![
+        3 => (token(), 0..5_u8).prop_map(|(version, act)| Step::Swap { version, act }),
+        2 => (0..attributes, 0..STRANGE)
+            .prop_map(|(attribute, value)| Step::Tamper { attribute, value }),
         1 => Just(Step::Freeze),
         1 => Just(Step::Delete),
-    ];
-    prop::collection::vec(step, 1..25)
-}
-
-pub const ATTRIBUTES: [&str; 22] = [
-    "holder",
-    "lease_id",
-    "ttl_ms",
-    "acquired_at",
-    "extended_at",
-    "expires_at",
-    "metadata",
-    "sweep_after",
-    "fencing_token",
-    "version",
-    "granted_to",
-    "request",
-    "past_request_1",
-    "past_request_2",
-    "past_request_3",
-    "previous_holder",
-    "previous_fencing_token",
-    "ended",
-    "purge_at",
-    "request_keys",
-    "operator",
-    "colour",
-];
-
-/// What a stranger writes. No fraction: a condition cannot see one, and DESIGN.md says so.
-pub fn strange(value: u8) -> Option<AttributeValue> {
-    let n = |text: &str| AttributeValue::N(text.to_owned());
-    Some(match value {
-        0 => return None,
-        1 => AttributeValue::S("released".to_owned()),
-        2 => AttributeValue::S("h1".to_owned()),
-        3 => n("-1"),
-        4 => n("0"),
-        5 => n("99999999999999999999999999999999999999"),
-        6 => n("7"),
-        7 => AttributeValue::Bool(true),
-        _ => AttributeValue::M([("a".to_owned(), AttributeValue::S("b".to_owned()))].into()),
-    })
-}
-
-/// `sweep_after` is the index's; `holder` its key, which must be a string.
-pub fn is_writable(name: &str, value: Option<&AttributeValue>) -> bool {
-    !matches!((name, value), ("holder", Some(v)) if v.as_s().is_err())
-}
-
-pub fn seconds(n: u8) -> Timestamp {
-    Timestamp::from_millis(1_000_000 + 1000 * u64::from(n))
-}
-
-pub fn id(n: u8) -> LeaseId {
-    LeaseId::try_from(format!("id{n}")).unwrap()
-}
-
-pub fn near(counter: u64, Token(step): Token) -> Counter {
-    Counter::new(counter.saturating_add_signed(step.into()).max(1)).unwrap()
-}
-
-/// A row as an operator might leave it.
-pub fn operated(row: Row, act: u8) -> Row {
-    let version = Counter::new(row.version.get() + 1).unwrap();
-    let record = Record {
-        act: Act::Freeze,
-        who: Operator::new("o").unwrap(),
-        why: Reason::new("why").unwrap(),
-        at: seconds(1),
-    };
-    let row = Row {
-        version,
-        operator: Some(record),
-        ..row
-    };
-    match act {
-        0 => Row {
-            frozen: row.operator.clone().map(Frozen::By),
-            purge_at: Some(Row::NEVER),
-            ..row
-        },
-        1 => Row {
-            frozen: None,
-            purge_at: None,
-            ..row
-        },
-        _ => Row {
-            state: State::Free {
-                ended: Ended::Forced,
-            },
-            fencing_token: Counter::new(row.fencing_token.get() + 1).unwrap(),
-            ..row
-        },
-    }
+    ]
 }

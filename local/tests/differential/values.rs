@@ -1,0 +1,100 @@
+//! Values small enough that collisions are common.
+
+use std::time::Duration;
+
+use leasehold::{
+    Act, Counter, Ended, Holder, Key, Keys, KeysDigest, LeaseId, Operator, Reason, Record,
+    RequestDigest, RequestId, Timestamp, Ttl,
+    row::{Frozen, Row, State},
+    transition,
+};
+
+use super::steps::{Heir, Token};
+
+pub fn seconds(n: u8) -> Timestamp {
+    Timestamp::from_millis(1_000_000 + 1000 * u64::from(n))
+}
+
+pub fn id(n: u8) -> LeaseId {
+    LeaseId::try_from(format!("id{n}")).unwrap()
+}
+
+pub fn digest(who: u8, request: u8) -> RequestDigest {
+    RequestDigest::of(
+        &holder(who),
+        &RequestId::new(format!("r{request}")).unwrap(),
+    )
+}
+
+pub fn holder(who: u8) -> Holder {
+    Holder::new(format!("h{who}")).unwrap()
+}
+
+pub fn ttl(seconds: u8) -> Ttl {
+    Ttl::new(Duration::from_secs(seconds.into())).unwrap()
+}
+
+pub fn next(heir: Option<Heir>) -> transition::Next {
+    heir.map_or(transition::Next::Later, |heir| {
+        transition::Next::Is(self::heir(heir))
+    })
+}
+
+pub fn heir(Heir { id: n, until }: Heir) -> transition::Heir {
+    transition::Heir {
+        lease_id: id(n),
+        until: seconds(until),
+    }
+}
+
+pub fn two_keys() -> Option<KeysDigest> {
+    let keys = ["a", "b"].map(|key| Key::new(key).unwrap());
+    KeysDigest::of(&Keys::new(keys.into()).unwrap())
+}
+
+pub fn near(counter: u64, Token(step): Token) -> Counter {
+    Counter::new(counter.saturating_add_signed(step.into()).max(1)).unwrap()
+}
+
+/// A row as an operator might leave it.
+pub fn operated(row: Row, act: u8) -> Row {
+    let version = Counter::new(row.version.get() + 1).unwrap();
+    let record = Record {
+        act: Act::Freeze,
+        who: Operator::new("o").unwrap(),
+        why: Reason::new("why").unwrap(),
+        at: seconds(1),
+    };
+    let row = Row {
+        version,
+        operator: Some(record),
+        ..row
+    };
+    match act {
+        0 => Row {
+            frozen: row.operator.clone().map(Frozen::By),
+            purge_at: Some(Row::NEVER),
+            ..row
+        },
+        1 => Row {
+            frozen: None,
+            purge_at: None,
+            ..row
+        },
+        2 => Row {
+            state: State::Free {
+                ended: Ended::Forced,
+                last_token: row.fencing_token,
+                reserved: None,
+            },
+            fencing_token: Counter::new(row.fencing_token.get() + 1).unwrap(),
+            ..row
+        },
+        // The line is not the operator's, whatever the write says of it.
+        3 => Row {
+            line: Some(vec![digest(0, 0)]),
+            ..row
+        },
+        _ => Row { line: None, ..row },
+    }
+}
