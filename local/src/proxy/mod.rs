@@ -74,18 +74,17 @@ impl Proxy {
         })
     }
 
-    /// Listens at the same port of `ip` too, for who cannot reach 127.0.0.1, such as a container; answers the
-    /// endpoint there.
+    /// Listens at the same port of `ip` too, for who cannot reach 127.0.0.1, such as a container.
     ///
     /// # Errors
     /// [`Error::Io`] when this machine has no such address, or the port is taken there.
-    pub async fn listen_also(&mut self, ip: IpAddr) -> Result<String, Error> {
+    pub async fn listen_also(&mut self, ip: IpAddr) -> Result<(), Error> {
         let address = SocketAddr::new(ip, self.address.port());
-        let what = format!("bind port {} of {ip} for DynamoDB", address.port());
+        let what = format!("bind port {} of {ip}", address.port());
         let listener = TcpListener::bind(address).await.map_err(io(what))?;
         self.accepting
             .push(OwnedTask::spawn(accept(listener, Arc::clone(&self.wire))));
-        Ok(format!("http://{address}"))
+        Ok(())
     }
 
     /// The endpoint that clients use for the service.

@@ -260,12 +260,17 @@ impl Stack {
         self.proxy.url()
     }
 
-    /// Lets DynamoDB listen at `ip` too, at the same port, and answers the endpoint there.
+    /// Lets what functions call listen at `ip` too, at the same ports: DynamoDB, and Step Functions if there is an
+    /// engine.
     ///
     /// # Errors
-    /// [`Error::Io`] when this machine has no such address, or the port is taken there.
-    pub async fn dynamodb_also_at(&mut self, ip: IpAddr) -> Result<String, Error> {
-        self.proxy.listen_also(ip).await
+    /// [`Error::Io`] when this machine has no such address, or a port is taken there.
+    pub async fn listen_also(&mut self, ip: IpAddr) -> Result<(), Error> {
+        self.proxy.listen_also(ip).await?;
+        if let Some(proxy) = &mut self.sfn_proxy {
+            proxy.listen_also(ip).await?;
+        }
+        Ok(())
     }
 
     /// The Step Functions endpoint; without an engine an address where nobody listens.

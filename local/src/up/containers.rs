@@ -11,28 +11,28 @@ use super::files::quoted;
 /// This machine, as containers on Docker's default network see it.
 const BRIDGE: IpAddr = IpAddr::V4(Ipv4Addr::new(172, 17, 0, 1));
 
-/// Where DynamoDB is for containers.
+/// Where what functions call is for containers.
 #[derive(Debug)]
 pub(super) struct Containers {
-    pub(super) dynamodb: String,
+    pub(super) host: String,
     has_bridge: bool,
 }
 
 impl Containers {
-    /// Lets DynamoDB listen at `address`, or where Docker expects this machine to be.
+    /// Lets what functions call listen at `address`, or where Docker expects this machine to be.
     pub(super) async fn reach(stack: &mut Stack, address: Option<IpAddr>) -> Result<Self, Error> {
-        match stack.dynamodb_also_at(address.unwrap_or(BRIDGE)).await {
-            Ok(dynamodb) => Ok(Self {
-                dynamodb,
+        let ip = address.unwrap_or(BRIDGE);
+        match stack.listen_also(ip).await {
+            Ok(()) => Ok(Self {
+                host: ip.to_string(),
                 has_bridge: true,
             }),
             Err(Error::Io { source, .. })
                 if address.is_none() && source.kind() == ErrorKind::AddrNotAvailable =>
             {
-                // Docker Desktop passes this name on to the machine's own loopback.
-                let endpoint = stack.dynamodb_url();
                 Ok(Self {
-                    dynamodb: endpoint.replace("127.0.0.1", "host.docker.internal"),
+                    // Docker Desktop passes this name on to the machine's own loopback.
+                    host: "host.docker.internal".to_owned(),
                     has_bridge: false,
                 })
             }

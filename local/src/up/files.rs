@@ -13,7 +13,7 @@ pub(super) struct Files {
 }
 
 impl Files {
-    pub(super) fn write(stack: &Stack, dynamodb_for_containers: &str) -> Result<Self, Error> {
+    pub(super) fn write(stack: &Stack, host_for_containers: &str) -> Result<Self, Error> {
         let files = Self {
             script: stack.run_directory().join("env.sh"),
             json: stack.run_directory().join("env.json"),
@@ -22,9 +22,11 @@ impl Files {
         // Loopback is the container's own there, whatever `--docker-network` says: sam takes no notice of `host`.
         let environments: BTreeMap<_, _> = functions
             .map(|mut function| {
-                let endpoint = dynamodb_for_containers.to_owned();
-                let name = "AWS_ENDPOINT_URL_DYNAMODB".to_owned();
-                function.environment.insert(name, endpoint);
+                for (name, value) in &mut function.environment {
+                    if name.starts_with("AWS_ENDPOINT_URL_") {
+                        *value = value.replace("127.0.0.1", host_for_containers);
+                    }
+                }
                 (function.logical_id, function.environment)
             })
             .collect();

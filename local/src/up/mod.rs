@@ -70,7 +70,7 @@ pub(crate) struct Up {
     /// Leave Step Functions out: no Python is needed then
     #[arg(long)]
     no_engine: bool,
-    /// Where containers reach this machine; DynamoDB listens there too [default: 172.17.0.1, Docker's, if it is there]
+    /// Where containers reach this machine; what functions call listens there too [default: 172.17.0.1, Docker's, if it is there]
     #[arg(long, value_name = "ADDRESS")]
     container_address: Option<IpAddr>,
     /// Run scheduled functions every so many seconds instead of as the template says
@@ -152,7 +152,7 @@ pub(crate) async fn run(up: Up) -> Result<(), Error> {
         }
     };
     let containers = containers::Containers::reach(&mut stack, container_address).await?;
-    let files = files::Files::write(&stack, &containers.dynamodb)?;
+    let files = files::Files::write(&stack, &containers.host)?;
     // A reader that went away, as in `up | head`, is no reason to stop.
     let welcome = welcome(&stack, &machines, &files, &containers);
     let _ = writeln!(std::io::stdout(), "{welcome}");

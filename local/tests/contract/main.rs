@@ -10,7 +10,7 @@ mod malformed;
 mod operating;
 mod several;
 
-/// Every sample event is used by name in one of the files of this test.
+/// Every sample event is used by name in one of the files of this test, or of the one about what happens by itself.
 #[test]
 fn every_event_is_used() {
     let here = [
@@ -19,6 +19,8 @@ fn every_event_is_used() {
         include_str!("malformed.rs"),
         include_str!("operating.rs"),
         include_str!("several.rs"),
+        include_str!("../wiring/bus.rs"),
+        include_str!("../wiring/streams.rs"),
     ]
     .concat();
     for entry in std::fs::read_dir(functions::events()).unwrap() {
