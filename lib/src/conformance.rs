@@ -33,6 +33,7 @@ use crate::{
 };
 
 mod acquiring;
+mod calls;
 mod ending;
 mod extending;
 mod floors;
@@ -42,6 +43,8 @@ mod operating;
 mod semaphores;
 mod sets;
 mod strangers;
+
+pub use calls::{Calls, Loss, Told};
 
 /// A store to be tested, and what a stranger can do to its table.
 pub trait Bench {

@@ -193,6 +193,10 @@ impl<S: Store> Leases<S> {
             match why_not_extended(refused, &extend, confirming) {
                 ExtendRefusal::Unconfirmed => confirming = true,
                 ExtendRefusal::Confirmed => confirming = false,
+                ExtendRefusal::Taken(row) => {
+                    let lease = self.handle(address, row)?;
+                    return Ok(Extended::Extended { lease });
+                }
                 ExtendRefusal::Longer(row) => match row.holding() {
                     // The version has to move: an observer takes a lease that stands still, and
                     // the clocks of one holder's calls may be apart as well.

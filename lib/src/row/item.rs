@@ -149,7 +149,7 @@ impl Stored {
 }
 
 fn holding(item: &Item) -> Result<Holding, &'static str> {
-    if item.contains_key(at::ENDED) {
+    if item.contains_key(at::ENDED) || item.contains_key(at::LAST_TOKEN) {
         return Err("it is held and ended at once");
     }
     Ok(Holding {
@@ -176,7 +176,11 @@ fn free(item: &Item, fencing_token: Counter) -> Result<State, &'static str> {
         ended: text(item, at::ENDED)
             .and_then(Ended::from_name)
             .ok_or("it has no holder and does not say how it ended")?,
-        last_token: counter(item, at::LAST_TOKEN).unwrap_or(fencing_token),
+        last_token: match item.get(at::LAST_TOKEN) {
+            None => fencing_token,
+            Some(_) => counter(item, at::LAST_TOKEN)
+                .ok_or("last_fencing_token is not a whole number from 1 to 2^52")?,
+        },
         reserved: match text(item, at::CLAIM) {
             None => None,
             Some(request) => Some(

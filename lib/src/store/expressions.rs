@@ -61,6 +61,7 @@ const OURS: &str = "attribute_type(#fencing_token, :number) \
 
 /// What a held row of ours has beyond that.
 const HELD: &str = "#holder = #granted_to AND attribute_not_exists(#ended) \
+    AND attribute_not_exists(#last_fencing_token) \
     AND attribute_type(#lease_id, :text) AND attribute_type(#metadata, :map) \
     AND attribute_type(#ttl_ms, :number) AND #ttl_ms BETWEEN :one AND :longest \
     AND attribute_type(#acquired_at, :number) AND #acquired_at BETWEEN :one AND :forever \
@@ -68,7 +69,10 @@ const HELD: &str = "#holder = #granted_to AND attribute_not_exists(#ended) \
 
 /// What a free row of ours has beyond that.
 const FREE: &str = "attribute_not_exists(#holder) AND attribute_not_exists(#lease_id) \
-    AND #ended IN (:released, :expired, :forced)";
+    AND #ended IN (:released, :expired, :forced) \
+    AND (attribute_not_exists(#last_fencing_token) \
+      OR (attribute_type(#last_fencing_token, :number) \
+        AND #last_fencing_token BETWEEN :one AND :most))";
 
 /// The grant that the caller can prove.
 const OWNED: &str = "#lease_id = :lease_id AND #fencing_token = :fencing_token";

@@ -5,7 +5,7 @@ use super::{
 };
 use crate::{
     outcomes::{Ended, Previous},
-    row::{Row, Stored},
+    row::{Holding, Row, Stored},
     values::{Counter, Holder, LeaseId},
 };
 
@@ -120,6 +120,8 @@ pub enum ExtendRefusal {
     Unconfirmed,
     /// It was granted to the caller before, by an extend that took up the promise.
     Confirmed,
+    /// It was granted to the caller by this very extend, and the answer was lost.
+    Taken(Row),
     /// The deadline has passed, and the caller required that it has not.
     Expired,
     /// The deadline has passed, and an operator froze the key.
@@ -150,8 +152,12 @@ pub fn why_not_extended(stored: Stored, extend: &Extend, confirming: bool) -> Ex
             (_, None) => ExtendRefusal::Unconfirmed,
         };
     }
+    let this = |held: &Holding| {
+        held.extended_at == Some(extend.now) && held.expires_at == extend.expires_at
+    };
     match owned(&row, lease_id, token) {
         None => ExtendRefusal::Lost,
+        Some(held) if confirming && this(held) => ExtendRefusal::Taken(row),
         Some(_) if confirming => ExtendRefusal::Confirmed,
         Some(held) if held.expires_at > extend.now => ExtendRefusal::Longer(row),
         Some(_) if extend.require_unexpired => ExtendRefusal::Expired,

@@ -94,8 +94,12 @@ pub(super) fn joining(join: &Join) -> Expressions {
 
 pub(super) fn leaving(leave: &Leave) -> Expressions {
     let place = leave.place;
+    let kept = kept();
     build(
-        format!("{OURS} AND #line[{place}] = :request"),
+        format!(
+            "{OURS} AND (({HELD}) OR ({FREE} AND {UNKEPT}) OR ({kept})) \
+             AND #line[{place}] = :request"
+        ),
         format!("REMOVE #line[{place}]"),
         [("request", s(leave.request.as_str()))],
     )
