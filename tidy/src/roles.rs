@@ -114,6 +114,12 @@ const ROLES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "QueuedSectionStateMachine",
+        &[
+            "lambda:InvokeFunction on AcquireFunction.Arn, ExtendFunction.Arn, ReleaseFunction.Arn, StepFunctionArn",
+        ],
+    ),
+    (
         "ObserveStateMachine",
         &[
             "lambda:InvokeFunction on AcquireFunction.Arn, ExtendFunction.Arn, ReleaseFunction.Arn, StepFunctionArn",
@@ -287,7 +293,7 @@ mod tests {
             .map(|(role, _)| *role)
             .filter(|role| role.ends_with("StateMachine"))
             .collect();
-        assert_eq!(machines.len(), 5);
+        assert_eq!(machines.len(), 6);
         for machine in machines {
             let (before, after) = TEMPLATE.split_once(&format!("\n  {machine}:\n")).unwrap();
             let line = "                - !GetAtt AcquireFunction.Arn\n";
