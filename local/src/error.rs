@@ -36,7 +36,10 @@ pub enum Error {
     /// No function has this logical id or verb.
     #[error("no function is called {0:?}")]
     UnknownFunction(String),
-    /// The state machine engine could not be prepared or did not come up.
+    /// A Python environment could not be made.
+    #[error("{0}")]
+    Python(String),
+    /// The state machine engine did not come up.
     #[error("the state machine engine: {0}")]
     Engine(String),
     /// A call to one of the local endpoints failed.

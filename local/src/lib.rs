@@ -16,6 +16,7 @@ mod schedule;
 mod stack;
 mod task;
 mod template;
+mod venv;
 
 pub use dynamodb::DynamoDb;
 pub use dynoxide::storage_backend::ManualClock;
@@ -24,3 +25,4 @@ pub use events::{Deliveries, Source};
 pub use lambda::{Function, Invocation, LambdaHost, Outcome};
 pub use proxy::{Counts, Fault, Proxy, Tally};
 pub use stack::{EnvironmentChanges, Options, Ports, Schedules, Stack};
+pub use venv::{PythonEnvironment, prepare as prepare_python};

@@ -1,7 +1,5 @@
 //! The state machine engine: a Python process that serves the Step Functions API, started and watched here.
 
-mod venv;
-
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::net::SocketAddr;
@@ -18,6 +16,7 @@ use tokio::time::Instant;
 use crate::error::{Error, io};
 use crate::lambda::REGION;
 use crate::process::{self, Program};
+use crate::venv::{self, PythonEnvironment};
 
 /// How long the engine may take to answer, generously: it imports for two seconds on an idle machine.
 const START_LIMIT: Duration = Duration::from_secs(90);
@@ -53,7 +52,13 @@ impl Engine {
         wiring: &Wiring,
     ) -> Result<Self, Error> {
         let home = root.join("local/asl");
-        let python = venv::prepare(root, &home.join("requirements.txt")).await?;
+        let environment = PythonEnvironment {
+            name: "asl-venv",
+            requirements: &home.join("requirements.txt"),
+            purpose: "the state machine engine",
+            without: "install python3 and python3-venv, or use `up --no-engine`",
+        };
+        let python = venv::prepare(root, &environment).await?;
         let log = logs.join("engine.log");
         let child = Program {
             path: &python,
@@ -63,7 +68,7 @@ impl Engine {
                 port.to_string().into(),
                 "--exit-with-parent".into(),
             ],
-            environment: environment(wiring),
+            environment: variables(wiring),
             output: File::create(&log).map_err(io(format!("create {}", log.display())))?,
         }
         .spawn()
@@ -144,7 +149,7 @@ impl Drop for Engine {
     }
 }
 
-fn environment(wiring: &Wiring) -> BTreeMap<String, String> {
+fn variables(wiring: &Wiring) -> BTreeMap<String, String> {
     [
         ("AWS_ACCESS_KEY_ID", "local"),
         ("AWS_SECRET_ACCESS_KEY", "local"),

@@ -1,4 +1,4 @@
-//! The engine's Python environment: made once per set of requirements, shared by all who start the stack.
+//! Python environments: each made once per set of requirements, shared by all who want it.
 
 use std::ffi::OsString;
 use std::fs::{File, TryLockError};
@@ -12,14 +12,33 @@ use crate::process::Program;
 /// How often a process that waits for another one's installation looks again.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// What to do where there is no Python, or one that cannot make environments.
-const WITHOUT_PYTHON: &str = "install python3 and python3-venv, or use `up --no-engine`";
+/// What a Python program of ours runs in.
+#[derive(Debug)]
+pub struct PythonEnvironment<'a> {
+    /// The directory in `target` that it is kept in.
+    pub name: &'a str,
+    /// The file that lists every package with its version and hashes.
+    pub requirements: &'a Path,
+    /// What it is for, as in "preparing the …".
+    pub purpose: &'a str,
+    /// What to do where there is no Python, or one that cannot make environments.
+    pub without: &'a str,
+}
 
-/// Makes sure that the environment in `target/asl-venv` has exactly what `requirements` lists, and answers its
-/// Python. On first use it takes about half a minute. Dropped half way it leaves nothing that counts as ready.
-pub(super) async fn prepare(root: &Path, requirements: &Path) -> Result<PathBuf, Error> {
+/// Makes sure that the environment has exactly what its requirements list, and answers its Python. On first use it
+/// takes up to half a minute. Dropped half way it leaves nothing that counts as ready.
+///
+/// # Errors
+/// [`Error::Python`] when Python or a package cannot be had, [`Error::Io`] for files.
+pub async fn prepare(root: &Path, environment: &PythonEnvironment<'_>) -> Result<PathBuf, Error> {
+    let PythonEnvironment {
+        name,
+        requirements,
+        purpose,
+        without,
+    } = environment;
     let target = root.join("target");
-    let venv = target.join("asl-venv");
+    let venv = target.join(name);
     let python = venv.join("bin/python");
     let stamp = venv.join("leasehold-requirements");
     let wanted = fingerprint(requirements)?;
@@ -30,12 +49,12 @@ pub(super) async fn prepare(root: &Path, requirements: &Path) -> Result<PathBuf,
 
     std::fs::create_dir_all(&target).map_err(io(format!("create {}", target.display())))?;
     // Test programs start at once and all want it. The lock goes when the file is closed, also by a crash.
-    let _lock = lock(&target.join("asl-venv.lock")).await?;
+    let _lock = lock(&target.join(format!("{name}.lock"))).await?;
     if is_ready() {
         return Ok(python);
     }
     eprintln!(
-        "leasehold: preparing the state machine engine in {} (once, about half a minute)",
+        "leasehold: preparing {purpose} in {} (once, about half a minute)",
         venv.display()
     );
     // Half an environment, or an old one, is not worth repairing.
@@ -45,7 +64,7 @@ pub(super) async fn prepare(root: &Path, requirements: &Path) -> Result<PathBuf,
         }
         _ => {}
     }
-    let log = target.join("asl-venv.log");
+    let log = target.join(format!("{name}.log"));
     run(
         Path::new("/usr/bin/env"),
         &["python3", "-m", "venv"],
@@ -54,7 +73,7 @@ pub(super) async fn prepare(root: &Path, requirements: &Path) -> Result<PathBuf,
     )
     .await
     .map_err(|error| match error {
-        Error::Engine(told) => Error::Engine(format!("{told}\n{WITHOUT_PYTHON}")),
+        Error::Python(told) => Error::Python(format!("{told}\n{without}")),
         other => other,
     })?;
     let install = [
@@ -76,7 +95,7 @@ pub(super) async fn prepare(root: &Path, requirements: &Path) -> Result<PathBuf,
     )
     .await?;
     std::fs::write(&stamp, wanted).map_err(io(format!("write {}", stamp.display())))?;
-    eprintln!("leasehold: the state machine engine is ready");
+    eprintln!("leasehold: {purpose} is ready");
     Ok(python)
 }
 
@@ -115,7 +134,7 @@ async fn run(program: &Path, arguments: &[&str], last: &Path, log: &Path) -> Res
         return Ok(());
     }
     let told = std::fs::read_to_string(log).unwrap_or_default();
-    Err(Error::Engine(format!(
+    Err(Error::Python(format!(
         "{shown} failed ({status}): {}",
         told.trim()
     )))

@@ -1,0 +1,105 @@
+//! The ways to wait for a key. Each has a file of its own, and its defaults; what was set besides is told.
+
+mod dynamodb_lease;
+mod polling;
+mod python_lock;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use clap::ValueEnum;
+use serde::Serialize;
+
+use crate::Error;
+use crate::course::Course;
+use crate::crew::Crew;
+use crate::diary::Diary;
+use crate::site::Site;
+
+/// The one key that everybody wants.
+const KEY: &str = "orders/42";
+
+/// Who takes part, ours first. A new one gets a file, a name here, and its line in each `match` below.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Name {
+    /// `Leases::acquire_within`.
+    Polling,
+    /// The crate of that name.
+    DynamodbLease,
+    /// `python_dynamodb_lock`, from `PyPI`.
+    PythonDynamodbLock,
+}
+
+impl Name {
+    /// As it is written on the command line and in the report.
+    #[must_use]
+    pub const fn told(self) -> &'static str {
+        match self {
+            Self::Polling => "polling",
+            Self::DynamodbLease => "dynamodb-lease",
+            Self::PythonDynamodbLock => "python-dynamodb-lock",
+        }
+    }
+
+    /// Which version, with which settings.
+    #[must_use]
+    pub const fn settings(self) -> &'static str {
+        match self {
+            Self::Polling => polling::SETTINGS,
+            Self::DynamodbLease => dynamodb_lease::SETTINGS,
+            Self::PythonDynamodbLock => python_lock::SETTINGS,
+        }
+    }
+
+    /// Whether it is held to what [`promises`](crate::promises) says, and not only measured.
+    #[must_use]
+    pub const fn promises(self) -> bool {
+        match self {
+            Self::Polling | Self::DynamodbLease | Self::PythonDynamodbLock => false,
+        }
+    }
+
+    /// Creates its table, sets up its clients, and lets them begin.
+    pub(crate) async fn enter(
+        self,
+        root: &Path,
+        site: &Site,
+        course: &Course,
+        diary: &Arc<Diary>,
+    ) -> Result<Crew, Error> {
+        let entered = match self {
+            Self::Polling => polling::enter(site, course, diary).await,
+            Self::DynamodbLease => dynamodb_lease::enter(site, course, diary).await,
+            Self::PythonDynamodbLock => {
+                // What Python lacks is told by itself.
+                let python = python_lock::prepare(root).await?;
+                python_lock::enter(&python, root, site, course, diary).await
+            }
+        };
+        entered.map_err(|message| Error::Contestant {
+            contestant: self.told(),
+            message,
+        })
+    }
+}
+
+/// An error with its causes, once each.
+fn told(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |told, cause| format!("{told}: {cause}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_the_same_everywhere() {
+        for name in Name::value_variants() {
+            let argument = name.to_possible_value().unwrap();
+            assert_eq!(argument.get_name(), name.told());
+            assert_eq!(serde_json::to_value(name).unwrap(), name.told());
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Our own polling: `Leases::acquire_within`, then `release`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold::{
+    Acquire, Connection, DynamoDb, Granted, Holder, Key, Leases, Patience, Settings, Ttl, Waited,
+};
+
+use super::{KEY, told};
+use crate::course::Course;
+use crate::crew::{Client, Crew};
+use crate::diary::Diary;
+use crate::site::Site;
+
+pub(super) const SETTINGS: &str = "Leases::acquire_within with Patience::of: random pauses of at most 100 ms at first, \
+     doubling to at most 5 s; ttl 60 s; a budget that does not run out";
+
+const TABLE: &str = "leases";
+const BUDGET: Duration = Duration::from_hours(1);
+
+struct Poller {
+    leases: Leases<DynamoDb>,
+    ask: Acquire,
+}
+
+impl Client for Poller {
+    type Held = Granted;
+
+    async fn acquire(&mut self) -> Result<Granted, String> {
+        let waited = self
+            .leases
+            .acquire_within(self.ask.clone(), Patience::of(BUDGET));
+        match waited.await {
+            Ok(Waited::Granted(granted)) => Ok(granted),
+            Ok(Waited::TimedOut(_)) => Err("the budget has run out".to_owned()),
+            Err(error) => Err(told(&error)),
+        }
+    }
+
+    async fn release(&mut self, held: Granted) -> Result<(), String> {
+        let released = self.leases.release_strictly(&held.lease).await;
+        released.map(|_| ()).map_err(|error| told(&error))
+    }
+}
+
+pub(super) async fn enter(
+    site: &Site,
+    course: &Course,
+    diary: &Arc<Diary>,
+) -> Result<Crew, String> {
+    let client = Connection::client(&site.config().await);
+    let created = leasehold::table::create(&client, TABLE).await;
+    created.map_err(|error| told(&error))?;
+    let leases = Leases::new(DynamoDb::new(client, TABLE), Settings::default());
+    let poller = |number| {
+        let bad = |error: leasehold::BadValue| told(&error);
+        let ask = Acquire::new(
+            Key::new(KEY).map_err(bad)?,
+            Holder::new(format!("client-{number}")).map_err(bad)?,
+            Ttl::new(Duration::from_mins(1)).map_err(bad)?,
+        );
+        let leases = leases.clone();
+        Ok(Poller { leases, ask })
+    };
+    let pollers: Result<_, String> = (0..course.waiters).map(poller).collect();
+    Ok(Crew::of(pollers?, course.hold, diary))
+}

@@ -1,0 +1,45 @@
+//! How long a run takes: the same for every contestant, and bounded however many wait.
+
+use std::time::Duration;
+
+/// What a contestant is asked to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Course {
+    /// How many clients want the key.
+    pub waiters: usize,
+    /// How long each holds it.
+    pub hold: Duration,
+    /// Time that is not counted.
+    pub warm_up: Duration,
+    /// Time that is.
+    pub window: Duration,
+}
+
+impl Course {
+    /// To measure waits: the warm-up is longer than a round, in which each client holds the key once, and the window
+    /// longer than two; quickly, longer than one.
+    #[must_use]
+    pub fn of_rounds(waiters: usize, hold: Duration, quick: bool) -> Self {
+        let round = hold * u32::try_from(waiters).unwrap_or(u32::MAX);
+        let (rest, seconds, rounds) = if quick { (300, 1, 1) } else { (500, 3, 2) };
+        Self {
+            waiters,
+            hold,
+            warm_up: Duration::from_millis(rest) + round * 13 / 10,
+            window: Duration::from_secs(seconds) + round * rounds,
+        }
+    }
+
+    /// To count requests while the key is held for long. Nobody need have waited a whole round for that, only
+    /// everybody have asked.
+    #[must_use]
+    pub fn of_holds(waiters: usize, hold: Duration, quick: bool) -> Self {
+        let cycles = if quick { 4 } else { 6 };
+        Self {
+            waiters,
+            hold,
+            warm_up: Duration::from_secs(1) + hold,
+            window: (hold * cycles).max(Duration::from_secs(if quick { 2 } else { 6 })),
+        }
+    }
+}

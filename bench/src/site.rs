@@ -1,0 +1,87 @@
+//! Where one run takes place: an empty database, and a proxy that counts for each kind of request.
+
+use aws_config::{BehaviorVersion, Region, SdkConfig};
+use aws_sdk_dynamodb::config::Credentials;
+use leasehold_local::{Counts, DynamoDb, Proxy};
+
+use crate::Error;
+
+/// A database that only one run uses.
+///
+/// It has two doors, and what goes through each is counted by itself. Which door a client takes says what a request
+/// is for; what it looks like does not matter, so that a contestant may change its expressions freely.
+pub struct Site {
+    cycle: Proxy,
+    aside: Proxy,
+    // Closed last.
+    _database: DynamoDb,
+}
+
+/// What has gone through the doors so far.
+#[derive(Clone, Debug, Default)]
+pub struct Spent {
+    /// What a cycle is made of: to ask, to wait, to hand over.
+    pub cycle: Counts,
+    /// What is reported apart: to confirm a grant, and to clean up.
+    pub aside: Counts,
+}
+
+impl Site {
+    /// An empty database with its doors.
+    ///
+    /// # Errors
+    /// [`Error::Local`] when the database cannot be made or no port can be bound.
+    pub async fn start() -> Result<Self, Error> {
+        let database = DynamoDb::start().await?;
+        Ok(Self {
+            cycle: Proxy::start(database.address(), 0).await?,
+            aside: Proxy::start(database.address(), 0).await?,
+            _database: database,
+        })
+    }
+
+    /// The endpoint for everything that belongs to a cycle.
+    #[must_use]
+    pub fn url(&self) -> String {
+        self.cycle.url()
+    }
+
+    /// How a Rust client reaches the door for what belongs to a cycle.
+    pub async fn config(&self) -> SdkConfig {
+        config(self.cycle.url()).await
+    }
+
+    /// How a Rust client reaches the door for what is reported apart.
+    pub async fn config_aside(&self) -> SdkConfig {
+        config(self.aside.url()).await
+    }
+
+    /// Everything counted so far.
+    #[must_use]
+    pub fn spent(&self) -> Spent {
+        Spent {
+            cycle: self.cycle.counts(),
+            aside: self.aside.counts(),
+        }
+    }
+}
+
+impl Spent {
+    /// What was added after `earlier` was taken.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            cycle: self.cycle.since(&earlier.cycle),
+            aside: self.aside.since(&earlier.aside),
+        }
+    }
+}
+
+async fn config(url: String) -> SdkConfig {
+    aws_config::defaults(BehaviorVersion::v2026_01_12())
+        .region(Region::new("us-east-1"))
+        .credentials_provider(Credentials::new("local", "local", None, None, "bench"))
+        .endpoint_url(url)
+        .load()
+        .await
+}

@@ -1,0 +1,91 @@
+//! The benchmark itself, on a tiny scale: what it counts is what was sent.
+
+use std::path::Path;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use leasehold_bench::contestants::Name;
+use leasehold_bench::course::Course;
+use leasehold_bench::report::{Figures, Report, table};
+use leasehold_bench::run::run;
+
+/// Half of it is how late a task may come before an edge cuts a cycle.
+const HOLD: Duration = Duration::from_millis(100);
+
+#[allow(clippy::unwrap_used, reason = "a test's own function")]
+async fn figures(name: Name, waiters: usize) -> Figures {
+    let course = Course {
+        waiters,
+        hold: HOLD,
+        warm_up: HOLD,
+        window: HOLD * 5,
+    };
+    // Without Python the root is not looked at.
+    let ran = run(Path::new("/nowhere"), name, course).await;
+    Figures::from(&ran.unwrap())
+}
+
+fn operations(figures: &Figures) -> Vec<&str> {
+    figures
+        .requests
+        .by_operation
+        .keys()
+        .map(String::as_str)
+        .collect()
+}
+
+#[tokio::test]
+async fn alone_each_cycle_costs_what_the_two_calls_send() {
+    let polling = figures(Name::Polling, 1).await;
+    assert_eq!(operations(&polling), ["UpdateItem"]);
+    // To acquire and to release; the edges cut no cycle.
+    assert!(polling.cycles > 0, "{polling:?}");
+    assert_eq!(polling.requests.total, 2 * polling.cycles);
+
+    let other = figures(Name::DynamodbLease, 1).await;
+    assert_eq!(operations(&other), ["DeleteItem", "PutItem"]);
+    assert!(other.cycles > 0, "{other:?}");
+    assert_eq!(other.requests.total, 2 * other.cycles);
+
+    for run in [polling, other] {
+        assert_eq!(run.handovers, run.cycles, "{run:?}");
+        assert_eq!((run.aside.total, run.overlaps), (0, 0), "{run:?}");
+        assert_eq!((run.to_another, run.requests_per_change), (0.0, None));
+        assert!(run.errors.is_empty(), "{run:?}");
+        assert!(run.utilisation > 0.0 && run.utilisation < 1.0, "{run:?}");
+    }
+}
+
+#[tokio::test]
+async fn who_has_to_ask_again_costs_more_and_nobody_is_inside_with_another() {
+    let run = figures(Name::Polling, 8).await;
+    assert!(run.cycles > 0, "{run:?}");
+    // While one holds, the others ask for nothing.
+    assert!(run.requests.total > 2 * run.cycles, "{run:?}");
+    assert_eq!((run.overlaps, run.errors.len()), (0, 0), "{run:?}");
+    assert!(run.wait.longest_by_mean >= 1.0, "{run:?}");
+}
+
+#[tokio::test]
+async fn the_report_has_a_table_a_file_and_a_picture() {
+    let run = figures(Name::Polling, 1).await;
+    let report = Report::of(vec![run.clone()], vec![run]);
+    assert!(report.verdicts.iter().all(|verdict| verdict.kept));
+    assert!(table(&report.by_waiters).contains("per cycle: UpdateItem 2.00"));
+
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("report");
+    let [json, svg] = report.write(&directory).unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
+    assert_eq!(json["by_waiters"][0]["contestant"], "polling");
+    assert_eq!(json["by_hold"][0]["requests"]["per_cycle"], 2.0);
+    let svg = std::fs::read_to_string(svg).unwrap();
+    // Five panels by waiters, less the one of what there was none of, one by hold, and the legend.
+    assert_eq!(svg.matches("<circle class=\"polling\"").count(), 6);
+}
+
+#[test]
+fn everybody_tells_what_was_set() {
+    for name in Name::value_variants() {
+        assert!(name.settings().len() > 20, "{}", name.told());
+    }
+}
