@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo local test check fmt clippy doc deny template tidy build deploy clean tools-lock
+.PHONY: help demo local bench test check fmt clippy doc deny template tidy build deploy clean tools-lock
 
 # Instruction set of the functions: arm64 or x86_64.
 ARCH ?= arm64
@@ -29,6 +29,11 @@ demo: ## show the leases at work, on this machine, in one go
 local: ## start the whole stack on this machine and leave it running
 	cargo build --workspace --locked
 	cargo run --quiet --locked --bin leasehold-local -- up
+
+# Optimised, unlike everything else that runs here; the first build takes minutes. More words by BENCH="--quick".
+bench: ## measure what it costs to wait for a key, beside other lock clients (BENCH="--quick", "--help")
+	cargo build --profile measured --locked -p leasehold-bench
+	target/measured/leasehold-bench $(BENCH)
 
 # The tests start the functions' binaries, hence the build before them.
 test: ## build everything and run every test
