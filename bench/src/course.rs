@@ -9,6 +9,8 @@ pub struct Course {
     pub waiters: usize,
     /// How long each holds it.
     pub hold: Duration,
+    /// How long each rests between releasing it and asking again.
+    pub rest: Duration,
     /// Time that is not counted.
     pub warm_up: Duration,
     /// Time that is.
@@ -21,23 +23,31 @@ impl Course {
     #[must_use]
     pub fn of_rounds(waiters: usize, hold: Duration, quick: bool) -> Self {
         let round = hold * u32::try_from(waiters).unwrap_or(u32::MAX);
-        let (rest, seconds, rounds) = if quick { (300, 1, 1) } else { (500, 3, 2) };
+        let (start, seconds, rounds) = if quick { (300, 1, 1) } else { (500, 2, 2) };
         Self {
             waiters,
             hold,
-            warm_up: Duration::from_millis(rest) + round * 13 / 10,
+            rest: Duration::ZERO,
+            warm_up: Duration::from_millis(start) + round * 13 / 10,
             window: Duration::from_secs(seconds) + round * rounds,
         }
+    }
+
+    /// The same, with a rest.
+    #[must_use]
+    pub fn resting(self, rest: Duration) -> Self {
+        Self { rest, ..self }
     }
 
     /// To count requests while the key is held for long. Nobody need have waited a whole round for that, only
     /// everybody have asked.
     #[must_use]
     pub fn of_holds(waiters: usize, hold: Duration, quick: bool) -> Self {
-        let cycles = if quick { 4 } else { 6 };
+        let cycles = if quick { 4 } else { 5 };
         Self {
             waiters,
             hold,
+            rest: Duration::ZERO,
             warm_up: Duration::from_secs(1) + hold,
             window: (hold * cycles).max(Duration::from_secs(if quick { 2 } else { 6 })),
         }

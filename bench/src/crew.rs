@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::process::Child;
 use tokio::task::JoinSet;
 
+use crate::course::Course;
 use crate::diary::{Diary, What};
 
 /// How long a client rests whose call failed, so that a fault that lasts does not become a storm.
@@ -33,12 +34,12 @@ pub struct Crew {
 }
 
 impl Crew {
-    /// Lets each of the clients ask, hold for `hold`, release, and ask again at once, until the crew is dropped.
-    pub fn of<C: Client>(clients: Vec<C>, hold: Duration, diary: &Arc<Diary>) -> Self {
+    /// Lets each of the clients ask, hold, release, rest, and ask again, until the crew is dropped.
+    pub fn of<C: Client>(clients: Vec<C>, course: &Course, diary: &Arc<Diary>) -> Self {
         let mut crew = Self::default();
         for (number, client) in clients.into_iter().enumerate() {
             crew.tasks
-                .spawn(go_round(number, client, hold, Arc::clone(diary)));
+                .spawn(go_round(number, client, *course, Arc::clone(diary)));
         }
         crew
     }
@@ -63,7 +64,7 @@ impl Crew {
     }
 }
 
-async fn go_round<C: Client>(number: usize, mut client: C, hold: Duration, diary: Arc<Diary>) {
+async fn go_round<C: Client>(number: usize, mut client: C, course: Course, diary: Arc<Diary>) {
     loop {
         diary.write(number, What::Asked);
         let proof = loop {
@@ -76,10 +77,13 @@ async fn go_round<C: Client>(number: usize, mut client: C, hold: Duration, diary
             }
         };
         diary.write(number, What::Entered);
-        tokio::time::sleep(hold).await;
+        tokio::time::sleep(course.hold).await;
         diary.write(number, What::Left);
         if let Err(error) = client.release(proof).await {
             diary.write(number, What::Failed(error));
+        }
+        if !course.rest.is_zero() {
+            tokio::time::sleep(course.rest).await;
         }
     }
 }

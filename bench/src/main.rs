@@ -33,6 +33,10 @@ struct Arguments {
     /// How long the key is held while the number of clients rises, in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=60_000))]
     hold: u64,
+    /// How long a client rests between releasing the key and asking again, in milliseconds. Without a rest, who polls
+    /// mostly gets it back.
+    #[arg(long, value_name = "MS", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=60_000))]
+    rest: u64,
     /// How long it is held with the number of clients fixed, in milliseconds [default: 200,1000,5000; quickly 200,1000].
     #[arg(long, value_delimiter = ',', value_name = "MS,…", value_parser = clap::value_parser!(u64).range(1..=60_000))]
     long_holds: Option<Vec<u64>>,
@@ -128,7 +132,8 @@ async fn by_waiters(
     for waiters in waiters {
         let waiters = usize::try_from(*waiters).unwrap_or(usize::MAX);
         let hold = Duration::from_millis(arguments.hold);
-        let course = Course::of_rounds(waiters, hold, arguments.quick);
+        let course = Course::of_rounds(waiters, hold, arguments.quick)
+            .resting(Duration::from_millis(arguments.rest));
         for name in names {
             let length = course.warm_up + course.window;
             tell(&format!(
@@ -167,7 +172,8 @@ async fn by_hold(
     ));
     let mut running = JoinSet::new();
     for hold in holds {
-        let course = Course::of_holds(waiters, Duration::from_millis(*hold), arguments.quick);
+        let course = Course::of_holds(waiters, Duration::from_millis(*hold), arguments.quick)
+            .resting(Duration::from_millis(arguments.rest));
         for name in names {
             let (root, name) = (root.to_owned(), *name);
             running.spawn(async move { run(&root, name, course).await });

@@ -17,6 +17,7 @@ async fn figures(name: Name, waiters: usize) -> Figures {
     let course = Course {
         waiters,
         hold: HOLD,
+        rest: Duration::ZERO,
         warm_up: HOLD,
         window: HOLD * 5,
     };

@@ -50,7 +50,7 @@ pub(super) async fn enter(
         let built = dynamodb_lease::Client::builder().build_and_check_db(client.clone());
         leasers.push(Leaser(built.await.map_err(|error| format!("{error:#}"))?));
     }
-    Ok(Crew::of(leasers, course.hold, diary))
+    Ok(Crew::of(leasers, course, diary))
 }
 
 /// The table that it checks for: hash key `key`, DynamoDB-TTL attribute `lease_expiry`.

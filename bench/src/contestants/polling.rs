@@ -64,5 +64,5 @@ pub(super) async fn enter(
         Ok(Poller { leases, ask })
     };
     let pollers: Result<_, String> = (0..course.waiters).map(poller).collect();
-    Ok(Crew::of(pollers?, course.hold, diary))
+    Ok(Crew::of(pollers?, course, diary))
 }

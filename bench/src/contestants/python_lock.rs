@@ -48,6 +48,7 @@ pub(super) async fn enter(
         .args(["--endpoint", &site.url(), "--key", KEY])
         .args(["--waiters", &course.waiters.to_string()])
         .args(["--hold", &course.hold.as_secs_f64().to_string()])
+        .args(["--rest", &course.rest.as_secs_f64().to_string()])
         .env_clear()
         .env("LANG", "C.UTF-8")
         .env("PATH", "/usr/local/bin:/usr/bin:/bin")

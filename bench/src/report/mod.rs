@@ -6,6 +6,7 @@ mod table;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use leasehold_local::Counts;
 use serde::Serialize;
@@ -53,6 +54,8 @@ pub struct Figures {
     pub waiters: usize,
     /// How long each was to hold it.
     pub hold_ms: u64,
+    /// How long each was to rest before it asked again.
+    pub rest_ms: u64,
     /// How long the window was.
     pub window_ms: f64,
     /// How often the key was given back in it.
@@ -154,6 +157,7 @@ impl Figures {
             contestant,
             waiters,
             hold_ms,
+            rest_ms: 0,
             window_ms: 0.0,
             cycles: 0,
             requests: Requests::default(),
@@ -178,7 +182,8 @@ impl From<&Run> for Figures {
         Self {
             contestant: run.contestant,
             waiters: run.course.waiters,
-            hold_ms: u64::try_from(run.course.hold.as_millis()).unwrap_or(u64::MAX),
+            hold_ms: whole_millis(run.course.hold),
+            rest_ms: whole_millis(run.course.rest),
             window_ms: millis(run.window),
             cycles: measured.cycles,
             requests: Requests::of(&run.spent.cycle, measured.cycles),
@@ -215,7 +220,11 @@ impl Requests {
     }
 }
 
-fn millis(length: std::time::Duration) -> f64 {
+fn whole_millis(length: Duration) -> u64 {
+    u64::try_from(length.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn millis(length: Duration) -> f64 {
     rounded(length.as_secs_f64() * 1000.0)
 }
 

@@ -56,6 +56,7 @@ def go_round(client, locks, arguments, diary):
             lock.release(best_effort=False)
         except DynamoDBLockError as error:
             diary.write(client, f"failed: {told(error)}")
+        time.sleep(arguments.rest)
 
 
 def main():
@@ -64,6 +65,7 @@ def main():
     parser.add_argument("--key", required=True)
     parser.add_argument("--waiters", type=int, required=True)
     parser.add_argument("--hold", type=float, required=True, help="seconds")
+    parser.add_argument("--rest", type=float, required=True, help="seconds")
     arguments = parser.parse_args()
 
     DynamoDBLockClient.create_dynamodb_table(connection(arguments.endpoint).meta.client)
