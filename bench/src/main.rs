@@ -78,7 +78,8 @@ async fn main() -> ExitCode {
 
 /// Runs, tells, and answers whether all promises were kept.
 async fn bench(arguments: Arguments) -> Result<bool, Error> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = package.parent().unwrap_or(package);
     let names = match &arguments.only[..] {
         [] => Name::value_variants(),
         only => only,
@@ -86,8 +87,8 @@ async fn bench(arguments: Arguments) -> Result<bool, Error> {
     for name in names {
         tell(&format!("{}: {}", name.told(), name.settings()));
     }
-    let by_waiters = by_waiters(&root, names, &arguments).await?;
-    let by_hold = by_hold(&root, names, &arguments).await?;
+    let by_waiters = by_waiters(root, names, &arguments).await?;
+    let by_hold = by_hold(root, names, &arguments).await?;
 
     let report = Report::of(by_waiters, by_hold);
     let mut parts = vec![String::new()];

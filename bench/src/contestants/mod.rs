@@ -23,11 +23,11 @@ const KEY: &str = "orders/42";
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Name {
-    /// `Leases::acquire_within`.
+    /// Ours, without a line: asks again after random pauses.
     Polling,
-    /// The crate of that name.
+    /// The Rust crate of that name: asks again every second.
     DynamodbLease,
-    /// `python_dynamodb_lock`, from `PyPI`.
+    /// The Python package of that name: asks again every five seconds.
     PythonDynamodbLock,
 }
 
