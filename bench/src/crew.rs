@@ -54,6 +54,13 @@ impl Crew {
         crew
     }
 
+    /// Work that goes on as long as the clients do.
+    #[must_use]
+    pub fn beside(mut self, work: impl Future<Output = ()> + Send + 'static) -> Self {
+        self.tasks.spawn(work);
+        self
+    }
+
     /// Ends the clients and waits until they are gone.
     pub async fn end(mut self) {
         self.tasks.shutdown().await;

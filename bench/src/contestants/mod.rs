@@ -3,6 +3,7 @@
 mod dynamodb_lease;
 mod polling;
 mod python_lock;
+mod queue;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,6 +24,8 @@ const KEY: &str = "orders/42";
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Name {
+    /// Ours, in line: told when its turn has come.
+    Queue,
     /// Ours, without a line: asks again after random pauses.
     Polling,
     /// The Rust crate of that name: asks again every second.
@@ -36,6 +39,7 @@ impl Name {
     #[must_use]
     pub const fn told(self) -> &'static str {
         match self {
+            Self::Queue => "queue",
             Self::Polling => "polling",
             Self::DynamodbLease => "dynamodb-lease",
             Self::PythonDynamodbLock => "python-dynamodb-lock",
@@ -46,6 +50,7 @@ impl Name {
     #[must_use]
     pub const fn settings(self) -> &'static str {
         match self {
+            Self::Queue => queue::SETTINGS,
             Self::Polling => polling::SETTINGS,
             Self::DynamodbLease => dynamodb_lease::SETTINGS,
             Self::PythonDynamodbLock => python_lock::SETTINGS,
@@ -56,6 +61,7 @@ impl Name {
     #[must_use]
     pub const fn promises(self) -> bool {
         match self {
+            Self::Queue => true,
             Self::Polling | Self::DynamodbLease | Self::PythonDynamodbLock => false,
         }
     }
@@ -69,6 +75,7 @@ impl Name {
         diary: &Arc<Diary>,
     ) -> Result<Crew, Error> {
         let entered = match self {
+            Self::Queue => queue::enter(site, course, diary).await,
             Self::Polling => polling::enter(site, course, diary).await,
             Self::DynamodbLease => dynamodb_lease::enter(site, course, diary).await,
             Self::PythonDynamodbLock => {
