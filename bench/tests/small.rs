@@ -68,6 +68,21 @@ async fn who_has_to_ask_again_costs_more_and_nobody_is_inside_with_another() {
 }
 
 #[tokio::test]
+async fn in_line_each_cycle_costs_three_and_the_key_goes_round() {
+    let run = figures(Name::Queue, 3).await;
+    assert_eq!(
+        operations(&run),
+        ["GetItem", "TransactWriteItems", "UpdateItem"]
+    );
+    assert!(run.cycles > 0, "{run:?}");
+    assert_eq!(run.requests.total, 3 * run.cycles);
+    // To confirm; a sweep adds other operations when it comes.
+    assert!((run.aside.by_operation["UpdateItem"] - 1.0).abs() < 1e-9);
+    assert!((run.to_another - 1.0).abs() < 1e-9, "{run:?}");
+    assert_eq!((run.overlaps, run.errors.len()), (0, 0), "{run:?}");
+}
+
+#[tokio::test]
 async fn the_report_has_a_table_a_file_and_a_picture() {
     let run = figures(Name::Polling, 1).await;
     let report = Report::of(vec![run.clone()], vec![run]);

@@ -47,9 +47,10 @@ impl Waiting {
 
     fn tell(&self, token: &TaskToken, answer: Answer) -> Delivery {
         let waiting = self.all().remove(token.expose());
-        match waiting.map(|waiting| waiting.send(answer)) {
-            Some(Ok(())) => Delivery::Delivered,
-            Some(Err(_)) | None => Delivery::Refused,
+        if waiting.is_some_and(|waiting| waiting.send(answer).is_ok()) {
+            Delivery::Delivered
+        } else {
+            Delivery::Refused
         }
     }
 }
