@@ -4,6 +4,8 @@
 //! the same write, and tells that one; its first extend is the grant.
 
 mod joining;
+#[cfg(test)]
+mod simulation;
 mod tending;
 mod waking;
 

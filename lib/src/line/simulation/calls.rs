@@ -1,0 +1,71 @@
+//! Those who run the simulated workflows; each call to them is two steps, too.
+
+use std::time::Duration;
+
+use super::ground::{Ground, Mishap, Stray, Told, no_answer, too_busy};
+use crate::{
+    error::Error,
+    values::{Holder, TaskToken},
+    workflows::{Call, Delivery, Workflows},
+};
+
+pub(super) struct Calls(pub(super) Ground);
+
+impl Calls {
+    async fn call(&self, token: &TaskToken, told: Told) -> Result<Delivery, Error> {
+        match self.0.step().await {
+            None => {}
+            Some(Mishap::Late) => {
+                let mut ground = self.0.get();
+                let now = ground.now;
+                ground.note(|| format!("  to {}: late", token.expose()));
+                let stray = Stray::Call(token.clone(), told);
+                ground.strays.push((now, stray));
+                return Err(no_answer());
+            }
+            Some(Mishap::Lost) => {
+                self.0
+                    .get()
+                    .note(|| format!("  to {}: lost", token.expose()));
+                return Err(no_answer());
+            }
+            Some(Mishap::Twice) => return Err(too_busy()),
+        }
+        let delivery = self.0.answer(token, told);
+        match self.0.step().await {
+            None => Ok(delivery),
+            // Never sent again by itself, as `Workflows` asks for.
+            Some(_) => Err(no_answer()),
+        }
+    }
+}
+
+impl Workflows for Calls {
+    fn succeed<'a>(
+        &'a self,
+        token: &'a TaskToken,
+        output: String,
+        _: Duration,
+    ) -> Call<'a, Delivery> {
+        Box::pin(self.call(token, Ok(output)))
+    }
+
+    fn fail<'a>(
+        &'a self,
+        token: &'a TaskToken,
+        error: &'a str,
+        _: String,
+        _: Duration,
+    ) -> Call<'a, Delivery> {
+        Box::pin(self.call(token, Err(error.to_owned())))
+    }
+
+    fn is_running<'a>(&'a self, execution: &'a Holder, _: Duration) -> Call<'a, bool> {
+        Box::pin(async move {
+            if self.0.step().await.is_some() {
+                return Err(no_answer());
+            }
+            Ok(self.0.get().running.contains(execution.as_str()))
+        })
+    }
+}
