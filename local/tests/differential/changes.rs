@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold::{
-    Counter, Metadata, TaskToken,
+    Counter, LeaseId, Metadata, TaskToken,
     row::{Row, Stored},
     transition::{
         Change, Cut, Expire, Extend, Grant, Join, Leave, Of, Over, Pass, Release, Reserve, Swap,
@@ -13,7 +13,7 @@ use leasehold::{
 };
 
 use super::{
-    steps::{Step, Token},
+    steps::{PROOFS, REQUESTS, Step, Token},
     values::{digest, heir, holder, id, near, next, operated, seconds, ttl, two_keys},
 };
 
@@ -53,6 +53,15 @@ fn token(row: Option<&Row>) -> u64 {
 
 fn version(row: Option<&Row>) -> u64 {
     row.map_or(10, |row| row.version.get())
+}
+
+fn proof(row: Option<&Row>, n: u8) -> LeaseId {
+    let held = row.and_then(Row::holding).map(|held| &held.lease_id);
+    let kept = row.and_then(Row::reserved).map(|kept| &kept.lease_id);
+    match held.or(kept) {
+        Some(stands) if n >= PROOFS => stands.clone(),
+        _ => id(n % PROOFS),
+    }
 }
 
 fn tries(row: Option<&Row>, step: Token) -> Counter {
@@ -114,7 +123,7 @@ fn by_proof(row: Option<&Row>, step: &Step) -> Option<Change> {
             ttl: length,
             require_unexpired,
         } => Change::Extend(Extend {
-            lease_id: id(n),
+            lease_id: proof(row, n),
             fencing_token: near(stands, token),
             ttl: ttl(length),
             now: seconds(at),
@@ -128,7 +137,7 @@ fn by_proof(row: Option<&Row>, step: &Step) -> Option<Change> {
             ended,
             heir,
         } => Change::Release(Release {
-            lease_id: id(n),
+            lease_id: proof(row, n),
             // A promise is of the token to come.
             fencing_token: near(stands + u64::from(kept_for.is_some()), token),
             of: kept_for.map_or(Of::Grant, |who| Of::Reservation(holder(who))),
@@ -146,7 +155,7 @@ fn by_proof(row: Option<&Row>, step: &Step) -> Option<Change> {
         } => {
             let expires_at = seconds(at).plus(ttl(length).as_duration());
             Change::Take(Take {
-                lease_id: id(n),
+                lease_id: proof(row, n),
                 fencing_token: near(stands + 1, token),
                 holder: holder(who),
                 metadata: Metadata::default(),
@@ -169,8 +178,12 @@ fn of_the_line(row: Option<&Row>, step: &Step) -> Option<Change> {
             request,
             place,
         } => {
-            let request = digest(who, request);
             let line = row.map(Row::waiting).unwrap_or_default();
+            let stands = usize::from(request) % line.len().max(1);
+            let request = match line.get(stands) {
+                Some(stands) if request >= REQUESTS => stands.clone(),
+                _ => digest(who, request),
+            };
             let stands = line.iter().position(|waits| *waits == request);
             Change::Leave(Leave {
                 place: place.map(usize::from).or(stands).unwrap_or(0),
@@ -183,7 +196,7 @@ fn of_the_line(row: Option<&Row>, step: &Step) -> Option<Change> {
             tries: step,
             until,
         } => Change::TryAgain(TryAgain {
-            lease_id: id(n),
+            lease_id: proof(row, n),
             tries: tries(row, step),
             until: seconds(until),
         }),
@@ -192,7 +205,7 @@ fn of_the_line(row: Option<&Row>, step: &Step) -> Option<Change> {
             tries: step,
             heir: next,
         } => Change::Pass(Pass {
-            lease_id: id(n),
+            lease_id: proof(row, n),
             tries: tries(row, step),
             heir: heir(next),
         }),

@@ -3,14 +3,14 @@
 //! end the same way each time, answer and row.
 #![allow(clippy::unwrap_used, missing_docs)]
 
-use std::time::Duration;
+use std::{collections::BTreeMap, sync::Mutex, time::Duration};
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use leasehold::{
     Key, Memory, RequestDigest,
     row::{Item, Row, Stored},
-    store::{Address, Applied, Store},
-    transition::{Change, Confirm},
+    store::{Address, Applied, Joined, Store},
+    transition::{Change, Confirm, Of},
 };
 use proptest::{prelude::*, test_runner::TestRunner};
 
@@ -27,9 +27,28 @@ use values::{digest, id, near, seconds};
 
 const LIMIT: Duration = Duration::from_secs(1);
 
+/// Every kind of write of one row.
+const KINDS: [&str; 13] = [
+    "Grant",
+    "Extend",
+    "Cut",
+    "Release",
+    "Release of what was kept",
+    "Expire",
+    "Swap",
+    "Join",
+    "Leave",
+    "Reserve",
+    "TryAgain",
+    "Pass",
+    "Take",
+];
+
 struct Twins {
     table: Table,
     memory: Memory,
+    /// Which kinds of writes happened, and how often.
+    done: Mutex<BTreeMap<String, usize>>,
 }
 
 impl Twins {
@@ -44,6 +63,16 @@ impl Twins {
             prop_assert_eq!(ours, theirs, "after {:?}", step);
         }
         Ok(())
+    }
+
+    fn count(&self, change: &Change) {
+        let said = format!("{change:?}");
+        let mut kind = said.split('(').next().unwrap_or_default().to_owned();
+        if let Change::Release(release) = change {
+            let of = matches!(release.of, Of::Reservation(_));
+            kind += if of { " of what was kept" } else { "" };
+        }
+        *self.done.lock().unwrap().entry(kind).or_default() += 1;
     }
 
     async fn ours(&self, address: &Address) -> Stored {
@@ -105,6 +134,7 @@ impl Twins {
         {
             prop_assert_eq!(a, b, "{:?}", step);
             prop_assert_eq!(x, y, "{:?}", step);
+            self.count(&change);
             if sets_the_heir(&change) {
                 prop_assert_eq!(self.heir(address).await, heir_of(a), "{:?}", step);
             }
@@ -122,7 +152,10 @@ impl Twins {
         let ours = self.memory.join(key, &join, &waiter, LIMIT).await.unwrap();
         let theirs = self.table.store().join(key, &join, &waiter, LIMIT).await;
         let theirs = theirs.map_err(|e| TestCaseError::fail(format!("{step:?}: {e}")))?;
-        prop_assert_eq!(ours, theirs, "{:?}", step);
+        prop_assert_eq!(&ours, &theirs, "{:?}", step);
+        if ours == Joined::Done {
+            self.count(&Change::Join(join.clone()));
+        }
         self.same_waiter(key, &join.request, step).await
     }
 
@@ -261,6 +294,7 @@ fn the_table_does_what_the_pure_function_says() {
     let twins = Twins {
         table: runtime.block_on(Table::start()),
         memory: Memory::new(),
+        done: Mutex::default(),
     };
     let config = ProptestConfig {
         cases: std::env::var("DIFFERENTIAL_CASES").map_or(250, |n| n.parse().unwrap()),
@@ -275,4 +309,10 @@ fn the_table_does_what_the_pure_function_says() {
             runtime.block_on(twins.run(&format!("k{n}"), &steps))
         })
         .unwrap();
+    // A sequence in which nothing fits shows nothing.
+    let done = twins.done.into_inner().unwrap();
+    println!("{done:?}");
+    for kind in KINDS {
+        assert!(done.contains_key(kind), "no {kind} in {done:?}");
+    }
 }

@@ -55,7 +55,7 @@ pub enum Step {
     Leave {
         who: u8,
         request: u8,
-        /// Where it stands if it is in line, and else this one.
+        /// As seen; where it stands if this does not say.
         place: Option<u8>,
     },
     Reserve {
@@ -110,6 +110,12 @@ pub enum Step {
     Delete,
 }
 
+/// Which lease id a write proves: one of a few, or above them whichever the row has.
+pub const PROOFS: u8 = 3;
+
+/// Who leaves the line: one who may be in it, or above them whoever stands at a place of it.
+pub const REQUESTS: u8 = 6;
+
 /// What the next in line gets.
 #[derive(Clone, Copy, Debug)]
 pub struct Heir {
@@ -122,78 +128,133 @@ pub struct Heir {
 pub struct Token(pub i8);
 
 pub fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let step = prop_oneof![5 => of_the_holder(), 4 => of_the_line(), 1 => of_others()];
-    prop::collection::vec(step, 1..30)
+    let among_us = prop_oneof![12 => of_the_holder(), 16 => of_the_line(), 1 => of_operators()];
+    let any = prop_oneof![
+        10 => of_the_holder(), 10 => of_the_line(), 2 => of_operators(), 3 => of_strangers()
+    ];
+    // Mostly somebody holds it and others are in line already: without, little else fits.
+    let queue = prop::option::weighted(0.8, (grant(), prop::collection::vec(join(), 0..4)));
+    let steps = prop_oneof![
+        prop::collection::vec(among_us, 1..30),
+        prop::collection::vec(any, 1..30),
+    ];
+    (queue, steps).prop_map(|(queue, steps)| {
+        let before = queue.map(|(grant, joins)| std::iter::once(grant).chain(joins));
+        before.into_iter().flatten().chain(steps).collect()
+    })
 }
 
 fn token() -> impl Strategy<Value = Token> {
-    prop_oneof![8 => Just(0_i8), 1 => Just(-2), 1 => Just(2)].prop_map(Token)
+    prop_oneof![12 => Just(0_i8), 1 => Just(-2), 1 => Just(2)].prop_map(Token)
 }
 
 fn heir() -> impl Strategy<Value = Heir> {
-    (0..3_u8, 0..40_u8).prop_map(|(id, until)| Heir { id, until })
+    (0..PROOFS, 0..40_u8).prop_map(|(id, until)| Heir { id, until })
+}
+
+/// Mostly the one that is asked for.
+fn proof() -> impl Strategy<Value = u8> {
+    prop_oneof![1 => 0..PROOFS, 6 => Just(PROOFS)]
+}
+
+fn grant() -> impl Strategy<Value = Step> {
+    (
+        0..3_u8,
+        0..REQUESTS,
+        0..PROOFS,
+        0..40_u8,
+        1..20_u8,
+        prop::option::weighted(0.5, token()),
+        any::<bool>(),
+        0..20_u8,
+    )
+        .prop_map(
+            |(who, request, id, at, ttl, observed, several, floor)| Step::Grant {
+                who,
+                request,
+                id,
+                at,
+                ttl,
+                observed,
+                several,
+                floor,
+            },
+        )
+}
+
+fn join() -> impl Strategy<Value = Step> {
+    (
+        0..3_u8,
+        0..REQUESTS,
+        0..20_u8,
+        prop::option::weighted(0.1, token()),
+        0..9_u8,
+        0..3_u8,
+    )
+        .prop_map(|(who, request, at, observed, cap, token)| Step::Join {
+            who,
+            request,
+            at,
+            observed,
+            cap,
+            token,
+        })
 }
 
 fn of_the_holder() -> impl Strategy<Value = Step> {
     prop_oneof![
-        8 => (
-            0..3_u8, 0..6_u8, 0..3_u8, 0..40_u8, 1..20_u8,
-            prop::option::weighted(0.3, token()), any::<bool>(), 0..20_u8,
-        ).prop_map(|(who, request, id, at, ttl, observed, several, floor)| Step::Grant {
-            who, request, id, at, ttl, observed, several, floor
-        }),
-        5 => (0..3_u8, token(), 0..40_u8, 1..20_u8, any::<bool>()).prop_map(
+        8 => grant(),
+        4 => (proof(), token(), 0..40_u8, 1..20_u8, prop::bool::weighted(0.2)).prop_map(
             |(id, token, at, ttl, require_unexpired)| Step::Extend {
                 id, token, at, ttl, require_unexpired
             }
         ),
         8 => (
-            0..3_u8, token(), prop::option::of(0..3_u8), 0..2_u8,
+            proof(), token(), prop::option::weighted(0.3, 0..3_u8), 0..2_u8,
             prop::option::weighted(0.7, heir()),
         ).prop_map(|(id, token, kept_for, ended, heir)| Step::Release {
             id, token, kept_for, ended, heir
         }),
         2 => (token(), prop::option::weighted(0.7, heir()))
             .prop_map(|(version, heir)| Step::Expire { version, heir }),
-        2 => (token(), 0..40_u8).prop_map(|(version, at)| Step::Cut { version, at }),
-        2 => (0..3_u8, token(), 0..40_u8, any::<bool>())
+        1 => (token(), 0..40_u8).prop_map(|(version, at)| Step::Cut { version, at }),
+        1 => (0..PROOFS, token(), 0..40_u8, any::<bool>())
             .prop_map(|(id, token, at, check)| Step::Together { id, token, at, check }),
     ]
 }
 
 fn of_the_line() -> impl Strategy<Value = Step> {
     prop_oneof![
-        8 => (
-            0..3_u8, 0..6_u8, 0..40_u8, prop::option::weighted(0.1, token()), 0..6_u8, 0..3_u8,
-        ).prop_map(|(who, request, at, observed, cap, token)| Step::Join {
-            who, request, at, observed, cap, token
-        }),
-        3 => (0..3_u8, 0..6_u8, prop::option::weighted(0.2, 0..3_u8))
+        12 => join(),
+        2 => (0..3_u8, 0..2 * REQUESTS, prop::option::weighted(0.2, 0..3_u8))
             .prop_map(|(who, request, place)| Step::Leave { who, request, place }),
-        4 => heir().prop_map(|heir| Step::Reserve { heir }),
-        2 => (0..3_u8, token(), 0..40_u8)
+        3 => heir().prop_map(|heir| Step::Reserve { heir }),
+        2 => (proof(), token(), 0..40_u8)
             .prop_map(|(id, tries, until)| Step::TryAgain { id, tries, until }),
-        3 => (0..3_u8, token(), heir()).prop_map(|(id, tries, heir)| Step::Pass { id, tries, heir }),
-        4 => (0..3_u8, token(), 0..3_u8, 0..40_u8, 1..20_u8, any::<bool>()).prop_map(
+        2 => (proof(), token(), heir()).prop_map(|(id, tries, heir)| Step::Pass { id, tries, heir }),
+        4 => (proof(), token(), 0..3_u8, 0..40_u8, 1..20_u8, prop::bool::weighted(0.2)).prop_map(
             |(id, token, who, at, ttl, require_unexpired)| Step::Take {
                 id, token, who, at, ttl, require_unexpired
             }
         ),
-        1 => (0..3_u8, 0..6_u8, 0..3_u8)
+        1 => (0..3_u8, 0..REQUESTS, 0..3_u8)
             .prop_map(|(who, request, token)| Step::CallBack { who, request, token }),
-        1 => (0..3_u8, 0..6_u8, 0..3_u8)
+        1 => (0..3_u8, 0..REQUESTS, 0..3_u8)
             .prop_map(|(who, request, token)| Step::Forget { who, request, token }),
     ]
 }
 
-/// Operators and strangers.
-fn of_others() -> impl Strategy<Value = Step> {
+fn of_operators() -> impl Strategy<Value = Step> {
+    let act = prop_oneof![1 => Just(0_u8), 4 => 1..5_u8];
+    (token(), act).prop_map(|(version, act)| Step::Swap { version, act })
+}
+
+fn of_strangers() -> impl Strategy<Value = Step> {
     let attributes = u8::try_from(ATTRIBUTES.len()).unwrap();
     prop_oneof![
-        3 => (token(), 0..5_u8).prop_map(|(version, act)| Step::Swap { version, act }),
-        2 => (0..attributes, 0..STRANGE)
+        4 => (0..attributes, 0..STRANGE)
             .prop_map(|(attribute, value)| Step::Tamper { attribute, value }),
         1 => Just(Step::Freeze),
-        1 => Just(Step::Delete),
+        2 => Just(Step::Delete),
     ]
 }
