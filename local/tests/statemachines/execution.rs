@@ -169,30 +169,51 @@ impl Execution {
         }
     }
 
+    /// Waits until `state` has been tried `number` times since it was last entered.
+    pub async fn attempts(&self, state: &str, number: usize) {
+        let start = Instant::now();
+        loop {
+            let (mut here, mut attempts) = (false, 0);
+            for event in self.history().await {
+                if let Some(details) = event.state_entered_event_details() {
+                    (here, attempts) = (details.name() == state, 0);
+                } else if *event.r#type() == HistoryEventType::TaskScheduled {
+                    attempts += 1;
+                }
+            }
+            if here && attempts >= number {
+                return;
+            }
+            assert!(start.elapsed() < PATIENCE, "{state} is not tried again");
+            sleep(LOOK_EVERY).await;
+        }
+    }
+
     /// The handle that the last grant or extend returned.
     pub async fn lease(&self) -> Value {
-        let answers = self.history().await.into_iter().rev();
-        let mut outputs = answers.filter_map(|event| {
-            let output = event.task_succeeded_event_details()?.output()?;
-            let output: Value = serde_json::from_str(output).unwrap();
-            output["Payload"]["lease"]
-                .is_object()
-                .then(|| output["Payload"].clone())
-        });
-        outputs.next().expect("an execution with a lease")["lease"].clone()
+        let answers = self.answers().await;
+        let mut with_lease = answers.iter().filter(|answer| answer["lease"].is_object());
+        with_lease.next().expect("an execution with a lease")["lease"].clone()
     }
 
     /// How acquire answered: its whole answer, of the last grant.
     pub async fn grant(&self) -> Value {
-        let answers = self.history().await.into_iter().rev();
-        let mut outputs = answers.filter_map(|event| {
+        let answers = self.answers().await;
+        let mut grants = answers
+            .into_iter()
+            .filter(|answer| answer["grant"].is_string());
+        grants.next().expect("an execution with a grant")
+    }
+
+    /// What tasks were answered, the last one first: by functions, or by whoever had a task token.
+    async fn answers(&self) -> Vec<Value> {
+        let history = self.history().await.into_iter().rev();
+        let answers = history.filter_map(|event| {
             let output = event.task_succeeded_event_details()?.output()?;
             let output: Value = serde_json::from_str(output).unwrap();
-            output["Payload"]["grant"]
-                .is_string()
-                .then(|| output["Payload"].clone())
+            Some(output.get("Payload").cloned().unwrap_or(output))
         });
-        outputs.next().expect("an execution with a grant")
+        answers.collect()
     }
 
     /// Stops the execution and waits for its end.

@@ -4,11 +4,17 @@
 
 mod critical_section;
 mod execution;
+mod line;
 mod observe;
+mod queued_ends;
+mod queued_redrive;
+mod queued_section;
+mod queued_turns;
 mod redrive;
 mod resource;
 mod semaphore;
 mod transfer;
 mod transfer_outcome;
 mod with_lease;
+mod with_lease_queue;
 mod world;

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_lambda::primitives::Blob;
-use leasehold_local::{Options, Stack};
+use leasehold_local::{Options, Schedules, Stack};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio::sync::OnceCell;
@@ -19,10 +20,19 @@ pub const RESOURCES: &str = "ResourceTable";
 /// The stack outlives the tests that share it, so its tasks need a runtime that does, too.
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
 static WORLD: OnceCell<World> = OnceCell::const_new();
+static SWEPT: OnceCell<World> = OnceCell::const_new();
 
 /// Runs a test on the shared stack.
 pub fn with_world<F: Future<Output = ()>>(test: impl FnOnce(&'static World) -> F) {
-    RUNTIME.block_on(async { test(WORLD.get_or_init(World::build).await).await });
+    let build = || World::build(Schedules::Never);
+    RUNTIME.block_on(async { test(WORLD.get_or_init(build).await).await });
+}
+
+/// Runs a test on another shared stack, where sweep runs all the time; the tests of the first one want expired leases
+/// to stay as they are.
+pub fn with_swept_world<F: Future<Output = ()>>(test: impl FnOnce(&'static World) -> F) {
+    let build = || World::build(Schedules::Every(Duration::from_millis(500)));
+    RUNTIME.block_on(async { test(SWEPT.get_or_init(build).await).await });
 }
 
 /// A key that no other test has.
@@ -37,12 +47,13 @@ pub struct World {
 }
 
 impl World {
-    async fn build() -> Self {
+    async fn build(schedules: Schedules) -> Self {
         // A short margin and guard, so that seconds are long.
         let short = [("LEASE_CLOCK_MARGIN_MS", "300"), ("LEASE_GUARD_MS", "200")];
         let short = short.map(|(name, value)| (name.to_owned(), Some(value.to_owned())));
         let stack = Stack::start(Options {
             engine: true,
+            schedules,
             environment: BTreeMap::from([("*".to_owned(), BTreeMap::from(short))]),
             ..Options::default()
         })
@@ -95,6 +106,12 @@ impl World {
     /// Starts the critical section of the template.
     pub async fn start_section(&self, input: Value) -> Execution {
         self.start(self.machine("CriticalSectionStateMachine"), input)
+            .await
+    }
+
+    /// Starts the queued section of the template.
+    pub async fn start_queued(&self, input: Value) -> Execution {
+        self.start(self.machine("QueuedSectionStateMachine"), input)
             .await
     }
 
