@@ -308,7 +308,7 @@ impl<S: Store> Leases<S> {
         asker: &Holder,
     ) -> Result<Contention, Error> {
         if row.holding().is_some() {
-            return self.held(address, row, asker);
+            return self.held(address, &row, asker);
         }
         match self.next_in_line(&address.key, &row).await? {
             Some(lease) => Ok(self.in_the_way(lease, &row, asker)),
@@ -323,11 +323,11 @@ impl<S: Store> Leases<S> {
     pub(crate) fn held(
         &self,
         address: Address,
-        row: Row,
+        row: &Row,
         asker: &Holder,
     ) -> Result<Contention, Error> {
         let lease = self.handle(address, row.clone())?;
-        Ok(self.in_the_way(lease, &row, asker))
+        Ok(self.in_the_way(lease, row, asker))
     }
 
     fn in_the_way(&self, lease: Lease, row: &Row, asker: &Holder) -> Contention {

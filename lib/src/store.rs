@@ -66,6 +66,10 @@ pub enum AppliedAll {
 /// What became of a request to wait in line.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one of it, for a moment"
+)]
 pub enum Joined {
     /// It is in line, and the item that tells who waits is there.
     Done,

@@ -65,7 +65,7 @@ impl<S: Store> Leases<S> {
                 }
                 if !over.holds(row) {
                     let asker = Holder::from(&because.who);
-                    let contention = self.held(address.clone(), row.clone(), &asker)?;
+                    let contention = self.held(address.clone(), row, &asker)?;
                     return Err(Error::Held(Box::new(contention)));
                 }
                 if row.reserved().is_some() {

@@ -185,7 +185,7 @@ fn judge(
             }
             GrantRefusal::Frozen(row) => ice = ice.or_else(|| Some((key.clone(), row))),
             GrantRefusal::Held(row) | GrantRefusal::Reserved(row) => {
-                held = held.or_else(|| Some((address.clone(), row)))
+                held = held.or_else(|| Some((address.clone(), row)));
             }
             GrantRefusal::Replayed(row) => {
                 own |= row.request == grant.request;

@@ -45,6 +45,7 @@ impl Memory {
     }
 
     /// Puts an item there, whatever it is, as a stranger to this library might.
+    #[expect(clippy::needless_pass_by_value, reason = "part of what is public")]
     pub fn put(&self, address: Address, item: &Item) {
         self.items().insert(place(&address), item.clone());
     }

@@ -109,7 +109,7 @@ impl Workflows for StepFunctions {
                 }
                 Err(error) => {
                     let what = format!("execution {execution}");
-                    Err(failed("states:DescribeExecution", what, error))
+                    Err(failed("states:DescribeExecution", what, &error))
                 }
             }
         })
@@ -129,7 +129,7 @@ where
     match sent {
         Ok(()) => Ok(Delivery::Delivered),
         Err(error) if is_one_of(&error, &REFUSALS) => Ok(Delivery::Refused),
-        Err(error) => Err(failed(action, "a task token".to_owned(), error)),
+        Err(error) => Err(failed(action, "a task token".to_owned(), &error)),
     }
 }
 
@@ -138,12 +138,12 @@ fn is_one_of<E: ProvideErrorMetadata, R>(error: &SdkError<E, R>, codes: &[&str])
 }
 
 /// The words of an answer only: those of a request would show the token.
-fn failed<E, R>(action: &'static str, resource: String, error: SdkError<E, R>) -> Error
+fn failed<E, R>(action: &'static str, resource: String, error: &SdkError<E, R>) -> Error
 where
     E: ProvideErrorMetadata + std::error::Error + 'static,
     R: std::fmt::Debug + 'static,
 {
-    if lacks_credentials(&error) {
+    if lacks_credentials(error) {
         let source = Cause::said("no credentials could be loaded");
         return Error::Denied {
             action,
