@@ -28,7 +28,7 @@ const RULES: &[(&str, Rule)] = &[
         stack::functions,
     ),
     (
-        "one state machine file = one resource, with its substitutions",
+        "one state machine file = one resource, with its name and its substitutions",
         stack::machines,
     ),
     (

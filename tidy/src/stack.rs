@@ -60,6 +60,18 @@ pub fn machines(tree: &Tree, report: &mut Report) {
             continue;
         };
         files.remove(at);
+        // By these names the roles and the rule know the stack's own machines.
+        let stem = path
+            .rsplit('/')
+            .next()
+            .unwrap_or_default()
+            .replace(".asl.json", "");
+        let name = text(&machine["Properties"]["Name"]);
+        if name != format!("${{AWS::StackName}}-{stem}") {
+            report.error(format!(
+                "template.yaml: {id}: its Name is not the stack's and {stem}, but {name:?}"
+            ));
+        }
         let asked: Vec<String> = words(tree.get(&path).unwrap_or_default(), "${")
             .iter()
             .map(|name| name.replace("${", ""))
@@ -197,7 +209,8 @@ mod tests {
     #[test]
     fn a_machine_is_a_file_with_its_substitutions() {
         let template = "Resources: {M: {Type: 'AWS::Serverless::StateMachine', Properties: \
-            {DefinitionUri: statemachines/m.asl.json, DefinitionSubstitutions: {ExtendFunction: x}}}}";
+            {Name: '${AWS::StackName}-m', DefinitionUri: statemachines/m.asl.json, \
+            DefinitionSubstitutions: {ExtendFunction: x}}}}";
         let machine = |content| {
             [
                 ("template.yaml", template),
@@ -210,6 +223,17 @@ mod tests {
             2
         );
         assert_eq!(errors(machines, &[("template.yaml", template)]).len(), 1);
+        let generated = template.replace("Name: '${AWS::StackName}-m', ", "");
+        assert_eq!(
+            errors(
+                machines,
+                &[
+                    ("template.yaml", &generated),
+                    ("statemachines/m.asl.json", "\"${ExtendFunction}\"")
+                ]
+            ),
+            ["template.yaml: M: its Name is not the stack's and m, but \"\""]
+        );
         assert_eq!(
             errors(machines, &[("statemachines/n.asl.json", "{}")]),
             ["statemachines/n.asl.json: not in template.yaml"]

@@ -1,7 +1,8 @@
 //! Events, rules and queues.
 
-use leasehold_local::{Options, Source, Stack};
+use leasehold_local::{Invocation, Options, Source, Stack};
 use serde_json::{Value, json};
+use tokio::sync::broadcast::Receiver;
 
 use crate::bench::{dead_letters, event, eventually, next, options, stack};
 
@@ -9,6 +10,25 @@ fn ended(wish: &str) -> Value {
     let mut event = event("reap-succeeded");
     event["do"] = json!(wish);
     event
+}
+
+/// The next invocation with an event itself, and the next with one from the queue; on a busy machine the first may
+/// end after the second.
+async fn both(invocations: &mut Receiver<Invocation>) -> [(Invocation, Value); 2] {
+    let (mut at_once, mut later) = (None, None);
+    loop {
+        let (invocation, payload) = next(invocations).await;
+        let place = if payload.get("Records").is_some() {
+            &mut later
+        } else {
+            &mut at_once
+        };
+        assert!(place.is_none(), "twice: {payload}");
+        *place = Some((invocation, payload));
+        if let (Some(_), Some(_)) = (&at_once, &later) {
+            return [at_once.unwrap(), later.unwrap()];
+        }
+    }
 }
 
 fn body(payload: &Value) -> Value {
@@ -20,18 +40,15 @@ fn body(payload: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn an_event_that_the_rule_wants_arrives_at_once_and_once_more_after_the_delay() {
+async fn an_event_that_the_rule_wants_arrives_at_once_and_once_more_from_the_queue() {
     let stack = stack().await;
     let mut invocations = stack.functions().invocations();
     stack.put_event(event("reap-running-again"));
     let ended = event("reap-aborted");
     stack.put_event(ended.clone());
-    let (at_once, payload) = next(&mut invocations).await;
-    assert_eq!((&*at_once.function, &payload), ("PickyFunction", &ended));
-    let (later, payload) = next(&mut invocations).await;
+    let [(at_once, told), (_, payload)] = both(&mut invocations).await;
+    assert_eq!((&*at_once.function, &told), ("PickyFunction", &ended));
     assert_eq!(body(&payload), ended);
-    let apart = later.started_at.duration_since(at_once.started_at).unwrap();
-    assert!(apart.as_millis() >= 25, "{apart:?}");
     let names = |value: &Value| {
         value
             .as_object()
@@ -67,12 +84,19 @@ async fn a_message_that_fails_comes_back_until_it_is_a_dead_letter() {
     let mut invocations = stack.functions().invocations();
     for wish in ["poison", "bomb"] {
         stack.put_event(ended(wish));
-        next(&mut invocations).await;
-        for receive in ["1", "2"] {
+        let mut received = 0;
+        // At once, and twice from the queue.
+        for _ in 0..3 {
             let (_, payload) = next(&mut invocations).await;
+            if payload.get("Records").is_none() {
+                continue;
+            }
+            received += 1;
             let count = &payload["Records"][0]["attributes"]["ApproximateReceiveCount"];
-            assert_eq!((body(&payload), count), (ended(wish), &json!(receive)));
+            let receive = json!(received.to_string());
+            assert_eq!((body(&payload), count), (ended(wish), &receive));
         }
+        assert_eq!(received, 2);
     }
     let letters = dead_letters(&stack, 2).await;
     assert_eq!(letters, [ended("poison"), ended("bomb")]);
@@ -95,8 +119,8 @@ async fn a_test_may_lose_an_event_or_its_second_coming() {
     stack.deliveries().lose(Source::Bus, 1);
     stack.put_event(ended("first"));
     stack.put_event(ended("second"));
-    assert_eq!(next(&mut invocations).await.1, ended("second"));
-    assert_eq!(body(&next(&mut invocations).await.1), ended("second"));
+    let [(_, told), (_, payload)] = both(&mut invocations).await;
+    assert_eq!((told, body(&payload)), (ended("second"), ended("second")));
 
     stack.deliveries().lose(Source::Queue, u32::MAX);
     stack.put_event(ended("third"));

@@ -3,6 +3,7 @@
 
 mod bench;
 mod bus;
+mod ends;
 mod streams;
 mod template;
 mod tokens;

@@ -135,6 +135,23 @@ fn a_token_is_answered_once_and_what_is_no_token_never() {
 }
 
 #[test]
+fn of_many_answers_at_once_one_is_taken() {
+    with_world(async |world| {
+        let mut waiting = world.start("nothing", 60).await;
+        let token: &str = waiting.token().await.leak();
+        let answers: Vec<_> = (0..8).map(|_| tokio::spawn(world.succeed(token))).collect();
+        let mut told = Vec::new();
+        for answer in answers {
+            told.push(answer.await.unwrap());
+        }
+        told.sort();
+        let mut expected = vec!["TaskTimedOut"; 7];
+        expected.push("taken");
+        assert_eq!(told, expected);
+    });
+}
+
+#[test]
 fn a_failure_is_the_tasks_own_with_name_and_cause() {
     with_world(async |world| {
         let mut waiting = world.start("nothing", 60).await;
@@ -232,10 +249,10 @@ fn what_functions_send_to_the_engine_can_be_counted_and_lost() {
             send.output("{}").send()
         };
         // The SDK repeats what was lost and what was throttled, by itself.
-        assert_eq!(
-            send().await.unwrap_err().code(),
-            Some("AccessDeniedException")
-        );
+        let denied = send().await.unwrap_err();
+        assert_eq!(denied.code(), Some("AccessDeniedException"));
+        let action = "not authorized to perform: states:SendTaskSuccess (injected)";
+        assert_eq!(denied.message(), Some(action));
         proxy.inject_matching(Fault::LoseAnswer, "SendTaskSuccess", &token, 1);
         // It was taken, and nobody was told: the repetition is refused.
         assert!(

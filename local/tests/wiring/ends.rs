@@ -1,0 +1,172 @@
+//! The template's functions, on the template's events: what becomes of a lease whose execution ends without giving it
+//! back. Nobody here calls reap, and sweep runs only where a test calls it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use aws_sdk_lambda::primitives::Blob;
+use leasehold_local::{Options, Source, Stack};
+use serde_json::{Value, json};
+
+use crate::bench::eventually;
+
+const FUNCTION: &str = "arn:aws:lambda:us-east-1:123456789012:function:AcquireFunction";
+
+struct World {
+    stack: Stack,
+    machine: String,
+}
+
+/// A machine that acquires and goes on as its input says, by a name that the rule knows.
+async fn world() -> World {
+    // So that seconds are long.
+    let short = [
+        ("LEASE_CLOCK_MARGIN_MS", "100"),
+        ("LEASE_GUARD_MS", "100"),
+        ("LEASE_REAP_GRACE_SECONDS", "60"),
+    ];
+    let short = short.map(|(name, value)| (name.to_owned(), Some(value.to_owned())));
+    let stack = Stack::start(Options {
+        engine: true,
+        queue_delay: Some(Duration::from_millis(200)),
+        environment: BTreeMap::from([("*".to_owned(), BTreeMap::from(short))]),
+        ..Options::default()
+    });
+    let stack = stack.await.unwrap_or_else(|error| panic!("{error}"));
+    let definition = json!({
+        "QueryLanguage": "JSONata",
+        "StartAt": "Acquire",
+        "States": {
+            "Acquire": {
+                "Type": "Task",
+                "Resource": "arn:aws:states:::lambda:invoke",
+                "Arguments": {"FunctionName": FUNCTION, "Payload": {
+                    "key": "{% $states.input.key %}",
+                    "holder": "{% $states.context.Execution.Id %}",
+                    "ttl_seconds": "{% $states.input.ttl %}",
+                }},
+                "Output": "{% $states.input %}",
+                "Next": "Then",
+            },
+            "Then": {
+                "Type": "Choice",
+                "Choices": [
+                    {"Condition": "{% $states.input.then = 'succeed' %}", "Next": "Succeed"},
+                    {"Condition": "{% $states.input.then = 'fail' %}", "Next": "Fail"},
+                ],
+                "Default": "Stay",
+            },
+            "Succeed": {"Type": "Succeed"},
+            "Fail": {"Type": "Fail", "Error": "Mine"},
+            "Stay": {"Type": "Wait", "Seconds": 3600, "End": true},
+        },
+    });
+    let create = stack.sfn().create_state_machine().name("leasing-test");
+    let created = create
+        .definition(definition.to_string())
+        .role_arn("arn:aws:iam::123456789012:role/test")
+        .send()
+        .await
+        .unwrap();
+    let machine = created.state_machine_arn().to_owned();
+    World { stack, machine }
+}
+
+impl World {
+    /// Starts an execution that leases a key; its ARN.
+    async fn start(&self, key: &str, ttl: u32, then: &str) -> String {
+        let input = json!({"key": key, "ttl": ttl, "then": then});
+        let start = self.stack.sfn().start_execution();
+        let started = start
+            .state_machine_arn(&self.machine)
+            .input(input.to_string());
+        started.send().await.unwrap().execution_arn().to_owned()
+    }
+
+    async fn row(&self, key: &str) -> BTreeMap<String, AttributeValue> {
+        let get = self.stack.dynamodb().get_item().table_name("LeaseTable");
+        let get = get
+            .key("pk", AttributeValue::S(key.to_owned()))
+            .key("sk", AttributeValue::S("LEASE#0000".to_owned()))
+            .consistent_read(true);
+        let row = get.send().await.unwrap().item.unwrap_or_default();
+        row.into_iter().collect()
+    }
+
+    /// Waits until somebody holds the key; until when, in milliseconds since the epoch.
+    async fn held(&self, key: &str) -> u64 {
+        eventually(async || {
+            let row = self.row(key).await;
+            let expires_at = row.get("expires_at")?.as_n().unwrap().parse().unwrap();
+            row.contains_key("holder").then_some(expires_at)
+        })
+        .await
+    }
+
+    /// Waits until the key was leased, and nobody holds it any more; how the lease ended.
+    async fn freed(&self, key: &str) -> String {
+        eventually(async || {
+            let row = self.row(key).await;
+            row.get("ended").map(|ended| ended.as_s().unwrap().clone())
+        })
+        .await
+    }
+
+    async fn stop(&self, execution: &str) {
+        let stop = self.stack.sfn().stop_execution();
+        stop.execution_arn(execution).send().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn an_execution_that_ends_by_itself_frees_what_it_holds() {
+    let world = world().await;
+    for end in ["succeed", "fail"] {
+        world.start(end, 3600, end).await;
+        assert_eq!(world.freed(end).await, "released");
+    }
+
+    // The first telling meets a function that dies; the second comes from the queue.
+    let functions = world.stack.functions();
+    functions.kill_after_start("ReapFunction", 1).unwrap();
+    world.start("late", 3600, "succeed").await;
+    assert_eq!(world.freed("late").await, "released");
+    world.stack.stop().await;
+}
+
+#[tokio::test]
+async fn an_execution_that_is_stopped_keeps_what_it_holds_for_the_grace() {
+    let world = world().await;
+    let execution = world.start("stopped", 3600, "stay").await;
+    let before = world.held("stopped").await;
+    world.stop(&execution).await;
+    let after = eventually(async || {
+        let until = world.held("stopped").await;
+        (until != before).then_some(until)
+    });
+    // An hour from then, and now a minute from now.
+    let cut = Duration::from_millis(before - after.await);
+    assert!(
+        cut > Duration::from_mins(58) && cut <= Duration::from_mins(59),
+        "{cut:?}"
+    );
+    world.stack.stop().await;
+}
+
+#[tokio::test]
+async fn when_the_event_never_comes_sweep_frees_the_key() {
+    let world = world().await;
+    world.stack.deliveries().lose(Source::Bus, u32::MAX);
+    world.start("lost", 1, "succeed").await;
+    world.held("lost").await;
+    let swept = eventually(async || {
+        let sweep = world.stack.lambda().invoke().function_name("SweepFunction");
+        let output = sweep.payload(Blob::new("{}")).send().await.unwrap();
+        let answer: Value = serde_json::from_slice(output.payload().unwrap().as_ref()).unwrap();
+        (answer["freed"] == 1).then_some(answer)
+    });
+    assert_eq!(swept.await["outcome"], "swept");
+    assert_eq!(world.freed("lost").await, "expired");
+    world.stack.stop().await;
+}
