@@ -7,6 +7,7 @@ mod calls;
 mod chance;
 mod dice;
 mod ground;
+mod remembered;
 mod steps;
 mod tasks;
 mod witness;
