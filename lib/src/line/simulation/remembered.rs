@@ -5,9 +5,11 @@ use super::{
     tasks::{Answer, What},
     witness::SKEW,
     workflow::State,
-    world::{Plan, World},
+    world::{Plan, World, at_once},
 };
-use crate::{line::first_of, row::Stored};
+use std::time::Duration;
+
+use crate::{line::first_of, reap::EndOf, row::Stored, store::Store as _};
 
 const LONG: u64 = 200_000;
 
@@ -128,4 +130,38 @@ fn who_asks_again_and_was_sent_away_meanwhile_is_not_left_without_a_place() {
     world.nothing_is_wrong();
     assert!(world.workflows[back].served);
     assert!(world.ground.get().now > START);
+}
+
+#[test]
+fn a_key_that_is_kept_for_one_whose_item_is_gone_can_be_had_again() {
+    let mut world = World::quiet();
+    let holder = world.held();
+    let gone = world.in_line(10_000, LONG);
+    world.act(holder, What::Release);
+    world.finish();
+    world.end(gone, EndOf::Force);
+    // As after a freeze that outlasts the retention: DynamoDB has purged the item.
+    let (key, request) = (world.keys[0].clone(), world.workflows[gone].request.clone());
+    let item = at_once(world.memory.waiter(&key, &request, Duration::MAX));
+    let item = item.expect("an answer").expect("an item");
+    at_once(world.memory.forget(&key, &item, Duration::MAX)).expect("an answer");
+    let asker = world.enter(Plan {
+        key: 0,
+        ttl: 10_000,
+        wait: 0,
+        in_line: false,
+        mute: true,
+        ahead: 0,
+    });
+    for _ in 0..10 {
+        world.jump(60_000);
+        world.sweep();
+        world.finish();
+        if world.workflows[asker].state == State::Asking {
+            world.act(asker, What::Ask);
+            world.finish();
+        }
+    }
+    assert_eq!(world.workflows[asker].state, State::Holding);
+    world.nothing_is_wrong();
 }
