@@ -8,6 +8,7 @@ mod chance;
 mod dice;
 mod ground;
 mod remembered;
+mod single;
 mod steps;
 mod tasks;
 mod witness;
