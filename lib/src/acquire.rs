@@ -312,10 +312,13 @@ impl<S: Store> Leases<S> {
         }
         match self.next_in_line(&address.key, &row).await? {
             Some(lease) => Ok(self.in_the_way(lease, &row, asker)),
-            None => Err(Error::Unavailable {
-                problem: format!("{} was changing hands when asked for", address.key),
-                source: None,
-            }),
+            None => {
+                self.give_up_on_nobody(&address.key, &row).await?;
+                Err(Error::Unavailable {
+                    problem: format!("{} was changing hands when asked for", address.key),
+                    source: None,
+                })
+            }
         }
     }
 

@@ -2,7 +2,10 @@
 
 use serde::Serialize;
 
-use super::waking::{Sender, first_of};
+use super::{
+    tending::{is_next, its_place_is_lost},
+    waking::{Sender, first_of},
+};
 use crate::{
     acquire::{Wish, other_keys},
     error::Error,
@@ -96,7 +99,19 @@ impl<S: Store> Leases<S> {
             match why_not_joined(stood, &join, &grant) {
                 JoinRefusal::InLine => {
                     let stands = self.store().call_back_by(&key, &waiter, self.limit());
-                    return stands.await.map(|stands| queued(&stands));
+                    let stands = stands.await?;
+                    // Looked at after the token is there: whoever ended its wait before that
+                    // has told the old token, or nobody.
+                    match self.line_of(&key).await? {
+                        Some(row) if row.waiting().contains(&waiter.request) => {
+                            return Ok(queued(&stands));
+                        }
+                        // Its turn has come meanwhile.
+                        Some(row) if is_next(&row, &waiter.request) => {}
+                        Some(row) if row.remembers(&waiter.request) => {}
+                        // Not with this token again: somebody may be about to tell it so.
+                        _ => return Err(its_place_is_lost(&key)),
+                    }
                 }
                 JoinRefusal::Full(_) => {
                     let waiting = usize::from(cap);

@@ -7,6 +7,8 @@ mod calls;
 mod chance;
 mod dice;
 mod ground;
+mod remembered;
+mod single;
 mod steps;
 mod tasks;
 mod witness;
@@ -74,7 +76,7 @@ fn a_line_that_is_broken_is_found_out() {
         Broken::Forgetful,
         Broken::Hasty,
     ] {
-        let found = first_failure(200, Some(broken));
+        let found = first_failure(2000, Some(broken));
         let found = found.unwrap_or_else(|| panic!("{broken:?} went unnoticed"));
         println!("{broken:?}: {}", found.lines().last().unwrap_or_default());
     }

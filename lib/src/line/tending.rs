@@ -30,12 +30,12 @@ impl<S: Store> Leases<S> {
             return Ok(0);
         }
         let Some(mut row) = self.line_of(key).await? else {
-            // Deleted by hand, and the line with it.
+            // Deleted by hand, and the line with it; or made anew by now.
+            let mut strays = Vec::new();
             for (request, _) in waiting {
-                if let Some(waiter) = self.waiting(key, request).await? {
-                    self.dismiss(key, &waiter).await?;
-                }
+                strays.extend(self.waiting(key, request).await?);
             }
+            self.clear(key, strays).await?;
             return Ok(0);
         };
         let mut told = 0;
@@ -82,7 +82,7 @@ impl<S: Store> Leases<S> {
         Ok(())
     }
 
-    async fn line_of(&self, key: &Key) -> Result<Option<Row>, Error> {
+    pub(super) async fn line_of(&self, key: &Key) -> Result<Option<Row>, Error> {
         match self.store().read(&first_of(key), self.limit()).await? {
             Stored::Row(row) => Ok(Some(row)),
             Stored::Absent => Ok(None),
@@ -96,35 +96,61 @@ impl<S: Store> Leases<S> {
 
     /// One whose time to wait is over, if it is.
     async fn send_away(&self, key: &Key, request: &RequestDigest) -> Result<(), Error> {
-        let Some(waiter) = self.waiting(key, request).await? else {
-            // Nobody could ever be told.
-            return self.leave(key, request).await.map(drop);
-        };
-        if waiter.deadline > self.now() || !self.leave(key, request).await? {
-            return Ok(());
+        for _ in 0..TRIES {
+            let Some(place) = self.place_of(key, request).await? else {
+                return Ok(());
+            };
+            // Read after its place, each time: one that came back has another time to wait.
+            let waiter = self.waiting(key, request).await?;
+            if waiter.as_ref().is_some_and(|w| w.deadline > self.now()) {
+                return Ok(());
+            }
+            if !self.leave_place(key, request, place).await? {
+                continue;
+            }
+            return match waiter {
+                Some(waiter) => self.dismiss(key, &waiter).await,
+                // Nobody could ever be told.
+                None => Ok(()),
+            };
         }
-        self.dismiss(key, &waiter).await
+        Err(self.never_still())
     }
 
     /// Takes a request out of the line, wherever it stands by now. Whether it was there.
     pub(crate) async fn leave(&self, key: &Key, request: &RequestDigest) -> Result<bool, Error> {
         for _ in 0..TRIES {
-            let row = self.line_of(key).await?;
-            let line = row.as_ref().map(Row::waiting).unwrap_or_default();
-            let Some(place) = line.iter().position(|waits| waits == request) else {
+            let Some(place) = self.place_of(key, request).await? else {
                 return Ok(false);
             };
-            let change = Change::Leave(Leave {
-                request: request.clone(),
-                place,
-            });
-            let address = first_of(key);
-            let applied = self.store().apply(&address, &change, self.limit()).await?;
-            if let Applied::Done { .. } = applied {
+            if self.leave_place(key, request, place).await? {
                 return Ok(true);
             }
         }
         Err(self.never_still())
+    }
+
+    /// Where in line it stands.
+    async fn place_of(&self, key: &Key, request: &RequestDigest) -> Result<Option<usize>, Error> {
+        let row = self.line_of(key).await?;
+        let line = row.as_ref().map(Row::waiting).unwrap_or_default();
+        Ok(line.iter().position(|waits| waits == request))
+    }
+
+    /// Whether it still stood there.
+    async fn leave_place(
+        &self,
+        key: &Key,
+        request: &RequestDigest,
+        place: usize,
+    ) -> Result<bool, Error> {
+        let change = Change::Leave(Leave {
+            request: request.clone(),
+            place,
+        });
+        let address = first_of(key);
+        let applied = self.store().apply(&address, &change, self.limit()).await?;
+        Ok(matches!(applied, Applied::Done { .. }))
     }
 
     /// Tells one who has no place in line any more that it waits in vain, unless it was told that
@@ -134,10 +160,7 @@ impl<S: Store> Leases<S> {
             let error = if waiter.deadline <= self.now() {
                 Error::QueueTimeout { key: key.clone() }
             } else {
-                Error::Unavailable {
-                    problem: format!("the place in the line of {key} was lost"),
-                    source: None,
-                }
+                its_place_is_lost(key)
             };
             let (name, cause) = (error.name(), error.as_cause());
             let (token, limit) = (&waiter.task_token, self.limit());
@@ -149,7 +172,14 @@ impl<S: Store> Leases<S> {
     }
 }
 
-fn is_next(row: &Row, request: &RequestDigest) -> bool {
+pub(super) fn its_place_is_lost(key: &Key) -> Error {
+    Error::Unavailable {
+        problem: format!("the place in the line of {key} was lost"),
+        source: None,
+    }
+}
+
+pub(super) fn is_next(row: &Row, request: &RequestDigest) -> bool {
     row.reserved()
         .is_some_and(|reserved| reserved.request == *request)
 }

@@ -206,6 +206,18 @@ impl<S: Store> Leases<S> {
         }))
     }
 
+    /// Of a row that is kept for one whose item is gone: nobody can be told, and with nobody in line
+    /// behind that one sweep sees nothing of the key. Whoever asks for it frees it.
+    pub(crate) async fn give_up_on_nobody(&self, key: &Key, row: &Row) -> Result<(), Error> {
+        let over = self.now().minus(self.settings().clock_margin);
+        match row.reserved() {
+            Some(reserved) if reserved.until <= over && row.head().is_none() => {
+                self.pass_on(key, reserved).await.map(drop)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Keeps the key for the next in line instead, or for nobody: what stands there now, unless
     /// somebody else was quicker.
     pub(crate) async fn pass_on(

@@ -13,7 +13,7 @@ pub(super) struct Calls(pub(super) Ground);
 
 impl Calls {
     async fn call(&self, token: &TaskToken, told: Told) -> Result<Delivery, Error> {
-        match self.0.step().await {
+        match self.0.step("call".to_owned()).await {
             None => {}
             Some(Mishap::Late) => {
                 let mut ground = self.0.get();
@@ -32,7 +32,7 @@ impl Calls {
             Some(Mishap::Twice) => return Err(too_busy()),
         }
         let delivery = self.0.answer(token, told);
-        match self.0.step().await {
+        match self.0.step("hear of call".to_owned()).await {
             None => Ok(delivery),
             // Never sent again by itself, as `Workflows` asks for.
             Some(_) => Err(no_answer()),
@@ -62,7 +62,7 @@ impl Workflows for Calls {
 
     fn is_running<'a>(&'a self, execution: &'a Holder, _: Duration) -> Call<'a, bool> {
         Box::pin(async move {
-            if self.0.step().await.is_some() {
+            if self.0.step("look".to_owned()).await.is_some() {
                 return Err(no_answer());
             }
             Ok(self.0.get().running.contains(execution.as_str()))

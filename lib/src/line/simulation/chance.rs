@@ -3,7 +3,7 @@
 use super::{
     dice::Dice,
     ground::{Broken, Mishap},
-    tasks::{Order, Purpose, What},
+    tasks::{Answer, Order, Purpose, What},
     witness::SKEW,
     workflow::State,
     world::{Plan, World},
@@ -134,7 +134,7 @@ fn live(world: &mut World, who: usize, odds: &Odds) {
     if world.workflows[who].state == State::Over {
         return;
     }
-    if world.dice.one_in(odds.trouble * 4) {
+    if world.dice.one_in(odds.trouble * 8) {
         let end = [EndOf::Force, EndOf::Failure][world.dice.place(2)];
         world.end(who, end);
         return;
@@ -143,6 +143,13 @@ fn live(world: &mut World, who: usize, odds: &Odds) {
         return;
     }
     match world.workflows[who].state {
+        // Its task fails, and is tried again with another token.
+        State::Waiting if world.dice.one_in(odds.trouble) => {
+            let attempt = world.workflows[who].attempts;
+            if !world.is_at_work(&Purpose::For(who, What::Ask, attempt)) {
+                world.hears(who, What::Ask, attempt, Answer::Died);
+            }
+        }
         State::Woken if world.dice.one_in(20) => world.act(who, What::Release),
         State::Holding if world.dice.one_in(3) => world.act(who, What::Extend),
         _ => world.go_on(who),

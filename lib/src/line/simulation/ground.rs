@@ -77,6 +77,8 @@ pub(super) struct Inner {
     pub(super) records: Vec<Key>,
     pub(super) witness: Witness,
     pub(super) actor: String,
+    /// What whoever is at work is about to do, or has done and not heard of.
+    pub(super) about: String,
     pub(super) steps: u64,
     pub(super) trace: Option<String>,
 }
@@ -87,7 +89,8 @@ impl Ground {
     }
 
     /// The end of a step of whoever is at work: it goes on when the world lets it.
-    pub(super) async fn step(&self) -> Option<Mishap> {
+    pub(super) async fn step(&self, about: String) -> Option<Mishap> {
+        self.get().about = about;
         let mut been = false;
         poll_fn(|_| {
             if std::mem::replace(&mut been, true) {

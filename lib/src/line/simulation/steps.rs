@@ -81,7 +81,7 @@ impl Op {
 
 impl Steps {
     async fn call(&self, op: Op) -> Result<Answer, Error> {
-        let mishap = self.ground.step().await;
+        let mishap = self.ground.step(op.name()).await;
         self.note(&op, "before", mishap);
         match mishap {
             None => {}
@@ -98,7 +98,7 @@ impl Steps {
             Some(Mishap::Lost | Mishap::Late) => return Err(no_answer()),
         }
         let answer = self.perform(&op).await?;
-        let mishap = self.ground.step().await;
+        let mishap = self.ground.step(format!("hear of {}", op.name())).await;
         self.note(&op, "after", mishap);
         match mishap {
             None => Ok(answer),

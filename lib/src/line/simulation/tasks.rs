@@ -24,6 +24,7 @@ pub(super) struct Task {
     pub(super) name: String,
     pub(super) purpose: Purpose,
     pub(super) since: u64,
+    pub(super) about: String,
     future: Pin<Box<dyn Future<Output = Answer>>>,
 }
 
@@ -96,6 +97,7 @@ impl World {
             name,
             purpose,
             since,
+            about: String::new(),
             future: Box::pin(future),
         });
     }
@@ -180,7 +182,11 @@ impl World {
             .future
             .as_mut()
             .poll(&mut Context::from_waker(Waker::noop()));
-        self.ground.get().mishap = None;
+        {
+            let mut ground = self.ground.get();
+            ground.mishap = None;
+            task.about.clone_from(&ground.about);
+        }
         // What was called back goes on first: its function's own answer comes after.
         let told = std::mem::take(&mut self.ground.get().told);
         for (who, told) in told {

@@ -73,6 +73,12 @@ impl World {
                 workflow.believes_until = 0;
             }
         }
+        let workflow = &self.workflows[who];
+        let name = workflow.name.as_str();
+        let attempt = workflow.attempts;
+        self.ground
+            .get()
+            .note(|| format!("{name} sets out to {what:?}, attempt {attempt}"));
         self.start(who, what);
     }
 
@@ -207,15 +213,19 @@ impl World {
         }
         workflow.lease = Some(lease);
         let until = workflow.believes_until;
-        let key = &self.workflows[who].key;
+        let (own, all) = (&self.workflows[who], &self.workflows);
         let mut ground = self.ground.get();
-        for (other, rival) in self.workflows.iter().enumerate() {
-            let believes = rival.believes_until > now && rival.key == *key && other != who;
-            let evicted = |lease: &Lease| ground.witness.was_evicted(lease.lease_id.expose());
-            if believes && until > now && !rival.lease.as_ref().is_some_and(evicted) {
-                ground.wrong(format!("{} believes that it holds it, too", rival.name));
-                return;
-            }
+        let evicted = |workflow: &Workflow| {
+            let lease = workflow.lease.as_ref();
+            lease.is_some_and(|lease| ground.witness.was_evicted(lease.lease_id.expose()))
+        };
+        let rival = all.iter().enumerate().find(|(other, rival)| {
+            let believes = rival.believes_until > now && rival.key == own.key;
+            believes && *other != who && !evicted(rival)
+        });
+        if let Some((_, rival)) = rival.filter(|_| until > now && !evicted(own)) {
+            let problem = format!("{} believes that it holds it, too", rival.name);
+            ground.wrong(problem);
         }
     }
 

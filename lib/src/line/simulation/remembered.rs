@@ -1,0 +1,167 @@
+//! What the simulation has found, each told in as few steps as it takes.
+
+use super::{
+    ground::START,
+    tasks::{Answer, What},
+    witness::SKEW,
+    workflow::State,
+    world::{Plan, World, at_once},
+};
+use std::time::Duration;
+
+use crate::{line::first_of, reap::EndOf, row::Stored, store::Store as _};
+
+const LONG: u64 = 200_000;
+
+impl World {
+    fn quiet() -> Self {
+        let world = Self::new(1, 1, None);
+        world.ground.get().trace = Some(String::new());
+        world
+    }
+
+    fn in_line(&mut self, ttl: u64, wait: u64) -> usize {
+        let who = self.enter(Plan {
+            key: 0,
+            ttl,
+            wait,
+            in_line: true,
+            mute: false,
+            ahead: 0,
+        });
+        self.act(who, What::Ask);
+        self.finish();
+        who
+    }
+
+    /// Somebody holds the key for long.
+    fn held(&mut self) -> usize {
+        let who = self.in_line(LONG, LONG);
+        self.act(who, What::Extend);
+        self.finish();
+        assert_eq!(self.workflows[who].state, State::Holding);
+        who
+    }
+
+    /// Whoever set out last goes on until it is about to do this; it is taken aside then.
+    fn until(&mut self, about: &str) -> super::tasks::Task {
+        let last = self.tasks.len() - 1;
+        self.step(last, None);
+        while self.tasks[last].about != about {
+            self.step(last, None);
+        }
+        self.tasks.remove(last)
+    }
+
+    fn goes_on(&mut self, task: super::tasks::Task) {
+        self.tasks.push(task);
+        self.finish();
+    }
+
+    fn its_task_fails(&mut self, who: usize) {
+        let attempt = self.workflows[who].attempts;
+        self.hears(who, What::Ask, attempt, Answer::Died);
+        assert_eq!(self.workflows[who].state, State::Asking);
+    }
+
+    fn nothing_is_wrong(&mut self) {
+        self.settle();
+        let trace = self.ground.get().trace.take().unwrap_or_default();
+        assert_eq!(self.wrong(), None, "\n{trace}");
+    }
+}
+
+#[test]
+fn who_came_back_to_the_line_is_not_sent_away_for_having_waited_before() {
+    let mut world = World::quiet();
+    world.held();
+    let back = world.in_line(10_000, 5_000);
+    world.in_line(10_000, LONG);
+    world.jump(6_000);
+    world.sweep();
+    let slow = world.until("Leave");
+    world.sweep();
+    let quick = world.until("hear of Leave");
+    world.its_task_fails(back);
+    world.act(back, What::Ask);
+    world.finish();
+    world.goes_on(slow);
+    world.goes_on(quick);
+    world.nothing_is_wrong();
+}
+
+#[test]
+fn who_came_back_to_a_line_that_was_deleted_is_not_told_that_its_place_is_lost() {
+    let mut world = World::quiet();
+    world.held();
+    let back = world.in_line(10_000, LONG);
+    let Stored::Row(row) = world.row(&world.keys[0]) else {
+        panic!("no row");
+    };
+    // By the clock a row that is made anew counts on from here.
+    world.jump(5 * SKEW);
+    world.memory.delete(&first_of(&world.keys[0]));
+    world.ground.get().witness.deleted(&world.keys[0], &row);
+    world.sweep();
+    let slow = world.until("read waiter");
+    world.its_task_fails(back);
+    world.in_line(10_000, LONG);
+    world.act(back, What::Ask);
+    world.finish();
+    world.goes_on(slow);
+    world.nothing_is_wrong();
+}
+
+#[test]
+fn who_asks_again_and_was_sent_away_meanwhile_is_not_left_without_a_place() {
+    let mut world = World::quiet();
+    world.held();
+    let back = world.in_line(10_000, 5_000);
+    world.jump(6_000);
+    world.its_task_fails(back);
+    world.act(back, What::Ask);
+    let slow = world.until("call back w1.2");
+    world.sweep();
+    world.finish();
+    world.goes_on(slow);
+    assert_eq!(world.workflows[back].state, State::Asking, "it is told so");
+    world.act(back, What::Ask);
+    world.finish();
+    world.nothing_is_wrong();
+    assert!(world.workflows[back].served);
+    assert!(world.ground.get().now > START);
+}
+
+#[test]
+fn a_key_that_is_kept_for_one_whose_item_is_gone_can_be_had_again() {
+    let mut world = World::quiet();
+    let holder = world.held();
+    let gone = world.in_line(10_000, LONG);
+    world.act(holder, What::Release);
+    world.finish();
+    world.end(gone, EndOf::Force);
+    // As after a freeze that outlasts the retention: DynamoDB has purged the item.
+    let (key, request) = (world.keys[0].clone(), world.workflows[gone].request.clone());
+    let item = at_once(world.memory.waiter(&key, &request, Duration::MAX));
+    let item = item.expect("an answer").expect("an item");
+    at_once(world.memory.forget(&key, &item, Duration::MAX)).expect("an answer");
+    let asker = world.enter(Plan {
+        key: 0,
+        ttl: 10_000,
+        wait: 0,
+        in_line: false,
+        mute: true,
+        ahead: 0,
+    });
+    for _ in 0..10 {
+        world.jump(60_000);
+        world.sweep();
+        world.finish();
+        if world.workflows[asker].state == State::Asking {
+            world.act(asker, What::Ask);
+            world.finish();
+        }
+    }
+    assert_eq!(world.workflows[asker].state, State::Holding);
+    world.nothing_is_wrong();
+}
