@@ -38,11 +38,13 @@ mod ending;
 mod extending;
 mod floors;
 mod handles;
+mod line;
 mod observing;
 mod operating;
 mod semaphores;
 mod sets;
 mod strangers;
+mod waiting;
 
 pub use calls::{Calls, Loss, Told};
 
@@ -77,6 +79,7 @@ pub async fn all<B: Bench>(bench: &B) {
     handles::all(bench).await;
     operating::all(bench).await;
     floors::all(bench).await;
+    waiting::all(bench).await;
     strangers::all(bench).await;
 }
 
