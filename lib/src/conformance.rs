@@ -37,6 +37,7 @@ mod calls;
 mod ending;
 mod extending;
 mod floors;
+mod handing_over;
 mod handles;
 mod line;
 mod observing;
@@ -80,6 +81,7 @@ pub async fn all<B: Bench>(bench: &B) {
     operating::all(bench).await;
     floors::all(bench).await;
     waiting::all(bench).await;
+    handing_over::all(bench).await;
     strangers::all(bench).await;
 }
 
