@@ -42,9 +42,11 @@ mod handles;
 mod line;
 mod observing;
 mod operating;
+mod reaping;
 mod semaphores;
 mod sets;
 mod strangers;
+mod tending;
 mod waiting;
 
 pub use calls::{Calls, Loss, Told};
@@ -82,6 +84,8 @@ pub async fn all<B: Bench>(bench: &B) {
     floors::all(bench).await;
     waiting::all(bench).await;
     handing_over::all(bench).await;
+    tending::all(bench).await;
+    reaping::all(bench).await;
     strangers::all(bench).await;
 }
 
