@@ -37,12 +37,17 @@ mod calls;
 mod ending;
 mod extending;
 mod floors;
+mod handing_over;
 mod handles;
+mod line;
 mod observing;
 mod operating;
+mod reaping;
 mod semaphores;
 mod sets;
 mod strangers;
+mod tending;
+mod waiting;
 
 pub use calls::{Calls, Loss, Told};
 
@@ -77,6 +82,10 @@ pub async fn all<B: Bench>(bench: &B) {
     handles::all(bench).await;
     operating::all(bench).await;
     floors::all(bench).await;
+    waiting::all(bench).await;
+    handing_over::all(bench).await;
+    tending::all(bench).await;
+    reaping::all(bench).await;
     strangers::all(bench).await;
 }
 

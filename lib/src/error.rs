@@ -242,10 +242,22 @@ impl Error {
         }
     }
 
+    /// The `errorMessage` of a function that was asked about this key: one JSON object, which names
+    /// the key whatever the error is.
+    pub(crate) fn as_message(&self, key: Option<&Key>) -> String {
+        let mut message = serde_json::to_value(self).unwrap_or_default();
+        if let (Some(fields), Some(key)) = (message.as_object_mut(), key) {
+            fields
+                .entry("key")
+                .or_insert_with(|| key.as_str().to_owned().into());
+        }
+        message.to_string()
+    }
+
     /// What a Catch sees of it, when it is told to a task token: the same as of a function that
     /// failed by it.
-    pub(crate) fn as_cause(&self) -> String {
-        let message = serde_json::to_string(self).unwrap_or_default();
+    pub(crate) fn as_cause(&self, key: &Key) -> String {
+        let message = self.as_message(Some(key));
         serde_json::json!({"errorType": self.name(), "errorMessage": message}).to_string()
     }
 

@@ -242,15 +242,9 @@ impl About {
 
     /// Name and message; the message is one JSON object, and names the key whenever the event did.
     fn diagnose(&self, error: &Error) -> Diagnostic {
-        let mut message = serde_json::to_value(error).unwrap_or_default();
-        if let (Some(fields), Some(key)) = (message.as_object_mut(), &self.key) {
-            fields
-                .entry("key")
-                .or_insert_with(|| key.as_str().to_owned().into());
-        }
         Diagnostic {
             error_type: error.name().to_owned(),
-            error_message: message.to_string(),
+            error_message: error.as_message(self.key.as_ref()),
         }
     }
 }

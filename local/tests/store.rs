@@ -294,6 +294,7 @@ async fn only_a_free_row_can_be_purged_and_it_keeps_nothing_of_its_lease() {
         "previous_holder",
         "previous_fencing_token",
         "previous_ended",
+        "line",
     ];
     let held = [
         "holder",
@@ -312,8 +313,17 @@ async fn only_a_free_row_can_be_purged_and_it_keeps_nothing_of_its_lease() {
         let all = always.iter().chain(more);
         all.map(|name| (*name).to_owned()).collect()
     };
-    let leases = table.leases();
-    for round in ["1", "2", "3"] {
+    // Freed by one who can tell the next in line, it says for whom it is kept: for nobody.
+    let kept = ["claim", "claim_id", "claim_until", "claim_tries"];
+    let calls = std::sync::Arc::new(conformance::Calls::default());
+    let telling = table.leases().with_workflows(calls);
+    let silent = table.leases();
+    for (round, leases, told) in [
+        ("1", &silent, &["heir"][..]),
+        ("2", &telling, &kept),
+        ("3", &silent, &["heir"]),
+        ("4", &telling, &kept),
+    ] {
         let lease = table.grant("k", "a", round).await.lease;
         assert_eq!(names().await, expected(&held));
         let extended = leases.extend(&lease, ExtendOptions::default());
@@ -323,7 +333,8 @@ async fn only_a_free_row_can_be_purged_and_it_keeps_nothing_of_its_lease() {
             expected(&[&held[..], &["extended_at"]].concat())
         );
         leases.release(&lease).await.unwrap();
-        assert_eq!(names().await, expected(&["ended", "purge_at"]));
+        let free = [&["ended", "purge_at"], told].concat();
+        assert_eq!(names().await, expected(&free));
     }
 }
 

@@ -58,6 +58,11 @@ impl Calls {
         self.book().over.insert(token.to_owned());
     }
 
+    /// Somebody waits with this token again.
+    pub fn forget(&self, token: &str) {
+        self.book().over.remove(token);
+    }
+
     /// The next so many calls to this token come to nothing.
     pub fn lose(&self, token: &str, loss: Loss, times: u32) {
         self.book().losses.insert(token.to_owned(), (loss, times));

@@ -162,7 +162,7 @@ impl<S: Store> Leases<S> {
             } else {
                 its_place_is_lost(key)
             };
-            let (name, cause) = (error.name(), error.as_cause());
+            let (name, cause) = (error.name(), error.as_cause(key));
             let (token, limit) = (&waiter.task_token, self.limit());
             let sent = workflows.fail(token, name, cause, limit).await?;
             let holder = waiter.holder.as_str();

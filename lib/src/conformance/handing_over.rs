@@ -1,0 +1,450 @@
+//! From one who had it to one who waits.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{
+    Bench, Loss, MS, TTL,
+    line::{Line, WAIT},
+    operating::because,
+};
+use crate::{Error, ExtendOptions, Inspected, LeaseState, Metadata, ReleaseOutcome, Settings, Ttl};
+
+pub(super) async fn all<B: Bench>(bench: &B) {
+    first_come_first_served(bench).await;
+    the_first_extend_of_a_promise_is_the_grant(bench).await;
+    the_next_is_told_how_the_last_grant_ended(bench).await;
+    a_promise_can_be_given_back(bench).await;
+    whoever_does_not_wait_any_more_is_passed_over(bench).await;
+    a_call_that_was_lost_costs_nobody_his_turn(bench).await;
+    a_promise_that_is_not_taken_up_is_told_again_and_then_passed_on(bench).await;
+    whoever_comes_late_comes_in_time_until_it_is_passed_on(bench).await;
+    an_expired_lease_that_others_wait_for_is_over(bench).await;
+    a_frozen_line_stands_still(bench).await;
+    whoever_holds_a_promise_is_seen_as_its_holder(bench).await;
+}
+
+const CLAIM: Duration = Duration::from_secs(30);
+
+fn previous(lease: &crate::Lease, ended: &str) -> Value {
+    json!({
+        "holder": lease.holder,
+        "fencing_token": lease.fencing_token,
+        "ended": ended,
+    })
+}
+
+async fn first_come_first_served<B: Bench>(bench: &B) {
+    let waiting = ["a", "b", "c", "d", "e"];
+    let (line, mut lease) = Line::held(bench, "line/order", &waiting).await;
+    for (n, who) in waiting.into_iter().enumerate() {
+        line.case.pass(MS);
+        assert_eq!(line.release(&lease).await, ReleaseOutcome::Released);
+        let turn = line.turn();
+        assert_eq!(turn.who, who);
+        assert_eq!(turn.lease.holder.as_str(), who);
+        assert_eq!(turn.told["previous"], previous(&lease, "released"));
+        assert_eq!(turn.told["grant"], "new");
+        assert!(turn.lease.fencing_token > lease.fencing_token);
+        let row = line.case.row().await;
+        assert!(row.holding().is_none(), "kept, and not granted yet");
+        assert_eq!(row.waiting().len(), 4 - n);
+        let confirmed = line.confirm(&turn).await;
+        assert_eq!(confirmed.fencing_token, turn.lease.fencing_token);
+        assert_eq!(confirmed.lease_id, turn.lease.lease_id);
+        assert_eq!(confirmed.holder, turn.lease.holder);
+        let row = line.case.row().await;
+        assert_eq!(row.request, Line::<B>::digest(who));
+        assert_eq!(row.fencing_token, confirmed.fencing_token);
+        lease = confirmed;
+    }
+    assert_eq!(line.release(&lease).await, ReleaseOutcome::Released);
+    line.nobody_was_told();
+    let next = line.granted("x").await;
+    assert!(next.lease.fencing_token > lease.fencing_token);
+    assert_eq!(next.previous.map(|p| p.holder), Some(lease.holder));
+}
+
+async fn the_first_extend_of_a_promise_is_the_grant<B: Bench>(bench: &B) {
+    let line = Line::new(bench, "line/confirmed");
+    let holder = line.case.lease("holder").await;
+    let metadata = Metadata::new([("order".to_owned(), "42".to_owned())].into());
+    let metadata = metadata.expect("valid metadata");
+    let mut asked = line.request("a").metadata(metadata.clone());
+    asked.ttl = Ttl::new(2 * TTL).expect("valid");
+    let queued = line
+        .case
+        .leases
+        .acquire_in_line(asked, line.queue("a", WAIT));
+    queued.await.expect("in line");
+    line.join("b").await;
+    line.case.pass(TTL / 2);
+    line.release(&holder).await;
+    let turn = line.turn();
+    let promised = &turn.lease;
+    assert_eq!(promised.ttl.as_duration(), 2 * TTL);
+    assert_eq!((promised.permit, &promised.metadata), (0, &metadata));
+    assert_eq!(promised.acquired_at, line.case.now());
+    assert_eq!(
+        promised.expires_at,
+        line.case.now().plus(CLAIM),
+        "to be confirmed by then"
+    );
+    assert_eq!(
+        promised.safe_until,
+        promised.expires_at.minus(Settings::default().guard)
+    );
+
+    line.case.pass(CLAIM / 2);
+    let lease = line.confirm(&turn).await;
+    assert_eq!(
+        lease.expires_at,
+        line.case.now().plus(2 * TTL),
+        "the handle's own ttl"
+    );
+    assert_eq!((lease.ttl, &lease.metadata), (promised.ttl, &metadata));
+    assert_eq!(lease.acquired_at, promised.acquired_at);
+    // The promised handle is as good as the one that confirming it brought.
+    line.case.pass(TTL);
+    let later = line.extend(promised).await.expect("extended");
+    assert_eq!(later.expires_at, line.case.now().plus(2 * TTL));
+    assert_eq!(later.fencing_token, lease.fencing_token);
+    assert_eq!(line.release(promised).await, ReleaseOutcome::Released);
+    assert_eq!(line.release(&lease).await, ReleaseOutcome::AlreadyReleased);
+
+    // A ttl that the confirmation names is the lease's.
+    let turn = line.turn();
+    let options = ExtendOptions {
+        ttl: Some(Ttl::new(TTL / 4).expect("valid")),
+        ..ExtendOptions::default()
+    };
+    let named = line.case.leases.extend(&turn.lease, options).await;
+    let named = named.expect("confirmed").into_lease();
+    assert_eq!(named.expires_at, line.case.now().plus(TTL / 4));
+    let row = line.case.row().await;
+    assert_eq!(row.holding().expect("held").ttl.as_duration(), TTL / 4);
+    let spent = line.case.ask("a", "by a").await;
+    assert!(matches!(spent, Err(Error::Consumed { .. })), "{spent:?}");
+}
+
+async fn the_next_is_told_how_the_last_grant_ended<B: Bench>(bench: &B) {
+    let (line, holder) = Line::held(bench, "line/previous", &["a", "b", "c"]).await;
+    line.expire();
+    line.sweep().await;
+    let turn = line.turn();
+    assert_eq!(turn.told["previous"], previous(&holder, "expired"));
+    assert_eq!(turn.told["grant"], "takeover");
+    let first = line.confirm(&turn).await;
+    // Asked again, the same is told.
+    let again = line.ask("a", "again").await;
+    again.expect("an answer");
+    assert_eq!(line.turn().told["previous"], turn.told["previous"]);
+
+    line.case.force(None).await;
+    line.nobody_was_told();
+    let barging = line.case.contention("x").await;
+    assert_eq!(barging.held.holder.as_str(), "b", "the one who is next");
+    assert!(line.hand_over().await);
+    let turn = line.turn();
+    assert_eq!(turn.who, "b");
+    assert_eq!(turn.told["previous"], previous(&first, "forced"));
+    let lost = line.extend(&first).await;
+    assert!(matches!(lost, Err(Error::Lost { .. })), "{lost:?}");
+    assert_eq!(line.release(&first).await, ReleaseOutcome::Lost);
+    let second = line.confirm(&turn).await;
+    assert!(second.fencing_token.get() > first.fencing_token.get() + 1);
+    line.release(&second).await;
+    assert_eq!(line.turn().told["previous"], previous(&second, "released"));
+}
+
+async fn a_promise_can_be_given_back<B: Bench>(bench: &B) {
+    use ReleaseOutcome::{AlreadyReleased, Released};
+    let (line, turn) = Line::promised(bench, "line/given back", &["a", "b"]).await;
+    assert_eq!(line.release(&turn.lease).await, Released);
+    let next = line.turn();
+    assert_eq!(next.who, "b");
+    // It counts as a grant.
+    assert_eq!(next.told["previous"], previous(&turn.lease, "released"));
+    assert!(next.lease.fencing_token > turn.lease.fencing_token);
+    assert_eq!(line.release(&turn.lease).await, AlreadyReleased);
+    let lost = line.extend(&turn.lease).await;
+    assert!(matches!(lost, Err(Error::Lost { .. })), "{lost:?}");
+    line.confirm(&next).await;
+    assert_eq!(line.release(&turn.lease).await, AlreadyReleased);
+    assert_eq!(line.release(&next.lease).await, Released);
+    for who in ["a", "b"] {
+        let spent = line.case.ask(who, &format!("by {who}")).await;
+        assert!(matches!(spent, Err(Error::Consumed { .. })), "{spent:?}");
+    }
+    line.nobody_was_told();
+}
+
+async fn whoever_does_not_wait_any_more_is_passed_over<B: Bench>(bench: &B) {
+    let (line, holder) = Line::held(bench, "line/refused", &["a", "b", "c"]).await;
+    line.calls.hang_up(&line.token("a"));
+    line.release(&holder).await;
+    let turn = line.turn();
+    assert_eq!(turn.who, "b", "at once");
+    assert_eq!(
+        turn.lease.fencing_token.get(),
+        holder.fencing_token.get() + 2
+    );
+    assert_eq!(turn.told["previous"], previous(&holder, "released"));
+    let lease = line.confirm(&turn).await;
+    assert_eq!(
+        line.case.row().await.last_ended().map(|p| p.holder),
+        Some(holder.holder)
+    );
+
+    // Nobody is left: it is free, and the numbers that were burnt are not given out again.
+    line.calls.hang_up(&line.token("c"));
+    line.release(&lease).await;
+    line.nobody_was_told();
+    let next = line.granted("x").await;
+    assert!(next.lease.fencing_token.get() > lease.fencing_token.get() + 1);
+    let told = serde_json::to_value(&next.previous).expect("JSON");
+    assert_eq!(
+        told,
+        previous(&lease, "released"),
+        "the last who really held it"
+    );
+    // They never held it.
+    line.release(&next.lease).await;
+    let again = line.granted("a").await;
+    assert_eq!(again.previous.map(|p| p.holder), Some(next.lease.holder));
+}
+
+async fn a_call_that_was_lost_costs_nobody_his_turn<B: Bench>(bench: &B) {
+    for (n, (loss, times)) in [(Loss::Answer, 1), (Loss::Answer, 2), (Loss::Call, 1)]
+        .into_iter()
+        .enumerate()
+    {
+        let key = format!("line/lost call {n}");
+        let (line, holder) = Line::held(bench, &key, &["a", "b"]).await;
+        line.calls.lose(&line.token("a"), loss, times);
+        line.release(&holder).await;
+        let turn = line.turn();
+        assert_eq!(turn.who, "a", "{loss:?}");
+        line.confirm(&turn).await;
+    }
+    // A call that never arrived is made again by whoever comes by after the time to confirm.
+    let (line, holder) = Line::held(bench, "line/lost call", &["a", "b"]).await;
+    line.calls.lose(&line.token("a"), Loss::Call, 2);
+    line.release(&holder).await;
+    line.nobody_was_told();
+    line.case.pass(CLAIM - MS);
+    assert!(!line.hand_over().await, "it may have been told");
+    line.case.pass(MS);
+    assert!(line.hand_over().await);
+    let turn = line.turn();
+    assert_eq!(turn.who, "a");
+    assert_eq!(
+        turn.lease.fencing_token.get(),
+        holder.fencing_token.get() + 1
+    );
+    assert_eq!(turn.lease.expires_at, line.case.now().plus(CLAIM));
+    line.confirm(&turn).await;
+}
+
+async fn a_promise_that_is_not_taken_up_is_told_again_and_then_passed_on<B: Bench>(bench: &B) {
+    let (line, first) = Line::promised(bench, "line/lapsed", &["a", "b"]).await;
+    let margin = Settings::default().clock_margin;
+    line.case.pass(CLAIM);
+    // The token was answered: that it is refused now says nothing.
+    assert!(!line.hand_over().await);
+    line.nobody_was_told();
+    let row = line.case.row().await;
+    let reserved = row.reserved().expect("still kept for it");
+    assert_eq!(
+        (reserved.until, reserved.tries.get()),
+        (line.case.now().plus(CLAIM), 2)
+    );
+    line.case.pass(CLAIM + margin - MS);
+    assert!(!line.hand_over().await, "not before the margin");
+    line.case.pass(MS);
+    assert!(line.hand_over().await);
+    let turn = line.turn();
+    assert_eq!(turn.who, "b");
+    assert_eq!(
+        turn.lease.fencing_token.get(),
+        first.lease.fencing_token.get() + 1
+    );
+    assert_eq!(
+        turn.told["previous"]["holder"], "holder",
+        "the last who really held it"
+    );
+    assert_ne!(turn.lease.lease_id, first.lease.lease_id);
+    for _ in 0..2 {
+        let lost = line.extend(&first.lease).await;
+        assert!(matches!(lost, Err(Error::Lost { .. })), "{lost:?}");
+        assert_eq!(line.release(&first.lease).await, ReleaseOutcome::Lost);
+        line.confirm(&turn).await;
+    }
+}
+
+async fn whoever_comes_late_comes_in_time_until_it_is_passed_on<B: Bench>(bench: &B) {
+    let (line, turn) = Line::promised(bench, "line/late", &["a", "b"]).await;
+    line.case.pass(100 * CLAIM);
+    let unexpired = ExtendOptions {
+        require_unexpired: true,
+        ..ExtendOptions::default()
+    };
+    let late = line.case.leases.extend(&turn.lease, unexpired).await;
+    assert!(matches!(late, Err(Error::Expired { .. })), "{late:?}");
+    let lease = line.confirm(&turn).await;
+    assert_eq!(lease.expires_at, line.case.now().plus(TTL));
+    assert!(!line.hand_over().await, "it is held");
+    // So does one who gives it back late.
+    line.release(&lease).await;
+    let turn = line.turn();
+    line.case.pass(100 * CLAIM);
+    assert_eq!(line.release(&turn.lease).await, ReleaseOutcome::Released);
+    line.nobody_was_told();
+}
+
+async fn an_expired_lease_that_others_wait_for_is_over<B: Bench>(bench: &B) {
+    let (line, holder) = Line::held(bench, "line/expired holder", &["a"]).await;
+    line.case.pass(TTL - MS);
+    let holder = line.extend(&holder).await.expect("in time");
+    line.case.pass(TTL);
+    let lost = line.extend(&holder).await;
+    assert!(matches!(lost, Err(Error::Lost { .. })), "{lost:?}");
+    // No need to wait for sweep.
+    let turn = line.turn();
+    assert_eq!(turn.told["previous"], previous(&holder, "expired"));
+    line.confirm(&turn).await;
+    // Nobody waits: it may be revived.
+    line.case.pass(2 * TTL);
+    let revived = line.extend(&turn.lease).await.expect("revived");
+    // Released late, it counts as released.
+    line.join("b").await;
+    line.case.pass(2 * TTL);
+    assert_eq!(line.release(&revived).await, ReleaseOutcome::Released);
+    assert_eq!(line.turn().told["previous"], previous(&revived, "released"));
+}
+
+async fn a_frozen_line_stands_still<B: Bench>(bench: &B) {
+    let (line, holder) = Line::held(bench, "line/frozen", &["a", "b"]).await;
+    let key = line.case.address.key.clone();
+    line.case
+        .leases
+        .freeze(&key, &because())
+        .await
+        .expect("frozen");
+    assert_eq!(line.release(&holder).await, ReleaseOutcome::Released);
+    line.nobody_was_told();
+    let row = line.case.row().await;
+    assert_eq!((row.reserved(), row.waiting().len()), (None, 2));
+    assert!(!line.hand_over().await);
+    line.sweep().await;
+    line.nobody_was_told();
+    line.case
+        .leases
+        .unfreeze(&key, &because())
+        .await
+        .expect("thawed");
+    line.nobody_was_told();
+    assert!(line.hand_over().await);
+    let turn = line.turn();
+    assert_eq!(turn.who, "a");
+    assert!(!line.hand_over().await, "it was told");
+
+    // Frozen after it was told: it waits for the operator, and loses nothing.
+    line.case
+        .leases
+        .freeze(&key, &because())
+        .await
+        .expect("frozen");
+    let frozen = line.extend(&turn.lease).await;
+    assert!(matches!(frozen, Err(Error::Frozen { .. })), "{frozen:?}");
+    line.case.pass(100 * CLAIM);
+    line.sweep().await;
+    line.nobody_was_told();
+    line.case
+        .leases
+        .unfreeze(&key, &because())
+        .await
+        .expect("thawed");
+    line.confirm(&turn).await;
+    // Given back while frozen, it goes to nobody.
+    line.release(&turn.lease).await;
+    let turn = line.turn();
+    line.case
+        .leases
+        .freeze(&key, &because())
+        .await
+        .expect("frozen");
+    assert_eq!(line.release(&turn.lease).await, ReleaseOutcome::Released);
+    assert_eq!(
+        line.release(&turn.lease).await,
+        ReleaseOutcome::AlreadyReleased
+    );
+}
+
+async fn whoever_holds_a_promise_is_seen_as_its_holder<B: Bench>(bench: &B) {
+    let (line, turn) = Line::promised(bench, "line/seen", &["line/seen a", "line/seen b"]).await;
+    let key = &line.case.address.key;
+    let holder = &turn.lease.holder;
+    line.case.pass(CLAIM / 3);
+    let inspected = line.case.leases.inspect(key).await.expect("an answer");
+    let Inspected::Found { first, permits } = inspected else {
+        panic!("{inspected:?}");
+    };
+    assert!(permits.is_empty());
+    assert_eq!((first.state, first.waiting), (LeaseState::Held, 1));
+    assert_eq!(
+        first.previous.map(|p| p.holder.to_string()),
+        Some("holder".to_owned())
+    );
+    assert_eq!(first.lease.fencing_token, turn.lease.fencing_token);
+    let held = first.lease.held.as_ref().expect("a holder");
+    assert_eq!(&held.holder, holder);
+    assert_eq!(held.acquired_at, turn.lease.acquired_at);
+    assert_eq!(held.expires_at, turn.lease.expires_at);
+    assert_eq!(
+        (held.ttl, held.safe_until),
+        (turn.lease.ttl, turn.lease.safe_until)
+    );
+    let text = serde_json::to_string(&first.lease).expect("JSON");
+    assert!(!text.contains(turn.lease.lease_id.expose()), "{text}");
+
+    // The one whose turn it is has a lease; the one behind has none.
+    let listed = line
+        .case
+        .leases
+        .held_by(holder, 100, None)
+        .await
+        .expect("a list");
+    assert_eq!(listed.leases, [first.lease.clone()]);
+    let behind = crate::Holder::new("line/seen b").expect("valid");
+    let listed = line
+        .case
+        .leases
+        .held_by(&behind, 100, None)
+        .await
+        .expect("a list");
+    assert_eq!(listed.leases, []);
+    let everything = line.case.leases.list(10_000, None).await.expect("a list");
+    let of_key: Vec<_> = everything
+        .leases
+        .iter()
+        .filter(|view| view.key == *key)
+        .collect();
+    assert_eq!(of_key, [&first.lease]);
+
+    // Past the time to confirm it has expired, and is not taken.
+    line.case.pass(CLAIM);
+    let Inspected::Found { first, .. } = line.case.leases.inspect(key).await.expect("an answer")
+    else {
+        panic!("nothing");
+    };
+    assert_eq!(first.state, LeaseState::Expired);
+    let held = line.case.contention("x").await.held;
+    assert_eq!(
+        (&held.holder, held.waiting, held.by_you),
+        (holder, 1, false)
+    );
+    assert_eq!(held.fencing_token, turn.lease.fencing_token);
+    assert_eq!(held.expires_at, turn.lease.expires_at);
+}

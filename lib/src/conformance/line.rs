@@ -1,0 +1,181 @@
+//! A key, and those who wait for it.
+
+use std::{sync::Arc, time::Duration};
+
+use serde_json::Value;
+
+use super::{Bench, Calls, Case, TTL};
+use crate::{
+    Acquire, Error, ExtendOptions, Granted, Holder, Lease, Queue, Queued, ReleaseOutcome,
+    RequestDigest, RequestId, Settings, SweepBounds, TaskToken, WaitTime, store::Store as _,
+    waiter::Waiter,
+};
+
+/// A key whose waiters can be called back.
+pub(super) struct Line<'a, B: Bench> {
+    pub(super) case: Case<'a, B>,
+    pub(super) calls: Arc<Calls>,
+}
+
+/// Somebody whose turn has come.
+pub(super) struct Turn {
+    pub(super) who: String,
+    /// Everything it was told.
+    pub(super) told: Value,
+    pub(super) lease: Lease,
+}
+
+/// As long as anybody waits who does not say.
+pub(super) const WAIT: Duration = Duration::from_hours(1);
+
+impl<'a, B: Bench> Line<'a, B> {
+    pub(super) fn new(bench: &'a B, key: &str) -> Self {
+        Self::with(bench, key, Settings::default())
+    }
+
+    pub(super) fn with(bench: &'a B, key: &str, settings: Settings) -> Self {
+        let mut case = Case::new(bench, key);
+        let calls = Arc::new(Calls::default());
+        let leases = crate::Leases::new(bench.store(), settings).with_clock(case.clock.clone());
+        case.leases = leases.with_workflows(calls.clone());
+        Self { case, calls }
+    }
+
+    /// A held key, and these in line.
+    pub(super) async fn held(bench: &'a B, key: &str, waiting: &[&str]) -> (Self, Lease) {
+        let line = Self::new(bench, key);
+        let lease = line.case.lease("holder").await;
+        for who in waiting {
+            line.join(who).await;
+        }
+        (line, lease)
+    }
+
+    /// A key kept for the first of these, who was told.
+    pub(super) async fn promised(bench: &'a B, key: &str, waiting: &[&str]) -> (Self, Turn) {
+        let (line, lease) = Self::held(bench, key, waiting).await;
+        line.release(&lease).await;
+        let turn = line.turn();
+        (line, turn)
+    }
+
+    /// Tokens are of one key: a sweep sees to all of them.
+    pub(super) fn token(&self, who: &str) -> String {
+        format!("{}: {who}", self.case.address.key)
+    }
+
+    pub(super) fn queue(&self, token: &str, wait: Duration) -> Queue {
+        Queue {
+            task_token: TaskToken::new(self.token(token)).expect("a valid token"),
+            wait: WaitTime::new(wait).expect("a valid wait"),
+        }
+    }
+
+    pub(super) fn request(&self, who: &str) -> Acquire {
+        self.case.request(who, &format!("by {who}"))
+    }
+
+    pub(super) fn digest(who: &str) -> RequestDigest {
+        let request = RequestId::new(format!("by {who}")).expect("a valid request id");
+        RequestDigest::of(&Holder::new(who).expect("a valid holder"), &request)
+    }
+
+    /// The answer to one who waits by this token.
+    pub(super) async fn ask(&self, who: &str, token: &str) -> Result<Queued, Error> {
+        let queue = self.queue(token, WAIT);
+        self.case
+            .leases
+            .acquire_in_line(self.request(who), queue)
+            .await
+    }
+
+    /// Puts it in line: its ticket.
+    pub(super) async fn join(&self, who: &str) -> u64 {
+        self.join_for(who, WAIT).await
+    }
+
+    pub(super) async fn join_for(&self, who: &str, wait: Duration) -> u64 {
+        let queue = self.queue(who, wait);
+        let answer = self.case.leases.acquire_in_line(self.request(who), queue);
+        match answer.await.expect("an answer") {
+            Queued::Queued { ticket } => ticket,
+            Queued::Acquired => panic!("{who} need not wait"),
+        }
+    }
+
+    /// Who was told what since this was last asked.
+    pub(super) fn told(&self) -> Vec<(String, Result<Value, (String, Value)>)> {
+        let json = |text: &str| serde_json::from_str::<Value>(text).expect("JSON");
+        let ours = self.token("");
+        let told = self.calls.take().into_iter().filter_map(|told| {
+            let who = told.token.strip_prefix(&ours)?.to_owned();
+            let what = told.what.map(|output| json(&output));
+            Some((who, what.map_err(|(name, cause)| (name, json(&cause)))))
+        });
+        told.collect()
+    }
+
+    pub(super) fn nobody_was_told(&self) {
+        let told = self.told();
+        assert!(told.is_empty(), "{told:?}");
+    }
+
+    /// The one whose turn has come since this was last asked.
+    pub(super) fn turn(&self) -> Turn {
+        let mut told = self.told();
+        assert_eq!(told.len(), 1, "{told:?}");
+        let (who, what) = told.remove(0);
+        let told = what.expect("its turn");
+        assert_eq!(told["outcome"], "acquired");
+        let lease = serde_json::from_value(told["lease"].clone()).expect("a handle");
+        Turn { who, told, lease }
+    }
+
+    pub(super) async fn release(&self, lease: &Lease) -> ReleaseOutcome {
+        let released = self.case.leases.release(lease).await;
+        released.expect("an answer").outcome
+    }
+
+    pub(super) async fn extend(&self, lease: &Lease) -> Result<Lease, Error> {
+        let options = ExtendOptions::default();
+        let extended = self.case.leases.extend(lease, options).await;
+        extended.map(crate::Extended::into_lease)
+    }
+
+    pub(super) async fn confirm(&self, turn: &Turn) -> Lease {
+        self.extend(&turn.lease).await.expect("confirmed")
+    }
+
+    pub(super) async fn hand_over(&self) -> bool {
+        let told = self.case.leases.hand_over(&self.case.address.key).await;
+        told.expect("an answer")
+    }
+
+    pub(super) async fn sweep(&self) {
+        let swept = self.case.leases.sweep(SweepBounds::Schedule).await;
+        swept.expect("swept");
+    }
+
+    /// What is known of one who waits.
+    pub(super) async fn waiter(&self, who: &str) -> Option<Waiter> {
+        let (key, request) = (&self.case.address.key, Self::digest(who));
+        let limit = Duration::from_secs(1);
+        let waiter = self.case.leases.store().waiter(key, &request, limit).await;
+        waiter.expect("an answer")
+    }
+
+    /// Who is in line.
+    pub(super) async fn waiting(&self) -> Vec<RequestDigest> {
+        self.case.row().await.waiting().to_vec()
+    }
+
+    /// One who does not wait.
+    pub(super) async fn granted(&self, who: &str) -> Granted {
+        self.case.grant(who, &format!("by {who}")).await
+    }
+
+    /// Past the deadline of whoever holds it, and past the margin.
+    pub(super) fn expire(&self) {
+        self.case.pass(TTL + Settings::default().clock_margin);
+    }
+}

@@ -1,0 +1,183 @@
+//! What sweep does for a line.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::{
+    Bench, Loss, MS, TTL,
+    line::{Line, WAIT},
+};
+use crate::{Error, ExtendOptions, Settings, Ttl};
+
+pub(super) async fn all<B: Bench>(bench: &B) {
+    whoever_has_waited_long_enough_is_sent_away(bench).await;
+    whoever_lost_his_place_is_told(bench).await;
+    whoever_was_not_told_is_told_by_sweep(bench).await;
+    those_who_were_served_are_cleared_up_behind(bench).await;
+}
+
+const CLAIM: Duration = Duration::from_secs(30);
+
+/// One was told an error, in the shape that a function's own errors have.
+fn is_error(told: &(String, Result<Value, (String, Value)>), who: &str, error: &str, key: &str) {
+    let (told, Err((name, cause))) = told else {
+        panic!("{told:?}");
+    };
+    assert_eq!((told.as_str(), name.as_str()), (who, error));
+    let cause = cause.as_object().expect("an object");
+    assert_eq!(
+        cause.keys().collect::<Vec<_>>(),
+        ["errorMessage", "errorType"]
+    );
+    assert_eq!(cause["errorType"], error);
+    let message = cause["errorMessage"].as_str().expect("text");
+    let message: Value = serde_json::from_str(message).expect("JSON once more");
+    assert_eq!(message["key"], key);
+    assert!(message["message"].is_string(), "{message}");
+}
+
+async fn whoever_has_waited_long_enough_is_sent_away<B: Bench>(bench: &B) {
+    let key = "line/too long";
+    let line = Line::new(bench, key);
+    let holder = line.case.lease("holder").await;
+    let wait = TTL / 2;
+    line.join("a").await;
+    line.join_for("b", wait).await;
+    line.join("c").await;
+    line.case.pass(wait - MS);
+    line.sweep().await;
+    line.nobody_was_told();
+    line.case.pass(MS);
+    line.sweep().await;
+    let told = line.told();
+    assert_eq!(told.len(), 1, "{told:?}");
+    is_error(&told[0], "b", "Lease.QueueTimeout", key);
+    assert_eq!(line.waiting().await, ["a", "c"].map(Line::<B>::digest));
+    assert!(line.waiter("b").await.is_none(), "no ghost");
+    line.sweep().await;
+    line.nobody_was_told();
+    line.release(&holder).await;
+    let turn = line.turn();
+    assert_eq!(turn.who, "a");
+    let lease = line.confirm(&turn).await;
+    line.release(&lease).await;
+    assert_eq!(line.turn().who, "c", "and b is not missed");
+
+    // Sent away, it may come again by the same request; and stands at the end.
+    let line = Line::new(bench, "line/too long for both");
+    let holder = line.case.lease("holder").await;
+    line.join_for("a", Duration::ZERO).await;
+    line.join("b").await;
+    line.sweep().await;
+    assert_eq!(line.told().len(), 1);
+    line.calls.forget(&line.token("a"));
+    line.join("a").await;
+    assert_eq!(line.waiting().await, ["b", "a"].map(Line::<B>::digest));
+    line.sweep().await;
+    line.nobody_was_told();
+    // One that could not be told leaves the line all the same, and is told later.
+    line.calls.lose(&line.token("b"), Loss::Call, 1);
+    let options = ExtendOptions {
+        ttl: Some(Ttl::new(2 * WAIT).expect("valid")),
+        ..ExtendOptions::default()
+    };
+    let held = line.case.leases.extend(&holder, options).await;
+    drop(held.expect("extended"));
+    line.case.pass(WAIT);
+    let swept = line.case.leases.sweep(crate::SweepBounds::Schedule).await;
+    assert!(matches!(swept, Err(Error::Unavailable { .. })), "{swept:?}");
+    line.sweep().await;
+    let mut told: Vec<_> = line.told().into_iter().map(|(who, _)| who).collect();
+    told.sort_unstable();
+    assert_eq!(told, ["a", "b"]);
+    assert!(line.waiting().await.is_empty());
+    assert!(line.waiter("b").await.is_none());
+}
+
+async fn whoever_lost_his_place_is_told<B: Bench>(bench: &B) {
+    let key = "line/deleted";
+    let (line, _) = Line::held(bench, key, &["a", "b"]).await;
+    line.case.bench.delete(&line.case.address).await;
+    line.sweep().await;
+    let mut told = line.told();
+    told.sort_by(|one, other| one.0.cmp(&other.0));
+    assert_eq!(told.len(), 2);
+    for (told, who) in told.iter().zip(["a", "b"]) {
+        is_error(told, who, "Lease.Unavailable", key);
+        assert!(line.waiter(who).await.is_none());
+    }
+    // Whoever was granted it since does not change that.
+    let (line, _) = Line::held(bench, "line/deleted and granted", &["a"]).await;
+    line.case.bench.delete(&line.case.address).await;
+    line.case.pass(TTL);
+    let lease = line.granted("x").await.lease;
+    line.sweep().await;
+    let told = line.told();
+    assert_eq!(told.len(), 1, "{told:?}");
+    is_error(
+        &told[0],
+        "a",
+        "Lease.Unavailable",
+        "line/deleted and granted",
+    );
+    assert_eq!(line.case.row().await.version, lease.version);
+    // A row whose item is gone has nobody to tell, and is handed on.
+    let (line, holder) = Line::held(bench, "line/no item", &["a", "b"]).await;
+    let (key, limit) = (&line.case.address.key, Duration::from_secs(1));
+    let waiter = line.waiter("a").await.expect("an item");
+    let store = line.case.leases.store();
+    crate::store::Store::forget(store, key, &waiter, limit)
+        .await
+        .expect("forgotten");
+    line.release(&holder).await;
+    assert_eq!(line.turn().who, "b");
+}
+
+async fn whoever_was_not_told_is_told_by_sweep<B: Bench>(bench: &B) {
+    // Freed by one who cannot tell anybody.
+    let (line, holder) = Line::held(bench, "line/silence", &["a", "b"]).await;
+    let silent = crate::Leases::new(bench.store(), Settings::default());
+    let silent = silent.with_clock(line.case.clock.clone());
+    silent.release(&holder).await.expect("released");
+    line.sweep().await;
+    let turn = line.turn();
+    assert_eq!(turn.who, "a");
+    // Told, and gone: once more after the time to confirm, and then the next.
+    line.sweep().await;
+    line.nobody_was_told();
+    line.case.pass(CLAIM);
+    line.sweep().await;
+    line.nobody_was_told();
+    line.case.pass(CLAIM + Settings::default().clock_margin);
+    // Who is passed over is told so, in case it waits for something still.
+    line.calls.forget(&line.token("a"));
+    line.sweep().await;
+    let mut told = line.told();
+    assert_eq!(told.len(), 2, "{told:?}");
+    is_error(&told.remove(1), "a", "Lease.Unavailable", "line/silence");
+    assert_eq!(told[0].0, "b");
+    assert!(line.waiter("a").await.is_none());
+    assert!(
+        line.waiter("b").await.is_some(),
+        "its turn has come, and it is not served yet"
+    );
+}
+
+async fn those_who_were_served_are_cleared_up_behind<B: Bench>(bench: &B) {
+    let (line, turn) = Line::promised(bench, "line/served", &["a", "b"]).await;
+    let lease = line.confirm(&turn).await;
+    for who in ["a", "b"] {
+        assert!(line.waiter(who).await.is_some(), "the hand-over leaves it");
+    }
+    line.calls.forget(&line.token("a"));
+    line.sweep().await;
+    assert!(line.waiter("a").await.is_none());
+    assert!(line.waiter("b").await.is_some());
+    line.nobody_was_told();
+    assert_eq!(
+        line.case.row().await.version,
+        lease.version,
+        "the lease is left alone"
+    );
+}
