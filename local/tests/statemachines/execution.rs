@@ -169,22 +169,25 @@ impl Execution {
         }
     }
 
-    /// Waits until `state` has been tried `number` times since it was last entered.
-    pub async fn attempts(&self, state: &str, number: usize) {
+    /// Waits until the function of `state` has answered its `nth` attempt since it was last entered, and a callback is
+    /// waited for.
+    pub async fn waits_in(&self, state: &str, nth: usize) {
         let start = Instant::now();
         loop {
-            let (mut here, mut attempts) = (false, 0);
+            let (mut here, mut attempts, mut waits) = (false, 0, false);
             for event in self.history().await {
                 if let Some(details) = event.state_entered_event_details() {
-                    (here, attempts) = (details.name() == state, 0);
+                    (here, attempts, waits) = (details.name() == state, 0, false);
                 } else if *event.r#type() == HistoryEventType::TaskScheduled {
-                    attempts += 1;
+                    (attempts, waits) = (attempts + 1, false);
+                } else if *event.r#type() == HistoryEventType::TaskSubmitted {
+                    waits = true;
                 }
             }
-            if here && attempts >= number {
+            if here && attempts >= nth && waits {
                 return;
             }
-            assert!(start.elapsed() < PATIENCE, "{state} is not tried again");
+            assert!(start.elapsed() < PATIENCE, "{state} does not wait");
             sleep(LOOK_EVERY).await;
         }
     }

@@ -49,8 +49,7 @@ fn a_new_attempt_keeps_its_place_and_is_woken_by_its_own_token() {
         let first = join(world, &machine, &key, 1).await;
         let sound = world.machine("QueuedSectionStateMachine");
         let second = join(world, sound, &key, 2).await;
-        // The first attempt is over; the second one has joined by now, or will have.
-        first.attempts("Acquire", 2).await;
+        first.waits_in("Acquire", 2).await;
         assert_eq!(world.waiting(&key).await, 2);
         world.take_away(&lease, None).await;
         first.ended().await.output();

@@ -100,7 +100,7 @@ fn an_attempt_that_failed_is_repeated_and_the_child_runs_once() {
         let definition = DEFINITION.replace("${AcquireFunction}", &arn);
         let wrapper = world.create("mortal-in-line", &definition).await;
         let (run, lease, machine) = waiting(world, &wrapper, "waited-for-twice").await;
-        run.attempts("AcquireInLine", 2).await;
+        run.waits_in("AcquireInLine", 2).await;
         assert_eq!(world.waiting(key_of(&lease)).await, 1);
         world.take_away(&lease, None).await;
         run.ended().await.output();
