@@ -139,13 +139,15 @@ fn of_many_answers_at_once_one_is_taken() {
     with_world(async |world| {
         let mut waiting = world.start("nothing", 60).await;
         let token: &str = waiting.token().await.leak();
-        let answers: Vec<_> = (0..8).map(|_| tokio::spawn(world.succeed(token))).collect();
+        let answers: Vec<_> = (0..32)
+            .map(|_| tokio::spawn(world.succeed(token)))
+            .collect();
         let mut told = Vec::new();
         for answer in answers {
             told.push(answer.await.unwrap());
         }
         told.sort();
-        let mut expected = vec!["TaskTimedOut"; 7];
+        let mut expected = vec!["TaskTimedOut"; 31];
         expected.push("taken");
         assert_eq!(told, expected);
     });
