@@ -310,16 +310,14 @@ impl<S: Store> Leases<S> {
         if row.holding().is_some() {
             return self.held(address, &row, asker);
         }
-        match self.next_in_line(&address.key, &row).await? {
-            Some(lease) => Ok(self.in_the_way(lease, &row, asker)),
-            None => {
-                self.give_up_on_nobody(&address.key, &row).await?;
-                Err(Error::Unavailable {
-                    problem: format!("{} was changing hands when asked for", address.key),
-                    source: None,
-                })
-            }
+        if let Some(lease) = self.next_in_line(&address.key, &row).await? {
+            return Ok(self.in_the_way(lease, &row, asker));
         }
+        self.give_up_on_nobody(&address.key, &row).await?;
+        Err(Error::Unavailable {
+            problem: format!("{} was changing hands when asked for", address.key),
+            source: None,
+        })
     }
 
     /// The same of a row that somebody holds.

@@ -3,7 +3,7 @@
 use super::{
     dice::Dice,
     ground::{Broken, Mishap},
-    tasks::{Answer, Order, Purpose, What},
+    tasks::{Answer, Order, Purpose, Task, What},
     witness::SKEW,
     workflow::State,
     world::{Plan, World},
@@ -28,7 +28,7 @@ impl Odds {
             workflows: dice.place(8) + 2,
             dies: often(dice),
             mishap: often(dice),
-            trouble: [5, 20, 1_000_000][dice.place(3)],
+            trouble: [4, 12, 1_000_000][dice.place(3)],
             operators: dice.one_in(4),
             deletions: dice.one_in(10),
         }
@@ -62,7 +62,7 @@ pub(super) fn run(seed: u64, broken: Option<Broken>, traced: bool) -> World {
 }
 
 fn turn(world: &mut World, odds: &Odds) {
-    let pause = world.dice.from_to(1, 8);
+    let pause = world.dice.among(1, 8);
     world.jump(pause);
     if !world.tasks.is_empty() && !world.dice.one_in(4) {
         let place = world.dice.place(world.tasks.len());
@@ -74,7 +74,7 @@ fn turn(world: &mut World, odds: &Odds) {
         }
         return;
     }
-    match world.dice.from_to(0, 19) {
+    match world.dice.among(0, 19) {
         0..=3 if world.workflows.len() < odds.workflows => enter(world),
         0..=11 if !world.workflows.is_empty() => {
             let who = world.dice.place(world.workflows.len());
@@ -112,7 +112,7 @@ fn misfortune(world: &mut World, odds: &Odds) -> Option<Mishap> {
 
 fn enter(world: &mut World) {
     let ahead = if world.clocks_differ {
-        i64::try_from(world.dice.from_to(0, 2 * SKEW - 2)).expect("small")
+        i64::try_from(world.dice.among(0, 2 * SKEW - 2)).expect("small")
             - i64::try_from(SKEW).expect("small")
             + 1
     } else {
@@ -120,7 +120,7 @@ fn enter(world: &mut World) {
     };
     let plan = Plan {
         key: world.dice.place(world.keys.len()),
-        ttl: world.dice.from_to(4, 60) * 1000,
+        ttl: world.dice.among(4, 60) * 1000,
         wait: [5, 60, 120, 300][world.dice.place(4)] * 1000,
         in_line: !world.dice.one_in(5),
         mute: world.dice.one_in(4),
@@ -134,8 +134,8 @@ fn live(world: &mut World, who: usize, odds: &Odds) {
     if world.workflows[who].state == State::Over {
         return;
     }
-    if world.dice.one_in(odds.trouble * 8) {
-        let end = [EndOf::Force, EndOf::Failure][world.dice.place(2)];
+    if world.dice.one_in(odds.trouble * 3) {
+        let end = [EndOf::Force, EndOf::Force, EndOf::Failure][world.dice.place(3)];
         world.end(who, end);
         return;
     }
@@ -227,8 +227,13 @@ fn interfere(world: &mut World, odds: &Odds) {
         let order = orders[world.dice.place(orders.len())];
         world.operate(key, order);
     } else if odds.deletions && world.dice.one_in(10) {
-        // Long enough after anything that was done to it, by any clock.
+        // What set out to be granted before would count from before.
         world.jump(5_000);
+        let asks = |task: &Task| matches!(task.purpose, Purpose::For(_, What::Ask, _));
+        while let Some(place) = world.tasks.iter().position(asks) {
+            world.kill(place);
+        }
+        world.ground.get().strays.clear();
         if let Stored::Row(row) = world.row(&key) {
             world.memory.delete(&first_of(&key));
             let mut ground = world.ground.get();

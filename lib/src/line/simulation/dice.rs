@@ -17,8 +17,8 @@ impl Dice {
         self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 11
     }
 
-    /// From `least` to `most`, both included.
-    pub(super) fn from_to(&mut self, least: u64, most: u64) -> u64 {
+    /// A number from `least` to `most`, both included.
+    pub(super) fn among(&mut self, least: u64, most: u64) -> u64 {
         least + self.throw() % (most - least + 1)
     }
 

@@ -79,7 +79,8 @@ pub(super) struct Inner {
     pub(super) actor: String,
     /// What whoever is at work is about to do, or has done and not heard of.
     pub(super) about: String,
-    pub(super) steps: u64,
+    /// How often what has happened.
+    pub(super) seen: BTreeMap<String, u64>,
     pub(super) trace: Option<String>,
 }
 
@@ -100,9 +101,7 @@ impl Ground {
             }
         })
         .await;
-        let mut inner = self.get();
-        inner.steps += 1;
-        inner.mishap.take()
+        self.get().mishap.take()
     }
 
     /// Ends the task that waits with `token`, if anybody does.
@@ -117,17 +116,15 @@ impl Ground {
         };
         let Some(who) = waits else {
             inner.note(|| format!("  {} is nobody's", token.expose()));
+            inner.saw("nobody's token");
             return Delivery::Refused;
         };
         if let Some(lease_id) = lease_id {
             inner.witness.heard(lease_id);
         }
-        inner.note(|| {
-            let what = told
-                .as_ref()
-                .map_or_else(Clone::clone, |_| "success".into());
-            format!("  {} hears: {what}", token.expose())
-        });
+        let what = told.as_ref().map_or_else(String::as_str, |_| "success");
+        inner.note(|| format!("  {} hears: {what}", token.expose()));
+        inner.saw(what);
         inner.told.push((who, told));
         Delivery::Delivered
     }
@@ -148,6 +145,10 @@ impl Inner {
             let since = self.now.saturating_sub(START);
             let _ = writeln!(trace, "{since:>7} {:<18} {}", self.actor, line());
         }
+    }
+
+    pub(super) fn saw(&mut self, what: &str) {
+        *self.seen.entry(what.to_owned()).or_default() += 1;
     }
 
     pub(super) fn wrong(&mut self, what: impl Into<String>) {

@@ -1,7 +1,7 @@
 //! What the simulation has found, each told in as few steps as it takes.
 
 use super::{
-    ground::START,
+    ground::{Broken, START},
     tasks::{Answer, What},
     witness::SKEW,
     workflow::State,
@@ -15,7 +15,11 @@ const LONG: u64 = 200_000;
 
 impl World {
     fn quiet() -> Self {
-        let world = Self::new(1, 1, None);
+        Self::broken(None)
+    }
+
+    fn broken(broken: Option<Broken>) -> Self {
+        let world = Self::new(1, 1, broken);
         world.ground.get().trace = Some(String::new());
         world
     }
@@ -164,4 +168,26 @@ fn a_key_that_is_kept_for_one_whose_item_is_gone_can_be_had_again() {
     }
     assert_eq!(world.workflows[asker].state, State::Holding);
     world.nothing_is_wrong();
+}
+
+/// Whoever released is slow, and its successor asks again meanwhile, and is told.
+fn told_by_another(broken: Option<Broken>) -> World {
+    let mut world = World::broken(broken);
+    let holder = world.held();
+    let again = world.in_line(10_000, LONG);
+    world.act(holder, What::Release);
+    let slow = world.until("call");
+    world.its_task_fails(again);
+    world.act(again, What::Ask);
+    world.finish();
+    assert_eq!(world.workflows[again].state, State::Woken);
+    world.goes_on(slow);
+    world
+}
+
+#[test]
+fn who_was_told_by_another_is_not_passed_over_for_the_old_token() {
+    told_by_another(None).nothing_is_wrong();
+    let hasty = told_by_another(Some(Broken::Hasty)).wrong();
+    assert_eq!(hasty.as_deref(), Some("w1 was told, and passed over"));
 }

@@ -130,6 +130,7 @@ impl Steps {
         let ground = &mut *ground;
         ground.note(|| format!("{} -> {}", op.name(), said(&answer)));
         if before != after {
+            ground.saw(&op.name());
             let now = ground.now();
             let seen = ground.witness.saw(op, before, &after, now);
             let text = ground.witness.row(&after);

@@ -67,7 +67,7 @@ pub(super) enum Order {
 impl World {
     fn leases(&mut self, mute: bool) -> Leases<Steps> {
         let ahead = if self.clocks_differ {
-            i64::try_from(self.dice.from_to(0, 2 * SKEW - 2)).expect("small")
+            i64::try_from(self.dice.among(0, 2 * SKEW - 2)).expect("small")
                 - i64::try_from(SKEW).expect("small")
                 + 1
         } else {

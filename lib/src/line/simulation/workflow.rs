@@ -13,6 +13,7 @@ use crate::{
     values::{Holder, Key, RequestDigest, RequestId, Ttl, WaitTime},
 };
 
+#[expect(clippy::struct_excessive_bools, reason = "a model says what is so")]
 pub(super) struct Workflow {
     pub(super) name: String,
     pub(super) key: Key,
@@ -114,14 +115,14 @@ impl World {
                 }
             }
             Answer::Acquired(Ok(Acquired::Granted(granted))) => self.holds(who, granted.lease),
-            Answer::Acquired(Ok(Acquired::Held(_))) => self.end(who, EndOf::Failure),
             Answer::Acquired(Err(error)) => self.asked(who, Err(error)),
             Answer::Extended(Ok(extended)) => self.holds(who, extended.into_lease()),
             Answer::Extended(Err(Error::Lost { .. })) => {
                 self.lost(who);
                 self.end(who, EndOf::Failure);
             }
-            Answer::Extended(Err(Error::Frozen { .. })) => self.end(who, EndOf::Failure),
+            Answer::Acquired(Ok(Acquired::Held(_)))
+            | Answer::Extended(Err(Error::Frozen { .. })) => self.end(who, EndOf::Failure),
             Answer::Released(Ok(released)) => {
                 if released.outcome == crate::ReleaseOutcome::Lost {
                     self.lost(who);

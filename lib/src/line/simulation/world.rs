@@ -58,7 +58,7 @@ impl World {
             memory: Memory::new(),
             dice: Dice::new(seed),
             settings: Settings {
-                reap_grace: Duration::from_secs(20),
+                reap_grace: Duration::from_secs(8),
                 ..Settings::default()
             },
             clocks_differ: false,
