@@ -1,9 +1,13 @@
 //! What is answered when something else than the request is wrong.
 
 use leasehold_local::{Fault, Options};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::functions::{Functions, fields};
+use crate::{
+    desk::Desk,
+    functions::{Functions, event, fields},
+    queueing::with_desk,
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_table_does_has_a_name() {
@@ -56,16 +60,28 @@ async fn a_bad_environment_is_named_by_every_answer() {
         ("LEASE_CLOCK_MARGIN_MS", Some("soon")),
         ("LEASE_GUARD_MS", Some("-1")),
         ("LEASE_RETENTION_DAYS", Some("")),
+        ("LEASE_CLAIM_SECONDS", Some("1.5")),
+        ("LEASE_QUEUE_CAP", Some("1001")),
+        ("LEASE_REAP_GRACE_SECONDS", Some("a while")),
         ("AWS_REGION", Some("")),
         ("AWS_ENDPOINT_URL_DYNAMODB", Some("not a url")),
         ("AWS_ENDPOINT_URL_DYNAMODB", Some("")),
+        ("AWS_ENDPOINT_URL_SFN", Some("not a url")),
     ];
     for (variable, value) in cases {
         let mut options = Options::default();
         let change = [(variable.to_owned(), value.map(str::to_owned))].into();
         options.environment.insert("*".to_owned(), change);
         let functions = Functions::with(options).await;
-        for name in ["acquire", "extend", "release", "sweep", "inspect"] {
+        for name in [
+            "acquire",
+            "extend",
+            "release",
+            "sweep",
+            "inspect",
+            "grant",
+            "reap-succeeded",
+        ] {
             for _ in 0..2 {
                 let answer = functions.event(name).await;
                 let (error, message) = answer.expect_err(variable);
@@ -95,13 +111,8 @@ async fn a_missing_table_and_a_strange_one_are_misconfigured() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_secret_reaches_the_logs() {
-    let mut options = Options::default();
-    let change = [
-        ("AWS_LAMBDA_LOG_LEVEL".to_owned(), Some("TRACE".to_owned())),
-        ("RUST_LOG".to_owned(), Some("trace".to_owned())),
-    ];
-    options.environment.insert("*".to_owned(), change.into());
-    let functions = Functions::with(options).await;
+    let levels = [("AWS_LAMBDA_LOG_LEVEL", "TRACE"), ("RUST_LOG", "trace")];
+    let (functions, desk) = with_desk(&levels).await;
     let lease = functions.acquire("k", "a", "1").await;
     functions
         .call("extend", json!({"lease": lease}))
@@ -155,10 +166,18 @@ async fn no_secret_reaches_the_logs() {
         functions.call("release", &set).await.unwrap();
         functions.call("extend", &set).await.unwrap_err();
     }
+    secrets.extend(wait_in_line(&functions, &desk).await);
     let forced = functions.acquire("k", "a", "2").await;
     secrets.push(forced["lease_id"].clone());
     let operation = json!({"operation": "force_release", "key": "k", "who": "w", "why": "y"});
     functions.call("operate", operation).await.unwrap();
+    for name in ["acquire", "extend", "release", "sweep", "grant", "reap"] {
+        let log = functions.log(name);
+        assert!(!log.is_empty(), "{name}");
+        for secret in &secrets {
+            assert!(!log.contains(secret.as_str().unwrap()), "{name}: {log}");
+        }
+    }
     for name in ["acquire", "extend", "release", "inspect", "operate"] {
         let log = functions.log(name);
         for about in [r#""key":"k""#, r#""key":"x, y""#] {
@@ -172,4 +191,83 @@ async fn no_secret_reaches_the_logs() {
             assert!(!log.contains(secret.as_str().unwrap()), "{name}: {log}");
         }
     }
+}
+
+/// Everything that can go wrong in a line: the tokens of those who waited, and the proofs of what
+/// they were promised.
+async fn wait_in_line(functions: &Functions, desk: &Desk) -> Vec<Value> {
+    let proxy = functions.stack.proxy();
+    let token = |who: &str| format!("token of {who} {}", "x".repeat(40));
+    let wait = |key: &str, who: &str, seconds: u32| {
+        json!({
+            "key": key, "holder": who, "request_id": "1", "ttl_seconds": 300,
+            "task_token": token(who), "wait_seconds": seconds,
+        })
+    };
+    let mut secrets: Vec<_> = ["a", "b", "c", "d", "e"]
+        .map(|who| json!(token(who)))
+        .into();
+    let mut lease = functions.acquire("line", "holder", "1").await;
+    for who in ["a", "b", "c", "d"] {
+        proxy.inject(Fault::HalfAnswer, "TransactWriteItems", 3);
+        functions
+            .call("acquire", wait("line", who, 60))
+            .await
+            .unwrap_err();
+        functions
+            .call("acquire", wait("line", who, 60))
+            .await
+            .unwrap();
+    }
+    desk.hang_up(&token("a"));
+    proxy.inject(Fault::HalfAnswer, "UpdateItem", 1);
+    // Told, and told again; confirmed, and released with the desk out of order.
+    functions
+        .call("release", json!({"lease": lease}))
+        .await
+        .unwrap();
+    let told: Value = serde_json::from_str(desk.one().output()).unwrap();
+    lease = told["lease"].clone();
+    secrets.push(lease["lease_id"].clone());
+    functions
+        .call("acquire", wait("line", "b", 60))
+        .await
+        .unwrap();
+    proxy.inject(Fault::HalfAnswer, "UpdateItem", 3);
+    functions
+        .call("extend", json!({"lease": lease}))
+        .await
+        .unwrap_err();
+    functions
+        .call("extend", json!({"lease": lease}))
+        .await
+        .unwrap();
+    desk.told();
+    for error in ["AccessDeniedException", "InternalFailure"] {
+        desk.out_of_order(Some(error));
+        functions
+            .call("release", json!({"lease": lease}))
+            .await
+            .unwrap();
+        functions
+            .call("acquire", wait("line", "e", 0))
+            .await
+            .unwrap();
+        functions.event("sweep").await.unwrap_err();
+    }
+    let row = functions.item("line").await.unwrap();
+    secrets.push(json!(row["claim_id"].as_s().unwrap()));
+    functions
+        .call("grant", crate::triggered::record("1", "line"))
+        .await
+        .unwrap_err();
+    let records = json!({"Records": [crate::triggered::record("1", "line")]});
+    functions.call("grant", records).await.unwrap();
+    let mut ended = event("reap-succeeded");
+    ended["detail"]["executionArn"] = json!("c");
+    functions.call("reap", &ended).await.unwrap();
+    desk.out_of_order(None);
+    functions.call("reap", &ended).await.unwrap();
+    functions.event("sweep").await.unwrap();
+    secrets
 }

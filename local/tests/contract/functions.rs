@@ -117,6 +117,7 @@ impl Functions {
             operator: None,
             purge_at: None,
             request_keys: None,
+            line: Some(Vec::new()),
             state: State::Held(Holding {
                 lease_id: lease.lease_id,
                 ttl: lease.ttl,
@@ -134,6 +135,14 @@ impl Functions {
         let mut item = self.item(key).await.unwrap();
         item.insert(name.to_owned(), value);
         self.put(key, item).await;
+    }
+}
+
+/// A stack in which nothing happens by itself.
+pub fn quiet() -> Options {
+    Options {
+        follow: false,
+        ..Options::default()
     }
 }
 

@@ -3,12 +3,15 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod acquiring;
+mod desk;
 mod failing;
 mod functions;
 mod holding;
 mod malformed;
 mod operating;
+mod queueing;
 mod several;
+mod triggered;
 
 /// Every sample event is used by name in one of the files of this test, or of the one about what happens by itself.
 #[test]
@@ -18,7 +21,9 @@ fn every_event_is_used() {
         include_str!("holding.rs"),
         include_str!("malformed.rs"),
         include_str!("operating.rs"),
+        include_str!("queueing.rs"),
         include_str!("several.rs"),
+        include_str!("triggered.rs"),
         include_str!("../wiring/bus.rs"),
         include_str!("../wiring/streams.rs"),
     ]

@@ -151,12 +151,6 @@ fn malformed() -> Vec<(&'static str, String, Option<&'static str>)> {
             },
             Some("observed_version"),
         ),
-        // What a later release brings.
-        (
-            "acquire",
-            with("task_token", secret.clone()),
-            Some("task_token"),
-        ),
         (
             "acquire",
             with("wait_seconds", json!(5)),
@@ -256,11 +250,52 @@ fn malformed() -> Vec<(&'static str, String, Option<&'static str>)> {
     ]
 }
 
+/// Requests to wait in line, which differ in one field from one that would be taken.
+fn not_in_line() -> Vec<(&'static str, String, Option<&'static str>)> {
+    let whole = event("acquire-queued");
+    let with = |field: &'static str, value: Value| {
+        let mut event = whole.clone();
+        event[field] = value;
+        ("acquire", event.to_string(), Some(field))
+    };
+    let without = |field: &'static str| {
+        let mut event = whole.clone();
+        event.as_object_mut().unwrap().remove(field);
+        ("acquire", event.to_string(), Some("wait_seconds"))
+    };
+    let mut keys = whole.clone();
+    keys.as_object_mut().unwrap().remove("key");
+    keys["keys"] = json!(["a", "b"]);
+    vec![
+        ("acquire", keys.to_string(), Some("keys")),
+        with("keys", json!(["a", "b"])),
+        with("permits", json!(2)),
+        with("permits", json!(0)),
+        with("observed_version", json!(1)),
+        with("observed_version", json!(0)),
+        with("on_held", json!("result")),
+        with("on_held", json!("error")),
+        without("wait_seconds"),
+        without("task_token"),
+        with("wait_seconds", json!(-1)),
+        with("wait_seconds", json!(31_536_001)),
+        with("wait_seconds", json!(u64::MAX)),
+        with("wait_seconds", json!("hunter2")),
+        with("wait_seconds", Value::Null),
+        with("task_token", json!("")),
+        with("task_token", json!("hunter2".repeat(300))),
+        with("task_token", json!(7)),
+        with("task_token", json!(["hunter2"])),
+        with("task_token", Value::Null),
+        with("ttl_seconds", json!(1)),
+    ]
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_malformed_request_names_its_field_and_changes_nothing() {
     let functions = Functions::start().await;
     functions.stack.proxy().reset();
-    for (function, event, field) in malformed() {
+    for (function, event, field) in malformed().into_iter().chain(not_in_line()) {
         let shown: String = event.chars().take(200).collect();
         let (name, message) = functions.call(function, &event).await.unwrap_err();
         assert_eq!(name, "Lease.Invalid", "{shown}");
@@ -281,6 +316,11 @@ async fn a_malformed_request_names_its_field_and_changes_nothing() {
         ("Lease.Invalid", &json!("ttl_seconds"))
     );
     assert_eq!(sample.1["key"], "orders/47");
+    let sample = functions.event("acquire-not-in-line").await.unwrap_err();
+    assert_eq!(
+        (sample.0.as_str(), &sample.1["field"]),
+        ("Lease.Invalid", &json!("permits"))
+    );
     assert_eq!(
         functions.stack.proxy().counts().total(),
         0,
