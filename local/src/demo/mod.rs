@@ -5,6 +5,7 @@ mod facts;
 mod lines;
 mod measures;
 mod panel;
+mod picture;
 mod plan;
 mod record;
 mod report;
