@@ -122,7 +122,7 @@ impl Figures {
                 .count(),
             writes_accepted: audit.writes.len(),
             longest_wait_seconds: rounded(waits.iter().copied().fold(0.0, f64::max)),
-            mean_wait_seconds: rounded(waits.iter().sum::<f64>() / count(waits.len().max(1))),
+            mean_wait_seconds: rounded(mean(&waits)),
             requests: counted.requests(grants),
         }
     }
@@ -133,7 +133,12 @@ fn ratio(of: u64, by: usize) -> f64 {
     (of / count(by.max(1)) * 10.0).round() / 10.0
 }
 
-fn count(n: usize) -> f64 {
+/// Zero if there is nothing.
+pub(super) fn mean(all: &[f64]) -> f64 {
+    all.iter().sum::<f64>() / count(all.len().max(1))
+}
+
+pub(super) fn count(n: usize) -> f64 {
     f64::from(u32::try_from(n).unwrap_or(u32::MAX))
 }
 

@@ -1,11 +1,14 @@
-//! `leasehold-local demo`: what `make demo` runs. Executions of the real state machines contend for two keys;
-//! one is stopped, a process of another is killed; then the run is judged by what was recorded of it.
+//! `leasehold-local demo`: what `make demo` runs, in two acts. Executions of the real state machines contend for two
+//! keys; one is stopped, a process of another is killed. Then others wait in line for one key; one is stopped while it
+//! waits, one while it holds. Each act is judged by what was recorded of it.
 
 mod facts;
 mod lines;
 mod measures;
 mod panel;
+mod picture;
 mod plan;
+mod queue;
 mod record;
 mod report;
 mod resource;
@@ -50,16 +53,17 @@ const EXAMPLES: &str = "Examples:
   leasehold-local demo --executions 20 --seed 7
   leasehold-local demo --plain --out /tmp/demo | tee demo.log
 
-The seed fixes lengths and starting times of the work. Who asks when is left to the state machines' own jitter,
+The seed fixes lengths and starting times of the first act's work. Who asks when is left to the state machines' own jitter,
 so that no two runs are the same.
 
 Exit codes: 0 all promises kept, 1 one was not or the demo could not run, 2 wrong arguments, 130 Ctrl-C.";
 
-/// Lets executions contend for two leases, stops one, kills a process of another, and judges what happened.
+/// Lets executions contend for two leases, and others wait in line for one; stops some, kills a process of another,
+/// and judges what happened.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Demo {
-    /// How many executions, 8 to 24
+    /// How many executions contend in the first act, 8 to 24
     #[arg(long, value_name = "NUMBER", default_value_t = EXECUTIONS, value_parser = clap::value_parser!(u16).range(8..=24))]
     executions: u16,
     /// Seed of the lengths and starting times of the work [default: another one each time]
@@ -68,7 +72,7 @@ pub(crate) struct Demo {
     /// One line per event, even in a terminal
     #[arg(long)]
     plain: bool,
-    /// Where report.json, timeline.svg and logs go [default: target/demo]
+    /// Where report.json, timeline.svg, line.svg and logs go [default: target/demo]
     #[arg(long, value_name = "DIRECTORY")]
     out: Option<PathBuf>,
 }
@@ -113,8 +117,9 @@ fn introduction(executions: u16, seed: u64) -> String {
         other => format!(" --executions {other}"),
     };
     format!(
-        "{executions} executions of the real state machines contend for {} keys.
+        "1. {executions} executions of the real state machines contend for {} keys.
 One is stopped in mid-section; of another, the process that acquires is killed before its answer.
+2. Others wait in line for one key. One is stopped while it waits, one while it holds.
 The clock margin is lowered to {MARGIN_MS} ms, so that a take-over need not be waited for.
 seed {seed}; again: {program} demo{number} --seed {seed}
 
@@ -189,12 +194,19 @@ async fn play(
             .to_owned(),
         resource_table: resource::table(stack)?,
     };
-    let audit = resource::audit(stack).await?;
+    let audit = resource::audit(stack, &plan::KEYS).await?;
     let figures = Figures::of(&record, &audit, &counted);
     let checks = verdict::judge(&record, &audit, MARGIN_MS);
-    let report = Report::new(seed, &record, &figures, &checks);
-    let files = report::write(out, &report, &timeline::draw(&record, report.passed))?;
-    summary::print(&record, &figures, &checks, &files);
+    summary::print(&summary::rows(&record, &figures), &checks);
+
+    let (sfn, machine) = stage.client(queue::MACHINE);
+    let act = queue::play(stack, sfn, machine, record.began).await?;
+    summary::print(&act.rows(), &act.checks);
+
+    let report = Report::new(seed, &record, &figures, &checks, &act);
+    let timeline = timeline::draw(&record, verdict::passed(&checks));
+    let files = report::write(out, &report, &timeline, &act.draw())?;
+    summary::print_end(&files, record.seconds(facts::now()));
     Ok(if report.passed {
         ExitCode::SUCCESS
     } else {

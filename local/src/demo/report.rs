@@ -8,18 +8,21 @@ use leasehold_local::Error;
 use serde::Serialize;
 
 use super::measures::{Figures, rounded};
+use super::queue;
 use super::record::{Execution, Hold, Record};
-use super::verdict::Check;
+use super::verdict::{self, Check};
 use super::{MARGIN_MS, SWEEP_EVERY};
 
 /// The report.
 #[derive(Serialize)]
 pub(super) struct Report<'a> {
-    /// No promise was broken.
+    /// No promise was broken, in both acts.
     pub(super) passed: bool,
     checks: Vec<Checked<'a>>,
     figures: &'a Figures,
     executions: Vec<Ran<'a>>,
+    /// The second act.
+    line: queue::Report<'a>,
     /// Errors of functions that were not part of the plan; the machines' Retry is made for them.
     errors_met: &'a [String],
     seed: u64,
@@ -29,8 +32,9 @@ pub(super) struct Report<'a> {
     sweep_every_seconds: u64,
 }
 
+/// A promise, and whether it was kept.
 #[derive(Serialize)]
-struct Checked<'a> {
+pub(super) struct Checked<'a> {
     name: &'a str,
     passed: bool,
     seen: &'a str,
@@ -90,24 +94,18 @@ impl<'a> Report<'a> {
         record: &'a Record,
         figures: &'a Figures,
         checks: &'a [Check],
+        act: &'a queue::Act,
     ) -> Self {
         Self {
-            passed: checks.iter().all(|check| check.violations.is_empty()),
-            checks: checks
-                .iter()
-                .map(|check| Checked {
-                    name: check.name,
-                    passed: check.violations.is_empty(),
-                    seen: &check.seen,
-                    violations: &check.violations,
-                })
-                .collect(),
+            passed: verdict::passed(checks) && verdict::passed(&act.checks),
+            checks: checked(checks),
             figures,
             executions: record
                 .executions
                 .iter()
                 .map(|execution| ran(record, execution))
                 .collect(),
+            line: act.report(record.began),
             errors_met: &record.failures,
             seed,
             began_at: Timestamp::from_millis(record.began),
@@ -116,6 +114,16 @@ impl<'a> Report<'a> {
             sweep_every_seconds: SWEEP_EVERY.as_secs(),
         }
     }
+}
+
+pub(super) fn checked(checks: &[Check]) -> Vec<Checked<'_>> {
+    let checked = checks.iter().map(|check| Checked {
+        name: check.name,
+        passed: check.violations.is_empty(),
+        seen: &check.seen,
+        violations: &check.violations,
+    });
+    checked.collect()
 }
 
 fn ran<'a>(record: &'a Record, execution: &'a Execution) -> Ran<'a> {
@@ -171,6 +179,7 @@ fn held<'a>(record: &Record, hold: &'a Hold) -> Held<'a> {
 pub(super) struct Files {
     pub(super) report: PathBuf,
     pub(super) timeline: PathBuf,
+    pub(super) line: PathBuf,
 }
 
 impl Files {
@@ -178,20 +187,26 @@ impl Files {
         Self {
             report: out.join("report.json"),
             timeline: out.join("timeline.svg"),
+            line: out.join("line.svg"),
         }
     }
 }
 
-/// Removes both files, if they are there.
+/// Removes all files, if they are there.
 pub(super) fn remove(out: &Path) {
     let files = Files::below(out);
-    for file in [files.report, files.timeline] {
+    for file in [files.report, files.timeline, files.line] {
         let _ = std::fs::remove_file(file);
     }
 }
 
-/// Writes both files.
-pub(super) fn write(out: &Path, report: &Report, timeline: &str) -> Result<Files, Error> {
+/// Writes all files.
+pub(super) fn write(
+    out: &Path,
+    report: &Report,
+    timeline: &str,
+    line: &str,
+) -> Result<Files, Error> {
     let files = Files::below(out);
     let json = serde_json::to_string_pretty(report).map_err(|error| Error::Call {
         what: "write the report".to_owned(),
@@ -200,6 +215,7 @@ pub(super) fn write(out: &Path, report: &Report, timeline: &str) -> Result<Files
     for (file, text) in [
         (&files.report, format!("{json}\n").as_str()),
         (&files.timeline, timeline),
+        (&files.line, line),
     ] {
         std::fs::write(file, text).map_err(|source| Error::Io {
             what: format!("write {}", file.display()),

@@ -3,11 +3,12 @@
 
 use std::collections::HashMap;
 
+use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::DisplayErrorContext;
 use aws_sdk_dynamodb::types::AttributeValue;
 use leasehold_local::{Error, Stack};
 
-type Item = HashMap<String, AttributeValue>;
+pub(super) type Item = HashMap<String, AttributeValue>;
 
 /// What the resource knows of itself.
 #[derive(Clone, Debug, Default)]
@@ -25,6 +26,8 @@ pub(super) struct Write {
     /// Its place in the order of acceptance.
     pub(super) number: u64,
     pub(super) fencing_token: u64,
+    /// Whose work it was.
+    pub(super) holder: String,
     /// Coming in, or going out.
     pub(super) enters: bool,
     pub(super) at: u64,
@@ -40,28 +43,37 @@ pub(super) fn table(stack: &Stack) -> Result<String, Error> {
     })
 }
 
-/// Reads everything that the resource has recorded.
-pub(super) async fn audit(stack: &Stack) -> Result<Audit, Error> {
+/// Reads what the resource has recorded of these keys.
+pub(super) async fn audit(stack: &Stack, keys: &[&str]) -> Result<Audit, Error> {
     let mut audit = Audit::default();
     let table = table(stack)?;
     let client = stack.dynamodb();
-    let mut pages = client
-        .scan()
-        .table_name(&table)
-        .consistent_read(true)
-        .into_paginator()
-        .items()
-        .send();
-    while let Some(item) = pages.next().await {
-        let item = item.map_err(|error| Error::Call {
-            what: format!("read {table}"),
-            message: DisplayErrorContext(&error).to_string(),
-        })?;
-        audit.take_up(&item);
+    for key in keys {
+        for item in items(&client, &table, key).await? {
+            audit.take_up(&item);
+        }
     }
     let place = |write: &Write| (write.key.clone(), write.number);
     audit.writes.sort_by_key(place);
     Ok(audit)
+}
+
+/// All items of a key, as they are now.
+pub(super) async fn items(client: &Client, table: &str, key: &str) -> Result<Vec<Item>, Error> {
+    let items = client
+        .query()
+        .table_name(table)
+        .consistent_read(true)
+        .key_condition_expression("pk = :key")
+        .expression_attribute_values(":key", AttributeValue::S(key.to_owned()))
+        .into_paginator()
+        .items()
+        .send();
+    let items = items.collect::<Result<_, _>>().await;
+    items.map_err(|error| Error::Call {
+        what: format!("read {table}"),
+        message: DisplayErrorContext(&error).to_string(),
+    })
 }
 
 impl Audit {
@@ -72,6 +84,7 @@ impl Audit {
                 key: text(item, "pk"),
                 number,
                 fencing_token: self::number(item, "token"),
+                holder: text(item, "holder"),
                 enters: text(item, "op") == "enter",
                 at: self::number(item, "at"),
             }),
@@ -81,7 +94,7 @@ impl Audit {
     }
 }
 
-fn text(item: &Item, name: &str) -> String {
+pub(super) fn text(item: &Item, name: &str) -> String {
     let value = item.get(name).and_then(|value| value.as_s().ok());
     value.cloned().unwrap_or_default()
 }

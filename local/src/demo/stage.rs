@@ -76,6 +76,11 @@ impl<'a> Stage<'a> {
         )
     }
 
+    /// What another act starts executions of a machine with.
+    pub(super) fn client(&self, machine: &str) -> (aws_sdk_sfn::Client, &str) {
+        (self.sfn.clone(), self.machine(machine))
+    }
+
     fn machine(&self, name: &str) -> &str {
         self.machines.get(name).map_or("", String::as_str)
     }

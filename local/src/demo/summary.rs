@@ -4,12 +4,13 @@ use super::measures::Figures;
 use super::record::Record;
 use super::report::Files;
 use super::verdict::Check;
+use super::view;
 use super::{MARGIN_MS, SWEEP_EVERY};
 
-/// Prints figures, verdict and where the files are.
-pub(super) fn print(record: &Record, figures: &Figures, checks: &[Check], files: &Files) {
-    let mut lines = vec![String::new()];
-    let mut row = |name: &str, value: String| lines.push(format!("{name:<16}{value}"));
+/// The figures of the first act: a name and its value, line by line.
+pub(super) fn rows(record: &Record, figures: &Figures) -> Vec<(&'static str, String)> {
+    let mut rows = Vec::new();
+    let mut row = |name, value| rows.push((name, value));
     let statuses: Vec<_> = figures
         .executions_by_status
         .iter()
@@ -71,6 +72,15 @@ pub(super) fn print(record: &Record, figures: &Figures, checks: &[Check], files:
         "settings",
         format!("ClockMarginMs {MARGIN_MS} instead of 2000, which one clock allows"),
     );
+    rows
+}
+
+/// Prints the figures of an act, and whether it kept its promises.
+pub(super) fn print(rows: &[(&str, String)], checks: &[Check]) {
+    let figures = rows
+        .iter()
+        .map(|(name, value)| format!("{name:<16}{value}"));
+    let mut lines: Vec<_> = [String::new()].into_iter().chain(figures).collect();
     lines.push(String::new());
     for check in checks {
         let kept = if check.violations.is_empty() {
@@ -87,14 +97,15 @@ pub(super) fn print(record: &Record, figures: &Figures, checks: &[Check], files:
         );
     }
     lines.push(String::new());
-    lines.push(format!("report          {}", files.report.display()));
-    lines.push(format!("timeline        {}", files.timeline.display()));
-    lines.push(format!(
-        "time            {:.1} s",
-        record.seconds(super::facts::now())
+    view::show(&(lines.join("\n") + "\n"));
+}
+
+/// Prints where the files are, and how long all of it took.
+pub(super) fn print_end(files: &Files, seconds: f64) {
+    view::show(&format!(
+        "report          {}\npictures        {}\n                {}\ntime            {seconds:.1} s\n",
+        files.report.display(),
+        files.timeline.display(),
+        files.line.display()
     ));
-    for line in lines {
-        // Not `println!`, which panics when the reader has gone.
-        let _ = std::io::Write::write_fmt(&mut std::io::stdout(), format_args!("{line}\n"));
-    }
 }

@@ -75,6 +75,11 @@ pub(super) fn judge(record: &Record, audit: &Audit, margin_ms: u64) -> Vec<Check
     ]
 }
 
+/// Whether all promises were kept.
+pub(super) fn passed(checks: &[Check]) -> bool {
+    checks.iter().all(|check| check.violations.is_empty())
+}
+
 /// Grants after a holder that did not release.
 pub(super) fn takeovers(holds: &[Hold]) -> impl Iterator<Item = &Hold> {
     let expired = |hold: &&Hold| {
@@ -205,7 +210,7 @@ fn token_order(holds: &[Hold]) -> Vec<String> {
 }
 
 /// The resource accepted an old token after a newer one.
-fn stale_writes(writes: &[Write]) -> Vec<String> {
+pub(super) fn stale_writes(writes: &[Write]) -> Vec<String> {
     let mut newest: BTreeMap<&str, u64> = BTreeMap::new();
     let mut violations = Vec::new();
     for write in writes {

@@ -85,6 +85,7 @@ fn write(number: u64, fencing_token: u64, enters: bool, at: u64) -> Write {
         key: "k".to_owned(),
         number,
         fencing_token,
+        holder: "a".to_owned(),
         enters,
         at,
     }
