@@ -21,6 +21,7 @@ mod acquire;
 mod clock;
 #[cfg(feature = "conformance")]
 pub mod conformance;
+mod ending;
 mod error;
 pub mod fence;
 mod inspect;

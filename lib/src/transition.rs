@@ -11,6 +11,7 @@ use crate::{
     values::{Counter, Holder, KeysDigest, LeaseId, Metadata, ObservedVersion, RequestDigest, Ttl},
 };
 
+mod ending;
 mod line;
 mod refusals;
 
@@ -242,11 +243,11 @@ pub fn transition(stored: &Stored, change: &Change) -> Option<Row> {
     match change {
         Change::Grant(grant) => next_grant(row, grant),
         Change::Extend(extend) => extended(row, extend),
-        Change::Cut(cut) => shortened(row, cut),
-        Change::Release(release) => released(row, release),
+        Change::Cut(cut) => ending::shortened(row, cut),
+        Change::Release(release) => ending::released(row, release),
         Change::Expire(expire) => {
             row.holding().filter(|_| row.version == expire.version)?;
-            ended(row, Ended::Expired, expire.purge_at, &expire.next)
+            ending::ended(row, Ended::Expired, expire.purge_at, &expire.next)
         }
         Change::Swap(swap) => (swap.seen == Some(row.version)).then(|| Row {
             line: Some(row.waiting().to_vec()),
@@ -355,53 +356,4 @@ fn extended(row: &Row, extend: &Extend) -> Option<Row> {
         }),
         ..row.clone()
     })
-}
-
-fn shortened(row: &Row, cut: &Cut) -> Option<Row> {
-    let held = row.holding().filter(|_| row.version == cut.version)?;
-    (held.expires_at > cut.expires_at).then(|| Row {
-        version: row.version.plus(1),
-        state: State::Held(Holding {
-            expires_at: cut.expires_at,
-            sweep_after: Some(cut.sweep_after),
-            ..held.clone()
-        }),
-        ..row.clone()
-    })
-}
-
-fn released(row: &Row, release: &Release) -> Option<Row> {
-    let (lease_id, token) = (&release.lease_id, release.fencing_token);
-    let row = match &release.of {
-        Of::Grant => {
-            owned(row, lease_id, token)?;
-            row
-        }
-        Of::Reservation(holder) => {
-            let reserved = line::kept(row, lease_id, token)?;
-            &Row {
-                version: row.version,
-                ..succeeded(row, holder, &reserved.request, token)
-            }
-        }
-    };
-    ended(row, release.ended, release.purge_at, &release.next)
-}
-
-/// A row whose last grant, the one of its token, has ended like this.
-fn ended(row: &Row, ended: Ended, purge_at: u64, next: &Next) -> Option<Row> {
-    let free = Row {
-        version: row.version.plus(1),
-        purge_at: row.purge_at.or(Some(purge_at)),
-        state: State::Free {
-            ended,
-            last_token: row.fencing_token,
-            reserved: None,
-        },
-        ..row.clone()
-    };
-    match next {
-        Next::Later => Some(free),
-        Next::Is(heir) => line::kept_for_the_first(free, heir),
-    }
 }

@@ -13,19 +13,18 @@ use aws_sdk_dynamodb::{
 };
 use aws_smithy_types::{retry::RetryConfig, timeout::TimeoutConfig};
 
+mod pages;
 mod transactions;
 mod waiters;
 
 use super::{
-    Address, Applied, AppliedAll, Entry, Joined, Page, Part, Position, Store, What,
-    attributes as at,
+    Address, Applied, AppliedAll, Joined, Page, Part, Position, Store, attributes as at,
     expressions::{self, Expressions},
     failures::{Request, RetryConflicts},
-    sweep_after, what,
 };
 use crate::{
     error::Error,
-    row::{Item, Stored, s, text},
+    row::{Stored, s},
     transition::{Change, Join, transition},
     values::{Holder, Key, RequestDigest},
     waiter::Waiter,
@@ -304,12 +303,12 @@ impl Store for DynamoDb {
             .segment(i32::from(part.part))
             .total_segments(i32::from(part.of))
             .limit(i32::try_from(most).unwrap_or(i32::MAX))
-            .set_exclusive_start_key(from.map(start_key));
+            .set_exclusive_start_key(from.map(pages::start_key));
         let output = within(scan.customize(), limit)
             .send()
             .await
             .map_err(|e| self.request("dynamodb:Scan", None).failed(e))?;
-        Ok(page(output.items(), output.last_evaluated_key()))
+        Ok(pages::page(output.items(), output.last_evaluated_key()))
     }
 
     async fn held_by(
@@ -328,12 +327,12 @@ impl Store for DynamoDb {
             .expression_attribute_names("#holder", at::HOLDER)
             .expression_attribute_values(":holder", s(holder.as_str()))
             .limit(i32::try_from(most).unwrap_or(i32::MAX))
-            .set_exclusive_start_key(from.map(start_key));
+            .set_exclusive_start_key(from.map(pages::start_key));
         let output = within(query.customize(), limit)
             .send()
             .await
             .map_err(|e| self.request("dynamodb:Query", None).failed(e))?;
-        Ok(page(output.items(), output.last_evaluated_key()))
+        Ok(pages::page(output.items(), output.last_evaluated_key()))
     }
 }
 
@@ -370,35 +369,4 @@ fn overwritten(address: &Address, before: &Stored) -> Error {
         key: address.key.clone(),
         reason: format!("{reason}; the condition could not see it, and the item was changed"),
     }
-}
-
-fn page(items: &[Item], last: Option<&Item>) -> Page {
-    let place = |item: &Item| {
-        Some((
-            text(item, at::PK)?.to_owned(),
-            text(item, at::SK)?.to_owned(),
-        ))
-    };
-    Page {
-        entries: items
-            .iter()
-            .map(|item| Entry {
-                what: place(item).map_or(What::Foreign, |(pk, sk)| what(&pk, &sk)),
-                sweep_after: sweep_after(item),
-            })
-            .collect(),
-        next: last.and_then(|item| {
-            let (pk, sk) = place(item)?;
-            let holder = text(item, at::HOLDER)?.to_owned();
-            Some(Position { holder, pk, sk })
-        }),
-    }
-}
-
-fn start_key(position: &Position) -> Item {
-    HashMap::from([
-        (at::HOLDER.to_owned(), s(&position.holder)),
-        (at::PK.to_owned(), s(&position.pk)),
-        (at::SK.to_owned(), s(&position.sk)),
-    ])
 }
