@@ -31,7 +31,8 @@ pub enum Delivery {
 /// can be its own.
 ///
 /// An error leaves open whether the call arrived: it is made again, sooner or later, so that it has
-/// to be answered with [`Delivery::Refused`] the second time.
+/// to be answered with [`Delivery::Refused`] the second time. Nor may an implementation repeat a call
+/// by itself: to a caller that has called once, a refusal says that nobody waits.
 pub trait Workflows: Send + Sync {
     /// Ends the task that waits with `token`, well: `output` is the JSON of what it waited for.
     fn succeed<'a>(

@@ -119,10 +119,13 @@ fn the_runs_see_all_that_can_happen_to_a_line() {
         "Take",
         "TryAgain",
         "join",
-        "success",
+        "told success",
         "nobody's token",
-        "Lease.QueueTimeout",
-        "Lease.Unavailable",
+        "Lease.Frozen",
+        "Lease.Lost",
+        "Lease.QueueFull",
+        "told Lease.QueueTimeout",
+        "told Lease.Unavailable",
     ] {
         let times = seen.get(what).copied().unwrap_or(0);
         assert!(times >= 3, "{what}: {times} times");

@@ -124,7 +124,7 @@ impl Ground {
         }
         let what = told.as_ref().map_or_else(String::as_str, |_| "success");
         inner.note(|| format!("  {} hears: {what}", token.expose()));
-        inner.saw(what);
+        inner.saw(&format!("told {what}"));
         inner.told.push((who, told));
         Delivery::Delivered
     }

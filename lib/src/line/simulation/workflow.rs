@@ -118,6 +118,7 @@ impl World {
             Answer::Acquired(Err(error)) => self.asked(who, Err(error)),
             Answer::Extended(Ok(extended)) => self.holds(who, extended.into_lease()),
             Answer::Extended(Err(Error::Lost { .. })) => {
+                self.ground.get().saw("Lease.Lost");
                 self.lost(who);
                 self.end(who, EndOf::Failure);
             }
@@ -141,6 +142,7 @@ impl World {
 
     fn asked(&mut self, who: usize, answer: Result<(), Error>) {
         let Err(error) = answer else { return };
+        self.ground.get().saw(error.name());
         let workflow = &mut self.workflows[who];
         match error {
             Error::Unavailable { .. } | Error::Throttled { .. }
