@@ -5,11 +5,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{
-    Bench, Loss, MS, TTL,
+    Bench, MS, TTL,
     line::{Line, WAIT},
     operating::because,
 };
-use crate::{Error, ExtendOptions, Inspected, LeaseState, Metadata, ReleaseOutcome, Settings, Ttl};
+use crate::{Error, ExtendOptions, Metadata, ReleaseOutcome, Settings, Ttl};
 
 pub(super) async fn all<B: Bench>(bench: &B) {
     first_come_first_served(bench).await;
