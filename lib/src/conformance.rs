@@ -42,6 +42,7 @@ mod handles;
 mod line;
 mod observing;
 mod operating;
+mod promises;
 mod reaping;
 mod semaphores;
 mod sets;
@@ -84,6 +85,7 @@ pub async fn all<B: Bench>(bench: &B) {
     floors::all(bench).await;
     waiting::all(bench).await;
     handing_over::all(bench).await;
+    promises::all(bench).await;
     tending::all(bench).await;
     reaping::all(bench).await;
     strangers::all(bench).await;

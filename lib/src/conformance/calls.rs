@@ -96,16 +96,16 @@ impl Calls {
             }
             _ => None,
         };
-        let lost = Err(Error::Unavailable {
+        let no_answer = Err(Error::Unavailable {
             problem: "the call was lost".to_owned(),
             source: None,
         });
         let answer = if loss == Some(Loss::Call) {
-            lost
+            no_answer
         } else if book.over.insert(token.clone()) {
             book.told.push(Told { token, what });
             if loss.is_some() {
-                lost
+                no_answer
             } else {
                 Ok(Delivery::Delivered)
             }

@@ -5,11 +5,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{
-    Bench, Loss, MS, TTL,
+    Bench, MS, TTL,
     line::{Line, WAIT},
     operating::because,
 };
-use crate::{Error, ExtendOptions, Inspected, LeaseState, Metadata, ReleaseOutcome, Settings, Ttl};
+use crate::{Error, ExtendOptions, Metadata, ReleaseOutcome, Settings, Ttl};
 
 pub(super) async fn all<B: Bench>(bench: &B) {
     first_come_first_served(bench).await;
@@ -17,12 +17,8 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     the_next_is_told_how_the_last_grant_ended(bench).await;
     a_promise_can_be_given_back(bench).await;
     whoever_does_not_wait_any_more_is_passed_over(bench).await;
-    a_call_that_was_lost_costs_nobody_his_turn(bench).await;
-    a_promise_that_is_not_taken_up_is_told_again_and_then_passed_on(bench).await;
-    whoever_comes_late_comes_in_time_until_it_is_passed_on(bench).await;
     an_expired_lease_that_others_wait_for_is_over(bench).await;
     a_frozen_line_stands_still(bench).await;
-    whoever_holds_a_promise_is_seen_as_its_holder(bench).await;
 }
 
 const CLAIM: Duration = Duration::from_secs(30);
@@ -215,97 +211,9 @@ async fn whoever_does_not_wait_any_more_is_passed_over<B: Bench>(bench: &B) {
     assert_eq!(again.previous.map(|p| p.holder), Some(next.lease.holder));
 }
 
-async fn a_call_that_was_lost_costs_nobody_his_turn<B: Bench>(bench: &B) {
-    for (n, (loss, times)) in [(Loss::Answer, 1), (Loss::Answer, 2), (Loss::Call, 1)]
-        .into_iter()
-        .enumerate()
-    {
-        let key = format!("line/lost call {n}");
-        let (line, holder) = Line::held(bench, &key, &["a", "b"]).await;
-        line.calls.lose(&line.token("a"), loss, times);
-        line.release(&holder).await;
-        let turn = line.turn();
-        assert_eq!(turn.who, "a", "{loss:?}");
-        line.confirm(&turn).await;
-    }
-    // A call that never arrived is made again by whoever comes by after the time to confirm.
-    let (line, holder) = Line::held(bench, "line/lost call", &["a", "b"]).await;
-    line.calls.lose(&line.token("a"), Loss::Call, 2);
-    line.release(&holder).await;
-    line.nobody_was_told();
-    line.case.pass(CLAIM - MS);
-    assert!(!line.hand_over().await, "it may have been told");
-    line.case.pass(MS);
-    assert!(line.hand_over().await);
-    let turn = line.turn();
-    assert_eq!(turn.who, "a");
-    assert_eq!(
-        turn.lease.fencing_token.get(),
-        holder.fencing_token.get() + 1
-    );
-    assert_eq!(turn.lease.expires_at, line.case.now().plus(CLAIM));
-    line.confirm(&turn).await;
-}
-
-async fn a_promise_that_is_not_taken_up_is_told_again_and_then_passed_on<B: Bench>(bench: &B) {
-    let (line, first) = Line::promised(bench, "line/lapsed", &["a", "b"]).await;
-    let margin = Settings::default().clock_margin;
-    line.case.pass(CLAIM);
-    // The token was answered: that it is refused now says nothing.
-    assert!(!line.hand_over().await);
-    line.nobody_was_told();
-    let row = line.case.row().await;
-    let reserved = row.reserved().expect("still kept for it");
-    assert_eq!(
-        (reserved.until, reserved.tries.get()),
-        (line.case.now().plus(CLAIM), 2)
-    );
-    line.case.pass(CLAIM + margin - MS);
-    assert!(!line.hand_over().await, "not before the margin");
-    line.case.pass(MS);
-    assert!(line.hand_over().await);
-    let turn = line.turn();
-    assert_eq!(turn.who, "b");
-    assert_eq!(
-        turn.lease.fencing_token.get(),
-        first.lease.fencing_token.get() + 1
-    );
-    assert_eq!(
-        turn.told["previous"]["holder"], "holder",
-        "the last who really held it"
-    );
-    assert_ne!(turn.lease.lease_id, first.lease.lease_id);
-    for _ in 0..2 {
-        let lost = line.extend(&first.lease).await;
-        assert!(matches!(lost, Err(Error::Lost { .. })), "{lost:?}");
-        assert_eq!(line.release(&first.lease).await, ReleaseOutcome::Lost);
-        line.confirm(&turn).await;
-    }
-}
-
-async fn whoever_comes_late_comes_in_time_until_it_is_passed_on<B: Bench>(bench: &B) {
-    let (line, turn) = Line::promised(bench, "line/late", &["a", "b"]).await;
-    line.case.pass(100 * CLAIM);
-    let unexpired = ExtendOptions {
-        require_unexpired: true,
-        ..ExtendOptions::default()
-    };
-    let late = line.case.leases.extend(&turn.lease, unexpired).await;
-    assert!(matches!(late, Err(Error::Expired { .. })), "{late:?}");
-    let lease = line.confirm(&turn).await;
-    assert_eq!(lease.expires_at, line.case.now().plus(TTL));
-    assert!(!line.hand_over().await, "it is held");
-    // So does one who gives it back late.
-    line.release(&lease).await;
-    let turn = line.turn();
-    line.case.pass(100 * CLAIM);
-    assert_eq!(line.release(&turn.lease).await, ReleaseOutcome::Released);
-    line.nobody_was_told();
-}
-
 async fn an_expired_lease_that_others_wait_for_is_over<B: Bench>(bench: &B) {
     let (line, holder) = Line::held(bench, "line/expired holder", &["a"]).await;
-    line.case.pass(TTL - MS);
+    line.case.pass(TTL.saturating_sub(MS));
     let holder = line.extend(&holder).await.expect("in time");
     line.case.pass(TTL);
     let lost = line.extend(&holder).await;
@@ -359,6 +267,7 @@ async fn a_frozen_line_stands_still<B: Bench>(bench: &B) {
     let frozen = line.extend(&turn.lease).await;
     assert!(matches!(frozen, Err(Error::Frozen { .. })), "{frozen:?}");
     line.case.pass(100 * CLAIM);
+    line.calls.forget(&line.token("a"));
     line.sweep().await;
     line.nobody_was_told();
     line.case
@@ -380,71 +289,4 @@ async fn a_frozen_line_stands_still<B: Bench>(bench: &B) {
         line.release(&turn.lease).await,
         ReleaseOutcome::AlreadyReleased
     );
-}
-
-async fn whoever_holds_a_promise_is_seen_as_its_holder<B: Bench>(bench: &B) {
-    let (line, turn) = Line::promised(bench, "line/seen", &["line/seen a", "line/seen b"]).await;
-    let key = &line.case.address.key;
-    let holder = &turn.lease.holder;
-    line.case.pass(CLAIM / 3);
-    let inspected = line.case.leases.inspect(key).await.expect("an answer");
-    let Inspected::Found { first, permits } = inspected else {
-        panic!("{inspected:?}");
-    };
-    assert!(permits.is_empty());
-    assert_eq!((first.state, first.waiting), (LeaseState::Held, 1));
-    assert_eq!(
-        first.previous.map(|p| p.holder.to_string()),
-        Some("holder".to_owned())
-    );
-    assert_eq!(first.lease.fencing_token, turn.lease.fencing_token);
-    let held = first.lease.held.as_ref().expect("a holder");
-    assert_eq!(&held.holder, holder);
-    assert_eq!(held.acquired_at, turn.lease.acquired_at);
-    assert_eq!(held.expires_at, turn.lease.expires_at);
-    assert_eq!(
-        (held.ttl, held.safe_until),
-        (turn.lease.ttl, turn.lease.safe_until)
-    );
-    let text = serde_json::to_string(&first.lease).expect("JSON");
-    assert!(!text.contains(turn.lease.lease_id.expose()), "{text}");
-
-    // The one whose turn it is has a lease; the one behind has none.
-    let listed = line
-        .case
-        .leases
-        .held_by(holder, 100, None)
-        .await
-        .expect("a list");
-    assert_eq!(listed.leases, [first.lease.clone()]);
-    let behind = crate::Holder::new("line/seen b").expect("valid");
-    let listed = line
-        .case
-        .leases
-        .held_by(&behind, 100, None)
-        .await
-        .expect("a list");
-    assert_eq!(listed.leases, []);
-    let everything = line.case.leases.list(10_000, None).await.expect("a list");
-    let of_key: Vec<_> = everything
-        .leases
-        .iter()
-        .filter(|view| view.key == *key)
-        .collect();
-    assert_eq!(of_key, [&first.lease]);
-
-    // Past the time to confirm it has expired, and is not taken.
-    line.case.pass(CLAIM);
-    let Inspected::Found { first, .. } = line.case.leases.inspect(key).await.expect("an answer")
-    else {
-        panic!("nothing");
-    };
-    assert_eq!(first.state, LeaseState::Expired);
-    let held = line.case.contention("x").await.held;
-    assert_eq!(
-        (&held.holder, held.waiting, held.by_you),
-        (holder, 1, false)
-    );
-    assert_eq!(held.fencing_token, turn.lease.fencing_token);
-    assert_eq!(held.expires_at, turn.lease.expires_at);
 }

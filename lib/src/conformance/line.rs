@@ -25,6 +25,9 @@ pub(super) struct Turn {
     pub(super) lease: Lease,
 }
 
+/// What a token was told: the output, or the name of an error and its cause; read as JSON.
+pub(super) type Heard = Result<Value, (String, Value)>;
+
 /// As long as anybody waits who does not say.
 pub(super) const WAIT: Duration = Duration::from_hours(1);
 
@@ -104,7 +107,7 @@ impl<'a, B: Bench> Line<'a, B> {
     }
 
     /// Who was told what since this was last asked.
-    pub(super) fn told(&self) -> Vec<(String, Result<Value, (String, Value)>)> {
+    pub(super) fn told(&self) -> Vec<(String, Heard)> {
         let json = |text: &str| serde_json::from_str::<Value>(text).expect("JSON");
         let ours = self.token("");
         let told = self.calls.take().into_iter().filter_map(|told| {

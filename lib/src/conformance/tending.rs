@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{
     Bench, Loss, MS, TTL,
-    line::{Line, WAIT},
+    line::{Heard, Line, WAIT},
 };
 use crate::{Error, ExtendOptions, Settings, Ttl};
 
@@ -20,7 +20,7 @@ pub(super) async fn all<B: Bench>(bench: &B) {
 const CLAIM: Duration = Duration::from_secs(30);
 
 /// One was told an error, in the shape that a function's own errors have.
-fn is_error(told: &(String, Result<Value, (String, Value)>), who: &str, error: &str, key: &str) {
+fn is_error(told: &(String, Heard), who: &str, error: &str, key: &str) {
     let (told, Err((name, cause))) = told else {
         panic!("{told:?}");
     };
@@ -45,7 +45,7 @@ async fn whoever_has_waited_long_enough_is_sent_away<B: Bench>(bench: &B) {
     line.join("a").await;
     line.join_for("b", wait).await;
     line.join("c").await;
-    line.case.pass(wait - MS);
+    line.case.pass(wait.saturating_sub(MS));
     line.sweep().await;
     line.nobody_was_told();
     line.case.pass(MS);
