@@ -18,10 +18,32 @@ use crate::{
 pub enum EndOf {
     /// It came to a good end: nothing of it is at work.
     Success,
-    /// It failed: nothing of it is at work, unless it was redriven since.
+    /// It failed, and nothing of it is at work, unless it was redriven since.
     Failure,
-    /// It was stopped, or its time was over. A Lambda function of its may still be at work.
+    /// It was stopped, or its time was over, or that of a task. A Lambda function of its may still be at work.
     Force,
+}
+
+/// Names of errors after which a Lambda function may still be at work: Step Functions gave up waiting for it, or a state
+/// machine of ours failed, which releases beforehand what it may, and keeps the rest on purpose.
+const LEAVE_WORK: [&str; 6] = [
+    "Lambda.",
+    "Lease.",
+    "Semaphore.",
+    "States.HeartbeatTimeout",
+    "States.Timeout",
+    "WithLease.",
+];
+
+impl EndOf {
+    /// The end of an execution that failed with this error. One that is not known may be any.
+    #[must_use]
+    pub fn failure(error: Option<&str>) -> Self {
+        match error {
+            Some(error) if !LEAVE_WORK.iter().any(|name| error.starts_with(name)) => Self::Failure,
+            _ => Self::Force,
+        }
+    }
 }
 
 /// What a reaping did.

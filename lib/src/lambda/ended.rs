@@ -70,7 +70,7 @@ fn status(event: &Json) -> Result<Status, Error> {
     let end = match detail("status")? {
         "RUNNING" | "PENDING_REDRIVE" => None,
         "SUCCEEDED" => Some(EndOf::Success),
-        "FAILED" => Some(EndOf::Failure),
+        "FAILED" => Some(EndOf::failure(event.text_at(&["detail", "error"]))),
         "ABORTED" | "TIMED_OUT" => Some(EndOf::Force),
         _ => return Err(Error::invalid("detail.status", "is none that is known")),
     };
@@ -118,5 +118,40 @@ impl Ends {
             }
         }
         Ok(EndsFailed::Batch(failed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_execution_that_failed_may_have_left_a_function_at_work() {
+        let end = |error: &str| {
+            let event = format!(
+                r#"{{"detail": {{"executionArn": "arn:aws:states:e", "status": "FAILED"{error}}}}}"#
+            );
+            status(&Json::parse(&event).unwrap()).unwrap().end.unwrap()
+        };
+        for kept in [
+            "Lease.StepTimeout",
+            "Lease.Expired",
+            "WithLease.ChildAborted",
+            "Semaphore.ItemsFailed",
+            "Lambda.Unknown",
+            "States.Timeout",
+        ] {
+            assert_eq!(end(&format!(r#", "error": "{kept}""#)), EndOf::Force);
+        }
+        for freed in [
+            "Payment.Declined",
+            "Step.Timeout",
+            "States.DataLimitExceeded",
+        ] {
+            assert_eq!(end(&format!(r#", "error": "{freed}""#)), EndOf::Failure);
+        }
+        for unknown in ["", r#", "error": null"#] {
+            assert_eq!(end(unknown), EndOf::Force);
+        }
     }
 }
