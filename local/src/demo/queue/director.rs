@@ -144,13 +144,13 @@ impl Director<'_> {
         Ok(())
     }
 
-    /// Notices when nothing is left of the place of who was stopped waiting.
+    /// Notices when who was stopped waiting stands in line no more.
     async fn watch_place(&self, evidence: &mut Evidence, told: &Told) -> Result<(), Error> {
         let waiter = evidence.with_part(Part::StoppedWaiting);
         let Some(waiter) = waiter.filter(|one| one.stopped.is_some()) else {
             return Ok(());
         };
-        if evidence.place_gone.is_none() && !Line::look(self.stack).await?.knows(&waiter.arn) {
+        if evidence.place_gone.is_none() && Line::look(self.stack).await?.is_without(&waiter.arn) {
             evidence.place_gone = Some(facts::now());
             told.place_gone(evidence);
         }

@@ -17,7 +17,7 @@ pub(super) struct Evidence {
     pub(super) full: Line,
     /// When the demo, which held the key until all stood in line, gave it back.
     pub(super) given_back: u64,
-    /// When the place of who was stopped waiting was seen to be gone.
+    /// When who was stopped waiting was seen to stand in line no more.
     pub(super) place_gone: Option<u64>,
     /// When the key, and all that had been in line for it, was looked at for the last time, and what was left.
     pub(super) at_last: (u64, Line),

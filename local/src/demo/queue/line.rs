@@ -53,10 +53,10 @@ impl Line {
         }
     }
 
-    /// Whether there is anything left of somebody's place.
-    pub(super) fn knows(&self, arn: &str) -> bool {
-        let mut all = self.order.iter().chain(&self.items);
-        all.any(|known| known == arn)
+    /// Whether somebody certainly has no place in line: it is not there, and everybody who is there is known.
+    pub(super) fn is_without(&self, arn: &str) -> bool {
+        let mut order = self.order.iter();
+        order.all(|one| one != arn && self.items.contains(one))
     }
 
     /// Whether nothing is left of anybody.
@@ -93,7 +93,19 @@ mod tests {
         let seen = Line::read(&[&[row][..], &waits].concat());
         assert_eq!(seen.order, ["B", "A"]);
         assert_eq!(seen.items, ["A", "B", "C"]);
-        assert!(seen.held && !seen.kept && seen.knows("C") && !seen.knows("c"));
+        assert!(seen.held && !seen.kept);
+    }
+
+    #[test]
+    fn a_place_is_gone_once_nobody_in_line_may_be_its_owner() {
+        let seen = |order: &[&str]| Line {
+            order: order.iter().map(|one| (*one).to_owned()).collect(),
+            items: vec!["A".to_owned(), "B".to_owned()],
+            ..Line::default()
+        };
+        assert!(seen(&["B"]).is_without("A"));
+        assert!(!seen(&["B", "A"]).is_without("A"));
+        assert!(!seen(&["B", "a digest"]).is_without("A"));
     }
 
     #[test]

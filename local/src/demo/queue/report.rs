@@ -59,7 +59,7 @@ pub(in super::super) struct Report<'a> {
     began: f64,
     /// When the demo, which held the key, gave it back.
     given_back: f64,
-    /// When nothing was left of the place of who was stopped waiting.
+    /// When who was stopped waiting stood in line no more.
     place_given_up: Option<f64>,
     /// When nothing was left of the line.
     cleared: f64,

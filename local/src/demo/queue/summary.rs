@@ -30,7 +30,7 @@ impl Act {
             ),
             (
                 "",
-                "mostly the local engine's 0.1 s for each of five states between two steps"
+                "from going out to coming in: release, wake-up, confirmation, the next one's step"
                     .to_owned(),
             ),
             (

@@ -16,7 +16,7 @@ impl Told {
     }
 
     pub(super) fn head() {
-        view::show("            came  has it  who\n");
+        view::show("            came  has it  who         the key lay idle\n");
     }
 
     /// Somebody has come in: who, as which one, and how long nobody was inside before.

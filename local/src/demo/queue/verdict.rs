@@ -52,7 +52,7 @@ pub(super) fn judge(evidence: &Evidence, grace_ms: u64) -> Vec<Check> {
             place(evidence),
         ),
         check(
-            "who was stopped holding kept out others for its grace, and no longer than that took",
+            "who was stopped holding kept others out for its grace, not for its ttl",
             name_of(evidence, Part::StoppedHolding),
             grace(evidence, grace_ms),
         ),
