@@ -75,4 +75,4 @@ pub use values::{
 pub use walk::{Cursor, PageSize};
 #[cfg(feature = "workflows")]
 pub use workflows::StepFunctions;
-pub use workflows::{Call, Delivery, Workflows};
+pub use workflows::{Call, Delivery, Execution, Workflows};

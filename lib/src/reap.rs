@@ -11,6 +11,7 @@ use crate::{
     store::{Address, Applied, Store, What},
     transition::{Change, Cut},
     values::{Holder, Key, RequestDigest},
+    workflows::Execution,
 };
 
 /// How an execution ended.
@@ -36,12 +37,13 @@ const LEAVE_WORK: [&str; 6] = [
 ];
 
 impl EndOf {
-    /// The end of an execution that failed with this error. One that is not known may be any.
+    /// The end of an execution that failed with this error.
     #[must_use]
-    pub fn failure(error: Option<&str>) -> Self {
-        match error {
-            Some(error) if !LEAVE_WORK.iter().any(|name| error.starts_with(name)) => Self::Failure,
-            _ => Self::Force,
+    pub fn failure(error: &str) -> Self {
+        if LEAVE_WORK.iter().any(|name| error.starts_with(name)) {
+            Self::Force
+        } else {
+            Self::Failure
         }
     }
 }
@@ -76,19 +78,25 @@ impl<S: Store> Leases<S> {
     /// other write may do.
     ///
     /// An execution that did not succeed may have been redriven since: it is asked for
-    /// ([`crate::Workflows::is_running`]), and left alone if it runs.
+    /// ([`crate::Workflows::look_up`]), and left alone if it runs. The error that it ended with may
+    /// also tell more than the caller was told.
     ///
     /// The index lags a little behind the rows, and an acquire that was under way commits after the
     /// end: repeat it a little later. It may be repeated for ever.
     ///
     /// # Errors
     /// Those of [`Store::apply`]; what was done before stays done.
-    pub async fn reap(&self, holder: &Holder, end: EndOf) -> Result<Reaped, Error> {
+    pub async fn reap(&self, holder: &Holder, mut end: EndOf) -> Result<Reaped, Error> {
         if end != EndOf::Success
             && let Some(workflows) = self.workflows()
-            && workflows.is_running(holder, self.limit()).await?
         {
-            return Ok(Reaped::Running);
+            match workflows.look_up(holder, self.limit()).await? {
+                Execution::Running => return Ok(Reaped::Running),
+                Execution::Ended { error: Some(error) } if end == EndOf::Failure => {
+                    end = EndOf::failure(&error);
+                }
+                Execution::Ended { .. } | Execution::Unknown => {}
+            }
         }
         let (mut released, mut cut, mut left) = (0, 0, 0);
         let mut from = None;

@@ -27,6 +27,20 @@ pub enum Delivery {
     Refused,
 }
 
+/// How an execution stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Execution {
+    /// It runs, or is about to again.
+    Running,
+    /// It has ended, by this error if by one.
+    Ended {
+        /// The error's name.
+        error: Option<String>,
+    },
+    /// Nobody knows it.
+    Unknown,
+}
+
 /// Those who run the workflows. Step Functions is one; a program whose waiters are threads or tasks
 /// can be its own.
 ///
@@ -51,8 +65,8 @@ pub trait Workflows: Send + Sync {
         limit: Duration,
     ) -> Call<'a, Delivery>;
 
-    /// Whether this execution runs: not one that nobody knows.
-    fn is_running<'a>(&'a self, execution: &'a Holder, limit: Duration) -> Call<'a, bool>;
+    /// How an execution stands.
+    fn look_up<'a>(&'a self, execution: &'a Holder, limit: Duration) -> Call<'a, Execution>;
 }
 
 impl std::fmt::Debug for dyn Workflows {

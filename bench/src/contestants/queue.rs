@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use leasehold::{
-    Acquire, BadValue, Call, Connection, Delivery, DynamoDb, ExtendOptions, Extended, Holder, Key,
-    Lease, Leases, Queue, RequestId, Settings, SweepBounds, TaskToken, Ttl, WaitTime, Workflows,
+    Acquire, BadValue, Call, Connection, Delivery, DynamoDb, Execution, ExtendOptions, Extended,
+    Holder, Key, Lease, Leases, Queue, RequestId, Settings, SweepBounds, TaskToken, Ttl, WaitTime,
+    Workflows,
 };
 use serde::Deserialize;
 use tokio::sync::oneshot;
@@ -78,8 +79,8 @@ impl Workflows for Waiting {
         Box::pin(std::future::ready(Ok(delivery)))
     }
 
-    fn is_running<'a>(&'a self, _: &'a Holder, _: Duration) -> Call<'a, bool> {
-        Box::pin(std::future::ready(Ok(true)))
+    fn look_up<'a>(&'a self, _: &'a Holder, _: Duration) -> Call<'a, Execution> {
+        Box::pin(std::future::ready(Ok(Execution::Running)))
     }
 }
 

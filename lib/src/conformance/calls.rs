@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{Call, Delivery, Error, Holder, TaskToken, Workflows};
+use crate::{Call, Delivery, Error, Execution, Holder, TaskToken, Workflows};
 
 /// Workflows that write down who was called back with what, and otherwise do as they are told. As with
 /// Step Functions, a token is answered once.
@@ -19,7 +19,7 @@ struct Book {
     /// Tokens with which nobody waits any more.
     over: HashSet<String>,
     losses: HashMap<String, (Loss, u32)>,
-    running: HashSet<String>,
+    executions: HashMap<String, Execution>,
 }
 
 /// Somebody was called back.
@@ -68,9 +68,9 @@ impl Calls {
         self.book().losses.insert(token.to_owned(), (loss, times));
     }
 
-    /// This execution runs.
-    pub fn run(&self, execution: &str) {
-        self.book().running.insert(execution.to_owned());
+    /// From now on this execution stands so; before, nobody knows it.
+    pub fn stands(&self, execution: &str, so: Execution) {
+        self.book().executions.insert(execution.to_owned(), so);
     }
 
     /// Everybody who was called back since this was last asked, in order.
@@ -136,8 +136,8 @@ impl Workflows for Calls {
         self.call(token, Err((error.to_owned(), cause)))
     }
 
-    fn is_running<'a>(&'a self, execution: &'a Holder, _limit: Duration) -> Call<'a, bool> {
-        let runs = self.book().running.contains(execution.as_str());
-        Box::pin(std::future::ready(Ok(runs)))
+    fn look_up<'a>(&'a self, execution: &'a Holder, _limit: Duration) -> Call<'a, Execution> {
+        let stands = self.book().executions.get(execution.as_str()).cloned();
+        Box::pin(std::future::ready(Ok(stands.unwrap_or(Execution::Unknown))))
     }
 }

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use super::{Bench, Case, TTL, line::Line};
-use crate::{EndOf, Error, Granted, Holder, Lease, Reaped, Settings, Ttl};
+use crate::{EndOf, Error, Execution, Granted, Holder, Lease, Reaped, Settings, Ttl};
 
 pub(super) async fn all<B: Bench>(bench: &B) {
     what_ended_well_or_badly_is_released(bench).await;
     what_was_stopped_is_cut_to_the_grace(bench).await;
+    what_failed_with_work_left_is_cut_even_if_only_step_functions_knows(bench).await;
     what_runs_again_is_left_alone(bench).await;
     places_in_line_are_given_up(bench).await;
     whoever_will_not_come_is_passed_over(bench).await;
@@ -111,10 +112,24 @@ async fn what_was_stopped_is_cut_to_the_grace<B: Bench>(bench: &B) {
     );
 }
 
+async fn what_failed_with_work_left_is_cut_even_if_only_step_functions_knows<B: Bench>(bench: &B) {
+    for (error, released, cut) in [("Lease.StepTimeout", 0, 1), ("Payment.Declined", 1, 0)] {
+        let line = Line::new(bench, &format!("reap/failed by {error}"));
+        let execution = format!("failed by {error}");
+        let (_, _) = line.long("long", &execution).await;
+        let ended = Execution::Ended {
+            error: Some(error.to_owned()),
+        };
+        line.calls.stands(&execution, ended);
+        let done = line.reap(&execution, EndOf::Failure).await;
+        assert_eq!(done, reaped(released, cut, 0), "{error}");
+    }
+}
+
 async fn what_runs_again_is_left_alone<B: Bench>(bench: &B) {
     let line = Line::new(bench, "reap/redriven");
     let execution = "redriven execution";
-    line.calls.run(execution);
+    line.calls.stands(execution, Execution::Running);
     let lease = line.granted(execution).await.lease;
     let (waits, _) = Line::held(bench, "reap/redriven/waits", &[execution]).await;
     for end in [EndOf::Failure, EndOf::Force] {

@@ -70,7 +70,12 @@ fn status(event: &Json) -> Result<Status, Error> {
     let end = match detail("status")? {
         "RUNNING" | "PENDING_REDRIVE" => None,
         "SUCCEEDED" => Some(EndOf::Success),
-        "FAILED" => Some(EndOf::failure(event.text_at(&["detail", "error"]))),
+        // Without an error, Step Functions is asked for it.
+        "FAILED" => Some(
+            event
+                .text_at(&["detail", "error"])
+                .map_or(EndOf::Failure, EndOf::failure),
+        ),
         "ABORTED" | "TIMED_OUT" => Some(EndOf::Force),
         _ => return Err(Error::invalid("detail.status", "is none that is known")),
     };
@@ -151,7 +156,7 @@ mod tests {
             assert_eq!(end(&format!(r#", "error": "{freed}""#)), EndOf::Failure);
         }
         for unknown in ["", r#", "error": null"#] {
-            assert_eq!(end(unknown), EndOf::Force);
+            assert_eq!(end(unknown), EndOf::Failure);
         }
     }
 }

@@ -12,7 +12,7 @@ use aws_sdk_sfn::{
 };
 use aws_smithy_types::{retry::RetryConfig, timeout::TimeoutConfig};
 
-use super::{Call, Delivery, Workflows};
+use super::{Call, Delivery, Execution, Workflows};
 use crate::{
     error::{Cause, Error},
     store::{Connection, is_denial, is_throttling, lacks_credentials},
@@ -95,17 +95,21 @@ impl Workflows for StepFunctions {
         })
     }
 
-    fn is_running<'a>(&'a self, execution: &'a Holder, limit: Duration) -> Call<'a, bool> {
+    fn look_up<'a>(&'a self, execution: &'a Holder, limit: Duration) -> Call<'a, Execution> {
         let call = self.client.describe_execution();
         let call = call.execution_arn(execution.as_str());
         Box::pin(async move {
             match within(call.customize(), limit).send().await {
-                Ok(described) => Ok(matches!(
-                    described.status(),
-                    ExecutionStatus::Running | ExecutionStatus::PendingRedrive
-                )),
+                Ok(described) => Ok(match described.status() {
+                    ExecutionStatus::Running | ExecutionStatus::PendingRedrive => {
+                        Execution::Running
+                    }
+                    _ => Execution::Ended {
+                        error: described.error,
+                    },
+                }),
                 Err(error) if is_one_of(&error, &["ExecutionDoesNotExist", "InvalidArn"]) => {
-                    Ok(false)
+                    Ok(Execution::Unknown)
                 }
                 Err(error) => {
                     let what = format!("execution {execution}");

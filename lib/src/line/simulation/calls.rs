@@ -6,7 +6,7 @@ use super::ground::{Ground, Mishap, Stray, Told, no_answer, too_busy};
 use crate::{
     error::Error,
     values::{Holder, TaskToken},
-    workflows::{Call, Delivery, Workflows},
+    workflows::{Call, Delivery, Execution, Workflows},
 };
 
 pub(super) struct Calls(pub(super) Ground);
@@ -60,12 +60,17 @@ impl Workflows for Calls {
         Box::pin(self.call(token, Err(error.to_owned())))
     }
 
-    fn is_running<'a>(&'a self, execution: &'a Holder, _: Duration) -> Call<'a, bool> {
+    fn look_up<'a>(&'a self, execution: &'a Holder, _: Duration) -> Call<'a, Execution> {
         Box::pin(async move {
             if self.0.step("look".to_owned()).await.is_some() {
                 return Err(no_answer());
             }
-            Ok(self.0.get().running.contains(execution.as_str()))
+            let runs = self.0.get().running.contains(execution.as_str());
+            Ok(if runs {
+                Execution::Running
+            } else {
+                Execution::Unknown
+            })
         })
     }
 }
