@@ -66,13 +66,18 @@ fn a_run_keeps_its_promises_and_tells_them_as_text_as_data_and_as_a_picture() {
         "extends",
         "8 executions of the real state machines contend for 2 keys",
         " demo --executions 8 --seed 1\n",
+        "STOPPED while it waits",
+        "its place is given up",
+        "STOPPED while it holds",
+        "after waiter-7, which never released",
+        " requests per hand-over",
     ] {
         assert!(told.contains(event), "no {event:?} in\n{told}");
     }
     assert!(!told.contains('\x1b'), "control characters in a pipe");
 
     let text = std::fs::read_to_string(out.path().join("report.json")).unwrap();
-    assert!(!text.contains("lease_id"));
+    assert!(!text.contains("lease_id") && !text.contains("task_token"));
     let report: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(report["passed"], true);
     let checks = report["checks"].as_array().unwrap();
@@ -110,7 +115,41 @@ fn a_run_keeps_its_promises_and_tells_them_as_text_as_data_and_as_a_picture() {
         );
     }
 
-    let svg = std::fs::read_to_string(out.path().join("timeline.svg")).unwrap();
+    assert_picture(&out.path().join("timeline.svg"), executions);
+
+    let line = &report["line"];
+    assert_line(line);
+    let waiters = line["waiters"].as_array().unwrap();
+    assert_picture(&out.path().join("line.svg"), waiters);
+}
+
+/// Sixteen in line, and who had the key as which one.
+fn assert_line(line: &Value) {
+    let checks = line["checks"].as_array().unwrap();
+    assert_eq!(checks.len(), 9);
+    assert!(checks.iter().all(|check| check["violations"] == json!([])));
+    let waiters = line["waiters"].as_array().unwrap();
+    let turns: Vec<_> = waiters.iter().map(|one| one["turn"].as_u64()).collect();
+    let before = (1..=10).map(Some);
+    let due: Vec<_> = before.chain([None]).chain((11..=15).map(Some)).collect();
+    assert_eq!(turns, due, "the eleventh was stopped while it waited");
+    let aborted = waiters.iter().filter(|one| one["status"] == "ABORTED");
+    let aborted: Vec<_> = aborted.map(|one| &one["name"]).collect();
+    assert_eq!(aborted, ["waiter-7", "waiter-11"]);
+    assert!(line["place_given_up"].as_f64() < waiters[11]["came_in"].as_f64());
+    let figures = &line["figures"];
+    assert_eq!(
+        (&figures["hand_overs"], &figures["turns_missed"]),
+        (&json!(15), &json!(0))
+    );
+    // A request that a busy machine has to repeat is counted, too.
+    let requests = figures["requests"]["per_hand_over"].as_f64().unwrap();
+    assert!((3.0..3.5).contains(&requests), "{figures}");
+}
+
+/// It is complete, and stands alone.
+fn assert_picture(path: &Path, executions: &[Value]) {
+    let svg = std::fs::read_to_string(path).unwrap();
     assert_well_formed(&svg);
     assert!(
         !svg.contains("href") && !svg.contains("script"),

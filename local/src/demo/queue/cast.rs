@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 /// The key that all of them want.
-pub(super) const KEY: &str = "deploy/production";
+pub(super) const KEY: &str = "payouts/eu";
 /// How many wait.
 pub(super) const WAITERS: usize = 16;
 /// Long, so that nothing but the end of an execution can free the key in time.
@@ -36,7 +36,7 @@ impl Role {
     /// The input of the execution.
     pub(super) fn input(&self) -> Value {
         let first = match self.part {
-            Part::StoppedHolding => 1.0,
+            Part::StoppedHolding => 1.5,
             Part::Waits | Part::StoppedWaiting => 0.1,
         };
         json!({

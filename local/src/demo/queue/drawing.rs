@@ -60,12 +60,12 @@ fn row(picture: &mut Picture, evidence: &Evidence, waiter: &Waiter) {
 /// What stands behind a bar.
 fn outcome(evidence: &Evidence, waiter: &Waiter) -> String {
     let story = &waiter.story;
-    let waited =
+    let since_asked =
         |until: u64| evidence.seconds(until) - story.asked.map_or(0.0, |at| evidence.seconds(at));
     match (waiter.part, story.confirmed) {
         (Part::StoppedWaiting, _) => "stopped; gave up its place".to_owned(),
         (Part::StoppedHolding, _) => "stopped; its grace, then sweep".to_owned(),
-        (Part::Waits, Some(confirmed)) => format!("waited {:.1} s", waited(confirmed)),
+        (Part::Waits, Some(confirmed)) => format!("waited {:.1} s", since_asked(confirmed)),
         (Part::Waits, None) => "never had its turn".to_owned(),
     }
 }

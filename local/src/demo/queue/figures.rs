@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::super::measures::{count, mean, rounded};
 use super::cast::Part;
-use super::evidence::Evidence;
+use super::evidence::{Evidence, Waiter};
 
 /// The figures of the act, as they stand in the report.
 #[derive(Clone, Debug, Serialize)]
@@ -103,9 +103,9 @@ impl Requests {
             let after = after.get(verb).cloned().unwrap_or_default();
             after.since(&before)
         };
-        let released = |waiter: &&super::evidence::Waiter| waiter.story.released.is_some();
+        let gave_back = |waiter: &&Waiter| waiter.story.released.is_some();
         // The demo's own is one more.
-        let releases = evidence.waiters.iter().filter(released).count() + 1;
+        let releases = evidence.waiters.iter().filter(gave_back).count() + 1;
         // Behind the last one nobody waits.
         let woken = releases - 1;
         let per = |requests: u64, of: usize| {

@@ -30,7 +30,7 @@ use told::Told;
 /// The state machine that waits in line.
 pub(super) const MACHINE: &str = "QueuedSectionStateMachine";
 /// Instead of the template's 900: longer than the one step lasts that can be under way when its execution is stopped.
-const GRACE_SECONDS: u64 = 2;
+const GRACE_SECONDS: u64 = 3;
 
 /// The act, played and judged.
 pub(super) struct Act {

@@ -1,7 +1,9 @@
 //! An execution as its history tells it: the engine's own record, which knows nothing of leases.
 
 use aws_sdk_sfn::error::DisplayErrorContext;
-use aws_sdk_sfn::types::{HistoryEvent, HistoryEventType as Type};
+use aws_sdk_sfn::types::{
+    HistoryEvent, HistoryEventType as Type, StateEnteredEventDetails, StateExitedEventDetails,
+};
 use leasehold_local::Error;
 
 /// When what happened, in milliseconds since the epoch.
@@ -44,7 +46,9 @@ impl Story {
         let at = at.and_then(|at| u64::try_from(at).ok());
         let entered = event.state_entered_event_details();
         let exited = event.state_exited_event_details();
-        match (entered.map(|one| one.name()), exited.map(|one| one.name())) {
+        let entered = entered.map(StateEnteredEventDetails::name);
+        let exited = exited.map(StateExitedEventDetails::name);
+        match (entered, exited) {
             (Some("Acquire"), _) => {
                 self.asked = self.asked.or(at);
                 self.waits += 1;

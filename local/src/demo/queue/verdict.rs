@@ -131,7 +131,7 @@ fn overlaps(writes: &[Write], evidence: &Evidence) -> Vec<String> {
 /// From the confirmation to the release, as the engine has recorded both, nobody else had confirmed. Who was
 /// stopped holds until its grace is over.
 fn holds(evidence: &Evidence, grace_ms: u64) -> Vec<String> {
-    let hold = |waiter: &'_ Waiter| {
+    let span = |waiter: &Waiter| {
         let story = &waiter.story;
         let until = match waiter.part {
             Part::StoppedHolding => story.ended.map(|at| at + grace_ms),
@@ -139,13 +139,18 @@ fn holds(evidence: &Evidence, grace_ms: u64) -> Vec<String> {
         };
         Some((story.confirmed?, until.unwrap_or(u64::MAX)))
     };
-    let held = evidence.waiters.iter();
-    let mut held: Vec<_> = held
-        .filter_map(|waiter| Some((hold(waiter)?, waiter)))
+    let waiters = evidence.waiters.iter();
+    let mut spans: Vec<_> = waiters
+        .filter_map(|waiter| Some((span(waiter)?, &waiter.name)))
         .collect();
-    held.sort_by_key(|((from, _), _)| *from);
-    let beside = held.windows(2).filter(|pair| pair[1].0.0 < pair[0].0.1);
-    let told = beside.map(|pair| format!("{} held while {} did", pair[1].1.name, pair[0].1.name));
+    spans.sort_unstable();
+    let pairs = spans.windows(2);
+    let told = pairs.filter_map(|pair| match pair {
+        [((_, until), before), ((from, _), after)] if from < until => {
+            Some(format!("{after} held while {before} did"))
+        }
+        _ => None,
+    });
     told.collect()
 }
 
