@@ -4,7 +4,6 @@
 use std::{
     future::{Future, poll_fn},
     panic::{AssertUnwindSafe, catch_unwind},
-    pin::pin,
     sync::Arc,
     task::Poll,
     time::Duration,
@@ -153,7 +152,8 @@ where
 
 /// The runtime would report a panic by the name of a Rust type.
 async fn unless_it_panics<T>(work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-    let mut work = pin!(work);
+    // On the heap: some of the work holds many answers at once.
+    let mut work = Box::pin(work);
     poll_fn(|cx| {
         catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))).unwrap_or_else(|_| {
             Poll::Ready(Err(Error::Unavailable {
