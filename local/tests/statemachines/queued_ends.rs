@@ -72,7 +72,7 @@ fn one_who_is_stopped_between_waking_and_confirming_is_passed_over() {
         // It is not told again, only given its time.
         world.call(&reap, &aborted(&late)).await;
         next.ended().await.output();
-        assert_eq!(world.workers(&key).await, [next.arn.clone()]);
+        assert_eq!(world.workers(&key).await, std::slice::from_ref(&next.arn));
     });
 }
 

@@ -95,7 +95,7 @@ fn one_who_is_never_told_ends_as_timed_out_and_its_place_does_not_block() {
         assert_eq!(first.path().await, ["Acquire", "Failed"]);
         world.take_away(&lease, None).await;
         second.ended().await.output();
-        assert_eq!(world.workers(&key).await, [second.arn.clone()]);
+        assert_eq!(world.workers(&key).await, std::slice::from_ref(&second.arn));
         assert_eq!(world.waiting(&key).await, 0);
     });
 }
