@@ -220,8 +220,9 @@ pub trait Store: Send + Sync {
         limit: Duration,
     ) -> impl Future<Output = Result<Option<Waiter>, Error>> + Send;
 
-    /// Has the waiter of this request be called back by the token of `waiter`; everything else of
-    /// an item that is there stays. What stands there now.
+    /// Has the waiter of this request be called back by the token of `waiter`, unless it has asked
+    /// later than that by another; everything else of an item that is there stays. What stands
+    /// there now.
     ///
     /// # Errors
     /// As [`Store::apply`], and [`Error::Corrupt`] if the item is not ours.

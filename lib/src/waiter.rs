@@ -25,6 +25,8 @@ pub struct Waiter {
     /// When it came, in milliseconds since the epoch by the clock of the function that took it in.
     /// A label: the order is the line's.
     pub ticket: u64,
+    /// When it last asked: of two calls for one waiter the later has the token that counts.
+    pub asked_at: Timestamp,
     /// When it gives up.
     pub deadline: Timestamp,
     /// When DynamoDB may delete the item, in epoch seconds.
@@ -42,13 +44,14 @@ impl Waiter {
             ttl: ttl(item)?,
             metadata: item.get(at::METADATA).and_then(metadata)?,
             ticket: whole(item, at::TICKET)?,
+            asked_at: time(item, at::ASKED_AT)?,
             deadline: time(item, at::DEADLINE)?,
             purge_at: whole(item, at::PURGE_AT)?,
         })
     }
 
     /// Every attribute but the address.
-    pub(crate) fn attributes(&self) -> [(&'static str, AttributeValue); 9] {
+    pub(crate) fn attributes(&self) -> [(&'static str, AttributeValue); 10] {
         [
             (at::REQUEST, s(self.request.as_str())),
             (at::TASK_TOKEN, s(self.task_token.expose())),
@@ -56,6 +59,7 @@ impl Waiter {
             (at::TTL_MS, n(self.ttl.as_millis())),
             (at::METADATA, metadata_value(&self.metadata)),
             (at::TICKET, n(self.ticket)),
+            (at::ASKED_AT, instant(self.asked_at)),
             (at::DEADLINE, instant(self.deadline)),
             // As that of a held row: before it sweep need not read the item.
             (at::SWEEP_AFTER, instant(self.deadline)),

@@ -100,6 +100,7 @@ impl<S: Store> Leases<S> {
                 JoinRefusal::InLine => {
                     let stands = self.store().call_back_by(&key, &waiter, self.limit());
                     let stands = stands.await?;
+                    check_latest(&stands, &waiter)?;
                     // Looked at after the token is there: whoever ended its wait before that
                     // has told the old token, or nobody.
                     match self.line_of(&key).await? {
@@ -194,7 +195,9 @@ impl<S: Store> Leases<S> {
             return Ok(None);
         };
         let stands = self.store().call_back_by(key, waiter, self.limit()).await?;
-        Ok(Some(if self.wake(key, row, Sender::Again).await {
+        let woken = self.wake(key, row, Sender::Again).await;
+        check_latest(&stands, waiter)?;
+        Ok(Some(if woken {
             Queued::Acquired
         } else {
             queued(&stands)
@@ -210,6 +213,7 @@ impl<S: Store> Leases<S> {
             ttl: grant.ttl,
             metadata: grant.metadata.clone(),
             ticket: grant.now.as_millis(),
+            asked_at: grant.now,
             deadline,
             purge_at: self.purge_at(deadline),
         }
@@ -225,6 +229,18 @@ fn check(request: &Acquire) -> Result<(), Error> {
         return not_in_line("observed_version");
     }
     Ok(())
+}
+
+/// A call that somebody repeated meanwhile, with another token, has nobody to answer to any more. If
+/// it is only a clock that says so, the next call is the latest.
+fn check_latest(stands: &Waiter, waiter: &Waiter) -> Result<(), Error> {
+    if stands.task_token == waiter.task_token {
+        return Ok(());
+    }
+    Err(Error::Unavailable {
+        problem: "the same request was made again since, with another task_token".to_owned(),
+        source: None,
+    })
 }
 
 fn queued(waiter: &Waiter) -> Queued {

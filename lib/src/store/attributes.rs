@@ -56,6 +56,7 @@ pub(crate) const LAST_TOKEN: &str = "last_fencing_token";
 /// `purge_at`.
 pub(crate) const TASK_TOKEN: &str = "task_token";
 pub(crate) const TICKET: &str = "ticket";
+pub(crate) const ASKED_AT: &str = "asked_at";
 pub(crate) const DEADLINE: &str = "deadline";
 
 /// Every attribute of a row but its address.

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     error::Error,
-    row::{Item, Stored, s, text},
+    row::{Item, Stored, instant, s, text, time},
     transition::{Change, Join, transition},
     values::{Holder, Key, RequestDigest},
     waiter::Waiter,
@@ -221,7 +221,11 @@ impl Store for Memory {
             return Err(occupied(key));
         }
         let item = items.entry(place).or_insert_with(|| to_item(waiter));
-        item.insert(at::TASK_TOKEN.to_owned(), s(waiter.task_token.expose()));
+        let earlier = |at| at <= waiter.asked_at;
+        if !item.contains_key(at::ASKED_AT) || time(item, at::ASKED_AT).is_some_and(earlier) {
+            item.insert(at::TASK_TOKEN.to_owned(), s(waiter.task_token.expose()));
+            item.insert(at::ASKED_AT.to_owned(), instant(waiter.asked_at));
+        }
         Waiter::read(item).ok_or_else(|| occupied(key))
     }
 

@@ -247,6 +247,7 @@ pub fn waiter(who: u8, request: u8, at: u8, token: u8) -> Waiter {
         ttl: ttl(1 + at),
         metadata: Metadata::new([("at".to_owned(), at.to_string())].into()).unwrap(),
         ticket: seconds(at).as_millis(),
+        asked_at: seconds(at),
         deadline,
         purge_at: deadline.as_seconds_rounded_up() + 5,
     }

@@ -47,6 +47,7 @@ pub(super) fn run(seed: u64, broken: Option<Broken>, traced: bool) -> World {
     world.dice = dice;
     // A row that was deleted counts on from the clock: only one that goes right keeps the order.
     world.clocks_differ = !odds.deletions && world.dice.one_in(2);
+    world.ground.get().clocks_differ = world.clocks_differ;
     world.settings.queue_cap = if world.dice.one_in(4) { 2 } else { 128 };
     if traced {
         world.ground.get().trace = Some(String::new());
@@ -146,7 +147,9 @@ fn live(world: &mut World, who: usize, odds: &Odds) {
         // Its task fails, and is tried again with another token.
         State::Waiting if world.dice.one_in(odds.trouble) => {
             let attempt = world.workflows[who].attempts;
-            if !world.is_at_work(&Purpose::For(who, What::Ask, attempt)) {
+            // While the call before is at work, only those whose clocks agree know which is which.
+            let at_work = world.is_at_work(&Purpose::For(who, What::Ask, attempt));
+            if !(at_work && world.clocks_differ) {
                 world.hears(who, What::Ask, attempt, Answer::Died);
             }
         }
@@ -226,7 +229,7 @@ fn interfere(world: &mut World, odds: &Odds) {
         ];
         let order = orders[world.dice.place(orders.len())];
         world.operate(key, order);
-    } else if odds.deletions && world.dice.one_in(10) {
+    } else if odds.deletions && world.dice.one_in(3) {
         // What set out to be granted before would count from before.
         world.jump(5_000);
         let asks = |task: &Task| matches!(task.purpose, Purpose::For(_, What::Ask, _));

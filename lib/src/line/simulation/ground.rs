@@ -65,6 +65,7 @@ pub(super) struct Ground(Arc<Mutex<Inner>>);
 pub(super) struct Inner {
     pub(super) now: u64,
     pub(super) mishap: Option<Mishap>,
+    pub(super) clocks_differ: bool,
     pub(super) broken: Option<Broken>,
     /// Task tokens that somebody waits with, and who.
     pub(super) tokens: BTreeMap<String, usize>,

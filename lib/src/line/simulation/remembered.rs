@@ -191,3 +191,25 @@ fn who_was_told_by_another_is_not_passed_over_for_the_old_token() {
     let hasty = told_by_another(Some(Broken::Hasty)).wrong();
     assert_eq!(hasty.as_deref(), Some("w1 was told, and passed over"));
 }
+
+#[test]
+fn who_asked_again_is_told_by_its_latest_token_whichever_is_written_last() {
+    let mut world = World::quiet();
+    let holder = world.held();
+    let twice = world.in_line(10_000, LONG);
+    let its_task_failed = |world: &mut World| {
+        world.jump(300);
+        world.its_task_fails(twice);
+        world.act(twice, What::Ask);
+    };
+    // Nobody heard from the second call, and so the third was made while it was at work.
+    its_task_failed(&mut world);
+    let slow = world.until("call back w1.2");
+    its_task_failed(&mut world);
+    world.finish();
+    world.goes_on(slow);
+    world.act(holder, What::Release);
+    world.finish();
+    assert_eq!(world.workflows[twice].state, State::Woken);
+    world.nothing_is_wrong();
+}

@@ -58,10 +58,11 @@ impl Op {
         }
     }
 
-    /// Whether it may happen late without anybody's being misled. A new task token may not: the
-    /// later of two counts, and a function is over long before its workflow asks again.
-    fn may_be_late(&self) -> bool {
-        matches!(self, Self::Apply(..) | Self::Join(..) | Self::Forget(..))
+    fn is_write(&self) -> bool {
+        matches!(
+            self,
+            Self::Apply(..) | Self::Join(..) | Self::CallBackBy(..) | Self::Forget(..)
+        )
     }
 
     fn name(&self) -> String {
@@ -85,8 +86,11 @@ impl Steps {
         self.note(&op, "before", mishap);
         match mishap {
             None => {}
-            Some(Mishap::Late) if op.may_be_late() => {
+            Some(Mishap::Late) if op.is_write() => {
                 let mut ground = self.ground.get();
+                if ground.clocks_differ && matches!(op, Op::CallBackBy(..)) {
+                    return Err(no_answer());
+                }
                 let now = ground.now;
                 ground.strays.push((now, Stray::Write(op)));
                 return Err(no_answer());

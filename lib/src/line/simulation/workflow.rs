@@ -81,6 +81,8 @@ impl World {
             .get()
             .note(|| format!("{name} sets out to {what:?}, attempt {attempt}"));
         self.start(who, what);
+        // Its clock is looked at as it sets out: later calls have later times.
+        self.step(self.tasks.len() - 1, None);
     }
 
     /// It ends, one way or another.

@@ -4,7 +4,7 @@ use std::{collections::HashMap, time::Duration};
 
 use aws_sdk_dynamodb::{
     error::SdkError,
-    operation::transact_write_items::TransactWriteItemsError,
+    operation::{transact_write_items::TransactWriteItemsError, update_item::UpdateItemError},
     types::{
         AttributeValue, CancellationReason, ReturnValue, ReturnValuesOnConditionCheckFailure,
         TransactWriteItem, Update,
@@ -23,6 +23,10 @@ use crate::{
 
 /// Nothing stands there, or an item of the same request.
 const VACANT: &str = "attribute_not_exists(#pk) OR #request = :request";
+
+/// And none that has asked later.
+const LATEST: &str = "attribute_not_exists(#pk) \
+    OR #request = :request AND (attribute_not_exists(#asked_at) OR #asked_at <= :asked_at)";
 
 impl DynamoDb {
     pub(super) async fn write_both(
@@ -120,7 +124,7 @@ impl DynamoDb {
         let attributes = waiter.attributes();
         // What was said before stays: the place in line was taken then.
         let set = attributes.each_ref().map(|(name, _)| match *name {
-            at::TASK_TOKEN => format!("#{name} = :{name}"),
+            at::TASK_TOKEN | at::ASKED_AT => format!("#{name} = :{name}"),
             _ => format!("#{name} = if_not_exists(#{name}, :{name})"),
         });
         let mut update = self
@@ -128,10 +132,11 @@ impl DynamoDb {
             .update_item()
             .table_name(&self.table)
             .set_key(Some(place(key, &at::wait_sk(&waiter.request))))
-            .condition_expression(VACANT)
+            .condition_expression(LATEST)
             .update_expression(format!("SET {}", set.join(", ")))
             .expression_attribute_names("#pk", at::PK)
-            .return_values(ReturnValue::AllNew);
+            .return_values(ReturnValue::AllNew)
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
         for (name, value) in attributes {
             update = update
                 .expression_attribute_names(format!("#{name}"), name)
@@ -143,7 +148,13 @@ impl DynamoDb {
                 .and_then(Waiter::read)
                 .ok_or_else(|| occupied(key)),
             Err(SdkError::ServiceError(refusal)) if is_condition(refusal.err()) => {
-                Err(occupied(key))
+                let item = match refusal.err() {
+                    UpdateItemError::ConditionalCheckFailedException(refused) => refused.item(),
+                    _ => None,
+                };
+                let stands = item.and_then(Waiter::read);
+                let same = stands.filter(|stands| stands.request == waiter.request);
+                same.ok_or_else(|| occupied(key))
             }
             Err(error) => Err(self.request("dynamodb:UpdateItem", Some(key)).failed(error)),
         }
