@@ -27,6 +27,18 @@ async fn a_call_that_was_lost_costs_nobody_his_turn<B: Bench>(bench: &B) {
         assert_eq!(turn.who, "a", "{loss:?}");
         line.confirm(&turn).await;
     }
+    // Whoever released it releases it again: its workflow knows of no answer either.
+    let (line, holder) = Line::held(bench, "line/lost call and answer", &["a", "b"]).await;
+    line.calls.lose(&line.token("a"), Loss::Call, 2);
+    line.release(&holder).await;
+    line.nobody_was_told();
+    for _ in 0..3 {
+        let released = line.release(&holder).await;
+        assert_eq!(released, ReleaseOutcome::AlreadyReleased);
+    }
+    let turn = line.turn();
+    assert_eq!(turn.who, "a");
+    line.confirm(&turn).await;
     // A call that never arrived is made again by whoever comes by after the time to confirm.
     let (line, holder) = Line::held(bench, "line/lost call", &["a", "b"]).await;
     line.calls.lose(&line.token("a"), Loss::Call, 2);

@@ -182,6 +182,7 @@ async fn whoever_will_not_come_is_passed_over<B: Bench>(bench: &B) {
     // not told again.
     let execution = "next stopped execution";
     let (line, turn) = Line::promised(bench, "reap/next stopped", &[execution, "b"]).await;
+    line.case.pass(TTL / 6);
     assert_eq!(line.reap(execution, EndOf::Force).await, reaped(0, 0, 0));
     line.nobody_was_told();
     let row = line.case.row().await;
