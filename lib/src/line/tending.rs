@@ -12,6 +12,7 @@ use crate::{
     transition::{Change, Leave},
     values::{Key, RequestDigest},
     waiter::Waiter,
+    workflows::Delivery,
 };
 
 /// Those who wait for keys, as the index knows them: each with the time at which it gives up.
@@ -166,7 +167,11 @@ impl<S: Store> Leases<S> {
             let (token, limit) = (&waiter.task_token, self.limit());
             let sent = workflows.fail(token, name, cause, limit).await?;
             let holder = waiter.holder.as_str();
-            tracing::info!(%key, holder, outcome = name, ?sent, "sent away");
+            match sent {
+                Delivery::Delivered => tracing::info!(%key, holder, outcome = name, "sent away"),
+                // Served, so long ago that the row does not remember; or dead.
+                Delivery::Refused => tracing::debug!(%key, holder, "nobody waits here any more"),
+            }
         }
         self.store().forget(key, waiter, self.limit()).await
     }
