@@ -79,10 +79,10 @@ async fn dynamodb_purges_nobody_who_still_waits() {
     let leases = table.leases().with_workflows(Arc::new(Calls::default()));
     table.grant("k", "holder", "1").await;
     join(&leases, "k", "a").await.unwrap();
-    clock.tick(WAIT - Duration::from_secs(1));
+    clock.tick(WAIT.saturating_sub(Duration::from_secs(1)));
     assert_eq!(table.server.sweep_ttl().unwrap(), 0);
     // Sweep sends it away at its time: this is for tables that nobody sweeps.
-    clock.tick(Duration::from_hours(7 * 24) - Duration::from_secs(1));
+    clock.tick(Duration::from_secs(7 * 86_400 - 1));
     assert_eq!(
         table.server.sweep_ttl().unwrap(),
         0,
