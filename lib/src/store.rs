@@ -77,6 +77,8 @@ pub enum Joined {
     Refused(Stored),
     /// What stands in the place of the waiter's item is not ours; nothing was written.
     Occupied,
+    /// The same request has asked later than that, by another token; nothing was written.
+    Overtaken,
     /// Somebody was writing one of the two at that moment; nothing was written. Ask again.
     Conflict,
 }

@@ -90,6 +90,7 @@ impl<S: Store> Leases<S> {
                 Joined::Occupied => {
                     return Err(corrupt(key, "the place of the one who waits is taken"));
                 }
+                Joined::Overtaken => return Err(asked_again()),
                 Joined::Conflict => {
                     turns.wait(self).await?;
                     continue;
@@ -237,10 +238,14 @@ fn check_latest(stands: &Waiter, waiter: &Waiter) -> Result<(), Error> {
     if stands.task_token == waiter.task_token {
         return Ok(());
     }
-    Err(Error::Unavailable {
+    Err(asked_again())
+}
+
+fn asked_again() -> Error {
+    Error::Unavailable {
         problem: "the same request was made again since, with another task_token".to_owned(),
         source: None,
-    })
+    }
 }
 
 fn queued(waiter: &Waiter) -> Queued {

@@ -192,6 +192,9 @@ impl Store for Memory {
         if !is_vacant(items.get(&beside), waiter) {
             return Ok(Joined::Occupied);
         }
+        if !is_latest(items.get(&beside), waiter) {
+            return Ok(Joined::Overtaken);
+        }
         items.insert(place(&address), row.to_item());
         items.insert(beside, to_item(waiter));
         Ok(Joined::Done)
@@ -221,8 +224,7 @@ impl Store for Memory {
             return Err(occupied(key));
         }
         let item = items.entry(place).or_insert_with(|| to_item(waiter));
-        let earlier = |at| at <= waiter.asked_at;
-        if !item.contains_key(at::ASKED_AT) || time(item, at::ASKED_AT).is_some_and(earlier) {
+        if is_latest(Some(item), waiter) {
             item.insert(at::TASK_TOKEN.to_owned(), s(waiter.task_token.expose()));
             item.insert(at::ASKED_AT.to_owned(), instant(waiter.asked_at));
         }
@@ -274,4 +276,12 @@ fn to_item(waiter: &Waiter) -> Item {
     attributes
         .map(|(name, value)| (name.to_owned(), value))
         .collect()
+}
+
+/// Whether what stands there has not asked later.
+fn is_latest(item: Option<&Item>, waiter: &Waiter) -> bool {
+    item.is_none_or(|item| {
+        let earlier = |at| at <= waiter.asked_at;
+        !item.contains_key(at::ASKED_AT) || time(item, at::ASKED_AT).is_some_and(earlier)
+    })
 }

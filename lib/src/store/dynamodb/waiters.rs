@@ -21,10 +21,7 @@ use crate::{
     waiter::Waiter,
 };
 
-/// Nothing stands there, or an item of the same request.
-const VACANT: &str = "attribute_not_exists(#pk) OR #request = :request";
-
-/// And none that has asked later.
+/// Nothing stands there, or an item of the same request, and none that has asked later.
 const LATEST: &str = "attribute_not_exists(#pk) \
     OR #request = :request AND (attribute_not_exists(#asked_at) OR #asked_at <= :asked_at)";
 
@@ -71,7 +68,10 @@ impl DynamoDb {
             return Err(request.refused(codes[at], message));
         }
         Ok(match codes {
-            ["None", _] => Joined::Occupied,
+            ["None", _] => match cancelled[1].item().and_then(Waiter::read) {
+                Some(stands) if stands.request == waiter.request => Joined::Overtaken,
+                _ => Joined::Occupied,
+            },
             _ => Joined::Refused(Stored::read(cancelled[0].item())),
         })
     }
@@ -91,7 +91,8 @@ impl DynamoDb {
         let update = Update::builder()
             .table_name(&self.table)
             .set_key(Some(place(key, &at::wait_sk(&waiter.request))))
-            .condition_expression(VACANT)
+            .condition_expression(LATEST)
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
             .update_expression(format!("SET {}", set.join(", ")))
             .set_expression_attribute_names(Some(names.into_iter().chain([name(at::PK)]).collect()))
             .set_expression_attribute_values(Some(HashMap::from(values)));
