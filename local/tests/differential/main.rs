@@ -17,6 +17,7 @@ use proptest::{prelude::*, test_runner::TestRunner};
 #[path = "../bench/mod.rs"]
 mod bench;
 mod changes;
+mod rare;
 mod steps;
 mod strange;
 mod values;
@@ -52,6 +53,14 @@ struct Twins {
 }
 
 impl Twins {
+    fn on(table: Table) -> Self {
+        Self {
+            table,
+            memory: Memory::new(),
+            done: Mutex::default(),
+        }
+    }
+
     async fn run(&self, key: &str, steps: &[Step]) -> Result<(), TestCaseError> {
         let address = Address {
             key: Key::new(key).unwrap(),
@@ -288,14 +297,19 @@ fn heir_of(row: &Row) -> Option<String> {
     line.first().map(|head| head.as_s().unwrap().clone())
 }
 
+#[tokio::test]
+async fn it_does_so_of_rows_that_chance_brings_about_too_seldom() {
+    let twins = Twins::on(Table::start().await);
+    for (n, steps) in rare::sequences().into_iter().enumerate() {
+        let same = twins.run(&format!("k{n}"), &steps).await;
+        assert!(same.is_ok(), "{steps:?}: {same:?}");
+    }
+}
+
 #[test]
 fn the_table_does_what_the_pure_function_says() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let twins = Twins {
-        table: runtime.block_on(Table::start()),
-        memory: Memory::new(),
-        done: Mutex::default(),
-    };
+    let twins = Twins::on(runtime.block_on(Table::start()));
     let config = ProptestConfig {
         cases: std::env::var("DIFFERENTIAL_CASES").map_or(250, |n| n.parse().unwrap()),
         failure_persistence: None,
