@@ -100,7 +100,7 @@ pub fn sequences() -> Vec<Vec<Step>> {
         all.push(vec![grant(0, 1), join(1), tamper(broken, NONE), leave(1)]);
     }
     for broken in ["claim_id", "claim_until", "claim_tries", "ended"] {
-        let kept = vec![grant(0, 1), join(1), join(2), release(HEIR)];
+        let kept = [grant(0, 1), join(1), join(2), release(HEIR)];
         for last in [leave(2), take(1), pass(), reserve(), join(0), grant(2, 30)] {
             all.push([&kept[..], &[tamper(broken, NONE), last.clone()]].concat());
             all.push([&kept[..], &[tamper(broken, MAP), last]].concat());
@@ -151,7 +151,7 @@ pub fn sequences() -> Vec<Vec<Step>> {
     }
     // What is said of a reservation while the row is held says nothing.
     for claim in ["claim", "claim_id", "claim_until", "claim_tries"] {
-        let held = vec![grant(0, 1), join(1), tamper(claim, TEXT)];
+        let held = [grant(0, 1), join(1), tamper(claim, TEXT)];
         for last in [
             release(HEIR),
             release(None),
