@@ -293,6 +293,7 @@ async fn only_a_free_row_can_be_purged_and_it_keeps_nothing_of_its_lease() {
         "past_request_3",
         "previous_holder",
         "previous_fencing_token",
+        "previous_last_fencing_token",
         "previous_ended",
         "line",
     ];

@@ -200,11 +200,12 @@ fn reservation(item: &Item, request: &str) -> Option<Reservation> {
     })
 }
 
-/// The three attributes are one fact; a first grant writes NULL for its predecessor's holder.
+/// The attributes are one fact; a first grant writes NULL for its predecessor's holder.
 fn previous(item: &Item) -> Option<Previous> {
     Some(Previous {
         holder: Holder::stored(text(item, at::PREVIOUS_HOLDER)?),
-        fencing_token: counter(item, at::PREVIOUS_FENCING_TOKEN)?,
+        fencing_token: counter(item, at::PREVIOUS_LAST_TOKEN)
+            .or_else(|| counter(item, at::PREVIOUS_FENCING_TOKEN))?,
         ended: Ended::from_name(text(item, at::PREVIOUS_ENDED)?)?,
     })
 }

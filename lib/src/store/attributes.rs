@@ -24,6 +24,9 @@ pub(crate) const REQUEST: &str = "request";
 pub(crate) const PAST_REQUESTS: [&str; 3] = ["past_request_1", "past_request_2", "past_request_3"];
 pub(crate) const PREVIOUS_HOLDER: &str = "previous_holder";
 pub(crate) const PREVIOUS_FENCING_TOKEN: &str = "previous_fencing_token";
+/// The token of the grant before, if the row was left at another; NULL otherwise. In one attribute
+/// the two would take an `if_not_exists` within another, which not every engine reads.
+pub(crate) const PREVIOUS_LAST_TOKEN: &str = "previous_last_fencing_token";
 pub(crate) const PREVIOUS_ENDED: &str = "previous_ended";
 
 /// Present while free, and only then: how the last grant ended.
@@ -60,7 +63,7 @@ pub(crate) const ASKED_AT: &str = "asked_at";
 pub(crate) const DEADLINE: &str = "deadline";
 
 /// Every attribute of a row but its address.
-pub(crate) const ALL: [&str; 30] = [
+pub(crate) const ALL: [&str; 31] = [
     HOLDER,
     LEASE_ID,
     TTL_MS,
@@ -79,6 +82,7 @@ pub(crate) const ALL: [&str; 30] = [
     PAST_REQUESTS[2],
     PREVIOUS_HOLDER,
     PREVIOUS_FENCING_TOKEN,
+    PREVIOUS_LAST_TOKEN,
     PREVIOUS_ENDED,
     ENDED,
     PURGE_AT,

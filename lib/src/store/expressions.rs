@@ -94,8 +94,8 @@ const HISTORY: &str = "#past_request_1 = if_not_exists(#request, :null), \
     #past_request_2 = if_not_exists(#past_request_1, :null), \
     #past_request_3 = if_not_exists(#past_request_2, :null), \
     #previous_holder = if_not_exists(#granted_to, :null), \
-    #previous_fencing_token = \
-    if_not_exists(#last_fencing_token, if_not_exists(#fencing_token, :zero)), \
+    #previous_fencing_token = if_not_exists(#fencing_token, :zero), \
+    #previous_last_fencing_token = if_not_exists(#last_fencing_token, :null), \
     #previous_ended = if_not_exists(#ended, :expired)";
 
 /// The next token of a row that need not be lifted.
