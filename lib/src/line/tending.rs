@@ -164,9 +164,17 @@ impl<S: Store> Leases<S> {
             };
             let (name, cause) = (error.name(), error.as_cause(key));
             let (token, limit) = (&waiter.task_token, self.limit());
-            let sent = workflows.fail(token, name, cause, limit).await?;
             let holder = waiter.holder.as_str();
-            tracing::info!(%key, holder, outcome = name, ?sent, "sent away");
+            match workflows.fail(token, name, cause, limit).await {
+                Ok(sent) => tracing::info!(%key, holder, outcome = name, ?sent, "sent away"),
+                // Its item stays, and every later sweep tries again. Nobody else has to wait for
+                // that: it may be one whom we are not allowed to tell.
+                Err(error) => {
+                    let problem = error.in_full();
+                    tracing::error!(%key, holder, problem, "one could not be sent away");
+                    return Ok(());
+                }
+            }
         }
         self.store().forget(key, waiter, self.limit()).await
     }
