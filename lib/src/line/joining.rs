@@ -12,7 +12,7 @@ use crate::{
     leases::{Leases, corrupt, frozen},
     requests::{Acquire, Queue},
     row::Reservation,
-    store::{Joined, Store},
+    store::{Joined, Store, occupied},
     transition::{Grant, GrantRefusal, Join, JoinRefusal, Over, why_not_joined},
     turns::Turns,
     values::{Key, Permits},
@@ -89,9 +89,7 @@ impl<S: Store> Leases<S> {
             let (cap, limit) = (join.cap, turns.left(self));
             let stood = match self.store().join(&key, &join, &waiter, limit).await? {
                 Joined::Done => return Ok(queued(&waiter)),
-                Joined::Occupied => {
-                    return Err(corrupt(key, "the place of the one who waits is taken"));
-                }
+                Joined::Occupied => return Err(occupied(&key, &waiter.request)),
                 Joined::Conflict => {
                     turns.wait(self).await?;
                     continue;

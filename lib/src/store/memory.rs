@@ -218,11 +218,11 @@ impl Store for Memory {
         let mut items = self.items();
         let place = place_of_waiter(key, &waiter.request);
         if !is_vacant(items.get(&place), waiter) {
-            return Err(occupied(key));
+            return Err(occupied(key, &waiter.request));
         }
         let item = items.entry(place).or_insert_with(|| to_item(waiter));
         item.insert(at::TASK_TOKEN.to_owned(), s(waiter.task_token.expose()));
-        Waiter::read(item).ok_or_else(|| occupied(key))
+        Waiter::read(item).ok_or_else(|| occupied(key, &waiter.request))
     }
 
     async fn forget(&self, key: &Key, waiter: &Waiter, _limit: Duration) -> Result<(), Error> {

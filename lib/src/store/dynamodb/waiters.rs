@@ -141,9 +141,9 @@ impl DynamoDb {
             Ok(output) => output
                 .attributes()
                 .and_then(Waiter::read)
-                .ok_or_else(|| occupied(key)),
+                .ok_or_else(|| occupied(key, &waiter.request)),
             Err(SdkError::ServiceError(refusal)) if is_condition(refusal.err()) => {
-                Err(occupied(key))
+                Err(occupied(key, &waiter.request))
             }
             Err(error) => Err(self.request("dynamodb:UpdateItem", Some(key)).failed(error)),
         }
