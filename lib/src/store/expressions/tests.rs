@@ -5,6 +5,7 @@ use crate::{
     values::{Holder, LeaseId, Metadata, RequestDigest, RequestId},
 };
 
+#[expect(clippy::too_many_lines, reason = "one of each")]
 fn every_change() -> Vec<Change> {
     let (lease_id, now) = (LeaseId::random(), Timestamp::from_millis(1000));
     let holder = Holder::new("h").expect("valid");
