@@ -1,13 +1,13 @@
-//! The rules: release, and every other end of a grant that its holder can prove.
+//! The rules: release, and every other end of a grant but an operator's.
 
 use crate::{
     error::Error,
     leases::{Leases, TRIES, address_of, corrupt},
     line::{Sender, is_kept_by},
     outcomes::{Ended, Lease, ReleaseOutcome, Released},
-    row::Row,
-    store::{Applied, Store},
-    transition::{Change, Next, Of, Release, ReleaseRefusal, why_not_released},
+    row::{Row, Stored},
+    store::{Address, Applied, Store},
+    transition::{Change, Expire, Next, Of, Release, ReleaseRefusal, why_not_released},
     values::{Counter, Key, LeaseId},
 };
 
@@ -22,13 +22,13 @@ impl<S: Store> Leases<S> {
     pub async fn release(&self, lease: &Lease) -> Result<Released, Error> {
         let now = self.now();
         Ok(Released {
-            outcome: self.end(lease, Ended::Released).await?,
+            outcome: self.end(lease).await?,
             expired: lease.expires_at <= now,
         })
     }
 
     /// Ends the lease in the way that suits the row, and tells whoever is next in line.
-    pub(crate) async fn end(&self, lease: &Lease, ended: Ended) -> Result<ReleaseOutcome, Error> {
+    pub(crate) async fn end(&self, lease: &Lease) -> Result<ReleaseOutcome, Error> {
         let key = &lease.key;
         let next = self.next();
         let ours = match &next {
@@ -43,7 +43,7 @@ impl<S: Store> Leases<S> {
             } else {
                 Of::Grant
             },
-            ended,
+            ended: Ended::Released,
             next,
             purge_at: self.purge_at(self.now()),
         };
@@ -93,6 +93,32 @@ impl<S: Store> Leases<S> {
         Ok(())
     }
 
+    /// Ends an expired grant, if the row is still as it was read, and tells whoever is next in line.
+    /// Whether somebody was told; none if the row has changed.
+    pub(crate) async fn expire(&self, address: &Address, row: &Row) -> Result<Option<bool>, Error> {
+        let key = &address.key;
+        // A row from before there was a line has nobody in it.
+        let next = match row.line {
+            Some(_) => self.next(),
+            None => Next::Later,
+        };
+        let change = Change::Expire(Expire {
+            version: row.version,
+            next: next.clone(),
+            purge_at: self.purge_at(self.now()),
+        });
+        let row = match self.store().apply(address, &change, self.limit()).await? {
+            Applied::Done { row, .. } => row,
+            // Ours, and the answer was lost.
+            Applied::Refused(Stored::Row(row)) if is_ours(&row, &next) => row,
+            // Extended, released or taken since it was read.
+            Applied::Refused(_) => return Ok(None),
+        };
+        let token = row.fencing_token.get();
+        tracing::info!(%key, holder = %row.granted_to, fencing_token = token, "freed");
+        Ok(Some(self.wake(key, row, Sender::First).await))
+    }
+
     /// As [`Leases::release`], for a caller whose work must not end under somebody else's lease.
     ///
     /// # Errors
@@ -106,5 +132,56 @@ impl<S: Store> Leases<S> {
             }),
             _ => Ok(released),
         }
+    }
+}
+
+fn is_ours(row: &Row, next: &Next) -> bool {
+    matches!(next, Next::Is(heir) if is_kept_by(row, &heir.lease_id))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Arc, time::Duration};
+
+    use super::*;
+    use crate::{
+        Acquire, ExtendOptions, Holder, Settings, Ttl,
+        clock::{Clock as _, ManualClock, Timestamp},
+        store::wire::{Before, Wire},
+        values::{RequestDigest, RequestId},
+    };
+
+    #[tokio::test(start_paused = true)]
+    async fn a_late_extend_does_not_end_what_another_one_has_extended_in_time() {
+        let ttl = Ttl::new(Duration::from_mins(1)).expect("valid");
+        let clock = Arc::new(ManualClock::at(Timestamp::from_millis(1_800_000_000_000)));
+        let by =
+            |wire: &Wire| Leases::new(wire.clone(), Settings::default()).with_clock(clock.clone());
+        let store = Wire::default();
+        let (key, holder) = (Key::new("k"), Holder::new("h").expect("valid"));
+        let acquire = Acquire::new(key.expect("valid"), holder.clone(), ttl);
+        let granted = by(&store).acquire(acquire).await.expect("an answer");
+        let lease = granted.granted().expect("a grant").lease;
+        let before = Row {
+            line: Some(vec![RequestDigest::of(&holder, &RequestId::random())]),
+            ..store.row().await
+        };
+        store.table.put(address_of(&lease), &before.to_item());
+        clock.advance(ttl.as_duration().saturating_sub(Duration::from_millis(1)));
+        let in_time = by(&store).extend(&lease, ExtendOptions::default()).await;
+        drop(in_time.expect("extended"));
+        let after = store.row().await.to_item();
+        clock.advance(Duration::from_millis(2));
+
+        // As the late one finds it, and as it stands when the late one would end it.
+        let address = address_of(&lease);
+        let meddling = move |table: &crate::Memory| table.put(address, &after);
+        let store = Wire::meddled(Before::Apply, 2, meddling);
+        store.table.put(address_of(&lease), &before.to_item());
+        let late = by(&store).extend(&lease, ExtendOptions::default()).await;
+        assert!(store.is_done(), "it did look twice");
+        let late = late.expect("it is the holder's").into_lease();
+        assert_eq!(late.expires_at, clock.now().plus(ttl.as_duration()));
+        assert!(store.row().await.holding().is_some());
     }
 }

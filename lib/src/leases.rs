@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use crate::{
     clock::{Clock, SystemClock, Timestamp},
     error::{Cause, Error},
-    outcomes::{Ended, Extended, Lease, Standing},
+    outcomes::{Extended, Lease, Standing},
     requests::ExtendOptions,
     row::{Frozen, Holding, Row, State},
     settings::Settings,
@@ -207,10 +207,12 @@ impl<S: Store> Leases<S> {
                 },
                 ExtendRefusal::Expired => return Err(Error::Expired { key }),
                 ExtendRefusal::Frozen(row) => return Err(frozen(key, row)),
-                ExtendRefusal::Awaited => {
-                    // Whoever waits need not wait for sweep.
-                    self.end(lease, Ended::Expired).await?;
-                    return Err(Error::Lost { key });
+                ExtendRefusal::Awaited(row) => {
+                    // Whoever waits need not wait for sweep. If the row has changed since, another
+                    // extend of this very lease may have come in time.
+                    if self.expire(&address, &row).await?.is_some() {
+                        return Err(Error::Lost { key });
+                    }
                 }
                 ExtendRefusal::Lost => return Err(Error::Lost { key }),
                 ExtendRefusal::Corrupt(reason) => return Err(corrupt(key, reason)),

@@ -150,7 +150,7 @@ impl<S: Store> Leases<S> {
             };
             if end != EndOf::Force {
                 let lease = self.handle(address.clone(), row)?;
-                return Ok(match self.end(&lease, crate::Ended::Released).await? {
+                return Ok(match self.end(&lease).await? {
                     ReleaseOutcome::Released => Done::Released,
                     ReleaseOutcome::AlreadyReleased | ReleaseOutcome::Lost => Done::Nothing,
                 });

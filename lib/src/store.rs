@@ -290,9 +290,10 @@ pub(crate) fn what(pk: &str, sk: &str) -> What {
 }
 
 /// What stands in the place of a waiter's item was written by somebody else.
-fn occupied(key: &Key) -> Error {
+pub(crate) fn occupied(key: &Key, request: &RequestDigest) -> Error {
+    let sk = attributes::wait_sk(request);
     Error::Corrupt {
         key: key.clone(),
-        reason: "what stands in the place of the one who waits is not ours".to_owned(),
+        reason: format!("it stands at {sk}, where one who waits in line would stand"),
     }
 }

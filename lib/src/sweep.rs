@@ -8,10 +8,9 @@ use crate::{
     clock::Timestamp,
     error::Error,
     leases::{Leases, corrupt},
-    line::{Sender, Waiting, Waits, is_kept_by},
-    row::{Row, Stored},
-    store::{Address, Applied, Store, What},
-    transition::{Change, Expire, Next},
+    line::{Waiting, Waits},
+    row::Stored,
+    store::{Address, Store, What},
     values::Key,
     walk::Cursor,
 };
@@ -162,45 +161,21 @@ impl<S: Store> Leases<S> {
     }
 
     async fn free(&self, address: &Address) -> Result<Look, Error> {
-        let key = &address.key;
         let row = match self.store().read(address, self.limit()).await? {
             Stored::Absent => return Ok(Look::Nothing),
-            Stored::Foreign(reason) => return Err(corrupt(key.clone(), reason)),
+            Stored::Foreign(reason) => return Err(corrupt(address.key.clone(), reason)),
             Stored::Row(row) => row,
         };
-        let now = self.now();
-        let takeable = now.minus(self.settings().clock_margin);
+        let takeable = self.now().minus(self.settings().clock_margin);
         let expired = row
             .holding()
             .is_some_and(|held| held.expires_at <= takeable);
         if !expired || row.frozen.is_some() {
             return Ok(Look::Nothing);
         }
-        // A row from before there was a line has nobody in it.
-        let next = match row.line {
-            Some(_) => self.next(),
-            None => Next::Later,
-        };
-        let change = Change::Expire(Expire {
-            version: row.version,
-            next: next.clone(),
-            purge_at: self.purge_at(now),
-        });
-        let next = match self.store().apply(address, &change, self.limit()).await? {
-            Applied::Done { row, .. } => row,
-            // Ours, and the answer was lost.
-            Applied::Refused(Stored::Row(row)) if is_ours(&row, &next) => row,
-            // Extended, released or taken since it was read.
-            Applied::Refused(_) => return Ok(Look::Nothing),
-        };
-        let token = row.fencing_token.get();
-        tracing::info!(%key, holder = %row.granted_to, fencing_token = token, "freed");
-        Ok(Look::Freed(self.wake(key, next, Sender::First).await))
+        let told = self.expire(address, &row).await?;
+        Ok(told.map_or(Look::Nothing, Look::Freed))
     }
-}
-
-fn is_ours(row: &Row, next: &Next) -> bool {
-    matches!(next, Next::Is(heir) if is_kept_by(row, &heir.lease_id))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use super::{
     Bench, Loss, MS, TTL,
     line::{Heard, Line, WAIT},
 };
-use crate::{Error, ExtendOptions, Settings, Ttl};
+use crate::{Acquire, ExtendOptions, Holder, Key, Settings, Ttl};
 
 pub(super) async fn all<B: Bench>(bench: &B) {
     whoever_has_waited_long_enough_is_sent_away(bench).await;
@@ -85,12 +85,24 @@ async fn whoever_has_waited_long_enough_is_sent_away<B: Bench>(bench: &B) {
     let held = line.case.leases.extend(&holder, options).await;
     drop(held.expect("extended"));
     line.case.pass(WAIT);
-    let swept = line.case.leases.sweep(crate::SweepBounds::Schedule).await;
-    assert!(matches!(swept, Err(Error::Unavailable { .. })), "{swept:?}");
+    let elsewhere = Key::new("line/too long for both, and elsewhere").expect("valid");
+    let ttl = Ttl::new(TTL).expect("valid");
+    for who in ["holder", "c"] {
+        let holder = Holder::new(who).expect("valid");
+        let request = Acquire::new(elsewhere.clone(), holder, ttl);
+        let queue = line.queue(who, Duration::ZERO);
+        let asked = line.case.leases.acquire_in_line(request, queue);
+        asked.await.expect("an answer");
+    }
+    let told = || -> std::collections::BTreeSet<_> {
+        line.told().into_iter().map(|(who, _)| who).collect()
+    };
+    told();
     line.sweep().await;
-    let mut told: Vec<_> = line.told().into_iter().map(|(who, _)| who).collect();
-    told.sort_unstable();
-    assert_eq!(told, ["a", "b"]);
+    let others = ["a", "c"].map(str::to_owned);
+    assert_eq!(told(), others.into(), "b's trouble is b's alone");
+    line.sweep().await;
+    assert_eq!(told(), ["b".to_owned()].into());
     assert!(line.waiting().await.is_empty());
     assert!(line.waiter("b").await.is_none());
 }

@@ -244,6 +244,11 @@ async fn nobody_waits_for_what_is_frozen_or_was_had_before<B: Bench>(bench: &B) 
     assert!(matches!(frozen, Error::Frozen { .. }), "{frozen:?}");
     let again = line.ask("b", "b").await.expect("it is in line already");
     assert!(matches!(again, Queued::Queued { .. }), "{again:?}");
+    let reentrant = line.request("b").reentrant();
+    let queue = line.queue("b: another token", WAIT);
+    let again = line.case.leases.acquire_in_line(reentrant, queue).await;
+    let again = again.expect("it is in line already");
+    assert!(matches!(again, Queued::Queued { .. }), "{again:?}");
     line.nobody_was_told();
     assert_eq!(line.waiting().await.len(), 1);
 }

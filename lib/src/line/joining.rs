@@ -12,7 +12,7 @@ use crate::{
     leases::{Leases, corrupt, frozen},
     requests::{Acquire, Queue},
     row::Reservation,
-    store::{Joined, Store},
+    store::{Joined, Store, occupied},
     transition::{Grant, GrantRefusal, Join, JoinRefusal, Over, why_not_joined},
     turns::Turns,
     values::{Key, Permits},
@@ -73,9 +73,11 @@ impl<S: Store> Leases<S> {
             over: None,
         })?;
         let waiter = self.waiter(&grant, queue);
-        // Its holder's own lease is nothing to wait for.
-        if reentrant && let Some(done) = self.ask(workflows, &key, &grant, true, &waiter).await? {
-            return Ok(done);
+        // Its holder's own lease is nothing to wait for. Any refusal is judged below, where a place
+        // in line comes first.
+        if reentrant && let Ok(granted) = self.attempt(&first_of(&key), &grant, true).await? {
+            self.answer(workflows, &waiter.task_token, granted).await?;
+            return Ok(Queued::Acquired);
         }
         let join = Join {
             request: grant.request.clone(),
@@ -87,9 +89,7 @@ impl<S: Store> Leases<S> {
             let (cap, limit) = (join.cap, turns.left(self));
             let stood = match self.store().join(&key, &join, &waiter, limit).await? {
                 Joined::Done => return Ok(queued(&waiter)),
-                Joined::Occupied => {
-                    return Err(corrupt(key, "the place of the one who waits is taken"));
-                }
+                Joined::Occupied => return Err(occupied(&key, &waiter.request)),
                 Joined::Overtaken => return Err(asked_again()),
                 Joined::Conflict => {
                     turns.wait(self).await?;
@@ -120,7 +120,7 @@ impl<S: Store> Leases<S> {
                     return Err(Error::QueueFull { key, waiting });
                 }
                 JoinRefusal::Grantable => {
-                    if let Some(done) = self.ask(workflows, &key, &grant, false, &waiter).await? {
+                    if let Some(done) = self.ask(workflows, &key, &grant, &waiter).await? {
                         return Ok(done);
                     }
                 }
@@ -144,10 +144,9 @@ impl<S: Store> Leases<S> {
         workflows: &dyn Workflows,
         key: &Key,
         grant: &Grant,
-        reentrant: bool,
         waiter: &Waiter,
     ) -> Result<Option<Queued>, Error> {
-        match self.attempt(&first_of(key), grant, reentrant).await? {
+        match self.attempt(&first_of(key), grant, false).await? {
             Ok(granted) => {
                 self.answer(workflows, &waiter.task_token, granted).await?;
                 Ok(Some(Queued::Acquired))

@@ -165,12 +165,22 @@ impl<S: Store> Leases<S> {
             };
             let (name, cause) = (error.name(), error.as_cause(key));
             let (token, limit) = (&waiter.task_token, self.limit());
-            let sent = workflows.fail(token, name, cause, limit).await?;
             let holder = waiter.holder.as_str();
-            match sent {
-                Delivery::Delivered => tracing::info!(%key, holder, outcome = name, "sent away"),
+            match workflows.fail(token, name, cause, limit).await {
+                Ok(Delivery::Delivered) => {
+                    tracing::info!(%key, holder, outcome = name, "sent away");
+                }
                 // Served, so long ago that the row does not remember; or dead.
-                Delivery::Refused => tracing::debug!(%key, holder, "nobody waits here any more"),
+                Ok(Delivery::Refused) => {
+                    tracing::debug!(%key, holder, "nobody waits here any more");
+                }
+                // Its item stays, and every later sweep tries again. Nobody else has to wait for
+                // that: it may be one whom we are not allowed to tell.
+                Err(error) => {
+                    let problem = error.in_full();
+                    tracing::error!(%key, holder, problem, "one could not be sent away");
+                    return Ok(());
+                }
             }
         }
         self.store().forget(key, waiter, self.limit()).await

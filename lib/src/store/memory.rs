@@ -221,14 +221,14 @@ impl Store for Memory {
         let mut items = self.items();
         let place = place_of_waiter(key, &waiter.request);
         if !is_vacant(items.get(&place), waiter) {
-            return Err(occupied(key));
+            return Err(occupied(key, &waiter.request));
         }
         let item = items.entry(place).or_insert_with(|| to_item(waiter));
         if is_latest(Some(item), waiter) {
             item.insert(at::TASK_TOKEN.to_owned(), s(waiter.task_token.expose()));
             item.insert(at::ASKED_AT.to_owned(), instant(waiter.asked_at));
         }
-        Waiter::read(item).ok_or_else(|| occupied(key))
+        Waiter::read(item).ok_or_else(|| occupied(key, &waiter.request))
     }
 
     async fn forget(&self, key: &Key, waiter: &Waiter, _limit: Duration) -> Result<(), Error> {

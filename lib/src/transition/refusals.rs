@@ -127,7 +127,7 @@ pub enum ExtendRefusal {
     /// The deadline has passed, and an operator froze the key.
     Frozen(Row),
     /// The deadline has passed, and somebody waits.
-    Awaited,
+    Awaited(Row),
     /// The grant is over.
     Lost,
     /// The item is not ours.
@@ -162,7 +162,7 @@ pub fn why_not_extended(stored: Stored, extend: &Extend, confirming: bool) -> Ex
         Some(held) if held.expires_at > extend.now => ExtendRefusal::Longer(row),
         Some(_) if extend.require_unexpired => ExtendRefusal::Expired,
         Some(_) if row.frozen.is_some() => ExtendRefusal::Frozen(row),
-        Some(_) => ExtendRefusal::Awaited,
+        Some(_) => ExtendRefusal::Awaited(row),
     }
 }
 

@@ -147,7 +147,7 @@ impl DynamoDb {
             Ok(output) => output
                 .attributes()
                 .and_then(Waiter::read)
-                .ok_or_else(|| occupied(key)),
+                .ok_or_else(|| occupied(key, &waiter.request)),
             Err(SdkError::ServiceError(refusal)) if is_condition(refusal.err()) => {
                 let item = match refusal.err() {
                     UpdateItemError::ConditionalCheckFailedException(refused) => refused.item(),
@@ -155,7 +155,7 @@ impl DynamoDb {
                 };
                 let stands = item.and_then(Waiter::read);
                 let same = stands.filter(|stands| stands.request == waiter.request);
-                same.ok_or_else(|| occupied(key))
+                same.ok_or_else(|| occupied(key, &waiter.request))
             }
             Err(error) => Err(self.request("dynamodb:UpdateItem", Some(key)).failed(error)),
         }
