@@ -115,11 +115,12 @@ impl<S: Store> Leases<S> {
             }
             // All who wait for one key at once: their line is one row.
             for (key, waiting) in waiting {
+                swept.granted += self.look_after(&key, &waiting).await?;
                 if self.is_nearly_over() {
+                    // It may have stopped half way.
                     swept.cursor = Some(cursor);
                     return Ok(swept);
                 }
-                swept.granted += self.look_after(&key, &waiting).await?;
             }
             match next {
                 None => return Ok(swept),

@@ -86,7 +86,7 @@ impl<S: Store> Leases<S> {
         };
         let mut turns = Turns::from(self);
         for _ in 0..TRIES {
-            let (cap, limit) = (join.cap, turns.left(self));
+            let (cap, limit) = (join.cap, self.limit());
             let stood = match self.store().join(&key, &join, &waiter, limit).await? {
                 Joined::Done => return Ok(queued(&waiter)),
                 Joined::Occupied => return Err(occupied(&key, &waiter.request)),

@@ -20,6 +20,9 @@ pub(crate) type Waiting = BTreeMap<Key, Vec<Waits>>;
 /// One of them.
 pub(crate) type Waits = (RequestDigest, Option<Timestamp>);
 
+/// How many are cleared up behind before the line and the time are looked at again.
+const BETWEEN_LOOKS: usize = 100;
+
 /// How often a place in line is looked for that moves.
 const TRIES: usize = 8;
 
@@ -32,11 +35,8 @@ impl<S: Store> Leases<S> {
         }
         let Some(mut row) = self.line_of(key).await? else {
             // Deleted by hand, and the line with it; or made anew by now.
-            let mut strays = Vec::new();
-            for (request, _) in waiting {
-                strays.extend(self.waiting(key, request).await?);
-            }
-            self.clear(key, strays).await?;
+            self.clear(key, waiting.iter().map(|(request, _)| request).collect())
+                .await?;
             return Ok(0);
         };
         let mut told = 0;
@@ -54,7 +54,7 @@ impl<S: Store> Leases<S> {
                     self.send_away(key, request).await?;
                 }
             } else if !is_next(&row, request) {
-                strays.extend(self.waiting(key, request).await?);
+                strays.push(request);
             }
         }
         self.clear(key, strays).await?;
@@ -63,24 +63,37 @@ impl<S: Store> Leases<S> {
 
     /// Items whose requests were not in line when the row was read: served, or passed over, or back in
     /// line since.
-    async fn clear(&self, key: &Key, strays: Vec<Waiter>) -> Result<(), Error> {
-        if strays.is_empty() {
-            return Ok(());
-        }
-        // Read after the items: one that came back has another token by now, or is in line here.
-        let row = self.line_of(key).await?;
-        for waiter in strays {
-            let request = &waiter.request;
-            let back = |row: &Row| row.waiting().contains(request) || is_next(row, request);
-            match &row {
-                Some(row) if back(row) => {}
-                Some(row) if row.remembers(request) => {
-                    self.store().forget(key, &waiter, self.limit()).await?;
-                }
-                _ => self.dismiss(key, &waiter).await?,
+    async fn clear(&self, key: &Key, strays: Vec<&RequestDigest>) -> Result<(), Error> {
+        for some in strays.chunks(BETWEEN_LOOKS) {
+            if self.is_nearly_over() {
+                return Ok(());
+            }
+            let mut waiters = Vec::new();
+            for request in some {
+                waiters.extend(self.waiting(key, request).await?);
+            }
+            if waiters.is_empty() {
+                continue;
+            }
+            // Read after the items: one that came back has another token by now, or is in line here.
+            let row = self.line_of(key).await?;
+            for waiter in &waiters {
+                self.clear_one(key, row.as_ref(), waiter).await?;
             }
         }
         Ok(())
+    }
+
+    async fn clear_one(&self, key: &Key, row: Option<&Row>, waiter: &Waiter) -> Result<(), Error> {
+        let request = &waiter.request;
+        let back = |row: &Row| row.waiting().contains(request) || is_next(row, request);
+        match row {
+            Some(row) if back(row) => Ok(()),
+            Some(row) if row.remembers(request) => {
+                self.store().forget(key, waiter, self.limit()).await
+            }
+            _ => self.dismiss(key, waiter).await,
+        }
     }
 
     pub(super) async fn line_of(&self, key: &Key) -> Result<Option<Row>, Error> {

@@ -210,9 +210,15 @@ impl<S: Store> Leases<S> {
     /// behind that one sweep sees nothing of the key. Whoever asks for it frees it.
     pub(crate) async fn give_up_on_nobody(&self, key: &Key, row: &Row) -> Result<(), Error> {
         let over = self.now().minus(self.settings().clock_margin);
-        match row.reserved() {
-            Some(reserved) if reserved.until <= over && row.head().is_none() => {
+        match (row.reserved(), row.head()) {
+            (Some(reserved), _) if reserved.until <= over => {
                 self.pass_on(key, reserved).await.map(drop)
+            }
+            // In line, and gone: its turn has to come before it can be passed over.
+            (None, Some(_)) => {
+                let heir = self.heir();
+                let change = Change::Reserve(Reserve { heir: heir.clone() });
+                self.kept_by(key, &change, &heir).await.map(drop)
             }
             _ => Ok(()),
         }
