@@ -53,7 +53,7 @@ impl WaitTime {
     /// The longest wait: as long as an execution may live.
     pub const LONGEST: Duration = Duration::from_hours(365 * 24);
 
-    const RANGE: &str = "expected a number of seconds from 0 to 31536000";
+    const RANGE: &str = "a number of seconds from 0 to 31536000";
 
     /// Checks `length`.
     ///
@@ -61,7 +61,7 @@ impl WaitTime {
     /// [`BadValue`] above [`WaitTime::LONGEST`].
     pub fn new(length: Duration) -> Result<Self, BadValue> {
         if length > Self::LONGEST {
-            return Err(BadValue(Self::RANGE.to_owned()));
+            return Err(Self::out_of_range());
         }
         Ok(Self(length))
     }
@@ -71,14 +71,33 @@ impl WaitTime {
     pub const fn as_duration(self) -> Duration {
         self.0
     }
+
+    fn out_of_range() -> BadValue {
+        BadValue(format!("expected {}", Self::RANGE))
+    }
 }
 
 impl<'de> Deserialize<'de> for WaitTime {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let seconds = deserializer.deserialize_any(Number(Self::RANGE))?;
         Duration::try_from_secs_f64(seconds)
-            .map_err(|_| BadValue(Self::RANGE.to_owned()))
+            .map_err(|_| Self::out_of_range())
             .and_then(Self::new)
             .map_err(de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_time_says_once_what_it_expects() {
+        for bad in ["-1", "31536000.001", "1e300", "\"5\"", "null"] {
+            let told = serde_json::from_str::<WaitTime>(bad).expect_err(bad);
+            let told = told.to_string();
+            assert!(told.contains(WaitTime::RANGE), "{bad}: {told}");
+            assert_eq!(told.matches("expected").count(), 1, "{bad}: {told}");
+        }
     }
 }
