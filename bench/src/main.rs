@@ -35,7 +35,7 @@ struct Arguments {
     hold: u64,
     /// How long a client rests between releasing the key and asking again, in milliseconds. Without a rest, who polls
     /// mostly gets it back.
-    #[arg(long, value_name = "MS", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=60_000))]
+    #[arg(long, value_name = "MS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(0..=60_000))]
     rest: u64,
     /// How long it is held with the number of clients fixed, in milliseconds [default: 200,1000,5000; quickly 200,1000].
     #[arg(long, value_delimiter = ',', value_name = "MS,…", value_parser = clap::value_parser!(u64).range(1..=60_000))]

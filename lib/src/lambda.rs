@@ -209,7 +209,10 @@ impl About {
                 let (outcome, token) = (error.name(), self.fencing_token);
                 let problem = error.to_string();
                 match error.worst() {
-                    Error::Held(_) | Error::Consumed { .. } | Error::Frozen { .. } => {
+                    Error::Held(_)
+                    | Error::Consumed { .. }
+                    | Error::QueueFull { .. }
+                    | Error::Frozen { .. } => {
                         tracing::info!(request, key, holder, outcome, problem, "refused");
                     }
                     Error::Lost { .. } | Error::Expired { .. } | Error::Invalid { .. } => {
