@@ -15,6 +15,9 @@ impl<S: Store> Leases<S> {
     /// Ends the lease, if it is still the caller's; an expired one too, for a clean hand-over.
     ///
     /// One conditional write. It never frees anybody else's lease, and may be repeated for ever.
+    /// If somebody is in line, the same write keeps the key for the first of them, who is then told:
+    /// a read, and a call to [`crate::Workflows`]. If that fails, the release has happened all the same,
+    /// and sweep tells later; a release that is repeated tells once more.
     ///
     /// # Errors
     /// [`Error::Corrupt`], and those of [`Store::apply`]. A lease that somebody else was granted

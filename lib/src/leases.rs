@@ -137,10 +137,13 @@ impl<S: Store> Leases<S> {
     /// One conditional write. It never shortens: repeated, delayed, or asked for less than is
     /// left, it answers with the deadline that stands, and takes a second write to show observers
     /// that the holder lives. A lease whose deadline has passed is revived if nobody was granted
-    /// it since.
+    /// it since and nobody waits for it; if somebody does, it is ended, and is the next one's turn.
+    ///
+    /// The first extend of a lease that one in line was told of is its grant.
     ///
     /// # Errors
-    /// [`Error::Lost`] once anybody else was granted it, or it was released, swept or deleted;
+    /// [`Error::Lost`] once anybody else was granted it, or it was released, swept or deleted, or
+    /// the turn passed to another;
     /// [`Error::Expired`] and [`Error::Frozen`] instead of a revival; [`Error::Invalid`] for a ttl
     /// that the guard uses up; [`Error::Corrupt`]; and those of [`Store::apply`]. After
     /// [`Error::Unavailable`] the deadline that the caller knows still holds.
