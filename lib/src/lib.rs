@@ -19,7 +19,7 @@
 
 mod acquire;
 mod clock;
-#[cfg(feature = "conformance")]
+#[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 mod ending;
 mod error;

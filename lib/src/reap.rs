@@ -10,7 +10,7 @@ use crate::{
     row::{Row, Stored},
     store::{Address, Applied, Store, What},
     transition::{Change, Cut},
-    values::{Holder, Key, RequestDigest},
+    values::{Counter, Holder, Key, RequestDigest},
     workflows::Execution,
 };
 
@@ -201,9 +201,10 @@ impl<S: Store> Leases<S> {
                 }
             }
             // It may act on the promise until its time is over, and is not told again.
-            EndOf::Force => {
+            EndOf::Force if reserved.tries == Counter::MIN => {
                 self.count_a_try(key, reserved, reserved.until).await?;
             }
+            EndOf::Force => {}
         }
         Ok(Done::Nothing)
     }

@@ -184,7 +184,52 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::{Acquire, Holder, Key, Memory, Settings, Ttl, clock::slow::Slow};
+    use crate::{
+        Acquire, Holder, Key, Memory, Queue, Settings, TaskToken, Ttl, WaitTime, clock::slow::Slow,
+        conformance::Calls,
+    };
+
+    #[tokio::test]
+    async fn a_sweep_that_stops_among_those_who_wait_says_so_too() {
+        let calls = Arc::new(Calls::default());
+        let leases = Leases::new(Memory::new(), Settings::default())
+            .with_clock(Arc::new(Slow::default()))
+            .with_workflows(calls.clone());
+        let ttl = Ttl::new(Duration::from_hours(1)).expect("valid");
+        let ask = |who: &str| {
+            let key = Key::new("k").expect("valid");
+            Acquire::new(key, Holder::new(who).expect("valid"), ttl)
+        };
+        let acquired = leases.acquire(ask("holder")).await;
+        acquired.expect("an answer").granted().expect("a grant");
+        for n in 0..30 {
+            let queue = Queue {
+                task_token: TaskToken::new(format!("t{n}")).expect("valid"),
+                wait: WaitTime::new(Duration::from_secs(1)).expect("valid"),
+            };
+            let joined = leases.acquire_in_line(ask(&format!("w{n}")), queue).await;
+            joined.expect("in line");
+        }
+        leases.sleep(Duration::from_secs(60)).await;
+        let (mut cursor, mut rounds) = (None, 0);
+        loop {
+            let soon = leases.for_call(leases.now().plus(Duration::from_secs(10)));
+            let limit = 1000;
+            let swept = soon.sweep(SweepBounds::Call { limit, cursor }).await;
+            (cursor, rounds) = (swept.expect("swept").cursor, rounds + 1);
+            if cursor.is_none() {
+                break;
+            }
+            assert!(rounds < 100, "it gets nowhere");
+        }
+        assert!(rounds > 1, "one call had not enough time");
+        let told = calls.take();
+        let away = told.iter().filter(|told| {
+            let error = told.what.as_ref().err();
+            error.is_some_and(|(name, _)| name == "Lease.QueueTimeout")
+        });
+        assert_eq!((told.len(), away.count()), (30, 30));
+    }
 
     #[tokio::test]
     async fn a_sweep_whose_time_runs_out_says_where_to_go_on() {

@@ -226,6 +226,69 @@ async fn a_lost_answer_costs_one_more_request_and_changes_nothing() {
     }
 }
 
+/// What DynamoDB counts of an item: names and values, and for lists one byte an entry and three more.
+fn size(item: &leasehold::row::Item) -> usize {
+    use aws_sdk_dynamodb::types::AttributeValue as Value;
+    fn of(value: &Value) -> usize {
+        match value {
+            Value::S(text) => text.len(),
+            // Two digits a byte, and one more.
+            Value::N(digits) => digits.len().div_ceil(2) + 1,
+            Value::L(entries) => 3 + entries.iter().map(|entry| 1 + of(entry)).sum::<usize>(),
+            Value::M(fields) => {
+                3 + fields
+                    .iter()
+                    .map(|(k, v)| 1 + k.len() + of(v))
+                    .sum::<usize>()
+            }
+            _ => 1,
+        }
+    }
+    item.iter()
+        .map(|(name, value)| name.len() + of(value))
+        .sum()
+}
+
+/// A row over 1 KB takes another write unit with each write, the holder's extends too.
+#[tokio::test]
+async fn a_row_with_so_many_in_line_is_one_write_unit() {
+    let line = Line::start().await;
+    let execution = |n| {
+        format!(
+            "arn:aws:states:us-east-1:123456789012:execution:leasehold-queued-section:\
+             0c4f5a52-6a3c-4d0e-9d3b-{n:012}"
+        )
+    };
+    // Every attribute that a row can have while it is held.
+    for n in 0..5 {
+        let lease = line
+            .table
+            .grant("orders/42", &execution(n), &n.to_string())
+            .await
+            .lease;
+        line.released(&lease).await;
+    }
+    let lease = line
+        .table
+        .grant("orders/42", &execution(5), "5")
+        .await
+        .lease;
+    line.confirm(&lease).await;
+    let address = leasehold::store::Address {
+        key: lease.key,
+        permit: 0,
+    };
+    let mut fitting = 0;
+    for n in 0..40 {
+        let size = size(&line.table.get(&address).await.unwrap());
+        if size <= 1024 {
+            fitting = n;
+        }
+        line.join("orders/42", &execution(100 + n)).await;
+    }
+    assert_eq!(fitting, 6, "README says so");
+}
+
 #[tokio::test]
 async fn a_promise_that_is_given_back_costs_what_a_release_costs() {
     let line = Line::start().await;

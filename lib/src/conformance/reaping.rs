@@ -191,6 +191,9 @@ async fn whoever_will_not_come_is_passed_over<B: Bench>(bench: &B) {
         (reserved.until, reserved.tries.get()),
         (turn.lease.expires_at, 2)
     );
+    // The event comes twice.
+    assert_eq!(line.reap(execution, EndOf::Force).await, reaped(0, 0, 0));
+    assert_eq!(line.case.row().await, row);
     let margin = Settings::default().clock_margin;
     line.case.clock.set(reserved.until.plus(margin));
     assert!(line.hand_over().await);

@@ -9,12 +9,16 @@ use super::{
 use crate::{
     AcquireAll, Acquired, AcquiredAll, Contention, Ended, Error, Holder, Key, Keys, Permits,
     Queued, Settings, Ttl,
+    store::{Joined, Store as _},
+    transition::{Join, Over},
+    waiter::Waiter,
 };
 
 pub(super) async fn all<B: Bench>(bench: &B) {
     what_is_free_is_granted_and_told_at_once(bench).await;
     what_is_held_is_waited_for(bench).await;
     a_place_in_line_is_kept_however_often_it_is_asked_for(bench).await;
+    a_call_that_was_overtaken_does_not_come_back_into_the_line(bench).await;
     nobody_passes_those_who_wait(bench).await;
     a_line_that_is_full_takes_nobody(bench).await;
     nobody_waits_for_what_is_frozen_or_was_had_before(bench).await;
@@ -140,6 +144,34 @@ async fn a_place_in_line_is_kept_however_often_it_is_asked_for<B: Bench>(bench: 
     let turn = line.turn();
     assert_eq!((turn.who.as_str(), &turn.lease), ("a 5", &lease));
     assert_eq!(line.waiting().await, [Line::<B>::digest("b")]);
+}
+
+/// An older call for a waiter, late on its way, would put a token there with which nobody waits.
+async fn a_call_that_was_overtaken_does_not_come_back_into_the_line<B: Bench>(bench: &B) {
+    let (line, _) = Line::held(bench, "line/overtaken", &["a"]).await;
+    let (store, key) = (line.case.leases.store(), &line.case.address.key);
+    let (limit, request) = (std::time::Duration::from_secs(1), Line::<B>::digest("a"));
+    let stands = line.waiter("a").await.expect("an item");
+    assert!(line.case.leases.leave(key, &request).await.expect("left"));
+    let join = Join {
+        request,
+        over: Over::At(line.case.now()),
+        cap: 1,
+    };
+    let asking = |asked_at, token: &str| Waiter {
+        asked_at,
+        task_token: line.queue(token, WAIT).task_token,
+        ..stands.clone()
+    };
+    let late = asking(stands.asked_at.minus(MS), "late");
+    let joined = store.join(key, &join, &late, limit).await;
+    assert_eq!(joined.expect("an answer"), Joined::Overtaken);
+    assert!(line.waiting().await.is_empty());
+    assert_eq!(line.waiter("a").await, Some(stands.clone()));
+    let again = asking(stands.asked_at.plus(MS), "again");
+    let joined = store.join(key, &join, &again, limit).await;
+    assert_eq!(joined.expect("an answer"), Joined::Done);
+    assert_eq!(line.waiter("a").await, Some(again));
 }
 
 async fn nobody_passes_those_who_wait<B: Bench>(bench: &B) {

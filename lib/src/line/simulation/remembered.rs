@@ -138,17 +138,28 @@ fn who_asks_again_and_was_sent_away_meanwhile_is_not_left_without_a_place() {
 
 #[test]
 fn a_key_that_is_kept_for_one_whose_item_is_gone_can_be_had_again() {
+    a_line_of_ghosts_gives_way(1);
+}
+
+#[test]
+fn so_can_one_with_others_behind_whose_items_are_gone_too() {
+    a_line_of_ghosts_gives_way(3);
+}
+
+fn a_line_of_ghosts_gives_way(ghosts: usize) {
     let mut world = World::quiet();
     let holder = world.held();
-    let gone = world.in_line(10_000, LONG);
+    let gone: Vec<_> = (0..ghosts).map(|_| world.in_line(10_000, LONG)).collect();
     world.act(holder, What::Release);
     world.finish();
-    world.end(gone, EndOf::Force);
-    // As after a freeze that outlasts the retention: DynamoDB has purged the item.
-    let (key, request) = (world.keys[0].clone(), world.workflows[gone].request.clone());
-    let item = at_once(world.memory.waiter(&key, &request, Duration::MAX));
-    let item = item.expect("an answer").expect("an item");
-    at_once(world.memory.forget(&key, &item, Duration::MAX)).expect("an answer");
+    // As after a freeze that outlasts the retention: DynamoDB has purged the items.
+    for who in gone {
+        let (key, request) = (world.keys[0].clone(), world.workflows[who].request.clone());
+        let item = at_once(world.memory.waiter(&key, &request, Duration::MAX));
+        let item = item.expect("an answer").expect("an item");
+        world.end(who, EndOf::Force);
+        at_once(world.memory.forget(&key, &item, Duration::MAX)).expect("an answer");
+    }
     let asker = world.enter(Plan {
         key: 0,
         ttl: 10_000,
