@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::{
     error::Error,
     inspect::LeaseView,
-    leases::{Leases, corrupt},
+    leases::{Leases, TRIES, corrupt},
     outcomes::Ended,
     record::{Act, Record},
     row::{Row, State, Stored},
@@ -57,9 +57,6 @@ pub enum Forced {
     /// Nobody held it, or not by the grant that was named.
     NotHeld,
 }
-
-/// How often an act is tried again because somebody else wrote to the row in between.
-const TRIES: usize = 8;
 
 impl<S: Store> Leases<S> {
     /// Ends the grant of `key` whoever holds it, and raises its token, so that a guarded write of

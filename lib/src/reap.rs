@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::{
     error::Error,
-    leases::{Leases, corrupt},
+    leases::{Leases, TRIES, corrupt},
     line::{Sender, first_of},
     outcomes::ReleaseOutcome,
     row::{Row, Stored},
@@ -68,9 +68,6 @@ pub enum Reaped {
 
 /// Entries of the index that are read at a time.
 const PAGE: u32 = 100;
-
-/// How often a row may change while it is cut.
-const TRIES: usize = 8;
 
 impl<S: Store> Leases<S> {
     /// Frees what `holder` holds, which has ended, and gives up its places in line. After

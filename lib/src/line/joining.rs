@@ -9,7 +9,7 @@ use super::{
 use crate::{
     acquire::{Wish, other_keys},
     error::Error,
-    leases::{Leases, corrupt, frozen},
+    leases::{Leases, TRIES, corrupt, frozen},
     requests::{Acquire, Queue},
     row::Reservation,
     store::{Joined, Store, occupied},
@@ -32,9 +32,6 @@ pub enum Queued {
         ticket: u64,
     },
 }
-
-/// How often the key may change hands while it is asked for.
-const TRIES: usize = 8;
 
 impl<S: Store> Leases<S> {
     /// Grants the lease, or puts the request in line; either way the answer goes to

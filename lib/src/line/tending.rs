@@ -6,7 +6,7 @@ use super::waking::first_of;
 use crate::{
     clock::Timestamp,
     error::Error,
-    leases::{Leases, corrupt},
+    leases::{Leases, TRIES, corrupt},
     row::{Row, Stored},
     store::{Applied, Store},
     transition::{Change, Leave},
@@ -22,9 +22,6 @@ pub(crate) type Waits = (RequestDigest, Option<Timestamp>);
 
 /// How many are cleared up behind before the line and the time are looked at again.
 const BETWEEN_LOOKS: usize = 100;
-
-/// How often a place in line is looked for that moves.
-const TRIES: usize = 8;
 
 impl<S: Store> Leases<S> {
     /// Sees to those who wait for `key`: tells whoever's turn it is, sends away whoever has waited
