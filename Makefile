@@ -77,7 +77,7 @@ deny: $(DENY)
 # SAM builds one function after the other, and the last step of each, the link with everything in it, runs on one core.
 # So all are built beforehand, side by side; of these packages only, lest features of others get in. SAM finds them done.
 build: $(SAM_ENV)/complete ## build every function for Lambda (ARCH=arm64 or x86_64)
-	rustup target list --installed | grep -qx $(TRIPLE) || rustup target add $(TRIPLE)
+	rustup target list --installed | grep -x $(TRIPLE) || rustup target add $(TRIPLE)
 	$(LAMBDA) build --release --locked $(if $(filter x86_64,$(ARCH)),--x86-64,--arm64) $(addprefix -p ,$(FUNCTIONS))
 	$(SAM) build --parameter-overrides Architecture=$(ARCH)
 
