@@ -339,10 +339,11 @@ impl<S: Store> Leases<S> {
     }
 }
 
-/// Whether the row is kept for somebody by this very reservation.
+/// Whether the row is kept for somebody by this very reservation, and nobody else has set out to tell that
+/// one since: then the caller is the first to, though the answer to its write was lost.
 pub(crate) fn is_kept_by(row: &Row, lease_id: &LeaseId) -> bool {
     row.reserved()
-        .is_some_and(|reserved| reserved.lease_id == *lease_id)
+        .is_some_and(|reserved| reserved.lease_id == *lease_id && reserved.tries == Counter::MIN)
 }
 
 /// The row that has the line of `key`.

@@ -1,7 +1,7 @@
 //! What the simulation has found, each told in as few steps as it takes.
 
 use super::{
-    ground::{Broken, START},
+    ground::{Broken, Mishap, START},
     tasks::{Answer, What},
     witness::SKEW,
     workflow::State,
@@ -201,6 +201,25 @@ fn who_was_told_by_another_is_not_passed_over_for_the_old_token() {
     told_by_another(None).nothing_is_wrong();
     let hasty = told_by_another(Some(Broken::Hasty)).wrong();
     assert_eq!(hasty.as_deref(), Some("w1 was told, and passed over"));
+}
+
+/// The answer to a release was lost. When the release is sent again, it finds its own write, and a try that
+/// somebody has made since.
+#[test]
+fn who_was_told_by_another_is_not_passed_over_by_a_release_that_is_sent_again() {
+    let mut world = World::quiet();
+    let holder = world.held();
+    let again = world.in_line(10_000, LONG);
+    world.act(holder, What::Release);
+    let slow = world.until("hear of Release");
+    world.its_task_fails(again);
+    world.act(again, What::Ask);
+    world.finish();
+    assert_eq!(world.workflows[again].state, State::Woken);
+    world.tasks.push(slow);
+    world.step(world.tasks.len() - 1, Some(Mishap::Twice));
+    world.finish();
+    world.nothing_is_wrong();
 }
 
 #[test]
