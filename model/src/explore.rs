@@ -1,0 +1,55 @@
+//! Goes through every state of a world.
+
+use std::collections::BTreeSet;
+
+use stateright::{Checker, HasDiscoveries, Model};
+
+use crate::{
+    design::Design,
+    scope::Scope,
+    witness::Invariant,
+    world::{Action, State, World},
+};
+
+/// What came of it.
+pub struct Explored {
+    pub states: usize,
+    pub depth: usize,
+    /// How many rows there were, and how often a message changed one or was refused by one.
+    pub rows: (usize, u64, u64),
+    /// What was broken, and how that came about: the shortest way found.
+    pub broken: Vec<(&'static str, Vec<String>)>,
+}
+
+/// Every state of `scope` in `design`; or, of a broken design, until `until` is broken.
+pub fn explore(scope: Scope, design: Design, until: Option<Invariant>, threads: usize) -> Explored {
+    let world = World::new(scope, design);
+    let stop = match until {
+        Some(invariant) => HasDiscoveries::AllOf(BTreeSet::from([name_of(invariant)])),
+        None => HasDiscoveries::AnyFailures,
+    };
+    let checker = world.checker().threads(threads).finish_when(stop).spawn_bfs().join();
+    let world = checker.model();
+    let broken = checker.discoveries().into_iter().map(|(name, path)| {
+        let steps = path.into_vec();
+        (name, told(world, &steps))
+    });
+    Explored {
+        states: checker.unique_state_count(),
+        depth: checker.max_depth(),
+        rows: world.rows.counts(),
+        broken: broken.collect(),
+    }
+}
+
+pub fn name_of(invariant: Invariant) -> &'static str {
+    let all = Invariant::ALL.into_iter();
+    all.filter(|(is, _)| *is == invariant).map(|(_, name)| name).next().unwrap_or("")
+}
+
+/// A way through a world, a line each step.
+fn told(world: &World, steps: &[(State, Option<Action>)]) -> Vec<String> {
+    let after = steps.iter().skip(1).map(|(state, _)| state);
+    let taken = steps.iter().filter_map(|(_, action)| action.as_ref());
+    taken.zip(after).map(|(action, state)| crate::told::step(world, action, state)).collect()
+}

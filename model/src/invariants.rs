@@ -1,0 +1,95 @@
+//! What a state shows that must never be; and each invariant as a property for the checker.
+
+use stateright::Property;
+
+use crate::{
+    keeper,
+    message::{Message, What},
+    names::STRANGER,
+    rows::FOREIGN,
+    scope::Clocks,
+    witness::Invariant,
+    world::{State, World},
+};
+
+/// Looks at a state as it has just come about.
+pub fn look(world: &World, state: &mut State) {
+    if world.is_exclusive() {
+        let believers = state.clients.iter().filter_map(|client| client.believes(state.now));
+        let alone = believers.count() <= 1;
+        state.seen.must(alone, Invariant::S8);
+    }
+    if world.scope.strangers {
+        state.seen.must(state.row == FOREIGN, Invariant::S10);
+    }
+    if world.scope.clocks != Clocks::Unasked {
+        ends(world, state);
+    }
+    waits(world, state);
+}
+
+/// What crashed comes free in time.
+fn ends(world: &World, state: &mut State) {
+    let scope = &world.scope;
+    let facts = world.rows.facts(state.row);
+    let Some(held) = facts.held else { return };
+    // No deadline lies further ahead than a ttl, by the clock that is furthest ahead.
+    let in_time = held.until <= state.now + scope.error + scope.ttl;
+    state.seen.must(in_time, Invariant::L1);
+    // Even the clock that is furthest behind says that it is over.
+    let now = state.now - scope.error;
+    if held.until + scope.margin > now {
+        return;
+    }
+    let by = |from, what| {
+        let message = Message {
+            from,
+            call: 1,
+            sent: now,
+            what,
+        };
+        world.rows.apply(state.row, message).applied
+    };
+    let taken = facts.line[0].is_some() || by(STRANGER, What::Grant(0, None));
+    let swept = match keeper::next(world, facts, now) {
+        Some(what) => by(STRANGER, what),
+        None => false,
+    };
+    state.seen.must(taken && (swept || !scope.sweep), Invariant::L1);
+}
+
+/// Nobody who stands in line is left there: whatever was lost, one sweep after the claim sees to it.
+fn waits(world: &World, state: &mut State) {
+    let facts = world.rows.facts(state.row);
+    if facts.held.is_some() || (facts.kept.is_none() && facts.line[0].is_none()) {
+        return;
+    }
+    let scope = &world.scope;
+    let until = facts.kept.map_or(state.now, |kept| kept.until + scope.margin);
+    let Some(what) = keeper::next(world, facts, until) else {
+        return state.seen.must(false, Invariant::L4);
+    };
+    let message = Message {
+        from: STRANGER,
+        call: 1,
+        sent: until,
+        what,
+    };
+    let seen_to = world.rows.apply(state.row, message).applied;
+    state.seen.must(seen_to, Invariant::L4);
+}
+
+macro_rules! properties {
+    ($($name:ident),*) => {
+        Invariant::ALL
+            .into_iter()
+            .zip([$((|_: &World, state: &State| !state.seen.has_seen(Invariant::$name)) as fn(&World, &State) -> bool),*])
+            .map(|((_, name), holds)| Property::always(name, holds))
+            .collect()
+    };
+}
+
+pub fn properties() -> Vec<Property<World>> {
+    properties!(S1, S2, S3, S4, S5, S6, S7, S8, S9, S10, L1, L2, L3, L4)
+}
+

@@ -1,0 +1,187 @@
+//! What is on its way. A message is never used up: it may arrive never, late, often, and in any order.
+
+use leasehold::transition::{
+    Change, Cut, Expire, Extend, Grant, Heir, Join, Leave, Next, Of, Over, Pass, Release, Reserve,
+    Take, Tokens, TryAgain,
+};
+use leasehold::Counter;
+
+use crate::{
+    names::{self, Attempt, Count, LeaseNo, Tick, Who, instant},
+    scope::Scope,
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Message {
+    pub from: Who,
+    /// Which of its sender's calls.
+    pub call: u8,
+    /// Its sender's clock when it was sent.
+    pub sent: Tick,
+    pub what: What,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum What {
+    /// Acquire; with the version that was seen a whole ttl ago, if observation decides.
+    Grant(Attempt, Option<Count>),
+    Join(Attempt),
+    Extend(LeaseNo, Count),
+    /// The first extend of a promise.
+    Take(LeaseNo, Count),
+    /// Of a grant, or of a promise.
+    Release(LeaseNo, Count, bool),
+    /// Sweep's: of the version it read, which was this grant's.
+    Expire(Count, LeaseNo),
+    /// Reap's: of the version it read.
+    Cut(Count),
+    Reserve,
+    TryAgain(LeaseNo, u8),
+    Pass(LeaseNo, u8),
+    Leave(Who, Attempt, u8),
+    /// To the resource, with the token.
+    Write(Count),
+    /// To a waiting task: the proof, the token, and until when it is to be confirmed.
+    Wake(Who, Attempt, LeaseNo, Count, Tick),
+}
+
+impl Message {
+    /// The proof that this call creates, if it creates one.
+    pub const fn lease(&self) -> LeaseNo {
+        names::lease(self.from, self.call)
+    }
+
+    /// What it would do to the row; nothing if it is not for the table.
+    pub fn change(&self, scope: &Scope) -> Option<Change> {
+        Some(match self.what {
+            What::Grant(..) => Change::Grant(self.grant(scope)),
+            What::Join(_) => Change::Join(self.join(scope)),
+            What::Extend(lease, token) => Change::Extend(self.extend(lease, token, scope)),
+            What::Take(lease, token) => Change::Take(self.take(lease, token, scope)),
+            What::Release(lease, token, promise) => {
+                Change::Release(self.release(lease, token, promise, scope))
+            }
+            What::Expire(version, _) => Change::Expire(Expire {
+                version: names::counter(version),
+                next: Next::Is(self.heir(scope)),
+                purge_at: 0,
+            }),
+            What::Cut(version) => {
+                let expires_at = instant(self.sent + scope.grace);
+                Change::Cut(Cut {
+                    version: names::counter(version),
+                    expires_at,
+                    sweep_after: expires_at,
+                })
+            }
+            What::Reserve => Change::Reserve(Reserve {
+                heir: self.heir(scope),
+            }),
+            What::TryAgain(lease, tries) => Change::TryAgain(TryAgain {
+                lease_id: names::lease_id(lease),
+                tries: names::tries(tries),
+                until: instant(self.sent + scope.claim),
+            }),
+            What::Pass(lease, tries) => Change::Pass(Pass {
+                lease_id: names::lease_id(lease),
+                tries: names::tries(tries),
+                heir: self.heir(scope),
+            }),
+            What::Leave(who, attempt, place) => Change::Leave(Leave {
+                request: names::request(who, attempt),
+                place: place.into(),
+            }),
+            What::Write(_) | What::Wake(..) => return None,
+        })
+    }
+
+    const fn attempt(&self) -> Attempt {
+        match self.what {
+            What::Grant(attempt, _) | What::Join(attempt) => attempt,
+            _ => 0,
+        }
+    }
+
+    /// The grant that it asks for: a join would, if there were nobody to wait for.
+    pub fn grant(&self, scope: &Scope) -> Grant {
+        let over = match self.what {
+            What::Grant(_, Some(seen)) => Over::Unmoved(names::version(seen)),
+            _ => self.over(scope),
+        };
+        let expires_at = instant(self.sent + scope.ttl);
+        Grant {
+            holder: names::holder(self.from),
+            request: names::request(self.from, self.attempt()),
+            keys: None,
+            lease_id: names::lease_id(self.lease()),
+            ttl: names::ttl(scope.ttl),
+            metadata: names::metadata(),
+            now: instant(self.sent),
+            over,
+            tokens: Tokens::From(Counter::MIN),
+            expires_at,
+            sweep_after: expires_at,
+        }
+    }
+
+    fn over(&self, scope: &Scope) -> Over {
+        Over::At(instant(self.sent - scope.margin))
+    }
+
+    pub fn join(&self, scope: &Scope) -> Join {
+        Join {
+            request: names::request(self.from, self.attempt()),
+            over: self.over(scope),
+            cap: 128,
+        }
+    }
+
+    pub fn extend(&self, lease: LeaseNo, token: Count, scope: &Scope) -> Extend {
+        Extend {
+            lease_id: names::lease_id(lease),
+            fencing_token: names::counter(token),
+            ttl: names::ttl(scope.ttl),
+            now: instant(self.sent),
+            expires_at: instant(self.sent + scope.ttl),
+            require_unexpired: false,
+        }
+    }
+
+    fn take(&self, lease: LeaseNo, token: Count, scope: &Scope) -> Take {
+        let expires_at = instant(self.sent + scope.ttl);
+        Take {
+            lease_id: names::lease_id(lease),
+            fencing_token: names::counter(token),
+            holder: names::holder(self.from),
+            metadata: names::metadata(),
+            ttl: names::ttl(scope.ttl),
+            acquired_at: instant(self.sent),
+            now: instant(self.sent),
+            expires_at,
+            sweep_after: expires_at,
+            require_unexpired: false,
+        }
+    }
+
+    pub fn release(&self, lease: LeaseNo, token: Count, promise: bool, scope: &Scope) -> Release {
+        Release {
+            lease_id: names::lease_id(lease),
+            fencing_token: names::counter(token),
+            of: if promise {
+                Of::Reservation(names::holder(self.from))
+            } else {
+                Of::Grant
+            },
+            ended: leasehold::Ended::Released,
+            next: Next::Is(self.heir(scope)),
+            purge_at: 0,
+        }
+    }
+
+    fn heir(&self, scope: &Scope) -> Heir {
+        Heir {
+            lease_id: names::lease_id(self.lease()),
+            until: instant(self.sent + scope.claim),
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! What a caller takes an answer of the table to mean: by the library's own readers of refusals.
+
+use leasehold::{
+    row::{Row, Stored},
+    transition::{
+        ExtendRefusal, GrantRefusal, JoinRefusal, ReleaseRefusal, why_not_extended,
+        why_not_granted, why_not_joined, why_not_released,
+    },
+};
+
+use crate::{
+    message::{Message, What},
+    names::{self, Count, LeaseNo, Tick},
+    rows::{Facts, Kept},
+    scope::Scope,
+};
+
+#[derive(Clone, Copy, Debug)]
+pub enum Reading {
+    /// The caller has the lease, until then.
+    Has(Handle),
+    /// Somebody else has it, or it is somebody else's turn.
+    Held(Count),
+    /// The request had its lease, and that is over.
+    Consumed,
+    /// It stands in line.
+    InLine,
+    /// There is nobody to wait for.
+    Grantable,
+    /// It is kept for the caller, by this proof, after so many tries to tell.
+    ItsTurn(LeaseNo, u8),
+    /// The caller has a promise, where it thought it had a grant; or the other way round.
+    Promised(bool),
+    /// Its time is over and somebody waits: the caller ends it, by this version.
+    Awaited(Count, LeaseNo),
+    /// It is not the caller's any more.
+    Lost,
+    /// It is over, and kept for somebody by this very call, if for anybody.
+    Over(Option<Kept>),
+    /// Nothing came of it.
+    Nothing,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Handle {
+    pub lease: LeaseNo,
+    pub token: Count,
+    /// Until when its holder believes that it holds, by its own clock.
+    pub until: Tick,
+    /// Granted, and not only promised.
+    pub confirmed: bool,
+}
+
+impl Reading {
+    /// Whether the caller knows that it has got what it wanted.
+    pub const fn settles(self) -> bool {
+        matches!(self, Self::Has(_) | Self::InLine | Self::Over(_))
+    }
+}
+
+/// Of a change that was made.
+pub fn of_success(message: &Message, facts: Facts) -> Reading {
+    match message.what {
+        What::Grant(..) | What::Extend(..) | What::Take(..) => has(facts),
+        What::Join(_) => Reading::InLine,
+        What::Release(..) | What::Expire(..) | What::Reserve | What::Pass(..) => {
+            Reading::Over(facts.kept.filter(|kept| kept.lease == message.lease()))
+        }
+        What::TryAgain(..) => Reading::Over(facts.kept),
+        What::Cut(_) | What::Leave(..) | What::Write(_) | What::Wake(..) => Reading::Over(None),
+    }
+}
+
+fn has(facts: Facts) -> Reading {
+    facts.held.map_or(Reading::Nothing, |held| {
+        Reading::Has(Handle {
+            lease: held.lease,
+            token: facts.token,
+            until: held.until,
+            confirmed: true,
+        })
+    })
+}
+
+/// Of a change that was not, and what stood there.
+pub fn of_refusal(scope: &Scope, message: &Message, stored: Stored, facts: Facts) -> Reading {
+    match message.what {
+        What::Grant(..) => not_granted(
+            why_not_granted(stored, &message.grant(scope), false),
+            facts,
+        ),
+        What::Join(_) => {
+            let (join, grant) = (message.join(scope), message.grant(scope));
+            match why_not_joined(stored, &join, &grant) {
+                JoinRefusal::Grantable => Reading::Grantable,
+                JoinRefusal::InLine => Reading::InLine,
+                JoinRefusal::Full(_) => Reading::Nothing,
+                JoinRefusal::Other(refusal) => not_granted(refusal, facts),
+            }
+        }
+        What::Extend(lease, token) => not_extended(scope, message, (lease, token), stored, false),
+        What::Take(lease, token) => not_extended(scope, message, (lease, token), stored, true),
+        What::Release(lease, token, promise) => {
+            let release = message.release(lease, token, promise, scope);
+            match why_not_released(stored, &release, &names::holder(message.from)) {
+                ReleaseRefusal::Suits(_) => Reading::Promised(!promise),
+                ReleaseRefusal::Already(_) => ours(message, facts),
+                ReleaseRefusal::Lost => Reading::Lost,
+                ReleaseRefusal::Corrupt(_) => Reading::Nothing,
+            }
+        }
+        // Ours, and the answer was lost.
+        What::Expire(..) | What::Reserve | What::Pass(..) => match ours(message, facts) {
+            Reading::Over(Some(kept)) => Reading::Over(Some(kept)),
+            _ => Reading::Nothing,
+        },
+        _ => Reading::Nothing,
+    }
+}
+
+/// Nobody has set out since to tell the one it is kept for.
+fn ours(message: &Message, facts: Facts) -> Reading {
+    let first = |kept: &Kept| kept.lease == message.lease() && kept.tries == 1;
+    Reading::Over(facts.kept.filter(first))
+}
+
+fn not_granted(refusal: GrantRefusal, facts: Facts) -> Reading {
+    match refusal {
+        GrantRefusal::Replayed(_) => has(facts),
+        GrantRefusal::Reserved(_) => facts
+            .kept
+            .map_or(Reading::Nothing, |kept| Reading::ItsTurn(kept.lease, kept.tries)),
+        GrantRefusal::Consumed => Reading::Consumed,
+        GrantRefusal::Held(_) => Reading::Held(facts.version),
+        GrantRefusal::OtherKeys
+        | GrantRefusal::Frozen(_)
+        | GrantRefusal::Suits(_)
+        | GrantRefusal::Corrupt(_) => Reading::Nothing,
+    }
+}
+
+fn not_extended(
+    scope: &Scope,
+    message: &Message,
+    (lease, token): (LeaseNo, Count),
+    stored: Stored,
+    confirming: bool,
+) -> Reading {
+    let extend = message.extend(lease, token, scope);
+    let as_it_stands = |row: Row| {
+        let held = row.holding().map(|held| (held.lease_id.clone(), held.expires_at));
+        held.map_or(Reading::Nothing, |(lease_id, until)| {
+            Reading::Has(Handle {
+                lease: names::lease_no(&lease_id),
+                token: names::count(row.fencing_token),
+                until: names::tick(until),
+                confirmed: true,
+            })
+        })
+    };
+    match why_not_extended(stored, &extend, confirming) {
+        ExtendRefusal::Longer(row) | ExtendRefusal::Taken(row) => as_it_stands(row),
+        ExtendRefusal::Unconfirmed => Reading::Promised(true),
+        ExtendRefusal::Confirmed => Reading::Promised(false),
+        ExtendRefusal::Awaited(row) => Reading::Awaited(names::count(row.version), lease),
+        ExtendRefusal::Expired | ExtendRefusal::Lost => Reading::Lost,
+        ExtendRefusal::Frozen(_) | ExtendRefusal::Corrupt(_) => Reading::Nothing,
+    }
+}

@@ -1,0 +1,214 @@
+//! Every row that ever stood in the table, by number; and what each message does to each of them, worked
+//! out once, by the library.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use dashmap::DashMap;
+use leasehold::{
+    RequestDigest,
+    row::{Row, Stored},
+};
+
+use crate::{
+    design::Design,
+    message::Message,
+    names::{self, Attempt, Count, LeaseNo, Tick, Who},
+    reading::{self, Reading},
+    scope::Scope,
+};
+
+pub type RowNo = u32;
+pub const ABSENT: RowNo = 0;
+pub const FOREIGN: RowNo = 1;
+/// How many may wait in any world.
+pub const LINE: usize = 3;
+
+/// What the rest of the model asks about a row.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Facts {
+    pub token: Count,
+    pub version: Count,
+    pub holder: Who,
+    pub held: Option<Held>,
+    pub kept: Option<Kept>,
+    pub line: [Option<(Who, Attempt)>; LINE],
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Held {
+    pub lease: LeaseNo,
+    pub until: Tick,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Kept {
+    pub lease: LeaseNo,
+    pub who: Who,
+    pub attempt: Attempt,
+    /// The one that is promised.
+    pub token: Count,
+    pub until: Tick,
+    pub tries: u8,
+}
+
+/// What a message did.
+#[derive(Clone, Copy, Debug)]
+pub struct Done {
+    pub after: RowNo,
+    pub applied: bool,
+}
+
+/// What the table answered: what stands there now if the message was applied, what stood in its way if not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Reply {
+    pub row: RowNo,
+    pub applied: bool,
+}
+
+pub struct Rows {
+    scope: Scope,
+    design: Design,
+    all: RwLock<Vec<(Stored, Facts)>>,
+    numbers: DashMap<Row, RowNo>,
+    done: DashMap<(RowNo, Message), Done>,
+    readings: DashMap<(RowNo, bool, Message), Reading>,
+    requests: HashMap<RequestDigest, (Who, Attempt)>,
+    applied: AtomicU64,
+    refused: AtomicU64,
+}
+
+impl Rows {
+    pub fn new(scope: Scope, design: Design) -> Self {
+        let clients = 0..Who::try_from(scope.clients).unwrap_or(Who::MAX);
+        let requests = clients.flat_map(|who| {
+            (0..=scope.attempts).map(move |attempt| (names::request(who, attempt), (who, attempt)))
+        });
+        let strange = Stored::Foreign("somebody else's");
+        let facts = Facts::default();
+        Self {
+            scope,
+            design,
+            all: RwLock::new(vec![(Stored::Absent, facts), (strange, facts)]),
+            numbers: DashMap::new(),
+            done: DashMap::new(),
+            readings: DashMap::new(),
+            requests: requests.collect(),
+            applied: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+        }
+    }
+
+    /// What the table does with `message`.
+    pub fn apply(&self, row: RowNo, message: Message) -> Done {
+        if let Some(done) = self.done.get(&(row, message)) {
+            return *done;
+        }
+        let stored = self.stored(row);
+        let done = match self.design.apply(&self.scope, &stored, &message) {
+            Some(after) => {
+                self.applied.fetch_add(1, Ordering::Relaxed);
+                Done {
+                    after: self.number(after),
+                    applied: true,
+                }
+            }
+            None => {
+                self.refused.fetch_add(1, Ordering::Relaxed);
+                Done {
+                    after: row,
+                    applied: false,
+                }
+            }
+        };
+        self.done.insert((row, message), done);
+        done
+    }
+
+    /// What the sender of `message` takes the answer to mean.
+    pub fn reading(&self, message: Message, reply: Reply) -> Reading {
+        let asked = (reply.row, reply.applied, message);
+        if let Some(reading) = self.readings.get(&asked) {
+            return *reading;
+        }
+        let stored = self.stored(reply.row);
+        let facts = self.facts(reply.row);
+        let reading = if reply.applied {
+            reading::of_success(&message, facts)
+        } else {
+            let reading = reading::of_refusal(&self.scope, &message, stored, facts);
+            self.design.misread(&message, reading)
+        };
+        self.readings.insert(asked, reading);
+        reading
+    }
+
+    pub fn facts(&self, row: RowNo) -> Facts {
+        self.at(row, |(_, facts)| *facts)
+    }
+
+    /// How many rows there were, and how many ways to change them or not to.
+    pub fn counts(&self) -> (usize, u64, u64) {
+        let all = self.all.read().map_or(0, |all| all.len());
+        let count = |n: &AtomicU64| n.load(Ordering::Relaxed);
+        (all, count(&self.applied), count(&self.refused))
+    }
+
+    fn stored(&self, row: RowNo) -> Stored {
+        self.at(row, |(stored, _)| stored.clone())
+    }
+
+    fn at<T>(&self, row: RowNo, look: impl Fn(&(Stored, Facts)) -> T) -> T {
+        let all = self.all.read().expect("no thread has panicked");
+        look(&all[row as usize])
+    }
+
+    fn number(&self, stored: Stored) -> RowNo {
+        let row = match stored {
+            Stored::Absent => return ABSENT,
+            Stored::Foreign(_) => return FOREIGN,
+            Stored::Row(row) => row,
+        };
+        let entry = self.numbers.entry(row.clone());
+        *entry.or_insert_with(|| {
+            let facts = self.facts_of(&row);
+            let mut all = self.all.write().expect("no thread has panicked");
+            all.push((Stored::Row(row), facts));
+            RowNo::try_from(all.len() - 1).expect("fewer rows than that")
+        })
+    }
+
+    fn facts_of(&self, row: &Row) -> Facts {
+        let of = |request: &RequestDigest| self.requests.get(request).copied();
+        let mut line = [None; LINE];
+        for (place, request) in line.iter_mut().zip(row.waiting()) {
+            *place = of(request);
+        }
+        Facts {
+            token: names::count(row.fencing_token),
+            version: names::count(row.version),
+            holder: names::who(&row.granted_to),
+            held: row.holding().map(|held| Held {
+                lease: names::lease_no(&held.lease_id),
+                until: names::tick(held.expires_at),
+            }),
+            kept: row.reserved().map(|kept| {
+                let (who, attempt) = of(&kept.request).unwrap_or((Who::MAX, 0));
+                Kept {
+                    lease: names::lease_no(&kept.lease_id),
+                    who,
+                    attempt,
+                    token: names::count(row.fencing_token) + 1,
+                    until: names::tick(kept.until),
+                    tries: u8::try_from(kept.tries.get()).unwrap_or(u8::MAX),
+                }
+            }),
+            line,
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! The worlds that are explored: how many, for how long, and what may happen in them.
+
+use crate::names::Tick;
+
+/// One small world. Everything that its bounds allow happens in it, in every order.
+#[derive(Clone, Copy, Debug)]
+pub struct Scope {
+    pub name: &'static str,
+    /// What it is about, in a few words.
+    pub about: &'static str,
+    pub clients: usize,
+    /// How long it lasts.
+    pub ticks: Tick,
+    /// How many calls all its processes may make together.
+    pub calls: u8,
+    /// How many calls they have made before: if any, the first holds and the others stand in line.
+    pub spent: u8,
+    /// How many logical acquires a client may make.
+    pub attempts: u8,
+    pub ttl: Tick,
+    pub margin: Tick,
+    /// How long one who was first in line may take to confirm.
+    pub claim: Tick,
+    /// How long the leases of a stopped execution are left alone; and how long its Lambda may go on.
+    pub grace: Tick,
+    /// How far a clock may be from the true time.
+    pub error: Tick,
+    /// Which errors clocks start with, besides none.
+    pub wrong_from_the_start: bool,
+    /// How often a clock may jump, anywhere within the error.
+    pub jumps: u8,
+    pub clocks: Clocks,
+    /// Clients wait in line.
+    pub queue: bool,
+    /// Clients write to a resource, with their tokens.
+    pub writes: bool,
+    /// Somebody sweeps.
+    pub sweep: bool,
+    /// Executions are stopped, and somebody reaps what they left.
+    pub reap: bool,
+    /// Rows are purged once free, or deleted by hand, when nothing old is on its way any more.
+    pub purge: bool,
+    /// A stranger may have put an item there.
+    pub strangers: bool,
+}
+
+/// By what a lease counts as over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clocks {
+    /// Clocks are within half the margin of the true time: no two believe that they hold.
+    Agree,
+    /// They are not: whatever else is promised still holds.
+    Differ,
+    /// They are not, but stand still towards each other, and leases are taken by observation only.
+    Unasked,
+}
+
+const SMALL: Scope = Scope {
+    name: "",
+    about: "",
+    clients: 2,
+    ticks: 4,
+    calls: 4,
+    spent: 0,
+    attempts: 2,
+    ttl: 1,
+    margin: 2,
+    claim: 1,
+    grace: 1,
+    error: 1,
+    wrong_from_the_start: false,
+    jumps: 0,
+    clocks: Clocks::Agree,
+    queue: false,
+    writes: false,
+    sweep: false,
+    reap: false,
+    purge: false,
+    strangers: false,
+};
+
+pub const MUTEX: Scope = Scope {
+    name: "mutex",
+    about: "acquire, extend, release, guarded writes; crashes; clocks that are off by half the margin",
+    wrong_from_the_start: true,
+    writes: true,
+    ..SMALL
+};
+
+pub const SWEPT: Scope = Scope {
+    name: "sweep",
+    about: "three clients and a sweep, all clocks off by half the margin and jumping",
+    clients: 3,
+    attempts: 1,
+    wrong_from_the_start: true,
+    jumps: 1,
+    sweep: true,
+    ..SMALL
+};
+
+pub const JUMPS: Scope = Scope {
+    name: "jumps",
+    about: "clocks that jump by twice the margin and more: tokens and deadlines hold all the same",
+    error: 5,
+    jumps: 2,
+    writes: true,
+    sweep: true,
+    clocks: Clocks::Differ,
+    ..SMALL
+};
+
+pub const OBSERVERS: Scope = Scope {
+    name: "observers",
+    about: "clocks that are far apart, and leases taken by observation alone",
+    ticks: 8,
+    calls: 6,
+    error: 5,
+    wrong_from_the_start: true,
+    clocks: Clocks::Unasked,
+    ..SMALL
+};
+
+pub const HAND_OVER: Scope = Scope {
+    name: "hand-over",
+    about: "one holds, one waits, and is woken by release and sweep; wake-ups that are lost, late and doubled",
+    ticks: 3,
+    calls: 3,
+    margin: 1,
+    error: 0,
+    spent: 3,
+    attempts: 1,
+    queue: true,
+    sweep: true,
+    ..SMALL
+};
+
+pub const LINE: Scope = Scope {
+    name: "line",
+    about: "one holds, two wait: turns in order, waiters that leave, die and come back",
+    clients: 3,
+    calls: 2,
+    spent: 4,
+    ..HAND_OVER
+};
+
+pub const PURGES: Scope = Scope {
+    name: "purge",
+    about: "rows that are purged when free, and deleted by hand when held",
+    purge: true,
+    writes: true,
+    ..SMALL
+};
+
+pub const REAPED: Scope = Scope {
+    name: "reap",
+    about: "executions that are stopped while a Lambda of theirs is still at work, and reaped",
+    clients: 2,
+    ticks: 6,
+    ttl: 3,
+    reap: true,
+    wrong_from_the_start: true,
+    ..SMALL
+};
+
+pub const STRANGERS: Scope = Scope {
+    name: "strangers",
+    about: "an item that is not ours stands in the way",
+    strangers: true,
+    sweep: true,
+    ..SMALL
+};
+
+/// All of them.
+pub const ALL: [Scope; 9] = [
+    MUTEX, SWEPT, JUMPS, OBSERVERS, HAND_OVER, LINE, PURGES, REAPED, STRANGERS,
+];

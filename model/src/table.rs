@@ -1,0 +1,89 @@
+//! What arrives, and what that does.
+
+use crate::{
+    clients,
+    message::{Message, What},
+    names::{Count, KEEPER, LeaseNo},
+    rows::{ABSENT, Facts, Kept, Reply},
+    witness::Invariant,
+    world::{Client, Phase, State, World},
+};
+
+/// A message arrives. Nothing if that changes nothing.
+pub fn takes(world: &World, state: &mut State, message: Message) -> Option<()> {
+    match message.what {
+        What::Write(token) => {
+            writes(world, state, token);
+            return Some(());
+        }
+        What::Wake(who, attempt, lease, token, until) => {
+            return clients::is_woken(state, (who, attempt), (lease, token, until)).then_some(());
+        }
+        _ => {}
+    }
+    let row = state.row;
+    let done = world.rows.apply(row, message);
+    if done.applied {
+        let before = (row, world.rows.facts(row));
+        let after = world.rows.facts(done.after);
+        state.seen.saw(&world.scope, &message, before, after);
+        if let What::Pass(lease, _) = message.what {
+            nobody_told_is_passed_over(world, state, lease, before.1);
+        }
+        state.row = done.after;
+        state.took_effect(message);
+        if world.scope.purge {
+            state.seen.at = state.now;
+        }
+    }
+    let reply = Reply {
+        row: done.after,
+        applied: done.applied,
+    };
+    // A copy that finds what its own call has written has to know it for its own.
+    let asks = matches!(
+        message.what,
+        What::Grant(..) | What::Join(_) | What::Extend(..) | What::Take(..) | What::Release(..)
+    );
+    if asks && message.from != KEEPER && !done.applied && state.seen.wrote_last(&message) {
+        let settled = world.rows.reading(message, reply).settles();
+        state.seen.must(settled, Invariant::L2);
+    }
+    let process = state.process(message.from);
+    if process.call == Some(message) {
+        if let Err(place) = process.replies.binary_search(&reply) {
+            process.replies.insert(place, reply);
+        }
+    }
+    Some(())
+}
+
+/// Whoever was told, and lives, has the time that it was promised, and the margin.
+fn nobody_told_is_passed_over(world: &World, state: &mut State, lease: LeaseNo, before: Facts) {
+    let scope = &world.scope;
+    let told = |client: &Client| matches!(client.phase, Phase::Holding(handle) if handle.lease == lease);
+    let lapsed = |kept: Kept| kept.tries > 1 && kept.until + scope.margin <= state.now + scope.error;
+    let passed_over = state.clients.iter().any(told) && !before.kept.is_some_and(lapsed);
+    state.seen.must(!passed_over, Invariant::L4);
+}
+
+/// The resource takes a write that carries a token, if that is not older than the last.
+fn writes(world: &World, state: &mut State, token: Count) {
+    if token >= state.fence || world.design.ignores_tokens() {
+        state.seen.must(token >= state.fence, Invariant::S3);
+        state.fence = token;
+    }
+}
+
+/// The row is deleted. Nothing that was sent before is on its way any more: a row is purged days after its
+/// last grant was over, and calls last for seconds.
+pub fn purged(state: &mut State) {
+    state.row = ABSENT;
+    state.flying.retain(|(message, _)| matches!(message.what, What::Write(_)));
+    let clients = state.clients.iter_mut().map(|client| &mut client.process);
+    for process in clients.chain([&mut state.keeper]) {
+        process.call = None;
+        process.replies.clear();
+    }
+    state.seen.gone();
+}

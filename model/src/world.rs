@@ -1,0 +1,304 @@
+//! A state of a world, and what may happen next in it.
+
+use stateright::{Model, Property};
+
+use crate::{
+    clients, keeper,
+    design::Design,
+    invariants,
+    message::{Message, What},
+    names::{CALLS, Count, KEEPER, Tick, Who},
+    reading::Handle,
+    rows::{ABSENT, FOREIGN, Reply, RowNo, Rows},
+    scope::{Clocks, Scope},
+    table,
+    witness::Witness,
+};
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct State {
+    /// The true time.
+    pub now: Tick,
+    /// What stands in the table.
+    pub row: RowNo,
+    pub clients: Vec<Client>,
+    pub keeper: Process,
+    /// What may arrive, any number of times, and how often it has changed the row; in order, so that equal
+    /// sets are equal.
+    pub flying: Vec<(Message, u8)>,
+    /// The token of the last guarded write that the resource accepted.
+    pub fence: Count,
+    pub jumps: u8,
+    pub seen: Witness,
+}
+
+/// Something with a clock that makes calls, one at a time.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Process {
+    /// How far its clock is from the true time.
+    pub error: Tick,
+    /// How many calls it has made.
+    pub calls: u8,
+    /// The one whose answer it waits for.
+    pub call: Option<Message>,
+    /// What has been answered to that one. It may never get there.
+    pub replies: Vec<Reply>,
+}
+
+/// A workflow: at most one lease at a time.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Client {
+    pub process: Process,
+    /// Which acquire it is at.
+    pub attempt: u8,
+    pub phase: Phase,
+    /// The version that it was refused by, and when.
+    pub observed: Option<(Count, Tick)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Phase {
+    /// Between two acquires, or done.
+    Idle,
+    /// It wants the lease; in line, a task of it waits.
+    Asking,
+    Holding(Handle),
+    /// It believes no more that it holds.
+    Releasing(Handle),
+    /// Its execution was stopped; its Lambda goes on until then, by the true time.
+    Lingering(Handle, Tick),
+    /// Dead.
+    Gone,
+}
+
+/// What becomes of a call to a waiting task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tell {
+    /// It gets there at once, or is refused at once.
+    Now,
+    /// It gets there some time or never, and the caller does not learn when.
+    Sometime,
+    /// There is nobody to tell, or the caller dies before it does.
+    Not,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    Tick,
+    Jump(Who, Tick),
+    Arrives(Message),
+    Hears(Who, Reply, Tell),
+    Asks(Who),
+    AsksAgain(Who),
+    Extends(Who),
+    Releases(Who),
+    Writes(Who),
+    Crashes(Who),
+    /// The execution ends, its Lambda goes on.
+    IsStopped(Who),
+    Sweeps,
+    /// Sweep finds that this one has waited long enough.
+    SendsAway(Who),
+    Reaps(Who),
+    /// The row goes: by DynamoDB's own hand once it is free, by somebody's before.
+    Purge,
+}
+
+/// A scope in a design: what stateright explores.
+pub struct World {
+    pub scope: Scope,
+    pub design: Design,
+    pub rows: Rows,
+}
+
+impl World {
+    pub fn new(scope: Scope, design: Design) -> Self {
+        let scope = design.in_its_world(scope);
+        let rows = Rows::new(scope, design);
+        Self {
+            scope,
+            design,
+            rows,
+        }
+    }
+
+    /// What a process's clock says.
+    pub const fn clock(state: &State, process: &Process) -> Tick {
+        state.now + process.error
+    }
+
+    /// A new call of a process, on its way; nothing if no more calls are to be made in this world.
+    pub fn send(&self, state: &mut State, who: Who, what: What) -> Option<Message> {
+        let made = state.clients.iter().map(|client| client.process.calls);
+        let made: u8 = made.chain([state.keeper.calls]).sum();
+        let now = state.now;
+        let process = state.process(who);
+        if made >= self.scope.calls + self.scope.spent || process.calls + 1 >= CALLS {
+            return None;
+        }
+        process.calls += 1;
+        let message = Message {
+            from: who,
+            call: process.calls,
+            sent: now + process.error,
+            what,
+        };
+        process.call = Some(message);
+        process.replies.clear();
+        state.fly(message);
+        Some(message)
+    }
+}
+
+impl State {
+    pub fn process(&mut self, who: Who) -> &mut Process {
+        match who {
+            KEEPER => &mut self.keeper,
+            _ => &mut self.clients[usize::from(who)].process,
+        }
+    }
+
+    pub fn fly(&mut self, message: Message) {
+        let place = self.flying.binary_search_by_key(&message, |(flies, _)| *flies);
+        if let Err(place) = place {
+            self.flying.insert(place, (message, 0));
+        }
+    }
+
+    /// A message has changed the row. An extend may do so each time it arrives, if by nothing but the version: two
+    /// times stand for any number.
+    pub fn took_effect(&mut self, message: Message) {
+        for (flies, times) in &mut self.flying {
+            *times += u8::from(*flies == message);
+        }
+        self.flying.retain(|(_, times)| *times < 2);
+    }
+
+    /// Who is a client, by number.
+    pub fn whos(&self) -> impl Iterator<Item = (Who, &Client)> {
+        (0..).zip(&self.clients)
+    }
+}
+
+impl Model for World {
+    type State = State;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<State> {
+        let error = self.scope.error;
+        let errors: &[Tick] = if self.scope.wrong_from_the_start {
+            &[-error, error]
+        } else {
+            &[0]
+        };
+        let mut worlds: Vec<Vec<Tick>> = vec![Vec::new()];
+        let processes = self.scope.clients + usize::from(self.scope.sweep || self.scope.reap);
+        for n in 0..processes {
+            // Clients are alike: which of them has which clock does not matter.
+            let alike = |errors_of: &[Tick], error: Tick| {
+                n == self.scope.clients || errors_of.last().is_none_or(|last| *last <= error)
+            };
+            let more = |errors_of: Vec<Tick>| {
+                let errors = errors.iter().filter(|error| alike(&errors_of, **error));
+                let longer = errors.map(|error| [errors_of.clone(), vec![*error]].concat());
+                longer.collect::<Vec<_>>()
+            };
+            worlds = worlds.into_iter().flat_map(more).collect();
+        }
+        let strange: &[RowNo] = if self.scope.strangers {
+            &[FOREIGN]
+        } else {
+            &[ABSENT]
+        };
+        let worlds = worlds.iter().flat_map(|errors| strange.iter().map(move |row| (errors, *row)));
+        let worlds = worlds.map(|(errors, row)| self.beginning(errors, row));
+        if self.scope.spent == 0 {
+            return worlds.collect();
+        }
+        worlds.filter_map(|state| self.with_a_line(state)).collect()
+    }
+
+    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
+        if state.now < self.scope.ticks {
+            actions.push(Action::Tick);
+        }
+        actions.extend(state.flying.iter().map(|(message, _)| Action::Arrives(*message)));
+        clients::actions(self, state, actions);
+        keeper::actions(self, state, actions);
+    }
+
+    fn next_state(&self, before: &State, action: Action) -> Option<State> {
+        let mut state = before.clone();
+        match action {
+            Action::Tick => {
+                state.now += 1;
+                clients::die_in_time(&mut state);
+            }
+            Action::Jump(who, error) => {
+                state.process(who).error = error;
+                state.jumps += 1;
+            }
+            Action::Arrives(message) => table::takes(self, &mut state, message)?,
+            Action::Hears(KEEPER, reply, tell) => keeper::hears(self, &mut state, reply, tell)?,
+            Action::Hears(who, reply, tell) => clients::hears(self, &mut state, who, reply, tell)?,
+            Action::Sweeps => keeper::sweeps(self, &mut state)?,
+            Action::SendsAway(who) => keeper::sends_away(self, &mut state, who)?,
+            Action::Reaps(who) => keeper::reaps(self, &mut state, who)?,
+            Action::Purge => table::purged(&mut state),
+            of_a_client => clients::acts(self, &mut state, of_a_client)?,
+        }
+        invariants::look(self, &mut state);
+        (state != *before).then_some(state)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        invariants::properties()
+    }
+}
+
+impl World {
+    fn beginning(&self, errors: &[Tick], row: RowNo) -> State {
+        let process = |n: usize| Process {
+            error: errors.get(n).copied().unwrap_or(0),
+            ..Process::default()
+        };
+        State {
+            now: 0,
+            row,
+            clients: (0..self.scope.clients)
+                .map(|n| Client {
+                    process: process(n),
+                    attempt: 0,
+                    phase: Phase::Idle,
+                    observed: None,
+                })
+                .collect(),
+            keeper: process(self.scope.clients),
+            flying: Vec::new(),
+            fence: Count::MIN,
+            jumps: 0,
+            seen: Witness::default(),
+        }
+    }
+
+    /// The first client has the key, and the others stand in line, with their calls still on their way.
+    fn with_a_line(&self, mut state: State) -> Option<State> {
+        for who in (0..).take(self.scope.clients) {
+            state = self.next_state(&state, Action::Asks(who))?;
+            while let Some(call) = state.process(who).call {
+                state = self.next_state(&state, Action::Arrives(call))?;
+                let reply = *state.process(who).replies.last()?;
+                state = self.next_state(&state, Action::Hears(who, reply, Tell::Not))?;
+                if who == 0 {
+                    state.flying.clear();
+                }
+            }
+        }
+        Some(state)
+    }
+
+    /// Whether no two may believe at once that they hold.
+    pub fn is_exclusive(&self) -> bool {
+        self.scope.clocks != Clocks::Differ
+    }
+}
