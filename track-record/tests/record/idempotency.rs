@@ -11,8 +11,10 @@ use crate::python::Python;
 
 const TABLE: &str = "IdempotencyTable";
 
-async fn work(stack: &Stack) -> Python {
+/// Somebody at work, whose record counts for so many seconds.
+async fn work(stack: &Stack, expires: u32) -> Python {
     let endpoint = stack.dynamodb_url();
+    let expires = expires.to_string();
     let arguments = [
         "--endpoint",
         &endpoint,
@@ -21,7 +23,7 @@ async fn work(stack: &Stack) -> Python {
         "--key",
         "orders/42",
         "--expires",
-        "1",
+        &expires,
     ];
     Python::start("idempotency.py", &arguments).await
 }
@@ -30,18 +32,18 @@ async fn work(stack: &Stack) -> Python {
 async fn a_late_failure_deletes_anothers_record() {
     let world = Ours::start().await;
     create_table(&world.stack, TABLE, "id", Some("expiration")).await;
-    let mut first = work(&world.stack).await;
+    let mut first = work(&world.stack, 1).await;
     assert_eq!(first.read().await, "inside");
     let entered = SystemClock.now();
     first.pause();
     // Its record is over: it counts in whole seconds, one of them, and has to lie in the past.
     until(entered.plus(Duration::from_secs(2))).await;
-    let mut second = work(&world.stack).await;
+    let mut second = work(&world.stack, 3600).await;
     assert_eq!(second.read().await, "inside");
     first.go_on();
     first.write("fail").await;
     assert_eq!(first.read().await, "failed");
-    let mut third = work(&world.stack).await;
+    let mut third = work(&world.stack, 3600).await;
     // While the second one is still at work.
     assert_eq!(
         third.read().await,

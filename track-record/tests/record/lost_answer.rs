@@ -7,15 +7,27 @@ use std::time::{Duration, Instant};
 use leasehold::{Clock as _, SystemClock};
 use leasehold_local::Fault;
 use serde_json::Value;
+use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::dynamodb_lease::{self as peer, LEASES};
 use crate::found;
-use crate::ours::{Answer, Ours};
+use crate::ours::{Answer, Ours, in_time};
 
-/// When a call without an answer counts as one that waits for ever: twice the peer's lease.
-const PATIENCE: Duration = Duration::from_secs(4);
+/// When a call that meets silence counts as one that waits for ever: twice the peer's lease.
+const SILENCE: Duration = Duration::from_secs(4);
+/// Ours are measured one at a time.
+static MEASURING: Mutex<()> = Mutex::const_new(());
+
+/// How long a call of the peer is waited for.
+fn patience(fault: Fault) -> Duration {
+    if fault == Fault::HangAnswer {
+        SILENCE
+    } else {
+        Duration::from_secs(60)
+    }
+}
 
 /// What one call cost.
 #[derive(Clone, Copy)]
@@ -34,7 +46,7 @@ impl Cost {
             time,
         } = self;
         let time = time.map_or_else(
-            || format!("no result after {PATIENCE:?}"),
+            || format!("no result after {SILENCE:?}"),
             |time| format!("{} ms", time.as_millis()),
         );
         format!("{fault:?} {requests} requests, {time}")
@@ -62,8 +74,9 @@ where
 
 /// Ours, with everything warm: how a call ended, and what it cost.
 async fn here(ours: &Ours, fault: Fault, call: impl Future<Output = Answer>) -> (Value, Cost) {
+    let _alone = MEASURING.lock().await;
     ours.requests();
-    ours.stack.proxy().inject(fault, "*", 1);
+    ours.stack.proxy().inject(fault, "UpdateItem", 1);
     let began = Instant::now();
     let answer = call.await;
     let time = Some(began.elapsed());
@@ -91,13 +104,16 @@ async fn acquiring(fault: Fault) -> (Cost, Cost) {
     proxy.inject(fault, "PutItem", 1);
     let began = Instant::now();
     let acquiring = tokio::spawn(async move { client.acquire("orders/42").await });
-    let expiry = loop {
-        if let Some(expiry) = peer::number(&world, "orders/42", "lease_expiry").await {
-            break expiry;
+    let expiry = in_time(async {
+        loop {
+            if let Some(expiry) = peer::number(&world, "orders/42", "lease_expiry").await {
+                break expiry;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    };
-    let acquired = timeout(PATIENCE, acquiring).await;
+    });
+    let expiry = expiry.await;
+    let acquired = timeout(patience(fault), acquiring).await;
     let time = acquired.is_ok().then(|| began.elapsed());
     if let Ok(acquired) = acquired {
         let lease = acquired.unwrap().unwrap();
@@ -107,7 +123,7 @@ async fn acquiring(fault: Fault) -> (Cost, Cost) {
             now > expiry,
             "{fault:?}: not locked out by its own lease any more"
         );
-        drop(lease);
+        lease.release().await.unwrap();
     } else {
         // Its settings have no time limit: silence is waited for.
         assert_eq!(
@@ -151,7 +167,7 @@ async fn releasing(fault: Fault) -> (Cost, Cost) {
     proxy.reset();
     proxy.inject(fault, "DeleteItem", 1);
     let began = Instant::now();
-    let released = timeout(PATIENCE, lease.release()).await;
+    let released = timeout(patience(fault), lease.release()).await;
     let time = released.is_ok().then(|| began.elapsed());
     match released {
         Ok(released) => {

@@ -10,6 +10,7 @@ use aws_sdk_dynamodb::types::{
 use leasehold::{Clock as _, SystemClock, Timestamp};
 use leasehold_local::{Options, Outcome, Stack};
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 /// The margin on this stack: seconds are long here.
 pub const MARGIN: Duration = Duration::from_millis(300);
@@ -17,6 +18,14 @@ pub const MARGIN: Duration = Duration::from_millis(300);
 /// A stack of its own for one test: what is counted there, it has caused.
 pub struct Ours {
     pub stack: Stack,
+}
+
+/// More than anything here takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// What waits for something that may never come fails instead of hanging.
+pub async fn in_time<T>(waiting: impl Future<Output = T>) -> T {
+    timeout(PATIENCE, waiting).await.expect("in time")
 }
 
 /// An answer, or an error's name.
@@ -55,13 +64,13 @@ impl Ours {
         self.call("ReleaseFunction", &json!({"lease": lease})).await
     }
 
-    /// Everything that has arrived at the socket, and starts counting anew; every fault has to have happened.
+    /// Our writes that have arrived at the socket, and starts counting anew; every fault has to have happened.
     pub fn requests(&self) -> u64 {
         let proxy = self.stack.proxy();
         assert_eq!(proxy.pending_faults(), 0, "a fault has not happened");
-        let total = proxy.counts().total();
+        let requests = proxy.counts().of("UpdateItem");
         proxy.reset();
-        total
+        requests
     }
 
     /// An attribute of a peer's item, if both are there.

@@ -8,7 +8,7 @@ use leasehold_local::Fault;
 use serde_json::{Value, json};
 
 use crate::found;
-use crate::ours::{Ours, outwait};
+use crate::ours::{Ours, in_time, outwait};
 use crate::python::Python;
 use crate::world::{fresh_key, with_world};
 
@@ -96,14 +96,17 @@ async fn an_own_heartbeat_steals() {
         let (client, key) = (format!("client-{n}"), format!("orders/{n}"));
         let lock = acquire(&mut desk, &client, &key, json!({})).await;
         proxy.inject_matching(fault, "UpdateItem", &key, 1);
-        let status = loop {
-            let order = json!({"do": "status", "client": client, "key": key});
-            let status = desk.ask(order).await;
-            if status["told"] != json!([]) {
-                break status;
+        let told = in_time(async {
+            loop {
+                let order = json!({"do": "status", "client": client, "key": key});
+                let status = desk.ask(order).await;
+                if status["told"] != json!([]) {
+                    break status;
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
             }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        };
+        });
+        let status = told.await;
         assert_eq!(status["status"], "INVALID", "{fault:?}");
         assert_eq!(status["told"], json!(["LOCK_STOLEN"]), "{fault:?}");
         let owner = owner(&world, &key).await;
@@ -229,7 +232,7 @@ async fn a_paused_holder_writes_late() {
     first.kill().await;
     second.kill().await;
 
-    let here = late_step(&world).await;
+    let here = Box::pin(late_step(&world)).await;
     found(
         "a_paused_holder_writes_late",
         "the late write was accepted and the next holder's lost",
@@ -247,12 +250,15 @@ async fn late_step(world: &Ours) -> String {
         .await
         .unwrap();
     let old = world.acquire("orders/43", "paused", 2).await.unwrap();
-    let event = json!({"step": "late", "work": {"seconds": 0.5}, "lease": pass(&old["lease"])});
+    let event = json!({"step": "late", "work": {"seconds": 3}, "lease": pass(&old["lease"])});
     let at_work = world.call("StepFunction", &event);
     let meanwhile = async {
-        while world.overtaken("orders/43").await.is_none() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        let entered = in_time(async {
+            while world.overtaken("orders/43").await.is_none() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        });
+        entered.await;
         assert_eq!(functions.freeze("StepFunction").unwrap(), 1);
         outwait(&old["lease"]).await;
         let new = world.acquire("orders/43", "next", 60).await.unwrap();

@@ -12,7 +12,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::{OnceCell, RwLock};
 use tokio::time::{Instant, sleep};
 
-use crate::ours::{self, Answer};
+use crate::ours::{self, Answer, in_time};
 use crate::semaphore;
 
 /// More than anything here takes on a busy machine.
@@ -29,7 +29,7 @@ static MEDDLING: RwLock<()> = RwLock::const_new(());
 pub fn with_world<F: Future<Output = ()>>(test: impl FnOnce(&'static World) -> F) {
     RUNTIME.block_on(async {
         let _shared = MEDDLING.read().await;
-        test(WORLD.get_or_init(World::build).await).await;
+        in_time(test(WORLD.get_or_init(World::build).await)).await;
     });
 }
 
@@ -37,7 +37,7 @@ pub fn with_world<F: Future<Output = ()>>(test: impl FnOnce(&'static World) -> F
 pub fn alone_with_world<F: Future<Output = ()>>(test: impl FnOnce(&'static World) -> F) {
     RUNTIME.block_on(async {
         let _alone = MEDDLING.write().await;
-        test(WORLD.get_or_init(World::build).await).await;
+        in_time(test(WORLD.get_or_init(World::build).await)).await;
     });
 }
 
@@ -57,7 +57,7 @@ impl World {
         let mut options = ours::options();
         options.engine = true;
         let everywhere = options.environment.get_mut("*").unwrap();
-        let grace = ("LEASE_REAP_GRACE_SECONDS".to_owned(), Some("3".to_owned()));
+        let grace = ("LEASE_REAP_GRACE_SECONDS".to_owned(), Some("4".to_owned()));
         everywhere.extend([grace]);
         options.queue_delay = Some(Duration::from_millis(200));
         let stack = Stack::start(options).await.unwrap();
