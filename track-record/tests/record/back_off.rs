@@ -11,8 +11,8 @@ use leasehold::{
 use leasehold_local::{Fault, Proxy};
 
 const TABLE: &str = "leases";
-/// So many clients, as of as many sandboxes. The SDK stops a client of one Region from asking again after some 35
-/// failures without a success between them, so that an outage is not made worse: no client comes near that here.
+/// So many clients, as of as many sandboxes. The SDK stops all clients of a process in one Region from asking
+/// again after some 50 failures with no success between them, so that an outage is not made worse: none comes near that.
 const CLIENTS: u32 = 10;
 /// With each, so many rounds of acquire, extend and release, all of which lose their answer.
 const ROUNDS: u32 = 10;

@@ -9,6 +9,7 @@ mod lost_answer;
 mod ours;
 mod python;
 mod python_lock;
+mod sample;
 mod semaphore;
 mod world;
 

@@ -1,106 +1,15 @@
-//! The semaphore of AWS's sample: a counter in one item, beside the names of those it counts.
-//!
-//! `peers/semaphore.asl.json` and `peers/semaphore-cleanup.asl.json` do what the sample does, in our own words: the
-//! same conditional writes, the same look at who is in, the same clean-up.
+//! The entries about the semaphore of AWS's sample, and the same with our semaphore and our critical section.
 
 use std::time::Duration;
 
-use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_sfn::types::ExecutionStatus;
-use leasehold_local::{Invocation, Source};
+use leasehold_local::Source;
 use serde_json::{Value, json};
-use tokio::sync::broadcast::Receiver;
 
 use crate::found;
 use crate::ours::outwait;
-use crate::world::{Execution, World, alone_with_world, fresh_key, with_world};
-
-const SEMAPHORE: &str = include_str!("../../peers/semaphore.asl.json");
-const CLEANUP: &str = include_str!("../../peers/semaphore-cleanup.asl.json");
-/// Where its items are, by name.
-pub const TABLE: &str = "SemaphoreTable";
-
-/// A semaphore of the sample.
-struct Sample<'a> {
-    world: &'a World,
-    name: String,
-}
-
-impl<'a> Sample<'a> {
-    /// A new one, whose count may be above zero.
-    async fn new(world: &'a World, count: u32) -> Self {
-        let name = fresh_key();
-        let put = world.stack.dynamodb().put_item().table_name(TABLE);
-        put.item("name", AttributeValue::S(name.clone()))
-            .item("currentlockcount", AttributeValue::N(count.to_string()))
-            .send()
-            .await
-            .unwrap();
-        Self { world, name }
-    }
-
-    async fn machine(&self, definition: &str, limit: u32) -> String {
-        let names = [
-            ("Table", TABLE),
-            ("Name", &self.name),
-            ("Limit", &limit.to_string()),
-        ];
-        self.world.create(definition, &names).await
-    }
-
-    /// What the rule starts when an execution has not succeeded.
-    async fn clean_up_after(&self, ended: &Execution) {
-        let machine = self.machine(CLEANUP, 0).await;
-        let input = json!({"executionArn": ended.arn});
-        let cleanup = self.world.start(&machine, input).await;
-        assert_eq!(cleanup.ended().await.0, ExecutionStatus::Succeeded);
-    }
-
-    /// The count, and who is counted.
-    async fn state(&self) -> (u32, Vec<String>) {
-        let get = self.world.stack.dynamodb().get_item().table_name(TABLE);
-        let get = get.key("name", AttributeValue::S(self.name.clone()));
-        let item = get
-            .consistent_read(true)
-            .send()
-            .await
-            .unwrap()
-            .item
-            .unwrap();
-        let count = item["currentlockcount"].as_n().unwrap().parse().unwrap();
-        let others = ["name", "currentlockcount"];
-        let holders = item
-            .into_keys()
-            .filter(|name| !others.contains(&name.as_str()));
-        (count, holders.collect())
-    }
-}
-
-/// Waits for the invocations of the step that name this text, so many.
-async fn steps(ended: &mut Receiver<Invocation>, text: &str, many: usize) -> Vec<Invocation> {
-    let mut found = Vec::new();
-    while found.len() < many {
-        let invocation = ended.recv().await.unwrap();
-        if invocation.function == "StepFunction" && invocation.payload.contains(text) {
-            found.push(invocation);
-        }
-    }
-    found
-}
-
-/// Which of these executions' steps ends first.
-async fn first_to_end<'a>(ended: &mut Receiver<Invocation>, runs: [&'a Execution; 2]) -> &'a str {
-    loop {
-        let invocation = ended.recv().await.unwrap();
-        let mut runs = runs.iter();
-        if let Some(run) = runs.find(|run| invocation.payload.contains(run.name())) {
-            return &run.arn;
-        }
-    }
-}
-
-/// Longer than anything that happens meanwhile.
-const LONG: u32 = 60;
+use crate::sample::{LONG, SEMAPHORE, Sample, first_to_end, steps};
+use crate::world::{alone_with_world, fresh_key, with_world};
 
 #[test]
 fn a_lowered_limit_is_no_limit() {

@@ -13,7 +13,7 @@ use tokio::sync::{OnceCell, RwLock};
 use tokio::time::{Instant, sleep};
 
 use crate::ours::{self, Answer, in_time};
-use crate::semaphore;
+use crate::sample;
 
 /// More than anything here takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -62,7 +62,7 @@ impl World {
         options.queue_delay = Some(Duration::from_millis(200));
         let stack = Stack::start(options).await.unwrap();
         let machines = stack.deploy().await.unwrap();
-        ours::create_table(&stack, semaphore::TABLE, "name", None).await;
+        ours::create_table(&stack, sample::TABLE, "name", None).await;
         Self { stack, machines }
     }
 
