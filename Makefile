@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo local bench test check fmt clippy doc deny template tidy build deploy clean tools-lock
+.PHONY: help demo local bench test track-record check fmt clippy doc deny template tidy build deploy clean tools-lock
 
 # Instruction set of the functions: arm64 or x86_64.
 ARCH ?= arm64
@@ -19,7 +19,7 @@ DENY_ROOT := target/tools/cargo-deny-$(DENY_VERSION)
 DENY := $(DENY_ROOT)/bin/cargo-deny
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
 # With --bin instead of -p the features are those of the whole workspace, as just built: nothing is built twice.
 demo: ## show the leases at work, on this machine, in one go
@@ -41,6 +41,12 @@ test: ## build everything and run every test
 	cargo test --workspace --locked 2>&1 | tee target/test.log
 	@awk '/^test result:/ { passed += $$4; ignored += $$8; suites++ } \
 	  END { printf "test: %d passed in %d suites, %d ignored, none failed\n", passed, suites, ignored }' target/test.log
+
+track-record: ## show known bugs of other locks on themselves, and their absence here
+	cargo build --workspace --locked
+	rm -rf target/track-record
+	cargo test --workspace --locked --test record
+	cargo run --quiet --locked --bin leasehold-track-record
 
 check: fmt clippy doc tidy template deny ## format, lints, documentation, licences, template, and the repository against itself
 	@echo "check: all of it holds"
