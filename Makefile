@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo local bench test track-record check fmt clippy doc deny template tidy build deploy clean tools-lock
+.PHONY: help demo local bench model model-deep test track-record check fmt clippy doc deny template tidy build deploy clean tools-lock
 
 # Instruction set of the functions: arm64 or x86_64.
 ARCH ?= arm64
@@ -47,6 +47,12 @@ track-record: ## show known bugs of other locks on themselves, and their absence
 	rm -rf target/track-record
 	cargo test --workspace --locked --test record
 	cargo run --quiet --locked --bin leasehold-track-record
+
+model: ## go through every order of events in small worlds, and find out broken designs
+	cargo run --quiet --locked -p leasehold-model
+
+model-deep: ## the same with more events: a hundred million states, an hour, eight gigabytes
+	cargo run --quiet --locked -p leasehold-model -- --deep
 
 check: fmt clippy doc tidy template deny ## format, lints, documentation, licences, template, and the repository against itself
 	@echo "check: all of it holds"

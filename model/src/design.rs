@@ -1,14 +1,14 @@
 //! Designs that are wrong in one point each, most of them somebody's before us. Each must be found out.
 
-use leasehold::{
-    row::{Row, State, Stored},
-    transition::{self, Change, transition},
-};
+mod flawed;
+
+use leasehold::{row::Stored, transition::transition};
 
 use crate::{
     message::{Message, What},
-    names::{self, Count, Tick},
+    names::{Count, Tick},
     reading::Reading,
+    rows::Facts,
     scope::{self, Scope},
     witness::Invariant,
 };
@@ -30,9 +30,8 @@ pub enum Flaw {
     ReleaseWithoutCondition,
     NoMemoryOfRequests,
     ExtendAdds,
-    ExtendByNameAlone,
+    ExtendWithoutProof,
     ExtendShortens,
-    GrantsStepByOne,
     PassingKeepsTheToken,
     GrantsPassTheLineBy,
     WakesWithoutKeeping,
@@ -45,35 +44,187 @@ pub enum Flaw {
     StoppedIsReleasedAtOnce,
     NobodySweeps,
     NobodyTendsTheLine,
+    TellsAsTheFirstWhateverWasTried,
+    ReleaseIsADeadline,
+    EachCopyIsARequest,
+    TokensAreTheClocks,
+    DeadlineIsTheTablesTtl,
 }
 
-/// Each flaw, what it breaks, and in which world.
-pub const FLAWS: [(Flaw, &str, Invariant, Scope); 22] = {
+/// A flaw, in words, what it breaks, and in which world.
+pub type Broken = (Flaw, &'static str, Invariant, Scope);
+
+/// All of them.
+pub const FLAWS: [Broken; 26] = {
     use Flaw as F;
     use Invariant as I;
     [
-        (F::TheResourceIgnoresTheToken, "the resource ignores the token", I::S3, scope::MUTEX),
-        (F::ReleaseDeletesTheRowAndTheCounter, "release deletes the row, and the counter in it", I::S1, scope::MUTEX),
-        (F::NoMargin, "leases are taken without a margin", I::S8, scope::MUTEX),
-        (F::ClocksThatJump, "deadlines by clocks that jump further than half the margin", I::S8, scope::JUMPS),
-        (F::ReleaseWithoutCondition, "release has no condition", I::S4, scope::MUTEX),
-        (F::NoMemoryOfRequests, "the row does not remember the requests of its grants", I::S9, scope::MUTEX),
-        (F::ExtendAdds, "an extend adds to the deadline", I::L1, scope::MUTEX),
-        (F::ExtendByNameAlone, "an extend goes by the holder's name and not by the proof", I::S6, scope::SWEPT),
-        (F::ExtendShortens, "a late extend sets an earlier deadline", I::S5, scope::MUTEX),
-        (F::GrantsStepByOne, "grants step by one, over the promised token", I::S1, scope::LINE),
-        (F::PassingKeepsTheToken, "a turn is passed on with the same token", I::S1, scope::LINE),
-        (F::GrantsPassTheLineBy, "a grant does not look at the line", I::L3, scope::LINE),
-        (F::WakesWithoutKeeping, "the first in line is taken out and told, and the row not kept", I::L4, scope::LINE),
-        (F::ObservesTheToken, "observers compare the token, which no extend moves", I::S8, scope::OBSERVERS),
-        (F::SweepFreesWhateverStands, "sweep frees whatever stands there by now", I::S4, scope::SWEPT),
-        (F::StrangersAreOverwritten, "an item without a token counts as absent", I::S10, scope::STRANGERS),
-        (F::OneOwnLeaseIsSomebodyElses, "a refusal by one's own lease is taken for somebody else's", I::L2, scope::MUTEX),
-        (F::DeadlineCountsFromTheAnswer, "the holder counts from the answer", I::S8, scope::MUTEX),
-        (F::WhoeverIsRefusedPassesOn, "whoever's wake-up is refused passes the turn on", I::S8, scope::LINE),
-        (F::StoppedIsReleasedAtOnce, "what a stopped execution held is free at once", I::S8, scope::REAPED),
-        (F::NobodySweeps, "nobody frees what has expired", I::L1, scope::SWEPT),
-        (F::NobodyTendsTheLine, "nobody repeats a wake-up that was lost", I::L4, scope::LINE),
+        (
+            F::TheResourceIgnoresTheToken,
+            "the resource ignores the token",
+            I::S3,
+            scope::MUTEX,
+        ),
+        (
+            F::ReleaseDeletesTheRowAndTheCounter,
+            "release deletes the row, and the counter in it",
+            I::S1,
+            scope::MUTEX,
+        ),
+        (
+            F::NoMargin,
+            "leases are taken without a margin",
+            I::S8,
+            scope::MUTEX,
+        ),
+        (
+            F::ClocksThatJump,
+            "deadlines by clocks that jump further than half the margin",
+            I::S8,
+            scope::JUMPS,
+        ),
+        (
+            F::ReleaseWithoutCondition,
+            "release has no condition",
+            I::S4,
+            scope::MUTEX,
+        ),
+        (
+            F::NoMemoryOfRequests,
+            "the row does not remember the requests of its grants",
+            I::S9,
+            scope::MUTEX,
+        ),
+        (
+            F::ExtendAdds,
+            "an extend adds to the deadline",
+            I::L1,
+            scope::MUTEX,
+        ),
+        (
+            F::ExtendWithoutProof,
+            "an extend does not ask for the proof",
+            I::S6,
+            scope::MUTEX,
+        ),
+        (
+            F::ExtendShortens,
+            "a late extend sets an earlier deadline",
+            I::S5,
+            scope::MUTEX,
+        ),
+        (
+            F::PassingKeepsTheToken,
+            "a turn is passed on with the same token",
+            I::S1,
+            scope::LINE,
+        ),
+        (
+            F::GrantsPassTheLineBy,
+            "a grant does not look at the line",
+            I::L3,
+            scope::POLLED,
+        ),
+        (
+            F::WakesWithoutKeeping,
+            "the first in line is taken out and told, and the row not kept",
+            I::L4,
+            scope::LINE,
+        ),
+        (
+            F::ObservesTheToken,
+            "observers compare the token, which no extend moves",
+            I::S8,
+            Scope {
+                calls: 4,
+                ..scope::OBSERVERS
+            },
+        ),
+        (
+            F::SweepFreesWhateverStands,
+            "sweep frees whatever stands there by now",
+            I::S4,
+            Scope {
+                clients: 2,
+                calls: 3,
+                ..scope::SWEPT
+            },
+        ),
+        (
+            F::StrangersAreOverwritten,
+            "an item without a token counts as absent",
+            I::S10,
+            scope::STRANGERS,
+        ),
+        (
+            F::OneOwnLeaseIsSomebodyElses,
+            "a refusal by one's own lease is taken for somebody else's",
+            I::L2,
+            scope::MUTEX,
+        ),
+        (
+            F::DeadlineCountsFromTheAnswer,
+            "the holder counts from the answer",
+            I::S8,
+            scope::MUTEX,
+        ),
+        (
+            F::WhoeverIsRefusedPassesOn,
+            "whoever's wake-up is refused passes the turn on",
+            I::L4,
+            scope::HAND_OVER,
+        ),
+        (
+            F::StoppedIsReleasedAtOnce,
+            "what a stopped execution held is free at once",
+            I::S8,
+            scope::REAPED,
+        ),
+        (
+            F::NobodySweeps,
+            "nobody frees what has expired",
+            I::L1,
+            scope::SWEPT,
+        ),
+        (
+            F::NobodyTendsTheLine,
+            "nobody repeats a wake-up that was lost",
+            I::L4,
+            scope::LINE,
+        ),
+        (
+            F::TellsAsTheFirstWhateverWasTried,
+            "a release that is sent again tells as if it were the first to",
+            I::L4,
+            scope::HAND_OVER,
+        ),
+        (
+            F::ReleaseIsADeadline,
+            "a release only sets the deadline to now",
+            I::S6,
+            scope::MUTEX,
+        ),
+        (
+            F::EachCopyIsARequest,
+            "a copy of an acquire is granted anew",
+            I::S7,
+            scope::MUTEX,
+        ),
+        (
+            F::TokensAreTheClocks,
+            "the token is the clock's",
+            I::S2,
+            scope::MUTEX,
+        ),
+        (
+            F::DeadlineIsTheTablesTtl,
+            "the deadline is the table's TTL",
+            I::S8,
+            Scope {
+                wrong_from_the_start: true,
+                ..scope::PURGES
+            },
+        ),
     ]
 };
 
@@ -132,8 +283,17 @@ impl Design {
         }
     }
 
-    pub fn misread(self, message: &Message, reading: Reading) -> Reading {
+    pub const fn purges_at_the_deadline(self) -> bool {
+        self.is(Flaw::DeadlineIsTheTablesTtl)
+    }
+
+    pub fn misread(self, message: &Message, reading: Reading, facts: Facts) -> Reading {
         match (message.what, reading) {
+            (What::Release(..), Reading::Over(None))
+                if self.is(Flaw::TellsAsTheFirstWhateverWasTried) =>
+            {
+                Reading::Over(facts.kept.filter(|kept| kept.lease == message.lease()))
+            }
             (What::Grant(..), Reading::Has(_)) if self.is(Flaw::OneOwnLeaseIsSomebodyElses) => {
                 Reading::Held(0)
             }
@@ -144,109 +304,24 @@ impl Design {
     /// What stands there after `message`; nothing if it is refused.
     pub fn apply(self, scope: &Scope, stored: &Stored, message: &Message) -> Option<Stored> {
         let change = message.change(scope)?;
-        let Self::Broken(flaw) = self else {
-            return transition(stored, &change).map(Stored::Row);
-        };
-        let row = match stored {
-            Stored::Row(row) => Some(row),
-            _ => None,
-        };
-        let ours = || transition(stored, &change).map(Stored::Row);
-        match (flaw, &change, row) {
-            (Flaw::ReleaseDeletesTheRowAndTheCounter, Change::Release(_), _) => {
-                ours().map(|_| Stored::Absent)
-            }
-            (Flaw::ReleaseDeletesTheRowAndTheCounter, Change::Grant(_), None) => {
-                let Stored::Row(row) = ours()? else { return None };
-                let fencing_token = leasehold::Counter::MIN;
-                Some(Stored::Row(Row { fencing_token, ..row }))
-            }
-            (Flaw::ReleaseWithoutCondition, Change::Release(release), Some(row)) => {
-                let held = row.holding()?;
-                let mut release = release.clone();
-                (release.lease_id, release.fencing_token) = (held.lease_id.clone(), row.fencing_token);
-                transition(stored, &Change::Release(release)).map(Stored::Row)
-            }
-            (Flaw::NoMemoryOfRequests, Change::Grant(_), Some(row)) => {
-                let forgetful = Row {
-                    request: names::request(names::STRANGER, 0),
-                    past_requests: [None, None, None],
-                    ..row.clone()
-                };
-                transition(&Stored::Row(forgetful), &change).map(Stored::Row)
-            }
-            (Flaw::ExtendAdds, Change::Extend(extend), Some(row)) => {
-                let mut extend = extend.clone();
-                extend.expires_at = row.holding()?.expires_at.plus(names::length(scope.ttl));
-                transition(stored, &Change::Extend(extend)).map(Stored::Row)
-            }
-            (Flaw::ExtendByNameAlone, Change::Extend(extend), Some(row)) => {
-                let held = row.holding()?;
-                let mut extend = extend.clone();
-                (extend.lease_id, extend.fencing_token) = (held.lease_id.clone(), row.fencing_token);
-                transition(stored, &Change::Extend(extend)).map(Stored::Row)
-            }
-            (Flaw::ExtendShortens, Change::Extend(extend), Some(row)) => {
-                let mut before = row.clone();
-                if let State::Held(held) = &mut before.state {
-                    held.expires_at = held.expires_at.min(extend.expires_at);
-                }
-                transition(&Stored::Row(before), &change).map(Stored::Row)
-            }
-            (Flaw::GrantsStepByOne, Change::Grant(_), Some(_)) => {
-                let Stored::Row(row) = ours()? else { return None };
-                let fencing_token = names::counter(names::count(row.fencing_token) - 1);
-                Some(Stored::Row(Row { fencing_token, ..row }))
-            }
-            (Flaw::PassingKeepsTheToken, Change::Pass(_), Some(before)) => {
-                let Stored::Row(row) = ours()? else { return None };
-                let fencing_token = before.fencing_token;
-                Some(Stored::Row(Row { fencing_token, ..row }))
-            }
-            (Flaw::GrantsPassTheLineBy, Change::Grant(_), Some(row)) => {
-                let empty = Row {
-                    line: Some(Vec::new()),
-                    ..row.clone()
-                };
-                let Stored::Row(after) = transition(&Stored::Row(empty), &change).map(Stored::Row)?
-                else {
-                    return None;
-                };
-                let line = row.line.clone();
-                Some(Stored::Row(Row { line, ..after }))
-            }
-            (Flaw::WakesWithoutKeeping, Change::Release(_) | Change::Expire(_), _) => {
-                let Stored::Row(row) = ours()? else { return None };
-                let state = match row.state {
-                    State::Free {
-                        ended, last_token, ..
-                    } => State::Free {
-                        ended,
-                        last_token,
-                        reserved: None,
-                    },
-                    held @ State::Held(_) => held,
-                };
-                Some(Stored::Row(Row { state, ..row }))
-            }
-            (Flaw::ObservesTheToken, Change::Grant(grant), Some(row)) => {
-                let mut grant = grant.clone();
-                if let transition::Over::Unmoved(seen) = &mut grant.over
-                    && *seen == row.fencing_token.into()
-                {
-                    *seen = row.version.into();
-                }
-                transition(stored, &Change::Grant(grant)).map(Stored::Row)
-            }
-            (Flaw::SweepFreesWhateverStands, Change::Expire(expire), Some(row)) => {
-                let mut expire = expire.clone();
-                expire.version = row.version;
-                transition(stored, &Change::Expire(expire)).map(Stored::Row)
-            }
-            (Flaw::StrangersAreOverwritten, Change::Grant(_), None) => {
-                transition(&Stored::Absent, &change).map(Stored::Row)
-            }
-            _ => ours(),
+        match self {
+            Self::Ours => transition(stored, &change).map(Stored::Row),
+            Self::Broken(flaw) => flawed::apply(flaw, scope, stored, (message, &change)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_invariant_is_broken_by_some_design() {
+        for (invariant, name) in Invariant::ALL {
+            assert!(
+                FLAWS.iter().any(|(_, _, broken, _)| *broken == invariant),
+                "{name}"
+            );
         }
     }
 }

@@ -14,6 +14,8 @@ use crate::{
 /// What came of it.
 pub struct Explored {
     pub states: usize,
+    /// Whether that is not all of them.
+    pub cut_off: bool,
     pub depth: usize,
     /// How many rows there were, and how often a message changed one or was refused by one.
     pub rows: (usize, u64, u64),
@@ -22,13 +24,22 @@ pub struct Explored {
 }
 
 /// Every state of `scope` in `design`; or, of a broken design, until `until` is broken.
-pub fn explore(scope: Scope, design: Design, until: Option<Invariant>, threads: usize) -> Explored {
+pub fn explore(
+    scope: Scope,
+    design: Design,
+    until: Option<Invariant>,
+    (threads, most): (usize, Option<usize>),
+) -> Explored {
     let world = World::new(scope, design);
     let stop = match until {
         Some(invariant) => HasDiscoveries::AllOf(BTreeSet::from([name_of(invariant)])),
         None => HasDiscoveries::AnyFailures,
     };
-    let checker = world.checker().threads(threads).finish_when(stop).spawn_bfs().join();
+    let mut checker = world.checker().threads(threads).finish_when(stop);
+    if let Some(most) = most {
+        checker = checker.target_state_count(most);
+    }
+    let checker = checker.spawn_bfs().join();
     let world = checker.model();
     let broken = checker.discoveries().into_iter().map(|(name, path)| {
         let steps = path.into_vec();
@@ -36,6 +47,7 @@ pub fn explore(scope: Scope, design: Design, until: Option<Invariant>, threads: 
     });
     Explored {
         states: checker.unique_state_count(),
+        cut_off: most.is_some_and(|most| checker.state_count() >= most),
         depth: checker.max_depth(),
         rows: world.rows.counts(),
         broken: broken.collect(),
@@ -44,12 +56,18 @@ pub fn explore(scope: Scope, design: Design, until: Option<Invariant>, threads: 
 
 pub fn name_of(invariant: Invariant) -> &'static str {
     let all = Invariant::ALL.into_iter();
-    all.filter(|(is, _)| *is == invariant).map(|(_, name)| name).next().unwrap_or("")
+    all.filter(|(is, _)| *is == invariant)
+        .map(|(_, name)| name)
+        .next()
+        .unwrap_or("")
 }
 
 /// A way through a world, a line each step.
 fn told(world: &World, steps: &[(State, Option<Action>)]) -> Vec<String> {
     let after = steps.iter().skip(1).map(|(state, _)| state);
     let taken = steps.iter().filter_map(|(_, action)| action.as_ref());
-    taken.zip(after).map(|(action, state)| crate::told::step(world, action, state)).collect()
+    taken
+        .zip(after)
+        .map(|(action, state)| crate::told::step(world, action, state))
+        .collect()
 }

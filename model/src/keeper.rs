@@ -109,6 +109,9 @@ pub fn hears(world: &World, state: &mut State, reply: Reply, tell: Tell) -> Opti
 fn may_be_purged(world: &World, state: &State, facts: Facts) -> bool {
     let believes = |client: &crate::world::Client| client.believes(state.now).is_some();
     let quiet = state.now > state.seen.at + 2 * world.scope.error;
+    if world.design.purges_at_the_deadline() {
+        return facts.held.is_some_and(|held| held.until <= state.now);
+    }
     state.row > crate::rows::FOREIGN
         && facts.line[0].is_none()
         && facts.kept.is_none()

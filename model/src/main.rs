@@ -16,18 +16,19 @@ mod told;
 mod witness;
 mod world;
 
-use std::{process::ExitCode, time::Instant};
+use std::{num::NonZeroUsize, process::ExitCode};
 
 use clap::Parser;
 
-use design::{Design, FLAWS};
-use explore::{explore, name_of};
+use design::{Broken, Design, FLAWS};
+use explore::{Explored, explore, name_of};
+use scope::Scope;
 
 /// Every order of events in small worlds: what must never happen does not, and broken designs are found out.
 #[derive(Parser)]
 #[command(name = "leasehold-model")]
 struct Arguments {
-    /// Larger worlds: a hundred million states and more, and an hour.
+    /// Larger worlds, of one call more each: a hundred million states and more, in an hour and eight gigabytes.
     #[arg(long)]
     deep: bool,
     /// Only worlds whose name contains this, and no broken designs.
@@ -44,67 +45,111 @@ struct Arguments {
     threads: Option<usize>,
 }
 
+/// How many steps are taken in a world at most, in larger worlds.
+const DEEP: usize = 100_000_000;
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let threads = arguments.threads.unwrap_or_else(|| {
-        std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get)
-    });
-    let (mut states, mut violations, mut rejected) = (0, 0, 0);
-    for mut scope in scope::ALL {
-        let wanted = |only: &String| !scope.name.contains(only);
-        if arguments.broken.is_some() || arguments.only.as_ref().is_some_and(wanted) {
-            continue;
-        }
-        if let Some(calls) = arguments.calls {
-            scope.calls = calls;
-        }
-        let start = Instant::now();
-        let explored = explore(scope, Design::Ours, None, threads);
-        println!(
-            "{:<10} {:>11} states, depth {:>2}, {} rows, {} writes, {} refusals, {} broken, {:.1} s: {}",
-            scope.name,
-            explored.states,
-            explored.depth,
-            explored.rows.0,
-            explored.rows.1,
-            explored.rows.2,
-            explored.broken.len(),
-            start.elapsed().as_secs_f32(),
-            scope.about
-        );
+    let (mut states, mut violations) = (0, 0);
+    for scope in arguments.worlds() {
+        let explored = arguments.goes_through(scope);
         states += explored.states;
         violations += explored.broken.len();
-        for (name, steps) in explored.broken {
-            println!("VIOLATED: {name}");
-            steps.iter().for_each(|step| println!("    {step}"));
-        }
     }
-    if arguments.only.is_none() {
-        for (flaw, words, invariant, mut scope) in FLAWS {
-            if arguments.broken.as_ref().is_some_and(|only| !words.contains(only)) {
-                continue;
-            }
-            if let Some(calls) = arguments.calls {
-                scope.calls = calls;
-            }
-            let start = Instant::now();
-            let explored = explore(scope, Design::Broken(flaw), Some(invariant), threads);
-            let found = explored.broken.into_iter().find(|(name, _)| *name == name_of(invariant));
-            match found {
-                Some((name, steps)) => {
-                    rejected += 1;
-                    println!("rejected: {words}: not {name}, after {} steps of {} states, {:.1} s", steps.len(), explored.states, start.elapsed().as_secs_f32());
-                    steps.iter().for_each(|step| println!("    {step}"));
-                }
-                None => println!("NOT REJECTED: {words}, {} states", explored.states),
-            }
-        }
-    }
-    let flaws = FLAWS.len();
-    println!("model: {states} states, {violations} violations, {rejected} of {flaws} broken designs rejected");
-    if violations == 0 && (rejected == flaws || arguments.only.is_some()) {
+    let flaws: Vec<_> = arguments.flaws().collect();
+    let rejected = flaws
+        .iter()
+        .filter(|broken| arguments.rejects(broken))
+        .count();
+    let flaws = flaws.len();
+    println!(
+        "model: {states} states, {violations} violations, {rejected} of {flaws} broken designs rejected"
+    );
+    if violations == 0 && rejected == flaws {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
+    }
+}
+
+impl Arguments {
+    /// Which worlds to go through.
+    fn worlds(&self) -> impl Iterator<Item = Scope> {
+        let all = if self.broken.is_some() {
+            &[][..]
+        } else {
+            &scope::ALL
+        };
+        let wanted = |scope: &&Scope| {
+            self.only
+                .as_ref()
+                .is_none_or(|only| scope.name.contains(only))
+        };
+        all.iter().filter(wanted).map(|scope| Scope {
+            calls: self.calls.unwrap_or(scope.calls + u8::from(self.deep)),
+            ..*scope
+        })
+    }
+
+    /// Which designs to find out.
+    fn flaws(&self) -> impl Iterator<Item = Broken> {
+        let all = if self.only.is_some() { &[][..] } else { &FLAWS };
+        let wanted = |broken: &&Broken| {
+            self.broken
+                .as_ref()
+                .is_none_or(|only| broken.1.contains(only))
+        };
+        all.iter()
+            .filter(wanted)
+            .map(|(flaw, words, breaks, scope)| {
+                let calls = self.calls.unwrap_or(scope.calls);
+                (*flaw, *words, *breaks, Scope { calls, ..*scope })
+            })
+    }
+
+    fn threads(&self) -> usize {
+        let all = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        self.threads.unwrap_or_else(all)
+    }
+
+    fn goes_through(&self, scope: Scope) -> Explored {
+        let most = self.deep.then_some(DEEP);
+        let explored = explore(scope, Design::Ours, None, (self.threads(), most));
+        let (rows, writes, refusals) = explored.rows;
+        println!(
+            "{:<10} {:>9} states{}, {} steps deep; {rows} rows, {writes} writes, {refusals} refusals; {} broken: {}",
+            scope.name,
+            explored.states,
+            if explored.cut_off { " (of more)" } else { "" },
+            explored.depth,
+            explored.broken.len(),
+            scope.about
+        );
+        for (name, steps) in &explored.broken {
+            println!("VIOLATED: {name}");
+            print(steps);
+        }
+        explored
+    }
+
+    fn rejects(&self, (flaw, words, breaks, scope): &Broken) -> bool {
+        let design = Design::Broken(*flaw);
+        let explored = explore(*scope, design, Some(*breaks), (self.threads(), None));
+        let states = explored.states;
+        let mut found = explored.broken.iter();
+        let Some((name, steps)) = found.find(|(name, _)| *name == name_of(*breaks)) else {
+            println!("NOT REJECTED: {words}; {states} states");
+            return false;
+        };
+        let long = steps.len();
+        println!("rejected: {words}: not {name}, after {long} steps; {states} states");
+        print(steps);
+        true
+    }
+}
+
+fn print(steps: &[String]) {
+    for step in steps {
+        println!("    {step}");
     }
 }

@@ -86,7 +86,7 @@ fn has(facts: Facts) -> Reading {
 pub fn of_refusal(scope: &Scope, message: &Message, stored: Stored, facts: Facts) -> Reading {
     match message.what {
         What::Grant(..) => not_granted(
-            why_not_granted(stored, &message.grant(scope), false),
+            &why_not_granted(stored, &message.grant(scope), false),
             facts,
         ),
         What::Join(_) => {
@@ -95,7 +95,7 @@ pub fn of_refusal(scope: &Scope, message: &Message, stored: Stored, facts: Facts
                 JoinRefusal::Grantable => Reading::Grantable,
                 JoinRefusal::InLine => Reading::InLine,
                 JoinRefusal::Full(_) => Reading::Nothing,
-                JoinRefusal::Other(refusal) => not_granted(refusal, facts),
+                JoinRefusal::Other(refusal) => not_granted(&refusal, facts),
             }
         }
         What::Extend(lease, token) => not_extended(scope, message, (lease, token), stored, false),
@@ -124,12 +124,12 @@ fn ours(message: &Message, facts: Facts) -> Reading {
     Reading::Over(facts.kept.filter(first))
 }
 
-fn not_granted(refusal: GrantRefusal, facts: Facts) -> Reading {
+fn not_granted(refusal: &GrantRefusal, facts: Facts) -> Reading {
     match refusal {
         GrantRefusal::Replayed(_) => has(facts),
-        GrantRefusal::Reserved(_) => facts
-            .kept
-            .map_or(Reading::Nothing, |kept| Reading::ItsTurn(kept.lease, kept.tries)),
+        GrantRefusal::Reserved(_) => facts.kept.map_or(Reading::Nothing, |kept| {
+            Reading::ItsTurn(kept.lease, kept.tries)
+        }),
         GrantRefusal::Consumed => Reading::Consumed,
         GrantRefusal::Held(_) => Reading::Held(facts.version),
         GrantRefusal::OtherKeys
@@ -148,7 +148,9 @@ fn not_extended(
 ) -> Reading {
     let extend = message.extend(lease, token, scope);
     let as_it_stands = |row: Row| {
-        let held = row.holding().map(|held| (held.lease_id.clone(), held.expires_at));
+        let held = row
+            .holding()
+            .map(|held| (held.lease_id.clone(), held.expires_at));
         held.map_or(Reading::Nothing, |(lease_id, until)| {
             Reading::Has(Handle {
                 lease: names::lease_no(&lease_id),

@@ -110,21 +110,16 @@ impl Rows {
             return *done;
         }
         let stored = self.stored(row);
-        let done = match self.design.apply(&self.scope, &stored, &message) {
-            Some(after) => {
-                self.applied.fetch_add(1, Ordering::Relaxed);
-                Done {
-                    after: self.number(after),
-                    applied: true,
-                }
-            }
-            None => {
-                self.refused.fetch_add(1, Ordering::Relaxed);
-                Done {
-                    after: row,
-                    applied: false,
-                }
-            }
+        let after = self.design.apply(&self.scope, &stored, &message);
+        let counter = if after.is_some() {
+            &self.applied
+        } else {
+            &self.refused
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+        let done = Done {
+            applied: after.is_some(),
+            after: after.map_or(row, |after| self.number(after)),
         };
         self.done.insert((row, message), done);
         done
@@ -142,7 +137,7 @@ impl Rows {
             reading::of_success(&message, facts)
         } else {
             let reading = reading::of_refusal(&self.scope, &message, stored, facts);
-            self.design.misread(&message, reading)
+            self.design.misread(&message, reading, facts)
         };
         self.readings.insert(asked, reading);
         reading

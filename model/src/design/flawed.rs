@@ -1,0 +1,169 @@
+//! What flawed designs write: for the most part what ours would have written to another row, or by another call.
+
+use leasehold::{
+    Ended, LeaseId,
+    row::{Row, State, Stored},
+    transition::{Change, Expire, Extend, Grant, Of, Over, Release, transition},
+};
+
+use super::Flaw;
+use crate::{
+    message::Message,
+    names::{self, Count},
+    scope::Scope,
+};
+
+/// What stands there after a message in a design with this flaw.
+pub fn apply(
+    flaw: Flaw,
+    scope: &Scope,
+    stored: &Stored,
+    (message, change): (&Message, &Change),
+) -> Option<Stored> {
+    let row = match stored {
+        Stored::Row(row) => Some(row),
+        _ => None,
+    };
+    match (change, row) {
+        (Change::Grant(grant), _) => granted(flaw, stored, (message, grant)),
+        (Change::Extend(extend), Some(row)) => extended(flaw, scope, row, extend),
+        (Change::Release(release), Some(row)) => released(flaw, row, (message, release)),
+        (Change::Expire(expire), Some(row)) => expired(flaw, row, expire),
+        (Change::Pass(_), Some(row)) if flaw == Flaw::PassingKeepsTheToken => {
+            let fencing_token = row.fencing_token;
+            ours(row, change).map(|row| Row {
+                fencing_token,
+                ..row
+            })
+        }
+        _ => transition(stored, change),
+    }
+    .map(|row| match (flaw, change) {
+        (Flaw::ReleaseDeletesTheRowAndTheCounter, Change::Release(_)) => Stored::Absent,
+        _ => Stored::Row(row),
+    })
+}
+
+fn ours(row: &Row, change: &Change) -> Option<Row> {
+    transition(&Stored::Row(row.clone()), change)
+}
+
+fn granted(flaw: Flaw, stored: &Stored, (message, grant): (&Message, &Grant)) -> Option<Row> {
+    let change = Change::Grant(grant.clone());
+    match (flaw, stored) {
+        (Flaw::ReleaseDeletesTheRowAndTheCounter, Stored::Absent) => {
+            // Where counting starts, whatever the time.
+            let fencing_token = names::counter(0);
+            transition(stored, &change).map(|row| Row {
+                fencing_token,
+                ..row
+            })
+        }
+        (Flaw::TokensAreTheClocks, _) => {
+            let fencing_token = names::counter(Count::from(message.sent) * 1000);
+            transition(stored, &change).map(|row| Row {
+                fencing_token,
+                ..row
+            })
+        }
+        (Flaw::StrangersAreOverwritten, Stored::Foreign(_)) => transition(&Stored::Absent, &change),
+        (Flaw::NoMemoryOfRequests, Stored::Row(row)) => ours(&forgetful(row), &change),
+        (Flaw::EachCopyIsARequest, Stored::Row(row)) if row.request == grant.request => {
+            let over = Row {
+                state: State::Free {
+                    ended: Ended::Released,
+                    last_token: row.fencing_token,
+                    reserved: None,
+                },
+                ..forgetful(row)
+            };
+            ours(&over, &change)
+        }
+        (Flaw::GrantsPassTheLineBy, Stored::Row(row)) => {
+            let nobody = Row {
+                line: Some(Vec::new()),
+                ..row.clone()
+            };
+            let line = row.line.clone();
+            ours(&nobody, &change).map(|row| Row { line, ..row })
+        }
+        (Flaw::ObservesTheToken, Stored::Row(row)) => {
+            let mut grant = grant.clone();
+            if grant.over == Over::Unmoved(row.fencing_token.into()) {
+                grant.over = Over::Unmoved(row.version.into());
+            }
+            ours(row, &Change::Grant(grant))
+        }
+        _ => transition(stored, &change),
+    }
+}
+
+fn forgetful(row: &Row) -> Row {
+    Row {
+        request: names::request(names::STRANGER, 0),
+        past_requests: [None, None, None],
+        ..row.clone()
+    }
+}
+
+fn extended(flaw: Flaw, scope: &Scope, row: &Row, extend: &Extend) -> Option<Row> {
+    let mut extend = extend.clone();
+    let mut row = row.clone();
+    match flaw {
+        Flaw::ExtendAdds => {
+            extend.expires_at = row.holding()?.expires_at.plus(names::length(scope.ttl));
+        }
+        Flaw::ExtendWithoutProof => {
+            extend.lease_id = proof(&row)?;
+            extend.fencing_token = row.fencing_token;
+        }
+        Flaw::ExtendShortens => {
+            if let State::Held(held) = &mut row.state {
+                held.expires_at = held.expires_at.min(extend.expires_at);
+            }
+        }
+        _ => {}
+    }
+    ours(&row, &Change::Extend(extend))
+}
+
+fn released(flaw: Flaw, row: &Row, (message, release): (&Message, &Release)) -> Option<Row> {
+    let mut release = release.clone();
+    match flaw {
+        Flaw::ReleaseWithoutCondition => {
+            release.lease_id = proof(row)?;
+            release.fencing_token = row.fencing_token;
+        }
+        Flaw::ReleaseIsADeadline if release.of == Of::Grant => {
+            ours(row, &Change::Release(release))?;
+            let mut row = row.clone();
+            if let State::Held(held) = &mut row.state {
+                held.expires_at = names::instant(message.sent).min(held.expires_at);
+            }
+            row.version = names::counter(names::count(row.version) + 1);
+            return Some(row);
+        }
+        _ => {}
+    }
+    ours(row, &Change::Release(release)).map(|row| kept(flaw, row))
+}
+
+fn expired(flaw: Flaw, row: &Row, expire: &Expire) -> Option<Row> {
+    let mut expire = expire.clone();
+    if flaw == Flaw::SweepFreesWhateverStands {
+        expire.version = row.version;
+    }
+    ours(row, &Change::Expire(expire)).map(|row| kept(flaw, row))
+}
+
+/// A row that was kept for the first in line; or not.
+fn kept(flaw: Flaw, mut row: Row) -> Row {
+    if let (Flaw::WakesWithoutKeeping, State::Free { reserved, .. }) = (flaw, &mut row.state) {
+        *reserved = None;
+    }
+    row
+}
+
+fn proof(row: &Row) -> Option<LeaseId> {
+    row.holding().map(|held| held.lease_id.clone())
+}
