@@ -69,7 +69,7 @@ async fn a_server_that_never_answers_is_not_waited_for_past_the_lease() {
         unknown(&scene.make().await);
         let requests = scene.requests();
         if scene.call == Call::Extend {
-            assert_eq!(requests, 1);
+            assert!(requests <= 1, "{requests}");
         } else {
             assert!((2..=3).contains(&requests), "{requests}");
         }

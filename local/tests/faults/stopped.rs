@@ -8,6 +8,10 @@ use serde_json::{Value, json};
 use crate::functions::{Answer, Functions, quiet};
 
 const KEY: &str = "k";
+/// As many as the library makes of one call.
+const ATTEMPTS: u32 = 3;
+/// Far more than anything here takes: only so that a test ends that waits in vain.
+const IN_VAIN: Duration = Duration::from_secs(30);
 
 /// Leases of a second need short margins.
 async fn start() -> Functions {
@@ -34,17 +38,20 @@ async fn paused(functions: &Functions, call: &str, meanwhile: impl AsyncFn()) ->
     let _ = functions.call(call, &nothing).await;
 
     let proxy = functions.stack.proxy();
-    proxy.inject_matching(Fault::Hang, "UpdateItem", &format!("\"{KEY}\""), 1);
+    let text = format!("\"{KEY}\"");
+    proxy.inject_matching(Fault::Hang, "UpdateItem", &text, ATTEMPTS);
     let host = functions.stack.functions();
     let stop = async {
-        while proxy.pending_faults() > 0 {
+        while proxy.pending_faults() == u64::from(ATTEMPTS) {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         assert_eq!(host.freeze(call).unwrap(), 1);
+        proxy.reset();
         meanwhile().await;
         assert_eq!(host.thaw(call).unwrap(), 1);
     };
-    let (answer, ()) = tokio::join!(functions.call(call, &event), stop);
+    let both = async { tokio::join!(functions.call(call, &event), stop) };
+    let (answer, ()) = tokio::time::timeout(IN_VAIN, both).await.unwrap();
     match answer {
         Err((name, _)) if name == "Lease.Unavailable" => functions.call(call, &event).await,
         answer => answer,
