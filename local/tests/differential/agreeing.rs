@@ -1,7 +1,7 @@
 //! The memory store, the DynamoDB store and a reference of a few lines, under the same operations at the same time
 //! by the same clock: the same answers, and the same rows.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, sync::Mutex, time::Duration};
 
 use leasehold::{
     Acquired, Clock as _, Ended, Error, Extended, GrantKind, Lease, Memory,
@@ -51,17 +51,18 @@ async fn on_a_table() -> World<Table> {
     World::new(table)
 }
 
-async fn both_agree(operations: &[Operation]) -> Result<(), TestCaseError> {
+async fn both_agree(operations: &[Operation], seen: &Seen) -> Result<(), TestCaseError> {
     let (mut memory, mut table) = (in_memory(), on_a_table().await);
     for operation in operations {
         let (_, ours) = memory.take(operation).await;
         let (_, theirs) = table.take(operation).await;
+        ours.lines().for_each(|line| seen.note(line));
         prop_assert_eq!(ours, theirs, "after {:?}", operation);
     }
     Ok(())
 }
 
-async fn all_three_agree(operations: &[Operation]) -> Result<(), TestCaseError> {
+async fn all_three_agree(operations: &[Operation], seen: &Seen) -> Result<(), TestCaseError> {
     let (mut memory, mut table) = (in_memory(), on_a_table().await);
     let mut reference = Reference::new(seconds(0).as_millis());
     for operation in operations {
@@ -77,6 +78,7 @@ async fn all_three_agree(operations: &[Operation]) -> Result<(), TestCaseError> 
         let (answer, ours) = memory.take(operation).await;
         let (_, theirs) = table.take(operation).await;
         prop_assert_eq!(&ours, &theirs, "after {:?}", operation);
+        seen.note(&format!("{said:?}"));
         prop_assert_eq!(fact(&answer), said, "{:?}: {}", operation, ours);
         let stands = memory.stands(0).await;
         prop_assert!(
@@ -160,6 +162,29 @@ fn is(stands: &Stored, line: Option<&Line>) -> bool {
         && row.frozen.is_some() == line.frozen
 }
 
+/// What was seen, and how often: sequences in which nothing fits show nothing.
+#[derive(Default)]
+struct Seen(Mutex<BTreeMap<String, usize>>);
+
+impl Seen {
+    /// By the first words of what it comes to.
+    fn note(&self, what: &str) {
+        let words = what
+            .split([' ', '{', '(', ')', '"', ':', ','])
+            .filter(|word| !word.is_empty());
+        let first: Vec<_> = words.take(2).collect();
+        *self.0.lock().unwrap().entry(first.join(" ")).or_default() += 1;
+    }
+
+    fn all(self, expected: &[&str]) {
+        let seen = self.0.into_inner().unwrap();
+        println!("{seen:?}");
+        for what in expected {
+            assert!(seen.contains_key(*what), "no {what} in {seen:?}");
+        }
+    }
+}
+
 fn runner(cases: u32) -> TestRunner {
     TestRunner::new(ProptestConfig {
         cases: std::env::var("DIFFERENTIAL_CASES").map_or(cases, |n| n.parse().unwrap()),
@@ -171,13 +196,44 @@ fn runner(cases: u32) -> TestRunner {
 #[test]
 fn both_stores_and_the_reference_agree_on_every_operation() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let agree = |operations: Vec<Operation>| runtime.block_on(all_three_agree(&operations));
+    let seen = Seen::default();
+    let agree = |operations: Vec<Operation>| runtime.block_on(all_three_agree(&operations, &seen));
     runner(60).run(&of_one_key(), agree).unwrap();
+    seen.all(&[
+        "Granted kind",
+        "Held token",
+        "Extended Handle",
+        "Revived Handle",
+        "Released released",
+        "Released already",
+        "Released lost",
+        "Refused Lease.Consumed",
+        "Refused Lease.Frozen",
+        "Refused Lease.Lost",
+    ]);
 }
 
 #[test]
 fn both_stores_agree_on_lines_permits_sets_operators_and_strangers() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let agree = |operations: Vec<Operation>| runtime.block_on(both_agree(&operations));
+    let seen = Seen::default();
+    let agree = |operations: Vec<Operation>| runtime.block_on(both_agree(&operations, &seen));
     runner(60).run(&of_all(), agree).unwrap();
+    seen.all(&[
+        "Acquired Granted",
+        "Acquired Held",
+        "Set Granted",
+        "Set Held",
+        "Queued Acquired",
+        "Queued Queued",
+        "token of",
+        "Extended Extended",
+        "Released Released",
+        "Swept Swept",
+        "Reaped Reaped",
+        "0/0 Foreign",
+        "2/1 Row",
+        "Lease.Corrupt the",
+        "Lease.Lost the",
+    ]);
 }

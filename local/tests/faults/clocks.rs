@@ -185,3 +185,35 @@ async fn a_deadline_from_a_clock_hours_ahead_delays_the_next_but_not_an_observer
         .unwrap();
     assert!(taken.lease.fencing_token > lease.fencing_token);
 }
+
+/// Whatever a clock shows, what is written by it can be read again, and is no stranger to a clock that is right.
+#[tokio::test]
+async fn a_clock_at_either_end_of_time_leaves_rows_that_others_can_read() {
+    // The year 1970 to its millisecond, and the end of what a date in JSON can say.
+    for shows in [0, 1, 2_000, 253_402_300_799_999, u64::MAX] {
+        let table = Table::start().await;
+        let wrong = Program::new(&table, 0);
+        wrong.clock.set(Timestamp::from_millis(shows));
+        let lease = wrong.ask("a", "1").await.expect("free");
+        let again = wrong.ask("a", "1").await.expect("its own");
+        assert_eq!(
+            (again.fencing_token, again.expires_at),
+            (lease.fencing_token, lease.expires_at)
+        );
+        let extended = wrong.leases.extend(&lease, ExtendOptions::default()).await;
+        let extended = extended.unwrap().into_lease();
+        let written = serde_json::to_string(&extended).unwrap();
+        let read: Lease = serde_json::from_str(&written).unwrap();
+        assert_eq!(read, extended, "{shows}");
+        let released = wrong.leases.release(&read).await.unwrap();
+        assert_eq!(released.outcome, ReleaseOutcome::Released, "{shows}");
+        let right = Program::new(&table, 0);
+        let next = right.at(START).ask("b", "1").await.expect("released");
+        assert!(next.fencing_token > lease.fencing_token, "{shows}");
+        wrong
+            .leases
+            .sweep(leasehold::SweepBounds::Schedule)
+            .await
+            .unwrap();
+    }
+}

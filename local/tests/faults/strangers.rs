@@ -1,10 +1,10 @@
 //! Items that are not ours, in the place of a lease.
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use leasehold::{Error, ExtendOptions, Key, row::Item, store::Address};
+use leasehold::{Error, ExtendOptions, Key, ReleaseOutcome, row::Item, store::Address};
 
 use crate::{
-    bench::request,
+    bench::{TABLE, request},
     calls::{Call, KEY, Scene},
 };
 
@@ -117,6 +117,33 @@ async fn an_item_of_400_kb_is_corrupt() {
     item.remove("version");
     item.insert("filler".to_owned(), filler);
     is_left_alone(&scene, item, "400 KB").await;
+}
+
+/// The holder's own extend is what no longer fits.
+#[tokio::test]
+async fn a_lease_that_was_filled_up_to_400_kb_is_corrupt_and_can_still_be_given_back() {
+    let scene = Scene::of(Call::Extend).await;
+    let lease = scene.lease.as_ref().unwrap();
+    let mut item = scene.table.get(&address()).await.unwrap();
+    let mut filler = "x".repeat(409_400);
+    loop {
+        let text = AttributeValue::S(filler.clone());
+        item.insert("filler".to_owned(), text);
+        let put = scene.table.client.put_item().table_name(TABLE);
+        if put.set_item(Some(item.clone())).send().await.is_ok() {
+            break;
+        }
+        // Less than an instant and its name take.
+        filler.truncate(filler.len() - 10);
+    }
+    let extended = scene.leases.extend(lease, ExtendOptions::default()).await;
+    assert!(
+        matches!(extended, Err(Error::Corrupt { .. })),
+        "{extended:?}"
+    );
+    assert_eq!(scene.table.get(&address()).await, Some(item), "untouched");
+    let released = scene.leases.release(lease).await.unwrap();
+    assert_eq!(released.outcome, ReleaseOutcome::Released);
 }
 
 #[tokio::test]
