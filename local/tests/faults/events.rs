@@ -36,6 +36,7 @@ fn hostile(whole: &Value, field: &str) -> Vec<String> {
         // Known and unknown fields, twice, too deep, and much too large.
         inside(&format!("\"{SECRET}\"")),
         text.replacen('{', "{\"more\":\"hunter2\",", 1),
+        text.replacen('{', "{\"metadata\":{\"a\":\"hunter2\",\"a\":\"b\"},", 1),
         text.replacen('{', &format!("{{\"{}\":1,", "x".repeat(LARGE)), 1),
         inside("null").replace(&format!("\"{field}\":null"), "\"more\":{\"more\":null}"),
         instead(&nested(10_000, "[", "]")),
