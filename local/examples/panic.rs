@@ -1,7 +1,9 @@
-//! A handler with a bug, on the library's own `serve`: for the test that a panic has a name.
+//! A handler with a bug, on the library's own `serve`: for the tests that a panic has a name, and undoes nothing.
+
+use std::time::Duration;
 
 use leasehold::{
-    Error, Leases,
+    Acquire, Error, Holder, Key, Leases, RequestId, Ttl,
     lambda::{Fatal, serve},
     store::Store,
 };
@@ -11,6 +13,18 @@ async fn main() -> Result<(), Fatal> {
     serve(handle).await
 }
 
-async fn handle<S: Store>(_leases: Leases<S>, request: serde_json::Value) -> Result<String, Error> {
+/// Grants what is asked for, if that is a request, before it panics.
+async fn handle<S: Store>(leases: Leases<S>, request: serde_json::Value) -> Result<String, Error> {
+    if let Some(wanted) = wanted(&request) {
+        leases.acquire(wanted).await?.granted()?;
+    }
     panic!("this handler panics, whatever it is given: {request}")
+}
+
+fn wanted(request: &serde_json::Value) -> Option<Acquire> {
+    let text = |field: &str| request[field].as_str();
+    let ttl = Duration::from_secs(request["ttl_seconds"].as_u64()?);
+    let (key, holder) = (Key::new(text("key")?), Holder::new(text("holder")?));
+    let acquire = Acquire::new(key.ok()?, holder.ok()?, Ttl::new(ttl).ok()?);
+    Some(acquire.request_id(RequestId::new(text("request_id")?).ok()?))
 }

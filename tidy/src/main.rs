@@ -3,6 +3,7 @@
 //! Every rule is a function from the tree of files to what it has to say, and has a test that shows it fires.
 
 mod asl;
+mod proofs;
 mod roles;
 mod stack;
 mod text;
@@ -20,6 +21,14 @@ const RULES: &[(&str, Rule)] = &[
     (
         "make targets named in the documents exist",
         text::make_targets,
+    ),
+    (
+        "tests that documents name exist, where they are said to be",
+        proofs::named_tests_exist,
+    ),
+    (
+        "every promise and every fault has its tests, and every test of a fault its place",
+        proofs::promises_and_faults_have_tests,
     ),
     ("file names tell what is inside", text::names),
     ("files stay short", text::length),

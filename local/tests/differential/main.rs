@@ -14,13 +14,17 @@ use leasehold::{
 };
 use proptest::{prelude::*, test_runner::TestRunner};
 
+mod agreeing;
 #[path = "../bench/mod.rs"]
 mod bench;
 mod changes;
+mod operations;
 mod rare;
+mod reference;
 mod steps;
 mod strange;
 mod values;
+mod worlds;
 use bench::Table;
 use steps::{Step, steps};
 use strange::{ATTRIBUTES, is_writable, strange};
