@@ -1,0 +1,479 @@
+//! Histories made by hand: good ones that must pass, and one bad one for each rule of the specification.
+
+use super::{Verdict, check};
+use crate::history::{Ask, Before, Besides, Ended, Kind, Micros, Millis, Op, Told};
+use crate::row::MARGIN;
+
+const TTL: Millis = 1000;
+
+/// A call from `begin` to `end`, in milliseconds; clocks show the same.
+fn op(begin: Millis, end: Millis, ask: Ask, told: Told) -> Op {
+    let micros = |millis: Millis| Micros::try_from(millis).unwrap() * 1000;
+    Op {
+        begin: micros(begin),
+        end: micros(end),
+        clock: (begin, end),
+        ask,
+        told,
+        besides: Besides::Nothing,
+        by: String::new(),
+    }
+}
+
+fn besides(what: Besides, op: Op) -> Op {
+    Op {
+        besides: what,
+        ..op
+    }
+}
+
+fn ask(client: u32, request: u32) -> Ask {
+    Ask::Acquire {
+        holder: client,
+        request,
+        ttl: TTL,
+        observed: None,
+        reentrant: false,
+    }
+}
+
+fn observing(client: u32, request: u32, version: u64) -> Ask {
+    Ask::Acquire {
+        holder: client,
+        request,
+        ttl: TTL,
+        observed: Some(version),
+        reentrant: false,
+    }
+}
+
+fn granted(at: Millis, token: u64, previous: Option<(u32, u64, Ended)>) -> Told {
+    let clean = previous.is_none_or(|(_, _, ended)| ended == Ended::Released);
+    Told::Granted {
+        kind: if clean { Kind::New } else { Kind::Takeover },
+        token,
+        lease: u32::try_from(token).unwrap(),
+        version: token * 10,
+        acquired_at: at,
+        expires_at: at + TTL,
+        previous: previous.map(|(holder, token, ended)| Before {
+            holder,
+            token,
+            ended,
+        }),
+    }
+}
+
+fn replayed(told: Told) -> Told {
+    match told {
+        Told::Granted {
+            token,
+            lease,
+            version,
+            acquired_at,
+            expires_at,
+            previous,
+            ..
+        } => Told::Granted {
+            kind: Kind::Replayed,
+            token,
+            lease,
+            version,
+            acquired_at,
+            expires_at,
+            previous,
+        },
+        other => other,
+    }
+}
+
+fn held(holder: u32, token: u64, expires_at: Millis) -> Told {
+    Told::Held {
+        holder,
+        token,
+        version: token * 10,
+        expires_at,
+    }
+}
+
+fn extend(token: u64) -> Ask {
+    Ask::Extend {
+        token,
+        lease: u32::try_from(token).unwrap(),
+        ttl: TTL,
+        require_unexpired: false,
+    }
+}
+
+fn extended(token: u64, expires_at: Millis) -> Told {
+    Told::Extended {
+        revived: false,
+        version: token * 10 + 1,
+        expires_at,
+    }
+}
+
+fn release(token: u64) -> Ask {
+    Ask::Release {
+        token,
+        lease: u32::try_from(token).unwrap(),
+    }
+}
+
+const RELEASED: Option<(u32, u64, Ended)> = Some((1, 12, Ended::Released));
+const EXPIRED: Option<(u32, u64, Ended)> = Some((1, 12, Ended::Expired));
+
+/// Client 1 has it from 10, with token 12, until 1010.
+fn first() -> Op {
+    op(0, 20, ask(1, 101), granted(10, 12, None))
+}
+
+fn released() -> Op {
+    op(100, 110, release(12), Told::Released)
+}
+
+#[track_caller]
+fn fine(ops: &[Op]) {
+    assert_eq!(check(ops), Verdict::Fine);
+}
+
+/// The last call cannot have told what it told.
+#[track_caller]
+fn impossible(ops: &[Op]) {
+    assert_eq!(check(ops), Verdict::Impossible(ops.len() - 1));
+}
+
+#[test]
+fn one_after_the_other_is_fine() {
+    fine(&[
+        first(),
+        op(30, 40, ask(2, 201), held(1, 12, 1010)),
+        op(50, 60, extend(12), extended(12, 1055)),
+        op(100, 110, release(12), Told::Released),
+        op(120, 130, ask(2, 202), granted(125, 14, RELEASED)),
+        op(140, 150, release(12), Told::AlreadyReleased),
+        op(160, 170, extend(12), Told::Lost),
+        op(180, 190, ask(1, 101), Told::Consumed),
+    ]);
+}
+
+#[test]
+fn calls_at_once_have_happened_in_some_order() {
+    let second = op(100, 140, ask(2, 201), granted(130, 14, RELEASED));
+    let release = op(105, 150, release(12), Told::Released);
+    // In the order of their ends there would be none.
+    fine(&[first(), second, release]);
+}
+
+#[test]
+fn nobody_is_granted_what_somebody_has() {
+    impossible(&[first(), op(30, 40, ask(2, 201), granted(35, 14, EXPIRED))]);
+}
+
+#[test]
+fn nobody_takes_over_within_the_margin() {
+    let over = 1010 + MARGIN;
+    let takes = |at| op(at - 5, at + 5, ask(2, 201), granted(at, 14, EXPIRED));
+    impossible(&[first(), takes(over - 1)]);
+    fine(&[first(), takes(over)]);
+}
+
+#[test]
+fn whoever_observes_takes_over_what_stands_still_only() {
+    let observed = |version| {
+        let takes = observing(2, 201, version);
+        op(500, 510, takes, granted(505, 14, EXPIRED))
+    };
+    fine(&[first(), observed(120)]);
+    let extends = op(50, 60, extend(12), extended(12, 1055));
+    impossible(&[first(), extends, observed(120)]);
+}
+
+#[test]
+fn tokens_and_versions_rise() {
+    impossible(&[
+        first(),
+        released(),
+        op(120, 130, ask(2, 201), granted(125, 12, RELEASED)),
+    ]);
+    let mut again = granted(125, 14, RELEASED);
+    if let Told::Granted { version, .. } = &mut again {
+        *version = 120;
+    }
+    impossible(&[first(), released(), op(120, 130, ask(2, 201), again)]);
+}
+
+#[test]
+fn tokens_rise_although_the_row_was_deleted() {
+    let deleted = op(100, 110, Ask::Delete, Told::Done);
+    let next = |token| op(120, 130, ask(2, 201), granted(125, token, None));
+    fine(&[first(), deleted.clone(), next(127)]);
+    impossible(&[first(), deleted, next(11)]);
+}
+
+#[test]
+fn a_spent_request_is_never_granted_again() {
+    impossible(&[
+        first(),
+        released(),
+        op(120, 130, ask(1, 101), granted(125, 14, RELEASED)),
+    ]);
+}
+
+#[test]
+fn a_request_has_one_grant_and_the_deadline_it_asked_for() {
+    let told = granted(10, 12, None);
+    fine(&[first(), op(30, 40, ask(1, 101), replayed(told))]);
+    impossible(&[
+        first(),
+        op(30, 40, ask(1, 101), replayed(granted(30, 14, None))),
+    ]);
+    let mut longer = granted(10, 12, None);
+    if let Told::Granted { expires_at, .. } = &mut longer {
+        *expires_at += 1;
+    }
+    impossible(&[op(0, 20, ask(1, 101), longer)]);
+}
+
+#[test]
+fn only_its_own_request_or_holder_is_told_a_grant_again() {
+    impossible(&[
+        first(),
+        op(30, 40, ask(2, 201), replayed(granted(10, 12, None))),
+    ]);
+}
+
+#[test]
+fn the_clock_that_granted_was_read_during_the_call() {
+    impossible(&[op(0, 20, ask(1, 101), granted(21, 12, None))]);
+}
+
+#[test]
+fn the_grant_before_is_told_as_it_was() {
+    for previous in [
+        None,
+        EXPIRED,
+        Some((3, 12, Ended::Released)),
+        Some((1, 11, Ended::Released)),
+    ] {
+        impossible(&[
+            first(),
+            released(),
+            op(120, 130, ask(2, 201), granted(125, 14, previous)),
+        ]);
+    }
+}
+
+#[test]
+fn held_is_told_of_whoever_has_it_and_until_it_may_be_taken() {
+    impossible(&[
+        first(),
+        released(),
+        op(120, 130, ask(2, 201), held(1, 12, 1010)),
+    ]);
+    impossible(&[first(), op(30, 40, ask(2, 201), held(1, 12, 1011))]);
+    let over = 1010 + MARGIN;
+    fine(&[
+        first(),
+        op(over - 1, over + 5, ask(2, 201), held(1, 12, 1010)),
+    ]);
+    impossible(&[first(), op(over, over + 5, ask(2, 201), held(1, 12, 1010))]);
+}
+
+#[test]
+fn an_extend_never_shortens() {
+    let long = Ask::Extend {
+        token: 12,
+        lease: 12,
+        ttl: 5000,
+        require_unexpired: false,
+    };
+    let longer = op(30, 40, long, extended(12, 5035));
+    fine(&[
+        first(),
+        longer.clone(),
+        op(50, 60, extend(12), extended(12, 5035)),
+    ]);
+    impossible(&[first(), longer, op(50, 60, extend(12), extended(12, 1055))]);
+}
+
+#[test]
+fn an_extend_is_for_its_own_grant_alone() {
+    let taken = op(1700, 1710, ask(2, 201), granted(1705, 14, EXPIRED));
+    fine(&[
+        first(),
+        taken.clone(),
+        op(1720, 1730, extend(12), Told::Lost),
+    ]);
+    impossible(&[
+        first(),
+        taken,
+        op(1720, 1730, extend(12), extended(12, 2725)),
+    ]);
+    let forged = Ask::Extend {
+        token: 12,
+        lease: 99,
+        ttl: TTL,
+        require_unexpired: false,
+    };
+    impossible(&[first(), op(30, 40, forged, extended(12, 1035))]);
+    impossible(&[first(), op(30, 40, extend(12), Told::Lost)]);
+}
+
+#[test]
+fn an_extend_reaches_as_far_as_it_was_asked_to() {
+    impossible(&[first(), op(300, 310, extend(12), extended(12, 1010))]);
+    impossible(&[first(), op(300, 310, extend(12), extended(12, 1400))]);
+}
+
+#[test]
+fn what_has_expired_is_revived_and_what_has_not_is_not() {
+    let revived = Told::Extended {
+        revived: true,
+        version: 121,
+        expires_at: 2105,
+    };
+    fine(&[first(), op(1100, 1110, extend(12), revived.clone())]);
+    impossible(&[first(), op(1100, 1110, extend(12), extended(12, 2105))]);
+    let early = op(
+        300,
+        310,
+        extend(12),
+        Told::Extended {
+            revived: true,
+            version: 121,
+            expires_at: 1305,
+        },
+    );
+    impossible(&[first(), early]);
+    let strict = |told| {
+        let strict = Ask::Extend {
+            token: 12,
+            lease: 12,
+            ttl: TTL,
+            require_unexpired: true,
+        };
+        op(1100, 1110, strict, told)
+    };
+    fine(&[first(), strict(Told::Expired)]);
+    impossible(&[first(), strict(revived)]);
+}
+
+#[test]
+fn a_release_ends_its_own_grant_and_says_what_is_true() {
+    let next = op(120, 130, ask(2, 201), granted(125, 14, RELEASED));
+    let late = |told| op(140, 150, release(12), told);
+    fine(&[
+        first(),
+        released(),
+        next.clone(),
+        late(Told::AlreadyReleased),
+    ]);
+    impossible(&[first(), released(), next.clone(), late(Told::Released)]);
+    impossible(&[first(), released(), next, late(Told::Lost)]);
+    impossible(&[first(), op(30, 40, release(12), Told::AlreadyReleased)]);
+    impossible(&[first(), op(30, 40, release(12), Told::Lost)]);
+    let taken = op(1700, 1710, ask(2, 201), granted(1705, 14, EXPIRED));
+    fine(&[
+        first(),
+        taken.clone(),
+        op(1720, 1730, release(12), Told::Lost),
+    ]);
+    impossible(&[
+        first(),
+        taken,
+        op(1720, 1730, release(12), Told::AlreadyReleased),
+    ]);
+}
+
+#[test]
+fn sweep_frees_what_is_over_and_nothing_else() {
+    let swept = |at| besides(Besides::Within, op(at, at + 5, Ask::Sweep, Told::Done));
+    let next = |at| op(at, at + 10, ask(2, 201), granted(at + 5, 14, EXPIRED));
+    let over = 1010 + MARGIN;
+    let again = op(over + 40, over + 50, release(12), Told::AlreadyReleased);
+    fine(&[first(), swept(over), again.clone()]);
+    impossible(&[first(), again]);
+    impossible(&[first(), swept(900), next(910)]);
+}
+
+#[test]
+fn whoever_is_evicted_is_told_so() {
+    let forced = op(
+        100,
+        110,
+        Ask::Force { token: 12 },
+        Told::Forced { token: 13 },
+    );
+    let next = |token| {
+        let previous = Some((1, 12, Ended::Forced));
+        op(120, 130, ask(2, 201), granted(125, token, previous))
+    };
+    fine(&[first(), forced.clone(), next(15)]);
+    impossible(&[first(), forced.clone(), next(13)]);
+    impossible(&[
+        first(),
+        forced.clone(),
+        op(120, 130, extend(12), extended(12, 1125)),
+    ]);
+    impossible(&[
+        first(),
+        forced,
+        op(120, 130, release(12), Told::AlreadyReleased),
+    ]);
+    impossible(&[
+        first(),
+        op(100, 110, Ask::Force { token: 12 }, Told::Nobody),
+    ]);
+}
+
+#[test]
+fn what_is_shown_is_what_stands_there() {
+    fine(&[first(), op(30, 40, Ask::Inspect, held(1, 12, 1010))]);
+    impossible(&[first(), op(30, 40, Ask::Inspect, Told::Nobody)]);
+    impossible(&[
+        first(),
+        released(),
+        op(120, 130, Ask::Inspect, held(1, 12, 1010)),
+    ]);
+}
+
+#[test]
+fn an_unknown_end_may_have_been_and_need_not() {
+    let unknown = besides(Besides::Later, op(30, 40, release(12), Told::Unknown));
+    let next = op(50, 60, ask(2, 201), granted(55, 14, RELEASED));
+    fine(&[first(), unknown.clone(), next]);
+    fine(&[first(), unknown, op(50, 60, ask(2, 201), held(1, 12, 1010))]);
+}
+
+#[test]
+fn what_nobody_was_told_is_settled_by_what_is_told_later() {
+    let unknown = besides(Besides::Later, op(0, 20, ask(1, 101), Told::Unknown));
+    let again = op(100, 110, ask(1, 101), replayed(granted(10, 12, None)));
+    fine(&[unknown.clone(), again]);
+    let shown = op(50, 60, ask(2, 201), held(1, 12, 1010));
+    fine(&[unknown.clone(), shown.clone()]);
+    let other = op(100, 110, ask(1, 101), replayed(granted(12, 14, None)));
+    impossible(&[unknown, shown, other]);
+}
+
+#[test]
+fn what_is_late_is_not_late_for_ever() {
+    let history = |when| {
+        [
+            first(),
+            besides(when, op(30, 40, release(12), Told::Unknown)),
+            op(45, 48, ask(2, 201), held(1, 12, 1010)),
+            op(50, 60, ask(2, 202), granted(55, 14, RELEASED)),
+        ]
+    };
+    fine(&history(Besides::Later));
+    impossible(&history(Besides::Within));
+}
+
+#[test]
+fn a_late_request_revives_nothing_that_is_over() {
+    let late = besides(Besides::Later, op(30, 40, extend(12), extended(12, 1035)));
+    let shown = op(150, 160, ask(2, 201), held(1, 12, 1035));
+    impossible(&[first(), late, released(), shown]);
+}
