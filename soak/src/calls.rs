@@ -13,7 +13,7 @@ use crate::watch::rest;
 use crate::world::{ahead, function};
 
 /// A call that took longer than this may have given up an attempt that still arrives.
-const AN_ATTEMPT: Micros = 400_000;
+const AN_ATTEMPT: Micros = 480_000;
 
 /// Who calls, on behalf of which section.
 pub struct Caller<'a> {

@@ -4,10 +4,14 @@
 //! there so far. A call that returns must have happened by then; calls that are under way may have, in any order, as
 //! far as that takes. What has returned is forgotten, so that a long history costs time and no memory.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
-use crate::history::{Besides, Micros, Op};
+use crate::history::{Ask, Besides, Micros, Op, Told};
 use crate::row::Row;
+
+mod traces;
+
+use traces::Traces;
 
 /// How long after a call's end a request of its may still arrive: more than any process is stopped or request held
 /// back here. Longer would be as right, and slower.
@@ -49,11 +53,23 @@ struct Pending {
 type Possible = (Row, u128);
 
 /// Checks the calls of one row.
+///
+/// Nearly all grants that may have been and that nobody was told of have not been. So an order is looked for first
+/// without those of which there is no trace, and only if there is none with all.
 #[must_use]
 pub fn check(ops: &[Op]) -> Verdict {
+    let traces = Traces::of(ops);
+    match check_with(ops, |op| traces.lead_to(op)) {
+        Verdict::Fine => Verdict::Fine,
+        Verdict::Impossible(_) | Verdict::Undecided(_) => check_with(ops, |_| true),
+    }
+}
+
+fn check_with(ops: &[Op], may_have_been: impl Fn(&Op) -> bool) -> Verdict {
     let mut moments: Vec<(Micros, What, usize, bool)> = Vec::new();
     for (index, op) in ops.iter().enumerate() {
         let (told, later) = phases(op);
+        let later = later.filter(|_| may_have_been(op));
         if told {
             moments.push((op.begin, What::Calls, index, false));
             moments.push((op.end, What::Returns, index, false));
@@ -93,17 +109,17 @@ pub fn check(ops: &[Op]) -> Verdict {
         }
         pending[at] = None;
         let others = !(1 << at);
-        possible = possible
+        let forgotten = possible
             .into_iter()
             .map(|(row, happened)| (row, happened & others))
             .collect();
+        possible = without_the_narrower(forgotten, &pending);
     }
     Verdict::Fine
 }
 
 /// Whether the call told something, and until when it may have done something besides.
 fn phases(op: &Op) -> (bool, Option<Micros>) {
-    use crate::history::{Ask, Told};
     let told = op.told != Told::Unknown && op.ask != Ask::Sweep;
     let until = match op.besides {
         Besides::Nothing => None,
@@ -149,10 +165,43 @@ fn until_it_has_happened(
             } else {
                 row.after(op)
             };
-            open.extend(next.map(|next| (next, happened | 1 << slot)));
+            // Which of several sweeps it was tells nothing, and each may come by again.
+            let mark = if op.ask == Ask::Sweep && slot != wanted {
+                0
+            } else {
+                1 << slot
+            };
+            open.extend(next.map(|next| (next, happened | mark)));
         }
     }
     Some(left)
+}
+
+/// Of two ways to the same row, the one on which less has happened that need not leaves all that the other leaves.
+fn without_the_narrower(
+    possible: HashSet<Possible>,
+    pending: &[Option<Pending>],
+) -> HashSet<Possible> {
+    let mut optional = 0_u128;
+    for (slot, pending) in pending.iter().enumerate() {
+        if pending.is_some_and(|pending| pending.besides) {
+            optional |= 1 << slot;
+        }
+    }
+    let mut ways: HashMap<(Row, u128), Vec<u128>> = HashMap::new();
+    for (row, happened) in possible {
+        let ways = ways.entry((row, happened & !optional)).or_default();
+        let extra = happened & optional;
+        if !ways.iter().any(|way| way & !extra == 0) {
+            ways.retain(|way| extra & !way != 0);
+            ways.push(extra);
+        }
+    }
+    let widest = ways.into_iter().flat_map(|((row, must), ways)| {
+        ways.into_iter()
+            .map(move |extra| (row.clone(), must | extra))
+    });
+    widest.collect()
 }
 
 /// A call that may have happened and changes nothing can as well happen at once: no order is lost by that.

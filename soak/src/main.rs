@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Parser;
+use leasehold_soak::row::MARGIN;
 use leasehold_soak::run::Soak;
 
 /// Runs the functions as many processes on one lease table, with faults of every kind, and checks what they tell
@@ -51,6 +52,7 @@ async fn main() -> ExitCode {
         length,
         first: arguments.round,
         clients: arguments.clients,
+        margin: MARGIN,
     };
     match soak.run().await {
         Ok(total) if total.violations.is_empty() => ExitCode::SUCCESS,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::Error;
+use crate::history::Millis;
 use crate::round::{Round, Tally};
 use crate::watch::Watch;
 use crate::world::World;
@@ -26,6 +27,8 @@ pub struct Soak {
     pub first: u64,
     /// How many clients there are.
     pub clients: u64,
+    /// What the functions are told of the clocks; see [`World::start`].
+    pub margin: Millis,
 }
 
 impl Soak {
@@ -34,7 +37,7 @@ impl Soak {
     /// # Errors
     /// What keeps it from running.
     pub async fn run(self) -> Result<Tally, Error> {
-        let world = Arc::new(World::start().await?);
+        let world = Arc::new(World::start(self.margin).await?);
         let (watch, started) = (Watch::start(), Instant::now());
         let mut total = Tally::default();
         let mut number = self.first;

@@ -6,6 +6,8 @@ mod line;
 mod order;
 mod secrets;
 mod strangers;
+#[cfg(test)]
+mod tests;
 mod tokens;
 
 pub use alone::alone;

@@ -14,7 +14,10 @@ pub fn order(ops: &BTreeMap<Place, Vec<Op>>) -> (Vec<Violation>, u64) {
     for (place, ops) in ops {
         match check(ops) {
             Verdict::Fine => {}
-            Verdict::Undecided(_) => undecided += 1,
+            Verdict::Undecided(at) => {
+                undecided += 1;
+                eprintln!("undecided: {place} at {}", ops[at]);
+            }
             Verdict::Impossible(at) => violations.push(Violation {
                 invariant: "linearizability",
                 about: place.to_string(),

@@ -81,7 +81,7 @@ impl Strangers {
     }
 }
 
-fn compare(key: &str, was: &Item, is: Option<&Item>) -> Option<Violation> {
+pub(super) fn compare(key: &str, was: &Item, is: Option<&Item>) -> Option<Violation> {
     (is != Some(was)).then(|| {
         let what = format!("somebody else's item was changed from {was:?} to {is:?}");
         Violation::new("S10", key, what)

@@ -477,3 +477,12 @@ fn a_late_request_revives_nothing_that_is_over() {
     let shown = op(150, 160, ask(2, 201), held(1, 12, 1035));
     impossible(&[first(), late, released(), shown]);
 }
+
+#[test]
+fn a_grant_without_a_trace_may_have_been_all_the_same() {
+    // Somebody took over and was never heard of: whoever had it before is told so.
+    let unknown = besides(Besides::Later, op(1700, 1710, ask(2, 201), Told::Unknown));
+    let lost = op(1720, 1730, extend(12), Told::Lost);
+    fine(&[first(), unknown, lost.clone()]);
+    impossible(&[first(), lost]);
+}

@@ -18,7 +18,6 @@ pub use resource::{Resource, Witnessed};
 
 use crate::Error;
 use crate::history::Millis;
-use crate::row::MARGIN;
 
 /// The lease table.
 pub const TABLE: &str = "leases";
@@ -77,11 +76,12 @@ pub struct World {
 }
 
 impl World {
-    /// Starts it, with no process yet.
+    /// Starts it, with no process yet. The functions are told `margin`, in milliseconds: anything but
+    /// [`MARGIN`](crate::row::MARGIN) is sabotage, to see whether it is found out.
     ///
     /// # Errors
     /// [`Error::Missing`] for binaries that were not built, and what else keeps it from starting.
-    pub async fn start() -> Result<Self, Error> {
+    pub async fn start(margin: Millis) -> Result<Self, Error> {
         let binaries = binaries()?;
         let database = DynamoDb::start().await?;
         let direct = client(&format!("http://{}", database.address())).await;
@@ -105,11 +105,11 @@ impl World {
         };
         for fleet in 0..FLEETS.len() {
             for verb in VERBS {
-                world.register(&binaries, verb, fleet)?;
+                world.register(&binaries, verb, fleet, margin)?;
             }
         }
         for verb in ["operate", "inspect"] {
-            world.register(&binaries, verb, 0)?;
+            world.register(&binaries, verb, 0, margin)?;
         }
         Ok(world)
     }
@@ -133,10 +133,16 @@ impl World {
         Ok(taken)
     }
 
-    fn register(&self, binaries: &Path, verb: &str, fleet: usize) -> Result<(), Error> {
+    fn register(
+        &self,
+        binaries: &Path,
+        verb: &str,
+        fleet: usize,
+        margin: Millis,
+    ) -> Result<(), Error> {
         let mut environment: BTreeMap<String, String> = [
             ("LEASE_TABLE", TABLE.to_owned()),
-            ("LEASE_CLOCK_MARGIN_MS", MARGIN.to_string()),
+            ("LEASE_CLOCK_MARGIN_MS", margin.to_string()),
             ("LEASE_GUARD_MS", GUARD.to_string()),
             ("LEASE_CLAIM_SECONDS", CLAIM_SECONDS.to_string()),
             ("AWS_ENDPOINT_URL_DYNAMODB", self.proxy.url()),
