@@ -42,6 +42,8 @@ pub struct Belief {
     pub token: u64,
     /// Since when.
     pub from: Micros,
+    /// Whose clock, and whose lease.
+    pub holder: String,
     /// Until when, if nothing else happens.
     pub until: Micros,
     /// Who.

@@ -86,6 +86,11 @@ pub enum Ask {
     Inspect,
     /// Whatever has expired is freed.
     Sweep,
+    /// Whatever somebody holds who is no more is freed.
+    Reap {
+        /// Who.
+        holder: Name,
+    },
     /// The row is deleted behind everybody's back.
     Delete,
 }
@@ -147,7 +152,7 @@ pub enum Told {
     },
     /// There was nothing to end, or to see.
     Nobody,
-    /// The row is gone, or sweep has been here.
+    /// The row is gone, or sweep or reap has been here.
     Done,
     /// Nobody knows.
     Unknown,

@@ -120,7 +120,9 @@ fn check_with(ops: &[Op], may_have_been: impl Fn(&Op) -> bool) -> Verdict {
 
 /// Whether the call told something, and until when it may have done something besides.
 fn phases(op: &Op) -> (bool, Option<Micros>) {
-    let told = op.told != Told::Unknown && op.ask != Ask::Sweep;
+    // What sweep and reap tell is about no row.
+    let told =
+        !matches!(op.told, Told::Unknown) && !matches!(op.ask, Ask::Sweep | Ask::Reap { .. });
     let until = match op.besides {
         Besides::Nothing => None,
         Besides::Within => Some(op.end),

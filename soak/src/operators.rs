@@ -29,7 +29,7 @@ pub async fn sweep_until(scene: &Scene, stop: &std::sync::atomic::AtomicBool) {
     }
 }
 
-/// One sweep. Any row may have been freed by it, at any time until its requests have arrived.
+/// One sweep.
 pub async fn sweep(scene: &Scene, fleet: usize, after: u64, number: u64) {
     let caller = caller(scene, "sweep", number);
     let step = Step {
@@ -41,23 +41,7 @@ pub async fn sweep(scene: &Scene, fleet: usize, after: u64, number: u64) {
     if let Answer::Error(name, _) = &reply.answer {
         caller.unexpected(&format!("sweep: {name}"));
     }
-    let permits = scene.keys.permits.iter();
-    let permits = permits.flat_map(|key| (0..crate::keys::PERMITS).map(move |p| (key, p)));
-    for (key, permit) in scene.keys.mutexes().map(|key| (key, 0)).chain(permits) {
-        let place = Place {
-            key: key.clone(),
-            permit,
-        };
-        let besides = match reply.besides {
-            Besides::Nothing => Besides::Within,
-            besides => besides,
-        };
-        let op = Op {
-            besides,
-            ..reply.op(Ask::Sweep, Told::Done)
-        };
-        scene.record(place, op);
-    }
+    scene.anywhere(&reply.op(Ask::Sweep, Told::Done));
 }
 
 /// Looks at keys, and now and then evicts whoever holds one.

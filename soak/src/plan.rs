@@ -99,6 +99,8 @@ pub enum End {
     Release(Step, u64),
     /// Dies.
     Crash,
+    /// Dies, and that is noticed.
+    Reaped(Step),
 }
 
 /// A duplicate of something old.
@@ -148,7 +150,8 @@ impl Section {
         };
         let work = (0..dice.below(5)).map(|_| work(dice)).collect();
         let end = match dice.below(20) {
-            0..=1 => End::Crash,
+            0 => End::Crash,
+            1 => End::Reaped(step(dice, 1500)),
             2..=4 => End::Release(step(dice, 20), dice.between(2, 3)),
             _ => End::Release(step(dice, 20), 1),
         };

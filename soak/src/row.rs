@@ -180,6 +180,10 @@ impl Row {
                 }
                 self.ended(grant.token, Ended::Expired)
             }
+            Ask::Reap { holder } => {
+                let grant = self.grant.as_ref().filter(|g| g.holder == *holder)?;
+                self.ended(grant.token, Ended::Released)
+            }
             Ask::Inspect | Ask::Delete => None,
         }
     }

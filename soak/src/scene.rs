@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::RwLock;
 
 use crate::book::Book;
-use crate::history::{Micros, Names, Op, Place};
-use crate::keys::Keys;
+use crate::history::{Besides, Micros, Names, Op, Place};
+use crate::keys::{Keys, PERMITS};
 use crate::watch::Watch;
 use crate::world::World;
 
@@ -66,6 +66,27 @@ impl Scene {
     /// Writes down a call.
     pub fn record(&self, place: Place, op: Op) {
         self.book().ops.entry(place).or_default().push(op);
+    }
+
+    /// Writes down a call that may have freed any row, at any time until its requests have arrived.
+    pub fn anywhere(&self, op: &Op) {
+        let permits = self.keys.permits.iter();
+        let permits = permits.flat_map(|key| (0..PERMITS).map(move |permit| (key, permit)));
+        let besides = match op.besides {
+            Besides::Nothing => Besides::Within,
+            besides => besides,
+        };
+        for (key, permit) in self.keys.mutexes().map(|key| (key, 0)).chain(permits) {
+            let place = Place {
+                key: key.clone(),
+                permit,
+            };
+            let op = Op {
+                besides,
+                ..op.clone()
+            };
+            self.record(place, op);
+        }
     }
 
     /// Writes down what was done to the processes or the wire.

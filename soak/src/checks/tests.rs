@@ -118,6 +118,7 @@ fn believing(beliefs: &[(Micros, Micros, u64)], ops: Vec<Op>) -> Vec<Violation> 
         token: *token,
         from: *from,
         until: *until,
+        holder: String::new(),
         by: String::new(),
     };
     let mut ops = ops;

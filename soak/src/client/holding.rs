@@ -83,6 +83,10 @@ impl Client<'_> {
             join_all(releases).await;
         }
         self.scene.book().beliefs.push(belief);
+        if let End::Reaped(step) = plan.end {
+            rest(step.after).await;
+            reap(caller, Step { after: 0, ..step }).await;
+        }
         handle
     }
 
@@ -92,6 +96,7 @@ impl Client<'_> {
             token: handle.token,
             from: since,
             until: self.until(handle.safe_until),
+            holder: caller.holder.clone(),
             by: format!("{}{}", caller.mark, caller.holder),
         }
     }
@@ -225,6 +230,34 @@ pub async fn release(caller: &Caller<'_>, handle: &Handle, step: Step) {
     caller
         .scene
         .record(handle.place.clone(), reply.op(ask, told));
+}
+
+/// Tells that the caller is no more.
+async fn reap(caller: &Caller<'_>, step: Step) {
+    let scene = caller.scene;
+    let now = scene.watch.now();
+    for belief in &mut scene.book().beliefs {
+        if belief.holder == caller.holder {
+            belief.until = belief.until.min(now);
+        }
+    }
+    let payload = json!({
+        "source": "aws.states",
+        "detail-type": "Step Functions Execution Status Change",
+        "detail": {"executionArn": caller.holder, "status": "SUCCEEDED"},
+    });
+    // One fleet has it. None of its requests is like no other, for a fault to meet it alone.
+    let step = Step {
+        fleet: 0,
+        fault: None,
+        ..step
+    };
+    let reply = caller.call("reap", step, &payload, "").await;
+    if let Answer::Error(name, _) = &reply.answer {
+        caller.unexpected(&format!("reap: {name}"));
+    }
+    let holder = scene.names.of(&caller.holder);
+    scene.anywhere(&reply.op(Ask::Reap { holder }, Told::Done));
 }
 
 /// What a release says of one lease.

@@ -108,7 +108,7 @@ impl World {
                 world.register(&binaries, verb, fleet, margin)?;
             }
         }
-        for verb in ["operate", "inspect"] {
+        for verb in ["operate", "inspect", "reap"] {
             world.register(&binaries, verb, 0, margin)?;
         }
         Ok(world)

@@ -125,6 +125,17 @@ fn sweep_frees_what_is_over_and_nothing_else() {
 }
 
 #[test]
+fn reap_frees_what_its_holder_had_and_nothing_else() {
+    let reaped = |holder| {
+        let reap = op(30, 40, Ask::Reap { holder }, Told::Done);
+        besides(Besides::Within, reap)
+    };
+    let next = op(50, 60, ask(2, 201), granted(55, 14, RELEASED));
+    fine(&[first(), reaped(1), next.clone()]);
+    impossible(&[first(), reaped(3), next]);
+}
+
+#[test]
 fn whoever_is_evicted_is_told_so() {
     let forced = op(
         100,
