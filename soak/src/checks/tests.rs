@@ -139,6 +139,8 @@ fn no_two_believe_at_once_that_they_are_alone() {
         names(&believing(&[(0, 11, 2), (10, 20, 4)], vec![])),
         ["S8"]
     );
+    // Who is told of it when it is over already believes nothing.
+    assert!(believing(&[(0, 20, 2), (10, 9, 4)], vec![]).is_empty());
     // Also if another came in between.
     let three = [(0, 50, 2), (10, 20, 2), (30, 40, 4)];
     assert_eq!(names(&believing(&three, vec![])), ["S8"]);

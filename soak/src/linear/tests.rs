@@ -238,6 +238,83 @@ fn a_request_has_one_grant_and_the_deadline_it_asked_for() {
 }
 
 #[test]
+fn a_grant_that_is_told_again_is_told_as_it_is() {
+    let again = |change: &dyn Fn(&mut Told)| {
+        let mut told = replayed(granted(10, 12, None));
+        change(&mut told);
+        [first(), op(30, 40, ask(1, 101), told)]
+    };
+    fine(&again(&|_| ()));
+    impossible(&again(&|told| {
+        if let Told::Granted { lease, .. } = told {
+            *lease = 99
+        }
+    }));
+    impossible(&again(&|told| {
+        if let Told::Granted { version, .. } = told {
+            *version = 119
+        }
+    }));
+    impossible(&again(&|told| {
+        if let Told::Granted { expires_at, .. } = told {
+            *expires_at = 9
+        }
+    }));
+    impossible(&again(&|told| {
+        if let Told::Granted { previous, .. } = told {
+            *previous = Some(Before {
+                holder: 3,
+                token: 2,
+                ended: Ended::Released,
+            });
+        }
+    }));
+}
+
+#[test]
+fn a_grant_after_a_release_is_new_and_any_other_a_takeover() {
+    for (told, kind) in [(RELEASED, Kind::Takeover), (EXPIRED, Kind::New)] {
+        let at = 1700;
+        let mut granted = granted(at, 14, told);
+        if let Told::Granted { kind: is, .. } = &mut granted {
+            *is = kind;
+        }
+        let takes = op(at - 5, at + 5, ask(2, 201), granted);
+        let release = op(1690, 1693, release(12), Told::Released);
+        match told {
+            RELEASED => impossible(&[first(), release, takes]),
+            _ => impossible(&[first(), takes]),
+        }
+    }
+}
+
+#[test]
+fn a_holder_that_died_is_not_told_to_have_released() {
+    let before = Some((1, 12, Ended::Forced));
+    impossible(&[
+        first(),
+        op(1700, 1710, ask(2, 201), granted(1705, 14, before)),
+    ]);
+}
+
+#[test]
+fn a_request_or_holder_that_has_it_is_not_told_that_it_is_held() {
+    impossible(&[first(), op(30, 40, ask(1, 101), held(1, 12, 1010))]);
+    let enters = |reentrant| {
+        let ask = Ask::Acquire {
+            holder: 1,
+            request: 102,
+            ttl: TTL,
+            observed: None,
+            reentrant,
+        };
+        op(30, 40, ask, held(1, 12, 1010))
+    };
+    fine(&[first(), enters(false)]);
+    impossible(&[first(), enters(true)]);
+}
+
+#[test]
 fn only_its_own_request_or_holder_is_told_a_grant_again() {
     impossible(&[
         first(),
@@ -274,6 +351,13 @@ fn held_is_told_of_whoever_has_it_and_until_it_may_be_taken() {
         op(120, 130, ask(2, 201), held(1, 12, 1010)),
     ]);
     impossible(&[first(), op(30, 40, ask(2, 201), held(1, 12, 1011))]);
+    impossible(&[first(), op(30, 40, ask(2, 201), held(3, 12, 1010))]);
+    impossible(&[first(), op(30, 40, ask(2, 201), held(1, 11, 1010))]);
+    let mut old = held(1, 12, 1010);
+    if let Told::Held { version, .. } = &mut old {
+        *version = 119;
+    }
+    impossible(&[first(), op(30, 40, ask(2, 201), old)]);
     let over = 1010 + MARGIN;
     fine(&[
         first(),
@@ -329,4 +413,22 @@ fn a_grant_without_a_trace_may_have_been_all_the_same() {
     let lost = op(1720, 1730, extend(12), Told::Lost);
     fine(&[first(), unknown, lost.clone()]);
     impossible(&[first(), lost]);
+}
+
+#[test]
+fn whoever_was_told_that_it_is_held_may_be_granted_it_late() {
+    let refused = besides(Besides::Later, op(30, 40, ask(2, 201), held(1, 12, 1010)));
+    let again = op(120, 130, ask(2, 201), replayed(granted(35, 14, RELEASED)));
+    fine(&[first(), refused, released(), again.clone()]);
+    impossible(&[first(), released(), again]);
+}
+
+#[test]
+fn a_late_request_takes_over_nothing_that_lasts_and_nothing_twice() {
+    let late = besides(Besides::Later, op(30, 40, ask(2, 201), Told::Unknown));
+    impossible(&[first(), late.clone(), op(50, 60, extend(12), Told::Lost)]);
+    // It was granted and released: what comes late does not find it forgotten.
+    let again = besides(Besides::Later, op(30, 40, ask(1, 101), Told::Unknown));
+    let shown = op(120, 130, ask(2, 201), held(1, 14, 1035));
+    impossible(&[first(), again, released(), shown]);
 }

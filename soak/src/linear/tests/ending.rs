@@ -54,6 +54,15 @@ fn an_extend_reaches_as_far_as_it_was_asked_to() {
 }
 
 #[test]
+fn an_extend_shows_a_version_that_was_not_seen_before() {
+    let mut old = extended(12, 1035);
+    if let Told::Extended { version, .. } = &mut old {
+        *version = 119;
+    }
+    impossible(&[first(), op(30, 40, extend(12), old)]);
+}
+
+#[test]
 fn what_has_expired_is_revived_and_what_has_not_is_not() {
     let revived = Told::Extended {
         revived: true,
@@ -122,6 +131,9 @@ fn sweep_frees_what_is_over_and_nothing_else() {
     fine(&[first(), swept(over), again.clone()]);
     impossible(&[first(), again]);
     impossible(&[first(), swept(900), next(910)]);
+    // Nor within the margin.
+    let late = op(over - 30, over - 20, release(12), Told::AlreadyReleased);
+    impossible(&[first(), swept(over - 50), late]);
 }
 
 #[test]
@@ -149,6 +161,13 @@ fn whoever_is_evicted_is_told_so() {
     };
     fine(&[first(), forced.clone(), next(15)]);
     impossible(&[first(), forced.clone(), next(13)]);
+    let no_more = op(
+        100,
+        110,
+        Ask::Force { token: 12 },
+        Told::Forced { token: 12 },
+    );
+    impossible(&[first(), no_more]);
     impossible(&[
         first(),
         forced.clone(),
