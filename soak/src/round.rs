@@ -61,7 +61,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Adds another round's; its violations are counted by whoever printed them.
+    /// Adds another round's.
     pub fn add(&mut self, other: Self) {
         self.operations += other.operations;
         self.told += other.told;

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use crate::Error;
 use crate::history::Millis;
 use crate::round::{Round, Tally};
+use crate::violation::Violation;
 use crate::watch::Watch;
 use crate::world::World;
 
@@ -13,8 +14,8 @@ use crate::world::World;
 const ROUND: Duration = Duration::from_secs(30);
 /// What a round takes besides: to finish, to let everything run out, to check.
 const BESIDES: Duration = Duration::from_secs(12);
-/// As many are printed whole; more of the same help nobody.
-const PRINTED: usize = 40;
+/// As many of a kind are printed; more of the same help nobody.
+const PRINTED: usize = 8;
 
 /// What is to be done.
 #[derive(Clone, Copy, Debug)]
@@ -53,12 +54,15 @@ impl Soak {
                 length: length.max(Duration::from_secs(3)),
                 clients: self.clients,
             };
-            let tally = round.play(&world, watch).await?;
+            let mut tally = round.play(&world, watch).await?;
             let (found, at) = (tally.violations.len(), started.elapsed().as_secs());
             println!("round {number}, {at} s: {tally}; {found} violations");
-            let printed = PRINTED.saturating_sub(total.violations.len());
-            for violation in tally.violations.iter().take(printed) {
-                println!("{violation}");
+            for violation in tally.violations.drain(..) {
+                let alike = |other: &&Violation| other.invariant == violation.invariant;
+                if total.violations.iter().filter(alike).count() < PRINTED {
+                    println!("{violation}");
+                }
+                total.violations.push(violation);
             }
             total.add(tally);
             number += 1;
