@@ -248,17 +248,17 @@ fn a_grant_that_is_told_again_is_told_as_it_is() {
     fine(&again(&|_| ()));
     impossible(&again(&|told| {
         if let Told::Granted { lease, .. } = told {
-            *lease = 99
+            *lease = 99;
         }
     }));
     impossible(&again(&|told| {
         if let Told::Granted { version, .. } = told {
-            *version = 119
+            *version = 119;
         }
     }));
     impossible(&again(&|told| {
         if let Told::Granted { expires_at, .. } = told {
-            *expires_at = 9
+            *expires_at = 9;
         }
     }));
     impossible(&again(&|told| {
