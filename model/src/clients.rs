@@ -161,13 +161,7 @@ fn asks(world: &World, state: &mut State, who: Who) -> Option<()> {
 }
 
 /// A client hears an answer to its call.
-pub fn hears(
-    world: &World,
-    state: &mut State,
-    who: Who,
-    reply: Reply,
-    tell: Tell,
-) -> Option<()> {
+pub fn hears(world: &World, state: &mut State, who: Who, reply: Reply, tell: Tell) -> Option<()> {
     let n = usize::from(who);
     let call = state.clients[n].process.call.take()?;
     state.clients[n].process.replies.clear();
@@ -176,12 +170,16 @@ pub fn hears(
     let client = &mut state.clients[n];
     match (reading, client.phase) {
         (Reading::Has(handle), Phase::Asking | Phase::Holding(_)) => {
-            let until = world.design.believed_until(handle.until, clock, &world.scope);
+            let until = world
+                .design
+                .believed_until(handle.until, clock, &world.scope);
             client.phase = Phase::Holding(Handle { until, ..handle });
             client.observed = None;
         }
         (Reading::Held(version), Phase::Asking) if world.scope.clocks == Clocks::Unasked => {
-            let seen = world.design.observes(version, world.rows.facts(reply.row).token);
+            let seen = world
+                .design
+                .observes(version, world.rows.facts(reply.row).token);
             client.observed = Some((seen, state.now));
         }
         (Reading::Consumed | Reading::Lost, _) => client.ends(Phase::Idle),
@@ -221,13 +219,7 @@ pub fn hears(
 }
 
 /// Tells the one whom the row is kept for. A sender that is the first to, and is refused, passes the turn on.
-pub fn tells(
-    world: &World,
-    state: &mut State,
-    who: Who,
-    kept: Kept,
-    (first, tell): (bool, Tell),
-) {
+pub fn tells(world: &World, state: &mut State, who: Who, kept: Kept, (first, tell): (bool, Tell)) {
     match tell {
         Tell::Not => {}
         Tell::Sometime => state.fly(crate::message::Message {

@@ -52,28 +52,138 @@ pub const FLAWS: [(Flaw, &str, Invariant, Scope); 22] = {
     use Flaw as F;
     use Invariant as I;
     [
-        (F::TheResourceIgnoresTheToken, "the resource ignores the token", I::S3, scope::MUTEX),
-        (F::ReleaseDeletesTheRowAndTheCounter, "release deletes the row, and the counter in it", I::S1, scope::MUTEX),
-        (F::NoMargin, "leases are taken without a margin", I::S8, scope::MUTEX),
-        (F::ClocksThatJump, "deadlines by clocks that jump further than half the margin", I::S8, scope::JUMPS),
-        (F::ReleaseWithoutCondition, "release has no condition", I::S4, scope::MUTEX),
-        (F::NoMemoryOfRequests, "the row does not remember the requests of its grants", I::S9, scope::MUTEX),
-        (F::ExtendAdds, "an extend adds to the deadline", I::L1, scope::MUTEX),
-        (F::ExtendByNameAlone, "an extend goes by the holder's name and not by the proof", I::S6, scope::SWEPT),
-        (F::ExtendShortens, "a late extend sets an earlier deadline", I::S5, scope::MUTEX),
-        (F::GrantsStepByOne, "grants step by one, over the promised token", I::S1, scope::LINE),
-        (F::PassingKeepsTheToken, "a turn is passed on with the same token", I::S1, scope::LINE),
-        (F::GrantsPassTheLineBy, "a grant does not look at the line", I::L3, scope::LINE),
-        (F::WakesWithoutKeeping, "the first in line is taken out and told, and the row not kept", I::L4, scope::LINE),
-        (F::ObservesTheToken, "observers compare the token, which no extend moves", I::S8, scope::OBSERVERS),
-        (F::SweepFreesWhateverStands, "sweep frees whatever stands there by now", I::S4, scope::SWEPT),
-        (F::StrangersAreOverwritten, "an item without a token counts as absent", I::S10, scope::STRANGERS),
-        (F::OneOwnLeaseIsSomebodyElses, "a refusal by one's own lease is taken for somebody else's", I::L2, scope::MUTEX),
-        (F::DeadlineCountsFromTheAnswer, "the holder counts from the answer", I::S8, scope::MUTEX),
-        (F::WhoeverIsRefusedPassesOn, "whoever's wake-up is refused passes the turn on", I::S8, scope::LINE),
-        (F::StoppedIsReleasedAtOnce, "what a stopped execution held is free at once", I::S8, scope::REAPED),
-        (F::NobodySweeps, "nobody frees what has expired", I::L1, scope::SWEPT),
-        (F::NobodyTendsTheLine, "nobody repeats a wake-up that was lost", I::L4, scope::LINE),
+        (
+            F::TheResourceIgnoresTheToken,
+            "the resource ignores the token",
+            I::S3,
+            scope::MUTEX,
+        ),
+        (
+            F::ReleaseDeletesTheRowAndTheCounter,
+            "release deletes the row, and the counter in it",
+            I::S1,
+            scope::MUTEX,
+        ),
+        (
+            F::NoMargin,
+            "leases are taken without a margin",
+            I::S8,
+            scope::MUTEX,
+        ),
+        (
+            F::ClocksThatJump,
+            "deadlines by clocks that jump further than half the margin",
+            I::S8,
+            scope::JUMPS,
+        ),
+        (
+            F::ReleaseWithoutCondition,
+            "release has no condition",
+            I::S4,
+            scope::MUTEX,
+        ),
+        (
+            F::NoMemoryOfRequests,
+            "the row does not remember the requests of its grants",
+            I::S9,
+            scope::MUTEX,
+        ),
+        (
+            F::ExtendAdds,
+            "an extend adds to the deadline",
+            I::L1,
+            scope::MUTEX,
+        ),
+        (
+            F::ExtendByNameAlone,
+            "an extend goes by the holder's name and not by the proof",
+            I::S6,
+            scope::SWEPT,
+        ),
+        (
+            F::ExtendShortens,
+            "a late extend sets an earlier deadline",
+            I::S5,
+            scope::MUTEX,
+        ),
+        (
+            F::GrantsStepByOne,
+            "grants step by one, over the promised token",
+            I::S1,
+            scope::LINE,
+        ),
+        (
+            F::PassingKeepsTheToken,
+            "a turn is passed on with the same token",
+            I::S1,
+            scope::LINE,
+        ),
+        (
+            F::GrantsPassTheLineBy,
+            "a grant does not look at the line",
+            I::L3,
+            scope::LINE,
+        ),
+        (
+            F::WakesWithoutKeeping,
+            "the first in line is taken out and told, and the row not kept",
+            I::L4,
+            scope::LINE,
+        ),
+        (
+            F::ObservesTheToken,
+            "observers compare the token, which no extend moves",
+            I::S8,
+            scope::OBSERVERS,
+        ),
+        (
+            F::SweepFreesWhateverStands,
+            "sweep frees whatever stands there by now",
+            I::S4,
+            scope::SWEPT,
+        ),
+        (
+            F::StrangersAreOverwritten,
+            "an item without a token counts as absent",
+            I::S10,
+            scope::STRANGERS,
+        ),
+        (
+            F::OneOwnLeaseIsSomebodyElses,
+            "a refusal by one's own lease is taken for somebody else's",
+            I::L2,
+            scope::MUTEX,
+        ),
+        (
+            F::DeadlineCountsFromTheAnswer,
+            "the holder counts from the answer",
+            I::S8,
+            scope::MUTEX,
+        ),
+        (
+            F::WhoeverIsRefusedPassesOn,
+            "whoever's wake-up is refused passes the turn on",
+            I::S8,
+            scope::LINE,
+        ),
+        (
+            F::StoppedIsReleasedAtOnce,
+            "what a stopped execution held is free at once",
+            I::S8,
+            scope::REAPED,
+        ),
+        (
+            F::NobodySweeps,
+            "nobody frees what has expired",
+            I::L1,
+            scope::SWEPT,
+        ),
+        (
+            F::NobodyTendsTheLine,
+            "nobody repeats a wake-up that was lost",
+            I::L4,
+            scope::LINE,
+        ),
     ]
 };
 
@@ -157,14 +267,20 @@ impl Design {
                 ours().map(|_| Stored::Absent)
             }
             (Flaw::ReleaseDeletesTheRowAndTheCounter, Change::Grant(_), None) => {
-                let Stored::Row(row) = ours()? else { return None };
+                let Stored::Row(row) = ours()? else {
+                    return None;
+                };
                 let fencing_token = leasehold::Counter::MIN;
-                Some(Stored::Row(Row { fencing_token, ..row }))
+                Some(Stored::Row(Row {
+                    fencing_token,
+                    ..row
+                }))
             }
             (Flaw::ReleaseWithoutCondition, Change::Release(release), Some(row)) => {
                 let held = row.holding()?;
                 let mut release = release.clone();
-                (release.lease_id, release.fencing_token) = (held.lease_id.clone(), row.fencing_token);
+                (release.lease_id, release.fencing_token) =
+                    (held.lease_id.clone(), row.fencing_token);
                 transition(stored, &Change::Release(release)).map(Stored::Row)
             }
             (Flaw::NoMemoryOfRequests, Change::Grant(_), Some(row)) => {
@@ -183,7 +299,8 @@ impl Design {
             (Flaw::ExtendByNameAlone, Change::Extend(extend), Some(row)) => {
                 let held = row.holding()?;
                 let mut extend = extend.clone();
-                (extend.lease_id, extend.fencing_token) = (held.lease_id.clone(), row.fencing_token);
+                (extend.lease_id, extend.fencing_token) =
+                    (held.lease_id.clone(), row.fencing_token);
                 transition(stored, &Change::Extend(extend)).map(Stored::Row)
             }
             (Flaw::ExtendShortens, Change::Extend(extend), Some(row)) => {
@@ -194,21 +311,32 @@ impl Design {
                 transition(&Stored::Row(before), &change).map(Stored::Row)
             }
             (Flaw::GrantsStepByOne, Change::Grant(_), Some(_)) => {
-                let Stored::Row(row) = ours()? else { return None };
+                let Stored::Row(row) = ours()? else {
+                    return None;
+                };
                 let fencing_token = names::counter(names::count(row.fencing_token) - 1);
-                Some(Stored::Row(Row { fencing_token, ..row }))
+                Some(Stored::Row(Row {
+                    fencing_token,
+                    ..row
+                }))
             }
             (Flaw::PassingKeepsTheToken, Change::Pass(_), Some(before)) => {
-                let Stored::Row(row) = ours()? else { return None };
+                let Stored::Row(row) = ours()? else {
+                    return None;
+                };
                 let fencing_token = before.fencing_token;
-                Some(Stored::Row(Row { fencing_token, ..row }))
+                Some(Stored::Row(Row {
+                    fencing_token,
+                    ..row
+                }))
             }
             (Flaw::GrantsPassTheLineBy, Change::Grant(_), Some(row)) => {
                 let empty = Row {
                     line: Some(Vec::new()),
                     ..row.clone()
                 };
-                let Stored::Row(after) = transition(&Stored::Row(empty), &change).map(Stored::Row)?
+                let Stored::Row(after) =
+                    transition(&Stored::Row(empty), &change).map(Stored::Row)?
                 else {
                     return None;
                 };
@@ -216,7 +344,9 @@ impl Design {
                 Some(Stored::Row(Row { line, ..after }))
             }
             (Flaw::WakesWithoutKeeping, Change::Release(_) | Change::Expire(_), _) => {
-                let Stored::Row(row) = ours()? else { return None };
+                let Stored::Row(row) = ours()? else {
+                    return None;
+                };
                 let state = match row.state {
                     State::Free {
                         ended, last_token, ..

@@ -28,7 +28,12 @@ pub fn explore(scope: Scope, design: Design, until: Option<Invariant>, threads: 
         Some(invariant) => HasDiscoveries::AllOf(BTreeSet::from([name_of(invariant)])),
         None => HasDiscoveries::AnyFailures,
     };
-    let checker = world.checker().threads(threads).finish_when(stop).spawn_bfs().join();
+    let checker = world
+        .checker()
+        .threads(threads)
+        .finish_when(stop)
+        .spawn_bfs()
+        .join();
     let world = checker.model();
     let broken = checker.discoveries().into_iter().map(|(name, path)| {
         let steps = path.into_vec();
@@ -44,12 +49,18 @@ pub fn explore(scope: Scope, design: Design, until: Option<Invariant>, threads: 
 
 pub fn name_of(invariant: Invariant) -> &'static str {
     let all = Invariant::ALL.into_iter();
-    all.filter(|(is, _)| *is == invariant).map(|(_, name)| name).next().unwrap_or("")
+    all.filter(|(is, _)| *is == invariant)
+        .map(|(_, name)| name)
+        .next()
+        .unwrap_or("")
 }
 
 /// A way through a world, a line each step.
 fn told(world: &World, steps: &[(State, Option<Action>)]) -> Vec<String> {
     let after = steps.iter().skip(1).map(|(state, _)| state);
     let taken = steps.iter().filter_map(|(_, action)| action.as_ref());
-    taken.zip(after).map(|(action, state)| crate::told::step(world, action, state)).collect()
+    taken
+        .zip(after)
+        .map(|(action, state)| crate::told::step(world, action, state))
+        .collect()
 }

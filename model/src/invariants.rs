@@ -15,7 +15,10 @@ use crate::{
 /// Looks at a state as it has just come about.
 pub fn look(world: &World, state: &mut State) {
     if world.is_exclusive() {
-        let believers = state.clients.iter().filter_map(|client| client.believes(state.now));
+        let believers = state
+            .clients
+            .iter()
+            .filter_map(|client| client.believes(state.now));
         let alone = believers.count() <= 1;
         state.seen.must(alone, Invariant::S8);
     }
@@ -55,7 +58,9 @@ fn ends(world: &World, state: &mut State) {
         Some(what) => by(STRANGER, what),
         None => false,
     };
-    state.seen.must(taken && (swept || !scope.sweep), Invariant::L1);
+    state
+        .seen
+        .must(taken && (swept || !scope.sweep), Invariant::L1);
 }
 
 /// Nobody who stands in line is left there: whatever was lost, one sweep after the claim sees to it.
@@ -65,7 +70,9 @@ fn waits(world: &World, state: &mut State) {
         return;
     }
     let scope = &world.scope;
-    let until = facts.kept.map_or(state.now, |kept| kept.until + scope.margin);
+    let until = facts
+        .kept
+        .map_or(state.now, |kept| kept.until + scope.margin);
     let Some(what) = keeper::next(world, facts, until) else {
         return state.seen.must(false, Invariant::L4);
     };
@@ -92,4 +99,3 @@ macro_rules! properties {
 pub fn properties() -> Vec<Property<World>> {
     properties!(S1, S2, S3, S4, S5, S6, S7, S8, S9, S10, L1, L2, L3, L4)
 }
-

@@ -81,7 +81,11 @@ fn main() -> ExitCode {
     }
     if arguments.only.is_none() {
         for (flaw, words, invariant, mut scope) in FLAWS {
-            if arguments.broken.as_ref().is_some_and(|only| !words.contains(only)) {
+            if arguments
+                .broken
+                .as_ref()
+                .is_some_and(|only| !words.contains(only))
+            {
                 continue;
             }
             if let Some(calls) = arguments.calls {
@@ -89,11 +93,19 @@ fn main() -> ExitCode {
             }
             let start = Instant::now();
             let explored = explore(scope, Design::Broken(flaw), Some(invariant), threads);
-            let found = explored.broken.into_iter().find(|(name, _)| *name == name_of(invariant));
+            let found = explored
+                .broken
+                .into_iter()
+                .find(|(name, _)| *name == name_of(invariant));
             match found {
                 Some((name, steps)) => {
                     rejected += 1;
-                    println!("rejected: {words}: not {name}, after {} steps of {} states, {:.1} s", steps.len(), explored.states, start.elapsed().as_secs_f32());
+                    println!(
+                        "rejected: {words}: not {name}, after {} steps of {} states, {:.1} s",
+                        steps.len(),
+                        explored.states,
+                        start.elapsed().as_secs_f32()
+                    );
                     steps.iter().for_each(|step| println!("    {step}"));
                 }
                 None => println!("NOT REJECTED: {words}, {} states", explored.states),
@@ -101,7 +113,9 @@ fn main() -> ExitCode {
         }
     }
     let flaws = FLAWS.len();
-    println!("model: {states} states, {violations} violations, {rejected} of {flaws} broken designs rejected");
+    println!(
+        "model: {states} states, {violations} violations, {rejected} of {flaws} broken designs rejected"
+    );
     if violations == 0 && (rejected == flaws || arguments.only.is_some()) {
         ExitCode::SUCCESS
     } else {

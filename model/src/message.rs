@@ -1,10 +1,10 @@
 //! What is on its way. A message is never used up: it may arrive never, late, often, and in any order.
 
+use leasehold::Counter;
 use leasehold::transition::{
     Change, Cut, Expire, Extend, Grant, Heir, Join, Leave, Next, Of, Over, Pass, Release, Reserve,
     Take, Tokens, TryAgain,
 };
-use leasehold::Counter;
 
 use crate::{
     names::{self, Attempt, Count, LeaseNo, Tick, Who, instant},

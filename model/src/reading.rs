@@ -85,10 +85,9 @@ fn has(facts: Facts) -> Reading {
 /// Of a change that was not, and what stood there.
 pub fn of_refusal(scope: &Scope, message: &Message, stored: Stored, facts: Facts) -> Reading {
     match message.what {
-        What::Grant(..) => not_granted(
-            why_not_granted(stored, &message.grant(scope), false),
-            facts,
-        ),
+        What::Grant(..) => {
+            not_granted(why_not_granted(stored, &message.grant(scope), false), facts)
+        }
         What::Join(_) => {
             let (join, grant) = (message.join(scope), message.grant(scope));
             match why_not_joined(stored, &join, &grant) {
@@ -127,9 +126,9 @@ fn ours(message: &Message, facts: Facts) -> Reading {
 fn not_granted(refusal: GrantRefusal, facts: Facts) -> Reading {
     match refusal {
         GrantRefusal::Replayed(_) => has(facts),
-        GrantRefusal::Reserved(_) => facts
-            .kept
-            .map_or(Reading::Nothing, |kept| Reading::ItsTurn(kept.lease, kept.tries)),
+        GrantRefusal::Reserved(_) => facts.kept.map_or(Reading::Nothing, |kept| {
+            Reading::ItsTurn(kept.lease, kept.tries)
+        }),
         GrantRefusal::Consumed => Reading::Consumed,
         GrantRefusal::Held(_) => Reading::Held(facts.version),
         GrantRefusal::OtherKeys
@@ -148,7 +147,9 @@ fn not_extended(
 ) -> Reading {
     let extend = message.extend(lease, token, scope);
     let as_it_stands = |row: Row| {
-        let held = row.holding().map(|held| (held.lease_id.clone(), held.expires_at));
+        let held = row
+            .holding()
+            .map(|held| (held.lease_id.clone(), held.expires_at));
         held.map_or(Reading::Nothing, |(lease_id, until)| {
             Reading::Has(Handle {
                 lease: names::lease_no(&lease_id),

@@ -61,8 +61,10 @@ pub fn takes(world: &World, state: &mut State, message: Message) -> Option<()> {
 /// Whoever was told, and lives, has the time that it was promised, and the margin.
 fn nobody_told_is_passed_over(world: &World, state: &mut State, lease: LeaseNo, before: Facts) {
     let scope = &world.scope;
-    let told = |client: &Client| matches!(client.phase, Phase::Holding(handle) if handle.lease == lease);
-    let lapsed = |kept: Kept| kept.tries > 1 && kept.until + scope.margin <= state.now + scope.error;
+    let told =
+        |client: &Client| matches!(client.phase, Phase::Holding(handle) if handle.lease == lease);
+    let lapsed =
+        |kept: Kept| kept.tries > 1 && kept.until + scope.margin <= state.now + scope.error;
     let passed_over = state.clients.iter().any(told) && !before.kept.is_some_and(lapsed);
     state.seen.must(!passed_over, Invariant::L4);
 }
@@ -79,7 +81,9 @@ fn writes(world: &World, state: &mut State, token: Count) {
 /// last grant was over, and calls last for seconds.
 pub fn purged(state: &mut State) {
     state.row = ABSENT;
-    state.flying.retain(|(message, _)| matches!(message.what, What::Write(_)));
+    state
+        .flying
+        .retain(|(message, _)| matches!(message.what, What::Write(_)));
     let clients = state.clients.iter_mut().map(|client| &mut client.process);
     for process in clients.chain([&mut state.keeper]) {
         process.call = None;

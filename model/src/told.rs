@@ -77,7 +77,12 @@ fn row(world: &World, state: &State) -> String {
         (_, None, Some(kept)) => format!("kept for {} until {}", name(kept.who), kept.until),
         (_, None, None) => "free".into(),
     };
-    let line: Vec<_> = facts.line.iter().flatten().map(|(who, _)| name(*who)).collect();
+    let line: Vec<_> = facts
+        .line
+        .iter()
+        .flatten()
+        .map(|(who, _)| name(*who))
+        .collect();
     let line = if line.is_empty() {
         String::new()
     } else {

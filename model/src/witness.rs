@@ -33,14 +33,20 @@ impl Invariant {
         (Self::S1, "S1 no two grants share a token"),
         (Self::S2, "S2 the order of grants is the order of tokens"),
         (Self::S3, "S3 no guarded write with an older token commits"),
-        (Self::S4, "S4 only the current grant's proof extends, releases or frees"),
+        (
+            Self::S4,
+            "S4 only the current grant's proof extends, releases or frees",
+        ),
         (Self::S5, "S5 an extend never shortens"),
         (Self::S6, "S6 an extend never brings back what is over"),
         (Self::S7, "S7 copies of one acquire are one grant"),
         (Self::S8, "S8 no two believe that they hold"),
         (Self::S9, "S9 a spent request is never granted again"),
         (Self::S10, "S10 an item that is not ours is left alone"),
-        (Self::L1, "L1 what crashed is free within ttl, margin and a sweep"),
+        (
+            Self::L1,
+            "L1 what crashed is free within ttl, margin and a sweep",
+        ),
         (Self::L2, "L2 a lost answer costs one more request"),
         (Self::L3, "L3 nobody in line is overtaken"),
         (Self::L4, "L4 nobody in line is lost: a sweep sees to it"),
@@ -130,15 +136,13 @@ impl Witness {
                 let deadline = after.held.map(|held| held.until);
                 self.must(deadline == Some(message.sent + scope.ttl), Invariant::S9);
             }
-            What::Take(lease, _) => {
-                match self.promise.take() {
-                    Some((promised, who, attempt)) => {
-                        self.must(promised == lease && who == message.from, Invariant::S4);
-                        self.grants((who, attempt), lease, after, row);
-                    }
-                    None => self.must(false, Invariant::S4),
+            What::Take(lease, _) => match self.promise.take() {
+                Some((promised, who, attempt)) => {
+                    self.must(promised == lease && who == message.from, Invariant::S4);
+                    self.grants((who, attempt), lease, after, row);
                 }
-            }
+                None => self.must(false, Invariant::S4),
+            },
             What::Extend(lease, _) => {
                 self.must(self.owner == Some(lease), Invariant::S4);
                 self.must(self.owner == Some(lease), Invariant::S6);
@@ -162,7 +166,10 @@ impl Witness {
                 self.owner = None;
             }
             What::Pass(lease, _) => {
-                self.must(self.promise.is_some_and(|(kept, ..)| kept == lease), Invariant::S4);
+                self.must(
+                    self.promise.is_some_and(|(kept, ..)| kept == lease),
+                    Invariant::S4,
+                );
                 self.promise = None;
             }
             What::Join(attempt) => {
@@ -172,11 +179,15 @@ impl Witness {
                 }
             }
             What::Leave(who, attempt, _) => {
-                let place = self.line.iter().position(|waits| *waits == Some((who, attempt)));
+                let place = self
+                    .line
+                    .iter()
+                    .position(|waits| *waits == Some((who, attempt)));
                 self.must(place.is_some(), Invariant::L4);
                 place.into_iter().for_each(|place| self.steps_up(place));
             }
-            What::Cut(_) | What::Reserve | What::TryAgain(..) | What::Write(_) | What::Wake(..) => {}
+            What::Cut(_) | What::Reserve | What::TryAgain(..) | What::Write(_) | What::Wake(..) => {
+            }
         }
         self.promises(before, after);
         self.must(after.line == self.line, Invariant::L4);
@@ -229,4 +240,3 @@ impl Witness {
         }
     }
 }
-

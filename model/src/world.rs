@@ -3,9 +3,9 @@
 use stateright::{Model, Property};
 
 use crate::{
-    clients, keeper,
+    clients,
     design::Design,
-    invariants,
+    invariants, keeper,
     message::{Message, What},
     names::{CALLS, Count, KEEPER, Tick, Who},
     reading::Handle,
@@ -159,7 +159,9 @@ impl State {
     }
 
     pub fn fly(&mut self, message: Message) {
-        let place = self.flying.binary_search_by_key(&message, |(flies, _)| *flies);
+        let place = self
+            .flying
+            .binary_search_by_key(&message, |(flies, _)| *flies);
         if let Err(place) = place {
             self.flying.insert(place, (message, 0));
         }
@@ -210,7 +212,9 @@ impl Model for World {
         } else {
             &[ABSENT]
         };
-        let worlds = worlds.iter().flat_map(|errors| strange.iter().map(move |row| (errors, *row)));
+        let worlds = worlds
+            .iter()
+            .flat_map(|errors| strange.iter().map(move |row| (errors, *row)));
         let worlds = worlds.map(|(errors, row)| self.beginning(errors, row));
         if self.scope.spent == 0 {
             return worlds.collect();
@@ -222,7 +226,12 @@ impl Model for World {
         if state.now < self.scope.ticks {
             actions.push(Action::Tick);
         }
-        actions.extend(state.flying.iter().map(|(message, _)| Action::Arrives(*message)));
+        actions.extend(
+            state
+                .flying
+                .iter()
+                .map(|(message, _)| Action::Arrives(*message)),
+        );
         clients::actions(self, state, actions);
         keeper::actions(self, state, actions);
     }
