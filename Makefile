@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo local bench model model-deep test track-record check fmt clippy doc deny template tidy build deploy clean tools-lock
+.PHONY: help demo local bench model model-deep soak test track-record check fmt clippy doc deny template tidy build deploy clean tools-lock
 
 # Instruction set of the functions: arm64 or x86_64.
 ARCH ?= arm64
@@ -34,6 +34,11 @@ local: ## start the whole stack on this machine and leave it running
 bench: ## measure what it costs to wait for a key, beside other lock clients (BENCH="--quick", "--help")
 	cargo build --profile measured --locked -p leasehold-bench
 	target/measured/leasehold-bench $(BENCH)
+
+# Optimised like the benchmark, since more happens that way. SOAK_SECONDS and SOAK_SEED are the program's own; more by SOAK="--help".
+soak: ## let many processes meet every fault for SOAK_SECONDS, and check what they tell (SOAK_SEED=n plays it again)
+	cargo build --profile measured --locked -p leasehold-soak $(addprefix -p ,$(FUNCTIONS))
+	target/measured/leasehold-soak $(SOAK)
 
 # The tests start the functions' binaries, hence the build before them.
 test: ## build everything and run every test

@@ -187,6 +187,21 @@ async fn what_is_lost_or_refused_before_the_database_is_not_applied() {
 }
 
 #[tokio::test]
+async fn what_is_late_is_applied_after_its_caller_has_gone() {
+    let bench = bench(1).await;
+    bench.proxy.inject(Fault::LateRequest, "PutItem", 1);
+    let error = bench.put("a").await.unwrap_err();
+    assert!(matches!(error, SdkError::DispatchFailure(_)), "{error:?}");
+    assert!(!bench.exists("a").await, "not yet");
+    let start = Instant::now();
+    while !bench.exists("a").await {
+        assert!(start.elapsed() < 20 * Fault::LATE, "it never comes");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(bench.proxy.happened(), [Fault::LateRequest]);
+}
+
+#[tokio::test]
 async fn a_reset_is_not_a_close() {
     for (fault, kind) in [
         (Fault::ResetAnswer, std::io::ErrorKind::ConnectionReset),

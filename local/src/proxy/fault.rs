@@ -1,10 +1,12 @@
 //! The faults that can be put between a client and a service: DynamoDB, or Step Functions.
 
+use std::time::Duration;
+
 use hyper::StatusCode;
 use serde_json::{Value, json};
 
 /// What happens to a request. The first five are *applied* and the client does not learn it; the others never
-/// reach the database.
+/// reach the database, but for the one that reaches it too late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
@@ -20,6 +22,9 @@ pub enum Fault {
     HangAnswer,
     /// The connection is closed before the request reaches the database.
     LoseRequest,
+    /// The connection is closed at once, and the request reaches the database all the same, [`LATE`](Self::LATE)
+    /// after that: whoever asked has long tried again, or gone on.
+    LateRequest,
     /// 400 `ProvisionedThroughputExceededException`; from Step Functions `ThrottlingException`.
     Throttle,
     /// 400 `TransactionConflictException`; for a transaction, a cancellation with the reason `TransactionConflict`
@@ -42,6 +47,9 @@ impl Fault {
         Self::FailAnswer,
         Self::HangAnswer,
     ];
+
+    /// How late a request is that comes late.
+    pub const LATE: Duration = Duration::from_millis(1500);
 
     /// The error the service would send for this fault, if it is one that it tells. `target` is the request's
     /// header, the service's name and the operation's.
@@ -87,6 +95,7 @@ impl Fault {
             | Self::HalfAnswer
             | Self::HangAnswer
             | Self::LoseRequest
+            | Self::LateRequest
             | Self::Hang => None,
         }
     }

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
+use hyper::http::request::Parts;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode, Uri};
@@ -49,7 +50,7 @@ async fn handle(
     wire: Arc<Wire>,
     reset: Arc<AtomicBool>,
 ) -> Result<Response<AnswerBody>, NoAnswer> {
-    let (mut head, body) = request.into_parts();
+    let (head, body) = request.into_parts();
     let body = body.collect().await?.to_bytes();
     let target = head
         .headers
@@ -65,32 +66,23 @@ async fn handle(
     match fault {
         Some(Fault::LoseRequest) => return Err(NoAnswer::Lost),
         Some(Fault::Hang) => return std::future::pending().await,
+        Some(Fault::LateRequest) => {
+            tokio::spawn(async move {
+                tokio::time::sleep(Fault::LATE).await;
+                // Nobody waits for what becomes of it.
+                let _ = pass_on(head, body, &wire).await;
+            });
+            return Err(NoAnswer::Lost);
+        }
         Some(fault @ (Fault::Throttle | Fault::Conflict | Fault::ServerError | Fault::Denied)) => {
             return refuse(fault, &target, &body);
         }
         _ => {}
     }
 
-    let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
-    let Ok(uri) = format!("http://{}{path}", wire.upstream).parse::<Uri>() else {
-        return Ok(plain(
-            StatusCode::BAD_REQUEST,
-            "the request's path is not a path",
-        ));
-    };
-    head.uri = uri;
-    let answer = match wire
-        .client
-        .request(Request::from_parts(head, Full::new(body.clone())))
-        .await
-    {
+    let answer = match pass_on(head, body.clone(), &wire).await {
         Ok(answer) => answer,
-        Err(error) => {
-            return Ok(plain(
-                StatusCode::BAD_GATEWAY,
-                &format!("what is behind the proxy: {error}"),
-            ));
-        }
+        Err((status, text)) => return Ok(plain(status, &text)),
     };
     let (head, answered) = answer.into_parts();
     let answered = answered.collect().await?.to_bytes();
@@ -113,6 +105,25 @@ async fn handle(
         }
         _ => Ok(Response::from_parts(head, AnswerBody::whole(answered))),
     }
+}
+
+/// To what is behind the proxy, and the answer.
+async fn pass_on(
+    mut head: Parts,
+    body: Bytes,
+    wire: &Wire,
+) -> Result<Response<Incoming>, (StatusCode, String)> {
+    let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
+    let uri = format!("http://{}{path}", wire.upstream).parse::<Uri>();
+    head.uri = uri.map_err(|_| {
+        let text = "the request's path is not a path".to_owned();
+        (StatusCode::BAD_REQUEST, text)
+    })?;
+    let request = Request::from_parts(head, Full::new(body));
+    wire.client.request(request).await.map_err(|error| {
+        let text = format!("what is behind the proxy: {error}");
+        (StatusCode::BAD_GATEWAY, text)
+    })
 }
 
 fn refuse(fault: Fault, target: &str, body: &[u8]) -> Result<Response<AnswerBody>, NoAnswer> {

@@ -46,6 +46,7 @@ struct Wire {
 struct State {
     counts: Counts,
     injections: Vec<Injection>,
+    happened: Vec<Fault>,
     latency: Duration,
 }
 
@@ -126,6 +127,12 @@ impl Proxy {
             .sum()
     }
 
+    /// The faults that have happened since the start or the last [`reset`](Self::reset), in that order.
+    #[must_use]
+    pub fn happened(&self) -> Vec<Fault> {
+        self.wire.state().happened.clone()
+    }
+
     /// Delays every request by this much before it is forwarded.
     pub fn set_latency(&self, latency: Duration) {
         self.wire.state().latency = latency;
@@ -166,6 +173,7 @@ impl State {
             }
             fault
         });
+        self.happened.extend(fault);
         (fault, self.latency)
     }
 }

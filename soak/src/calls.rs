@@ -1,0 +1,268 @@
+//! One call of a function: what is sent, what comes back, and the line in the book.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use leasehold::Timestamp;
+use leasehold_local::{Fault, Outcome};
+use serde_json::{Value, json};
+
+use crate::history::{Before, Besides, Ended, Kind, Micros, Millis, Name, Place, Told};
+use crate::plan::Step;
+use crate::scene::Scene;
+use crate::watch::rest;
+use crate::world::{ahead, function};
+
+/// A call that took longer than this may have given up an attempt that still arrives.
+const AN_ATTEMPT: Micros = 480_000;
+
+/// Who calls, on behalf of which section.
+pub struct Caller<'a> {
+    /// The round.
+    pub scene: &'a Scene,
+    /// The client, or operator.
+    pub holder: String,
+    /// What marks all of the section's requests to acquire.
+    pub mark: String,
+    /// Whether a fault was on its way to any call of the section.
+    hurt: AtomicBool,
+    /// Whether it was one by which a request arrives late.
+    late: AtomicBool,
+}
+
+/// A call as it was answered.
+#[derive(Debug)]
+pub struct Reply {
+    /// When it was sent.
+    pub begin: Micros,
+    /// When it was answered, or its process was gone.
+    pub end: Micros,
+    /// Between which instants the function read its clock, by that clock.
+    pub clock: (Millis, Millis),
+    /// What was answered.
+    pub answer: Answer,
+    /// What it may have done besides.
+    pub besides: Besides,
+    /// Who, and where in the plan.
+    pub by: String,
+}
+
+/// What was answered.
+#[derive(Clone, Debug)]
+pub enum Answer {
+    /// The function's answer.
+    Well(Value),
+    /// The error's name, and its message.
+    Error(String, Value),
+    /// It may have happened or not.
+    Unknown,
+}
+
+/// A lease in somebody's hands.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    /// As it was told.
+    pub raw: Value,
+    /// The row.
+    pub place: Place,
+    /// Its proof.
+    pub secret: String,
+    /// The number of its proof.
+    pub lease: Name,
+    /// Its token.
+    pub token: u64,
+    /// The row's version.
+    pub version: u64,
+    /// By the function's clock.
+    pub acquired_at: Millis,
+    /// The deadline.
+    pub expires_at: Millis,
+    /// When its holder stops.
+    pub safe_until: Millis,
+}
+
+impl<'a> Caller<'a> {
+    /// A caller that has called nobody yet.
+    #[must_use]
+    pub fn new(scene: &'a Scene, holder: String, mark: String) -> Self {
+        Self {
+            scene,
+            holder,
+            mark,
+            hurt: AtomicBool::new(false),
+            late: AtomicBool::new(false),
+        }
+    }
+
+    /// Calls a function. The fault of the step meets a request that contains `text`.
+    pub async fn call(&self, verb: &str, step: Step, payload: &Value, text: &str) -> Reply {
+        rest(step.after).await;
+        let scene = self.scene;
+        if let Some(fault) = step.fault {
+            self.hurt.store(true, Ordering::Release);
+            let lasting = matches!(fault, Fault::LateRequest | Fault::Hang | Fault::HangAnswer);
+            self.late.fetch_or(lasting, Ordering::AcqRel);
+            scene.world.proxy.inject_matching(fault, "*", text, 1);
+            scene.disturbed(format!("{}{verb}: {fault:?}", self.mark));
+        }
+        let name = function(verb, step.fleet);
+        let begin = scene.watch.now();
+        let invoked = scene.world.host.invoke(&name, &payload.to_string()).await;
+        let end = scene.watch.now();
+        let answer = match invoked.map(|invocation| invocation.outcome) {
+            Ok(Outcome::Answer(text)) => {
+                Answer::Well(serde_json::from_str(&text).unwrap_or_default())
+            }
+            Ok(Outcome::FunctionError(text)) => self.error(&text),
+            Ok(Outcome::Throttled) | Err(_) => {
+                self.unexpected(&format!("{name} could not be reply"));
+                Answer::Unknown
+            }
+        };
+        let mut book = scene.book();
+        book.calls += 1;
+        book.told += u64::from(!matches!(answer, Answer::Unknown));
+        drop(book);
+        Reply {
+            begin,
+            end,
+            clock: scene.watch.read_between(begin, end, ahead(step.fleet)),
+            besides: self.besides(&answer, end - begin),
+            answer,
+            by: format!(
+                "{}{verb} by {}, fleet {}",
+                self.mark, self.holder, step.fleet
+            ),
+        }
+    }
+
+    fn besides(&self, answer: &Answer, took: Micros) -> Besides {
+        let unknown = matches!(answer, Answer::Unknown);
+        let told_again = matches!(answer, Answer::Well(answer)
+            if answer["grant"] == "replayed" || answer["outcome"] == "already_released");
+        if unknown || took > AN_ATTEMPT || self.late.load(Ordering::Acquire) {
+            Besides::Later
+        } else if told_again || self.hurt.load(Ordering::Acquire) {
+            Besides::Within
+        } else {
+            Besides::Nothing
+        }
+    }
+
+    fn error(&self, text: &str) -> Answer {
+        let error: Value = serde_json::from_str(text).unwrap_or_default();
+        let name = error["errorType"].as_str().unwrap_or_default();
+        let message = error["errorMessage"].as_str().unwrap_or_default();
+        match name {
+            "Lease.Unavailable" | "Lease.Throttled" => {
+                self.scene.book().said.push(message.to_owned());
+                Answer::Unknown
+            }
+            "Runtime.ExitError" | "Sandbox.Timedout" => Answer::Unknown,
+            "Lease.Held" | "Lease.Consumed" | "Lease.Lost" | "Lease.Expired" | "Lease.Corrupt"
+            | "Lease.QueueFull" => {
+                self.scene.book().said.push(message.to_owned());
+                let message = serde_json::from_str(message).unwrap_or_default();
+                Answer::Error(name.to_owned(), message)
+            }
+            _ => {
+                self.unexpected(&format!("{name}: {message}"));
+                Answer::Unknown
+            }
+        }
+    }
+
+    /// Writes down what nobody should have been told.
+    pub fn unexpected(&self, what: &str) {
+        let what = format!("{}{what}", self.mark);
+        self.scene.book().unexpected.push(what);
+    }
+
+    /// The lease in an answer.
+    pub fn handle(&self, lease: &Value) -> Option<Handle> {
+        let handle = handle(lease, &self.scene.names);
+        match &handle {
+            Some(handle) => {
+                let secret = handle.secret.clone();
+                self.scene.book().secrets.insert(secret);
+            }
+            None => self.unexpected(&format!("a lease that is none: {lease}")),
+        }
+        handle
+    }
+
+    /// What acquire told of one key.
+    pub fn granted(&self, grant: &str, handle: &Handle, previous: &Value) -> Told {
+        let names = &self.scene.names;
+        let before = || {
+            Some(Before {
+                holder: names.of(previous["holder"].as_str()?),
+                token: previous["fencing_token"].as_u64()?,
+                ended: match previous["ended"].as_str()? {
+                    "released" => Ended::Released,
+                    "expired" => Ended::Expired,
+                    _ => Ended::Forced,
+                },
+            })
+        };
+        Told::Granted {
+            kind: match grant {
+                "new" => Kind::New,
+                "replayed" => Kind::Replayed,
+                _ => Kind::Takeover,
+            },
+            token: handle.token,
+            lease: handle.lease,
+            version: handle.version,
+            acquired_at: handle.acquired_at,
+            expires_at: handle.expires_at,
+            previous: before(),
+        }
+    }
+
+    /// What was told of somebody else's lease.
+    pub fn held(&self, held: &Value) -> Told {
+        let told = || {
+            Some(Told::Held {
+                holder: self.scene.names.of(held["holder"].as_str()?),
+                token: held["fencing_token"].as_u64()?,
+                version: held["version"].as_u64()?,
+                expires_at: instant(&held["expires_at"])?,
+            })
+        };
+        told().unwrap_or_else(|| {
+            self.unexpected(&format!("a holder who is none: {held}"));
+            Told::Unknown
+        })
+    }
+}
+
+fn handle(lease: &Value, names: &crate::history::Names) -> Option<Handle> {
+    let secret = lease["lease_id"].as_str()?.to_owned();
+    Some(Handle {
+        place: Place {
+            key: lease["key"].as_str()?.to_owned(),
+            permit: lease["permit"].as_u64()?.try_into().ok()?,
+        },
+        lease: names.of(&secret),
+        secret,
+        token: lease["fencing_token"].as_u64()?,
+        version: lease["version"].as_u64()?,
+        acquired_at: instant(&lease["acquired_at"])?,
+        expires_at: instant(&lease["expires_at"])?,
+        safe_until: instant(&lease["safe_until"])?,
+        raw: lease.clone(),
+    })
+}
+
+fn instant(text: &Value) -> Option<Millis> {
+    let at: Timestamp = text.as_str()?.parse().ok()?;
+    at.as_millis().try_into().ok()
+}
+
+/// A length of milliseconds as JSON has it.
+#[must_use]
+pub fn seconds(millis: u64) -> Value {
+    #[expect(clippy::cast_precision_loss, reason = "a few thousand")]
+    let seconds = millis as f64 / 1000.0;
+    json!(seconds)
+}

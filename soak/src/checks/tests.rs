@@ -1,0 +1,240 @@
+//! Each check on what it must let pass, and on the smallest thing that it must not.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use aws_sdk_dynamodb::types::AttributeValue;
+
+use super::{alone, fence, line, lost_without, order, secrets, strangers::compare, tokens};
+use crate::book::{Belief, Book, Wait};
+use crate::history::{Ask, Besides, Kind, Micros, Op, Place, Told};
+use crate::violation::Violation;
+use crate::world::Witnessed;
+
+fn place() -> Place {
+    Place {
+        key: "k".to_owned(),
+        permit: 0,
+    }
+}
+
+fn grant(begin: Micros, end: Micros, token: u64, lease: u32, request: u32) -> Op {
+    let millis = |micros: Micros| i64::try_from(micros / 1000).unwrap();
+    Op {
+        begin,
+        end,
+        clock: (millis(begin), millis(end)),
+        ask: Ask::Acquire {
+            holder: request,
+            request,
+            ttl: 1000,
+            observed: None,
+            reentrant: false,
+        },
+        told: Told::Granted {
+            kind: Kind::New,
+            token,
+            lease,
+            version: token,
+            acquired_at: millis(begin),
+            expires_at: millis(begin) + 1000,
+            previous: None,
+        },
+        besides: Besides::Nothing,
+        by: String::new(),
+    }
+}
+
+fn other(begin: Micros, ask: Ask) -> Op {
+    Op {
+        ask,
+        told: Told::Unknown,
+        ..grant(begin, begin, 0, 0, 0)
+    }
+}
+
+fn of(ops: Vec<Op>) -> BTreeMap<Place, Vec<Op>> {
+    BTreeMap::from([(place(), ops)])
+}
+
+fn names(violations: &[Violation]) -> Vec<&str> {
+    violations.iter().map(|v| v.invariant).collect()
+}
+
+#[test]
+fn two_grants_never_share_a_token() {
+    let first = grant(0, 10, 2, 1, 1);
+    let copy = grant(20, 30, 2, 1, 1);
+    assert!(tokens(&of(vec![first.clone(), copy])).is_empty());
+    for second in [grant(5, 30, 2, 9, 1), grant(5, 30, 2, 1, 9)] {
+        assert_eq!(names(&tokens(&of(vec![first.clone(), second]))), ["S1"]);
+    }
+}
+
+#[test]
+fn tokens_rise_with_time() {
+    let two = |second| tokens(&of(vec![grant(0, 10, 4, 1, 1), second]));
+    assert!(two(grant(11, 20, 6, 2, 2)).is_empty());
+    // At once, either may be the first.
+    assert!(two(grant(9, 20, 2, 2, 2)).is_empty());
+    assert_eq!(names(&two(grant(11, 20, 2, 2, 2))), ["S2"]);
+}
+
+#[test]
+fn copies_of_a_request_are_one_grant_while_the_row_remembers_it() {
+    let with_others = |others: u64| {
+        let one = |n: u64| {
+            let number = u32::try_from(n).unwrap();
+            grant(n * 20, n * 20 + 10, 2 * n + 2, number + 1, number + 1)
+        };
+        let again = 40 + others * 20;
+        let again = grant(again, again + 10, 100, 99, 1);
+        let mut ops: Vec<_> = (0..=others).map(one).collect();
+        ops.push(again);
+        tokens(&of(ops))
+    };
+    assert_eq!(names(&with_others(0)), ["S7"]);
+    assert_eq!(names(&with_others(2)), ["S7"]);
+    assert!(with_others(3).is_empty());
+}
+
+#[test]
+fn a_history_without_an_order_is_shown_with_what_is_around() {
+    let book = of(vec![
+        grant(0, 10_000, 2, 1, 1),
+        grant(20_000, 30_000, 4, 2, 2),
+    ]);
+    let (violations, undecided) = order(&book);
+    assert_eq!(
+        (names(&violations), undecided),
+        (vec!["linearizability"], 0)
+    );
+    assert_eq!(violations[0].around.len(), 2);
+    assert!(violations[0].around[1].starts_with('>'));
+}
+
+fn believing(beliefs: &[(Micros, Micros, u64)], ops: Vec<Op>) -> Vec<Violation> {
+    let belief = |(from, until, token): &(Micros, Micros, u64)| Belief {
+        place: place(),
+        token: *token,
+        from: *from,
+        until: *until,
+        holder: String::new(),
+        by: String::new(),
+    };
+    let mut ops = ops;
+    ops.push(other(0, Ask::Inspect));
+    alone(&Book {
+        beliefs: beliefs.iter().map(belief).collect(),
+        ops: of(ops),
+        ..Book::default()
+    })
+}
+
+#[test]
+fn no_two_believe_at_once_that_they_are_alone() {
+    assert!(believing(&[(0, 10, 2), (10, 20, 4)], vec![]).is_empty());
+    // One grant in two hands of its holder's.
+    assert!(believing(&[(0, 10, 2), (5, 20, 2)], vec![]).is_empty());
+    assert_eq!(
+        names(&believing(&[(0, 11, 2), (10, 20, 4)], vec![])),
+        ["S8"]
+    );
+    // Who is told of it when it is over already believes nothing.
+    assert!(believing(&[(0, 20, 2), (10, 9, 4)], vec![]).is_empty());
+    // Also if another came in between.
+    let three = [(0, 50, 2), (10, 20, 2), (30, 40, 4)];
+    assert_eq!(names(&believing(&three, vec![])), ["S8"]);
+}
+
+#[test]
+fn a_belief_ends_with_the_release_the_eviction_or_the_row() {
+    let two = [(0, 50, 2), (30, 40, 4)];
+    let release = |token| Ask::Release { token, lease: 1 };
+    assert!(believing(&two, vec![other(20, release(2))]).is_empty());
+    assert!(believing(&two, vec![other(20, Ask::Force { token: 2 })]).is_empty());
+    assert!(believing(&two, vec![other(20, Ask::Delete)]).is_empty());
+    assert_eq!(names(&believing(&two, vec![other(20, release(3))])), ["S8"]);
+    assert_eq!(names(&believing(&two, vec![other(35, release(2))])), ["S8"]);
+}
+
+#[test]
+fn the_fence_lets_no_old_token_pass_and_loses_nothing() {
+    let witnessed = |tokens: &[u64], guarded| Witnessed {
+        tokens: tokens.to_vec(),
+        guarded,
+        unguarded: 3,
+    };
+    assert!(fence("k", &witnessed(&[2, 2, 6], 2), 2).is_empty());
+    assert_eq!(names(&fence("k", &witnessed(&[2, 6, 4], 2), 2)), ["S3"]);
+    assert_eq!(names(&fence("k", &witnessed(&[2, 6], 1), 2)), ["S3"]);
+    assert_eq!(lost_without(&witnessed(&[], 0), 5), 2);
+}
+
+fn wait(begin: Micros, queued: Option<Micros>, token: Option<u64>) -> Wait {
+    Wait {
+        key: "k".to_owned(),
+        begin,
+        queued,
+        token,
+        answered: true,
+        by: String::new(),
+    }
+}
+
+#[test]
+fn nobody_overtakes() {
+    let first = wait(0, Some(10), Some(6));
+    let later = |begin, token| line(&[first.clone(), wait(begin, Some(90), Some(token))]);
+    assert!(later(11, 8).is_empty());
+    assert!(later(9, 4).is_empty());
+    assert_eq!(names(&later(11, 4)), ["L3"]);
+    // Nor does one who does not wait at all.
+    let barging = wait(11, None, Some(4));
+    assert_eq!(names(&line(&[first, barging])), ["L3"]);
+}
+
+#[test]
+fn nobody_waits_in_vain() {
+    let in_vain = Wait {
+        answered: false,
+        ..wait(0, Some(10), None)
+    };
+    assert_eq!(names(&line(&[in_vain])), ["L4"]);
+}
+
+#[test]
+fn what_is_not_ours_stays_as_it_is() {
+    let item = |text: &str| HashMap::from([("pk".to_owned(), AttributeValue::S(text.to_owned()))]);
+    assert_eq!(compare("k", &item("a"), Some(&item("a"))), None);
+    let changed = [
+        compare("k", &item("a"), Some(&item("b"))),
+        compare("k", &item("a"), None),
+    ];
+    for violation in changed {
+        assert_eq!(violation.unwrap().invariant, "S10");
+    }
+}
+
+#[test]
+fn a_secret_is_found_however_it_is_written() {
+    let secret = "c0ffee00c0ffee11c0ffee22c0ffee33";
+    let written = |text: &str| {
+        let wanted = BTreeSet::from([secret.to_owned()]);
+        let texts = [("a log", text.as_bytes())].into_iter();
+        secrets(&wanted, texts).unwrap()
+    };
+    assert!(written("nothing but c0ffee00c0ffee11c0ffee22c0ffee").is_empty());
+    for text in [
+        format!("lease {secret}!"),
+        // In hex.
+        "xx6330666665653030633066666565313163306666656532326330666665653333".to_owned(),
+        // {"a":"<secret>"}, {"ab":…} and {"abc":…} in base64.
+        "eyJhIjoiYzBmZmVlMDBjMGZmZWUxMWMwZmZlZTIyYzBmZmVlMzMifQ==".to_owned(),
+        "eyJhYiI6ImMwZmZlZTAwYzBmZmVlMTFjMGZmZWUyMmMwZmZlZTMzIn0=".to_owned(),
+        "eyJhYmMiOiJjMGZmZWUwMGMwZmZlZTExYzBmZmVlMjJjMGZmZWUzMyJ9".to_owned(),
+        // Its sixteen bytes in base64.
+        "wP/uAMD/7hHA/+4iwP/uMw==".to_owned(),
+    ] {
+        assert_eq!(names(&written(&text)), ["S11"], "{text}");
+    }
+}

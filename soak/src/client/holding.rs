@@ -1,0 +1,274 @@
+//! What a holder does: work, extend, oversleep, write to what the lease protects, release.
+
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+
+use super::{Client, Shape};
+use crate::book::Belief;
+use crate::calls::{Answer, Caller, Handle, seconds};
+use crate::history::{Ask, Micros, Millis, Told};
+use crate::plan::{End, Section, Step, Work};
+use crate::watch::rest;
+
+/// What an extend came to.
+pub(super) enum Extended {
+    Yes(Box<Handle>),
+    Lost(Micros),
+    /// Expired, or nobody knows.
+    No,
+}
+
+/// The number of each kind that was read on coming in.
+type Read = Option<(u64, u64)>;
+
+impl Client<'_> {
+    /// Holds it as planned, to the end. The handle as it was known last.
+    pub(super) async fn hold(
+        &self,
+        caller: &Caller<'_>,
+        plan: &Section,
+        mut handle: Handle,
+        since: Micros,
+        shape: Shape,
+    ) -> Handle {
+        let mut belief = self.belief(caller, &handle, since);
+        let writes = plan.writes && shape == Shape::Mutex;
+        let read = if writes {
+            self.enter(&handle).await
+        } else {
+            None
+        };
+        for work in &plan.work {
+            match work {
+                Work::For(millis) => rest(*millis).await,
+                Work::Forge(step) => forge(caller, &handle, *step).await,
+                Work::Oversleep(millis) => {
+                    let over = self.scene.watch.at(handle.expires_at - self.ahead);
+                    let left = over.saturating_sub(self.scene.watch.now()) / 1000;
+                    rest(left + millis).await;
+                }
+                Work::Extend {
+                    step,
+                    ttl,
+                    require_unexpired,
+                    copies,
+                } => {
+                    let copy = |n| Step {
+                        fault: step.fault.filter(|_| n == 0),
+                        ..*step
+                    };
+                    let extends = (0..*copies)
+                        .map(|n| extend(caller, &handle, copy(n), *ttl, *require_unexpired));
+                    for extended in join_all(extends).await {
+                        match extended {
+                            Extended::Yes(longer) => {
+                                belief.until = belief.until.max(self.until(longer.safe_until));
+                                handle = *longer;
+                            }
+                            Extended::Lost(at) => belief.until = belief.until.min(at),
+                            Extended::No => {}
+                        }
+                    }
+                }
+            }
+        }
+        if let Some(read) = read {
+            self.add(&handle, read).await;
+        }
+        if let End::Release(step, copies) = plan.end {
+            rest(step.after).await;
+            belief.until = belief.until.min(self.scene.watch.now());
+            let step = Step { after: 0, ..step };
+            let releases = (0..copies).map(|_| release(caller, &handle, step));
+            join_all(releases).await;
+        }
+        self.scene.book().beliefs.push(belief);
+        if let End::Reaped(step) = plan.end {
+            rest(step.after).await;
+            reap(caller, Step { after: 0, ..step }).await;
+        }
+        handle
+    }
+
+    pub(super) fn belief(&self, caller: &Caller<'_>, handle: &Handle, since: Micros) -> Belief {
+        Belief {
+            place: handle.place.clone(),
+            token: handle.token,
+            from: since,
+            until: self.until(handle.safe_until),
+            holder: caller.holder.clone(),
+            by: format!("{}{}", caller.mark, caller.holder),
+        }
+    }
+
+    /// When its own clock shows this.
+    pub(super) fn until(&self, safe_until: Millis) -> Micros {
+        self.scene.watch.at(safe_until - self.ahead)
+    }
+
+    async fn enter(&self, handle: &Handle) -> Read {
+        let entered = self
+            .scene
+            .world
+            .resource
+            .enter(&handle.place.key, handle.token);
+        match entered.await {
+            Ok(Some(entered)) => Some((entered.guarded, entered.unguarded)),
+            Ok(None) => {
+                self.scene.book().fenced += 1;
+                None
+            }
+            Err(error) => {
+                self.scene.give_up(error);
+                None
+            }
+        }
+    }
+
+    /// Writes both numbers, whether its lease is over or not: the fence is to tell.
+    async fn add(&self, handle: &Handle, (guarded, unguarded): (u64, u64)) {
+        let (resource, key) = (&self.scene.world.resource, &handle.place.key);
+        let added = resource.add(key, handle.token, guarded).await;
+        let without = resource.add_without(key, unguarded).await;
+        match (added, without) {
+            (Ok(passed), Ok(())) => {
+                let mut book = self.scene.book();
+                let writes = book.writes.entry(key.clone()).or_default();
+                writes.0 += u64::from(passed);
+                writes.1 += 1;
+                book.fenced += u64::from(!passed);
+            }
+            (Err(error), _) | (_, Err(error)) => self.scene.give_up(error),
+        }
+    }
+}
+
+pub(super) async fn extend(
+    caller: &Caller<'_>,
+    handle: &Handle,
+    step: Step,
+    ttl: Option<u64>,
+    require_unexpired: bool,
+) -> Extended {
+    let mut payload = json!({"lease": handle.raw});
+    if let Some(ttl) = ttl {
+        payload["ttl_seconds"] = seconds(ttl);
+    }
+    if require_unexpired {
+        payload["require_unexpired"] = true.into();
+    }
+    let reply = caller.call("extend", step, &payload, &handle.secret).await;
+    let ask = Ask::Extend {
+        token: handle.token,
+        lease: handle.lease,
+        ttl: ttl.map_or_else(|| own_ttl(&handle.raw), |ttl| ttl.try_into().unwrap_or(0)),
+        require_unexpired,
+    };
+    let (told, extended) = match &reply.answer {
+        Answer::Well(answer) => {
+            let Some(longer) = caller.handle(&answer["lease"]) else {
+                return Extended::No;
+            };
+            if (longer.token, longer.lease) != (handle.token, handle.lease) {
+                caller.unexpected(&format!("an extend answered with another lease: {answer}"));
+            }
+            let told = Told::Extended {
+                revived: answer["outcome"] == "revived",
+                version: longer.version,
+                expires_at: longer.expires_at,
+            };
+            (told, Extended::Yes(Box::new(longer)))
+        }
+        Answer::Error(name, _) if name == "Lease.Lost" => (Told::Lost, Extended::Lost(reply.end)),
+        Answer::Error(name, _) if name == "Lease.Expired" => (Told::Expired, Extended::No),
+        Answer::Error(name, _) => {
+            caller.unexpected(&format!("extend: {name}"));
+            (Told::Unknown, Extended::No)
+        }
+        Answer::Unknown => (Told::Unknown, Extended::No),
+    };
+    caller
+        .scene
+        .record(handle.place.clone(), reply.op(ask, told));
+    extended
+}
+
+/// The length that the handle says.
+fn own_ttl(lease: &Value) -> Millis {
+    let seconds = lease["ttl_seconds"].as_f64().unwrap_or_default();
+    #[expect(clippy::cast_possible_truncation, reason = "a few thousand")]
+    let millis = (seconds * 1000.0).round() as Millis;
+    millis
+}
+
+/// Who has seen a token, which is public, and guesses the proof.
+async fn forge(caller: &Caller<'_>, handle: &Handle, step: Step) {
+    let mut forged = handle.clone();
+    let turned: String = handle.secret.chars().rev().collect();
+    forged.raw["lease_id"] = turned.clone().into();
+    forged.lease = caller.scene.names.of(&turned);
+    forged.secret = turned;
+    let _ = extend(caller, &forged, step, None, false).await;
+}
+
+/// Releases it, once.
+pub async fn release(caller: &Caller<'_>, handle: &Handle, step: Step) {
+    let payload = json!({"lease": handle.raw});
+    let reply = caller.call("release", step, &payload, &handle.secret).await;
+    let told = match &reply.answer {
+        Answer::Well(answer) => ending(caller, &answer["outcome"]),
+        Answer::Error(name, _) => {
+            caller.unexpected(&format!("release: {name}"));
+            Told::Unknown
+        }
+        Answer::Unknown => Told::Unknown,
+    };
+    let ask = Ask::Release {
+        token: handle.token,
+        lease: handle.lease,
+    };
+    caller
+        .scene
+        .record(handle.place.clone(), reply.op(ask, told));
+}
+
+/// Tells that the caller is no more.
+async fn reap(caller: &Caller<'_>, step: Step) {
+    let scene = caller.scene;
+    let now = scene.watch.now();
+    for belief in &mut scene.book().beliefs {
+        if belief.holder == caller.holder {
+            belief.until = belief.until.min(now);
+        }
+    }
+    let payload = json!({
+        "source": "aws.states",
+        "detail-type": "Step Functions Execution Status Change",
+        "detail": {"executionArn": caller.holder, "status": "SUCCEEDED"},
+    });
+    // One fleet has it. None of its requests is like no other, for a fault to meet it alone.
+    let step = Step {
+        fleet: 0,
+        fault: None,
+        ..step
+    };
+    let reply = caller.call("reap", step, &payload, "").await;
+    if let Answer::Error(name, _) = &reply.answer {
+        caller.unexpected(&format!("reap: {name}"));
+    }
+    let holder = scene.names.of(&caller.holder);
+    scene.anywhere(&reply.op(Ask::Reap { holder }, Told::Done));
+}
+
+/// What a release says of one lease.
+pub(super) fn ending(caller: &Caller<'_>, outcome: &Value) -> Told {
+    match outcome.as_str() {
+        Some("released") => Told::Released,
+        Some("already_released") => Told::AlreadyReleased,
+        Some("lost") => Told::Lost,
+        _ => {
+            caller.unexpected(&format!("release: {outcome}"));
+            Told::Unknown
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! A section in a line: waiting for a turn with a task token, and confirming it.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::holding::{Extended, extend};
+use super::mutex::Wanted;
+use super::{Client, Shape};
+use crate::book::Wait;
+use crate::calls::{Answer, Caller, Handle, seconds};
+use crate::dice::Dice;
+use crate::history::Micros;
+use crate::plan::{Comeback, End, Section, Step, Work};
+use crate::watch::rest;
+use crate::world::Word;
+
+/// How long a waiter stays in line.
+const WAIT_SECONDS: u64 = 6;
+/// When it should have been told, whatever went wrong once: its deadline, a process that is stopped, a claim, and
+/// the sweeps in between. Far more than is promised, since the machine may be busy.
+const TOLD_AFTER: Duration = Duration::from_secs(30);
+
+impl Client<'_> {
+    pub(super) async fn in_line(&self, caller: &Caller<'_>, plan: &Section) {
+        let key = plan.pick(&self.scene.keys.lines);
+        // Some do not wait, and must not get past those who do.
+        if plan.hot {
+            return self.past_the_line(caller, plan, key).await;
+        }
+        let token = secret(self.scene.seed, self.scene.round, self.number, plan.number);
+        self.scene.book().secrets.insert(token.clone());
+        let waiting = self.scene.world.desk.wait(&token);
+        let begin = self.scene.watch.now();
+        let (joined, queued) = self.join(caller, plan, key, &token).await;
+        let mut wait = Wait {
+            key: key.to_owned(),
+            begin,
+            queued,
+            token: None,
+            answered: true,
+            by: format!("{}{}", caller.mark, caller.holder),
+        };
+        if joined {
+            match tokio::time::timeout(TOLD_AFTER, waiting).await {
+                Ok(Ok(Word::Success(output))) => {
+                    if let Some(handle) = caller.handle(&output["lease"]) {
+                        wait.token = self.serve(caller, plan, handle).await;
+                    }
+                }
+                Ok(Ok(Word::Failure(name))) => {
+                    if name != "Lease.QueueTimeout" {
+                        caller.unexpected(&format!("told in line: {name}"));
+                    }
+                }
+                Ok(Err(_)) | Err(_) => wait.answered = false,
+            }
+        }
+        self.scene.book().waits.push(wait);
+    }
+
+    /// Whether it is in line or has it, and when it knew that it is in line.
+    async fn join(
+        &self,
+        caller: &Caller<'_>,
+        plan: &Section,
+        key: &str,
+        token: &str,
+    ) -> (bool, Option<Micros>) {
+        let payload = json!({
+            "key": key,
+            "holder": caller.holder,
+            "request_id": format!("section-{}", plan.number),
+            "ttl_seconds": seconds(plan.ttl),
+            "metadata": {"mark": caller.mark},
+            "task_token": token,
+            "wait_seconds": WAIT_SECONDS,
+        });
+        for step in &plan.asks {
+            let reply = caller.call("acquire", *step, &payload, &caller.mark).await;
+            match &reply.answer {
+                Answer::Well(answer) if answer["outcome"] == "queued" => {
+                    return (true, Some(reply.end));
+                }
+                Answer::Well(_) => return (true, None),
+                Answer::Error(name, _) => {
+                    if !["Lease.Consumed", "Lease.QueueFull"].contains(&name.as_str()) {
+                        caller.unexpected(&format!("acquire in line: {name}"));
+                    }
+                    return (false, None);
+                }
+                Answer::Unknown => match plan.comeback {
+                    Comeback::AtOnce => {}
+                    Comeback::After(millis) => rest(millis).await,
+                    Comeback::Never => return (false, None),
+                },
+            }
+        }
+        (false, None)
+    }
+
+    /// Confirms, works, and hands over. The token, if it was confirmed.
+    async fn serve(&self, caller: &Caller<'_>, plan: &Section, handle: Handle) -> Option<u64> {
+        // Some never come, others die as holders.
+        if matches!(plan.end, End::Crash) && plan.key.is_multiple_of(2) {
+            return None;
+        }
+        let mut confirmed = None;
+        for step in plan.asks.iter().take(3) {
+            let step = Step {
+                after: step.after / 10,
+                ..*step
+            };
+            match extend(caller, &handle, step, None, false).await {
+                Extended::Yes(longer) => {
+                    confirmed = Some((*longer, self.scene.watch.now()));
+                    break;
+                }
+                Extended::Lost(_) => return None,
+                Extended::No => {}
+            }
+        }
+        let (handle, since) = confirmed?;
+        let token = handle.token;
+        let short = Section {
+            work: plan
+                .work
+                .iter()
+                .filter(|work| matches!(work, Work::For(_) | Work::Extend { .. }))
+                .copied()
+                .collect(),
+            ..plan.clone()
+        };
+        self.hold(caller, &short, handle, since, Shape::Mutex).await;
+        Some(token)
+    }
+
+    async fn past_the_line(&self, caller: &Caller<'_>, plan: &Section, key: &str) {
+        let wanted = Wanted {
+            key,
+            shape: Shape::Mutex,
+            ttl: plan.ttl,
+            reentrant: false,
+            request_id: format!("section-{}", plan.number),
+        };
+        let begin = self.scene.watch.now();
+        if let Some((handle, since)) = self.ask_until_granted(caller, plan, &wanted).await {
+            let token = Some(handle.token);
+            self.hold(caller, plan, handle, since, Shape::Mutex).await;
+            self.scene.book().waits.push(Wait {
+                key: key.to_owned(),
+                begin,
+                queued: None,
+                token,
+                answered: true,
+                by: format!("{}{} past the line", caller.mark, caller.holder),
+            });
+        }
+    }
+}
+
+/// As long as task tokens are, and like no other.
+fn secret(seed: u64, round: u64, client: u64, section: u64) -> String {
+    let dice = &mut Dice::new(seed, &[round, client, section, 0xde5c]);
+    let numbers: Vec<_> = (0..12).map(|_| dice.throw().to_string()).collect();
+    numbers.join("-")
+}

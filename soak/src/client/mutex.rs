@@ -1,0 +1,244 @@
+//! A section with one key: asking for it, and what comes after.
+
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+
+use super::{Client, Shape};
+use crate::calls::{Answer, Caller, Handle, Reply, seconds};
+use crate::history::{Ask, Besides, Micros, Op, Place, Told};
+use crate::plan::{Comeback, Echo, Patience, Section, Step};
+use crate::watch::rest;
+
+/// What became of asking.
+pub(super) enum Asked {
+    Granted(Box<Handle>, Micros),
+    Held {
+        version: u64,
+        wait: u64,
+    },
+    /// It had its lease, or there is nothing to be had.
+    Over,
+    Unknown,
+}
+
+/// What is asked for.
+pub(super) struct Wanted<'a> {
+    pub(super) key: &'a str,
+    pub(super) shape: Shape,
+    pub(super) ttl: u64,
+    pub(super) reentrant: bool,
+    pub(super) request_id: String,
+}
+
+impl Client<'_> {
+    pub(super) async fn one(&self, caller: &Caller<'_>, plan: &Section, key: &str, shape: Shape) {
+        let wanted = Wanted {
+            key,
+            shape,
+            ttl: plan.ttl,
+            reentrant: plan.reentrant && shape == Shape::Mutex,
+            request_id: format!("section-{}", plan.number),
+        };
+        let Some((handle, since)) = self.ask_until_granted(caller, plan, &wanted).await else {
+            return;
+        };
+        let handle = self.hold(caller, plan, handle, since, shape).await;
+        let Some((echo, later)) = plan.echo else {
+            return;
+        };
+        rest(later).await;
+        match echo {
+            Echo::Ask(step) => drop(acquire(caller, &wanted, step, None).await),
+            Echo::Extend(step) => {
+                let _ = super::holding::extend(caller, &handle, step, None, false).await;
+            }
+            Echo::Release(step) => super::release(caller, &handle, step).await,
+        }
+    }
+
+    pub(super) async fn ask_until_granted(
+        &self,
+        caller: &Caller<'_>,
+        plan: &Section,
+        wanted: &Wanted<'_>,
+    ) -> Option<(Handle, Micros)> {
+        let mut observed = None;
+        for (n, step) in plan.asks.iter().enumerate() {
+            let copies = if n == 0 { plan.copies } else { 1 };
+            match acquire_at_once(caller, wanted, *step, observed, copies).await {
+                Asked::Granted(handle, since) => return Some((*handle, since)),
+                Asked::Over => return None,
+                Asked::Held { version, wait } => {
+                    if plan.patience == Patience::Leaves || self.scene.is_over() {
+                        return None;
+                    }
+                    observed = None;
+                    if plan.patience == Patience::Observes && wanted.shape == Shape::Mutex {
+                        rest(wait * 1000).await;
+                        observed = Some(version);
+                    }
+                }
+                Asked::Unknown => match plan.comeback {
+                    Comeback::AtOnce => {}
+                    Comeback::After(millis) => rest(millis).await,
+                    Comeback::Never => return None,
+                },
+            }
+        }
+        None
+    }
+}
+
+/// Copies of one request, each by another fleet. They may not all be told the same, but not two grants.
+async fn acquire_at_once(
+    caller: &Caller<'_>,
+    wanted: &Wanted<'_>,
+    step: Step,
+    observed: Option<u64>,
+    copies: u64,
+) -> Asked {
+    let fleets = crate::world::FLEETS.len();
+    let copy = |n: usize| Step {
+        fleet: (step.fleet + n) % fleets,
+        fault: step.fault.filter(|_| n == 0),
+        ..step
+    };
+    let copies = usize::try_from(copies).unwrap_or(1);
+    let asked = (0..copies).map(|n| acquire(caller, wanted, copy(n), observed));
+    let asked = join_all(asked).await;
+    let best = asked.into_iter().min_by_key(|asked| match asked {
+        Asked::Granted(..) => 0,
+        Asked::Unknown => 1,
+        Asked::Held { .. } => 2,
+        Asked::Over => 3,
+    });
+    best.unwrap_or(Asked::Over)
+}
+
+/// One call of acquire, and what it says of the rows.
+pub(super) async fn acquire(
+    caller: &Caller<'_>,
+    wanted: &Wanted<'_>,
+    step: Step,
+    observed: Option<u64>,
+) -> Asked {
+    let mut payload = json!({
+        "key": wanted.key,
+        "holder": caller.holder,
+        "request_id": wanted.request_id,
+        "ttl_seconds": seconds(wanted.ttl),
+        "metadata": {"mark": caller.mark},
+    });
+    if let Shape::Permits(permits) = wanted.shape {
+        payload["permits"] = permits.into();
+    }
+    if let Some(version) = observed {
+        payload["observed_version"] = version.into();
+    }
+    if wanted.reentrant {
+        payload["reentrant"] = true.into();
+    }
+    // The same told in another way.
+    if step.after.is_multiple_of(2) {
+        payload["on_held"] = "result".into();
+    }
+    let reply = caller.call("acquire", step, &payload, &caller.mark).await;
+    let names = &caller.scene.names;
+    let ask = Ask::Acquire {
+        holder: names.of(&caller.holder),
+        request: names.of(&format!("{} {}", caller.holder, wanted.request_id)),
+        ttl: wanted.ttl.try_into().unwrap_or(i64::MAX),
+        observed,
+        reentrant: wanted.reentrant,
+    };
+    let end = reply.end;
+    let (told, at, asked) = match &reply.answer {
+        Answer::Well(answer) if answer["outcome"] == "acquired" => {
+            let Some(handle) = caller.handle(&answer["lease"]) else {
+                return Asked::Over;
+            };
+            let grant = answer["grant"].as_str().unwrap_or_default();
+            let told = caller.granted(grant, &handle, &answer["previous"]);
+            (
+                told,
+                handle.place.permit,
+                Asked::Granted(Box::new(handle), end),
+            )
+        }
+        Answer::Well(answer) => {
+            let (told, asked) = held(caller, &answer["held"], answer);
+            (told, 0, asked)
+        }
+        Answer::Error(name, message) => match name.as_str() {
+            "Lease.Held" => {
+                let (told, asked) = held(caller, message, message);
+                (told, 0, asked)
+            }
+            "Lease.Consumed" => (Told::Consumed, 0, Asked::Over),
+            _ => {
+                caller.unexpected(&format!("acquire: {name}"));
+                (Told::Unknown, 0, Asked::Over)
+            }
+        },
+        Answer::Unknown => (Told::Unknown, 0, Asked::Unknown),
+    };
+    record(caller, wanted, &reply, &ask, &told, at);
+    asked
+}
+
+fn held(caller: &Caller<'_>, held: &Value, when: &Value) -> (Told, Asked) {
+    let asked = Asked::Held {
+        version: held["version"].as_u64().unwrap_or_default(),
+        wait: when["wait_seconds"].as_u64().unwrap_or_default(),
+    };
+    (caller.held(held), asked)
+}
+
+/// What is told of a semaphore's refusal is about no row alone. But each of its rows may have been granted to a
+/// request whose answer was lost.
+fn record(
+    caller: &Caller<'_>,
+    wanted: &Wanted<'_>,
+    reply: &Reply,
+    ask: &Ask,
+    told: &Told,
+    at: u16,
+) {
+    let permits = match wanted.shape {
+        Shape::Mutex => 1,
+        Shape::Permits(permits) => permits,
+    };
+    for permit in 0..permits {
+        let about_it =
+            wanted.shape == Shape::Mutex || (permit == at && matches!(told, Told::Granted { .. }));
+        if !about_it && reply.besides == Besides::Nothing {
+            continue;
+        }
+        let place = Place {
+            key: wanted.key.to_owned(),
+            permit,
+        };
+        let told = if about_it {
+            told.clone()
+        } else {
+            Told::Unknown
+        };
+        caller.scene.record(place, reply.op(ask.clone(), told));
+    }
+}
+
+impl Reply {
+    /// The call as the history has it.
+    #[must_use]
+    pub fn op(&self, ask: Ask, told: Told) -> Op {
+        Op {
+            begin: self.begin,
+            end: self.end,
+            clock: self.clock,
+            ask,
+            told,
+            besides: self.besides,
+            by: self.by.clone(),
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! What was asked and what was told, when: the record of a round.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Microseconds since the soak began, by a clock that only goes forward.
+pub type Micros = u64;
+
+/// Milliseconds since the epoch.
+pub type Millis = i64;
+
+/// A name that was seen in this round, such as a lease's secret id or a request's. 0 is none that is known.
+pub type Name = u32;
+
+/// One call as far as it concerns one row.
+#[derive(Clone, Debug)]
+pub struct Op {
+    /// When it was sent.
+    pub begin: Micros,
+    /// When it was answered, or its process was gone.
+    pub end: Micros,
+    /// Between which instants the function read its clock, by that clock.
+    pub clock: (Millis, Millis),
+    /// What was asked.
+    pub ask: Ask,
+    /// What was told.
+    pub told: Told,
+    /// What it may have done besides.
+    pub besides: Besides,
+    /// Who, and where in the plan.
+    pub by: String,
+}
+
+/// What a call may have done besides what it told of: an attempt whose answer was lost was followed by another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Besides {
+    /// Nothing.
+    Nothing,
+    /// Its effect may have happened earlier in the call.
+    Within,
+    /// Its effect may happen after the call, too: a request was on its way when the caller gave it up.
+    Later,
+}
+
+/// What was asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// The key, or one of its permits.
+    Acquire {
+        /// Who asks.
+        holder: Name,
+        /// Holder and request id.
+        request: Name,
+        /// For how long.
+        ttl: Millis,
+        /// The version that stood still for a whole ttl.
+        observed: Option<u64>,
+        /// Takes its holder's own lease for an answer.
+        reentrant: bool,
+    },
+    /// More time.
+    Extend {
+        /// The handle's token.
+        token: u64,
+        /// The handle's proof.
+        lease: Name,
+        /// For how long.
+        ttl: Millis,
+        /// Not once it has expired.
+        require_unexpired: bool,
+    },
+    /// The end.
+    Release {
+        /// The handle's token.
+        token: u64,
+        /// The handle's proof.
+        lease: Name,
+    },
+    /// An operator ends the grant of this token.
+    Force {
+        /// Whose grant.
+        token: u64,
+    },
+    /// The row is looked at.
+    Inspect,
+    /// Whatever has expired is freed.
+    Sweep,
+    /// Whatever somebody holds who is no more is freed.
+    Reap {
+        /// Who.
+        holder: Name,
+    },
+    /// The row is deleted behind everybody's back.
+    Delete,
+}
+
+/// What was told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// A grant, or a grant of before told again.
+    Granted {
+        /// Which of the two, or that it was taken over.
+        kind: Kind,
+        /// Its token.
+        token: u64,
+        /// Its proof.
+        lease: Name,
+        /// The row's.
+        version: u64,
+        /// By the function's clock.
+        acquired_at: Millis,
+        /// The deadline.
+        expires_at: Millis,
+        /// The grant before.
+        previous: Option<Before>,
+    },
+    /// Somebody else has it.
+    Held {
+        /// Who.
+        holder: Name,
+        /// Their token.
+        token: u64,
+        /// The row's.
+        version: u64,
+        /// Their deadline.
+        expires_at: Millis,
+    },
+    /// The request had its lease.
+    Consumed,
+    /// More time was given.
+    Extended {
+        /// After the deadline.
+        revived: bool,
+        /// The row's.
+        version: u64,
+        /// The deadline that stands.
+        expires_at: Millis,
+    },
+    /// It has run out, and the caller minds.
+    Expired,
+    /// An extend of a grant that is over; a release of one that others were granted since.
+    Lost,
+    /// It ended with this call.
+    Released,
+    /// It had ended before.
+    AlreadyReleased,
+    /// The operator ended it.
+    Forced {
+        /// The operator's token.
+        token: u64,
+    },
+    /// There was nothing to end, or to see.
+    Nobody,
+    /// The row is gone, or sweep or reap has been here.
+    Done,
+    /// Nobody knows.
+    Unknown,
+}
+
+/// How a grant came about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The row was free.
+    New,
+    /// Told again.
+    Replayed,
+    /// The holder before had not released it.
+    Takeover,
+}
+
+/// A grant that is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Before {
+    /// Whose it was.
+    pub holder: Name,
+    /// Its token; 0 if nobody was told.
+    pub token: u64,
+    /// How it ended.
+    pub ended: Ended,
+}
+
+/// How a grant ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Ended {
+    /// By its holder.
+    Released,
+    /// By its deadline.
+    Expired,
+    /// By an operator.
+    Forced,
+}
+
+/// Which row: a key, and which of its permits.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Place {
+    /// The key.
+    pub key: String,
+    /// The permit; 0 of a mutex.
+    pub permit: u16,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.permit {
+            0 => f.write_str(&self.key),
+            permit => write!(f, "{} permit {permit}", self.key),
+        }
+    }
+}
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let millis = |at: Micros| format!("{}.{:03}", at / 1000, at % 1000);
+        write!(
+            f,
+            "[{} – {} ms] {}: {:?} -> {:?}",
+            millis(self.begin),
+            millis(self.end),
+            self.by,
+            self.ask,
+            self.told
+        )?;
+        if self.besides != Besides::Nothing {
+            write!(f, " (besides: {:?})", self.besides)?;
+        }
+        Ok(())
+    }
+}
+
+/// The names of a round: comparing numbers is quick, and a number is no secret.
+#[derive(Debug, Default)]
+pub struct Names(Mutex<HashMap<String, Name>>);
+
+impl Names {
+    /// The number of this name.
+    #[must_use]
+    pub fn of(&self, name: &str) -> Name {
+        let mut all = self.all();
+        let next = Name::try_from(all.len() + 1).unwrap_or(Name::MAX);
+        *all.entry(name.to_owned()).or_insert(next)
+    }
+
+    fn all(&self) -> MutexGuard<'_, HashMap<String, Name>> {
+        // Nothing panics while it holds the lock.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,28 @@
+//! The soak: many processes of the real functions at work on one table, with faults of every kind; what was asked
+//! and told is recorded, and checked against what is promised.
+//!
+//! [`row`] is what one lease row may do, written anew and not taken from the library; [`linear`] asks whether a
+//! history can be told by it; [`checks`] are the promises that need no order. [`plan`] draws what everybody is going
+//! to do from a seed, [`world`] is where they do it, [`round`] is twenty seconds of it.
+
+pub mod book;
+pub mod calls;
+pub mod chaos;
+pub mod checks;
+pub mod client;
+pub mod dice;
+pub mod error;
+pub mod history;
+pub mod keys;
+pub mod linear;
+pub mod operators;
+pub mod plan;
+pub mod round;
+pub mod row;
+pub mod run;
+pub mod scene;
+pub mod violation;
+pub mod watch;
+pub mod world;
+
+pub use error::Error;

@@ -1,0 +1,217 @@
+//! What each client is going to do, drawn before it does anything: a seed, a round, a client and a number make a
+//! section. How the sections of different clients meet is up to the machine, and differs from run to run.
+
+use leasehold_local::Fault;
+
+use crate::dice::Dice;
+use crate::world::FLEETS;
+
+/// Everything that is drawn for one section.
+#[derive(Clone, Debug)]
+pub struct Section {
+    /// The client's own number for it.
+    pub number: u64,
+    /// A share of the keys of its kind; see [`Section::pick`].
+    pub key: u64,
+    /// Among the few keys that all want.
+    pub hot: bool,
+    /// What is asked for, in milliseconds.
+    pub ttl: u64,
+    /// The calls that ask, one after the other.
+    pub asks: Vec<Step>,
+    /// What it does when told that somebody else holds the key.
+    pub patience: Patience,
+    /// What it does when nobody tells it anything.
+    pub comeback: Comeback,
+    /// What it does while it holds.
+    pub work: Vec<Work>,
+    /// How it ends.
+    pub end: End,
+    /// What comes again after the end, and how much later.
+    pub echo: Option<(Echo, u64)>,
+    /// Whether its holder's own lease is good enough.
+    pub reentrant: bool,
+    /// How many copies of its first ask are sent at once.
+    pub copies: u64,
+    /// Whether it writes to what the lease protects.
+    pub writes: bool,
+}
+
+/// One call.
+#[derive(Clone, Copy, Debug)]
+pub struct Step {
+    /// Whose processes do it.
+    pub fleet: usize,
+    /// What goes wrong on the wire.
+    pub fault: Option<Fault>,
+    /// How long it waits before, in milliseconds.
+    pub after: u64,
+}
+
+/// See [`Section::patience`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patience {
+    /// Asks again and again.
+    Asks,
+    /// Waits as long as it was told to, and asks whether the holder has shown any life.
+    Observes,
+    /// Goes elsewhere.
+    Leaves,
+}
+
+/// See [`Section::comeback`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comeback {
+    /// Asks at once, with the same request id.
+    AtOnce,
+    /// Starts again after so many milliseconds, with the same request id.
+    After(u64),
+    /// Is gone for good.
+    Never,
+}
+
+/// Something that a holder does.
+#[derive(Clone, Copy, Debug)]
+pub enum Work {
+    /// Works for so many milliseconds.
+    For(u64),
+    /// Extends to this ttl, or its own.
+    Extend {
+        /// The call.
+        step: Step,
+        /// In milliseconds.
+        ttl: Option<u64>,
+        /// Not if it has expired.
+        require_unexpired: bool,
+        /// How many at once.
+        copies: u64,
+    },
+    /// Extends with the right token and the wrong proof.
+    Forge(Step),
+    /// Does nothing until its lease has been over for so many milliseconds, and writes then.
+    Oversleep(u64),
+}
+
+/// See [`Section::end`].
+#[derive(Clone, Copy, Debug)]
+pub enum End {
+    /// Releases, so many times at once.
+    Release(Step, u64),
+    /// Dies.
+    Crash,
+    /// Dies, and that is noticed.
+    Reaped(Step),
+}
+
+/// A duplicate of something old.
+#[derive(Clone, Copy, Debug)]
+pub enum Echo {
+    /// The event that asked.
+    Ask(Step),
+    /// An extend with the handle.
+    Extend(Step),
+    /// A release with the handle.
+    Release(Step),
+}
+
+/// What may go wrong on the wire, each as likely as the others.
+const FAULTS: &[Fault] = &[
+    Fault::LoseAnswer,
+    Fault::ResetAnswer,
+    Fault::HalfAnswer,
+    Fault::FailAnswer,
+    Fault::HangAnswer,
+    Fault::LoseRequest,
+    Fault::LateRequest,
+    Fault::Throttle,
+    Fault::Conflict,
+    Fault::ServerError,
+    Fault::Hang,
+];
+
+/// How many calls out of a hundred meet a fault.
+const FAULTY: u64 = 8;
+
+impl Section {
+    /// The section with this number of this client.
+    #[must_use]
+    pub fn draw(seed: u64, round: u64, client: u64, number: u64) -> Self {
+        let dice = &mut Dice::new(seed, &[round, client, number]);
+        let asks = (0..12).map(|_| step(dice, 450)).collect();
+        let patience = match dice.below(10) {
+            0..=5 => Patience::Asks,
+            6..=7 => Patience::Observes,
+            _ => Patience::Leaves,
+        };
+        let comeback = match dice.below(10) {
+            0..=6 => Comeback::AtOnce,
+            7..=8 => Comeback::After(dice.between(300, 3000)),
+            _ => Comeback::Never,
+        };
+        let work = (0..dice.below(5)).map(|_| work(dice)).collect();
+        let end = match dice.below(20) {
+            0 => End::Crash,
+            1 => End::Reaped(step(dice, 1500)),
+            2..=4 => End::Release(step(dice, 20), dice.between(2, 3)),
+            _ => End::Release(step(dice, 20), 1),
+        };
+        let echo = dice.percent(15).then(|| {
+            let step = step(dice, 20);
+            let what = match dice.below(4) {
+                0..=1 => Echo::Ask(step),
+                2 => Echo::Extend(step),
+                _ => Echo::Release(step),
+            };
+            (what, dice.below(2000))
+        });
+        Self {
+            number,
+            key: dice.throw(),
+            hot: dice.percent(35),
+            ttl: *dice.one(&[1000, 1000, 1500, 2000, 3000]),
+            asks,
+            patience,
+            comeback,
+            work,
+            end,
+            echo,
+            reentrant: dice.percent(5),
+            copies: if dice.percent(6) {
+                dice.between(2, 3)
+            } else {
+                1
+            },
+            writes: dice.percent(60),
+        }
+    }
+
+    /// One of these keys.
+    #[must_use]
+    pub fn pick<'a>(&self, keys: &'a [String]) -> &'a str {
+        let count = u64::try_from(keys.len()).unwrap_or(1).max(1);
+        &keys[usize::try_from(self.key % count).unwrap_or(0)]
+    }
+}
+
+fn step(dice: &mut Dice, longest: u64) -> Step {
+    let fleets = u64::try_from(FLEETS.len()).unwrap_or(1);
+    Step {
+        fleet: usize::try_from(dice.below(fleets)).unwrap_or(0),
+        fault: dice.percent(FAULTY).then(|| *dice.one(FAULTS)),
+        after: dice.below(longest),
+    }
+}
+
+fn work(dice: &mut Dice) -> Work {
+    match dice.below(20) {
+        0..=7 => Work::For(dice.between(1, 120)),
+        8 => Work::Forge(step(dice, 20)),
+        9..=10 => Work::Oversleep(dice.below(2000)),
+        _ => Work::Extend {
+            step: step(dice, 60),
+            ttl: dice.percent(30).then(|| dice.between(1000, 3000)),
+            require_unexpired: dice.percent(20),
+            copies: if dice.percent(8) { 2 } else { 1 },
+        },
+    }
+}

@@ -1,0 +1,289 @@
+//! What one lease row may do: a specification of its own, written from the protocol and not from the library.
+//!
+//! A row here knows what the history has shown of it. What nobody was told is left open: the proof and the token of
+//! a grant whose answer was lost, and its deadline but for bounds. What is told later settles it.
+
+use crate::history::{Ask, Before, Ended, Millis, Name, Op, Told};
+
+mod granted;
+
+/// How long after its deadline a lease may be taken by the clock, in milliseconds.
+pub const MARGIN: Millis = 600;
+
+/// How many requests a row remembers, the current one among them.
+const REMEMBERED: usize = 4;
+
+/// A lease row, as far as it is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Row {
+    /// The highest token that anybody was told of, also before the row was deleted.
+    top: u64,
+    /// At least this.
+    version: u64,
+    /// The current or last grant; none if there is no row.
+    grant: Option<Grant>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Grant {
+    /// 0 while nobody was told.
+    token: u64,
+    holder: Name,
+    /// 0 while nobody was told.
+    lease: Name,
+    standing: Standing,
+    /// The youngest first.
+    requests: Vec<Name>,
+    previous: Option<Before>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Standing {
+    /// The deadline lies between these.
+    Held(Millis, Millis),
+    Free(Ended),
+}
+
+impl Grant {
+    fn deadline(&self) -> Option<(Millis, Millis)> {
+        match self.standing {
+            Standing::Held(from, to) => Some((from, to)),
+            Standing::Free(_) => None,
+        }
+    }
+
+    fn last(&self) -> Before {
+        let ended = match self.standing {
+            Standing::Held(..) => Ended::Expired,
+            Standing::Free(ended) => ended,
+        };
+        Before {
+            holder: self.holder,
+            token: self.token,
+            ended,
+        }
+    }
+
+    fn is(&self, token: u64, lease: Name) -> bool {
+        self.deadline().is_some() && self.token == token && self.lease == lease
+    }
+
+    fn is_of(&self, request: Name) -> bool {
+        self.requests.first() == Some(&request)
+    }
+
+    fn remembers(&self, request: Name) -> bool {
+        self.requests.contains(&request)
+    }
+
+    /// Whether the row proves that the grant of this token was given back.
+    fn was_given_back(&self, token: u64) -> Option<bool> {
+        if self.deadline().is_none() && self.token == token {
+            return Some(matches!(
+                self.standing,
+                Standing::Free(Ended::Released | Ended::Expired)
+            ));
+        }
+        match self.previous {
+            // Whose grant that was nobody was told.
+            Some(before) if before.token == 0 => None,
+            Some(before) => Some(before.token == token && before.ended == Ended::Released),
+            None => Some(false),
+        }
+    }
+}
+
+impl Row {
+    /// The row after what the call told of, if it may have told that of this row.
+    #[must_use]
+    pub fn after(&self, op: &Op) -> Option<Self> {
+        match (&op.ask, &op.told) {
+            (_, Told::Unknown) => None,
+            (Ask::Delete, _) => Some(Self {
+                grant: None,
+                ..self.clone()
+            }),
+            (Ask::Acquire { .. }, _) => self.after_acquire(op),
+            (Ask::Extend { token, lease, .. }, Told::Lost) => {
+                let stands = self.grant.as_ref().is_some_and(|g| g.is(*token, *lease));
+                (!stands).then(|| self.clone())
+            }
+            (Ask::Extend { token, lease, .. }, _) => {
+                let grant = self.grant.as_ref().filter(|g| g.is(*token, *lease))?;
+                self.after_extend(grant, op)
+            }
+            (Ask::Release { token, lease }, told) => self.after_release(*token, *lease, told),
+            (Ask::Force { token }, Told::Forced { token: operators }) => {
+                let mut row = self.ended(*token, Ended::Forced)?;
+                row.top = row.top.max(*operators);
+                (*operators > *token).then_some(row)
+            }
+            (Ask::Force { token }, Told::Nobody) => {
+                let held = |g: &Grant| g.deadline().is_some() && g.token == *token;
+                (!self.grant.as_ref().is_some_and(held)).then(|| self.clone())
+            }
+            (Ask::Inspect, Told::Nobody) => {
+                let held = self.grant.as_ref().is_some_and(|g| g.deadline().is_some());
+                (!held).then(|| self.clone())
+            }
+            (Ask::Inspect, Told::Held { .. }) => self.shown(&op.told),
+            _ => None,
+        }
+    }
+
+    /// The row after what the call may have done besides, if it can have.
+    #[must_use]
+    pub fn after_all(&self, op: &Op) -> Option<Self> {
+        let (from, to) = op.clock;
+        match &op.ask {
+            Ask::Acquire {
+                holder,
+                request,
+                ttl,
+                observed,
+                ..
+            } => {
+                if let Some(grant) = &self.grant {
+                    let may = match (grant.deadline(), observed) {
+                        (None, _) => true,
+                        (Some(_), Some(version)) => *version >= self.version,
+                        (Some((soonest, _)), None) => soonest + MARGIN <= to,
+                    };
+                    if !may || grant.remembers(*request) {
+                        return None;
+                    }
+                }
+                Some(self.granted(0, *holder, 0, *request, (from + ttl, to + ttl)))
+            }
+            Ask::Extend {
+                token, lease, ttl, ..
+            } => {
+                let grant = self.grant.as_ref().filter(|g| g.is(*token, *lease))?;
+                let (soonest, latest) = grant.deadline()?;
+                let mut row = self.with(Grant {
+                    standing: Standing::Held(soonest.max(from + ttl), latest.max(to + ttl)),
+                    ..grant.clone()
+                });
+                row.version += 1;
+                (soonest <= to + ttl).then_some(row)
+            }
+            Ask::Release { token, lease } => {
+                self.grant.as_ref().filter(|g| g.is(*token, *lease))?;
+                self.ended(*token, Ended::Released)
+            }
+            Ask::Force { token } => self.ended(*token, Ended::Forced),
+            Ask::Sweep => {
+                let grant = self.grant.as_ref()?;
+                let (soonest, _) = grant.deadline()?;
+                if soonest + MARGIN > to {
+                    return None;
+                }
+                self.ended(grant.token, Ended::Expired)
+            }
+            Ask::Reap { holder } => {
+                let grant = self.grant.as_ref().filter(|g| g.holder == *holder)?;
+                self.ended(grant.token, Ended::Released)
+            }
+            Ask::Inspect | Ask::Delete => None,
+        }
+    }
+
+    fn granted(
+        &self,
+        token: u64,
+        holder: Name,
+        lease: Name,
+        request: Name,
+        deadline: (Millis, Millis),
+    ) -> Self {
+        let mut requests = vec![request];
+        if let Some(grant) = &self.grant {
+            requests.extend(grant.requests.iter().take(REMEMBERED - 1));
+        }
+        Self {
+            top: self.top.max(token),
+            version: self.version + 1,
+            grant: Some(Grant {
+                token,
+                holder,
+                lease,
+                standing: Standing::Held(deadline.0, deadline.1),
+                requests,
+                previous: self.grant.as_ref().map(Grant::last),
+            }),
+        }
+    }
+
+    fn after_extend(&self, grant: &Grant, op: &Op) -> Option<Self> {
+        let Ask::Extend {
+            ttl,
+            require_unexpired,
+            ..
+        } = &op.ask
+        else {
+            return None;
+        };
+        let (from, to) = op.clock;
+        let (soonest, latest) = grant.deadline()?;
+        match &op.told {
+            Told::Expired => (*require_unexpired && soonest <= to).then(|| self.clone()),
+            Told::Extended {
+                revived,
+                version,
+                expires_at,
+            } => {
+                // Its own deadline, or the one that stands, if that is later.
+                let own = (from + ttl..=to + ttl).contains(expires_at);
+                let stands = (soonest..=latest).contains(expires_at);
+                let in_time = if *revived {
+                    soonest <= to && !require_unexpired
+                } else {
+                    latest > from
+                };
+                let fits = (own || stands)
+                    && *expires_at >= soonest
+                    && *expires_at >= from + ttl
+                    && *version >= self.version
+                    && in_time;
+                fits.then(|| Self {
+                    version: *version,
+                    ..self.with(Grant {
+                        standing: Standing::Held(*expires_at, *expires_at),
+                        ..grant.clone()
+                    })
+                })
+            }
+            _ => None,
+        }
+    }
+
+    fn after_release(&self, token: u64, lease: Name, told: &Told) -> Option<Self> {
+        let grant = self.grant.as_ref();
+        let stands = grant.is_some_and(|g| g.is(token, lease));
+        let given_back = grant.map_or(Some(true), |g| g.was_given_back(token));
+        match told {
+            Told::Released if stands => self.ended(token, Ended::Released),
+            Told::AlreadyReleased if !stands && given_back != Some(false) => Some(self.clone()),
+            Told::Lost if !stands && given_back != Some(true) => Some(self.clone()),
+            _ => None,
+        }
+    }
+
+    fn ended(&self, token: u64, ended: Ended) -> Option<Self> {
+        let grant = self.grant.as_ref();
+        let grant = grant.filter(|g| g.deadline().is_some() && g.token == token)?;
+        let mut row = self.with(Grant {
+            standing: Standing::Free(ended),
+            ..grant.clone()
+        });
+        row.version += 1;
+        Some(row)
+    }
+
+    fn with(&self, grant: Grant) -> Self {
+        Self {
+            grant: Some(grant),
+            ..self.clone()
+        }
+    }
+}

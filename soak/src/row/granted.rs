@@ -1,0 +1,171 @@
+//! What acquire may tell, and others of what was acquired.
+
+use super::{Grant, MARGIN, Row, Standing};
+use crate::history::{Ask, Before, Ended, Kind, Op, Told};
+
+impl Row {
+    pub(super) fn after_acquire(&self, op: &Op) -> Option<Self> {
+        let Ask::Acquire {
+            holder,
+            request,
+            ttl,
+            observed,
+            reentrant,
+        } = &op.ask
+        else {
+            return None;
+        };
+        match &op.told {
+            Told::Consumed => {
+                let grant = self.grant.as_ref()?;
+                let its = grant.deadline().is_some() && grant.is_of(*request);
+                (grant.remembers(*request) && !its).then(|| self.clone())
+            }
+            Told::Held { .. } => {
+                let grant = self.grant.as_ref()?;
+                let (soonest, latest) = grant.deadline()?;
+                let takeable = match observed {
+                    Some(version) => *version == self.version && self.told_version(&op.told),
+                    // By the slowest of its clocks it had been dead for more than the margin.
+                    None => latest + MARGIN <= op.clock.0,
+                };
+                let own = *reentrant && grant.holder == *holder && soonest > op.clock.1;
+                if takeable || own || grant.remembers(*request) {
+                    return None;
+                }
+                self.shown(&op.told)
+            }
+            Told::Granted {
+                kind: Kind::Replayed,
+                ..
+            } => {
+                let grant = self.grant.as_ref()?;
+                let (_, latest) = grant.deadline()?;
+                let entered = *reentrant && grant.holder == *holder && latest > op.clock.0;
+                if !grant.is_of(*request) && !entered {
+                    return None;
+                }
+                self.replayed(&op.told)
+            }
+            Told::Granted {
+                kind,
+                token,
+                lease,
+                version,
+                acquired_at,
+                expires_at,
+                previous,
+            } => {
+                let last = self.grant.as_ref().map(Grant::last);
+                if let Some(grant) = &self.grant {
+                    let over = match (grant.deadline(), observed) {
+                        (None, _) => true,
+                        (Some(_), Some(version)) => *version >= self.version,
+                        (Some((soonest, _)), None) => soonest + MARGIN <= *acquired_at,
+                    };
+                    if !over || grant.remembers(*request) {
+                        return None;
+                    }
+                }
+                let clean = last.is_none_or(|last| last.ended == Ended::Released);
+                let (from, to) = op.clock;
+                let fits = *token > self.top
+                    && *version > self.version
+                    && (*kind == Kind::New) == clean
+                    && *expires_at == *acquired_at + *ttl
+                    && (from..=to).contains(acquired_at)
+                    && same(*previous, last);
+                fits.then(|| {
+                    let deadline = (*expires_at, *expires_at);
+                    let mut row = self.granted(*token, *holder, *lease, *request, deadline);
+                    row.version = *version;
+                    row.grant = row.grant.map(|grant| Grant {
+                        previous: *previous,
+                        ..grant
+                    });
+                    row
+                })
+            }
+            _ => None,
+        }
+    }
+
+    /// The grant that stands was told of as a grant: what was open is settled.
+    fn replayed(&self, told: &Told) -> Option<Self> {
+        let Told::Granted {
+            token,
+            lease,
+            version,
+            expires_at,
+            previous,
+            ..
+        } = told
+        else {
+            return None;
+        };
+        let grant = self.grant.as_ref()?;
+        let (soonest, latest) = grant.deadline()?;
+        let token_fits = grant.token == *token || (grant.token == 0 && *token > self.top);
+        let fits = token_fits
+            && (grant.lease == 0 || grant.lease == *lease)
+            && *version >= self.version
+            && (soonest..=latest).contains(expires_at)
+            && same(*previous, grant.previous);
+        fits.then(|| Self {
+            top: self.top.max(*token),
+            version: *version,
+            grant: Some(Grant {
+                token: *token,
+                lease: *lease,
+                standing: Standing::Held(*expires_at, *expires_at),
+                previous: *previous,
+                ..grant.clone()
+            }),
+        })
+    }
+
+    /// The grant that stands was shown to somebody else.
+    pub(super) fn shown(&self, told: &Told) -> Option<Self> {
+        let Told::Held {
+            holder,
+            token,
+            version,
+            expires_at,
+        } = told
+        else {
+            return None;
+        };
+        let grant = self.grant.as_ref()?;
+        let (soonest, latest) = grant.deadline()?;
+        let token_fits = grant.token == *token || (grant.token == 0 && *token > self.top);
+        let fits = token_fits
+            && grant.holder == *holder
+            && *version >= self.version
+            && (soonest..=latest).contains(expires_at);
+        fits.then(|| Self {
+            top: self.top.max(*token),
+            version: *version,
+            grant: Some(Grant {
+                token: *token,
+                standing: Standing::Held(*expires_at, *expires_at),
+                ..grant.clone()
+            }),
+        })
+    }
+
+    fn told_version(&self, told: &Told) -> bool {
+        matches!(told, Told::Held { version, .. } if *version == self.version)
+    }
+}
+
+/// What was told of the grant before, and what is known of it.
+fn same(told: Option<Before>, known: Option<Before>) -> bool {
+    match (told, known) {
+        (Some(told), Some(known)) => {
+            told.holder == known.holder
+                && told.ended == known.ended
+                && (known.token == 0 || told.token == known.token)
+        }
+        (told, known) => told == known,
+    }
+}

@@ -1,0 +1,121 @@
+//! One slice of the soak, as CI has it; and whether it would notice.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_soak::calls::{Answer, Caller, Handle};
+use leasehold_soak::checks::{fence, lost_without};
+use leasehold_soak::plan::Step;
+use leasehold_soak::row::MARGIN;
+use leasehold_soak::run::Soak;
+use leasehold_soak::scene::Scene;
+use leasehold_soak::watch::{Watch, rest};
+use leasehold_soak::world::World;
+use serde_json::json;
+
+const SEED: u64 = 20_261_121;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn under_every_fault_all_that_is_promised_holds() {
+    let soak = Soak {
+        seed: SEED,
+        length: Duration::from_secs(40),
+        first: 0,
+        clients: 48,
+        margin: MARGIN,
+    };
+    let total = soak.run().await.unwrap();
+    assert_eq!(total.violations, [], "printed above");
+    assert_eq!(total.undecided, 0);
+    for kind in [
+        "LoseAnswer",
+        "ResetAnswer",
+        "HalfAnswer",
+        "FailAnswer",
+        "HangAnswer",
+        "LoseRequest",
+        "LateRequest",
+        "Throttle",
+        "Conflict",
+        "ServerError",
+        "Hang",
+        "kill -9",
+        "kill before the answer",
+        "kill after the start",
+        "stopped",
+        "slow",
+    ] {
+        let happened = total.faults.get(kind).copied().unwrap_or(0);
+        assert!(happened > 0, "{kind}: {total}");
+    }
+    let calls_back = total
+        .faults
+        .keys()
+        .filter(|kind| kind.starts_with("call back"));
+    assert!(calls_back.count() > 0, "{total}");
+    // Far below what any machine manages: only to see that something went on.
+    assert!(total.operations > 300 && total.grants > 50, "{total}");
+}
+
+/// Functions that are told of no margin take over too early, by their clocks and by everybody's.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn without_the_margin_it_is_found_out() {
+    let soak = Soak {
+        seed: SEED,
+        length: Duration::from_secs(20),
+        first: 1000,
+        clients: 32,
+        margin: 0,
+    };
+    let total = soak.run().await.unwrap();
+    let found = |name| total.violations.iter().any(|v| v.invariant == name);
+    assert!(found("linearizability"), "{total}");
+}
+
+/// Somebody oversleeps, and somebody else works in its place. Without the fence an update is lost; with it none is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_holder_that_oversleeps_is_dangerous_without_the_fence_alone() {
+    let world = Arc::new(World::start(MARGIN).await.unwrap());
+    let scene = Scene::new(Arc::clone(&world), Watch::start(), SEED, 0, 60_000_000);
+    let resource = &world.resource;
+    let sleeper = acquire(&scene, "sleeper").await.unwrap();
+    let key = &sleeper.place.key;
+    let slept = resource.enter(key, sleeper.token).await.unwrap().unwrap();
+
+    let mut worker = None;
+    while worker.is_none() {
+        rest(100).await;
+        worker = acquire(&scene, "worker").await;
+    }
+    let worker = worker.unwrap();
+    let read = resource.enter(key, worker.token).await.unwrap().unwrap();
+    assert!(resource.add(key, worker.token, read.guarded).await.unwrap());
+    resource.add_without(key, read.unguarded).await.unwrap();
+
+    assert!(
+        !resource
+            .add(key, sleeper.token, slept.guarded)
+            .await
+            .unwrap()
+    );
+    resource.add_without(key, slept.unguarded).await.unwrap();
+    let witnessed = resource.read(key).await.unwrap();
+    assert_eq!(fence(key, &witnessed, 1), []);
+    assert_eq!(lost_without(&witnessed, 2), 1);
+}
+
+async fn acquire(scene: &Scene, holder: &str) -> Option<Handle> {
+    let caller = Caller::new(scene, holder.to_owned(), String::new());
+    let payload = json!({"key": "k", "holder": holder, "ttl_seconds": 1});
+    let step = Step {
+        fleet: 0,
+        fault: None,
+        after: 0,
+    };
+    match caller.call("acquire", step, &payload, "").await.answer {
+        Answer::Well(answer) => caller.handle(&answer["lease"]),
+        Answer::Error(name, _) if name == "Lease.Held" => None,
+        other => panic!("{other:?}"),
+    }
+}
