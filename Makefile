@@ -54,10 +54,10 @@ track-record: ## show known bugs of other locks on themselves, and their absence
 	cargo run --quiet --locked --bin leasehold-track-record
 
 model: ## go through every order of events in small worlds, and find out broken designs
-	cargo run --quiet --locked -p leasehold-model
+	cargo run --quiet --locked --bin leasehold-model
 
 model-deep: ## the same with more events: a hundred million states, an hour, eight gigabytes
-	cargo run --quiet --locked -p leasehold-model -- --deep
+	cargo run --quiet --locked --bin leasehold-model -- --deep
 
 check: fmt clippy doc tidy template deny ## format, lints, documentation, licences, template, and the repository against itself
 	@echo "check: all of it holds"
