@@ -50,6 +50,21 @@ impl Memory {
         self.items().insert(place(&address), item.clone());
     }
 
+    /// Puts an item at any place of the table, as [`Memory::put`] does at a row's.
+    pub fn put_at(&self, pk: &str, sk: &str, item: &Item) {
+        let place = (pk.to_owned(), sk.to_owned());
+        self.items().insert(place, item.clone());
+    }
+
+    /// Everything that stands in the table, by key and sort key, secrets included.
+    #[must_use]
+    pub fn all(&self) -> Vec<(String, String, Item)> {
+        let items = self.items();
+        let all = items.iter();
+        all.map(|((pk, sk), item)| (pk.clone(), sk.clone(), item.clone()))
+            .collect()
+    }
+
     /// Deletes a row by hand.
     pub fn delete(&self, address: &Address) {
         self.items().remove(&place(address));
