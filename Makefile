@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo local bench hostile test track-record check fmt clippy doc deny template tidy build deploy clean tools-lock
+.PHONY: help demo local bench hostile fuzz test track-record check fmt clippy doc deny template tidy build deploy clean tools-lock
 
 # Instruction set of the functions: arm64 or x86_64.
 ARCH ?= arm64
@@ -17,6 +17,10 @@ FUNCTIONS := $(notdir $(wildcard functions/*))
 DENY_VERSION := 0.20.2
 DENY_ROOT := target/tools/cargo-deny-$(DENY_VERSION)
 DENY := $(DENY_ROOT)/bin/cargo-deny
+FUZZ_VERSION := 0.13.1
+FUZZ_ROOT := target/tools/cargo-fuzz-$(FUZZ_VERSION)
+# How long each target of the fuzzer runs.
+FUZZ_SECONDS ?= 60
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -51,6 +55,16 @@ track-record: ## show known bugs of other locks on themselves, and their absence
 # Optimised as the benchmark is, since there are so many. More words by HOSTILE="--seed 7", "--case 12 --seed 7", "--help".
 hostile: ## a million hostile events and a million hostile items (HOSTILE="--seed 7", "--help")
 	cargo run --profile measured --locked -p leasehold-hostile -- $(HOSTILE)
+
+# The stable compiler, which keeps what libFuzzer needs for itself unless it is told otherwise. What is found on the way stays
+# in target/fuzz-corpus; a case that fails is written to fuzz/artifacts.
+fuzz: $(FUZZ_ROOT)/bin/cargo-fuzz ## let a fuzzer look for hostile events, keys and rows (FUZZ_SECONDS for each)
+	cd fuzz && cargo fetch --quiet --locked
+	cd fuzz && for target in event key row; do \
+	  mkdir -p ../target/fuzz-corpus/$$target; \
+	  RUSTC_BOOTSTRAP=1 ../$(FUZZ_ROOT)/bin/cargo-fuzz run --fuzz-dir . --sanitizer none --target-dir ../target/fuzz $$target \
+	    ../target/fuzz-corpus/$$target corpus/$$target -- -max_total_time=$(FUZZ_SECONDS) -max_len=8192 -timeout=10; \
+	done
 
 check: fmt clippy doc tidy template deny ## format, lints, documentation, licences, template, and the repository against itself
 	@echo "check: all of it holds"
@@ -110,6 +124,11 @@ $(SAM_ENV)/complete:
 $(DENY):
 	CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_OPT_LEVEL=1 \
 	  cargo install --quiet --locked --root $(DENY_ROOT) --target-dir target/tools/build cargo-deny@$(DENY_VERSION)
+	rm -rf target/tools/build
+
+$(FUZZ_ROOT)/bin/cargo-fuzz:
+	CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_OPT_LEVEL=1 \
+	  cargo install --quiet --locked --root $(FUZZ_ROOT) --target-dir target/tools/build cargo-fuzz@$(FUZZ_VERSION)
 	rm -rf target/tools/build
 
 tools-lock: ## write tools/requirements.txt anew from tools/requirements.in

@@ -3,21 +3,24 @@
 //! never gets past the first check.
 //!
 //! Every case follows from a seed and its number alone. The fuzz targets in `fuzz/` call the same judges:
-//! [`events::judge`] and [`rows::judge`].
+//! [`events::judge`], [`rows::judge`] and [`keys::judge`].
 
 mod acts;
 pub mod census;
+pub mod corpus;
 pub mod desk;
 pub mod dice;
 pub mod events;
 mod functions;
 mod items;
 mod journal;
+pub mod keys;
 pub mod marks;
 pub mod rows;
 mod samples;
 mod tree;
 mod twist;
+pub mod wire;
 mod witness;
 mod world;
 

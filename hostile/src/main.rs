@@ -1,11 +1,11 @@
 //! Runs hostile cases, as many as it is told to: `make hostile`.
 
-use std::{process::ExitCode, time::Instant};
+use std::{path::PathBuf, process::ExitCode, time::Instant};
 
 use clap::Parser;
 use leasehold_hostile::{
     census::{self, Census},
-    events, rows,
+    corpus, events, keys, rows,
 };
 
 /// Hostile events and items by the million, from a seed.
@@ -17,12 +17,18 @@ struct Arguments {
     /// How many items.
     #[arg(long, default_value_t = 1_000_000)]
     rows: u64,
+    /// How many pairs of names.
+    #[arg(long, default_value_t = 1_000_000)]
+    keys: u64,
     /// Where all chance comes from.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Shows the case of this number, and runs it alone.
     #[arg(long)]
     case: Option<u64>,
+    /// Writes what a fuzzer starts from into this directory, and runs nothing.
+    #[arg(long)]
+    corpus: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
@@ -30,6 +36,13 @@ fn main() -> ExitCode {
     let seed = arguments.seed;
     if let Some(number) = arguments.case {
         return show(seed, number);
+    }
+    if let Some(directory) = arguments.corpus {
+        if let Err(error) = corpus::write(&directory) {
+            eprintln!("{}: {error}", directory.display());
+            return ExitCode::FAILURE;
+        }
+        return ExitCode::SUCCESS;
     }
     let judge = |number| {
         let case = events::case(seed, number);
@@ -42,11 +55,17 @@ fn main() -> ExitCode {
             rows::judge(&rows::case(seed, number))
         })
     });
-    let faults = found.faults.len() + rows.faults.len();
+    let names = timed("names", || {
+        census::take(0..arguments.keys, |number| {
+            keys::judge(&keys::case(seed, number))
+        })
+    });
+    let faults = found.faults.len() + rows.faults.len() + names.faults.len();
     println!(
-        "hostile: {} events, {} rows, {faults} faults, seed {seed}",
+        "hostile: {} events, {} rows, {} names, {faults} faults, seed {seed}",
         found.judged(),
-        rows.judged()
+        rows.judged(),
+        names.judged()
     );
     if faults == 0 {
         ExitCode::SUCCESS

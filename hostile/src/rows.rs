@@ -62,7 +62,7 @@ pub fn case(seed: u64, number: u64) -> Case {
 }
 
 /// The handle of the lease that a row carries or promises; of a free row that of its last grant.
-fn handle_of(pk: &str, item: &Item) -> serde_json::Value {
+pub(crate) fn handle_of(pk: &str, item: &Item) -> serde_json::Value {
     let row = Row::read(item).expect("ours");
     let (lease_id, token) = match (&row.state, row.reserved()) {
         (State::Held(held), _) => (held.lease_id.clone(), row.fencing_token.get()),
@@ -77,6 +77,11 @@ fn handle_of(pk: &str, item: &Item) -> serde_json::Value {
         "version": row.version, "ttl_seconds": 300, "acquired_at": NOW, "expires_at": NOW.plus(Duration::from_secs(300)),
         "safe_until": NOW.plus(Duration::from_secs(299)),
     })
+}
+
+/// Whether it is a handle, whosoever.
+pub(crate) fn is_handle(value: &serde_json::Value) -> bool {
+    serde_json::from_value::<leasehold::Lease>(value.clone()).is_ok()
 }
 
 /// How much is tried on most keys; on every so many-th it is more.
