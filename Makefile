@@ -56,6 +56,10 @@ track-record: ## show known bugs of other locks on themselves, and their absence
 hostile: ## a million hostile events and a million hostile items (HOSTILE="--seed 7", "--help")
 	cargo run --profile measured --locked -p leasehold-hostile -- $(HOSTILE)
 
+# As the tests are built: with overflow checks, and without another build of everything. HOSTILE="--seed 7 --case 12" shows one.
+hostile: ## a million hostile events, items and names, in minutes (HOSTILE="--seed 7", "--help")
+	cargo run --locked -p leasehold-hostile -- $(HOSTILE)
+
 # The stable compiler, which keeps what libFuzzer needs for itself unless it is told otherwise. What is found on the way stays
 # in target/fuzz-corpus; a case that fails is written to fuzz/artifacts.
 fuzz: $(FUZZ_ROOT)/bin/cargo-fuzz ## let a fuzzer look for hostile events, keys and rows (FUZZ_SECONDS for each)
@@ -92,6 +96,7 @@ template: $(SAM_ENV)/complete
 # Advisories live in a git repository. Where it cannot be reached the check says so, and does not pass for done.
 deny: $(DENY)
 	$(DENY) --locked --log-level error check bans licenses sources
+	cd fuzz && ../$(DENY) --locked --log-level error --config ../deny.toml check bans licenses sources
 	@if timeout 120 $(DENY) --locked fetch db > target/deny-fetch.log 2>&1; then \
 	  $(DENY) --locked --log-level error check --disable-fetch advisories; \
 	else \
