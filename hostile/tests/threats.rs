@@ -112,3 +112,12 @@ async fn everything_public_of_a_lease_neither_extends_nor_releases_it() {
     let still = leases.acquire(ask("another")).await.unwrap();
     assert!(matches!(still, Acquired::Held(_)), "{still:?}");
 }
+
+#[tokio::test]
+async fn a_table_in_memory_is_shown_without_what_is_in_it() {
+    let (leases, _) = table();
+    let held = lease(&leases, "holder").await;
+    let shown = format!("{leases:?} {held:?}");
+    assert!(shown.contains("Memory(1 items)"), "{shown}");
+    assert!(!shown.contains(held.lease_id.expose()), "{shown}");
+}

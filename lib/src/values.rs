@@ -145,7 +145,10 @@ impl LeaseId {
     /// A new one: 128 random bits.
     #[must_use]
     pub fn random() -> Self {
-        Self(random_hex())
+        let id = random_hex();
+        #[cfg(test)]
+        crate::canary::learn(&id);
+        Self(id)
     }
 
     /// The secret itself, for a condition of your own on the lease row.

@@ -201,9 +201,9 @@ mod tests {
     const TEMPLATE: &str = include_str!("../../template.yaml");
 
     /// The real template holds; each of these changes to it does not.
-    fn bites(rule: fn(&Tree, &mut Report), changes: &[(&str, &str)]) {
+    fn bites(rule: fn(&Tree, &mut Report), faults: &[(&str, &str)]) {
         assert_eq!(errors(rule, &[("template.yaml", TEMPLATE)]), [""; 0]);
-        for (from, to) in changes {
+        for (from, to) in faults {
             let changed = TEMPLATE.replacen(from, to, 1);
             assert_ne!(changed, TEMPLATE, "{from} is not in the template");
             let found = errors(rule, &[("template.yaml", &changed)]);
