@@ -6,7 +6,7 @@ const SEED: u64 = 1;
 
 #[test]
 fn a_hostile_event_is_refused_by_name_and_writes_nothing_and_shows_nothing() {
-    let census = census::take(0..40_000, |number| {
+    let census = census::take(0..30_000, |number| {
         let case = events::case(SEED, number);
         let end = events::judge(case.function, &case.event)?;
         Ok(format!("{} {end}", case.function))
