@@ -9,7 +9,9 @@ use crate::{
     Function,
     desk::Desk,
     dice::Dice,
-    journal, marks, samples, twist,
+    journal, marks, samples,
+    tree::Tree,
+    twist,
     witness::Witness,
     world::{self, NOW},
 };
@@ -191,8 +193,8 @@ fn show_nothing(event: &[u8], text: &str, what: &str) -> Result<(), String> {
     let Some(form) = marks::found_in(text) else {
         return Ok(());
     };
-    let value = serde_json::from_slice::<Value>(event);
-    if value.is_ok_and(|value| twist::is_published(&value, "")) {
+    let tree = serde_json::from_slice::<Tree>(event);
+    if tree.is_ok_and(|tree| twist::is_published(&tree, "")) {
         return Ok(());
     }
     Err(format!("{what} shows a secret {form}: {text}"))

@@ -118,7 +118,11 @@ pub fn judge(case: &Case) -> Result<String, String> {
     for act in acts {
         let (heard, log) = journal::of(|| world::now(actor.does(act)));
         let stage = |fault: String| format!("{act:?}: {fault}");
-        shows_nothing(&heard, &log, &desk).map_err(stage)?;
+        if let Err(fault) = shows_nothing(&heard, &log, &desk)
+            && !is_published(case)
+        {
+            return Err(stage(fault));
+        }
         if is_strange && act.needs_the_row() && !heard.is_corrupt() {
             return Err(stage(format!(
                 "the row is no row, and yet: {}",
@@ -134,6 +138,24 @@ pub fn judge(case: &Case) -> Result<String, String> {
         Some(Ok(_)) => "ours".to_owned(),
         Some(Err(reason)) => reason.to_owned(),
     })
+}
+
+/// Whether the mark stands where everybody may see it, as a fuzzer may put it there.
+fn is_published(case: &Case) -> bool {
+    let mut handle = case.handle.clone();
+    handle["lease_id"].take();
+    let items = case.items.iter();
+    let said = items.flat_map(|(pk, sk, item)| {
+        let public = item.iter().filter(|(name, _)| !marks::is_secret(name));
+        let public: Item = public.map(|(n, v)| (n.clone(), v.clone())).collect();
+        [
+            pk.clone(),
+            sk.clone(),
+            crate::wire::to_json(&public).to_string(),
+        ]
+    });
+    said.chain([handle.to_string()])
+        .any(|said| said.contains(marks::MARK))
 }
 
 fn shows_nothing(heard: &Heard, log: &str, desk: &Desk) -> Result<(), String> {

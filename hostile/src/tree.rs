@@ -1,5 +1,11 @@
 //! JSON as somebody hostile writes it: fields may be there twice, and a number may be anything.
 
+use std::fmt;
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{MapAccess, SeqAccess, Visitor},
+};
 use serde_json::Value;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -26,6 +32,55 @@ impl From<&Value> for Tree {
             }
             other => Self::Raw(other.to_string()),
         }
+    }
+}
+
+/// Whatever is there twice stays so.
+impl<'de> Deserialize<'de> for Tree {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Reading)
+    }
+}
+
+struct Reading;
+
+impl<'de> Visitor<'de> for Reading {
+    type Value = Tree;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+    fn visit_unit<E>(self) -> Result<Tree, E> {
+        Ok(Tree::Raw("null".to_owned()))
+    }
+    fn visit_bool<E>(self, yes: bool) -> Result<Tree, E> {
+        Ok(Tree::Raw(yes.to_string()))
+    }
+    fn visit_i64<E>(self, n: i64) -> Result<Tree, E> {
+        Ok(Tree::Raw(n.to_string()))
+    }
+    fn visit_u64<E>(self, n: u64) -> Result<Tree, E> {
+        Ok(Tree::Raw(n.to_string()))
+    }
+    fn visit_f64<E>(self, n: f64) -> Result<Tree, E> {
+        Ok(Tree::Raw(n.to_string()))
+    }
+    fn visit_str<E>(self, text: &str) -> Result<Tree, E> {
+        Ok(Tree::Text(text.to_owned()))
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Tree, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = seq.next_element()? {
+            items.push(item);
+        }
+        Ok(Tree::List(items))
+    }
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Tree, A::Error> {
+        let mut fields = Vec::new();
+        while let Some(field) = map.next_entry()? {
+            fields.push(field);
+        }
+        Ok(Tree::Map(fields))
     }
 }
 
@@ -127,6 +182,9 @@ mod tests {
         let mut tree = Tree::from(&value);
         assert_eq!(tree.write(), text);
         assert_eq!(tree.size(), 7);
+        let twice = r#"{"a":1,"a":[true,-2,"x"]}"#;
+        let read: Tree = serde_json::from_str(twice).unwrap();
+        assert_eq!(read.write(), twice);
         for at in 0..7 {
             let mut tree = tree.clone();
             *tree.nth(at, |_| true).unwrap() = Tree::Raw("!".to_owned());

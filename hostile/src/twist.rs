@@ -347,14 +347,13 @@ pub fn damage(text: &mut Vec<u8>, dice: &mut Dice) {
 
 /// Whether the mark stands where everybody may see it, through no fault of whoever shows it: after [`damage`] a secret
 /// may have become a name, or the value of another field.
-pub fn is_published(value: &serde_json::Value, under: &str) -> bool {
-    use serde_json::Value;
-    match value {
-        Value::String(text) => text.contains(MARK) && !is_secret(under),
-        Value::Array(items) => items.iter().any(|item| is_published(item, under)),
-        Value::Object(fields) => fields
+pub fn is_published(tree: &Tree, under: &str) -> bool {
+    match tree {
+        Tree::Text(text) => text.contains(MARK) && !is_secret(under),
+        Tree::List(items) => items.iter().any(|item| is_published(item, under)),
+        Tree::Map(fields) => fields
             .iter()
             .any(|(name, value)| name.contains(MARK) || is_published(value, name)),
-        _ => false,
+        Tree::Raw(_) => false,
     }
 }
