@@ -44,7 +44,7 @@ fn a_section_takes_no_other_keys_lease_for_its_own() {
             .start(machine, section(&key, work.clone(), work))
             .await;
         is_not_believed(world, &key, &lease, &run).await;
-        assert_eq!(world.workers(&key).await, [run.arn.clone()]);
+        assert_eq!(world.workers(&key).await, [run.arn.as_str()]);
         assert_eq!(world.audit(&key).await, 4);
     });
 }
