@@ -52,10 +52,6 @@ track-record: ## show known bugs of other locks on themselves, and their absence
 	cargo test --workspace --locked --test record
 	cargo run --quiet --locked --bin leasehold-track-record
 
-# Optimised as the benchmark is, since there are so many. More words by HOSTILE="--seed 7", "--case 12 --seed 7", "--help".
-hostile: ## a million hostile events and a million hostile items (HOSTILE="--seed 7", "--help")
-	cargo run --profile measured --locked -p leasehold-hostile -- $(HOSTILE)
-
 # As the tests are built: with overflow checks, and without another build of everything. HOSTILE="--seed 7 --case 12" shows one.
 hostile: ## a million hostile events, items and names, in minutes (HOSTILE="--seed 7", "--help")
 	cargo run --locked -p leasehold-hostile -- $(HOSTILE)

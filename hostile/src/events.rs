@@ -171,7 +171,7 @@ fn refused(event: &[u8], error: &Diagnostic, writes: u64) -> Result<(), String> 
     if text.is_empty() {
         return Err("the message says nothing".to_owned());
     }
-    if text.contains("panicked") {
+    if name == "Lease.Unavailable" && text.starts_with("the function panicked") {
         return Err(format!("{name}: {text}"));
     }
     show_nothing(event, &error.error_message, "the error")?;

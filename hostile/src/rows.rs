@@ -170,9 +170,6 @@ fn shows_nothing(heard: &Heard, log: &str, desk: &Desk) -> Result<(), String> {
             return Err(format!("{what} shows a secret {form}: {text}"));
         }
     }
-    if heard.shown.contains("panicked") {
-        return Err(heard.shown.clone());
-    }
     Ok(())
 }
 
