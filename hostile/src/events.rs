@@ -181,6 +181,11 @@ fn refused(event: &[u8], error: &Diagnostic, writes: u64) -> Result<(), String> 
                 "{writes} writes by a request that was refused: {text}"
             ));
         }
+        let tree = serde_json::from_slice::<Tree>(event);
+        let named = tree.is_ok_and(|tree| twist::is_a_name(&tree, marks::GIVEN));
+        if text.contains(marks::GIVEN) && !named {
+            return Err(format!("it repeats what was given: {text}"));
+        }
         let is_object = matches!(serde_json::from_slice(event), Ok(Value::Object(_)));
         if is_object && message["field"].as_str().is_none_or(str::is_empty) {
             return Err(format!("it does not say which field: {text}"));

@@ -3,6 +3,9 @@
 /// What every secret contains. Its letters stand in no word of ours.
 pub const MARK: &str = "zQ7xKv9wJ3hunter2";
 
+/// What stands for any value that somebody gave: no secret, and yet a refusal does not repeat it.
+pub const GIVEN: &str = "gIvEn4vAlUe";
+
 /// A secret made of what a sample says in its place, for a row and for an event alike.
 #[must_use]
 pub fn secret(sample: &str) -> String {

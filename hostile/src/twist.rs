@@ -2,7 +2,7 @@
 
 use crate::{
     dice::Dice,
-    marks::{MARK, is_secret},
+    marks::{GIVEN, MARK},
     tree::Tree,
 };
 
@@ -212,10 +212,11 @@ pub fn strike(tree: &mut Tree, dice: &mut Dice, others: &mut dyn FnMut(&mut Dice
         6 => {
             if let Some(node) = tree.nth(any, |_| true) {
                 let inner = node.clone();
-                *node = if dice.one_in(2) {
-                    Tree::List(vec![inner; 1 + dice.place(3)])
-                } else {
-                    Tree::Map(vec![(name(dice), public(inner))])
+                *node = match dice.place(3) {
+                    0 => Tree::List(vec![inner; 1 + dice.place(3)]),
+                    1 => Tree::Map(vec![(name(dice), public(inner))]),
+                    // As text, as somebody does who has had enough of escapes.
+                    _ => Tree::Text(inner.write()),
                 };
             }
         }
@@ -315,7 +316,8 @@ fn value(dice: &mut Dice) -> Tree {
             dice.throw() % 100_000,
             dice.throw() % 1000
         )),
-        9..=22 => Tree::Raw(dice.word(RAW).to_owned()),
+        9..=12 => Tree::Text(GIVEN.to_owned()),
+        13..=24 => Tree::Raw(dice.word(RAW).to_owned()),
         _ => Tree::Text(dice.word(TEXTS).to_owned()),
     }
 }
@@ -345,15 +347,43 @@ pub fn damage(text: &mut Vec<u8>, dice: &mut Dice) {
     }
 }
 
+/// Fields that are shown: whose key, who, what for.
+const SHOWN: [&str; 12] = [
+    "key",
+    "keys",
+    "holder",
+    "metadata",
+    "who",
+    "why",
+    "executionArn",
+    "messageId",
+    "SequenceNumber",
+    "pk",
+    "S",
+    "body",
+];
+
 /// Whether the mark stands where everybody may see it, through no fault of whoever shows it: after [`damage`] a secret
-/// may have become a name, or the value of another field.
+/// may have become a name, or the value of a field that is shown.
 pub fn is_published(tree: &Tree, under: &str) -> bool {
     match tree {
-        Tree::Text(text) => text.contains(MARK) && !is_secret(under),
+        Tree::Text(text) => text.contains(MARK) && SHOWN.contains(&under),
         Tree::List(items) => items.iter().any(|item| is_published(item, under)),
+        Tree::Map(fields) => fields.iter().any(|(name, value)| {
+            let under = if under == "metadata" { under } else { name };
+            name.contains(MARK) || is_published(value, under)
+        }),
+        Tree::Raw(_) => false,
+    }
+}
+
+/// Whether a field is called by a value, as after [`damage`] it may be.
+pub fn is_a_name(tree: &Tree, given: &str) -> bool {
+    match tree {
+        Tree::List(items) => items.iter().any(|item| is_a_name(item, given)),
         Tree::Map(fields) => fields
             .iter()
-            .any(|(name, value)| name.contains(MARK) || is_published(value, name)),
-        Tree::Raw(_) => false,
+            .any(|(name, value)| name.contains(given) || is_a_name(value, given)),
+        Tree::Raw(_) | Tree::Text(_) => false,
     }
 }
