@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo local bench model model-deep soak test track-record check fmt clippy doc deny template tidy build deploy clean tools-lock
+.PHONY: help demo local bench model model-deep soak hostile fuzz test track-record check fmt clippy doc deny template tidy build deploy clean tools-lock
 
 # Instruction set of the functions: arm64 or x86_64.
 ARCH ?= arm64
@@ -17,6 +17,10 @@ FUNCTIONS := $(notdir $(wildcard functions/*))
 DENY_VERSION := 0.20.2
 DENY_ROOT := target/tools/cargo-deny-$(DENY_VERSION)
 DENY := $(DENY_ROOT)/bin/cargo-deny
+FUZZ_VERSION := 0.13.1
+FUZZ_ROOT := target/tools/cargo-fuzz-$(FUZZ_VERSION)
+# How long each target of the fuzzer runs.
+FUZZ_SECONDS ?= 60
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -59,6 +63,20 @@ model: ## go through every order of events in small worlds, and find out broken 
 model-deep: ## the same with more events: a hundred million states, an hour, eight gigabytes
 	cargo run --quiet --locked --bin leasehold-model -- --deep
 
+# As the tests are built: with overflow checks, and without another build of everything. HOSTILE="--seed 7 --case 12" shows one.
+hostile: ## a million hostile events, items and names, in minutes (HOSTILE="--seed 7", "--help")
+	cargo run --locked -p leasehold-hostile -- $(HOSTILE)
+
+# The stable compiler, which keeps what libFuzzer needs for itself unless it is told otherwise. What is found on the way stays
+# in target/fuzz-corpus; a case that fails is written to fuzz/artifacts.
+fuzz: $(FUZZ_ROOT)/bin/cargo-fuzz ## let a fuzzer look for hostile events, keys and rows (FUZZ_SECONDS for each)
+	cd fuzz && cargo fetch --quiet --locked
+	cd fuzz && for target in event key row; do \
+	  mkdir -p ../target/fuzz-corpus/$$target; \
+	  RUSTC_BOOTSTRAP=1 ../$(FUZZ_ROOT)/bin/cargo-fuzz run --fuzz-dir . --sanitizer none --target-dir ../target/fuzz $$target \
+	    ../target/fuzz-corpus/$$target corpus/$$target -- -max_total_time=$(FUZZ_SECONDS) -max_len=8192 -timeout=10; \
+	done
+
 check: fmt clippy doc tidy template deny ## format, lints, documentation, licences, template, and the repository against itself
 	@echo "check: all of it holds"
 
@@ -85,6 +103,7 @@ template: $(SAM_ENV)/complete
 # Advisories live in a git repository. Where it cannot be reached the check says so, and does not pass for done.
 deny: $(DENY)
 	$(DENY) --locked --log-level error check bans licenses sources
+	cd fuzz && ../$(DENY) --locked --log-level error --config ../deny.toml check bans licenses sources
 	@if timeout 120 $(DENY) --locked fetch db > target/deny-fetch.log 2>&1; then \
 	  $(DENY) --locked --log-level error check --disable-fetch advisories; \
 	else \
@@ -117,6 +136,11 @@ $(SAM_ENV)/complete:
 $(DENY):
 	CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_OPT_LEVEL=1 \
 	  cargo install --quiet --locked --root $(DENY_ROOT) --target-dir target/tools/build cargo-deny@$(DENY_VERSION)
+	rm -rf target/tools/build
+
+$(FUZZ_ROOT)/bin/cargo-fuzz:
+	CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_OPT_LEVEL=1 \
+	  cargo install --quiet --locked --root $(FUZZ_ROOT) --target-dir target/tools/build cargo-fuzz@$(FUZZ_VERSION)
 	rm -rf target/tools/build
 
 tools-lock: ## write tools/requirements.txt anew from tools/requirements.in

@@ -10,7 +10,7 @@ use std::{
 };
 
 use aws_config::SdkConfig;
-use lambda_runtime::{Context, Diagnostic, LambdaEvent, Runtime, service_fn};
+use lambda_runtime::{Context, LambdaEvent, Runtime, service_fn};
 use serde::Serialize;
 
 use crate::{
@@ -19,7 +19,7 @@ use crate::{
     json::Json,
     leases::Leases,
     settings::{self, Environment},
-    store::{Connection, DynamoDb},
+    store::{Connection, DynamoDb, Store},
     values::Key,
     workflows::StepFunctions,
 };
@@ -30,7 +30,7 @@ mod records;
 mod trigger;
 
 pub use ended::{Ends, EndsFailed};
-pub use lambda_runtime::Error as Fatal;
+pub use lambda_runtime::{Diagnostic, Error as Fatal};
 pub use records::{Changes, Failed};
 pub use trigger::{Event, FromEvent, Trigger};
 
@@ -84,10 +84,9 @@ where
 {
     let leases = leases.map_err(Arc::new);
     let (handle, leases) = (&handle, &leases);
-    let service =
-        service_fn(
-            move |event: LambdaEvent<String>| async move { answer(handle, leases, event).await },
-        );
+    let service = service_fn(move |event: LambdaEvent<String>| async move {
+        outcome(handle, leases, event).await
+    });
     Runtime::new(service).layer(raw_event::AsText).run().await
 }
 
@@ -117,15 +116,38 @@ impl From<Failure> for Diagnostic {
     }
 }
 
-async fn answer<Q, A, H, F>(
+/// Answers one event as a function does that serves `handle`, on whatever store, and logs what it
+/// would log: for tests of a handler. The event is what Lambda delivers, whatever that is.
+///
+/// # Errors
+/// What Lambda would be told: the error's name and its message.
+pub async fn answer<S, Q, A, H, F>(
     handle: &H,
-    leases: &Result<Leases<DynamoDb>, Arc<Error>>,
+    leases: Leases<S>,
+    event: &[u8],
+) -> Result<serde_json::Value, Diagnostic>
+where
+    S: Store,
+    Q: FromEvent,
+    A: Serialize,
+    H: Fn(Leases<S>, Q) -> F,
+    F: Future<Output = Result<A, Error>>,
+{
+    let event = LambdaEvent::new(raw_event::text(event).to_owned(), Context::default());
+    let answered = outcome(handle, &Ok(leases), event).await;
+    answered.map_err(Diagnostic::from)
+}
+
+async fn outcome<S, Q, A, H, F>(
+    handle: &H,
+    leases: &Result<Leases<S>, Arc<Error>>,
     LambdaEvent { payload, context }: LambdaEvent<String>,
 ) -> Result<serde_json::Value, Failure>
 where
+    S: Store,
     Q: FromEvent,
     A: Serialize,
-    H: Fn(Leases<DynamoDb>, Q) -> F,
+    H: Fn(Leases<S>, Q) -> F,
     F: Future<Output = Result<A, Error>>,
 {
     let event = Json::parse(&payload);

@@ -55,6 +55,8 @@ impl<S: Store> Leases<S> {
     /// The leases in `store`, by the machine's clock.
     #[must_use]
     pub fn new(store: S, settings: Settings) -> Self {
+        #[cfg(test)]
+        crate::canary::listen();
         Self {
             store: Arc::new(store),
             clock: Arc::new(SystemClock),

@@ -18,6 +18,8 @@
 #![doc = include_str!("cookbook.md")]
 
 mod acquire;
+#[cfg(test)]
+mod canary;
 mod clock;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;

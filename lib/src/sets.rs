@@ -148,8 +148,9 @@ impl<S: Store> Leases<S> {
         leases: &LeaseSet,
         options: ExtendOptions,
     ) -> Result<ExtendedAll, Error> {
-        if let Some(ttl) = options.ttl {
-            self.check_ttl(ttl)?;
+        // Each one's before the first write: what is malformed changes nothing.
+        for lease in &leases.0 {
+            self.check_ttl(options.ttl.unwrap_or(lease.ttl))?;
         }
         let tried = leases.0.iter().map(|lease| self.extend(lease, options));
         let tried = some_at_a_time(tried.collect()).await;

@@ -145,7 +145,10 @@ impl LeaseId {
     /// A new one: 128 random bits.
     #[must_use]
     pub fn random() -> Self {
-        Self(random_hex())
+        let id = random_hex();
+        #[cfg(test)]
+        crate::canary::learn(&id);
+        Self(id)
     }
 
     /// The secret itself, for a condition of your own on the lease row.
@@ -198,14 +201,19 @@ pub(crate) fn up_to(longest: Duration) -> Duration {
     longest.mul_f64(f64::from(dice) / f64::from(u32::MAX))
 }
 
-/// The same for the same parts only: each is preceded by its length.
+/// The same for the same parts only.
 fn digest<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
-    let mut sha = Sha256::new();
+    hex(&Sha256::digest(framed(parts))[..16])
+}
+
+/// Each part is preceded by its length, so that the parts can be told from the whole.
+fn framed<'a>(parts: impl IntoIterator<Item = &'a str>) -> Vec<u8> {
+    let mut frame = Vec::new();
     for part in parts {
-        sha.update((part.len() as u64).to_be_bytes());
-        sha.update(part.as_bytes());
+        frame.extend((part.len() as u64).to_be_bytes());
+        frame.extend(part.as_bytes());
     }
-    hex(&sha.finalize()[..16])
+    frame
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {
@@ -306,6 +314,9 @@ impl TryFrom<BTreeMap<String, String>> for Metadata {
         Self::new(entries)
     }
 }
+
+#[cfg(test)]
+mod injective;
 
 #[cfg(test)]
 mod tests {

@@ -5,6 +5,7 @@
 //! [`Stack`] is all of it, wired as `template.yaml` says; [`DynamoDb`], [`Proxy`] and [`LambdaHost`] are parts
 //! that a test may want alone. Nothing in the library or the functions depends on this crate.
 
+mod canary;
 mod dynamodb;
 mod engine;
 mod error;
@@ -18,6 +19,7 @@ mod task;
 mod template;
 mod venv;
 
+pub use canary::Canary;
 pub use dynamodb::DynamoDb;
 pub use dynoxide::storage_backend::ManualClock;
 pub use error::Error;

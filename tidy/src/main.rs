@@ -3,9 +3,11 @@
 //! Every rule is a function from the tree of files to what it has to say, and has a test that shows it fires.
 
 mod asl;
+mod openness;
 mod proofs;
 mod roles;
 mod stack;
+mod supplies;
 mod text;
 mod tree;
 
@@ -48,6 +50,17 @@ const RULES: &[(&str, Rule)] = &[
         "every role allows what is written down and no more",
         roles::roles,
     ),
+    (
+        "no action and no resource is more than its name says, or there is a reason",
+        openness::asterisks,
+    ),
+    ("Lambda alone takes a role on", openness::trust),
+    (
+        "nothing is reached from outside of the account",
+        openness::ways_in,
+    ),
+    ("data is encrypted and kept", openness::keeping),
+    ("what is built is what is locked", supplies::locked),
     ("error names in state machines exist", asl::error_names),
     ("every state has a Comment", asl::comments),
     (

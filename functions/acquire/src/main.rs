@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(clippy::struct_field_names, reason = "the contract's names")]
-struct Request {
+pub(crate) struct Request {
     key: Option<Key>,
     keys: Option<Keys>,
     holder: Holder,
@@ -39,7 +39,7 @@ enum OnHeld {
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Answer {
+pub(crate) enum Answer {
     One(Acquired),
     All(AcquiredAll),
     InLine(Queued),
@@ -50,7 +50,10 @@ async fn main() -> Result<(), Fatal> {
     leasehold::lambda::serve_with_workflows(handle).await
 }
 
-async fn handle<S: Store>(leases: Leases<S>, mut request: Request) -> Result<Answer, Error> {
+pub(crate) async fn handle<S: Store>(
+    leases: Leases<S>,
+    mut request: Request,
+) -> Result<Answer, Error> {
     let strict = request.on_held != Some(OnHeld::Result);
     let queue = queue(&mut request)?;
     match (request.key.take(), request.keys.take()) {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Request {
+pub(crate) struct Request {
     lease: Option<Lease>,
     leases: Option<LeaseSet>,
     ttl_seconds: Option<Ttl>,
@@ -20,7 +20,7 @@ struct Request {
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Answer {
+pub(crate) enum Answer {
     One(Extended),
     All(ExtendedAll),
 }
@@ -30,7 +30,7 @@ async fn main() -> Result<(), Fatal> {
     leasehold::lambda::serve(handle).await
 }
 
-async fn handle<S: Store>(leases: Leases<S>, request: Request) -> Result<Answer, Error> {
+pub(crate) async fn handle<S: Store>(leases: Leases<S>, request: Request) -> Result<Answer, Error> {
     let options = ExtendOptions {
         ttl: request.ttl_seconds,
         require_unexpired: request.require_unexpired,

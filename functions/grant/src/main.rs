@@ -12,7 +12,7 @@ async fn main() -> Result<(), Fatal> {
     leasehold::lambda::serve_with_workflows(handle).await
 }
 
-async fn handle<S: Store>(leases: Leases<S>, changes: Changes) -> Result<Failed, Error> {
+pub(crate) async fn handle<S: Store>(leases: Leases<S>, changes: Changes) -> Result<Failed, Error> {
     let leases = &leases;
     let hand_over = |key| async move { leases.hand_over(&key).await.map(drop) };
     Ok(changes.each(hand_over).await)

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Request {
+pub(crate) struct Request {
     key: Option<Key>,
     holder: Option<Holder>,
     #[serde(default)]
@@ -19,7 +19,7 @@ struct Request {
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Answer {
+pub(crate) enum Answer {
     Key(Inspected),
     List(Listed),
 }
@@ -29,7 +29,7 @@ async fn main() -> Result<(), Fatal> {
     leasehold::lambda::serve(handle).await
 }
 
-async fn handle<S: Store>(leases: Leases<S>, request: Request) -> Result<Answer, Error> {
+pub(crate) async fn handle<S: Store>(leases: Leases<S>, request: Request) -> Result<Answer, Error> {
     let (limit, cursor) = (request.limit, request.cursor);
     match (request.key, request.holder, request.list) {
         (Some(key), None, false) if limit.is_none() && cursor.is_none() => {

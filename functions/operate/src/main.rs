@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Request {
+pub(crate) struct Request {
     operation: Act,
     key: Key,
     who: Operator,
@@ -21,7 +21,7 @@ struct Request {
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Answer {
+pub(crate) enum Answer {
     Forced(Forced),
     Freeze(Freeze),
     Unfreeze(Unfreeze),
@@ -33,7 +33,7 @@ async fn main() -> Result<(), Fatal> {
     leasehold::lambda::serve(handle).await
 }
 
-async fn handle<S: Store>(leases: Leases<S>, request: Request) -> Result<Answer, Error> {
+pub(crate) async fn handle<S: Store>(leases: Leases<S>, request: Request) -> Result<Answer, Error> {
     let because = Because {
         who: request.who,
         why: request.why,

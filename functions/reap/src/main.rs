@@ -12,7 +12,10 @@ async fn main() -> Result<(), Fatal> {
     leasehold::lambda::serve_with_workflows(handle).await
 }
 
-async fn handle<S: Store>(leases: Leases<S>, ends: Ends) -> Result<EndsFailed<Reaped>, Error> {
+pub(crate) async fn handle<S: Store>(
+    leases: Leases<S>,
+    ends: Ends,
+) -> Result<EndsFailed<Reaped>, Error> {
     let leases = &leases;
     let reap = |holder, end| async move { leases.reap(&holder, end).await };
     ends.each(reap).await

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Request {
+pub(crate) struct Request {
     lease: Option<Lease>,
     leases: Option<LeaseSet>,
     #[serde(default)]
@@ -17,7 +17,7 @@ struct Request {
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Answer {
+pub(crate) enum Answer {
     One(Released),
     All(ReleasedAll),
 }
@@ -27,7 +27,7 @@ async fn main() -> Result<(), Fatal> {
     leasehold::lambda::serve_with_workflows(handle).await
 }
 
-async fn handle<S: Store>(leases: Leases<S>, request: Request) -> Result<Answer, Error> {
+pub(crate) async fn handle<S: Store>(leases: Leases<S>, request: Request) -> Result<Answer, Error> {
     match (request.lease, request.leases, request.strict) {
         (Some(lease), None, false) => leases.release(&lease).await.map(Answer::One),
         (Some(lease), None, true) => leases.release_strictly(&lease).await.map(Answer::One),

@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Request {
+pub(crate) struct Request {
     #[serde(default)]
     limit: PageSize<1000>,
     cursor: Option<Cursor>,
@@ -21,7 +21,10 @@ async fn main() -> Result<(), Fatal> {
     leasehold::lambda::serve_with_workflows(handle).await
 }
 
-async fn handle<S: Store>(leases: Leases<S>, request: Trigger<Request>) -> Result<Swept, Error> {
+pub(crate) async fn handle<S: Store>(
+    leases: Leases<S>,
+    request: Trigger<Request>,
+) -> Result<Swept, Error> {
     let bounds = match request {
         Trigger::Schedule => SweepBounds::Schedule,
         Trigger::Call(Request { limit, cursor }) => SweepBounds::Call {

@@ -1,12 +1,16 @@
 //! Several handles at once.
 
 use super::{Bench, Case, TTL};
-use crate::{ExtendOptions, ExtendOutcome, Lease, LeaseSet, ReleaseOutcome, row::Stored};
+use crate::{
+    Error, ExtendOptions, ExtendOutcome, Lease, LeaseSet, ReleaseOutcome, Settings, Ttl,
+    row::Stored,
+};
 
 pub(super) async fn all<B: Bench>(bench: &B) {
     a_set_is_extended_and_released_key_by_key(bench).await;
     the_worst_outcome_is_told(bench).await;
     a_hundred_keys_are_one_set(bench).await;
+    a_ttl_that_the_guard_uses_up_is_refused_before_anything_is_written(bench).await;
 }
 
 fn set_of(leases: &[Lease]) -> LeaseSet {
@@ -185,4 +189,21 @@ async fn the_worst_outcome_is_told<B: Bench>(bench: &B) {
         (released.outcome, released.expired),
         (ReleaseOutcome::AlreadyReleased, false)
     );
+}
+
+async fn a_ttl_that_the_guard_uses_up_is_refused_before_anything_is_written<B: Bench>(bench: &B) {
+    let case = Case::new(bench, "set/short");
+    let mut leases = case.grant_all(&["a", "b"], "h", "1").await.leases;
+    let before = [case.stored("a").await, case.stored("b").await];
+    leases[1].ttl = Ttl::new(Settings::default().guard).expect("a valid ttl");
+    case.pass(TTL / 2);
+    let extended = case
+        .leases
+        .extend_all(&set_of(&leases), ExtendOptions::default())
+        .await;
+    let Err(Error::Invalid { field, .. }) = extended else {
+        panic!("{extended:?}");
+    };
+    assert_eq!(field.as_deref(), Some("ttl_seconds"));
+    assert_eq!([case.stored("a").await, case.stored("b").await], before);
 }

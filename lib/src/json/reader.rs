@@ -45,9 +45,13 @@ fn plain(expected: &dyn de::Expected) -> String {
     }
 }
 
-/// A name as it is shown: somebody else's text, so not too much of it.
+/// A name as it is shown: somebody else's text, so not too much of it. Of one that leaves nothing to show, the quotes.
 fn shown(name: &str) -> String {
-    name.chars().filter(|c| !c.is_control()).take(64).collect()
+    let shown: String = name.chars().filter(|c| !c.is_control()).take(64).collect();
+    if shown.is_empty() {
+        return "\"\"".to_owned();
+    }
+    shown
 }
 
 impl fmt::Display for Fault {

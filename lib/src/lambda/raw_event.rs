@@ -8,6 +8,11 @@ use lambda_runtime::{
     tower::{Layer, Service},
 };
 
+/// Not UTF-8, not JSON: no text at all is refused in the same way.
+pub(super) fn text(event: &[u8]) -> &str {
+    std::str::from_utf8(event).unwrap_or_default()
+}
+
 /// Wraps the event's text as a JSON string, which always parses.
 pub(super) struct AsText;
 
@@ -31,8 +36,7 @@ impl<S: Service<LambdaInvocation>> Service<LambdaInvocation> for AsTextService<S
     }
 
     fn call(&mut self, mut invocation: LambdaInvocation) -> Self::Future {
-        // Not UTF-8, not JSON: no text at all is refused in the same way.
-        let text = std::str::from_utf8(&invocation.body).unwrap_or_default();
+        let text = text(&invocation.body);
         invocation.body = serde_json::Value::from(text).to_string().into();
         self.0.call(invocation)
     }

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    fmt,
     ops::Bound,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -20,8 +21,15 @@ use crate::{
 };
 
 /// A table in memory. Nothing it does can fail. A clone is the same table.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Memory(Arc<Mutex<Items>>);
+
+/// What stands in it are lease ids and task tokens, too: it shows how much there is.
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Memory({} items)", self.items().len())
+    }
+}
 
 /// By key and sort key, as in DynamoDB.
 type Items = BTreeMap<(String, String), Item>;
@@ -48,6 +56,21 @@ impl Memory {
     #[expect(clippy::needless_pass_by_value, reason = "part of what is public")]
     pub fn put(&self, address: Address, item: &Item) {
         self.items().insert(place(&address), item.clone());
+    }
+
+    /// Puts an item at any place of the table, as [`Memory::put`] does at a row's.
+    pub fn put_at(&self, pk: &str, sk: &str, item: &Item) {
+        let place = (pk.to_owned(), sk.to_owned());
+        self.items().insert(place, item.clone());
+    }
+
+    /// Everything that stands in the table, by key and sort key, secrets included.
+    #[must_use]
+    pub fn all(&self) -> Vec<(String, String, Item)> {
+        let items = self.items();
+        let all = items.iter();
+        all.map(|((pk, sk), item)| (pk.clone(), sk.clone(), item.clone()))
+            .collect()
     }
 
     /// Deletes a row by hand.

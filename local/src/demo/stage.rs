@@ -27,6 +27,7 @@ pub(super) fn options(out: &std::path::Path) -> Options {
         run_directory: Some(out.to_owned()),
         engine: true,
         schedules: Schedules::Every(SWEEP_EVERY),
+        canary: false,
         ..Options::default()
     }
 }

@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 
 use super::function::{Function, REGION};
 
-/// What every sandbox of the function finds in its environment; the template's variables win.
+/// What every sandbox of the function finds in its environment; the template's variables win. A
+/// talkative one logs all it can.
 pub(super) fn of(
     function: &Function,
     runtime_api: &str,
     sandbox: &str,
+    talkative: bool,
 ) -> BTreeMap<String, String> {
     let root = function
         .binary
@@ -43,6 +45,10 @@ pub(super) fn of(
         .into_iter()
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect();
+    if talkative {
+        let levels = [("AWS_LAMBDA_LOG_LEVEL", "TRACE"), ("RUST_LOG", "trace")];
+        all.extend(levels.map(|(name, level)| (name.to_owned(), level.to_owned())));
+    }
     all.extend(function.environment.clone());
     all
 }

@@ -5,7 +5,7 @@ use std::fs::OpenOptions;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
 use std::time::SystemTime;
 
 use axum::Router;
@@ -17,6 +17,7 @@ use super::function::{Function, name_of};
 use super::outcome::{Invocation, Outcome};
 use super::sandbox::{Order, Sandbox};
 use super::{environment, invoke_api, runtime_api};
+use crate::canary::Canary;
 use crate::error::{Error, io};
 use crate::process::Program;
 use crate::task::OwnedTask;
@@ -52,11 +53,12 @@ impl Invoker {
 pub(super) struct Inner {
     address: SocketAddr,
     logs: PathBuf,
-    functions: RwLock<HashMap<String, Arc<Hosted>>>,
+    pub(super) functions: RwLock<HashMap<String, Arc<Hosted>>>,
     sandboxes: Mutex<HashMap<String, Arc<Sandbox>>>,
     pub(super) invocations: broadcast::Sender<Invocation>,
     started: AtomicU64,
-    stopped: AtomicBool,
+    pub(super) stopped: AtomicBool,
+    pub(super) canary: OnceLock<Arc<Canary>>,
 }
 
 /// A registered function.
@@ -87,6 +89,7 @@ impl LambdaHost {
             invocations: broadcast::channel(INVOCATIONS_KEPT).0,
             started: AtomicU64::new(0),
             stopped: AtomicBool::new(false),
+            canary: OnceLock::new(),
         });
         let routes = Router::new()
             .merge(invoke_api::routes())
@@ -199,16 +202,6 @@ impl LambdaHost {
     }
 }
 
-impl Drop for LambdaHost {
-    fn drop(&mut self) {
-        // Invocations that are under way share `inner`, so that it alone does not end the processes.
-        self.inner.stopped.store(true, Ordering::Release);
-        for sandbox in self.inner.sandboxes().values() {
-            sandbox.order(Order::Kill);
-        }
-    }
-}
-
 impl Inner {
     pub(super) fn hosted(&self, name: &str) -> Result<Arc<Hosted>, Error> {
         let functions = self
@@ -264,6 +257,7 @@ impl Inner {
             started_at,
             ended_at: SystemTime::now(),
         };
+        self.learn(&invocation);
         // Nobody has to be watching.
         let _ = self.invocations.send(invocation.clone());
         invocation
@@ -311,7 +305,7 @@ impl Inner {
         let program = Program {
             path: &function.binary,
             arguments: Vec::new(),
-            environment: environment::of(function, &runtime_api, &id),
+            environment: environment::of(function, &runtime_api, &id, self.canary.get().is_some()),
             output: OpenOptions::new()
                 .create(true)
                 .append(true)
@@ -337,11 +331,11 @@ impl Inner {
         )))
     }
 
-    fn log_file(&self, function: &Function) -> PathBuf {
+    pub(super) fn log_file(&self, function: &Function) -> PathBuf {
         self.logs.join(format!("{}.log", function.logical_id))
     }
 
-    fn sandboxes(&self) -> MutexGuard<'_, HashMap<String, Arc<Sandbox>>> {
+    pub(super) fn sandboxes(&self) -> MutexGuard<'_, HashMap<String, Arc<Sandbox>>> {
         self.sandboxes
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

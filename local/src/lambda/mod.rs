@@ -7,6 +7,7 @@
 //! ignored), and the service's own two retries of an asynchronous invocation.
 
 mod controls;
+mod ending;
 mod environment;
 mod function;
 mod host;

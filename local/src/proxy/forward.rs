@@ -59,6 +59,7 @@ async fn handle(
         .unwrap_or("")
         .to_owned();
     let operation = target.rsplit('.').next().unwrap_or("").to_owned();
+    wire.pass(&body);
     let (fault, latency) = wire.state().receive(&operation, &body);
     if !latency.is_zero() {
         tokio::time::sleep(latency).await;
@@ -87,6 +88,7 @@ async fn handle(
     let (head, answered) = answer.into_parts();
     let answered = answered.collect().await?.to_bytes();
     wire.state().counts.answer(&operation, answered.len());
+    wire.pass(&answered);
 
     match fault {
         Some(Fault::LoseAnswer) => Err(NoAnswer::Lost),

@@ -8,7 +8,7 @@ mod fault;
 mod forward;
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use hyper_util::client::legacy::Client;
@@ -19,6 +19,7 @@ use tokio::task::JoinSet;
 pub use count::{Counts, Tally};
 pub use fault::Fault;
 
+use crate::canary::Canary;
 use crate::error::{Error, io};
 use crate::task::OwnedTask;
 use fault::Injection;
@@ -40,6 +41,7 @@ struct Wire {
         http_body_util::Full<bytes::Bytes>,
     >,
     state: Mutex<State>,
+    canary: OnceLock<Arc<Canary>>,
 }
 
 #[derive(Debug, Default)]
@@ -66,6 +68,7 @@ impl Proxy {
             upstream,
             client,
             state: Mutex::default(),
+            canary: OnceLock::new(),
         });
         let accepting = OwnedTask::spawn(accept(listener, Arc::clone(&wire)));
         Ok(Self {
@@ -86,6 +89,11 @@ impl Proxy {
         self.accepting
             .push(OwnedTask::spawn(accept(listener, Arc::clone(&self.wire))));
         Ok(())
+    }
+
+    /// Lets a canary learn the secrets in everything that passes; the first one stays.
+    pub fn teach(&self, canary: &Arc<Canary>) {
+        let _ = self.wire.canary.set(Arc::clone(canary));
     }
 
     /// The endpoint that clients use for the service.
@@ -150,6 +158,12 @@ impl Proxy {
 }
 
 impl Wire {
+    fn pass(&self, body: &[u8]) {
+        if let Some(canary) = self.canary.get() {
+            canary.learn(body);
+        }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         // Nothing panics while it holds the lock, and counters stay usable even if it did.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)

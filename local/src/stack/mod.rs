@@ -7,9 +7,11 @@ mod work;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 pub use options::{EnvironmentChanges, Options, Ports, Schedules};
 
+use crate::canary::Canary;
 use crate::dynamodb::DynamoDb;
 use crate::engine::{self, Engine};
 use crate::error::{Error, io};
@@ -111,6 +113,11 @@ impl Stack {
         let proxy = Proxy::start(dynamodb.address(), options.ports.dynamodb).await?;
         let lambda = LambdaHost::start(&logs, options.ports.lambda).await?;
         let delay = options.queue_delay;
+        let canary = options.canary.then(Arc::<Canary>::default);
+        if let Some(canary) = &canary {
+            proxy.teach(canary);
+            lambda.watch(canary);
+        }
         let mut events = Events::start(&template, &lambda, delay, options.ports.events).await?;
         let (engine, sfn_proxy) = if options.engine {
             let wiring = engine::Wiring {
@@ -120,6 +127,9 @@ impl Stack {
             };
             let engine = Engine::start(&options.root, &logs, options.ports.sfn, &wiring).await?;
             let sfn_proxy = Proxy::start(engine.address(), 0).await?;
+            if let Some(canary) = &canary {
+                sfn_proxy.teach(canary);
+            }
             (Some(engine), Some(sfn_proxy))
         } else {
             (None, None)

@@ -12,7 +12,7 @@ use crate::error::{Error, io};
 pub type EnvironmentChanges = BTreeMap<String, Option<String>>;
 
 /// How to start a [`Stack`](crate::Stack). The default is what a test wants: everything in the template, no
-/// state machine engine, streams and rules at work, no schedules, free ports, a run directory that goes with the stack.
+/// state machine engine, streams and rules at work, no schedules, a canary, free ports, a run directory that goes with the stack.
 #[derive(Clone)]
 pub struct Options {
     /// The repository: where `local/asl/` and `target/` are.
@@ -39,6 +39,9 @@ pub struct Options {
     pub environment: BTreeMap<String, EnvironmentChanges>,
     /// The clock by which DynamoDB's own TTL counts; `None` is the machine's.
     pub ttl_clock: Option<ManualClock>,
+    /// Whether functions log all they can and a [`Canary`](crate::Canary) looks for secrets in it when the stack ends,
+    /// which then panics.
+    pub canary: bool,
     /// Ports for DynamoDB, Lambda, Step Functions and events; 0 takes a free one.
     pub ports: Ports,
 }
@@ -86,6 +89,7 @@ impl Default for Options {
             queue_delay: None,
             environment: BTreeMap::new(),
             ttl_clock: None,
+            canary: true,
             ports: Ports::default(),
         }
     }

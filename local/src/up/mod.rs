@@ -117,6 +117,7 @@ impl Up {
                 sfn: self.sfn_port,
                 events: self.events_port,
             },
+            canary: false,
             ..defaults
         }
     }

@@ -4,6 +4,7 @@
 
 mod critical_section;
 mod execution;
+mod forged;
 mod line;
 mod observe;
 mod queued_ends;

@@ -1,0 +1,201 @@
+//! Hostile names: keys, holders and request ids that are to be told apart, whatever they look like.
+
+use std::sync::Arc;
+
+use leasehold::{
+    Acquire, Acquired, GrantKind, Holder, Key, Keys, KeysDigest, Leases, ManualClock, Memory,
+    RequestDigest, RequestId, Settings, Ttl,
+};
+
+use crate::{
+    dice::Dice,
+    world::{self, NOW},
+};
+
+/// Who asks for what, and by which request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// What for.
+    pub key: String,
+    /// Who.
+    pub holder: String,
+    /// By which request.
+    pub request_id: String,
+}
+
+/// What names are made of: parts that look the same, vanish, join with what is next to them, or mean something to us.
+const PARTS: &[&str] = &[
+    "a",
+    "b",
+    "ab",
+    "\u{e9}",
+    "e\u{301}",
+    "\u{212b}",
+    "\u{c5}",
+    "A\u{30a}",
+    "\u{202e}",
+    "\u{200b}",
+    "\u{200d}",
+    "\u{feff}",
+    "\u{fffd}",
+    "\u{ff}",
+    "\u{10ffff}",
+    "\u{1d54f}",
+    "#",
+    "/",
+    "|",
+    ",",
+    "\"",
+    "\\",
+    "{",
+    ":",
+    " ",
+    "%00",
+    "LEASE#0000",
+    "WAIT#",
+    "0",
+    "1",
+    "\u{0}",
+    "\u{1}",
+    "\u{8}",
+    "\n",
+    "\u{7f}",
+    "\u{80}",
+    "\u{ad}",
+    "\u{660}",
+];
+
+/// Two who ask, whose names are close to each other.
+#[must_use]
+pub fn case(seed: u64, number: u64) -> [Asked; 2] {
+    let mut dice = Dice::of(seed, number);
+    let one = Asked {
+        key: name(&mut dice),
+        holder: name(&mut dice),
+        request_id: name(&mut dice),
+    };
+    let mut other = one.clone();
+    match dice.place(6) {
+        0 => {}
+        // The same letters, parted elsewhere.
+        1 => shift(&mut other.holder, &mut other.request_id),
+        2 => shift(&mut other.key, &mut other.holder),
+        3 => std::mem::swap(&mut other.holder, &mut other.request_id),
+        4 => other.key = name(&mut dice),
+        _ => other.holder = name(&mut dice),
+    }
+    [one, other]
+}
+
+fn shift(from: &mut String, to: &mut String) {
+    if let Some(last) = from.pop() {
+        to.insert(0, last);
+    }
+}
+
+fn name(dice: &mut Dice) -> String {
+    let mut name = String::new();
+    let parts = if dice.one_in(40) {
+        0
+    } else {
+        1 + dice.place(4)
+    };
+    for _ in 0..parts {
+        let part = dice.word(PARTS);
+        // Most keys are refused for their control characters otherwise.
+        if !part.contains(char::is_control) || dice.one_in(10) {
+            name.push_str(part);
+        }
+    }
+    if dice.one_in(30) {
+        let (most, filler) = (*dice.pick(&[1023_usize, 1024, 1025]), dice.word(PARTS));
+        while name.len() + filler.len() <= most {
+            name.push_str(filler);
+        }
+    }
+    name
+}
+
+/// Lets both ask, one after the other, and tells what the second was told.
+///
+/// # Errors
+/// What must not be: names that are refused without a reason or changed, different ones taken for the same, the same
+/// for different ones.
+pub fn judge(asked: &[Asked; 2]) -> Result<String, String> {
+    let [one, other] = asked;
+    let (Some(first), Some(second)) = (checked(one)?, checked(other)?) else {
+        return Ok("refused".to_owned());
+    };
+    let same_request = (&one.holder, &one.request_id) == (&other.holder, &other.request_id);
+    if (digest(&first) == digest(&second)) != same_request {
+        return Err("one digest for two requests, or two for one".to_owned());
+    }
+    let pair = |a: &Acquire, b: &Acquire| {
+        let keys = Keys::new(vec![a.key.clone(), b.key.clone()]);
+        keys.ok().and_then(|keys| KeysDigest::of(&keys))
+    };
+    if pair(&first, &second) != pair(&second, &first) {
+        return Err("a set has two digests".to_owned());
+    }
+    let table = Memory::new();
+    let leases =
+        Leases::new(table.clone(), Settings::default()).with_clock(Arc::new(ManualClock::at(NOW)));
+    let granted = world::now(leases.acquire(first.clone())).and_then(Acquired::granted);
+    let granted = granted.map_err(|error| format!("the first was refused: {error}"))?;
+    let json = serde_json::to_value(&granted.lease).map_err(|error| error.to_string())?;
+    if json["key"] != one.key.as_str() || json["holder"] != one.holder.as_str() {
+        return Err(format!("{json} is not what was asked for"));
+    }
+    let again = world::now(leases.acquire(second)).map_err(|error| error.to_string())?;
+    let rows = table.all();
+    let keys: Vec<_> = rows.iter().map(|(pk, ..)| pk.as_str()).collect();
+    let mut expected = vec![one.key.as_str(), other.key.as_str()];
+    expected.sort_unstable();
+    expected.dedup();
+    if keys != expected {
+        return Err(format!("the table has {keys:?}"));
+    }
+    match again {
+        Acquired::Granted(again) if again.grant == GrantKind::Replayed => {
+            (one == other && again.lease == granted.lease).then(|| "replayed".to_owned())
+        }
+        Acquired::Granted(_) => (one.key != other.key).then(|| "granted".to_owned()),
+        Acquired::Held(contention) => {
+            let right = one.key == other.key && !same_request;
+            let by = contention.held.holder.as_str() == one.holder
+                && contention.held.by_you == (one.holder == other.holder);
+            (right && by).then(|| "held".to_owned())
+        }
+    }
+    .ok_or_else(|| "one was taken for the other".to_owned())
+}
+
+fn digest(asked: &Acquire) -> Option<RequestDigest> {
+    let id = asked.request_id.as_ref()?;
+    Some(RequestDigest::of(&asked.holder, id))
+}
+
+/// The request, unless its names are to be refused.
+fn checked(asked: &Asked) -> Result<Option<Acquire>, String> {
+    let fits = |text: &str| (1..=1024).contains(&text.len());
+    let (key, holder) = (
+        Key::new(asked.key.clone()),
+        Holder::new(asked.holder.clone()),
+    );
+    let id = RequestId::new(asked.request_id.clone());
+    let plain = !asked.key.chars().any(char::is_control);
+    for (taken, fine) in [
+        (key.is_ok(), fits(&asked.key) && plain),
+        (holder.is_ok(), fits(&asked.holder)),
+        (id.is_ok(), fits(&asked.request_id)),
+    ] {
+        if taken != fine {
+            return Err(format!("{asked:?}: taken or refused without a reason"));
+        }
+    }
+    let (Ok(key), Ok(holder), Ok(id)) = (key, holder, id) else {
+        return Ok(None);
+    };
+    let ttl = Ttl::new(std::time::Duration::from_secs(60)).map_err(|error| error.to_string())?;
+    Ok(Some(Acquire::new(key, holder, ttl).request_id(id)))
+}

@@ -1,0 +1,83 @@
+//! What a secret may look like where somebody wrote it down.
+
+/// The fewest bytes that a form is recognised by, and a secret has.
+pub(super) const SHORTEST: usize = 16;
+
+/// The secret as it is, in hex, and in base64, which looks otherwise at each of three offsets.
+pub(super) fn of(secret: &str) -> Vec<(&'static str, Vec<u8>)> {
+    let bytes = secret.as_bytes();
+    let hex = |upper: bool| {
+        let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+        let digits = digits.map(|digit| match (digit, upper) {
+            (0..=9, _) => b'0' + digit,
+            (_, false) => b'a' + digit - 10,
+            (_, true) => b'A' + digit - 10,
+        });
+        digits.collect::<Vec<_>>()
+    };
+    let mut forms = vec![
+        ("as it is", bytes.to_vec()),
+        ("in hex", hex(false)),
+        ("in hex", hex(true)),
+    ];
+    for letters in [STANDARD, FOR_URLS] {
+        forms.extend((0..3).map(|offset| ("in base64", base64(bytes, offset, letters))));
+    }
+    forms.sort();
+    forms.dedup();
+    forms
+}
+
+const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+const FOR_URLS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+/// The letters that follow from these bytes alone, when so many others come before them.
+fn base64(bytes: &[u8], offset: usize, letters: &[u8; 64]) -> Vec<u8> {
+    let bits = 8 * offset..8 * (offset + bytes.len());
+    let bit = |at: usize| bytes[at / 8 - offset] >> (7 - at % 8) & 1;
+    let whole = bits.start.div_ceil(6)..bits.end / 6;
+    let letter = |nth: usize| {
+        let six = (6 * nth..6 * nth + 6).fold(0, |sum, at| sum << 1 | bit(at));
+        letters[usize::from(six)]
+    };
+    whole.map(letter).collect()
+}
+
+/// The bytes that a form begins with.
+pub(super) fn window_of(form: &[u8]) -> Option<u128> {
+    windows(form).next().map(|(_, window)| window)
+}
+
+/// Every so many bytes of a text, and where they begin.
+pub(super) fn windows(text: &[u8]) -> impl Iterator<Item = (usize, u128)> {
+    let mut window = 0_u128;
+    text.iter().enumerate().filter_map(move |(at, byte)| {
+        window = window << 8 | u128::from(*byte);
+        (at + 1).checked_sub(SHORTEST).map(|from| (from, window))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_is_what_others_make_of_it() {
+        let text = |offset| String::from_utf8(base64(b"Many hands", offset, STANDARD)).unwrap();
+        // TWFueSBoYW5kcw==, then with one byte before it, then with two.
+        assert_eq!(text(0), "TWFueSBoYW5kc");
+        assert_eq!(text(1), "1hbnkgaGFuZH");
+        assert_eq!(text(2), "NYW55IGhhbmRz");
+    }
+
+    #[test]
+    fn a_window_is_its_bytes_and_nothing_before_them() {
+        let text = b"0123456789abcdefgh";
+        let found: Vec<_> = windows(text).collect();
+        assert_eq!(found.len(), 3);
+        for (at, window) in found {
+            assert_eq!(window.to_be_bytes(), text[at..at + 16]);
+        }
+        assert_eq!(window_of(b"short"), None);
+    }
+}

@@ -1,0 +1,164 @@
+//! The canary: it learns every secret that passes by, and dies if one of them stands in a log.
+//!
+//! What passes by are the events and answers of functions, and what they say to `DynamoDB` and Step Functions. Every
+//! stack that a test starts has one, with its functions as talkative as anybody can make them.
+
+mod forms;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde_json::Value;
+
+use forms::{SHORTEST, window_of, windows};
+
+/// Secrets that were seen, and what each would look like in a log.
+#[derive(Debug, Default)]
+pub struct Canary {
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    secrets: HashSet<String>,
+    /// By the bytes it begins with: a log is searched for all of them at once.
+    forms: HashMap<u128, Vec<(&'static str, Vec<u8>)>>,
+}
+
+/// Shows how many there are, and none of them.
+impl std::fmt::Debug for Known {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} secrets", self.secrets.len())
+    }
+}
+
+/// Fields, attributes and placeholders whose values nobody may log. A task token has two names, and the proof of a grant
+/// to come has one of its own in an expression.
+const NAMES: [&str; 5] = ["lease_id", "claim_id", "task_token", "taskToken", ":heir"];
+
+impl Canary {
+    /// Learns the secrets in a request or an answer, whatever it is; of JSON also those in its texts.
+    pub fn learn(&self, passing: &[u8]) {
+        if let Ok(value) = serde_json::from_slice(passing) {
+            self.learn_from(&value);
+        }
+    }
+
+    fn learn_from(&self, value: &Value) {
+        match value {
+            Value::Object(fields) => {
+                for (name, value) in fields {
+                    // As a field, as an attribute, or as the value of an expression.
+                    let text = value.as_str().or_else(|| value["S"].as_str());
+                    match text {
+                        Some(text) if is_secret(name) => self.keep(text),
+                        _ => self.learn_from(value),
+                    }
+                }
+            }
+            Value::Array(items) => items.iter().for_each(|item| self.learn_from(item)),
+            Value::String(text) if text.starts_with('{') => self.learn(text.as_bytes()),
+            _ => {}
+        }
+    }
+
+    /// One that is so short that it may stand anywhere by chance is no secret.
+    fn keep(&self, secret: &str) {
+        let mut known = self.known();
+        if secret.len() < SHORTEST || !known.secrets.insert(secret.to_owned()) {
+            return;
+        }
+        for (name, form) in forms::of(secret) {
+            if let Some(window) = window_of(&form) {
+                known.forms.entry(window).or_default().push((name, form));
+            }
+        }
+    }
+
+    /// How many secrets it knows.
+    #[must_use]
+    pub fn secrets(&self) -> usize {
+        self.known().secrets.len()
+    }
+
+    /// The first line of `log` in which a secret stands, and in which form.
+    #[must_use]
+    pub fn finds(&self, log: &[u8]) -> Option<String> {
+        let known = self.known();
+        let (at, form) = windows(log).find_map(|(at, window)| {
+            let forms = known.forms.get(&window)?.iter();
+            let mut here = forms.filter(|(_, form)| log[at..].starts_with(form));
+            here.next().map(|(name, _)| (at, *name))
+        })?;
+        let line = |part: &[u8]| part.split(|byte| *byte == b'\n').next().map(<[u8]>::to_vec);
+        let before = log[..at].rsplit(|byte| *byte == b'\n').next();
+        let mut whole = before.unwrap_or_default().to_vec();
+        whole.extend(line(&log[at..]).unwrap_or_default());
+        Some(format!("{form}: {}", String::from_utf8_lossy(&whole)))
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn is_secret(name: &str) -> bool {
+    NAMES.contains(&name)
+        || name
+            .strip_prefix(':')
+            .is_some_and(|name| NAMES.contains(&name))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const SECRET: &str = "5d0c2a9be1f34768a2b7c45d9e8f1032";
+
+    fn taught(passing: &Value) -> Canary {
+        let canary = Canary::default();
+        canary.learn(passing.to_string().as_bytes());
+        canary
+    }
+
+    #[test]
+    fn a_secret_is_learnt_wherever_it_passes() {
+        let handle = json!({"lease": {"lease_id": SECRET}}).to_string();
+        for passing in [
+            json!({"lease": {"lease_id": SECRET}}),
+            json!({"leases": [{"lease_id": SECRET}]}),
+            json!({"ExpressionAttributeValues": {":lease_id": {"S": SECRET}}}),
+            json!({"ExpressionAttributeValues": {":heir": {"S": SECRET}}}),
+            json!({"Item": {"claim_id": {"S": SECRET}}}),
+            json!({"task_token": SECRET}),
+            json!({"taskToken": SECRET, "output": "{}"}),
+            json!({"taskToken": "short", "output": handle}),
+        ] {
+            let canary = taught(&passing);
+            assert_eq!(canary.secrets(), 1, "{passing}");
+            assert!(canary.finds(SECRET.as_bytes()).is_some(), "{passing}");
+        }
+        for public in [
+            json!({"holder": SECRET, "heir": {"S": SECRET}}),
+            json!({"lease_id": "too short"}),
+            json!([SECRET]),
+        ] {
+            assert_eq!(taught(&public).secrets(), 0, "{public}");
+        }
+    }
+
+    #[test]
+    fn a_secret_is_found_in_each_form_and_only_where_it_stands() {
+        let canary = taught(&json!({"lease_id": SECRET}));
+        for (name, form) in forms::of(SECRET) {
+            let form = String::from_utf8(form).unwrap();
+            let log = format!("one line\nanother with {form} in it\nthe last\n");
+            let found = canary.finds(log.as_bytes()).unwrap();
+            assert_eq!(found, format!("{name}: another with {form} in it"));
+        }
+        assert_eq!(canary.finds(&SECRET.as_bytes()[1..]), None);
+        assert_eq!(canary.finds(b""), None);
+    }
+}
