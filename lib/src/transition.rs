@@ -14,6 +14,8 @@ use crate::{
 mod ending;
 mod line;
 mod refusals;
+#[cfg(test)]
+mod tests;
 
 pub use line::{Heir, Join, Leave, Next, Pass, Reserve, Take, TryAgain};
 pub use refusals::{

@@ -291,7 +291,8 @@ fn swapping(swap: &Swap) -> Expressions {
     }
     let update = format!("SET {} REMOVE {}", set.join(", "), remove.join(", "));
     let condition = match swap.seen {
-        Some(_) => format!("#version = :seen AND {OURS}"),
+        // A stranger may have been there since, and need not have touched the version.
+        Some(_) => format!("#version = :seen AND {}", line::ours_in_any_state()),
         None => "attribute_not_exists(#pk)".to_owned(),
     };
     let seen = swap.seen.map(|version| ("seen", n(version.get())));

@@ -28,8 +28,10 @@ pub(super) fn released(row: &Row, release: &Release) -> Option<Row> {
         }
         Of::Reservation(holder) => {
             let reserved = line::kept(row, lease_id, token)?;
+            // One write, of which the end is what counts: one version, and the line as it stood.
             &Row {
                 version: row.version,
+                line: row.line.clone(),
                 ..succeeded(row, holder, &reserved.request, token)
             }
         }

@@ -24,6 +24,12 @@ pub(super) fn kept() -> String {
     )
 }
 
+/// What a row of ours has, be it held, free, or kept for somebody.
+pub(super) fn ours_in_any_state() -> String {
+    let kept = kept();
+    format!("{OURS} AND (({HELD}) OR ({FREE} AND {UNKEPT}) OR ({kept}))")
+}
+
 /// What [`PROMISED`] compares with the row's token.
 pub(super) fn promise_of(fencing_token: Counter) -> (&'static str, AttributeValue) {
     ("before", n(fencing_token.get().saturating_sub(1)))
@@ -93,13 +99,9 @@ pub(super) fn joining(join: &Join) -> Expressions {
 }
 
 pub(super) fn leaving(leave: &Leave) -> Expressions {
-    let place = leave.place;
-    let kept = kept();
+    let (place, ours) = (leave.place, ours_in_any_state());
     build(
-        format!(
-            "{OURS} AND (({HELD}) OR ({FREE} AND {UNKEPT}) OR ({kept})) \
-             AND #line[{place}] = :request"
-        ),
+        format!("{ours} AND #line[{place}] = :request"),
         format!("REMOVE #line[{place}]"),
         [("request", s(leave.request.as_str()))],
     )

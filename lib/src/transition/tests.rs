@@ -1,0 +1,189 @@
+//! What no other test of the library would miss. That the table does the same is the differential test's to say.
+
+use std::time::Duration;
+
+use super::*;
+use crate::{row::Reservation, values::RequestId};
+
+fn at(seconds: u64) -> Timestamp {
+    Timestamp::from_millis(1_000_000 + 1000 * seconds)
+}
+
+fn counter(n: u64) -> Counter {
+    Counter::new(n).expect("a counter")
+}
+
+fn holder(name: &str) -> Holder {
+    Holder::new(name).expect("a holder")
+}
+
+fn grant(name: &str, now: Timestamp, tokens: Tokens) -> Grant {
+    let ttl = Ttl::new(Duration::from_secs(5)).expect("a length");
+    let request = RequestId::new(name).expect("a request id");
+    Grant {
+        holder: holder(name),
+        request: RequestDigest::of(&holder(name), &request),
+        keys: Some(KeysDigest::stored("keys")),
+        lease_id: LeaseId::stored(name),
+        ttl,
+        metadata: Metadata::default(),
+        now,
+        over: Over::At(now),
+        tokens,
+        expires_at: now.plus(ttl.as_duration()),
+        sweep_after: now.plus(ttl.as_duration()),
+    }
+}
+
+fn first(name: &str) -> Row {
+    let grant = grant(name, at(0), Tokens::From(Counter::MIN));
+    after(&Stored::Absent, Change::Grant(grant)).expect("a first grant")
+}
+
+fn after(stands: &Stored, change: Change) -> Option<Row> {
+    transition(stands, &change)
+}
+
+fn release(row: &Row) -> Change {
+    Change::Release(Release {
+        lease_id: row.holding().expect("a holding").lease_id.clone(),
+        fencing_token: row.fencing_token,
+        of: Of::Grant,
+        ended: Ended::Released,
+        next: Next::Is(Heir {
+            lease_id: LeaseId::stored("heir"),
+            until: at(9),
+        }),
+        purge_at: 77,
+    })
+}
+
+#[test]
+fn a_floor_lifts_what_is_below_it_and_nothing_else() {
+    let row = first("a");
+    let token = row.fencing_token.get();
+    let takes = |tokens| {
+        let change = Change::Grant(grant("b", at(10), tokens));
+        after(&Stored::Row(row.clone()), change).map(|row| row.fencing_token.get())
+    };
+    for floor in [token - 1, token] {
+        assert_eq!(takes(Tokens::From(counter(floor))), Some(token + 2));
+        assert_eq!(takes(Tokens::LiftedTo(counter(floor))), None);
+    }
+    assert_eq!(takes(Tokens::From(counter(token + 1))), None);
+    assert_eq!(takes(Tokens::LiftedTo(counter(token + 1))), Some(token + 3));
+}
+
+#[test]
+fn a_row_that_is_gone_is_not_put_back_by_who_saw_one() {
+    let row = first("a");
+    let swap = |seen| {
+        let row = row.clone();
+        after(&Stored::Absent, Change::Swap(Box::new(Swap { seen, row })))
+    };
+    assert_eq!(swap(None), Some(row.clone()));
+    assert_eq!(swap(Some(row.version)), None);
+}
+
+#[test]
+fn a_grant_keeps_a_row_that_was_to_be_purged() {
+    let held = first("a");
+    let free = after(&Stored::Row(held.clone()), release(&held)).expect("a release");
+    assert_eq!(free.purge_at, Some(77));
+    let next = Change::Grant(grant("b", at(10), Tokens::From(Counter::MIN)));
+    let held = after(&Stored::Row(free), next).expect("a grant");
+    assert_eq!(held.purge_at, None);
+}
+
+#[test]
+fn who_takes_up_a_promise_asked_for_one_key() {
+    let held = first("a");
+    let b = grant("b", at(1), Tokens::From(Counter::MIN));
+    let join = Change::Join(Join {
+        request: b.request.clone(),
+        over: Over::At(at(1)),
+        cap: 9,
+    });
+    let in_line = after(&Stored::Row(held.clone()), join).expect("a place in line");
+    let kept = after(&Stored::Row(in_line), release(&held)).expect("a release");
+    assert_eq!(kept.request_keys, held.request_keys);
+    let take = Change::Take(Take {
+        lease_id: LeaseId::stored("heir"),
+        fencing_token: kept.fencing_token.plus(1),
+        holder: holder("b"),
+        metadata: Metadata::default(),
+        ttl: b.ttl,
+        acquired_at: at(1),
+        now: at(2),
+        expires_at: at(7),
+        sweep_after: at(9),
+        require_unexpired: false,
+    });
+    let taken = after(&Stored::Row(kept), take).expect("a take");
+    assert_eq!(taken.request_keys, None);
+}
+
+#[test]
+fn a_grant_gives_a_row_from_before_there_was_a_line_one() {
+    let row = Row {
+        line: None,
+        ..first("a")
+    };
+    let next = Change::Grant(grant("b", at(10), Tokens::From(Counter::MIN)));
+    let granted = after(&Stored::Row(row), next).expect("a grant");
+    assert_eq!(granted.line, Some(Vec::new()));
+}
+
+#[test]
+fn an_extend_says_when() {
+    let row = first("a");
+    assert_eq!(row.holding().expect("a holding").extended_at, None);
+    let extend = Change::Extend(Extend {
+        lease_id: LeaseId::stored("a"),
+        fencing_token: row.fencing_token,
+        ttl: Ttl::new(Duration::from_secs(9)).expect("a length"),
+        now: at(3),
+        expires_at: at(12),
+        require_unexpired: true,
+    });
+    let extended = after(&Stored::Row(row), extend).expect("an extend");
+    let held = extended.holding().expect("a holding");
+    assert_eq!((held.extended_at, held.expires_at), (Some(at(3)), at(12)));
+}
+
+#[test]
+fn a_promise_in_a_row_from_before_there_was_a_line_is_not_handed_on() {
+    let held = first("a");
+    let kept = Row {
+        line: None,
+        state: State::Free {
+            ended: Ended::Released,
+            last_token: held.fencing_token,
+            reserved: Some(Reservation {
+                request: held.request.clone(),
+                lease_id: LeaseId::stored("heir"),
+                until: at(9),
+                tries: Counter::MIN,
+            }),
+        },
+        ..held
+    };
+    let gives_up = |next| {
+        Change::Release(Release {
+            lease_id: LeaseId::stored("heir"),
+            fencing_token: kept.fencing_token.plus(1),
+            of: Of::Reservation(holder("b")),
+            ended: Ended::Released,
+            next,
+            purge_at: 77,
+        })
+    };
+    let heir = Heir {
+        lease_id: LeaseId::stored("next"),
+        until: at(9),
+    };
+    let stands = Stored::Row(kept.clone());
+    assert_eq!(after(&stands, gives_up(Next::Is(heir))), None);
+    let free = after(&stands, gives_up(Next::Later)).expect("a release");
+    assert_eq!(free.line, None);
+}
