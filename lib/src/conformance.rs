@@ -185,3 +185,33 @@ impl<'a, B: Bench> Case<'a, B> {
         .await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Address, Bench, Item, all};
+    use crate::Memory;
+
+    /// Beside the example above, which says the same, because unit tests are what mutants are met by.
+    struct InMemory(Memory);
+
+    impl Bench for InMemory {
+        type Store = Memory;
+
+        fn store(&self) -> Memory {
+            self.0.clone()
+        }
+
+        async fn put(&self, address: &Address, item: Item) {
+            self.0.put(address.clone(), &item);
+        }
+
+        async fn delete(&self, address: &Address) {
+            self.0.delete(address);
+        }
+    }
+
+    #[tokio::test]
+    async fn the_memory_store_conforms() {
+        all(&InMemory(Memory::new())).await;
+    }
+}

@@ -150,7 +150,7 @@ mod tests {
     use crate::{
         Acquire, ExtendOptions, Holder, Settings, Ttl,
         clock::{Clock as _, ManualClock, Timestamp},
-        store::wire::{Before, Wire},
+        store::wire::{Before, Fate, Wire},
         values::{RequestDigest, RequestId},
     };
 
@@ -186,5 +186,28 @@ mod tests {
         let late = late.expect("it is the holder's").into_lease();
         assert_eq!(late.expires_at, clock.now().plus(ttl.as_duration()));
         assert!(store.row().await.holding().is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_ends_a_grant_and_does_not_hear_so_tells_the_next_all_the_same() {
+        let ttl = Ttl::new(Duration::from_mins(1)).expect("valid");
+        let store = Wire::default();
+        let leases = Leases::new(store.clone(), Settings::default())
+            .with_workflows(Arc::new(crate::conformance::Calls::default()));
+        let (key, holder) = (Key::new("k"), Holder::new("h").expect("valid"));
+        let acquire = Acquire::new(key.expect("valid"), holder.clone(), ttl);
+        let granted = leases.acquire(acquire).await.expect("an answer");
+        let address = address_of(&granted.granted().expect("a grant").lease);
+        let row = Row {
+            line: Some(vec![RequestDigest::of(&holder, &RequestId::random())]),
+            ..store.row().await
+        };
+        store.table.put(address.clone(), &row.to_item());
+        store.script([Fate::SentAgain]);
+        let ended = leases.expire(&address, &row).await.expect("an answer");
+        assert!(ended.is_some(), "it was this call that ended it");
+        // And if it was not, nobody is told.
+        let again = leases.expire(&address, &row).await.expect("an answer");
+        assert_eq!(again, None);
     }
 }

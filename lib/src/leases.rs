@@ -323,3 +323,6 @@ pub(crate) fn corrupt(key: Key, reason: &str) -> Error {
         reason: reason.to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests;

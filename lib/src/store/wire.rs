@@ -25,6 +25,8 @@ pub(crate) enum Fate {
     Answered,
     /// Written, and nobody is told: silence until the time limit.
     AnswerLost,
+    /// Written, and nobody is told; so it is sent again at once, as the SDK does, and the answer is to that.
+    SentAgain,
     /// Not written: silence until the time limit.
     RequestLost,
     /// Not written, and the answer says so.
@@ -175,7 +177,10 @@ impl Store for Wire {
                 source: Cause::said("ThrottlingException"),
             });
         }
-        let applied = self.table.apply(address, change, limit).await?;
+        let mut applied = self.table.apply(address, change, limit).await?;
+        if fate == Fate::SentAgain {
+            applied = self.table.apply(address, change, limit).await?;
+        }
         let granted = matches!((&applied, change), (Applied::Done { .. }, Change::Grant(_)));
         self.state().grants += u32::from(granted);
         if fate == Fate::AnswerLost || limit < ROUND_TRIP {

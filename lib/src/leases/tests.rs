@@ -1,0 +1,83 @@
+use super::*;
+use crate::{
+    Acquire, Memory,
+    clock::ManualClock,
+    store::wire::{Before, Wire},
+};
+
+const MINUTE: Duration = Duration::from_mins(1);
+const MS: Duration = Duration::from_millis(1);
+
+fn by<S: Store>(store: S, clock: &Arc<ManualClock>) -> Leases<S> {
+    Leases::new(store, Settings::default()).with_clock(clock.clone())
+}
+
+fn clock() -> Arc<ManualClock> {
+    Arc::new(ManualClock::at(Timestamp::from_millis(1_800_000_000_000)))
+}
+
+fn asking(ttl: Duration) -> Acquire {
+    let (key, holder) = (Key::new("k"), Holder::new("h"));
+    let ttl = Ttl::new(ttl).expect("valid");
+    Acquire::new(key.expect("valid"), holder.expect("valid"), ttl)
+}
+
+#[tokio::test]
+async fn a_ttl_leaves_something_after_the_guard() {
+    let leases = by(Memory::new(), &clock());
+    let guard = leases.settings().guard;
+    let refused = leases.acquire(asking(guard)).await;
+    assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
+    let granted = leases.acquire(asking(guard + MS)).await.expect("an answer");
+    let lease = granted.granted().expect("a grant").lease;
+    assert_eq!(lease.safe_until, leases.now().plus(MS));
+    let options = ExtendOptions {
+        ttl: Some(Ttl::new(guard).expect("valid")),
+        ..ExtendOptions::default()
+    };
+    let refused = leases.extend(&lease, options).await;
+    assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
+}
+
+#[test]
+fn a_deadline_that_has_come_is_not_believed() {
+    let leases = by(Memory::new(), &clock());
+    assert_eq!(leases.for_call(leases.now().plus(MS)).limit(), MS);
+    assert_eq!(leases.for_call(leases.now()).limit(), leases.limit());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_extend_that_others_overtake_twice_moves_the_version_once_or_not_at_all() {
+    let clock = clock();
+    let first = Wire::default();
+    let granted = by(first.clone(), &clock).acquire(asking(MINUTE)).await;
+    let lease = granted
+        .expect("an answer")
+        .granted()
+        .expect("a grant")
+        .lease;
+    let extended = |minutes: u32| {
+        let (table, clock, lease) = (first.clone(), clock.clone(), lease.clone());
+        async move {
+            let ttl = Ttl::new(MINUTE * minutes).expect("valid");
+            let options = ExtendOptions {
+                ttl: Some(ttl),
+                ..ExtendOptions::default()
+            };
+            let longer = by(table.clone(), &clock).extend(&lease, options).await;
+            drop(longer.expect("extended"));
+            table.row().await.to_item()
+        }
+    };
+    let (longer, longest) = (extended(2).await, extended(3).await);
+    let address = address_of(&lease);
+    let second = Wire::meddled(Before::Apply, 2, move |table| table.put(address, &longest));
+    second.table.put(address_of(&lease), &longer);
+    let late = by(second.clone(), &clock)
+        .extend(&lease, ExtendOptions::default())
+        .await;
+    assert!(second.is_done(), "it did look twice");
+    let late = late.expect("it is the holder's").into_lease();
+    assert_eq!(late.expires_at, clock.now().plus(MINUTE * 3));
+    assert_eq!(second.requests(), 2, "others have moved the version since");
+}
