@@ -50,7 +50,7 @@ async fn handle(
     wire: Arc<Wire>,
     reset: Arc<AtomicBool>,
 ) -> Result<Response<AnswerBody>, NoAnswer> {
-    let (head, body) = request.into_parts();
+    let (mut head, body) = request.into_parts();
     let body = body.collect().await?.to_bytes();
     let target = head
         .headers
@@ -81,7 +81,16 @@ async fn handle(
         _ => {}
     }
 
-    let answer = match pass_on(head, body.clone(), &wire).await {
+    // Outside of the lock: what rewrites may take its time, and may panic.
+    let rewriting = wire.state().rewriting.clone();
+    let sent = match rewriting.and_then(|rewriting| rewriting.of(&operation, &body)) {
+        Some(other) => {
+            head.headers.remove(CONTENT_LENGTH);
+            other
+        }
+        None => body.clone(),
+    };
+    let answer = match pass_on(head, sent, &wire).await {
         Ok(answer) => answer,
         Err((status, text)) => return Ok(plain(status, &text)),
     };

@@ -6,6 +6,7 @@ mod answer;
 mod count;
 mod fault;
 mod forward;
+mod rewrite;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -23,6 +24,7 @@ use crate::canary::Canary;
 use crate::error::{Error, io};
 use crate::task::OwnedTask;
 use fault::Injection;
+use rewrite::Rewriting;
 
 /// A counting, fault-injecting HTTP proxy. Dropping it closes its port and every connection.
 #[derive(Debug)]
@@ -50,6 +52,7 @@ struct State {
     injections: Vec<Injection>,
     happened: Vec<Fault>,
     latency: Duration,
+    rewriting: Option<Rewriting>,
 }
 
 impl Proxy {
@@ -108,7 +111,7 @@ impl Proxy {
         self.wire.state().counts.clone()
     }
 
-    /// Starts counting from zero and forgets faults and latency.
+    /// Starts counting from zero and forgets faults, latency and rewriting.
     pub fn reset(&self) {
         *self.wire.state() = State::default();
     }
@@ -144,6 +147,16 @@ impl Proxy {
     /// Delays every request by this much before it is forwarded.
     pub fn set_latency(&self, latency: Duration) {
         self.wire.state().latency = latency;
+    }
+
+    /// Lets requests reach the database as others than were sent: what a client would have done that says it in
+    /// another way. The function gets the operation and the body as it came, and answers with another body, or with
+    /// none to leave it. It takes the place of the one before.
+    pub fn rewrite(
+        &self,
+        rewriting: impl Fn(&str, &[u8]) -> Option<Vec<u8>> + Send + Sync + 'static,
+    ) {
+        self.wire.state().rewriting = Some(Rewriting::new(rewriting));
     }
 
     fn push(&self, fault: Fault, operation: &str, body_contains: Option<String>, times: u32) {
