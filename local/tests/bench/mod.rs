@@ -77,6 +77,16 @@ impl Table {
         output.send().await.unwrap().item
     }
 
+    /// All that has this key, rows and waiters.
+    pub async fn items(&self, key: &Key) -> Vec<Item> {
+        let query = self.client.query().table_name(TABLE).consistent_read(true);
+        let query = query.key_condition_expression("#pk = :pk");
+        let query = query.expression_attribute_names("#pk", "pk");
+        let pk = AttributeValue::S(key.as_str().to_owned());
+        let found = query.expression_attribute_values(":pk", pk).send().await;
+        found.unwrap().items.unwrap_or_default()
+    }
+
     pub async fn grant(&self, key: &str, holder: &str, id: &str) -> Granted {
         let acquired = self.leases().acquire(request(key, holder, id)).await;
         acquired.unwrap().granted().unwrap()

@@ -3,12 +3,15 @@
 //! end the same way each time, answer and row.
 #![allow(clippy::unwrap_used, missing_docs)]
 
-use std::{collections::BTreeMap, sync::Mutex, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Mutex,
+    time::Duration,
+};
 
-use aws_sdk_dynamodb::types::AttributeValue;
 use leasehold::{
     Key, Memory, RequestDigest,
-    row::{Item, Row, Stored},
+    row::{Item, Stored},
     store::{Address, Applied, Joined, Store},
     transition::{Change, Confirm, Of},
 };
@@ -17,14 +20,18 @@ use proptest::{prelude::*, test_runner::TestRunner};
 mod agreeing;
 #[path = "../bench/mod.rs"]
 mod bench;
+mod bites;
 mod changes;
 mod operations;
+mod guards;
+mod items;
 mod rare;
 mod reference;
 mod steps;
 mod strange;
 mod values;
 mod worlds;
+mod writes;
 use bench::Table;
 use steps::{Step, steps};
 use strange::{ATTRIBUTES, is_writable, strange};
@@ -52,8 +59,22 @@ const KINDS: [&str; 13] = [
 struct Twins {
     table: Table,
     memory: Memory,
+    seen: Mutex<HashMap<Key, Seen>>,
     /// Which kinds of writes happened, and how often.
     done: Mutex<BTreeMap<String, usize>>,
+}
+
+/// What is known of a key beyond what stands there.
+#[derive(Clone, Default)]
+struct Seen {
+    /// The last row that was ours: what was read, before a stranger came, by those who write after.
+    row: Option<Stored>,
+    /// What stands in the table.
+    item: Option<Item>,
+    /// What stood there at [`Step::Keep`].
+    kept: Option<Item>,
+    /// A stranger was there.
+    strange: bool,
 }
 
 impl Twins {
@@ -61,6 +82,7 @@ impl Twins {
         Self {
             table,
             memory: Memory::new(),
+            seen: Mutex::default(),
             done: Mutex::default(),
         }
     }
@@ -71,9 +93,27 @@ impl Twins {
             permit: 0,
         };
         for step in steps {
-            self.take(&address, step).await?;
-            let (ours, theirs) = (self.ours(&address).await, self.theirs(&address).await);
-            prop_assert_eq!(ours, theirs, "after {:?}", step);
+            self.read(&address).await;
+            let heir_is_set = self.take(&address, step).await?;
+            let (ours, item) = (self.ours(&address).await, self.table.get(&address).await);
+            let theirs = Stored::read(item.as_ref());
+            prop_assert_eq!(&ours, &theirs, "after {:?}", step);
+            let strange = self.seen(&address, |seen| {
+                seen.item.clone_from(&item);
+                seen.strange
+            });
+            if let (Stored::Row(row), Some(item)) = (&ours, &item) {
+                if heir_is_set {
+                    prop_assert_eq!(items::heir(item), items::heir_of(row), "{:?}", step);
+                }
+                if !strange {
+                    let (ours, theirs) = (items::expected(row), items::plain(row, item));
+                    for name in ours.keys().chain(theirs.keys()) {
+                        let both = (ours.get(name), theirs.get(name));
+                        prop_assert_eq!(both.0, both.1, "{} after {:?}", name, step);
+                    }
+                }
+            }
         }
         Ok(())
     }
@@ -92,43 +132,63 @@ impl Twins {
         self.memory.read(address, LIMIT).await.unwrap()
     }
 
-    async fn theirs(&self, address: &Address) -> Stored {
-        Stored::read(self.table.get(address).await.as_ref())
+    /// What stands there, or stood there before it was no row of ours.
+    async fn read(&self, address: &Address) -> Stored {
+        let ours = self.ours(address).await;
+        self.seen(address, |seen| match (&ours, &seen.row) {
+            (Stored::Foreign(_), Some(row)) => row.clone(),
+            _ => seen.row.insert(ours).clone(),
+        })
     }
 
-    async fn take(&self, address: &Address, step: &Step) -> Result<(), TestCaseError> {
+    fn seen<T>(&self, address: &Address, act: impl FnOnce(&mut Seen) -> T) -> T {
+        act(self
+            .seen
+            .lock()
+            .unwrap()
+            .entry(address.key.clone())
+            .or_default())
+    }
+
+    /// Whether it was a write that says who is first in line.
+    async fn take(&self, address: &Address, step: &Step) -> Result<bool, TestCaseError> {
         let change = match step {
             Step::Tamper { attribute, value } => {
-                let (name, value) = (ATTRIBUTES[usize::from(*attribute)], strange(*value));
-                if let Some(mut item) = self.table.get(address).await
-                    && is_writable(name, value.as_ref())
-                {
-                    match value {
-                        Some(value) => drop(item.insert(name.to_owned(), value)),
-                        None => drop(item.remove(name)),
-                    }
-                    self.put(address, item).await;
-                }
-                return Ok(());
+                let item = self.seen(address, |seen| seen.item.clone());
+                self.tamper(address, item, *attribute, *value).await;
+                return Ok(false);
             }
-            Step::Freeze => {
-                if let Some(mut item) = self.table.get(address).await {
-                    item.insert("frozen".to_owned(), AttributeValue::Bool(true));
-                    self.put(address, item).await;
-                }
-                return Ok(());
+            Step::Keep => {
+                self.seen(address, |seen| seen.kept = seen.item.clone());
+                return Ok(false);
+            }
+            Step::Again { attribute, value } => {
+                let item = self.seen(address, |seen| {
+                    seen.row = Some(Stored::read(seen.kept.as_ref()));
+                    seen.strange = false;
+                    seen.kept.clone()
+                });
+                self.tamper(address, item, *attribute, *value).await;
+                return Ok(false);
             }
             Step::Delete => {
                 self.table.delete(address).await;
                 self.memory.delete(address);
-                return Ok(());
+                self.seen(address, |seen| seen.strange = false);
+                return Ok(false);
             }
-            Step::Together { .. } => return self.together(address, step).await,
+            Step::Together { .. } => {
+                self.together(address, step).await?;
+                return Ok(false);
+            }
             Step::Join { .. } => return self.join(address, step).await,
-            Step::CallBack { .. } | Step::Forget { .. } => return self.waits(address, step).await,
-            _ => match changes::change(&self.ours(address).await, step) {
+            Step::CallBack { .. } | Step::Forget { .. } => {
+                self.waits(address, step).await?;
+                return Ok(false);
+            }
+            _ => match changes::change(&self.read(address).await, step) {
                 Some(change) => change,
-                None => return Ok(()),
+                None => return Ok(false),
             },
         };
         let ours = self.memory.apply(address, &change, LIMIT).await.unwrap();
@@ -148,18 +208,30 @@ impl Twins {
             prop_assert_eq!(a, b, "{:?}", step);
             prop_assert_eq!(x, y, "{:?}", step);
             self.count(&change);
-            if sets_the_heir(&change) {
-                prop_assert_eq!(self.heir(address).await, heir_of(a), "{:?}", step);
-            }
-        } else {
-            prop_assert_eq!(ours, theirs, "{:?}", step);
+            return Ok(items::sets_the_heir(&change));
         }
-        Ok(())
+        prop_assert_eq!(ours, theirs, "{:?}", step);
+        Ok(false)
+    }
+
+    async fn tamper(&self, address: &Address, item: Option<Item>, attribute: u8, value: u8) {
+        let (name, value) = (ATTRIBUTES[usize::from(attribute)], strange(value));
+        let Some(mut item) = item.filter(|_| is_writable(name, value.as_ref())) else {
+            return;
+        };
+        let before = match value {
+            Some(value) => item.insert(name.to_owned(), value),
+            None => item.remove(name),
+        };
+        let same = before.as_ref() == item.get(name);
+        self.seen(address, |seen| seen.strange |= !same);
+        self.memory.put(address.clone(), &item);
+        self.table.put(address, item).await;
     }
 
     /// Who joins, and the item beside: both or neither, and the same on both tables.
-    async fn join(&self, address: &Address, step: &Step) -> Result<(), TestCaseError> {
-        let stands = self.ours(address).await;
+    async fn join(&self, address: &Address, step: &Step) -> Result<bool, TestCaseError> {
+        let stands = self.read(address).await;
         let (join, waiter) = changes::join(&stands, step).expect("a step that joins");
         let key = &address.key;
         let ours = self.memory.join(key, &join, &waiter, LIMIT).await.unwrap();
@@ -169,7 +241,8 @@ impl Twins {
         if ours == Joined::Done {
             self.count(&Change::Join(join.clone()));
         }
-        self.same_waiter(key, &join.request, step).await
+        self.same_waiter(key, &join.request, step).await?;
+        Ok(false)
     }
 
     async fn waits(&self, address: &Address, step: &Step) -> Result<(), TestCaseError> {
@@ -182,7 +255,8 @@ impl Twins {
             } => {
                 let waiter = changes::waiter(who, request, 0, token);
                 let ours = self.memory.call_back_by(key, &waiter, LIMIT).await.unwrap();
-                let theirs = table.call_back_by(key, &waiter, LIMIT).await.unwrap();
+                let theirs = table.call_back_by(key, &waiter, LIMIT).await;
+                let theirs = theirs.map_err(|e| TestCaseError::fail(format!("{step:?}: {e}")))?;
                 prop_assert_eq!(ours, theirs, "{:?}", step);
                 self.same_waiter(key, &waiter.request, step).await
             }
@@ -193,7 +267,8 @@ impl Twins {
             } => {
                 let waiter = changes::waiter(who, request, 0, token);
                 self.memory.forget(key, &waiter, LIMIT).await.unwrap();
-                table.forget(key, &waiter, LIMIT).await.unwrap();
+                let theirs = table.forget(key, &waiter, LIMIT).await;
+                theirs.map_err(|e| TestCaseError::fail(format!("{step:?}: {e}")))?;
                 self.same_waiter(key, &digest(who, request), step).await
             }
             _ => unreachable!("called for no other"),
@@ -207,24 +282,19 @@ impl Twins {
         step: &Step,
     ) -> Result<(), TestCaseError> {
         let ours = self.memory.waiter(key, request, LIMIT).await.unwrap();
-        let theirs = self
-            .table
-            .store()
-            .waiter(key, request, LIMIT)
-            .await
-            .unwrap();
+        let store = self.table.store();
+        let theirs = store.waiter(key, request, LIMIT).await.unwrap();
+        if theirs.is_some() {
+            // The items say so in an attribute of its own, which sweep goes by.
+            for item in self.table.items(key).await {
+                if item.contains_key("deadline") {
+                    let name = "sweep_after";
+                    prop_assert_eq!(item.get(name), item.get("deadline"), "{:?}", step);
+                }
+            }
+        }
         prop_assert_eq!(ours, theirs, "{:?}", step);
         Ok(())
-    }
-
-    /// What the stream is filtered by.
-    async fn heir(&self, address: &Address) -> Option<String> {
-        let item = self.table.get(address).await?;
-        match item.get("heir")? {
-            AttributeValue::S(digest) => Some(digest.clone()),
-            AttributeValue::Null(true) => None,
-            strange => panic!("{strange:?}"),
-        }
     }
 
     /// A transaction with a row that is in nobody's way: it must happen on both tables or on neither,
@@ -249,7 +319,7 @@ impl Twins {
             several: true,
             floor: 0,
         };
-        let stands = self.ours(address).await;
+        let stands = self.read(address).await;
         let grant = changes::change(&stands, &grant).unwrap();
         let beside = Address {
             key: Key::new(format!("{}/beside", address.key)).unwrap(),
@@ -274,31 +344,10 @@ impl Twins {
         let theirs = self.table.store().apply_all(&changes, LIMIT).await;
         let theirs = theirs.map_err(|e| TestCaseError::fail(format!("{step:?}: {e}")))?;
         prop_assert_eq!(ours, theirs, "{:?}", step);
-        prop_assert_eq!(self.ours(&beside).await, self.theirs(&beside).await);
+        let theirs = Stored::read(self.table.get(&beside).await.as_ref());
+        prop_assert_eq!(self.ours(&beside).await, theirs);
         Ok(())
     }
-
-    async fn put(&self, address: &Address, item: Item) {
-        self.memory.put(address.clone(), &item);
-        self.table.put(address, item).await;
-    }
-}
-
-/// Joining and leaving do not: they move nobody to the front of a row that was not kept for somebody
-/// already, or that somebody has been told of.
-fn sets_the_heir(change: &Change) -> bool {
-    !matches!(
-        change,
-        Change::Extend(_) | Change::Cut(_) | Change::Leave(_) | Change::TryAgain(_)
-    )
-}
-
-/// Whoever is first in line of a row that is free, and kept for nobody.
-fn heir_of(row: &Row) -> Option<String> {
-    let nobodys = row.holding().is_none() && row.reserved().is_none();
-    let item = row.to_item();
-    let line = item.get("line").filter(|_| nobodys)?.as_l().unwrap();
-    line.first().map(|head| head.as_s().unwrap().clone())
 }
 
 #[tokio::test]

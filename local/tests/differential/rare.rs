@@ -2,7 +2,7 @@
 
 use super::{
     steps::{Heir, PROOFS, Step, Token},
-    strange::ATTRIBUTES,
+    strange::attribute,
 };
 
 const NONE: u8 = 0;
@@ -11,9 +11,8 @@ const SEVEN: u8 = 6;
 const MAP: u8 = 11;
 
 fn tamper(name: &str, value: u8) -> Step {
-    let attribute = ATTRIBUTES.iter().position(|known| *known == name).unwrap();
     Step::Tamper {
-        attribute: u8::try_from(attribute).unwrap(),
+        attribute: attribute(name),
         value,
     }
 }

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::strange::{ATTRIBUTES, STRANGE};
+use super::strange::{ATTRIBUTES, STRANGE, attribute};
 
 /// A write, or what a stranger does, in terms small enough that collisions are common.
 #[derive(Clone, Debug)]
@@ -106,8 +106,14 @@ pub enum Step {
         attribute: u8,
         value: u8,
     },
-    Freeze,
     Delete,
+    /// Remembers the item.
+    Keep,
+    /// Puts the item that was remembered, but for one attribute.
+    Again {
+        attribute: u8,
+        value: u8,
+    },
 }
 
 /// Which lease id a write proves: one of a few, or above them whichever the row has.
@@ -254,7 +260,7 @@ fn of_strangers() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => (0..attributes, 0..STRANGE)
             .prop_map(|(attribute, value)| Step::Tamper { attribute, value }),
-        1 => Just(Step::Freeze),
+        1 => (1..STRANGE).prop_map(|value| Step::Tamper { attribute: attribute("frozen"), value }),
         2 => Just(Step::Delete),
     ]
 }

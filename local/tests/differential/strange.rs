@@ -2,7 +2,7 @@
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
-pub const ATTRIBUTES: [&str; 28] = [
+pub const ATTRIBUTES: [&str; 29] = [
     "holder",
     "lease_id",
     "ttl_ms",
@@ -31,7 +31,13 @@ pub const ATTRIBUTES: [&str; 28] = [
     "claim_tries",
     "last_fencing_token",
     "colour",
+    "frozen",
 ];
+
+pub fn attribute(name: &str) -> u8 {
+    let place = ATTRIBUTES.iter().position(|known| *known == name);
+    u8::try_from(place.unwrap()).unwrap()
+}
 
 /// How many of them there are.
 pub const STRANGE: u8 = 12;

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use leasehold::{
-    Act, Counter, Ended, Holder, Key, Keys, KeysDigest, LeaseId, Operator, Reason, Record,
-    RequestDigest, RequestId, Timestamp, Ttl,
-    row::{Frozen, Row, State},
+    Act, Counter, Ended, Holder, Key, Keys, KeysDigest, LeaseId, Metadata, Operator, Previous,
+    Reason, Record, RequestDigest, RequestId, Timestamp, Ttl,
+    row::{Frozen, Holding, Reservation, Row, State},
     transition,
 };
 
@@ -95,6 +95,48 @@ pub fn operated(row: Row, act: u8) -> Row {
             line: Some(vec![digest(0, 0)]),
             ..row
         },
-        _ => Row { line: None, ..row },
+        4 => Row { line: None, ..row },
+        _ => another(row, act),
+    }
+}
+
+/// A row of which nothing is as it was: held, free, or kept for somebody. No act of an operator leaves such a one.
+fn another(row: Row, act: u8) -> Row {
+    let free = |reserved| State::Free {
+        ended: Ended::Expired,
+        last_token: Counter::new(7).unwrap(),
+        reserved,
+    };
+    Row {
+        fencing_token: Counter::new(9).unwrap(),
+        granted_to: holder(2),
+        request: digest(2, 20),
+        request_keys: (act == 5).then(two_keys).flatten(),
+        past_requests: [21, 22, 23].map(|n| Some(digest(2, n))),
+        previous: Some(Previous {
+            holder: holder(1),
+            fencing_token: Counter::new(5).unwrap(),
+            ended: Ended::Forced,
+        }),
+        purge_at: (act != 5).then_some(77),
+        state: match act {
+            5 => State::Held(Holding {
+                lease_id: id(2),
+                ttl: ttl(33),
+                acquired_at: seconds(34),
+                extended_at: Some(seconds(35)),
+                expires_at: seconds(36),
+                sweep_after: Some(seconds(37)),
+                metadata: Metadata::new([("another".to_owned(), "one".to_owned())].into()).unwrap(),
+            }),
+            6 => free(None),
+            _ => free(Some(Reservation {
+                request: digest(1, 24),
+                lease_id: id(0),
+                until: seconds(38),
+                tries: Counter::new(4).unwrap(),
+            })),
+        },
+        ..row
     }
 }

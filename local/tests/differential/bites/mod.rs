@@ -1,0 +1,302 @@
+//! Whether the sequences notice when a condition or an update says something else than it should. Mutants of code do not
+//! get at that: expressions are text to the compiler. So each part of each condition that the library sends is left out,
+//! negated or loosened on its way to the table, and so is each part of each update; and some sequence must come to
+//! another end than the pure function says.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use leasehold::conformance;
+use proptest::{
+    strategy::{Strategy as _, ValueTree as _},
+    test_runner::TestRunner,
+};
+
+use super::{
+    Table, Twins, guards, rare,
+    steps::{Step, steps},
+};
+
+mod beside;
+mod condition;
+mod equivalent;
+mod evaluate;
+mod mutants;
+mod record;
+mod update;
+mod wire;
+use mutants::{Mutant, of_condition, of_update};
+use record::{Observed, listen, observe, until};
+use update::Update;
+use wire::{Kind, Mistake, any_place, mistaken};
+
+/// Random sequences beside those that are written down, always the same.
+const CHANCE: usize = 60;
+
+/// How many tables work side by side.
+const TABLES: usize = 4;
+
+/// On how many sequences a mistake is tried that should show there.
+const TRIES: usize = 6;
+
+fn sequences() -> Vec<Vec<Step>> {
+    let mut dice = TestRunner::deterministic();
+    let mut all = rare::sequences();
+    all.extend(guards::sequences());
+    all.extend((0..CHANCE).map(|_| steps().new_tree(&mut dice).unwrap().current()));
+    all
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn whatever_is_left_out_of_an_expression_shows() {
+    let sequences = Arc::new(sequences());
+    let mut tables = Vec::new();
+    for _ in 0..TABLES {
+        tables.push(Arc::new(Twins::on(Table::start().await)));
+    }
+    let observed = all_of(&tables, &sequences).await;
+    let known: HashSet<_> = observed.iter().map(|o| o.sent.form()).collect();
+    for form in of_the_suite().await {
+        assert!(known.contains(&form), "no sequence sends {form}");
+    }
+    let (same, mistakes): (Vec<_>, Vec<_>) = mistakes(&observed, &sequences)
+        .into_iter()
+        .partition(|(mistake, _)| equivalent::because(&mistake.form, &mistake.what).is_some());
+    let mistakes = Arc::new(mistakes);
+    let survivors = Arc::new(Mutex::new(BTreeSet::new()));
+    let (next, mut working) = (Arc::new(AtomicUsize::new(0)), Vec::new());
+    for twins in tables {
+        let (next, mistakes) = (Arc::clone(&next), Arc::clone(&mistakes));
+        let (sequences, survivors) = (Arc::clone(&sequences), Arc::clone(&survivors));
+        working.push(tokio::spawn(async move {
+            let mut tries = Tries {
+                twins: &twins,
+                sequences: &sequences,
+                runs: 0,
+                kept: HashMap::new(),
+            };
+            while let Some((mistake, candidates)) =
+                mistakes.get(next.fetch_add(1, Ordering::Relaxed))
+            {
+                if !tries.shows(mistake, candidates).await {
+                    let told = format!(
+                        "{} ({})\n    in {:?} {}",
+                        mistake.what,
+                        candidates.len(),
+                        mistake.steps,
+                        mistake.form
+                    );
+                    survivors.lock().unwrap().insert(told);
+                }
+            }
+        }));
+    }
+    for work in working {
+        work.await.unwrap();
+    }
+    let survivors = survivors.lock().unwrap();
+    for told in &*survivors {
+        println!("{told}");
+    }
+    println!(
+        "bites: {} mutants, {} not noticed, {} that say the same",
+        mistakes.len(),
+        survivors.len(),
+        same.len()
+    );
+    assert!(survivors.is_empty(), "they are listed above");
+    assert!(mistakes.len() > 2000, "the expressions have as many parts");
+}
+
+/// What the suite sends that every store has to pass: nothing that the sequences do not.
+async fn of_the_suite() -> HashSet<String> {
+    let twins = Twins::on(Table::start().await);
+    let heard = listen(&twins);
+    conformance::all(&twins.table).await;
+    let heard = heard.lock().unwrap();
+    assert!(!heard.is_empty());
+    heard.iter().map(wire::Sent::form).collect()
+}
+
+/// Runs the sequences, none of which may find anything wrong.
+async fn all_of(tables: &[Arc<Twins>], sequences: &Arc<Vec<Vec<Step>>>) -> Vec<Observed> {
+    let mut working = Vec::new();
+    for (first, twins) in tables.iter().enumerate() {
+        let (twins, sequences) = (Arc::clone(twins), Arc::clone(sequences));
+        working.push(tokio::spawn(async move {
+            let heard = listen(&twins);
+            let stands = beside::is_as_it_should_be(&twins, "beside").await;
+            assert!(stands.is_ok(), "{stands:?}");
+            heard.lock().unwrap().clear();
+            let mut all = Vec::new();
+            for n in (first..sequences.len()).step_by(TABLES) {
+                all.extend(observe(&twins, &heard, n, &sequences[n]).await);
+            }
+            all
+        }));
+    }
+    let mut all = Vec::new();
+    for work in working {
+        all.extend(work.await.unwrap());
+    }
+    // What takes the fewest steps first.
+    all.sort_by_key(|o| (o.strange, o.cost, o.sequence, o.step));
+    all
+}
+
+/// A sequence, and the step of it at which a mistake should show.
+type Candidates = Vec<(usize, usize)>;
+
+/// Every mistake that can be made in what was sent, and where it should show.
+fn mistakes(observed: &[Observed], sequences: &[Vec<Step>]) -> Vec<(Mistake, Candidates)> {
+    let holds: Vec<_> = observed
+        .iter()
+        .map(|o| o.is_true(&o.sent.condition))
+        .collect();
+    // A transaction of which another part is refused shows nothing.
+    let mut refused: HashMap<_, Vec<usize>> = HashMap::new();
+    for (n, o) in observed.iter().enumerate().filter(|(n, _)| !holds[*n]) {
+        refused
+            .entry((o.sequence, o.sent.request))
+            .or_default()
+            .push(n);
+    }
+    let mut forms = BTreeMap::new();
+    for (n, o) in observed.iter().enumerate() {
+        let form: &mut Form = forms.entry(o.sent.form()).or_default();
+        let step = format!("{:?}", sequences[o.sequence][o.step]);
+        form.steps.extend(step.split(' ').next().map(str::to_owned));
+        let others = refused.get(&(o.sequence, o.sent.request));
+        let alone = others.is_none_or(|others| others.iter().all(|other| *other == n));
+        form.consider(o, holds[n], alone);
+    }
+    let forms = forms.into_iter();
+    forms
+        .flat_map(|(text, form)| form.mistakes(&text))
+        .collect()
+}
+
+/// What was sent with conditions of one form.
+#[derive(Default)]
+struct Form {
+    steps: BTreeSet<String>,
+    /// By their text.
+    conditions: HashMap<String, Vec<Mutant>>,
+    mutants: Vec<Candidates>,
+    updates: BTreeMap<String, Candidates>,
+}
+
+impl Form {
+    fn consider(&mut self, o: &Observed, holds: bool, alone: bool) {
+        let at = (o.sequence, o.step);
+        let mutants = self
+            .conditions
+            .entry(o.sent.condition.to_string())
+            .or_insert_with(|| of_condition(&o.sent.condition));
+        self.mutants.resize(mutants.len(), Candidates::new());
+        for (mutant, candidates) in mutants.iter().zip(&mut self.mutants) {
+            if alone && candidates.len() < TRIES && o.is_true(&mutant.condition) != holds {
+                candidates.push(at);
+            }
+        }
+        for (what, _) in of_update(&o.sent.update) {
+            let moved = alone && holds && o.moves(Update::attribute(&what));
+            let candidates = self.updates.entry(what).or_default();
+            if moved && candidates.len() < TRIES {
+                candidates.push(at);
+            }
+        }
+    }
+
+    fn mistakes(self, text: &str) -> Vec<(Mistake, Candidates)> {
+        let steps: Vec<_> = self.steps.into_iter().collect();
+        let mistake = |what: &str, kind| Mistake {
+            form: text.to_owned(),
+            what: any_place(what),
+            kind,
+            steps: steps.clone(),
+        };
+        let conditions = &self.conditions;
+        let mutants = self
+            .mutants
+            .into_iter()
+            .enumerate()
+            .map(|(nth, candidates)| {
+                let others = conditions.iter();
+                let others = others.map(|(text, all)| (text.clone(), all[nth].condition.clone()));
+                let one = conditions.values().next().unwrap();
+                (
+                    mistake(&one[nth].what, Kind::Condition(others.collect())),
+                    candidates,
+                )
+            });
+        let updates = self.updates.into_iter();
+        let updates = updates.map(|(what, candidates)| (mistake(&what, Kind::Update), candidates));
+        mutants.chain(updates).collect()
+    }
+}
+
+/// Runs sequences on one table with mistakes in what is sent.
+struct Tries<'a> {
+    twins: &'a Twins,
+    sequences: &'a [Vec<Step>],
+    runs: usize,
+    /// Keys at which a sequence has come to its [`Step::Keep`] without a mistake.
+    kept: HashMap<usize, String>,
+}
+
+impl Tries<'_> {
+    async fn shows(&mut self, mistake: &Mistake, candidates: &Candidates) -> bool {
+        for &(sequence, step) in candidates {
+            if self.shows_at(mistake, sequence, step).await {
+                return true;
+            }
+        }
+        mistake.form.contains("#asked_at") && !self.stands(mistake).await
+    }
+
+    async fn stands(&mut self, mistake: &Mistake) -> bool {
+        self.runs += 1;
+        let key = format!("m{}", self.runs);
+        self.make(mistake);
+        beside::is_as_it_should_be(self.twins, &key).await.is_ok()
+    }
+
+    fn make(&self, mistake: &Mistake) {
+        let made = mistake.clone();
+        let proxy = &self.twins.table.proxy;
+        proxy.rewrite(move |operation, body| mistaken(operation, body, &made));
+    }
+
+    async fn shows_at(&mut self, mistake: &Mistake, sequence: usize, step: usize) -> bool {
+        // Rows of other runs must not show.
+        self.runs += 1;
+        let fresh = format!("m{}", self.runs);
+        let mut steps = until(&self.sequences[sequence], step);
+        let keep = steps.iter().position(|step| matches!(step, Step::Keep));
+        let key = match keep {
+            // What is put there again is the row. Who joins leaves an item of its own behind.
+            Some(keep) if !matches!(steps.last(), Some(Step::Join { .. })) => {
+                let last = steps.split_off(keep + 1);
+                let before = std::mem::replace(&mut steps, last);
+                if let Some(key) = self.kept.get(&sequence) {
+                    key.clone()
+                } else {
+                    self.twins.table.proxy.reset();
+                    let same = self.twins.run(&fresh, &before).await;
+                    assert!(same.is_ok(), "{before:?}: {same:?}");
+                    self.kept.insert(sequence, fresh.clone());
+                    fresh
+                }
+            }
+            _ => fresh,
+        };
+        self.make(mistake);
+        self.twins.run(&key, &steps).await.is_err()
+    }
+}
