@@ -37,11 +37,7 @@ fn grant(name: &str, now: Timestamp, tokens: Tokens) -> Grant {
 
 fn first(name: &str) -> Row {
     let grant = grant(name, at(0), Tokens::From(Counter::MIN));
-    after(&Stored::Absent, Change::Grant(grant)).expect("a first grant")
-}
-
-fn after(stands: &Stored, change: Change) -> Option<Row> {
-    transition(stands, &change)
+    transition(&Stored::Absent, &Change::Grant(grant)).expect("a first grant")
 }
 
 fn release(row: &Row) -> Change {
@@ -64,7 +60,7 @@ fn a_floor_lifts_what_is_below_it_and_nothing_else() {
     let token = row.fencing_token.get();
     let takes = |tokens| {
         let change = Change::Grant(grant("b", at(10), tokens));
-        after(&Stored::Row(row.clone()), change).map(|row| row.fencing_token.get())
+        transition(&Stored::Row(row.clone()), &change).map(|row| row.fencing_token.get())
     };
     for floor in [token - 1, token] {
         assert_eq!(takes(Tokens::From(counter(floor))), Some(token + 2));
@@ -79,7 +75,7 @@ fn a_row_that_is_gone_is_not_put_back_by_who_saw_one() {
     let row = first("a");
     let swap = |seen| {
         let row = row.clone();
-        after(&Stored::Absent, Change::Swap(Box::new(Swap { seen, row })))
+        transition(&Stored::Absent, &Change::Swap(Box::new(Swap { seen, row })))
     };
     assert_eq!(swap(None), Some(row.clone()));
     assert_eq!(swap(Some(row.version)), None);
@@ -88,10 +84,10 @@ fn a_row_that_is_gone_is_not_put_back_by_who_saw_one() {
 #[test]
 fn a_grant_keeps_a_row_that_was_to_be_purged() {
     let held = first("a");
-    let free = after(&Stored::Row(held.clone()), release(&held)).expect("a release");
+    let free = transition(&Stored::Row(held.clone()), &release(&held)).expect("a release");
     assert_eq!(free.purge_at, Some(77));
     let next = Change::Grant(grant("b", at(10), Tokens::From(Counter::MIN)));
-    let held = after(&Stored::Row(free), next).expect("a grant");
+    let held = transition(&Stored::Row(free), &next).expect("a grant");
     assert_eq!(held.purge_at, None);
 }
 
@@ -104,8 +100,8 @@ fn who_takes_up_a_promise_asked_for_one_key() {
         over: Over::At(at(1)),
         cap: 9,
     });
-    let in_line = after(&Stored::Row(held.clone()), join).expect("a place in line");
-    let kept = after(&Stored::Row(in_line), release(&held)).expect("a release");
+    let in_line = transition(&Stored::Row(held.clone()), &join).expect("a place in line");
+    let kept = transition(&Stored::Row(in_line), &release(&held)).expect("a release");
     assert_eq!(kept.request_keys, held.request_keys);
     let take = Change::Take(Take {
         lease_id: LeaseId::stored("heir"),
@@ -119,7 +115,7 @@ fn who_takes_up_a_promise_asked_for_one_key() {
         sweep_after: at(9),
         require_unexpired: false,
     });
-    let taken = after(&Stored::Row(kept), take).expect("a take");
+    let taken = transition(&Stored::Row(kept), &take).expect("a take");
     assert_eq!(taken.request_keys, None);
 }
 
@@ -130,7 +126,7 @@ fn a_grant_gives_a_row_from_before_there_was_a_line_one() {
         ..first("a")
     };
     let next = Change::Grant(grant("b", at(10), Tokens::From(Counter::MIN)));
-    let granted = after(&Stored::Row(row), next).expect("a grant");
+    let granted = transition(&Stored::Row(row), &next).expect("a grant");
     assert_eq!(granted.line, Some(Vec::new()));
 }
 
@@ -146,7 +142,7 @@ fn an_extend_says_when() {
         expires_at: at(12),
         require_unexpired: true,
     });
-    let extended = after(&Stored::Row(row), extend).expect("an extend");
+    let extended = transition(&Stored::Row(row), &extend).expect("an extend");
     let held = extended.holding().expect("a holding");
     assert_eq!((held.extended_at, held.expires_at), (Some(at(3)), at(12)));
 }
@@ -183,7 +179,7 @@ fn a_promise_in_a_row_from_before_there_was_a_line_is_not_handed_on() {
         until: at(9),
     };
     let stands = Stored::Row(kept.clone());
-    assert_eq!(after(&stands, gives_up(Next::Is(heir))), None);
-    let free = after(&stands, gives_up(Next::Later)).expect("a release");
+    assert_eq!(transition(&stands, &gives_up(Next::Is(heir))), None);
+    let free = transition(&stands, &gives_up(Next::Later)).expect("a release");
     assert_eq!(free.line, None);
 }
