@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo local bench model model-deep soak hostile fuzz test track-record check fmt clippy doc deny template tidy build deploy clean tools-lock
+.PHONY: help demo local bench model model-deep soak hostile fuzz mutants test track-record check fmt clippy doc deny template tidy build deploy clean tools-lock
 
 # Instruction set of the functions: arm64 or x86_64.
 ARCH ?= arm64
@@ -21,6 +21,9 @@ FUZZ_VERSION := 0.13.1
 FUZZ_ROOT := target/tools/cargo-fuzz-$(FUZZ_VERSION)
 # How long each target of the fuzzer runs.
 FUZZ_SECONDS ?= 60
+MUTANTS_VERSION := 27.1.0
+MUTANTS_ROOT := target/tools/cargo-mutants-$(MUTANTS_VERSION)
+MUTANTS_BIN := $(MUTANTS_ROOT)/bin/cargo-mutants
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -110,6 +113,10 @@ deny: $(DENY)
 	  echo "advisories: NOT CHECKED, their database cannot be reached (target/deny-fetch.log)"; \
 	fi
 
+# Hours, hence not part of CI. The mutants of expressions, which are text to the compiler, are: local/tests/differential/bites.
+mutants: $(MUTANTS_BIN) ## change the code around conditions and rows, place by place: a test has to fail each time
+	tools/mutants.sh $(MUTANTS_BIN)
+
 # SAM builds one function after the other, and the last step of each, the link with everything in it, runs on one core.
 # So all are built beforehand, side by side; of these packages only, lest features of others get in. SAM finds them done.
 build: $(SAM_ENV)/complete ## build every function for Lambda (ARCH=arm64 or x86_64)
@@ -141,6 +148,11 @@ $(DENY):
 $(FUZZ_ROOT)/bin/cargo-fuzz:
 	CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_OPT_LEVEL=1 \
 	  cargo install --quiet --locked --root $(FUZZ_ROOT) --target-dir target/tools/build cargo-fuzz@$(FUZZ_VERSION)
+	rm -rf target/tools/build
+
+$(MUTANTS_BIN):
+	CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_OPT_LEVEL=1 \
+	  cargo install --quiet --locked --root $(MUTANTS_ROOT) --target-dir target/tools/build cargo-mutants@$(MUTANTS_VERSION)
 	rm -rf target/tools/build
 
 tools-lock: ## write tools/requirements.txt anew from tools/requirements.in

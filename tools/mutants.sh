@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Changes the code named in .cargo/mutants.toml, one place at a time, and has a test fail each time. The argument is the
+# cargo-mutants to do it with. Takes an hour or two; MUTANTS="--file …" narrows it, MUTANTS_TIMEOUT gives slow machines time.
+set -euo pipefail
+
+mutants=$1
+results=target/mutants
+export CARGO_INCREMENTAL=1 CARGO_PROFILE_DEV_DEBUG=0 CARGO_PROFILE_TEST_DEBUG=0
+export CARGO_TARGET_DIR="$PWD/target/mutants-build"
+
+# 2 and 3 say that mutants survived, or ran out of time: the count below tells.
+try() {
+  "$mutants" mutants --package leasehold --output "$results" --no-shuffle --colors never --cargo-arg=--locked \
+    --minimum-test-timeout "${MUTANTS_TIMEOUT:-60}" ${MUTANTS:-} "$@" || [[ $? == [23] ]]
+}
+
+rm -rf "$results"
+mkdir -p "$results"
+try --features conformance,workflows,lambda --cargo-test-arg=--lib
+out=$results/mutants.out
+missed=$(wc -l < "$out/missed.txt")
+cat "$out"/{caught,timeout}.txt | sort -u > "$results/noticed.txt"
+unviable=$(wc -l < "$out/unviable.txt")
+
+# What the library's own tests miss, those on a table may see.
+if [ "$missed" != 0 ]; then
+  try --iterate --test-package leasehold-local --cargo-test-arg=--test --cargo-test-arg=store \
+    --cargo-test-arg=--test --cargo-test-arg=differential
+  sort -u "$results/noticed.txt" "$out"/{caught,timeout}.txt -o "$results/noticed.txt"
+  missed=$(wc -l < "$out/missed.txt")
+  cat "$out/missed.txt"
+fi
+
+caught=$(wc -l < "$results/noticed.txt")
+echo "mutants: $((caught + missed)) tried, $caught caught, $missed survived ($unviable more do not compile)"
+[ "$missed" = 0 ]
