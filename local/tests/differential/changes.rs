@@ -14,7 +14,7 @@ use leasehold::{
 
 use super::{
     steps::{PROOFS, REQUESTS, Step, Token},
-    values::{digest, heir, holder, id, near, next, operated, seconds, ttl, two_keys},
+    values::{digest, heir, holder, id, made, near, next, operated, seconds, ttl, two_keys},
 };
 
 /// The write that a step is, of a row that stands like this; none for what is no write of one row,
@@ -29,6 +29,10 @@ pub fn change(stands: &Stored, step: &Step) -> Option<Change> {
         Step::Swap { version, act } => Change::Swap(Box::new(Swap {
             seen: Some(near(self::version(row), version)),
             row: operated(row?.clone(), act),
+        })),
+        Step::Make { act } => Change::Swap(Box::new(Swap {
+            seen: None,
+            row: made(act),
         })),
         Step::Expire { version, heir } => Change::Expire(Expire {
             version: near(self::version(row), version),

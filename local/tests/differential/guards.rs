@@ -1,11 +1,11 @@
 //! Every kind of write on a row that would take it but for one attribute: what each part of a condition is there for.
 
 use super::{
-    steps::Step,
+    steps::{Heir, Step},
     strange::attribute,
     writes::{
         HEIR, again, asking, beside, by_sight, check, cut, expire, extend, give_up, grant, grants,
-        join, joins, leave, of_several, pass, release, swap, take,
+        join, joins, leave, of_several, pass, release, sees, swap, take,
     },
 };
 
@@ -113,8 +113,11 @@ pub fn sequences() -> Vec<Vec<Step>> {
         expire(None),
         expire(Some(HEIR)),
     ];
-    let joins_last = [joins(0, 1, None, 2), joins(0, 1, None, 3)];
-    all.push(one_by_one(&in_line, ends.into_iter().chain(joins_last)));
+    // Who has asked later is not put back: the later ask comes last.
+    let joins = [2, 3, 9].map(|cap| [sees(0, 0, cap), sees(0, 2, cap), joins(0, 30, None, cap)]);
+    let repeated = [join(1), by_sight(1), extend(20, 9, false)];
+    let others = joins.concat().into_iter().chain(repeated).chain(grants(30));
+    all.push(one_by_one(&in_line, ends.into_iter().chain(others)));
     // However the last grant ended.
     let kinds = |heir| [release(heir), expire(heir), swap(2)];
     for end in kinds(None) {
@@ -122,7 +125,8 @@ pub fn sequences() -> Vec<Vec<Step>> {
         for last in grants(30) {
             all.push(guarded(&free, &last, &[&FREE]));
         }
-        all.push(one_by_one(&free, remembered(&grants(30))));
+        let joins = [join(0), by_sight(0)];
+        all.push(one_by_one(&free, remembered(&grants(30)).chain(joins)));
         let free = [&in_line[..], &[end]].concat();
         let reserve = Step::Reserve { heir: HEIR };
         let lasts = [
@@ -161,14 +165,29 @@ pub fn sequences() -> Vec<Vec<Step>> {
         let more = more.chain((5..8).map(swap)).chain(grants(30));
         all.push(one_by_one(&kept, remembered(&[join(0)]).chain(more)));
         let tried = [&kept[..], &[again(), again()]].concat();
-        let lasts = [pass(), again()].into_iter();
+        let another = Heir { id: 2, until: 33 };
+        let lasts = [pass(), again(), give_up(Some(another))].into_iter();
         let lasts = lasts.flat_map(|last| [vec![last.clone()], beside(&last)].concat());
         all.push(one_by_one(&tried, lasts));
     }
     // Nobody is in line behind the one that it is kept for.
     let alone = [&held[..], &[join(1), release(Some(HEIR))]].concat();
     all.push(one_by_one(&alone, grants(30)));
+    for last in [join(0), by_sight(0)] {
+        all.push(guarded(&alone, &last, &[&KEPT]));
+    }
     all.push(of_waiters());
+    let thaw = [&held[..], &[swap(0)]].concat();
+    all.push(one_by_one(&thaw, [swap(1)]));
+    let anew = grants(30)
+        .into_iter()
+        .flat_map(|grant| [grant, Step::Delete]);
+    all.push(anew.collect());
+    // Where there is nothing, and where there is something.
+    let made = [0, 2, 5, 6, 7]
+        .into_iter()
+        .flat_map(|act| [Step::Make { act }, Step::Make { act: 0 }, Step::Delete]);
+    all.push(made.collect());
     all
 }
 
@@ -196,6 +215,13 @@ fn of_held(held: &[Step]) -> Vec<Vec<Step>> {
     // The very moment: it ends at 6, and a taker waits for another two.
     all.push(one_by_one(held, [grants(7), grants(8)].concat()));
     all.push(guarded(held, &extend(6, 9, false), &[]));
+    let too_short = [
+        extend(2, 1, false),
+        extend(2, 1, true),
+        joins(2, 30, None, 9),
+        sees(2, 0, 9),
+    ];
+    all.push(one_by_one(held, too_short));
     let on_the_dot = [
         joins(2, 8, None, 9),
         extend(6, 9, true),

@@ -95,6 +95,10 @@ pub enum Step {
         version: Token,
         act: u8,
     },
+    /// An operator's: a row where there is none.
+    Make {
+        act: u8,
+    },
     /// Two rows at once: this one and one that is always free, as a set of grants or with a check.
     Together {
         id: u8,
@@ -252,7 +256,10 @@ fn of_the_line() -> impl Strategy<Value = Step> {
 
 fn of_operators() -> impl Strategy<Value = Step> {
     let act = prop_oneof![1 => Just(0_u8), 4 => 1..5_u8];
-    (token(), act).prop_map(|(version, act)| Step::Swap { version, act })
+    prop_oneof![
+        4 => (token(), act).prop_map(|(version, act)| Step::Swap { version, act }),
+        1 => (5..8_u8).prop_map(|act| Step::Make { act }),
+    ]
 }
 
 fn of_strangers() -> impl Strategy<Value = Step> {

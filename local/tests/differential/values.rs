@@ -100,6 +100,29 @@ pub fn operated(row: Row, act: u8) -> Row {
     }
 }
 
+/// A row that an operator makes where there is none.
+pub fn made(act: u8) -> Row {
+    let nobodys = Row {
+        fencing_token: Counter::MIN,
+        version: Counter::new(50).unwrap(),
+        granted_to: holder(0),
+        request: digest(0, 0),
+        request_keys: None,
+        past_requests: [None, None, None],
+        previous: None,
+        frozen: None,
+        operator: None,
+        purge_at: None,
+        line: Some(Vec::new()),
+        state: State::Free {
+            ended: Ended::Released,
+            last_token: Counter::MIN,
+            reserved: None,
+        },
+    };
+    operated(nobodys, act)
+}
+
 /// A row of which nothing is as it was: held, free, or kept for somebody. No act of an operator leaves such a one.
 fn another(row: Row, act: u8) -> Row {
     let free = |reserved| State::Free {

@@ -106,7 +106,12 @@ pub fn joins(who: u8, at: u8, observed: Option<Token>, cap: u8) -> Step {
 
 /// Joins by observation.
 pub fn by_sight(who: u8) -> Step {
-    joins(who, 1, Some(Token(2)), 9)
+    sees(who, 2, 9)
+}
+
+/// Joins because of a version that is so far from the one that stands.
+pub fn sees(who: u8, away: i8, cap: u8) -> Step {
+    joins(who, 1, Some(Token(away)), cap)
 }
 
 pub fn extend(at: u8, ttl: u8, require_unexpired: bool) -> Step {

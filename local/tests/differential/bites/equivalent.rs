@@ -3,7 +3,7 @@
 
 /// Why nothing can come of this mistake in writes of this form; none if something can.
 pub fn because(form: &str, what: &str) -> Option<&'static str> {
-    let rules: [(Rule, &str); 10] = [
+    let rules: [(Rule, &str); 11] = [
         (
             |m| m.is("attribute_type(#", ", :number)` always true"),
             "here a range is false of anything but a number; not in every engine",
@@ -63,6 +63,14 @@ pub fn because(form: &str, what: &str) -> Option<&'static str> {
                     && !m.form.contains("#claim <> :request")
             },
             "of a free row it may be text or not",
+        ),
+        (
+            |m| {
+                let heir = m.what.starts_with("without SET #heir");
+                m.form == "attribute_not_exists(#pk)"
+                    && (heir || m.what.starts_with("without REMOVE"))
+            },
+            "there is nothing to remove, and nobody in line",
         ),
         (
             |m| m.removes_nothing(),
