@@ -125,3 +125,28 @@ pub(crate) fn request_of(sk: &str) -> Option<RequestDigest> {
     let hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
     (digest.len() == 32 && digest.bytes().all(hex)).then(|| RequestDigest::stored(digest))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{permit_of, request_of};
+
+    #[test]
+    fn a_sort_key_is_ours_to_the_letter() {
+        let digest = "0123456789abcdef0123456789abcdef";
+        let of = |sk: &str| request_of(sk).map(|request| request.as_str().to_owned());
+        assert_eq!(of(&format!("WAIT#{digest}")).as_deref(), Some(digest));
+        for strange in [
+            format!("WAIT#{}", &digest[1..]),
+            format!("WAIT#{digest}0"),
+            format!("WAIT#{}g", &digest[1..]),
+            format!("WAIT#{}A", &digest[1..]),
+            digest.to_owned(),
+        ] {
+            assert_eq!(of(&strange), None, "{strange}");
+        }
+        assert_eq!(permit_of("LEASE#0007"), Some(7));
+        for strange in ["LEASE#007", "LEASE#00007", "LEASE#+007", "WAIT#0007"] {
+            assert_eq!(permit_of(strange), None, "{strange}");
+        }
+    }
+}

@@ -174,3 +174,17 @@ fn an_extend_touches_nothing_that_the_index_holds() {
         assert!(!update.contains(&format!("#{name}")), "{name} in {update}");
     }
 }
+
+#[test]
+fn a_grant_and_a_join_ask_for_every_request_that_the_row_remembers() {
+    let asks = |change: &Change| matches!(change, Change::Grant(_) | Change::Join(_));
+    for change in every_change().into_iter().filter(asks) {
+        let Expressions { condition, .. } = of(&change);
+        for name in [at::REQUEST].into_iter().chain(at::PAST_REQUESTS) {
+            assert!(
+                condition.contains(&format!("#{name} <> :request")),
+                "{name}: {condition}"
+            );
+        }
+    }
+}
