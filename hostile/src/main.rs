@@ -103,14 +103,14 @@ fn show(seed: u64, number: u64) -> ExitCode {
     let text = String::from_utf8_lossy(&event.event);
     println!("event: {}: {text}", event.function);
     let all = [
-        ended(events::judge(event.function, &event.event)),
+        ended(&events::judge(event.function, &event.event)),
         {
             println!("items: {row:#?}");
-            ended(rows::judge(&row))
+            ended(&rows::judge(&row))
         },
         {
             println!("names: {names:#?}");
-            ended(keys::judge(&names))
+            ended(&keys::judge(&names))
         },
     ];
     if all == [true; 3] {
@@ -121,8 +121,8 @@ fn show(seed: u64, number: u64) -> ExitCode {
 }
 
 /// Tells how a case ended, and whether it may end so.
-fn ended(end: Result<String, String>) -> bool {
-    match &end {
+fn ended(end: &Result<String, String>) -> bool {
+    match end {
         Ok(end) => println!("  {end}"),
         Err(fault) => println!("  FAULT: {fault}"),
     }
