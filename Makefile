@@ -60,8 +60,8 @@ track-record: ## show known bugs of other locks on themselves, and their absence
 	cargo test --workspace --locked --test record
 	cargo run --quiet --locked --bin leasehold-track-record
 
-model: ## go through every order of events in small worlds, and find out broken designs
-	cargo run --quiet --locked --bin leasehold-model
+model: ## go through every order of events in small worlds, and find out broken designs (MODEL="--only line", "--help")
+	cargo run --quiet --locked --bin leasehold-model -- $(MODEL)
 
 model-deep: ## the same with more events: a hundred million states, an hour, eight gigabytes
 	cargo run --quiet --locked --bin leasehold-model -- --deep

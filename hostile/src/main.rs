@@ -23,7 +23,7 @@ struct Arguments {
     /// Where all chance comes from.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Shows the case of this number, and runs it alone.
+    /// Shows the event, the items and the names of this number, and runs them alone.
     #[arg(long)]
     case: Option<u64>,
     /// Writes what a fuzzer starts from into this directory, and runs nothing.
@@ -44,13 +44,17 @@ fn main() -> ExitCode {
         }
         return ExitCode::SUCCESS;
     }
+    println!(
+        "seed {seed}: {} events, {} items, {} pairs of names, each told of when it is through",
+        arguments.events, arguments.rows, arguments.keys
+    );
     let judge = |number| {
         let case = events::case(seed, number);
         let end = events::judge(case.function, &case.event)?;
         Ok(format!("{} {end}", case.function))
     };
     let found = timed("events", || census::take(0..arguments.events, judge));
-    let rows = timed("rows", || {
+    let rows = timed("items", || {
         census::take(0..arguments.rows, |number| {
             rows::judge(&rows::case(seed, number))
         })
@@ -62,7 +66,7 @@ fn main() -> ExitCode {
     });
     let faults = found.faults.len() + rows.faults.len() + names.faults.len();
     println!(
-        "hostile: {} events, {} rows, {} names, {faults} faults, seed {seed}",
+        "hostile: {} events, {} items, {} pairs of names, {faults} faults, seed {seed}",
         found.judged(),
         rows.judged(),
         names.judged()
@@ -79,32 +83,48 @@ fn timed(what: &str, work: impl FnOnce() -> Census) -> Census {
     let began = Instant::now();
     let census = work();
     let took = began.elapsed().as_secs_f64();
-    println!("{what}: {took:.1} s");
+    println!("{what}: {took:.1} s; how often each end was seen:");
     for (end, times) in &census.ends {
         println!("  {times:>8} {end}");
     }
     for (case, fault) in &census.faults {
         let fault: String = fault.chars().take(2000).collect();
-        println!("  case {case}: {fault}");
+        println!("  FAULT in case {case} (--case {case} shows it): {fault}");
     }
     census
 }
 
 fn show(seed: u64, number: u64) -> ExitCode {
-    let case = events::case(seed, number);
-    println!(
-        "{}: {}",
-        case.function,
-        String::from_utf8_lossy(&case.event)
+    let (event, row, names) = (
+        events::case(seed, number),
+        rows::case(seed, number),
+        keys::case(seed, number),
     );
-    match events::judge(case.function, &case.event) {
-        Ok(end) => {
-            println!("{end}");
-            ExitCode::SUCCESS
-        }
-        Err(fault) => {
-            println!("{fault}");
-            ExitCode::FAILURE
-        }
+    let text = String::from_utf8_lossy(&event.event);
+    println!("event: {}: {text}", event.function);
+    let all = [
+        ended(&events::judge(event.function, &event.event)),
+        {
+            println!("items: {row:#?}");
+            ended(&rows::judge(&row))
+        },
+        {
+            println!("names: {names:#?}");
+            ended(&keys::judge(&names))
+        },
+    ];
+    if all == [true; 3] {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     }
+}
+
+/// Tells how a case ended, and whether it may end so.
+fn ended(end: &Result<String, String>) -> bool {
+    match end {
+        Ok(end) => println!("  {end}"),
+        Err(fault) => println!("  FAULT: {fault}"),
+    }
+    end.is_ok()
 }

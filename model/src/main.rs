@@ -32,17 +32,18 @@ struct Arguments {
     #[arg(long)]
     deep: bool,
     /// Only worlds whose name contains this, and no broken designs.
-    #[arg(long)]
+    #[arg(long, value_name = "WORLD", conflicts_with = "broken")]
     only: Option<String>,
     /// Only broken designs whose words contain this, and no worlds of ours.
-    #[arg(long)]
+    #[arg(long, value_name = "WORDS")]
     broken: Option<String>,
-    /// Calls to make in each world, instead of its own number.
-    #[arg(long)]
+    /// Calls to make in each world, instead of its own number. With too few, broken designs are not found out; each one more
+    /// takes several times as long.
+    #[arg(long, value_name = "N", conflicts_with = "deep")]
     calls: Option<u8>,
     /// Threads; as many as there are processors if left out.
-    #[arg(long)]
-    threads: Option<usize>,
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
 }
 
 /// How many steps are taken in a world at most, in larger worlds.
@@ -51,12 +52,17 @@ const DEEP: usize = 100_000_000;
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let (mut states, mut violations) = (0, 0);
-    for scope in arguments.worlds() {
+    let (worlds, flaws): (Vec<_>, Vec<_>) =
+        (arguments.worlds().collect(), arguments.flaws().collect());
+    if worlds.is_empty() && flaws.is_empty() {
+        eprintln!("nothing has that in its name: {}", names());
+        return ExitCode::from(2);
+    }
+    for scope in worlds {
         let explored = arguments.goes_through(scope);
         states += explored.states;
         violations += explored.broken.len();
     }
-    let flaws: Vec<_> = arguments.flaws().collect();
     let rejected = flaws
         .iter()
         .filter(|broken| arguments.rejects(broken))
@@ -108,8 +114,8 @@ impl Arguments {
     }
 
     fn threads(&self) -> usize {
-        let all = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        self.threads.unwrap_or_else(all)
+        let all = || std::thread::available_parallelism().ok();
+        self.threads.or_else(all).map_or(1, NonZeroUsize::get)
     }
 
     fn goes_through(&self, scope: Scope) -> Explored {
@@ -146,6 +152,17 @@ impl Arguments {
         print(steps);
         true
     }
+}
+
+/// What there is to choose from.
+fn names() -> String {
+    let worlds: Vec<_> = scope::ALL.iter().map(|scope| scope.name).collect();
+    let flaws: Vec<_> = FLAWS.iter().map(|(_, words, ..)| *words).collect();
+    format!(
+        "the worlds are {}; the broken designs:\n    {}",
+        worlds.join(", "),
+        flaws.join("\n    ")
+    )
 }
 
 fn print(steps: &[String]) {

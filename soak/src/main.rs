@@ -19,11 +19,12 @@ struct Arguments {
     /// Draws the plan; a random one by default. Also `SOAK_SEED`.
     #[arg(long)]
     seed: Option<u64>,
-    /// How long, roughly; 60 by default. Also `SOAK_SECONDS`.
+    /// How long, roughly: rounds of 30 s and what each takes besides, at least one of 3 s; 60 by default. Also
+    /// `SOAK_SECONDS`.
     #[arg(long)]
     seconds: Option<u64>,
     /// How many clients.
-    #[arg(long, default_value_t = 48)]
+    #[arg(long, default_value_t = 48, value_parser = clap::value_parser!(u64).range(1..))]
     clients: u64,
     /// The first round, to replay a later one of another run.
     #[arg(long, default_value_t = 0)]
@@ -36,7 +37,7 @@ async fn main() -> ExitCode {
     let (seed, seconds) = match (from("SOAK_SEED"), from("SOAK_SECONDS")) {
         (Ok(seed), Ok(seconds)) => (seed, seconds),
         (Err(name), _) | (_, Err(name)) => {
-            eprintln!("{name} is not a number");
+            eprintln!("{name} is not a whole number from 0 on");
             return ExitCode::from(2);
         }
     };

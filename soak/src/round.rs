@@ -211,8 +211,8 @@ impl Round {
         for violation in found {
             let disturbances = book.disturbances.iter().rev().take(5);
             let replay = format!(
-                "replay: --seed {} --round {} (the same plan; how it interleaves differs)",
-                self.seed, self.number
+                "replay: make soak SOAK=\"--seed {} --round {} --clients {}\" (the same plan; how it interleaves differs)",
+                self.seed, self.number, self.clients
             );
             violation.around.push(replay);
             if violation.invariant == "L4" || violation.invariant == "contract" {
