@@ -17,8 +17,10 @@ pub struct Scope {
     pub ticks: Tick,
     /// How many calls all its processes may make together.
     pub calls: u8,
-    /// How many calls they have made before: if any, the first holds and the others stand in line.
+    /// How many calls they have made before: if any, the first holds, and the others stand in line or have seen it.
     pub spent: u8,
+    /// How many acquires the first one has behind it, each granted and released, and still on its way.
+    pub past: u8,
     /// How many logical acquires a client may make.
     pub attempts: u8,
     pub ttl: Tick,
@@ -68,6 +70,7 @@ const SMALL: Scope = Scope {
     ticks: 4,
     calls: 3,
     spent: 0,
+    past: 0,
     attempts: 2,
     ttl: 1,
     margin: 2,
@@ -91,6 +94,17 @@ pub const MUTEX: Scope = Scope {
     about: "acquire, extend, release, guarded writes; crashes; clocks that are off by half the margin",
     wrong_from_the_start: true,
     writes: true,
+    ..SMALL
+};
+
+pub const MEMORY: Scope = Scope {
+    name: "memory",
+    about: "a key that was granted more often than its row remembers, and every acquire of before comes again",
+    spent: 6,
+    past: 3,
+    attempts: 4,
+    margin: 0,
+    error: 0,
     ..SMALL
 };
 
@@ -127,6 +141,13 @@ pub const OBSERVERS: Scope = Scope {
     ..SMALL
 };
 
+pub const OBSERVED: Scope = Scope {
+    name: "observed",
+    about: "the same, when one holds and another has seen it: what the holder does from then on",
+    spent: 2,
+    ..OBSERVERS
+};
+
 pub const HAND_OVER: Scope = Scope {
     name: "hand-over",
     about: "one holds, one waits, and is woken by release and sweep; wake-ups that are lost, late and doubled",
@@ -160,7 +181,8 @@ pub const POLLED: Scope = Scope {
 
 pub const PURGES: Scope = Scope {
     name: "purge",
-    about: "rows that are purged when free, and deleted by hand when held",
+    about: "rows that are purged when free, and deleted by hand when held; clocks that are off by half the margin",
+    wrong_from_the_start: true,
     purge: true,
     writes: true,
     ..SMALL
@@ -184,6 +206,7 @@ pub const STRANGERS: Scope = Scope {
 };
 
 /// All of them.
-pub const ALL: [Scope; 10] = [
-    MUTEX, SWEPT, JUMPS, OBSERVERS, HAND_OVER, LINE, POLLED, PURGES, REAPED, STRANGERS,
+pub const ALL: [Scope; 12] = [
+    MUTEX, MEMORY, SWEPT, JUMPS, OBSERVERS, OBSERVED, HAND_OVER, LINE, POLLED, PURGES, REAPED,
+    STRANGERS,
 ];

@@ -147,6 +147,8 @@ impl Witness {
                 self.must(self.owner == Some(lease), Invariant::S4);
                 self.must(self.owner == Some(lease), Invariant::S6);
                 let was = before.held.map(|held| held.until);
+                let revives = was.is_some_and(|until| until <= message.sent);
+                self.must(!revives || self.line[0].is_none(), Invariant::L3);
                 self.must(after.held.map(|held| held.until) >= was, Invariant::S5);
             }
             What::Release(lease, _, false) | What::Expire(_, lease) => {
