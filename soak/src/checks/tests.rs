@@ -229,7 +229,7 @@ fn a_secret_is_found_however_it_is_written() {
     let written = |text: &str| {
         let wanted = BTreeSet::from([secret.to_owned()]);
         let texts = [("a log", text.as_bytes())].into_iter();
-        secrets(&wanted, texts).unwrap()
+        secrets(&wanted, texts)
     };
     assert!(written("nothing but c0ffee00c0ffee11c0ffee22c0ffee").is_empty());
     for text in [
