@@ -35,6 +35,7 @@ pub enum Flaw {
     ExtendShortens,
     PassingKeepsTheToken,
     GrantsPassTheLineBy,
+    JoinsWhatItWasPromised,
     ExpiredHoldersComeBack,
     WakesWithoutKeeping,
     ObservesTheToken,
@@ -58,7 +59,7 @@ pub enum Flaw {
 pub type Broken = (Flaw, &'static str, Invariant, Scope);
 
 /// All of them.
-pub const FLAWS: [Broken; 29] = {
+pub const FLAWS: [Broken; 30] = {
     use Flaw as F;
     use Invariant as I;
     [
@@ -133,6 +134,12 @@ pub const FLAWS: [Broken; 29] = {
             "a grant does not look at the line",
             I::L3,
             scope::POLLED,
+        ),
+        (
+            F::JoinsWhatItWasPromised,
+            "one whose turn has come is put in line once more",
+            I::S7,
+            scope::HAND_OVER,
         ),
         (
             F::ExpiredHoldersComeBack,

@@ -171,9 +171,18 @@ impl Witness {
                 self.promise = None;
             }
             What::Join(attempt) => {
+                let request = (message.from, attempt);
+                let promised = self
+                    .promise
+                    .is_some_and(|(_, who, attempt)| (who, attempt) == request);
+                let had = self.recent.contains(&Some(request));
+                let again = promised || had || self.line.contains(&Some(request));
+                self.must(!again, Invariant::S7);
+                let anybody = before.held.is_some() || before.kept.is_some();
+                self.must(anybody || self.line[0].is_some(), Invariant::L4);
                 let place = self.line.iter().position(Option::is_none);
                 if let Some(place) = place {
-                    self.line[place] = Some((message.from, attempt));
+                    self.line[place] = Some(request);
                 }
             }
             What::Leave(who, attempt, _) => {

@@ -29,6 +29,18 @@ pub fn apply(
         (Change::Extend(extend), Some(row)) => extended(flaw, scope, row, extend),
         (Change::Release(release), Some(row)) => released(flaw, row, (message, release)),
         (Change::Expire(expire), Some(row)) => expired(flaw, row, expire),
+        (Change::Join(_), Some(row)) if flaw == Flaw::JoinsWhatItWasPromised => {
+            let mut for_another = row.clone();
+            if let State::Free {
+                reserved: Some(reserved),
+                ..
+            } = &mut for_another.state
+            {
+                reserved.request = names::request(names::STRANGER, 0);
+            }
+            let state = row.state.clone();
+            ours(&for_another, change).map(|row| Row { state, ..row })
+        }
         (Change::Cut(cut), Some(row)) if flaw == Flaw::CutsWhoeverHoldsItByNow => {
             let cut = Cut {
                 version: row.version,
