@@ -35,6 +35,7 @@ pub enum Flaw {
     ExtendShortens,
     PassingKeepsTheToken,
     GrantsPassTheLineBy,
+    KeepsWhatIsKept,
     JoinsWhatItWasPromised,
     ExpiredHoldersComeBack,
     WakesWithoutKeeping,
@@ -59,7 +60,7 @@ pub enum Flaw {
 pub type Broken = (Flaw, &'static str, Invariant, Scope);
 
 /// All of them.
-pub const FLAWS: [Broken; 30] = {
+pub const FLAWS: [Broken; 31] = {
     use Flaw as F;
     use Invariant as I;
     [
@@ -140,6 +141,12 @@ pub const FLAWS: [Broken; 30] = {
             "one whose turn has come is put in line once more",
             I::S7,
             scope::HAND_OVER,
+        ),
+        (
+            F::KeepsWhatIsKept,
+            "a row that is kept for one is kept for the next",
+            I::S1,
+            scope::UNTOLD,
         ),
         (
             F::ExpiredHoldersComeBack,

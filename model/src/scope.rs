@@ -38,7 +38,9 @@ pub struct Scope {
     pub clocks: Clocks,
     /// Clients wait in line.
     pub queue: bool,
-    /// The last one does not, and asks like one that knows of no line.
+    /// They cannot tell anybody: whoever sweeps keeps the row for the first in line.
+    pub mute: bool,
+    /// The last one does not wait, and asks like one that knows of no line.
     pub one_polls: bool,
     /// Clients write to a resource, with their tokens.
     pub writes: bool,
@@ -81,6 +83,7 @@ const SMALL: Scope = Scope {
     jumps: 0,
     clocks: Clocks::Agree,
     queue: false,
+    mute: false,
     one_polls: false,
     writes: false,
     sweep: false,
@@ -171,6 +174,13 @@ pub const LINE: Scope = Scope {
     ..HAND_OVER
 };
 
+pub const UNTOLD: Scope = Scope {
+    name: "untold",
+    about: "one holds, two wait, and only sweep can tell anybody: a free row with a line",
+    mute: true,
+    ..LINE
+};
+
 pub const POLLED: Scope = Scope {
     name: "polled",
     about: "one holds, one waits, and one asks without waiting",
@@ -206,7 +216,7 @@ pub const STRANGERS: Scope = Scope {
 };
 
 /// All of them.
-pub const ALL: [Scope; 12] = [
-    MUTEX, MEMORY, SWEPT, JUMPS, OBSERVERS, OBSERVED, HAND_OVER, LINE, POLLED, PURGES, REAPED,
-    STRANGERS,
+pub const ALL: [Scope; 13] = [
+    MUTEX, MEMORY, SWEPT, JUMPS, OBSERVERS, OBSERVED, HAND_OVER, LINE, UNTOLD, POLLED, PURGES,
+    REAPED, STRANGERS,
 ];

@@ -3,7 +3,7 @@
 use crate::{
     message::{Message, What},
     names::{Attempt, Count, LeaseNo, Tick, Who},
-    rows::{ABSENT, FOREIGN, Facts, LINE, RowNo},
+    rows::{ABSENT, FOREIGN, Facts, Kept, LINE, RowNo},
     scope::Scope,
 };
 
@@ -203,8 +203,10 @@ impl Witness {
     }
 
     fn promises(&mut self, before: Facts, after: Facts) {
-        let was = before.kept.map(|kept| kept.lease);
-        let Some(kept) = after.kept.filter(|kept| was != Some(kept.lease)) else {
+        // Also by the same call, if it takes effect twice.
+        let promise = |kept: &Kept| (kept.lease, kept.who, kept.attempt);
+        let was = before.kept.as_ref().map(promise);
+        let Some(kept) = after.kept.filter(|kept| was != Some(promise(kept))) else {
             return;
         };
         let first = self.line[0];

@@ -41,6 +41,13 @@ pub fn apply(
             let state = row.state.clone();
             ours(&for_another, change).map(|row| Row { state, ..row })
         }
+        (Change::Reserve(_), Some(row)) if flaw == Flaw::KeepsWhatIsKept => {
+            let mut unkept = row.clone();
+            if let State::Free { reserved, .. } = &mut unkept.state {
+                *reserved = None;
+            }
+            ours(&unkept, change)
+        }
         (Change::Cut(cut), Some(row)) if flaw == Flaw::CutsWhoeverHoldsItByNow => {
             let cut = Cut {
                 version: row.version,
