@@ -300,9 +300,6 @@ impl World {
         for who in (0..).take(self.scope.clients - usize::from(self.scope.one_polls)) {
             state = self.next_state(&state, Action::Asks(who))?;
             state = self.with_its_calls_made(state, who)?;
-            if who == 0 {
-                state.flying.clear();
-            }
         }
         Some(state)
     }
