@@ -29,11 +29,15 @@ pub enum Flaw {
     ClocksThatJump,
     ReleaseWithoutCondition,
     NoMemoryOfRequests,
+    OneRequestLessIsRemembered,
     ExtendAdds,
     ExtendWithoutProof,
     ExtendShortens,
     PassingKeepsTheToken,
     GrantsPassTheLineBy,
+    KeepsWhatIsKept,
+    JoinsWhatItWasPromised,
+    ExpiredHoldersComeBack,
     WakesWithoutKeeping,
     ObservesTheToken,
     SweepFreesWhateverStands,
@@ -42,6 +46,7 @@ pub enum Flaw {
     DeadlineCountsFromTheAnswer,
     WhoeverIsRefusedPassesOn,
     StoppedIsReleasedAtOnce,
+    CutsWhoeverHoldsItByNow,
     NobodySweeps,
     NobodyTendsTheLine,
     TellsAsTheFirstWhateverWasTried,
@@ -55,7 +60,7 @@ pub enum Flaw {
 pub type Broken = (Flaw, &'static str, Invariant, Scope);
 
 /// All of them.
-pub const FLAWS: [Broken; 26] = {
+pub const FLAWS: [Broken; 31] = {
     use Flaw as F;
     use Invariant as I;
     [
@@ -96,6 +101,12 @@ pub const FLAWS: [Broken; 26] = {
             scope::MUTEX,
         ),
         (
+            F::OneRequestLessIsRemembered,
+            "the row remembers one request less",
+            I::S9,
+            scope::MEMORY,
+        ),
+        (
             F::ExtendAdds,
             "an extend adds to the deadline",
             I::L1,
@@ -126,6 +137,24 @@ pub const FLAWS: [Broken; 26] = {
             scope::POLLED,
         ),
         (
+            F::JoinsWhatItWasPromised,
+            "one whose turn has come is put in line once more",
+            I::S7,
+            scope::HAND_OVER,
+        ),
+        (
+            F::KeepsWhatIsKept,
+            "a row that is kept for one is kept for the next",
+            I::S1,
+            scope::UNTOLD,
+        ),
+        (
+            F::ExpiredHoldersComeBack,
+            "a holder that has expired comes back before those in line",
+            I::L3,
+            scope::HAND_OVER,
+        ),
+        (
             F::WakesWithoutKeeping,
             "the first in line is taken out and told, and the row not kept",
             I::L4,
@@ -135,10 +164,7 @@ pub const FLAWS: [Broken; 26] = {
             F::ObservesTheToken,
             "observers compare the token, which no extend moves",
             I::S8,
-            Scope {
-                calls: 4,
-                ..scope::OBSERVERS
-            },
+            scope::OBSERVED,
         ),
         (
             F::SweepFreesWhateverStands,
@@ -181,6 +207,12 @@ pub const FLAWS: [Broken; 26] = {
             scope::REAPED,
         ),
         (
+            F::CutsWhoeverHoldsItByNow,
+            "a cut that comes late cuts whoever holds it by now",
+            I::S5,
+            scope::REAPED,
+        ),
+        (
             F::NobodySweeps,
             "nobody frees what has expired",
             I::L1,
@@ -220,10 +252,7 @@ pub const FLAWS: [Broken; 26] = {
             F::DeadlineIsTheTablesTtl,
             "the deadline is the table's TTL",
             I::S8,
-            Scope {
-                wrong_from_the_start: true,
-                ..scope::PURGES
-            },
+            scope::PURGES,
         ),
     ]
 };

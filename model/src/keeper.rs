@@ -29,6 +29,11 @@ pub fn actions(world: &World, state: &State, actions: &mut Vec<Action>) {
             }
         }
     }
+    if scope.sweep && scope.jumps > state.jumps {
+        let errors = [-scope.error, 0, scope.error].into_iter();
+        let others = errors.filter(|error| *error != state.keeper.error);
+        actions.extend(others.map(|error| Action::Jump(KEEPER, error)));
+    }
     if scope.purge && may_be_purged(world, state, facts) {
         actions.push(Action::Purge);
     }

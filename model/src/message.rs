@@ -7,7 +7,7 @@ use leasehold::transition::{
 };
 
 use crate::{
-    names::{self, Attempt, Count, LeaseNo, Tick, Who, instant},
+    names::{self, Attempt, Count, KEEPER, LeaseNo, Tick, Who, instant},
     scope::Scope,
 };
 
@@ -63,7 +63,7 @@ impl Message {
             }
             What::Expire(version, _) => Change::Expire(Expire {
                 version: names::counter(version),
-                next: Next::Is(self.heir(scope)),
+                next: self.next(scope),
                 purge_at: 0,
             }),
             What::Cut(version) => {
@@ -173,8 +173,16 @@ impl Message {
                 Of::Grant
             },
             ended: leasehold::Ended::Released,
-            next: Next::Is(self.heir(scope)),
+            next: self.next(scope),
             purge_at: 0,
+        }
+    }
+
+    fn next(&self, scope: &Scope) -> Next {
+        if scope.mute && self.from != KEEPER {
+            Next::Later
+        } else {
+            Next::Is(self.heir(scope))
         }
     }
 

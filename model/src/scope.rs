@@ -17,8 +17,10 @@ pub struct Scope {
     pub ticks: Tick,
     /// How many calls all its processes may make together.
     pub calls: u8,
-    /// How many calls they have made before: if any, the first holds and the others stand in line.
+    /// How many calls they have made before: if any, the first holds, and the others stand in line or have seen it.
     pub spent: u8,
+    /// How many acquires the first one has behind it, each granted and released, and still on its way.
+    pub past: u8,
     /// How many logical acquires a client may make.
     pub attempts: u8,
     pub ttl: Tick,
@@ -36,7 +38,9 @@ pub struct Scope {
     pub clocks: Clocks,
     /// Clients wait in line.
     pub queue: bool,
-    /// The last one does not, and asks like one that knows of no line.
+    /// They cannot tell anybody: whoever sweeps keeps the row for the first in line.
+    pub mute: bool,
+    /// The last one does not wait, and asks like one that knows of no line.
     pub one_polls: bool,
     /// Clients write to a resource, with their tokens.
     pub writes: bool,
@@ -68,6 +72,7 @@ const SMALL: Scope = Scope {
     ticks: 4,
     calls: 3,
     spent: 0,
+    past: 0,
     attempts: 2,
     ttl: 1,
     margin: 2,
@@ -78,6 +83,7 @@ const SMALL: Scope = Scope {
     jumps: 0,
     clocks: Clocks::Agree,
     queue: false,
+    mute: false,
     one_polls: false,
     writes: false,
     sweep: false,
@@ -91,6 +97,17 @@ pub const MUTEX: Scope = Scope {
     about: "acquire, extend, release, guarded writes; crashes; clocks that are off by half the margin",
     wrong_from_the_start: true,
     writes: true,
+    ..SMALL
+};
+
+pub const MEMORY: Scope = Scope {
+    name: "memory",
+    about: "a key that was granted more often than its row remembers, and every acquire of before comes again",
+    spent: 6,
+    past: 3,
+    attempts: 4,
+    margin: 0,
+    error: 0,
     ..SMALL
 };
 
@@ -127,6 +144,13 @@ pub const OBSERVERS: Scope = Scope {
     ..SMALL
 };
 
+pub const OBSERVED: Scope = Scope {
+    name: "observed",
+    about: "the same, when one holds and another has seen it: what the holder does from then on",
+    spent: 2,
+    ..OBSERVERS
+};
+
 pub const HAND_OVER: Scope = Scope {
     name: "hand-over",
     about: "one holds, one waits, and is woken by release and sweep; wake-ups that are lost, late and doubled",
@@ -150,6 +174,13 @@ pub const LINE: Scope = Scope {
     ..HAND_OVER
 };
 
+pub const UNTOLD: Scope = Scope {
+    name: "untold",
+    about: "one holds, two wait, and only sweep can tell anybody: a free row with a line",
+    mute: true,
+    ..LINE
+};
+
 pub const POLLED: Scope = Scope {
     name: "polled",
     about: "one holds, one waits, and one asks without waiting",
@@ -160,7 +191,8 @@ pub const POLLED: Scope = Scope {
 
 pub const PURGES: Scope = Scope {
     name: "purge",
-    about: "rows that are purged when free, and deleted by hand when held",
+    about: "rows that are purged when free, and deleted by hand when held; clocks that are off by half the margin",
+    wrong_from_the_start: true,
     purge: true,
     writes: true,
     ..SMALL
@@ -184,6 +216,7 @@ pub const STRANGERS: Scope = Scope {
 };
 
 /// All of them.
-pub const ALL: [Scope; 10] = [
-    MUTEX, SWEPT, JUMPS, OBSERVERS, HAND_OVER, LINE, POLLED, PURGES, REAPED, STRANGERS,
+pub const ALL: [Scope; 13] = [
+    MUTEX, MEMORY, SWEPT, JUMPS, OBSERVERS, OBSERVED, HAND_OVER, LINE, UNTOLD, POLLED, PURGES,
+    REAPED, STRANGERS,
 ];

@@ -30,6 +30,9 @@ pub fn takes(world: &World, state: &mut State, message: Message) -> Option<()> {
         if let What::Pass(lease, _) = message.what {
             nobody_told_is_passed_over(world, state, lease, before.1);
         }
+        if let What::Cut(_) = message.what {
+            nobody_else_is_cut(state, before.1);
+        }
         state.row = done.after;
         state.took_effect(message);
         if world.scope.purge {
@@ -67,6 +70,14 @@ fn nobody_told_is_passed_over(world: &World, state: &mut State, lease: LeaseNo, 
         |kept: Kept| kept.tries > 1 && kept.until + scope.margin <= state.now + scope.error;
     let passed_over = state.clients.iter().any(told) && !before.kept.is_some_and(lapsed);
     state.seen.must(!passed_over, Invariant::L4);
+}
+
+/// The one write that may shorten a lease is for those who were stopped, who do not come back.
+fn nobody_else_is_cut(state: &mut State, before: Facts) {
+    let holder = state.clients.get(usize::from(before.holder));
+    let stopped =
+        holder.is_some_and(|client| matches!(client.phase, Phase::Lingering(..) | Phase::Gone));
+    state.seen.must(stopped, Invariant::S5);
 }
 
 /// The resource takes a write that carries a token, if that is not older than the last.

@@ -3,7 +3,7 @@
 use crate::{
     message::{Message, What},
     names::{Attempt, Count, LeaseNo, Tick, Who},
-    rows::{ABSENT, FOREIGN, Facts, LINE, RowNo},
+    rows::{ABSENT, FOREIGN, Facts, Kept, LINE, RowNo},
     scope::Scope,
 };
 
@@ -147,6 +147,8 @@ impl Witness {
                 self.must(self.owner == Some(lease), Invariant::S4);
                 self.must(self.owner == Some(lease), Invariant::S6);
                 let was = before.held.map(|held| held.until);
+                let revives = was.is_some_and(|until| until <= message.sent);
+                self.must(!revives || self.line[0].is_none(), Invariant::L3);
                 self.must(after.held.map(|held| held.until) >= was, Invariant::S5);
             }
             What::Release(lease, _, false) | What::Expire(_, lease) => {
@@ -169,9 +171,18 @@ impl Witness {
                 self.promise = None;
             }
             What::Join(attempt) => {
+                let request = (message.from, attempt);
+                let promised = self
+                    .promise
+                    .is_some_and(|(_, who, attempt)| (who, attempt) == request);
+                let had = self.recent.contains(&Some(request));
+                let again = promised || had || self.line.contains(&Some(request));
+                self.must(!again, Invariant::S7);
+                let anybody = before.held.is_some() || before.kept.is_some();
+                self.must(anybody || self.line[0].is_some(), Invariant::L4);
                 let place = self.line.iter().position(Option::is_none);
                 if let Some(place) = place {
-                    self.line[place] = Some((message.from, attempt));
+                    self.line[place] = Some(request);
                 }
             }
             What::Leave(who, attempt, _) => {
@@ -192,8 +203,10 @@ impl Witness {
     }
 
     fn promises(&mut self, before: Facts, after: Facts) {
-        let was = before.kept.map(|kept| kept.lease);
-        let Some(kept) = after.kept.filter(|kept| was != Some(kept.lease)) else {
+        // Also by the same call, if it takes effect twice.
+        let promise = |kept: &Kept| (kept.lease, kept.who, kept.attempt);
+        let was = before.kept.as_ref().map(promise);
+        let Some(kept) = after.kept.filter(|kept| was != Some(promise(kept))) else {
             return;
         };
         let first = self.line[0];

@@ -216,10 +216,15 @@ impl Model for World {
             .iter()
             .flat_map(|errors| strange.iter().map(move |row| (errors, *row)));
         let worlds = worlds.map(|(errors, row)| self.beginning(errors, row));
+        if self.scope.past > 0 {
+            return worlds.filter_map(|state| self.with_a_past(state)).collect();
+        }
         if self.scope.spent == 0 {
             return worlds.collect();
         }
-        worlds.filter_map(|state| self.with_a_line(state)).collect()
+        worlds
+            .filter_map(|state| self.with_others_behind(state))
+            .collect()
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
@@ -290,18 +295,34 @@ impl World {
         }
     }
 
-    /// The first client has the key, and the others stand in line, with their calls still on their way.
-    fn with_a_line(&self, mut state: State) -> Option<State> {
+    /// The first client has the key; the others stand in line, or have seen it, their calls still on their way.
+    fn with_others_behind(&self, mut state: State) -> Option<State> {
         for who in (0..).take(self.scope.clients - usize::from(self.scope.one_polls)) {
             state = self.next_state(&state, Action::Asks(who))?;
-            while let Some(call) = state.process(who).call {
-                state = self.next_state(&state, Action::Arrives(call))?;
-                let reply = *state.process(who).replies.last()?;
-                state = self.next_state(&state, Action::Hears(who, reply, Tell::Not))?;
-                if who == 0 {
-                    state.flying.clear();
-                }
-            }
+            state = self.with_its_calls_made(state, who)?;
+        }
+        Some(state)
+    }
+
+    /// The first client has had the key a few times, and given it back. Its acquires are still on their way.
+    fn with_a_past(&self, mut state: State) -> Option<State> {
+        for _ in 0..self.scope.past {
+            state = self.next_state(&state, Action::Asks(0))?;
+            state = self.with_its_calls_made(state, 0)?;
+            let asked = state.flying.clone();
+            state = self.next_state(&state, Action::Releases(0))?;
+            state = self.with_its_calls_made(state, 0)?;
+            state.flying = asked;
+        }
+        Some(state)
+    }
+
+    /// Each of its calls arrives, and is answered, until it has no more to make.
+    fn with_its_calls_made(&self, mut state: State, who: Who) -> Option<State> {
+        while let Some(call) = state.process(who).call {
+            state = self.next_state(&state, Action::Arrives(call))?;
+            let reply = *state.process(who).replies.last()?;
+            state = self.next_state(&state, Action::Hears(who, reply, Tell::Not))?;
         }
         Some(state)
     }

@@ -182,6 +182,9 @@ impl<'a> Caller<'a> {
         let handle = handle(lease, &self.scene.names);
         match &handle {
             Some(handle) => {
+                if lease["holder"] != self.holder.as_str() {
+                    self.unexpected(&format!("a lease of {}'s", lease["holder"]));
+                }
                 let secret = handle.secret.clone();
                 self.scene.book().secrets.insert(secret);
             }

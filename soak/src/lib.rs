@@ -3,7 +3,7 @@
 //!
 //! [`row`] is what one lease row may do, written anew and not taken from the library; [`linear`] asks whether a
 //! history can be told by it; [`checks`] are the promises that need no order. [`plan`] draws what everybody is going
-//! to do from a seed, [`world`] is where they do it, [`round`] is twenty seconds of it.
+//! to do from a seed, [`world`] is where they do it, [`round`] is thirty seconds of it.
 
 pub mod book;
 pub mod calls;

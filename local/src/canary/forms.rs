@@ -3,7 +3,8 @@
 /// The fewest bytes that a form is recognised by, and a secret has.
 pub(super) const SHORTEST: usize = 16;
 
-/// The secret as it is, in hex, and in base64, which looks otherwise at each of three offsets.
+/// The secret as it is, in hex, and in base64, which looks otherwise at each of three offsets. If it is hex itself, also
+/// the base64 of what it stands for.
 pub(super) fn of(secret: &str) -> Vec<(&'static str, Vec<u8>)> {
     let bytes = secret.as_bytes();
     let hex = |upper: bool| {
@@ -20,12 +21,23 @@ pub(super) fn of(secret: &str) -> Vec<(&'static str, Vec<u8>)> {
         ("in hex", hex(false)),
         ("in hex", hex(true)),
     ];
+    let meant = from_hex(secret);
     for letters in [STANDARD, FOR_URLS] {
         forms.extend((0..3).map(|offset| ("in base64", base64(bytes, offset, letters))));
+        if let Some(meant) = &meant {
+            let of = |offset| ("its bytes in base64", base64(meant, offset, letters));
+            forms.extend((0..3).map(of));
+        }
     }
     forms.sort();
     forms.dedup();
     forms
+}
+
+fn from_hex(text: &str) -> Option<Vec<u8>> {
+    let pairs = text.as_bytes().chunks(2);
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    pairs.map(byte).collect()
 }
 
 const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -68,6 +80,20 @@ mod tests {
         assert_eq!(text(0), "TWFueSBoYW5kc");
         assert_eq!(text(1), "1hbnkgaGFuZH");
         assert_eq!(text(2), "NYW55IGhhbmRz");
+    }
+
+    #[test]
+    fn what_is_hex_has_the_base64_of_its_bytes_too() {
+        let has = |secret, form: &str| of(secret).iter().any(|(_, of)| of == form.as_bytes());
+        // wP/uAMD/7hHA/+4iwP/uMw==
+        let secret = "c0ffee00c0ffee11c0ffee22c0ffee33";
+        assert!(has(secret, "wP/uAMD/7hHA/+4iwP/uM"));
+        assert!(has(secret, "wP_uAMD_7hHA_-4iwP_uM"));
+        assert!(
+            of("no hex, but as long as")
+                .iter()
+                .all(|(name, _)| *name != "its bytes in base64")
+        );
     }
 
     #[test]

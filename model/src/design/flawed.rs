@@ -3,7 +3,7 @@
 use leasehold::{
     Ended, LeaseId,
     row::{Row, State, Stored},
-    transition::{Change, Expire, Extend, Grant, Of, Over, Release, transition},
+    transition::{Change, Cut, Expire, Extend, Grant, Of, Over, Release, transition},
 };
 
 use super::Flaw;
@@ -29,6 +29,32 @@ pub fn apply(
         (Change::Extend(extend), Some(row)) => extended(flaw, scope, row, extend),
         (Change::Release(release), Some(row)) => released(flaw, row, (message, release)),
         (Change::Expire(expire), Some(row)) => expired(flaw, row, expire),
+        (Change::Join(_), Some(row)) if flaw == Flaw::JoinsWhatItWasPromised => {
+            let mut for_another = row.clone();
+            if let State::Free {
+                reserved: Some(reserved),
+                ..
+            } = &mut for_another.state
+            {
+                reserved.request = names::request(names::STRANGER, 0);
+            }
+            let state = row.state.clone();
+            ours(&for_another, change).map(|row| Row { state, ..row })
+        }
+        (Change::Reserve(_), Some(row)) if flaw == Flaw::KeepsWhatIsKept => {
+            let mut unkept = row.clone();
+            if let State::Free { reserved, .. } = &mut unkept.state {
+                *reserved = None;
+            }
+            ours(&unkept, change)
+        }
+        (Change::Cut(cut), Some(row)) if flaw == Flaw::CutsWhoeverHoldsItByNow => {
+            let cut = Cut {
+                version: row.version,
+                ..cut.clone()
+            };
+            ours(row, &Change::Cut(cut))
+        }
         (Change::Pass(_), Some(row)) if flaw == Flaw::PassingKeepsTheToken => {
             let fencing_token = row.fencing_token;
             ours(row, change).map(|row| Row {
@@ -68,6 +94,15 @@ fn granted(flaw: Flaw, stored: &Stored, (message, grant): (&Message, &Grant)) ->
         }
         (Flaw::StrangersAreOverwritten, Stored::Foreign(_)) => transition(&Stored::Absent, &change),
         (Flaw::NoMemoryOfRequests, Stored::Row(row)) => ours(&forgetful(row), &change),
+        (Flaw::OneRequestLessIsRemembered, Stored::Row(row)) => {
+            let [first, second, _] = row.past_requests.clone();
+            let past_requests = [first, second, None];
+            let row = Row {
+                past_requests,
+                ..row.clone()
+            };
+            ours(&row, &change)
+        }
         (Flaw::EachCopyIsARequest, Stored::Row(row)) if row.request == grant.request => {
             let over = Row {
                 state: State::Free {
@@ -124,7 +159,11 @@ fn extended(flaw: Flaw, scope: &Scope, row: &Row, extend: &Extend) -> Option<Row
         }
         _ => {}
     }
-    ours(&row, &Change::Extend(extend))
+    let line = row.line.clone();
+    if flaw == Flaw::ExpiredHoldersComeBack {
+        row.line = Some(Vec::new());
+    }
+    ours(&row, &Change::Extend(extend)).map(|row| Row { line, ..row })
 }
 
 fn released(flaw: Flaw, row: &Row, (message, release): (&Message, &Release)) -> Option<Row> {

@@ -194,6 +194,14 @@ fn nobody_overtakes() {
 }
 
 #[test]
+fn no_two_are_served_by_one_token() {
+    let one = wait(0, Some(10), Some(6));
+    let other = |token| line(&[one.clone(), wait(5, Some(10), token)]);
+    assert!(other(Some(8)).is_empty() && other(None).is_empty());
+    assert_eq!(names(&other(Some(6))), ["S1"]);
+}
+
+#[test]
 fn nobody_waits_in_vain() {
     let in_vain = Wait {
         answered: false,
@@ -221,7 +229,7 @@ fn a_secret_is_found_however_it_is_written() {
     let written = |text: &str| {
         let wanted = BTreeSet::from([secret.to_owned()]);
         let texts = [("a log", text.as_bytes())].into_iter();
-        secrets(&wanted, texts).unwrap()
+        secrets(&wanted, texts)
     };
     assert!(written("nothing but c0ffee00c0ffee11c0ffee22c0ffee").is_empty());
     for text in [

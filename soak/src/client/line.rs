@@ -45,6 +45,9 @@ impl Client<'_> {
             match tokio::time::timeout(TOLD_AFTER, waiting).await {
                 Ok(Ok(Word::Success(output))) => {
                     if let Some(handle) = caller.handle(&output["lease"]) {
+                        if handle.place.key != key {
+                            caller.unexpected(&format!("{} for {key}", handle.place));
+                        }
                         wait.token = self.serve(caller, plan, handle).await;
                     }
                 }

@@ -34,6 +34,15 @@ pub enum Shape {
     Permits(u16),
 }
 
+impl Shape {
+    fn permits(self) -> u16 {
+        match self {
+            Self::Mutex => 1,
+            Self::Permits(permits) => permits,
+        }
+    }
+}
+
 impl<'a> Client<'a> {
     /// The client of this number.
     #[must_use]

@@ -30,6 +30,13 @@ pub(super) struct Wanted<'a> {
     pub(super) request_id: String,
 }
 
+impl Wanted<'_> {
+    /// Whether a lease of this row is what was asked for: no other key, and no permit beyond the last.
+    fn covers(&self, place: &Place) -> bool {
+        place.key == self.key && place.permit < self.shape.permits()
+    }
+}
+
 impl Client<'_> {
     pub(super) async fn one(&self, caller: &Caller<'_>, plan: &Section, key: &str, shape: Shape) {
         let wanted = Wanted {
@@ -157,6 +164,9 @@ pub(super) async fn acquire(
             let Some(handle) = caller.handle(&answer["lease"]) else {
                 return Asked::Over;
             };
+            if !wanted.covers(&handle.place) {
+                caller.unexpected(&format!("{} for {}", handle.place, wanted.key));
+            }
             let grant = answer["grant"].as_str().unwrap_or_default();
             let told = caller.granted(grant, &handle, &answer["previous"]);
             (
@@ -204,11 +214,7 @@ fn record(
     told: &Told,
     at: u16,
 ) {
-    let permits = match wanted.shape {
-        Shape::Mutex => 1,
-        Shape::Permits(permits) => permits,
-    };
-    for permit in 0..permits {
+    for permit in 0..wanted.shape.permits() {
         let about_it =
             wanted.shape == Shape::Mutex || (permit == at && matches!(told, Told::Granted { .. }));
         if !about_it && reply.besides == Besides::Nothing {
@@ -240,5 +246,28 @@ impl Reply {
             besides: self.besides,
             by: self.by.clone(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_permit_beyond_the_last_is_none_that_was_asked_for() {
+        let wanted = |shape| Wanted {
+            key: "k",
+            shape,
+            ttl: 1000,
+            reentrant: false,
+            request_id: String::new(),
+        };
+        let covers = |shape, key: &str, permit| {
+            let key = key.to_owned();
+            wanted(shape).covers(&Place { key, permit })
+        };
+        assert!(covers(Shape::Mutex, "k", 0) && covers(Shape::Permits(3), "k", 2));
+        assert!(!covers(Shape::Mutex, "k", 1) && !covers(Shape::Permits(3), "k", 3));
+        assert!(!covers(Shape::Mutex, "j", 0));
     }
 }

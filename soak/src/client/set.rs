@@ -128,6 +128,9 @@ async fn acquire(caller: &Caller<'_>, plan: &Section, keys: &[String], step: Ste
                 return Asked::Over;
             }
             for (n, handle) in handles.iter().enumerate() {
+                if handle.place.key != keys[n] {
+                    caller.unexpected(&format!("{} for {}", handle.place, keys[n]));
+                }
                 let previous = &answer["previous"][n];
                 let grant = kind(&answer["grant"], previous);
                 tell(&keys[n], caller.granted(grant, handle, previous));
