@@ -1,25 +1,9 @@
-//! What every store has to do, as a suite: run [`all`] on a bench of yours.
+//! What every store has to do, as a suite: run [`all`] on a bench of yours, as the memory store does on
+//! its own ([`Bench`] for [`Memory`]).
 //!
-//! ```
-//! use leasehold::{Memory, conformance::{self, Bench}, row::Item, store::Address};
-//!
-//! struct InMemory(Memory);
-//!
-//! impl Bench for InMemory {
-//!     type Store = Memory;
-//!     fn store(&self) -> Memory {
-//!         self.0.clone()
-//!     }
-//!     async fn put(&self, address: &Address, item: Item) {
-//!         self.0.put(address.clone(), &item);
-//!     }
-//!     async fn delete(&self, address: &Address) {
-//!         self.0.delete(address);
-//!     }
-//! }
-//!
+//! ```no_run
 //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(
-//! conformance::all(&InMemory(Memory::new()))
+//! leasehold::conformance::all(&leasehold::Memory::new())
 //! # );
 //! ```
 
@@ -29,7 +13,7 @@ use crate::{
     Acquire, Acquired, Clock as _, Contention, Error, Granted, Holder, Key, Lease, Leases,
     ManualClock, RequestId, Settings, Timestamp, Ttl,
     row::{Item, Row, Stored},
-    store::{Address, Store},
+    store::{Address, Memory, Store},
 };
 
 mod acquiring;
@@ -65,6 +49,22 @@ pub trait Bench {
 
     /// Deletes a row past the library.
     fn delete(&self, address: &Address) -> impl Future<Output = ()>;
+}
+
+impl Bench for Memory {
+    type Store = Self;
+
+    fn store(&self) -> Self {
+        self.clone()
+    }
+
+    async fn put(&self, address: &Address, item: Item) {
+        Self::put(self, address.clone(), &item);
+    }
+
+    async fn delete(&self, address: &Address) {
+        Self::delete(self, address);
+    }
 }
 
 /// Runs the whole suite. Every case has keys of its own, but the sweeping ones want a table in
@@ -188,30 +188,11 @@ impl<'a, B: Bench> Case<'a, B> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Address, Bench, Item, all};
+    use super::all;
     use crate::Memory;
-
-    /// Beside the example above, which says the same, because unit tests are what mutants are met by.
-    struct InMemory(Memory);
-
-    impl Bench for InMemory {
-        type Store = Memory;
-
-        fn store(&self) -> Memory {
-            self.0.clone()
-        }
-
-        async fn put(&self, address: &Address, item: Item) {
-            self.0.put(address.clone(), &item);
-        }
-
-        async fn delete(&self, address: &Address) {
-            self.0.delete(address);
-        }
-    }
 
     #[tokio::test]
     async fn the_memory_store_conforms() {
-        all(&InMemory(Memory::new())).await;
+        all(&Memory::new()).await;
     }
 }

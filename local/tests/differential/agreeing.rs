@@ -5,9 +5,7 @@ use std::{collections::BTreeMap, sync::Mutex, time::Duration};
 
 use leasehold::{
     Acquired, Clock as _, Ended, Error, Extended, GrantKind, Lease, Memory,
-    conformance::Bench,
-    row::{Item, State, Stored},
-    store::Address,
+    row::{State, Stored},
 };
 use proptest::{prelude::*, test_runner::TestRunner};
 
@@ -21,26 +19,8 @@ use super::{
 
 const MOMENT: Duration = Duration::from_millis(1);
 
-struct InMemory(Memory);
-
-impl Bench for InMemory {
-    type Store = Memory;
-
-    fn store(&self) -> Memory {
-        self.0.clone()
-    }
-
-    async fn put(&self, address: &Address, item: Item) {
-        self.0.put(address.clone(), &item);
-    }
-
-    async fn delete(&self, address: &Address) {
-        self.0.delete(address);
-    }
-}
-
-fn in_memory() -> World<InMemory> {
-    World::new(InMemory(Memory::new()))
+fn in_memory() -> World<Memory> {
+    World::new(Memory::new())
 }
 
 async fn on_a_table() -> World<Table> {
