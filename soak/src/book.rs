@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::history::{Micros, Op, Place};
+use crate::unheard::Unheard;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -17,6 +18,10 @@ pub struct Book {
     pub beliefs: Vec<Belief>,
     /// Those who waited in line.
     pub waits: Vec<Wait>,
+    /// Those who have not been told anything for long, and where they would hear of it.
+    pub unheard: Vec<Unheard>,
+    /// How many of these were told in the end.
+    pub late: u64,
     /// What must not be seen anywhere: lease ids and task tokens.
     pub secrets: BTreeSet<String>,
     /// What was said to people: messages of errors, listings.

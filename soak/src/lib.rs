@@ -21,6 +21,7 @@ pub mod round;
 pub mod row;
 pub mod run;
 pub mod scene;
+pub mod unheard;
 pub mod violation;
 pub mod watch;
 pub mod world;

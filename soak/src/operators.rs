@@ -1,6 +1,8 @@
 //! Everybody else at the table: sweep on its schedule, an operator who evicts, somebody who deletes rows, somebody
 //! who looks.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::json;
 
@@ -18,10 +20,10 @@ const BEFORE_DELETION: u64 = 2_000;
 const AFTER_DELETION: u64 = 350;
 
 /// Sweeps, as a schedule would, until told to stop.
-pub async fn sweep_until(scene: &Scene, stop: &std::sync::atomic::AtomicBool) {
+pub async fn sweep_until(scene: &Scene, stop: &AtomicBool) {
     let dice = &mut Dice::new(scene.seed, &[scene.round, 0x53e3]);
     let mut number = 0;
-    while !stop.load(std::sync::atomic::Ordering::Acquire) {
+    while !stop.load(Ordering::Acquire) {
         let fleet = usize::try_from(dice.below(FLEETS.len() as u64)).unwrap_or(0);
         let after = dice.between(300, 900);
         sweep(scene, fleet, after, number).await;
@@ -40,6 +42,9 @@ pub async fn sweep(scene: &Scene, fleet: usize, after: u64, number: u64) {
     let reply = caller.call("sweep", step, &json!({}), "").await;
     if let Answer::Error(name, _) = &reply.answer {
         caller.unexpected(&format!("sweep: {name}"));
+    }
+    if matches!(reply.answer, Answer::Well(_)) {
+        scene.swept.fetch_add(1, Ordering::AcqRel);
     }
     scene.anywhere(&reply.op(Ask::Sweep, Told::Done));
 }

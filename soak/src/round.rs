@@ -16,6 +16,7 @@ use crate::client::Client;
 use crate::history::Micros;
 use crate::plan::Step;
 use crate::scene::Scene;
+use crate::unheard::hear_out;
 use crate::violation::Violation;
 use crate::watch::{Watch, rest};
 use crate::world::World;
@@ -58,6 +59,8 @@ pub struct Tally {
     pub fenced: u64,
     /// Leases that somebody believed in.
     pub grants: u64,
+    /// Those in line who were told only when the round was over.
+    pub late: u64,
 }
 
 impl Tally {
@@ -73,6 +76,7 @@ impl Tally {
         self.lost_without_fence += other.lost_without_fence;
         self.fenced += other.fenced;
         self.grants += other.grants;
+        self.late += other.late;
     }
 
     /// How many faults there were.
@@ -99,6 +103,9 @@ impl fmt::Display for Tally {
             write!(f, "{comma}{kind} {count}")?;
         }
         f.write_str(")")?;
+        if self.late > 0 {
+            write!(f, ", {} in line told late", self.late)?;
+        }
         if self.undecided > 0 {
             write!(f, ", {} rows undecided", self.undecided)?;
         }
@@ -137,6 +144,13 @@ impl Round {
             count(&mut tally, proxy, whose);
         }
         rest(UNTIL_ALL_IS_OVER).await;
+        let heard = tokio::time::timeout(TO_FINISH, hear_out(&scene)).await;
+        if heard.is_err() {
+            let what = "sweeps do not come to their ends";
+            tally
+                .violations
+                .push(Violation::new("L1", "the round", what));
+        }
         for key in scene.keys.mutexes().chain(&scene.keys.lines) {
             let free = free_again(&scene, key).await;
             tally.violations.extend(free);
@@ -181,6 +195,7 @@ impl Round {
         tally.told = book.told;
         tally.fenced = book.fenced;
         tally.grants = book.beliefs.len() as u64;
+        tally.late = book.late;
         for (kind, count) in &book.befallen {
             *tally.faults.entry(kind.clone()).or_default() += count;
         }

@@ -1,6 +1,6 @@
 //! One round as all who take part in it share it.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::RwLock;
@@ -32,6 +32,8 @@ pub struct Scene {
     pub gone: Vec<RwLock<()>>,
     /// Something failed that has to work.
     pub broken: Mutex<Option<crate::Error>>,
+    /// Sweeps that came to their end.
+    pub swept: AtomicU64,
     over: AtomicBool,
     book: Mutex<Book>,
 }
@@ -52,6 +54,7 @@ impl Scene {
             keys,
             names: Names::default(),
             broken: Mutex::new(None),
+            swept: AtomicU64::new(0),
             over: AtomicBool::new(false),
             book: Mutex::default(),
         }

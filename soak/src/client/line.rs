@@ -17,9 +17,9 @@ use crate::world::Word;
 
 /// How long a waiter stays in line.
 const WAIT_SECONDS: u64 = 6;
-/// When it should have been told, whatever went wrong once: its deadline, a process that is stopped, a claim, and
-/// the sweeps in between. Far more than is promised, since the machine may be busy.
-const TOLD_AFTER: Duration = Duration::from_secs(30);
+/// How long it listens before it does something else. By then it has been told, whatever went wrong once, unless the
+/// machine is busy: whether it is told at all is seen when the round is over.
+const LISTENS: Duration = Duration::from_secs(30);
 
 impl Client<'_> {
     pub(super) async fn in_line(&self, caller: &Caller<'_>, plan: &Section) {
@@ -30,7 +30,7 @@ impl Client<'_> {
         }
         let token = secret(self.scene.seed, self.scene.round, self.number, plan.number);
         self.scene.book().secrets.insert(token.clone());
-        let waiting = self.scene.world.desk.wait(&token);
+        let mut waiting = self.scene.world.desk.wait(&token);
         let begin = self.scene.watch.now();
         let (joined, queued) = self.join(caller, plan, key, &token).await;
         let mut wait = Wait {
@@ -42,7 +42,7 @@ impl Client<'_> {
             by: format!("{}{}", caller.mark, caller.holder),
         };
         if joined {
-            match tokio::time::timeout(TOLD_AFTER, waiting).await {
+            match tokio::time::timeout(LISTENS, &mut waiting).await {
                 Ok(Ok(Word::Success(output))) => {
                     if let Some(handle) = caller.handle(&output["lease"]) {
                         if handle.place.key != key {
@@ -56,7 +56,11 @@ impl Client<'_> {
                         caller.unexpected(&format!("told in line: {name}"));
                     }
                 }
-                Ok(Err(_)) | Err(_) => wait.answered = false,
+                Ok(Err(_)) => wait.answered = false,
+                Err(_) => {
+                    self.scene.book().unheard.push((wait, waiting));
+                    return;
+                }
             }
         }
         self.scene.book().waits.push(wait);
