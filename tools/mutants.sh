@@ -8,10 +8,16 @@ results=target/mutants
 export CARGO_INCREMENTAL=1 CARGO_PROFILE_DEV_DEBUG=0 CARGO_PROFILE_TEST_DEBUG=0
 export CARGO_TARGET_DIR="$PWD/target/mutants-build"
 
+# Where nextest is there a run ends with the first test that fails: with a fault in the rules others may go on for a minute.
+tool=()
+if cargo nextest --version > /dev/null 2>&1; then
+  tool=(--test-tool nextest --cargo-test-arg=--max-fail=1:immediate)
+fi
+
 # 2 and 3 say that mutants survived, or ran out of time: the count below tells.
 try() {
   "$mutants" mutants --package leasehold --output "$results" --no-shuffle --colors never --cargo-arg=--locked \
-    --minimum-test-timeout "${MUTANTS_TIMEOUT:-60}" ${MUTANTS:-} "$@" || [[ $? == [23] ]]
+    --minimum-test-timeout "${MUTANTS_TIMEOUT:-60}" ${MUTANTS:-} "${tool[@]}" "$@" || [[ $? == [23] ]]
 }
 
 rm -rf "$results"

@@ -372,5 +372,10 @@ mod tests {
         let three = of(&[("a", "1"), ("b", &"2".repeat(50)), ("c", "3")]).expect("valid");
         assert_eq!(three.cut_to(10), of(&[("a", "1")]).expect("valid"));
         assert_eq!(three.cut_to(1000), three);
+        let one = of(&[("a", "12345")]).expect("valid");
+        assert_eq!((one.cut_to(5), one.cut_to(6)), (Metadata::default(), one));
+        let two = of(&[("aaa", "1"), ("b", "22")]).expect("valid");
+        assert_eq!(two.cut_to(6), of(&[("aaa", "1")]).expect("valid"));
+        assert_eq!(two.cut_to(7), two);
     }
 }
