@@ -57,8 +57,43 @@ pub(crate) enum Metric {
 }
 
 impl Metric {
+    #[cfg(feature = "lambda")]
+    pub(crate) const ALL: [Self; METRICS.len()] = [
+        Self::Grants,
+        Self::Replays,
+        Self::TakeOvers,
+        Self::Refusals,
+        Self::HeldTime,
+        Self::WaitTime,
+        Self::QueueDepth,
+        Self::Lost,
+        Self::Revived,
+        Self::Corrupt,
+        Self::Unavailable,
+        Self::Throttles,
+        Self::Denied,
+        Self::Sweeps,
+        Self::SweepExamined,
+        Self::SweepFreed,
+        Self::ClockDifference,
+        Self::Latency,
+    ];
+
     pub(crate) const fn name(self) -> &'static str {
         METRICS[self as usize].0
+    }
+
+    /// Whether several of one call make a sum. Of the others the largest counts.
+    #[cfg(feature = "lambda")]
+    pub(crate) const fn adds_up(self) -> bool {
+        !matches!(
+            self,
+            Self::HeldTime
+                | Self::WaitTime
+                | Self::QueueDepth
+                | Self::ClockDifference
+                | Self::Latency
+        )
     }
 
     /// A grant by its kind.
@@ -79,9 +114,11 @@ impl Metric {
             Error::Unavailable { .. } => Some(Self::Unavailable),
             Error::Throttled { .. } => Some(Self::Throttles),
             Error::Denied { .. } | Error::Misconfigured { .. } => Some(Self::Denied),
-            Error::Consumed { .. } | Error::QueueTimeout { .. } | Error::Invalid { .. } => None,
-            // Judged by its worst.
-            Error::OfSeveral { .. } => None,
+            // The last is judged by its worst.
+            Error::Consumed { .. }
+            | Error::QueueTimeout { .. }
+            | Error::Invalid { .. }
+            | Error::OfSeveral { .. } => None,
         }
     }
 }
@@ -106,22 +143,15 @@ pub(crate) fn tell_failure(error: &Error) {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "lambda"))]
 mod tests {
     use super::*;
 
     #[test]
     fn the_list_is_in_the_order_of_its_names() {
-        let last = Metric::Latency as usize;
-        assert_eq!(last + 1, METRICS.len());
-        for metric in [
-            Metric::Grants,
-            Metric::QueueDepth,
-            Metric::Lost,
-            Metric::Denied,
-            Metric::Latency,
-        ] {
-            assert_eq!(metric.name(), format!("{metric:?}"));
+        for (at, metric) in Metric::ALL.into_iter().enumerate() {
+            assert_eq!(metric as usize, at);
+            assert_eq!(METRICS[at].0, format!("{metric:?}"));
         }
     }
 }
