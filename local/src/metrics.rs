@@ -6,6 +6,9 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::error::Error;
+use crate::lambda::LambdaHost;
+
 /// One value of one metric, for one set of dimensions.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Datum {
@@ -59,6 +62,21 @@ struct Definition {
 #[must_use]
 pub fn read(lines: &str) -> Vec<Datum> {
     lines.lines().filter_map(read_one).flatten().collect()
+}
+
+/// The metrics that the functions of a host have written since `began`, in the order of time.
+///
+/// # Errors
+/// [`Error::Io`] when a log cannot be read.
+pub fn written(functions: &LambdaHost, began: SystemTime) -> Result<Vec<Datum>, Error> {
+    let mut data = Vec::new();
+    for function in functions.functions() {
+        data.extend(read(&functions.log(&function.logical_id)?));
+    }
+    // Logs are appended to, run after run.
+    data.retain(|datum| datum.time() >= began);
+    data.sort_by_key(|datum| datum.at);
+    Ok(data)
 }
 
 fn read_one(line: &str) -> Option<Vec<Datum>> {
