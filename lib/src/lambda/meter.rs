@@ -72,3 +72,55 @@ impl Meter {
         Value::Object(root)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn meter() -> Meter {
+        Meter {
+            table: "leases".to_owned(),
+            operation: "release",
+            level: "WARN".to_owned(),
+        }
+    }
+
+    const AT: Timestamp = Timestamp::from_millis(1_795_230_000_120);
+
+    #[test]
+    fn a_line_is_one_object_in_the_embedded_metric_format() {
+        let mut tally = Tally::default();
+        tally.add(Metric::HeldTime, 5_000);
+        tally.add(Metric::QueueDepth, 0);
+        tally.add(Metric::Latency, 12);
+        assert_eq!(
+            meter().line(&tally, AT).to_string(),
+            r#"{"HeldTime":5000,"Latency":12,"Operation":"release","QueueDepth":0,"Table":"leases","#
+                .to_owned()
+                + r#""_aws":{"CloudWatchMetrics":["#
+                + r#"{"Dimensions":[["Table"]],"Metrics":[{"Name":"HeldTime","Unit":"Milliseconds"},"#
+                + r#"{"Name":"QueueDepth","Unit":"Count"}],"Namespace":"Leasehold"},"#
+                + r#"{"Dimensions":[["Table","Operation"]],"Metrics":[{"Name":"Latency","Unit":"Milliseconds"}],"#
+                + r#""Namespace":"Leasehold"}],"Timestamp":1795230000120},"#
+                + r#""level":"WARN","timestamp":"2026-11-21T03:00:00.120Z"}"#
+        );
+    }
+
+    #[test]
+    fn nothing_counted_is_no_list_of_metrics() {
+        let mut tally = Tally::default();
+        tally.add(Metric::Latency, 0);
+        let line = meter().line(&tally, AT);
+        let directives = line["_aws"]["CloudWatchMetrics"].as_array();
+        assert_eq!(directives.expect("a list").len(), 1);
+    }
+
+    #[test]
+    fn names_and_units_are_such_as_cloudwatch_takes() {
+        for (name, unit) in METRICS {
+            assert!(name.len() <= 255 && name.chars().all(|c| c.is_ascii_alphabetic()));
+            assert!(["Count", "Milliseconds"].contains(&unit), "{name}: {unit}");
+            assert!(![TABLE, OPERATION, "_aws", "level", "timestamp"].contains(&name));
+        }
+    }
+}

@@ -120,3 +120,175 @@ impl Visit for Said {
 
     fn record_debug(&mut self, _: &Field, _: &dyn std::fmt::Debug) {}
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use tracing_subscriber::prelude::*;
+
+    use super::*;
+    use crate::{Key, error::Cause, metrics};
+
+    fn values(tally: &Tally) -> Vec<(&'static str, u64)> {
+        let values = tally.values();
+        values.map(|(metric, n)| (metric.name(), n)).collect()
+    }
+
+    #[test]
+    fn each_answer_counts_as_what_it_says() {
+        for (answer, expected) in [
+            (
+                json!({"outcome": "acquired", "grant": "new"}),
+                vec![("Grants", 1)],
+            ),
+            (
+                json!({"outcome": "acquired", "grant": "replayed"}),
+                vec![("Replays", 1)],
+            ),
+            (
+                json!({"outcome": "acquired", "grant": "takeover"}),
+                vec![("TakeOvers", 1)],
+            ),
+            (json!({"outcome": "acquired"}), vec![]),
+            (json!({"outcome": "queued", "ticket": 5}), vec![]),
+            (json!({"outcome": "held"}), vec![("Refusals", 1)]),
+            (json!({"outcome": "extended"}), vec![]),
+            (json!({"outcome": "revived"}), vec![("Revived", 1)]),
+            (json!({"outcome": "released"}), vec![]),
+            (json!({"outcome": "already_released"}), vec![]),
+            (json!({"outcome": "lost"}), vec![("Lost", 1)]),
+            (json!({"leases": []}), vec![]),
+            (json!({"batchItemFailures": []}), vec![]),
+            (
+                json!({"outcome": "swept", "examined": 7, "freed": 2, "granted": 1, "skipped_corrupt": 0}),
+                vec![("Sweeps", 1), ("SweepExamined", 7), ("SweepFreed", 2)],
+            ),
+            (
+                json!({"outcome": "swept", "examined": 3, "freed": 0, "granted": 0, "skipped_corrupt": 3}),
+                vec![
+                    ("Corrupt", 3),
+                    ("Sweeps", 1),
+                    ("SweepExamined", 3),
+                    ("SweepFreed", 0),
+                ],
+            ),
+        ] {
+            let mut tally = Tally::default();
+            tally.add_answer(&answer);
+            assert_eq!(values(&tally), expected, "{answer}");
+        }
+    }
+
+    #[test]
+    fn each_error_counts_as_what_it_is() {
+        let key = || Key::new("k").expect("valid");
+        let (action, resource) = ("dynamodb:UpdateItem", || "table t".to_owned());
+        let source = || Cause::said("no");
+        let lost = || Error::Lost { key: key() };
+        for (error, expected) in [
+            (Error::Consumed { key: key() }, vec![]),
+            (lost(), vec![("Lost", 1)]),
+            (Error::Expired { key: key() }, vec![("Lost", 1)]),
+            (Error::QueueTimeout { key: key() }, vec![]),
+            (
+                Error::QueueFull {
+                    key: key(),
+                    waiting: 128,
+                },
+                vec![("Refusals", 1), ("QueueDepth", 128)],
+            ),
+            (
+                Error::Frozen {
+                    key: key(),
+                    record: None,
+                },
+                vec![("Refusals", 1)],
+            ),
+            (Error::invalid("key", "is wrong"), vec![]),
+            (
+                Error::OfSeveral {
+                    worst: Box::new(lost()),
+                    outcomes: String::new(),
+                },
+                vec![("Lost", 1)],
+            ),
+            (
+                Error::Corrupt {
+                    key: key(),
+                    reason: String::new(),
+                },
+                vec![("Corrupt", 1)],
+            ),
+            (
+                Error::Denied {
+                    action,
+                    resource: resource(),
+                    source: source(),
+                },
+                vec![("Denied", 1)],
+            ),
+            (
+                Error::Misconfigured {
+                    problem: String::new(),
+                    source: None,
+                },
+                vec![("Denied", 1)],
+            ),
+            (
+                Error::Throttled {
+                    action,
+                    resource: resource(),
+                    source: source(),
+                },
+                vec![("Throttles", 1)],
+            ),
+            (
+                Error::Unavailable {
+                    problem: String::new(),
+                    source: None,
+                },
+                vec![("Unavailable", 1)],
+            ),
+        ] {
+            let mut tally = Tally::default();
+            tally.add_error(&error);
+            assert_eq!(values(&tally), expected, "{error:?}");
+        }
+    }
+
+    #[test]
+    fn counts_add_up_and_of_the_rest_the_largest_stays() {
+        let mut tally = Tally::default();
+        for (metric, value) in [
+            (Metric::Unavailable, 1),
+            (Metric::Unavailable, 2),
+            (Metric::QueueDepth, 3),
+            (Metric::QueueDepth, 1),
+            (Metric::WaitTime, 5),
+            (Metric::WaitTime, 9),
+        ] {
+            tally.add(metric, value);
+        }
+        let expected = [("WaitTime", 9), ("QueueDepth", 3), ("Unavailable", 3)];
+        assert_eq!(values(&tally), expected);
+    }
+
+    #[tokio::test]
+    async fn what_the_rules_tell_is_counted_where_it_happens() {
+        let told = tracing_subscriber::registry().with(Collect);
+        let _listening = tracing::subscriber::set_default(told);
+        metrics::tell(Metric::QueueDepth, 5);
+        let tally = TALLY.scope(RefCell::default(), async {
+            metrics::tell(Metric::QueueDepth, 7);
+            metrics::tell_length(Metric::HeldTime, Duration::from_secs(2));
+            metrics::tell_failure(&Error::Unavailable {
+                problem: String::new(),
+                source: None,
+            });
+            tracing::info!(metric = "of somebody else", value = 5_u64, "not ours");
+            TALLY.with(RefCell::take)
+        });
+        let expected = [("HeldTime", 2000), ("QueueDepth", 7), ("Unavailable", 1)];
+        assert_eq!(values(&tally.await), expected);
+    }
+}
