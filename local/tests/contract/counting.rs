@@ -1,10 +1,16 @@
 //! What is counted, and the line that is logged: one of each for an invocation, on standard output.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    time::{Duration, SystemTime},
+};
 
+use aws_sdk_dynamodb::primitives::{DateTime, DateTimeFormat};
+use axum::{Router, http::StatusCode, routing::post};
 use leasehold::metrics::METRICS;
-use leasehold_local::{Fault, metrics};
+use leasehold_local::{Fault, Options, metrics};
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
 
 use crate::{
     desk::Desk,
@@ -16,14 +22,14 @@ use crate::{
 struct Written {
     answer: Answer,
     /// Of each metric of the table the value.
-    counted: BTreeMap<String, f64>,
+    counted: BTreeMap<String, u64>,
     /// The line that says what became of it.
     line: Value,
 }
 
 impl Written {
     /// The metrics, less those that every invocation has which asks the table.
-    fn counts(&self) -> Vec<(&str, f64)> {
+    fn counts(&self) -> Vec<(&str, u64)> {
         let counted = self.counted.iter();
         counted
             .filter(|(name, _)| !["ClockDifference", "Latency"].contains(&name.as_str()))
@@ -53,7 +59,8 @@ impl Functions {
                 "Latency" => assert_eq!(dimensions, ["Operation", "Table"]),
                 _ => assert_eq!(dimensions, ["Table"]),
             }
-            (datum.metric, datum.value)
+            let value = metered[&datum.metric].as_u64().unwrap();
+            (datum.metric, value)
         });
         let counted: BTreeMap<_, _> = counted.collect();
         assert!(counted.contains_key("Latency"), "{log}");
@@ -70,7 +77,7 @@ impl Functions {
         }
     }
 
-    async fn counts(&self, function: &str, payload: &Value) -> Vec<(String, f64)> {
+    async fn counts(&self, function: &str, payload: &Value) -> Vec<(String, u64)> {
         let written = self.written(function, payload).await;
         let counts = written.counts().into_iter();
         counts.map(|(name, n)| (name.to_owned(), n)).collect()
@@ -115,17 +122,17 @@ fn ask(holder: &str, id: &str) -> Value {
     json!({"key": "k", "holder": holder, "request_id": id, "ttl_seconds": 300})
 }
 
-fn one(name: &str) -> Vec<(String, f64)> {
-    vec![(name.to_owned(), 1.0)]
+fn one(name: &str) -> Vec<(String, u64)> {
+    vec![(name.to_owned(), 1)]
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_outcome_counts_as_what_it_is_and_as_nothing_else() {
     let functions = Functions::with(crate::functions::quiet()).await;
     let first = functions.written("acquire", &ask("a", "1")).await;
-    assert_eq!(first.counts(), [("Grants", 1.0)]);
+    assert_eq!(first.counts(), [("Grants", 1)]);
     // This machine has one clock.
-    assert_eq!(first.counted["ClockDifference"], 0.0);
+    assert_eq!(first.counted["ClockDifference"], 0);
     let lease = first.answer.unwrap()["lease"].clone();
     assert_eq!(
         functions.counts("acquire", &ask("a", "1")).await,
@@ -146,7 +153,7 @@ async fn each_outcome_counts_as_what_it_is_and_as_nothing_else() {
     let mut observer = ask("b", "4");
     observer["observed_version"] = version["lease"]["version"].clone();
     let taken = functions.written("acquire", &observer).await;
-    assert_eq!(taken.counts(), [("TakeOvers", 1.0)]);
+    assert_eq!(taken.counts(), [("TakeOvers", 1)]);
     for lost in ["extend", "release"] {
         assert_eq!(functions.counts(lost, &own).await, one("Lost"), "{lost}");
     }
@@ -154,13 +161,13 @@ async fn each_outcome_counts_as_what_it_is_and_as_nothing_else() {
     let released = functions.written("release", &theirs).await;
     let held = released.counted["HeldTime"];
     assert_eq!(released.counts(), [("HeldTime", held)]);
-    assert!((0.0..60_000.0).contains(&held), "{held}");
+    assert!((0..60_000).contains(&held), "{held}");
     // Already over: not held for any time more.
     assert_eq!(functions.counts("release", &theirs).await, []);
 
     let swept = functions.counts("sweep", &json!({})).await;
     let swept: Vec<_> = swept.iter().map(|(name, n)| (name.as_str(), *n)).collect();
-    let expected = [("SweepExamined", 0.0), ("SweepFreed", 0.0), ("Sweeps", 1.0)];
+    let expected = [("SweepExamined", 0), ("SweepFreed", 0), ("Sweeps", 1)];
     assert_eq!(swept, expected);
     functions.event("operate-freeze").await.unwrap();
     let mut frozen = ask("a", "5");
@@ -207,33 +214,71 @@ async fn a_line_is_counted_by_those_who_hand_over() {
     let full = functions.counts("acquire", &wait("d")).await;
     assert_eq!(
         full,
-        [("QueueDepth".to_owned(), 2.0), ("Refusals".to_owned(), 1.0)]
+        [("QueueDepth".to_owned(), 2), ("Refusals".to_owned(), 1)]
     );
     let swept = functions.written("sweep", &json!({})).await;
-    assert_eq!(swept.counted["QueueDepth"], 2.0);
+    assert_eq!(swept.counted["QueueDepth"], 2);
 
     let released = functions.written("release", &json!({"lease": held})).await;
     let names: Vec<_> = released.counts().iter().map(|(name, _)| *name).collect();
     assert_eq!(names, ["HeldTime", "QueueDepth", "WaitTime"]);
-    assert_eq!(released.counted["QueueDepth"], 1.0, "one more waits");
-    assert!(released.counted["WaitTime"] < 60_000.0);
+    assert_eq!(released.counted["QueueDepth"], 1, "one more waits");
+    assert!(released.counted["WaitTime"] < 60_000);
+    // What is logged on the way says of which invocation it is.
+    let log = functions.log("release");
+    let woken = log.lines().find(|line| line.contains("woken")).unwrap();
+    let woken: Value = serde_json::from_str(woken).unwrap();
+    let span = &woken["span"];
+    assert_eq!(
+        (&span["key"], &span["fencing_token"]),
+        (&json!("k"), &held["fencing_token"])
+    );
+    assert_eq!(span["invocation"], released.line["invocation"]);
     // The first extend is the grant, and only the first.
     let lease = promised(&desk);
     let extend = json!({"lease": lease});
     let confirmed = functions.written("extend", &extend).await;
-    assert_eq!(confirmed.counts(), [("Grants", 1.0)]);
+    assert_eq!(confirmed.counts(), [("Grants", 1)]);
     assert_eq!(functions.counts("extend", &extend).await, []);
     // Nobody can be told: the release goes well, and somebody should look.
     desk.out_of_order(Some("InternalServerError"));
     let lease = confirmed.answer.unwrap()["lease"].clone();
     let released = functions.written("release", &json!({"lease": lease})).await;
     assert_eq!(released.answer.as_ref().unwrap()["outcome"], "released");
-    assert_eq!(released.counted["Unavailable"], 1.0);
+    assert_eq!(released.counted["Unavailable"], 1);
     desk.out_of_order(None);
     // Who finds it free is answered at once, by its token.
     let mut free = wait("e");
     free["key"] = json!("free");
     assert_eq!(functions.counts("acquire", &free).await, one("Grants"));
+}
+
+/// `DynamoDB` by another clock: it refuses everything, a minute ahead.
+async fn ahead(options: &mut Options) {
+    let refuse = || async {
+        let date = SystemTime::now() + Duration::from_secs(60);
+        let date = DateTime::from(date).fmt(DateTimeFormat::HttpDate).unwrap();
+        let refusal = r#"{"__type":"AccessDeniedException","message":"no"}"#;
+        (StatusCode::BAD_REQUEST, [("date", date)], refusal)
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let router = Router::new().route("/", post(refuse));
+    tokio::spawn(axum::serve(listener, router).into_future());
+    let everywhere = options.environment.entry("*".to_owned()).or_default();
+    everywhere.insert("AWS_ENDPOINT_URL_DYNAMODB".to_owned(), Some(url));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn how_far_the_clock_is_from_the_tables_is_told() {
+    let mut options = crate::functions::quiet();
+    ahead(&mut options).await;
+    let functions = Functions::with(options).await;
+    let refused = functions.written("acquire", &ask("a", "1")).await;
+    assert_eq!(refused.counts(), [("Denied", 1)]);
+    // Less the second that a date hides, and what the answer took.
+    let apart = refused.counted["ClockDifference"];
+    assert!((50_000..=60_000).contains(&apart), "{apart}");
 }
 
 fn promised(desk: &Desk) -> Value {
