@@ -126,8 +126,11 @@ mod tests {
     use serde_json::json;
     use tracing_subscriber::prelude::*;
 
-    use super::*;
-    use crate::{Key, error::Cause, metrics};
+    use super::{
+        super::{Changes, Ends, FromEvent as _},
+        *,
+    };
+    use crate::{Key, error::Cause, json::Json, metrics};
 
     fn values(tally: &Tally) -> Vec<(&'static str, u64)> {
         let values = tally.values();
@@ -290,5 +293,32 @@ mod tests {
         });
         let expected = [("HeldTime", 2000), ("QueueDepth", 7), ("Unavailable", 1)];
         assert_eq!(values(&tally.await), expected);
+    }
+    #[tokio::test]
+    async fn what_fails_in_a_batch_is_counted_though_the_call_goes_well() {
+        let told = tracing_subscriber::registry().with(Collect);
+        let _listening = tracing::subscriber::set_default(told);
+        let denied = || Error::Denied {
+            action: "dynamodb:UpdateItem",
+            resource: "table t".to_owned(),
+            source: Cause::said("no"),
+        };
+        let tally = TALLY.scope(RefCell::default(), async {
+            let key = json!({"pk": {"S": "k"}, "sk": {"S": "LEASE#0000"}});
+            let record = json!({"dynamodb": {"Keys": key, "SequenceNumber": "1"}});
+            let batch = json!({"Records": [record, record]}).to_string();
+            let batch = Json::parse(&batch).expect("JSON");
+            let changes = Changes::from_event(&super::super::Event(&batch)).expect("a batch");
+            drop(changes.each(|_| async { Err(denied()) }).await);
+            let status =
+                json!({"detail": {"executionArn": "e", "status": "SUCCEEDED"}}).to_string();
+            let batch = json!({"Records": [{"messageId": "1", "body": status}]}).to_string();
+            let batch = Json::parse(&batch).expect("JSON");
+            let ends = Ends::from_event(&super::super::Event(&batch)).expect("a batch");
+            let reap = |_, _| async { Err::<(), _>(denied()) };
+            drop(ends.each(reap).await.expect("an answer"));
+            TALLY.with(RefCell::take)
+        });
+        assert_eq!(values(&tally.await), [("Denied", 3)]);
     }
 }
