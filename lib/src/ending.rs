@@ -4,6 +4,7 @@ use crate::{
     error::Error,
     leases::{Leases, TRIES, address_of, corrupt},
     line::{Sender, is_kept_by},
+    metrics::{self, Metric},
     outcomes::{Ended, Lease, ReleaseOutcome, Released},
     row::{Row, Stored},
     store::{Address, Applied, Store},
@@ -55,6 +56,10 @@ impl<S: Store> Leases<S> {
             let change = Change::Release(release.clone());
             let stored = match self.store().apply(&address, &change, self.limit()).await? {
                 Applied::Done { row, .. } => {
+                    if release.of == Of::Grant {
+                        let held = self.now().since(lease.acquired_at);
+                        metrics::tell_length(Metric::HeldTime, held);
+                    }
                     self.wake(key, row, Sender::First).await;
                     return Ok(ReleaseOutcome::Released);
                 }

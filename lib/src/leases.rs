@@ -3,8 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
+    acquire::kind,
     clock::{Clock, SystemClock, Timestamp},
     error::{Cause, Error},
+    metrics::{self, Metric},
     outcomes::{Extended, Lease, Standing},
     requests::ExtendOptions,
     row::{Frozen, Holding, Row, State},
@@ -180,6 +182,10 @@ impl<S: Store> Leases<S> {
                     row,
                     deadline_before,
                 } => {
+                    if confirming {
+                        let kind = kind(row.previous.as_ref());
+                        metrics::tell(Metric::of_grant(kind), 1);
+                    }
                     let lease = self.handle(address, row)?;
                     return Ok(match deadline_before.filter(|deadline| *deadline <= now) {
                         None => Extended::Extended { lease },

@@ -33,6 +33,7 @@ mod json;
 pub mod lambda;
 mod leases;
 mod line;
+pub mod metrics;
 mod operate;
 mod outcomes;
 mod patience;

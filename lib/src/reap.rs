@@ -6,6 +6,7 @@ use crate::{
     error::Error,
     leases::{Leases, TRIES, corrupt},
     line::{Sender, first_of},
+    metrics::{self, Metric},
     outcomes::ReleaseOutcome,
     row::{Row, Stored},
     store::{Address, Applied, Store, What},
@@ -114,6 +115,7 @@ impl<S: Store> Leases<S> {
                     Ok(Done::Left) => left += 1,
                     Ok(Done::Nothing) => {}
                     Err(Error::Corrupt { key, reason }) => {
+                        metrics::tell(Metric::Corrupt, 1);
                         tracing::warn!(%key, reason, "reap left an item alone");
                     }
                     Err(error) => return Err(error),

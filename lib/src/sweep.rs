@@ -9,6 +9,7 @@ use crate::{
     error::Error,
     leases::{Leases, corrupt},
     line::{Waiting, Waits},
+    metrics::{self, Metric},
     row::Stored,
     store::{Address, Store, What},
     values::Key,
@@ -154,6 +155,7 @@ impl<S: Store> Leases<S> {
     async fn look_after(&self, key: &Key, waiting: &[Waits]) -> Result<u64, Error> {
         match self.tend(key, waiting).await {
             Err(Error::Corrupt { key, reason }) => {
+                metrics::tell(Metric::Corrupt, 1);
                 tracing::warn!(%key, reason, "sweep left those alone who wait");
                 Ok(0)
             }

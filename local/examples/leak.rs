@@ -16,7 +16,7 @@ struct Request {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Fatal> {
-    serve(handle).await
+    serve("leak", handle).await
 }
 
 async fn handle<S: Store>(_leases: Leases<S>, request: Request) -> Result<&'static str, Error> {

@@ -10,7 +10,7 @@ use leasehold::{
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Fatal> {
-    serve(handle).await
+    serve("panic", handle).await
 }
 
 /// Grants what is asked for, if that is a request, before it panics.

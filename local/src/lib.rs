@@ -11,6 +11,7 @@ mod engine;
 mod error;
 mod events;
 mod lambda;
+pub mod metrics;
 mod process;
 mod proxy;
 mod schedule;

@@ -117,10 +117,44 @@ fn a_run_keeps_its_promises_and_tells_them_as_text_as_data_and_as_a_picture() {
 
     assert_picture(&out.path().join("timeline.svg"), executions);
 
+    let metrics = std::fs::read_to_string(out.path().join("metrics.json")).unwrap();
+    assert!(!metrics.contains("lease_id") && !metrics.contains("token"));
+    assert_metrics(&serde_json::from_str(&metrics).unwrap(), figures);
+
     let line = &report["line"];
     assert_line(line);
     let waiters = line["waiters"].as_array().unwrap();
     assert_picture(&out.path().join("line.svg"), waiters);
+}
+
+/// What the functions counted agrees with what was seen of them, and with more: the line's act is in it too.
+fn assert_metrics(metrics: &Value, figures: &Value) {
+    let metrics = metrics.as_array().unwrap();
+    let sum = |name: &str| {
+        let values = metrics.iter().filter(|datum| datum["metric"] == name);
+        values
+            .map(|datum| datum["value"].as_f64().unwrap())
+            .sum::<f64>()
+    };
+    for (name, figure) in [("TakeOvers", "takeovers"), ("Replays", "replays")] {
+        assert!(sum(name) >= figures[figure].as_f64().unwrap(), "{name}");
+    }
+    assert!(sum("Grants") + sum("TakeOvers") >= figures["grants"].as_f64().unwrap());
+    for seen in [
+        "Refusals",
+        "HeldTime",
+        "WaitTime",
+        "QueueDepth",
+        "Sweeps",
+        "Latency",
+    ] {
+        assert!(sum(seen) > 0.0, "{seen}");
+    }
+    for never in ["Corrupt", "Denied"] {
+        assert!(sum(never) < 1.0, "{never}");
+    }
+    let times = metrics.iter().map(|datum| datum["at"].as_u64().unwrap());
+    assert!(times.is_sorted());
 }
 
 /// Sixteen in line, and who had the key as which one.

@@ -27,6 +27,9 @@ const ASTERISKS: &[(&str, &str)] = &[
     ),
 ];
 
+/// Actions that IAM knows on every resource only: with these, and nothing else beside them, the resource is an asterisk.
+const ON_EVERYTHING: &[&str] = &["xray:PutTelemetryRecords", "xray:PutTraceSegments"];
+
 /// Parameters that may end in an asterisk, by their pattern never before the first letter.
 const OPEN_PARAMETERS: &[&str] = &["LeasingStateMachine", "WrappedStateMachine"];
 const SOME_LETTERS: &str = "[a-zA-Z0-9_-]+\\*?";
@@ -92,6 +95,8 @@ fn problems_of(statement: &Value) -> Vec<String> {
             problems.push(format!("{not} allows everything else"));
         }
     }
+    let mut actions = items(&statement["Action"]).iter().map(text);
+    let everywhere = actions.all(|action| ON_EVERYTHING.contains(&action.as_str()));
     for action in items(&statement["Action"]).iter().map(text) {
         if action.contains(['*', '?']) {
             problems.push(format!("{action} is more than one action"));
@@ -99,6 +104,9 @@ fn problems_of(statement: &Value) -> Vec<String> {
     }
     for resource in items(&statement["Resource"]).iter().map(text) {
         let reasoned = |(own, _): &&(&str, &str)| resource.strip_prefix(STATES) == Some(own);
+        if resource == "*" && everywhere {
+            continue;
+        }
         if resource.contains(['*', '?']) && ASTERISKS.iter().find(reasoned).is_none() {
             problems.push(format!(
                 "{resource} has an asterisk without a written reason"
@@ -220,6 +228,14 @@ mod tests {
                 ("Action: dynamodb:UpdateItem", "Action: dynamodb:Update?tem"),
                 ("Action: dynamodb:UpdateItem", "NotAction: dynamodb:Scan"),
                 ("Resource: !GetAtt LeaseTable.Arn", "Resource: '*'"),
+                (
+                    "Action: [xray:PutTelemetryRecords, xray:PutTraceSegments]",
+                    "Action: [xray:PutTraceSegments, dynamodb:Scan]",
+                ),
+                (
+                    "            Resource: \"*\"\n",
+                    "            Resource: arn:*\n",
+                ),
                 (
                     "Resource: !GetAtt LeaseTable.Arn",
                     "Resource: !Sub ${LeaseTable.Arn}/*",

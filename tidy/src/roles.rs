@@ -141,6 +141,14 @@ const ROLES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "TracingPolicy",
+        // Only for those who ask for traces; IAM knows these two on every resource only.
+        &[
+            "AcquireRole, ExtendRole, ReleaseRole, SweepRole, GrantRole, ReapRole, InspectRole, OperateRole: \
+             xray:PutTelemetryRecords, xray:PutTraceSegments on *",
+        ],
+    ),
+    (
         "WithLeaseStateMachine",
         &[
             "lambda:InvokeFunction on AcquireFunction.Arn, ExtendFunction.Arn, ReleaseFunction.Arn",
@@ -173,7 +181,13 @@ pub fn roles(tree: &Tree, report: &mut Report) {
             .flat_map(statements)
             .collect::<Vec<_>>();
         if !properties["PolicyDocument"].is_null() {
-            granted.extend(statements(properties));
+            let whose = items(&properties["Roles"]).iter().map(text);
+            let whose = whose.collect::<Vec<_>>().join(", ");
+            let said = statements(properties).into_iter();
+            granted.extend(said.map(|statement| match whose.as_str() {
+                "" => statement,
+                roles => format!("{roles}: {statement}"),
+            }));
         }
         if text(&resource["Type"]) == "AWS::Lambda::Permission" {
             granted.push(format!(
@@ -270,6 +284,10 @@ mod tests {
                 "      Role: !GetAtt AcquireRole.Arn\n      Policies: [DynamoDBCrudPolicy: {TableName: x}]\n",
             ),
             ("  SweepRole:", "  SweeperRole:"),
+            (
+                "        - !Ref OperateRole\n",
+                "        - !Ref OperateRole\n        - !Ref OtherRole\n",
+            ),
             ("      SourceArn: !GetAtt ExecutionEndRule.Arn\n", ""),
             (
                 "aws:SourceArn: !GetAtt ExecutionEndRule.Arn",

@@ -47,7 +47,7 @@ pub(crate) enum Answer {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Fatal> {
-    leasehold::lambda::serve_with_workflows(handle).await
+    leasehold::lambda::serve_with_workflows(env!("CARGO_PKG_NAME"), handle).await
 }
 
 pub(crate) async fn handle<S: Store>(

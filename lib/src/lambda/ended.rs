@@ -6,7 +6,7 @@ use aws_lambda_events::event::sqs::SqsBatchResponse;
 use serde::Serialize;
 
 use super::{Event, FromEvent};
-use crate::{error::Error, json::Json, reap::EndOf, values::Holder};
+use crate::{error::Error, json::Json, metrics, reap::EndOf, values::Holder};
 
 /// What status events tell of: one execution, or a batch of them from a queue.
 #[derive(Debug)]
@@ -115,6 +115,7 @@ impl Ends {
                 Err(error) => Err(error),
             };
             if let Err(error) = done {
+                metrics::tell_failure(&error);
                 let problem = error.in_full();
                 tracing::error!(message = id, problem, "a message of the queue failed");
                 if let Some(id) = id {

@@ -8,6 +8,7 @@ use super::{Event, FromEvent};
 use crate::{
     error::Error,
     json::Json,
+    metrics,
     store::{What, what},
     values::Key,
 };
@@ -78,7 +79,10 @@ impl Changes {
                         done.insert(key);
                         continue;
                     }
-                    Err(error) => error.in_full(),
+                    Err(error) => {
+                        metrics::tell_failure(&error);
+                        error.in_full()
+                    }
                 },
                 About::Unreadable => "it does not name the item that changed".to_owned(),
             };

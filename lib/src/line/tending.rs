@@ -7,6 +7,7 @@ use crate::{
     clock::Timestamp,
     error::Error,
     leases::{Leases, TRIES, corrupt},
+    metrics::{self, Metric},
     row::{Row, Stored},
     store::{Applied, Store},
     transition::{Change, Leave},
@@ -36,6 +37,7 @@ impl<S: Store> Leases<S> {
                 .await?;
             return Ok(0);
         };
+        metrics::tell(Metric::QueueDepth, row.waiting().len() as u64);
         let mut told = 0;
         if self.see_to(key, row.clone()).await? {
             told = 1;
@@ -187,6 +189,7 @@ impl<S: Store> Leases<S> {
                 // Its item stays, and every later sweep tries again. Nobody else has to wait for
                 // that: it may be one whom we are not allowed to tell.
                 Err(error) => {
+                    metrics::tell_failure(&error);
                     let problem = error.in_full();
                     tracing::error!(%key, holder, problem, "one could not be sent away");
                     return Ok(());

@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use crate::{
     acquire::kind,
+    clock::Timestamp,
     error::Error,
     leases::Leases,
+    metrics::{self, Metric},
     outcomes::{Acquired, Granted, Lease},
     row::{Reservation, Row, Stored},
     store::{Address, Applied, Store},
@@ -62,6 +64,7 @@ impl<S: Store> Leases<S> {
                 Ok(Told::NoGood) if sender == Sender::First && !self.is_nearly_over() => {}
                 Ok(Told::NoGood | Told::Unknown) => return false,
                 Err(error) => {
+                    metrics::tell_failure(&error);
                     let problem = error.in_full();
                     tracing::error!(%key, problem, "the next in line could not be told");
                     return false;
@@ -71,6 +74,7 @@ impl<S: Store> Leases<S> {
                 Ok(Some(next)) => row = next,
                 Ok(None) => return false,
                 Err(error) => {
+                    metrics::tell_failure(&error);
                     let problem = error.in_full();
                     tracing::error!(%key, problem, "the turn could not be passed on");
                     return false;
@@ -98,7 +102,12 @@ impl<S: Store> Leases<S> {
             .call_back(workflows, &waiter.task_token, granted)
             .await?;
         match told {
-            Told::Yes => tracing::info!(%key, holder, fencing_token = token, "woken"),
+            Told::Yes => {
+                let joined = Timestamp::from_millis(waiter.ticket);
+                metrics::tell_length(Metric::WaitTime, self.now().since(joined));
+                metrics::tell(Metric::QueueDepth, row.waiting().len() as u64);
+                tracing::info!(%key, holder, fencing_token = token, "woken");
+            }
             Told::NoGood | Told::Unknown => {
                 tracing::info!(%key, holder, fencing_token = token, "nobody waits with this token");
             }
@@ -141,6 +150,7 @@ impl<S: Store> Leases<S> {
         granted: Granted,
     ) -> Result<(), Error> {
         let key = granted.lease.key.clone();
+        metrics::tell(Metric::of_grant(granted.grant), 1);
         if self.call_back(workflows, token, granted).await? == Told::NoGood {
             tracing::warn!(%key, "granted, and nobody waits with the task token");
         }

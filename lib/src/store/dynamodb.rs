@@ -13,6 +13,7 @@ use aws_sdk_dynamodb::{
 };
 use aws_smithy_types::{retry::RetryConfig, timeout::TimeoutConfig};
 
+mod clocks;
 mod pages;
 mod transactions;
 mod waiters;
@@ -91,6 +92,7 @@ impl Connection {
             )
             .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
             .retry_classifier(RetryConflicts)
+            .interceptor(clocks::CompareClocks)
             .build()
     }
 }

@@ -20,10 +20,10 @@ mod view;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use clap::Args;
-use leasehold_local::{Counts, Error, Options, Stack};
+use leasehold_local::{Counts, Error, Options, Stack, metrics};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 
@@ -72,7 +72,7 @@ pub(crate) struct Demo {
     /// One line per event, even in a terminal
     #[arg(long)]
     plain: bool,
-    /// Where report.json, timeline.svg, line.svg and logs go [default: target/demo]
+    /// Where report.json, metrics.json, timeline.svg, line.svg and logs go [default: target/demo]
     #[arg(long, value_name = "DIRECTORY")]
     out: Option<PathBuf>,
 }
@@ -205,7 +205,9 @@ async fn play(
 
     let report = Report::new(seed, &record, &figures, &checks, &act);
     let timeline = timeline::draw(&record, verdict::passed(&checks));
-    let files = report::write(out, &report, &timeline, &act.draw())?;
+    let began = SystemTime::UNIX_EPOCH + Duration::from_millis(record.began);
+    let metrics = metrics::written(stack.functions(), began)?;
+    let files = report::write(out, &report, &timeline, &act.draw(), &metrics)?;
     summary::print_end(&files, record.seconds(facts::now()));
     Ok(if report.passed {
         ExitCode::SUCCESS

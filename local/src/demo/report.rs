@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use leasehold::Timestamp;
 use leasehold_local::Error;
+use leasehold_local::metrics::Datum;
 use serde::Serialize;
 
 use super::measures::{Figures, rounded};
@@ -180,6 +181,8 @@ pub(super) struct Files {
     pub(super) report: PathBuf,
     pub(super) timeline: PathBuf,
     pub(super) line: PathBuf,
+    /// What the functions counted.
+    pub(super) metrics: PathBuf,
 }
 
 impl Files {
@@ -188,6 +191,7 @@ impl Files {
             report: out.join("report.json"),
             timeline: out.join("timeline.svg"),
             line: out.join("line.svg"),
+            metrics: out.join("metrics.json"),
         }
     }
 }
@@ -195,7 +199,7 @@ impl Files {
 /// Removes all files, if they are there.
 pub(super) fn remove(out: &Path) {
     let files = Files::below(out);
-    for file in [files.report, files.timeline, files.line] {
+    for file in [files.report, files.timeline, files.line, files.metrics] {
         let _ = std::fs::remove_file(file);
     }
 }
@@ -206,16 +210,14 @@ pub(super) fn write(
     report: &Report,
     timeline: &str,
     line: &str,
+    metrics: &[Datum],
 ) -> Result<Files, Error> {
     let files = Files::below(out);
-    let json = serde_json::to_string_pretty(report).map_err(|error| Error::Call {
-        what: "write the report".to_owned(),
-        message: error.to_string(),
-    })?;
     for (file, text) in [
-        (&files.report, format!("{json}\n").as_str()),
+        (&files.report, json(report)?.as_str()),
         (&files.timeline, timeline),
         (&files.line, line),
+        (&files.metrics, &json(metrics)?),
     ] {
         std::fs::write(file, text).map_err(|source| Error::Io {
             what: format!("write {}", file.display()),
@@ -223,4 +225,12 @@ pub(super) fn write(
         })?;
     }
     Ok(files)
+}
+
+fn json(what: &(impl Serialize + ?Sized)) -> Result<String, Error> {
+    let json = serde_json::to_string_pretty(what).map_err(|error| Error::Call {
+        what: "write the report".to_owned(),
+        message: error.to_string(),
+    })?;
+    Ok(format!("{json}\n"))
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod acquiring;
+mod counting;
 mod desk;
 mod failing;
 mod functions;

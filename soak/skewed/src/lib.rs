@@ -23,7 +23,7 @@ pub mod lambda {
     ///
     /// # Errors
     /// As the real one, and for an offset that is no number.
-    pub async fn serve<Q, A, H, F>(handle: H) -> Result<(), Fatal>
+    pub async fn serve<Q, A, H, F>(operation: &'static str, handle: H) -> Result<(), Fatal>
     where
         Q: FromEvent,
         A: Serialize,
@@ -31,7 +31,7 @@ pub mod lambda {
         F: Future<Output = Result<A, Error>>,
     {
         let clock = Arc::new(WrongClock::from_env()?);
-        leasehold::lambda::serve(|leases, request| {
+        leasehold::lambda::serve(operation, |leases, request| {
             handle(leases.with_clock(clock.clone()), request)
         })
         .await
@@ -41,7 +41,10 @@ pub mod lambda {
     ///
     /// # Errors
     /// As the real one, and for an offset that is no number.
-    pub async fn serve_with_workflows<Q, A, H, F>(handle: H) -> Result<(), Fatal>
+    pub async fn serve_with_workflows<Q, A, H, F>(
+        operation: &'static str,
+        handle: H,
+    ) -> Result<(), Fatal>
     where
         Q: FromEvent,
         A: Serialize,
@@ -49,7 +52,7 @@ pub mod lambda {
         F: Future<Output = Result<A, Error>>,
     {
         let clock = Arc::new(WrongClock::from_env()?);
-        leasehold::lambda::serve_with_workflows(|leases, request| {
+        leasehold::lambda::serve_with_workflows(operation, |leases, request| {
             handle(leases.with_clock(clock.clone()), request)
         })
         .await

@@ -1,0 +1,186 @@
+//! What an invocation is about, and the line that says what became of it.
+
+use std::{sync::Arc, time::Duration};
+
+use lambda_runtime::{Context, Diagnostic};
+use serde_json::Value;
+
+use super::tally::Collect;
+use crate::{error::Error, json::Json, metrics, settings, values::Key};
+
+/// What an invocation is about, for its log lines and its error.
+pub(super) struct About {
+    operation: &'static str,
+    /// Lambda's own name of it.
+    invocation: String,
+    /// The trace that it is part of, if Lambda makes one.
+    trace: Option<String>,
+    /// That of the lease, which the caller chose.
+    request_id: Option<String>,
+    key: Option<Key>,
+    /// Of a set, the keys, as many as fit in a line.
+    keys: Option<String>,
+    holder: Option<String>,
+    fencing_token: Option<u64>,
+}
+
+/// The line of an invocation: the same fields whatever its level.
+macro_rules! line {
+    ($level:ident, $about:expr, $token:expr, $outcome:expr, $problem:expr, $latency:expr, $message:literal) => {{
+        let about = $about;
+        tracing::$level!(
+            parent: None,
+            operation = about.operation,
+            key = about.key(),
+            holder = about.holder,
+            fencing_token = $token,
+            request_id = about.request_id,
+            outcome = $outcome,
+            problem = $problem,
+            latency_ms = $latency,
+            invocation = about.invocation,
+            xray_trace_id = about.trace,
+            $message
+        );
+    }};
+}
+
+impl About {
+    pub(super) fn of(event: Option<&Json>, context: &Context, operation: &'static str) -> Self {
+        let text = |name| {
+            let event = event?;
+            let own = event.text_at(&[name]);
+            own.or_else(|| event.text_at(&["lease", name]))
+        };
+        Self {
+            operation,
+            invocation: context.request_id.clone(),
+            trace: context.xray_trace_id.as_deref().map(root),
+            request_id: event
+                .and_then(|event| event.text_at(&["request_id"]))
+                .map(cut),
+            key: text("key").and_then(|key| Key::new(key).ok()),
+            keys: event.and_then(Json::keys).map(|keys| cut(&keys.join(", "))),
+            holder: text("holder").map(cut),
+            fencing_token: event.and_then(|event| event.number_at(&["lease", "fencing_token"])),
+        }
+    }
+
+    /// What lines from inside say of the invocation. At ERROR, so that it is there whatever the level is.
+    pub(super) fn span(&self) -> tracing::Span {
+        tracing::error_span!(
+            "invocation",
+            key = self.key(),
+            holder = self.holder,
+            fencing_token = self.fencing_token,
+            request_id = self.request_id,
+            invocation = self.invocation,
+        )
+    }
+
+    fn key(&self) -> Option<&str> {
+        self.key.as_ref().map(Key::as_str).or(self.keys.as_deref())
+    }
+
+    /// The line. What is part of the game is INFO, what its holder has to know WARN, the rest ERROR.
+    pub(super) fn log(&self, outcome: &Result<Value, Arc<Error>>, took: Duration) {
+        let latency = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        let none = None::<String>;
+        match outcome {
+            Ok(answer) => {
+                let token = answer["lease"]["fencing_token"].as_u64();
+                let token = token.or(self.fencing_token);
+                line!(info, self, token, word(answer), none, latency, "answered");
+            }
+            Err(error) => {
+                let (name, token) = (error.name(), self.fencing_token);
+                match error.worst() {
+                    Error::Held(_)
+                    | Error::Consumed { .. }
+                    | Error::QueueFull { .. }
+                    | Error::Frozen { .. } => {
+                        line!(
+                            info,
+                            self,
+                            token,
+                            name,
+                            error.to_string(),
+                            latency,
+                            "refused"
+                        );
+                    }
+                    Error::Lost { .. } | Error::Expired { .. } | Error::Invalid { .. } => {
+                        line!(
+                            warn,
+                            self,
+                            token,
+                            name,
+                            error.to_string(),
+                            latency,
+                            "refused"
+                        );
+                    }
+                    _ => line!(error, self, token, name, error.in_full(), latency, "failed"),
+                }
+            }
+        }
+    }
+
+    /// Name and message; the message is one JSON object, and names the key whenever the event did.
+    pub(super) fn diagnose(&self, error: &Error) -> Diagnostic {
+        Diagnostic {
+            error_type: error.name().to_owned(),
+            error_message: error.as_message(self.key.as_ref()),
+        }
+    }
+}
+
+/// An answer in a word. Batches and listings have none of their own.
+fn word(answer: &Value) -> &str {
+    match (&answer["outcome"], &answer["batchItemFailures"]) {
+        (Value::String(outcome), _) => outcome,
+        (_, Value::Array(failures)) if failures.is_empty() => "done",
+        (_, Value::Array(_)) => "done_in_part",
+        _ => "listed",
+    }
+}
+
+/// Of a trace header the trace's own id, by which X-Ray finds it.
+fn root(header: &str) -> String {
+    let root = header
+        .split(';')
+        .find_map(|part| part.trim().strip_prefix("Root="));
+    cut(root.unwrap_or(header))
+}
+
+fn cut(text: &str) -> String {
+    text.chars().take(1024).collect()
+}
+
+/// One line of JSON an event. The SDK and what lies below it stay at their warnings whatever the
+/// level: at TRACE they would show requests, and with them lease ids. What the rules tell to be counted
+/// is counted, whatever the level, and no line.
+pub(super) fn listen() {
+    use tracing_subscriber::{
+        filter::{LevelFilter, Targets},
+        fmt,
+        prelude::*,
+    };
+    let level = settings::log_level();
+    let filter = Targets::new()
+        .with_default(level.min(LevelFilter::WARN))
+        .with_target("leasehold", level)
+        .with_target(metrics::TARGET, LevelFilter::OFF)
+        // It would tell every refusal a second time, as an error.
+        .with_target("lambda_runtime::layers::panic", LevelFilter::OFF);
+    let lines = fmt::layer()
+        .json()
+        .flatten_event(true)
+        .with_span_list(false)
+        .with_filter(filter);
+    let counted = Targets::new().with_target(metrics::TARGET, LevelFilter::DEBUG);
+    let _ = tracing_subscriber::registry()
+        .with(lines)
+        .with(Collect.with_filter(counted))
+        .try_init();
+}

@@ -1,0 +1,126 @@
+//! Metrics in CloudWatch's embedded format: one line an invocation, on standard output.
+
+use std::io::Write as _;
+
+use serde_json::{Map, Value, json};
+
+use super::tally::Tally;
+use crate::{
+    clock::Timestamp,
+    metrics::{METRICS, Metric},
+    settings,
+};
+
+const NAMESPACE: &str = "Leasehold";
+const TABLE: &str = "Table";
+const OPERATION: &str = "Operation";
+
+/// What all lines of a sandbox have in common.
+pub(super) struct Meter {
+    table: String,
+    operation: &'static str,
+    level: String,
+}
+
+impl Meter {
+    pub(super) fn new(operation: &'static str) -> Self {
+        Self {
+            // Also if there is none: somebody has to hear of it.
+            table: settings::table_name().unwrap_or_else(|| "none".to_owned()),
+            operation,
+            level: settings::log_level_name(),
+        }
+    }
+
+    /// Writes the line. What cannot be written is lost: no answer waits for it.
+    pub(super) fn write(&self, tally: &Tally, at: Timestamp) {
+        let line = format!("{}\n", self.line(tally, at));
+        let _ = std::io::stdout().lock().write_all(line.as_bytes());
+    }
+
+    fn line(&self, tally: &Tally, at: Timestamp) -> Value {
+        let (mut of_table, mut of_operation) = (Vec::new(), Vec::new());
+        let mut root = Map::new();
+        for (metric, value) in tally.values() {
+            let (name, unit) = METRICS[metric as usize];
+            let definition = json!({"Name": name, "Unit": unit});
+            match metric {
+                Metric::Latency => of_operation.push(definition),
+                _ => of_table.push(definition),
+            }
+            root.insert(name.to_owned(), value.into());
+        }
+        let directives = [
+            (&[TABLE] as &[&str], of_table),
+            (&[TABLE, OPERATION], of_operation),
+        ]
+        .into_iter()
+        .filter(|(_, metrics)| !metrics.is_empty())
+        .map(|(dimensions, metrics)| {
+            json!({"Namespace": NAMESPACE, "Dimensions": [dimensions], "Metrics": metrics})
+        });
+        let directives: Vec<_> = directives.collect();
+        root.insert(
+            "_aws".to_owned(),
+            json!({"Timestamp": at.as_millis(), "CloudWatchMetrics": directives}),
+        );
+        root.insert(TABLE.to_owned(), self.table.as_str().into());
+        root.insert(OPERATION.to_owned(), self.operation.into());
+        // Without both Lambda takes the line for one of level INFO, and leaves it out if the level is above that.
+        root.insert("level".to_owned(), self.level.as_str().into());
+        root.insert("timestamp".to_owned(), at.to_string().into());
+        Value::Object(root)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn meter() -> Meter {
+        Meter {
+            table: "leases".to_owned(),
+            operation: "release",
+            level: "WARN".to_owned(),
+        }
+    }
+
+    const AT: Timestamp = Timestamp::from_millis(1_795_230_000_120);
+
+    #[test]
+    fn a_line_is_one_object_in_the_embedded_metric_format() {
+        let mut tally = Tally::default();
+        tally.add(Metric::HeldTime, 5_000);
+        tally.add(Metric::QueueDepth, 0);
+        tally.add(Metric::Latency, 12);
+        assert_eq!(
+            meter().line(&tally, AT).to_string(),
+            r#"{"HeldTime":5000,"Latency":12,"Operation":"release","QueueDepth":0,"Table":"leases","#
+                .to_owned()
+                + r#""_aws":{"CloudWatchMetrics":["#
+                + r#"{"Dimensions":[["Table"]],"Metrics":[{"Name":"HeldTime","Unit":"Milliseconds"},"#
+                + r#"{"Name":"QueueDepth","Unit":"Count"}],"Namespace":"Leasehold"},"#
+                + r#"{"Dimensions":[["Table","Operation"]],"Metrics":[{"Name":"Latency","Unit":"Milliseconds"}],"#
+                + r#""Namespace":"Leasehold"}],"Timestamp":1795230000120},"#
+                + r#""level":"WARN","timestamp":"2026-11-21T03:00:00.120Z"}"#
+        );
+    }
+
+    #[test]
+    fn nothing_counted_is_no_list_of_metrics() {
+        let mut tally = Tally::default();
+        tally.add(Metric::Latency, 0);
+        let line = meter().line(&tally, AT);
+        let directives = line["_aws"]["CloudWatchMetrics"].as_array();
+        assert_eq!(directives.expect("a list").len(), 1);
+    }
+
+    #[test]
+    fn names_and_units_are_such_as_cloudwatch_takes() {
+        for (name, unit) in METRICS {
+            assert!(name.len() <= 255 && name.chars().all(|c| c.is_ascii_alphabetic()));
+            assert!(["Count", "Milliseconds"].contains(&unit), "{name}: {unit}");
+            assert!(![TABLE, OPERATION, "_aws", "level", "timestamp"].contains(&name));
+        }
+    }
+}

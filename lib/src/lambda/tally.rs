@@ -1,0 +1,324 @@
+//! What one invocation counts: what its answer or error says, and what the rules tell beside it.
+
+use std::{cell::RefCell, time::Duration};
+
+use serde_json::Value;
+use tracing::{
+    Event, Subscriber,
+    field::{Field, Visit},
+};
+use tracing_subscriber::layer::{Context, Layer};
+
+use crate::{
+    error::Error,
+    metrics::{METRICS, Metric},
+};
+
+tokio::task_local! {
+    /// Of the invocation that is under way.
+    pub(super) static TALLY: RefCell<Tally>;
+}
+
+/// The values of one invocation, one for each metric that it has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tally([Option<u64>; METRICS.len()]);
+
+impl Tally {
+    /// Counts add up; of lengths, depths and differences the largest stays.
+    pub(super) fn add(&mut self, metric: Metric, value: u64) {
+        let stands = &mut self.0[metric as usize];
+        *stands = Some(match *stands {
+            None => value,
+            Some(before) if metric.adds_up() => before.saturating_add(value),
+            Some(before) => before.max(value),
+        });
+    }
+
+    /// As [`Tally::add`], of a length of time.
+    pub(super) fn add_length(&mut self, metric: Metric, length: Duration) {
+        self.add(
+            metric,
+            u64::try_from(length.as_millis()).unwrap_or(u64::MAX),
+        );
+    }
+
+    /// What an answer says.
+    pub(super) fn add_answer(&mut self, answer: &Value) {
+        let number = |name: &str| answer[name].as_u64().unwrap_or(0);
+        match answer["outcome"].as_str() {
+            // Of one in line the rules tell: the answer went to its task token.
+            Some("acquired") => match answer["grant"].as_str() {
+                Some("new") => self.add(Metric::Grants, 1),
+                Some("replayed") => self.add(Metric::Replays, 1),
+                Some("takeover") => self.add(Metric::TakeOvers, 1),
+                _ => {}
+            },
+            Some("held") => self.add(Metric::Refusals, 1),
+            Some("lost") => self.add(Metric::Lost, 1),
+            Some("revived") => self.add(Metric::Revived, 1),
+            Some("swept") => {
+                self.add(Metric::Sweeps, 1);
+                self.add(Metric::SweepExamined, number("examined"));
+                self.add(Metric::SweepFreed, number("freed"));
+                if number("skipped_corrupt") > 0 {
+                    self.add(Metric::Corrupt, number("skipped_corrupt"));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// What an error says.
+    pub(super) fn add_error(&mut self, error: &Error) {
+        if let Some(metric) = Metric::of_error(error) {
+            self.add(metric, 1);
+        }
+        if let Error::QueueFull { waiting, .. } = error.worst() {
+            self.add(Metric::QueueDepth, *waiting as u64);
+        }
+    }
+
+    /// The values, in the list's order.
+    pub(super) fn values(&self) -> impl Iterator<Item = (Metric, u64)> {
+        let told = Metric::ALL.into_iter().zip(self.0);
+        told.filter_map(|(metric, value)| Some((metric, value?)))
+    }
+}
+
+/// Adds what the rules tell to the tally of the invocation that is under way.
+pub(super) struct Collect;
+
+impl<S: Subscriber> Layer<S> for Collect {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let mut said = Said::default();
+        event.record(&mut said);
+        if let (Some(metric), Some(value)) = (said.metric, said.value) {
+            // Outside an invocation nobody counts.
+            let _ = TALLY.try_with(|tally| tally.borrow_mut().add(metric, value));
+        }
+    }
+}
+
+#[derive(Default)]
+struct Said {
+    metric: Option<Metric>,
+    value: Option<u64>,
+}
+
+impl Visit for Said {
+    fn record_str(&mut self, field: &Field, text: &str) {
+        if field.name() == "metric" {
+            self.metric = Metric::ALL.into_iter().find(|metric| metric.name() == text);
+        }
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        if field.name() == "value" {
+            self.value = Some(value);
+        }
+    }
+
+    fn record_debug(&mut self, _: &Field, _: &dyn std::fmt::Debug) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use tracing_subscriber::prelude::*;
+
+    use super::{
+        super::{Changes, Ends, FromEvent as _},
+        *,
+    };
+    use crate::{Key, error::Cause, json::Json, metrics};
+
+    fn values(tally: &Tally) -> Vec<(&'static str, u64)> {
+        let values = tally.values();
+        values.map(|(metric, n)| (metric.name(), n)).collect()
+    }
+
+    #[test]
+    fn each_answer_counts_as_what_it_says() {
+        for (answer, expected) in [
+            (
+                json!({"outcome": "acquired", "grant": "new"}),
+                vec![("Grants", 1)],
+            ),
+            (
+                json!({"outcome": "acquired", "grant": "replayed"}),
+                vec![("Replays", 1)],
+            ),
+            (
+                json!({"outcome": "acquired", "grant": "takeover"}),
+                vec![("TakeOvers", 1)],
+            ),
+            (json!({"outcome": "acquired"}), vec![]),
+            (json!({"outcome": "queued", "ticket": 5}), vec![]),
+            (json!({"outcome": "held"}), vec![("Refusals", 1)]),
+            (json!({"outcome": "extended"}), vec![]),
+            (json!({"outcome": "revived"}), vec![("Revived", 1)]),
+            (json!({"outcome": "released"}), vec![]),
+            (json!({"outcome": "already_released"}), vec![]),
+            (json!({"outcome": "lost"}), vec![("Lost", 1)]),
+            (json!({"leases": []}), vec![]),
+            (json!({"batchItemFailures": []}), vec![]),
+            (
+                json!({"outcome": "swept", "examined": 7, "freed": 2, "granted": 1, "skipped_corrupt": 0}),
+                vec![("Sweeps", 1), ("SweepExamined", 7), ("SweepFreed", 2)],
+            ),
+            (
+                json!({"outcome": "swept", "examined": 3, "freed": 0, "granted": 0, "skipped_corrupt": 3}),
+                vec![
+                    ("Corrupt", 3),
+                    ("Sweeps", 1),
+                    ("SweepExamined", 3),
+                    ("SweepFreed", 0),
+                ],
+            ),
+        ] {
+            let mut tally = Tally::default();
+            tally.add_answer(&answer);
+            assert_eq!(values(&tally), expected, "{answer}");
+        }
+    }
+
+    #[test]
+    fn each_error_counts_as_what_it_is() {
+        let key = || Key::new("k").expect("valid");
+        let (action, resource) = ("dynamodb:UpdateItem", || "table t".to_owned());
+        let source = || Cause::said("no");
+        let lost = || Error::Lost { key: key() };
+        for (error, expected) in [
+            (Error::Consumed { key: key() }, vec![]),
+            (lost(), vec![("Lost", 1)]),
+            (Error::Expired { key: key() }, vec![("Lost", 1)]),
+            (Error::QueueTimeout { key: key() }, vec![]),
+            (
+                Error::QueueFull {
+                    key: key(),
+                    waiting: 128,
+                },
+                vec![("Refusals", 1), ("QueueDepth", 128)],
+            ),
+            (
+                Error::Frozen {
+                    key: key(),
+                    record: None,
+                },
+                vec![("Refusals", 1)],
+            ),
+            (Error::invalid("key", "is wrong"), vec![]),
+            (
+                Error::OfSeveral {
+                    worst: Box::new(lost()),
+                    outcomes: String::new(),
+                },
+                vec![("Lost", 1)],
+            ),
+            (
+                Error::Corrupt {
+                    key: key(),
+                    reason: String::new(),
+                },
+                vec![("Corrupt", 1)],
+            ),
+            (
+                Error::Denied {
+                    action,
+                    resource: resource(),
+                    source: source(),
+                },
+                vec![("Denied", 1)],
+            ),
+            (
+                Error::Misconfigured {
+                    problem: String::new(),
+                    source: None,
+                },
+                vec![("Denied", 1)],
+            ),
+            (
+                Error::Throttled {
+                    action,
+                    resource: resource(),
+                    source: source(),
+                },
+                vec![("Throttles", 1)],
+            ),
+            (
+                Error::Unavailable {
+                    problem: String::new(),
+                    source: None,
+                },
+                vec![("Unavailable", 1)],
+            ),
+        ] {
+            let mut tally = Tally::default();
+            tally.add_error(&error);
+            assert_eq!(values(&tally), expected, "{error:?}");
+        }
+    }
+
+    #[test]
+    fn counts_add_up_and_of_the_rest_the_largest_stays() {
+        let mut tally = Tally::default();
+        for (metric, value) in [
+            (Metric::Unavailable, 1),
+            (Metric::Unavailable, 2),
+            (Metric::QueueDepth, 3),
+            (Metric::QueueDepth, 1),
+            (Metric::WaitTime, 5),
+            (Metric::WaitTime, 9),
+        ] {
+            tally.add(metric, value);
+        }
+        let expected = [("WaitTime", 9), ("QueueDepth", 3), ("Unavailable", 3)];
+        assert_eq!(values(&tally), expected);
+    }
+
+    #[tokio::test]
+    async fn what_the_rules_tell_is_counted_where_it_happens() {
+        let told = tracing_subscriber::registry().with(Collect);
+        let _listening = tracing::subscriber::set_default(told);
+        metrics::tell(Metric::QueueDepth, 5);
+        let tally = TALLY.scope(RefCell::default(), async {
+            metrics::tell(Metric::QueueDepth, 7);
+            metrics::tell_length(Metric::HeldTime, Duration::from_secs(2));
+            metrics::tell_failure(&Error::Unavailable {
+                problem: String::new(),
+                source: None,
+            });
+            tracing::info!(metric = "of somebody else", value = 5_u64, "not ours");
+            TALLY.with(RefCell::take)
+        });
+        let expected = [("HeldTime", 2000), ("QueueDepth", 7), ("Unavailable", 1)];
+        assert_eq!(values(&tally.await), expected);
+    }
+    #[tokio::test]
+    async fn what_fails_in_a_batch_is_counted_though_the_call_goes_well() {
+        let told = tracing_subscriber::registry().with(Collect);
+        let _listening = tracing::subscriber::set_default(told);
+        let denied = || Error::Denied {
+            action: "dynamodb:UpdateItem",
+            resource: "table t".to_owned(),
+            source: Cause::said("no"),
+        };
+        let tally = TALLY.scope(RefCell::default(), async {
+            let key = json!({"pk": {"S": "k"}, "sk": {"S": "LEASE#0000"}});
+            let record = json!({"dynamodb": {"Keys": key, "SequenceNumber": "1"}});
+            let batch = json!({"Records": [record, record]}).to_string();
+            let batch = Json::parse(&batch).expect("JSON");
+            let changes = Changes::from_event(&super::super::Event(&batch)).expect("a batch");
+            drop(changes.each(|_| async { Err(denied()) }).await);
+            let status =
+                json!({"detail": {"executionArn": "e", "status": "SUCCEEDED"}}).to_string();
+            let batch = json!({"Records": [{"messageId": "1", "body": status}]}).to_string();
+            let batch = Json::parse(&batch).expect("JSON");
+            let ends = Ends::from_event(&super::super::Event(&batch)).expect("a batch");
+            let reap = |_, _| async { Err::<(), _>(denied()) };
+            drop(ends.each(reap).await.expect("an answer"));
+            TALLY.with(RefCell::take)
+        });
+        assert_eq!(values(&tally.await), [("Denied", 3)]);
+    }
+}

@@ -1,0 +1,157 @@
+//! What is counted of leases, and how the rules tell what no answer says.
+//!
+//! They tell it as `tracing` events at [`TARGET`], at DEBUG, with the fields `metric` (a name of
+//! [`METRICS`]) and `value`: a function counts them (`leasehold::lambda`), and so may any subscriber of
+//! a program that uses the crate.
+
+use std::time::Duration;
+
+use crate::{error::Error, outcomes::GrantKind};
+
+/// The target of the events.
+pub const TARGET: &str = "leasehold::metrics";
+
+/// Every metric, with its unit as `CloudWatch` knows it. README says what each means, and who writes it.
+pub const METRICS: [(&str, &str); 18] = [
+    ("Grants", "Count"),
+    ("Replays", "Count"),
+    ("TakeOvers", "Count"),
+    ("Refusals", "Count"),
+    ("HeldTime", "Milliseconds"),
+    ("WaitTime", "Milliseconds"),
+    ("QueueDepth", "Count"),
+    ("Lost", "Count"),
+    ("Revived", "Count"),
+    ("Corrupt", "Count"),
+    ("Unavailable", "Count"),
+    ("Throttles", "Count"),
+    ("Denied", "Count"),
+    ("Sweeps", "Count"),
+    ("SweepExamined", "Count"),
+    ("SweepFreed", "Count"),
+    ("ClockDifference", "Milliseconds"),
+    ("Latency", "Milliseconds"),
+];
+
+/// One of [`METRICS`], in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Metric {
+    Grants,
+    Replays,
+    TakeOvers,
+    Refusals,
+    HeldTime,
+    WaitTime,
+    QueueDepth,
+    Lost,
+    Revived,
+    Corrupt,
+    Unavailable,
+    Throttles,
+    Denied,
+    Sweeps,
+    SweepExamined,
+    SweepFreed,
+    ClockDifference,
+    Latency,
+}
+
+impl Metric {
+    #[cfg(feature = "lambda")]
+    pub(crate) const ALL: [Self; METRICS.len()] = [
+        Self::Grants,
+        Self::Replays,
+        Self::TakeOvers,
+        Self::Refusals,
+        Self::HeldTime,
+        Self::WaitTime,
+        Self::QueueDepth,
+        Self::Lost,
+        Self::Revived,
+        Self::Corrupt,
+        Self::Unavailable,
+        Self::Throttles,
+        Self::Denied,
+        Self::Sweeps,
+        Self::SweepExamined,
+        Self::SweepFreed,
+        Self::ClockDifference,
+        Self::Latency,
+    ];
+
+    pub(crate) const fn name(self) -> &'static str {
+        METRICS[self as usize].0
+    }
+
+    /// Whether several of one call make a sum. Of the others the largest counts.
+    #[cfg(feature = "lambda")]
+    pub(crate) const fn adds_up(self) -> bool {
+        !matches!(
+            self,
+            Self::HeldTime
+                | Self::WaitTime
+                | Self::QueueDepth
+                | Self::ClockDifference
+                | Self::Latency
+        )
+    }
+
+    /// A grant by its kind.
+    pub(crate) const fn of_grant(kind: GrantKind) -> Self {
+        match kind {
+            GrantKind::New => Self::Grants,
+            GrantKind::Replayed => Self::Replays,
+            GrantKind::Takeover => Self::TakeOvers,
+        }
+    }
+
+    /// What an error counts as: none if it is the caller's own affair.
+    pub(crate) fn of_error(error: &Error) -> Option<Self> {
+        match error.worst() {
+            Error::Held(_) | Error::QueueFull { .. } | Error::Frozen { .. } => Some(Self::Refusals),
+            Error::Lost { .. } | Error::Expired { .. } => Some(Self::Lost),
+            Error::Corrupt { .. } => Some(Self::Corrupt),
+            Error::Unavailable { .. } => Some(Self::Unavailable),
+            Error::Throttled { .. } => Some(Self::Throttles),
+            Error::Denied { .. } | Error::Misconfigured { .. } => Some(Self::Denied),
+            // The last is judged by its worst.
+            Error::Consumed { .. }
+            | Error::QueueTimeout { .. }
+            | Error::Invalid { .. }
+            | Error::OfSeveral { .. } => None,
+        }
+    }
+}
+
+/// Tells a value that no answer tells.
+pub(crate) fn tell(metric: Metric, value: u64) {
+    tracing::debug!(target: TARGET, metric = metric.name(), value);
+}
+
+/// Tells a length of time.
+pub(crate) fn tell_length(metric: Metric, length: Duration) {
+    tell(
+        metric,
+        u64::try_from(length.as_millis()).unwrap_or(u64::MAX),
+    );
+}
+
+/// Tells an error that no caller gets to see.
+pub(crate) fn tell_failure(error: &Error) {
+    if let Some(metric) = Metric::of_error(error) {
+        tell(metric, 1);
+    }
+}
+
+#[cfg(all(test, feature = "lambda"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_is_in_the_order_of_its_names() {
+        for (at, metric) in Metric::ALL.into_iter().enumerate() {
+            assert_eq!(metric as usize, at);
+            assert_eq!(METRICS[at].0, format!("{metric:?}"));
+        }
+    }
+}
