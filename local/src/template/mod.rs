@@ -39,6 +39,8 @@ pub(crate) struct Template {
     pub(crate) streams: Vec<StreamSource>,
     /// Functions that take what comes into a queue.
     pub(crate) queue_sources: Vec<QueueSource>,
+    /// The body of its dashboard.
+    pub(crate) dashboard: Option<String>,
 }
 
 /// A `AWS::Serverless::Function`.
@@ -144,7 +146,16 @@ impl Template {
                 .collect(),
             tables: BTreeMap::new(),
             machines: BTreeMap::new(),
+            alarms: BTreeMap::new(),
         };
+        for (id, resource) in resources
+            .iter()
+            .filter(|(_, resource)| type_of(resource) == "AWS::CloudWatch::Alarm")
+        {
+            if let Some(name) = resolver.text(&resource["Properties"]["AlarmName"])? {
+                resolver.alarms.insert(id.clone(), name);
+            }
+        }
         for (id, resource) in resources
             .iter()
             .filter(|(_, resource)| type_of(resource) == "AWS::Serverless::StateMachine")
@@ -176,6 +187,7 @@ impl Template {
             queues: Vec::new(),
             streams: Vec::new(),
             queue_sources: Vec::new(),
+            dashboard: None,
         };
         for (id, resource) in resources {
             let named = |message: String| format!("{id}: {message}");
@@ -207,6 +219,10 @@ impl Template {
                 "AWS::SQS::Queue" => {
                     let read = events::queue(&resolver, id, &resource["Properties"]);
                     understood.queues.push(read.map_err(named)?);
+                }
+                "AWS::CloudWatch::Dashboard" => {
+                    let body = resolver.text(&resource["Properties"]["DashboardBody"]);
+                    understood.dashboard = body.map_err(named)?;
                 }
                 "AWS::Serverless::StateMachine" => {
                     let read = state_machine(&resolver, id, &resource["Properties"], directory);
