@@ -3,6 +3,7 @@
 //! Every rule is a function from the tree of files to what it has to say, and has a test that shows it fires.
 
 mod asl;
+mod examples;
 mod openness;
 mod proofs;
 mod roles;
@@ -62,6 +63,10 @@ const RULES: &[(&str, Rule)] = &[
     ),
     ("data is encrypted and kept", openness::keeping),
     ("what is built is what is locked", supplies::locked),
+    (
+        "differences that examples show are those between their files",
+        examples::differences,
+    ),
     (
         "every metric is written, shown and told of",
         watching::metrics,
