@@ -108,7 +108,7 @@ template: $(SAM_ENV)/complete
 	$(SAM) validate --lint
 	$(SAM_ENV)/bin/python tools/translate.py template.yaml > target/template.json
 	$(SAM_ENV)/bin/cfn-lint target/template.json
-	for example in examples/*/template.yaml examples/*/*/template.yaml; do $(SAM) validate --lint --template "$$example" || exit 1; done
+	printf '%s\0' examples/*/template.yaml examples/*/*/template.yaml | $(IN_SAM_ENV) xargs -0 -n 1 -P 4 sam validate --lint --template
 
 # Advisories live in a git repository. Where it cannot be reached the check says so, and does not pass for done.
 deny: $(DENY)
