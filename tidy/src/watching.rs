@@ -41,6 +41,12 @@ pub fn metrics(tree: &Tree, report: &mut Report) {
     differ(report, &known, &watched, |name| {
         format!("template.yaml: the dashboard does not show {name}")
     });
+    let readme = tree.get("README.md").unwrap_or_default();
+    for name in &known {
+        if !readme.contains(&format!("`{name}`")) {
+            report.error(format!("README.md: nothing is said of the metric {name}"));
+        }
+    }
 }
 
 pub fn alarms_lead_somewhere(tree: &Tree, report: &mut Report) {
@@ -302,6 +308,7 @@ mod tests {
                     "[\"Leasehold\", \"QueueDepth\"",
                     "[\"AWS/SQS\", \"QueueDepth\"",
                 ),
+                ("README.md", "`SweepFreed`", "`SweptFreed`"),
             ],
         );
     }

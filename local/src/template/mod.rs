@@ -148,22 +148,13 @@ impl Template {
             machines: BTreeMap::new(),
             alarms: BTreeMap::new(),
         };
-        for (id, resource) in resources
-            .iter()
-            .filter(|(_, resource)| type_of(resource) == "AWS::CloudWatch::Alarm")
-        {
-            if let Some(name) = resolver.text(&resource["Properties"]["AlarmName"])? {
-                resolver.alarms.insert(id.clone(), name);
-            }
-        }
-        for (id, resource) in resources
-            .iter()
-            .filter(|(_, resource)| type_of(resource) == "AWS::Serverless::StateMachine")
-        {
-            if let Some(name) = resolver.text(&resource["Properties"]["Name"])? {
-                resolver.machines.insert(id.clone(), name);
-            }
-        }
+        resolver.alarms = names(&resolver, resources, "AWS::CloudWatch::Alarm", "AlarmName")?;
+        resolver.machines = names(
+            &resolver,
+            resources,
+            "AWS::Serverless::StateMachine",
+            "Name",
+        )?;
         let mut tables = Vec::new();
         for (id, resource) in resources
             .iter()
@@ -274,6 +265,24 @@ impl Template {
 
 fn type_of(resource: &Value) -> &str {
     resource["Type"].as_str().unwrap_or("")
+}
+
+/// The names of the resources of a kind that have one of their own, by logical id.
+fn names(
+    resolver: &Resolver,
+    resources: &Map<String, Value>,
+    kind: &str,
+    property: &str,
+) -> Result<BTreeMap<String, String>, String> {
+    let mut names = BTreeMap::new();
+    for (id, resource) in resources {
+        if type_of(resource) == kind
+            && let Some(name) = resolver.text(&resource["Properties"][property])?
+        {
+            names.insert(id.clone(), name);
+        }
+    }
+    Ok(names)
 }
 
 fn parameters(
