@@ -25,7 +25,7 @@ pub(super) struct Series {
 
 /// The data of a demo.
 pub(super) struct Data {
-    data: Vec<Datum>,
+    every: Vec<Datum>,
     began: u64,
     /// How long it lasted, in seconds.
     pub(super) seconds: f64,
@@ -37,14 +37,14 @@ impl Data {
         let ended = data.iter().map(|datum| datum.at).max().unwrap_or(0);
         Self {
             seconds: seconds(ended - began).max(1.0),
-            data,
+            every: data,
             began,
         }
     }
 
     /// How many data there are.
     pub(super) fn len(&self) -> usize {
-        self.data.len()
+        self.every.len()
     }
 
     /// The visible ones of a widget's entries; entries of AWS's own namespaces come to nothing.
@@ -82,7 +82,7 @@ impl Data {
                 stat,
             } if namespace == NAMESPACE => {
                 let wanted: BTreeMap<_, _> = dimensions.iter().cloned().collect();
-                let mut values: Vec<(f64, f64)> = (self.data.iter())
+                let mut values: Vec<(f64, f64)> = (self.every.iter())
                     .filter(|datum| {
                         datum.namespace == *namespace
                             && datum.metric == *name
