@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo local bench model model-deep soak hostile fuzz mutants test track-record check fmt clippy doc deny template tidy build deploy clean tools-lock
+.PHONY: help demo dashboard local bench model model-deep soak hostile fuzz mutants test track-record check fmt clippy doc deny template tidy build deploy clean tools-lock
 
 # Instruction set of the functions: arm64 or x86_64.
 ARCH ?= arm64
@@ -32,6 +32,12 @@ help: ## list the targets
 demo: ## show the leases at work, on this machine, in one go
 	cargo build --workspace --locked
 	cargo run --quiet --locked --bin leasehold-local -- demo
+
+# What a demo has measured stays in target/demo; without it, one is run first.
+dashboard: ## draw the dashboard's widgets from the demo's own metrics, as target/demo/dashboard.svg
+	cargo build --workspace --locked
+	[ -f target/demo/metrics.json ] || cargo run --quiet --locked --bin leasehold-local -- demo
+	cargo run --quiet --locked --bin leasehold-local -- dashboard
 
 local: ## start the whole stack on this machine and leave it running
 	cargo build --workspace --locked
@@ -102,6 +108,7 @@ template: $(SAM_ENV)/complete
 	$(SAM) validate --lint
 	$(SAM_ENV)/bin/python tools/translate.py template.yaml > target/template.json
 	$(SAM_ENV)/bin/cfn-lint target/template.json
+	printf '%s\0' examples/*/template.yaml examples/*/*/template.yaml | $(IN_SAM_ENV) xargs -0 -n 1 -P 4 sam validate --lint --template
 
 # Advisories live in a git repository. Where it cannot be reached the check says so, and does not pass for done.
 deny: $(DENY)

@@ -1,5 +1,6 @@
 //! `leasehold-local`: the stack for a laptop, from the command line.
 
+mod dashboard;
 mod demo;
 mod signals;
 mod up;
@@ -24,6 +25,8 @@ enum Command {
     Up(up::Up),
     /// Show the leases at work, and judge what happened.
     Demo(demo::Demo),
+    /// Draw the dashboard of the template from what the demo's functions measured.
+    Dashboard(dashboard::Dashboard),
 }
 
 const EXIT_CODES: &str =
@@ -44,6 +47,7 @@ async fn main() -> ExitCode {
     let ended = match arguments.command {
         Command::Up(up) => up::run(up).await.map(|()| ExitCode::SUCCESS),
         Command::Demo(demo) => demo::run(demo).await,
+        Command::Dashboard(dashboard) => dashboard::run(dashboard).map(|()| ExitCode::SUCCESS),
     };
     match ended {
         Ok(code) => code,

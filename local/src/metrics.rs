@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::lambda::LambdaHost;
 
 /// One value of one metric, for one set of dimensions.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Datum {
     /// Where the metric belongs: `Leasehold`, for ours.
     pub namespace: String,

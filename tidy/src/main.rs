@@ -3,6 +3,7 @@
 //! Every rule is a function from the tree of files to what it has to say, and has a test that shows it fires.
 
 mod asl;
+mod examples;
 mod openness;
 mod proofs;
 mod roles;
@@ -10,6 +11,7 @@ mod stack;
 mod supplies;
 mod text;
 mod tree;
+mod watching;
 
 use std::process::ExitCode;
 use tree::{Report, Tree};
@@ -61,6 +63,22 @@ const RULES: &[(&str, Rule)] = &[
     ),
     ("data is encrypted and kept", openness::keeping),
     ("what is built is what is locked", supplies::locked),
+    (
+        "differences that examples show are those between their files",
+        examples::differences,
+    ),
+    (
+        "every metric is written, shown and told of",
+        watching::metrics,
+    ),
+    (
+        "every alarm has its paragraph in the runbook, and every paragraph its alarm",
+        watching::alarms_lead_somewhere,
+    ),
+    (
+        "the dashboard shows every alarm, and draws it where it begins",
+        watching::dashboard,
+    ),
     ("error names in state machines exist", asl::error_names),
     ("every state has a Comment", asl::comments),
     (

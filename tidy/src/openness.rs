@@ -1,7 +1,7 @@
 //! What is open to whom: trust, asterisks, ways in from outside, and what keeps the data. Beside the list of what each
 //! role may do, which `roles` has.
 
-use crate::stack::{items, text};
+use crate::stack::{conditional, items, text};
 use crate::tree::{Report, Tree};
 use yaml_serde::Value;
 
@@ -46,6 +46,10 @@ const KEPT: &[(&str, &[(&str, &str)])] = &[
             ("UpdateReplacePolicy", "Retain"),
             ("Properties.SSESpecification.SSEEnabled", "true"),
             (
+                "Properties.SSESpecification.KMSMasterKeyId",
+                "if HasKmsKey: KmsKeyArn",
+            ),
+            (
                 "Properties.PointInTimeRecoverySpecification.PointInTimeRecoveryEnabled",
                 "true",
             ),
@@ -54,11 +58,17 @@ const KEPT: &[(&str, &[(&str, &str)])] = &[
     ),
     (
         "AWS::SQS::Queue",
-        &[("Properties.SqsManagedSseEnabled", "true")],
+        &[
+            ("Properties.SqsManagedSseEnabled", "unless HasKmsKey: true"),
+            ("Properties.KmsMasterKeyId", "if HasKmsKey: KmsKeyArn"),
+        ],
     ),
     (
         "AWS::Logs::LogGroup",
-        &[("Properties.RetentionInDays", "LogRetentionDays")],
+        &[
+            ("Properties.RetentionInDays", "LogRetentionDays"),
+            ("Properties.KmsKeyId", "if HasKmsKey: KmsKeyArn"),
+        ],
     ),
 ];
 
@@ -67,7 +77,7 @@ pub fn asterisks(tree: &Tree, report: &mut Report) {
         let mut statements = Vec::new();
         below(&resource, "Statement", &mut statements);
         for statement in statements.iter().flat_map(|list| items(list)) {
-            for problem in problems_of(statement) {
+            for problem in problems_of(conditional(statement).1) {
                 report.error(format!("template.yaml: {id}: {problem}"));
             }
         }
@@ -166,8 +176,7 @@ pub fn keeping(tree: &Tree, report: &mut Report) {
         for (id, resource) in of_type(tree, report, kind) {
             for (path, wish) in *wishes {
                 let found = path.split('.').fold(&resource, |value, name| &value[name]);
-                let said = found.as_bool().map(|yes| yes.to_string());
-                let said = said.unwrap_or_else(|| text(found));
+                let said = said(found);
                 if said != *wish {
                     report.error(format!(
                         "template.yaml: {id}: {path} is {said:?}, not {wish}"
@@ -175,6 +184,26 @@ pub fn keeping(tree: &Tree, report: &mut Report) {
                 }
             }
         }
+    }
+}
+
+/// A value as text, with the condition under which it stands there.
+fn said(value: &Value) -> String {
+    let plain = |value: &Value| match value.as_bool() {
+        Some(yes) => yes.to_string(),
+        None => text(value),
+    };
+    let Value::Tagged(tagged) = value else {
+        return plain(value);
+    };
+    match items(&tagged.value) {
+        [condition, then, nothing] if tagged.tag == "If" && text(nothing) == "AWS::NoValue" => {
+            format!("if {}: {}", text(condition), plain(then))
+        }
+        [condition, nothing, then] if tagged.tag == "If" && text(nothing) == "AWS::NoValue" => {
+            format!("unless {}: {}", text(condition), plain(then))
+        }
+        _ => plain(value),
     }
 }
 
@@ -241,6 +270,8 @@ mod tests {
                     "Resource: !Sub ${LeaseTable.Arn}/*",
                 ),
                 ("Resource: !GetAtt LeaseTable.Arn", "NotResource: x"),
+                ("Resource: !Ref KmsKeyArn", "Resource: '*'"),
+                ("Action: kms:Decrypt", "Action: kms:*"),
                 ("stateMachine:${AWS::StackName}-*", "stateMachine:*"),
                 ("stateMachine:${AWS::StackName}-*", "execution:*"),
                 ("- Effect: Allow", "- Effect: Deny"),
@@ -313,7 +344,22 @@ mod tests {
                     "PointInTimeRecoveryEnabled: false",
                 ),
                 ("      DeletionProtectionEnabled: true\n", ""),
-                ("      SqsManagedSseEnabled: true\n", ""),
+                (
+                    "      SqsManagedSseEnabled: !If [HasKmsKey, !Ref AWS::NoValue, true]\n",
+                    "      SqsManagedSseEnabled: !If [HasKmsKey, !Ref AWS::NoValue, false]\n",
+                ),
+                (
+                    "      KmsMasterKeyId: !If [HasKmsKey, !Ref KmsKeyArn, !Ref AWS::NoValue]\n",
+                    "",
+                ),
+                (
+                    "      KmsKeyId: !If [HasKmsKey, !Ref KmsKeyArn, !Ref AWS::NoValue]\n",
+                    "",
+                ),
+                (
+                    "        KMSMasterKeyId: !If [HasKmsKey,",
+                    "        KMSMasterKeyId: !If [HasAlarmTopic,",
+                ),
                 ("      RetentionInDays: !Ref LogRetentionDays\n", ""),
             ],
         );

@@ -1,6 +1,6 @@
 //! Least privilege: what each role in template.yaml may do, and who may use a resource, written down a second time.
 
-use crate::stack::{differ, items, text};
+use crate::stack::{conditional, differ, items, text};
 use crate::tree::{Report, Tree};
 use yaml_serde::Value;
 
@@ -21,6 +21,22 @@ macro_rules! machines {
     };
 }
 
+/// Who uses the table while it has a key of the user's.
+macro_rules! key {
+    ($actions:literal, $service:literal) => {
+        concat!(
+            "if HasKmsKey: through ",
+            $service,
+            ".${AWS::Region}.${AWS::URLSuffix}: ",
+            $actions,
+            " on KmsKeyArn"
+        )
+    };
+    () => {
+        key!("kms:Decrypt", "dynamodb")
+    };
+}
+
 /// What each role may do: the actions of a statement, and on what. Of what says by itself who may use it: who, from
 /// where, and that. Nothing else in the template may grant anything.
 const ROLES: &[(&str, &[&str])] = &[
@@ -30,6 +46,7 @@ const ROLES: &[(&str, &[&str])] = &[
             "dynamodb:ConditionCheckItem, dynamodb:GetItem, dynamodb:Query, dynamodb:UpdateItem on LeaseTable.Arn",
             machines!("states:SendTaskSuccess", "stateMachine", ""),
             "logs:CreateLogStream, logs:PutLogEvents on AcquireLogs.Arn",
+            key!(),
         ],
     ),
     (
@@ -37,6 +54,7 @@ const ROLES: &[(&str, &[&str])] = &[
         &[
             "dynamodb:UpdateItem on LeaseTable.Arn",
             "logs:CreateLogStream, logs:PutLogEvents on ExtendLogs.Arn",
+            key!(),
         ],
     ),
     (
@@ -45,6 +63,7 @@ const ROLES: &[(&str, &[&str])] = &[
             "dynamodb:GetItem, dynamodb:UpdateItem on LeaseTable.Arn",
             machines!("states:SendTaskSuccess", "stateMachine", ""),
             "logs:CreateLogStream, logs:PutLogEvents on ReleaseLogs.Arn",
+            key!(),
         ],
     ),
     (
@@ -58,6 +77,7 @@ const ROLES: &[(&str, &[&str])] = &[
                 ""
             ),
             "logs:CreateLogStream, logs:PutLogEvents on SweepLogs.Arn",
+            key!(),
         ],
     ),
     (
@@ -68,6 +88,8 @@ const ROLES: &[(&str, &[&str])] = &[
             "dynamodb:DescribeStream, dynamodb:GetRecords, dynamodb:GetShardIterator, dynamodb:ListStreams on LeaseTable.StreamArn",
             "sqs:SendMessage on GrantDeadLetterQueue.Arn",
             "logs:CreateLogStream, logs:PutLogEvents on GrantLogs.Arn",
+            key!(),
+            key!("kms:Decrypt, kms:GenerateDataKey", "sqs"),
         ],
     ),
     (
@@ -79,6 +101,8 @@ const ROLES: &[(&str, &[&str])] = &[
             machines!("states:DescribeExecution", "execution", ":*"),
             "sqs:DeleteMessage, sqs:GetQueueAttributes, sqs:ReceiveMessage on ReapLaterQueue.Arn",
             "logs:CreateLogStream, logs:PutLogEvents on ReapLogs.Arn",
+            key!(),
+            key!("kms:Decrypt", "sqs"),
         ],
     ),
     (
@@ -97,6 +121,7 @@ const ROLES: &[(&str, &[&str])] = &[
             "dynamodb:GetItem, dynamodb:Query on LeaseTable.Arn",
             "dynamodb:Query, dynamodb:Scan on ${LeaseTable.Arn}/index/held",
             "logs:CreateLogStream, logs:PutLogEvents on InspectLogs.Arn",
+            key!(),
         ],
     ),
     (
@@ -104,6 +129,7 @@ const ROLES: &[(&str, &[&str])] = &[
         &[
             "dynamodb:Query, dynamodb:UpdateItem on LeaseTable.Arn",
             "logs:CreateLogStream, logs:PutLogEvents on OperateLogs.Arn",
+            key!(),
         ],
     ),
     // No state machine may invoke OperateFunction, which ends other people's leases.
@@ -138,6 +164,7 @@ const ROLES: &[(&str, &[&str])] = &[
             "dynamodb:GetItem, dynamodb:PutItem, dynamodb:UpdateItem \
              on arn:${AWS::Partition}:dynamodb:${AWS::Region}:${AWS::AccountId}:table/${AccountsTableName}",
             "dynamodb:ConditionCheckItem on LeaseTable.Arn",
+            key!(),
         ],
     ),
     (
@@ -237,8 +264,11 @@ fn statements(policy: &Value) -> Vec<String> {
     items(&document["Statement"])
         .iter()
         .map(|statement| {
+            let (condition, statement) = conditional(statement);
+            let condition = condition.map(|name| format!("if {name}: "));
             format!(
-                "{}{} on {}",
+                "{}{}{} on {}",
+                condition.unwrap_or_default(),
                 who(statement),
                 list(&statement["Action"]),
                 list(&statement["Resource"])
@@ -247,11 +277,16 @@ fn statements(policy: &Value) -> Vec<String> {
         .collect()
 }
 
-/// Who may, where a statement says so: it then has to say from where, too, or somebody else's rule could.
+/// Who may, where a statement says so: it then has to say from where, too, or somebody else's rule could. Or through which
+/// service only.
 fn who(statement: &Value) -> String {
     let (principal, condition) = (&statement["Principal"], &statement["Condition"]);
     if principal.is_null() && condition.is_null() {
         return String::new();
+    }
+    let service = &condition["StringEquals"]["kms:ViaService"];
+    if principal.is_null() && !service.is_null() {
+        return format!("through {}: ", text(service));
     }
     let source = &condition["ArnEquals"]["aws:SourceArn"];
     format!("{} from {}: ", text(&principal["Service"]), text(source))
@@ -288,6 +323,15 @@ mod tests {
                 "        - !Ref OperateRole\n",
                 "        - !Ref OperateRole\n        - !Ref OtherRole\n",
             ),
+            (
+                "                - HasKmsKey\n",
+                "                - IsMonitored\n",
+            ),
+            (
+                "kms:ViaService: !Sub dynamodb.${AWS::Region}.${AWS::URLSuffix}",
+                "kms:ViaService: !Sub s3.${AWS::Region}.${AWS::URLSuffix}",
+            ),
+            ("Action: kms:Decrypt", "Action: [kms:Decrypt, kms:Encrypt]"),
             ("      SourceArn: !GetAtt ExecutionEndRule.Arn\n", ""),
             (
                 "aws:SourceArn: !GetAtt ExecutionEndRule.Arn",

@@ -153,6 +153,19 @@ pub fn items(value: &Value) -> &[Value] {
     }
 }
 
+/// What stands in a list under a condition (`!If [condition, value, !Ref AWS::NoValue]`), with the condition; what stands
+/// there always, without.
+pub fn conditional(value: &Value) -> (Option<String>, &Value) {
+    if let Value::Tagged(tagged) = value
+        && tagged.tag == "If"
+        && let [condition, then, otherwise] = items(&tagged.value)
+        && text(otherwise) == "AWS::NoValue"
+    {
+        return (Some(text(condition)), then);
+    }
+    (None, value)
+}
+
 /// A scalar as written; `!GetAtt A.B` and `!Ref A` as what they point to, `!Sub` as its text.
 pub fn text(value: &Value) -> String {
     match value {

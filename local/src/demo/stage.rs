@@ -21,7 +21,7 @@ const PATIENCE_MS: u64 = 100_000;
 const FACT_LIMIT: Duration = Duration::from_secs(20);
 
 /// The stack as the demo wants it: a small margin, so that a take-over need not be waited for, and sweep in a hurry.
-pub(super) fn options(out: &std::path::Path) -> Options {
+pub(crate) fn options(out: &std::path::Path) -> Options {
     Options {
         parameters: BTreeMap::from([("ClockMarginMs".to_owned(), MARGIN_MS.to_string())]),
         run_directory: Some(out.to_owned()),

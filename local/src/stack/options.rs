@@ -7,6 +7,7 @@ use std::time::Duration;
 use dynoxide::storage_backend::ManualClock;
 
 use crate::error::{Error, io};
+use crate::template::Template;
 
 /// Changes to a function's environment: a text sets a variable, `None` removes one.
 pub type EnvironmentChanges = BTreeMap<String, Option<String>>;
@@ -101,6 +102,19 @@ impl Options {
         self.template
             .clone()
             .unwrap_or_else(|| self.root.join("template.yaml"))
+    }
+
+    /// The body of the template's dashboard, its references put in.
+    ///
+    /// # Errors
+    /// [`Error::Template`] when there is none, or the template is not understood.
+    pub fn dashboard(&self) -> Result<String, Error> {
+        let file = self.template();
+        let template = Template::read(&file, &self.parameters, &BTreeMap::new())?;
+        template.dashboard.ok_or_else(|| Error::Template {
+            file,
+            message: "has no dashboard".to_owned(),
+        })
     }
 
     /// The directory of the function binaries.

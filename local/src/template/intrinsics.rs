@@ -23,6 +23,8 @@ pub(super) struct Resolver {
     pub(super) tables: BTreeMap<String, String>,
     /// Logical id of a state machine → its name, if it has one of its own.
     pub(super) machines: BTreeMap<String, String>,
+    /// Logical id of an alarm → its name, if it has one of its own.
+    pub(super) alarms: BTreeMap<String, String>,
 }
 
 impl Resolver {
@@ -221,6 +223,11 @@ impl Resolver {
                 format!("{}/stream/local", self.attribute(resource, "Arn")?)
             }
             ("AWS::SQS::Queue", "Arn") => format!("arn:aws:sqs:{REGION}:{ACCOUNT}:{resource}"),
+            ("AWS::SQS::Queue", "QueueName") => resource.to_owned(),
+            ("AWS::CloudWatch::Alarm", "Arn") => {
+                let name = self.alarms.get(resource).map_or(resource, String::as_str);
+                format!("arn:aws:cloudwatch:{REGION}:{ACCOUNT}:alarm:{name}")
+            }
             ("AWS::Events::Rule", "Arn") => {
                 format!("arn:aws:events:{REGION}:{ACCOUNT}:rule/{resource}")
             }

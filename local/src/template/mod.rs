@@ -39,6 +39,8 @@ pub(crate) struct Template {
     pub(crate) streams: Vec<StreamSource>,
     /// Functions that take what comes into a queue.
     pub(crate) queue_sources: Vec<QueueSource>,
+    /// The body of its dashboard.
+    pub(crate) dashboard: Option<String>,
 }
 
 /// A `AWS::Serverless::Function`.
@@ -144,15 +146,15 @@ impl Template {
                 .collect(),
             tables: BTreeMap::new(),
             machines: BTreeMap::new(),
+            alarms: BTreeMap::new(),
         };
-        for (id, resource) in resources
-            .iter()
-            .filter(|(_, resource)| type_of(resource) == "AWS::Serverless::StateMachine")
-        {
-            if let Some(name) = resolver.text(&resource["Properties"]["Name"])? {
-                resolver.machines.insert(id.clone(), name);
-            }
-        }
+        resolver.alarms = names(&resolver, resources, "AWS::CloudWatch::Alarm", "AlarmName")?;
+        resolver.machines = names(
+            &resolver,
+            resources,
+            "AWS::Serverless::StateMachine",
+            "Name",
+        )?;
         let mut tables = Vec::new();
         for (id, resource) in resources
             .iter()
@@ -176,6 +178,7 @@ impl Template {
             queues: Vec::new(),
             streams: Vec::new(),
             queue_sources: Vec::new(),
+            dashboard: None,
         };
         for (id, resource) in resources {
             let named = |message: String| format!("{id}: {message}");
@@ -207,6 +210,10 @@ impl Template {
                 "AWS::SQS::Queue" => {
                     let read = events::queue(&resolver, id, &resource["Properties"]);
                     understood.queues.push(read.map_err(named)?);
+                }
+                "AWS::CloudWatch::Dashboard" => {
+                    let body = resolver.text(&resource["Properties"]["DashboardBody"]);
+                    understood.dashboard = body.map_err(named)?;
                 }
                 "AWS::Serverless::StateMachine" => {
                     let read = state_machine(&resolver, id, &resource["Properties"], directory);
@@ -258,6 +265,24 @@ impl Template {
 
 fn type_of(resource: &Value) -> &str {
     resource["Type"].as_str().unwrap_or("")
+}
+
+/// The names of the resources of a kind that have one of their own, by logical id.
+fn names(
+    resolver: &Resolver,
+    resources: &Map<String, Value>,
+    kind: &str,
+    property: &str,
+) -> Result<BTreeMap<String, String>, String> {
+    let mut names = BTreeMap::new();
+    for (id, resource) in resources {
+        if type_of(resource) == kind
+            && let Some(name) = resolver.text(&resource["Properties"][property])?
+        {
+            names.insert(id.clone(), name);
+        }
+    }
+    Ok(names)
 }
 
 fn parameters(

@@ -2,6 +2,7 @@
 //! resource that notices when two are inside.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod adopting;
 mod critical_section;
 mod execution;
 mod forged;
