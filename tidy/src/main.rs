@@ -61,11 +61,43 @@ const RULES: &[(&str, Rule)] = &[
     ),
     ("data is encrypted and kept", openness::keeping),
     ("what is built is what is locked", supplies::locked),
-    ("error names in state machines exist", asl::error_names),
-    ("every state has a Comment", asl::comments),
+    (
+        "every error name in a state machine is one that somebody raises",
+        asl::errors::names,
+    ),
+    ("every state has a Comment", asl::language::comments),
+    (
+        "a machine in JSONata has nothing of JSONPath's",
+        asl::language::jsonata,
+    ),
+    (
+        "retriers and catchers are what the service takes, and a held key is asked for with jitter",
+        asl::language::handlers,
+    ),
     (
         "every call of our functions is retried on service exceptions",
-        asl::retries,
+        asl::calls::retries,
+    ),
+    ("what is final is never retried", asl::calls::final_errors),
+    (
+        "a lease is kept from others while its step may still run",
+        asl::calls::steps_that_may_run,
+    ),
+    (
+        "a step never gets the secret of its lease",
+        asl::calls::secrets,
+    ),
+    (
+        "every task has a time limit, longer than its function's own",
+        asl::limits::time_limits,
+    ),
+    (
+        "every transition leads to a state, every state is reached, and an end from everywhere",
+        asl::paths::ways,
+    ),
+    (
+        "what a machine's names stand for is of the right kind",
+        asl::substitutions::kinds,
     ),
 ];
 
