@@ -111,6 +111,10 @@ template: $(SAM_ENV)/complete
 asl: $(ASL_ROOT)/complete
 	NODE_PATH=$(ASL_ROOT)/node_modules $(NODE) tools/asl/check.js .
 
+# The linters' own test: a fault for each thing that they are there for, put into copies of the real files.
+lint-bites: $(ASL_ROOT)/complete ## see each rule of tidy, SAM, cfn-lint and asl-validator find a seeded fault
+	NODE_PATH=$(ASL_ROOT)/node_modules cargo run --quiet --locked -p tidy -- bites $(SAM_ENV)/bin/python $(NODE)
+
 # Advisories live in a git repository. Where it cannot be reached the check says so, and does not pass for done.
 deny: $(DENY)
 	$(DENY) --locked --log-level error check bans licenses sources

@@ -8,6 +8,7 @@ does not follow a DefinitionUri. Prints a line for each problem, and fails if th
 
 import argparse
 import contextlib
+import functools
 import io
 import json
 import os
@@ -49,8 +50,14 @@ def as_translated(template):
     except Exception as refusal:
         return [f"{type(refusal).__name__}: {refusal}"]
     document = convert_dict(json.loads(json.dumps(document)))
-    matches = Runner(ConfigMixIn(regions=["us-east-1"])).validate_template(document)
+    matches = linter().validate_template(document)
     return [f"{match.rule.id}: {match.message} ({'/'.join(map(str, match.path))})" for match in matches]
+
+
+@functools.cache
+def linter():
+    """Reading the rules takes half as long as applying them once."""
+    return Runner(ConfigMixIn(regions=["us-east-1"]))
 
 
 def put_in(properties, template):
@@ -93,6 +100,8 @@ def main():
     os.environ["SAM_CLI_TELEMETRY"] = "0"
     names = [wanted.only] if wanted.only else list(CHECKS)
     tasks = [(name, template) for root in wanted.roots for template in templates(root) for name in names]
+    if "translated" in names:
+        linter()
     with Pool(min(len(tasks), os.cpu_count() or 1)) as pool:
         problems = [problem for found in pool.imap(lint, tasks) for problem in found]
     for problem in problems:

@@ -97,11 +97,11 @@ pub fn run(tree: &Tree, programs: &[String]) -> bool {
                 return false;
             }
         }
+        println!(
+            "lint: {} seeded faults, {} found",
+            count.seeded, count.found
+        );
     }
-    println!(
-        "lint: {} seeded faults, {} found",
-        count.seeded, count.found
-    );
     count.seeded == count.found
 }
 
