@@ -85,7 +85,7 @@ fuzz: $(FUZZ_ROOT)/bin/cargo-fuzz ## let a fuzzer look for hostile events, keys 
 	    ../target/fuzz-corpus/$$target corpus/$$target -- -max_total_time=$(FUZZ_SECONDS) -max_len=8192 -timeout=10; \
 	done
 
-check: fmt clippy doc tidy template asl deny ## format, lints, documentation, licences, template, and the repository against itself
+check: fmt clippy doc tidy template asl lint-bites deny ## format, lints, documentation, licences, template, state machines, and the repository against itself
 	@echo "check: all of it holds"
 
 fmt:

@@ -26,9 +26,12 @@ def translated(path):
         template = yaml_parse(file.read())
     for resource in template["Resources"].values():
         # `sam package` would have uploaded these; any address will do, and this one tells what is there.
+        properties = resource.get("Properties", {})
         for upload in ("CodeUri", "DefinitionUri"):
-            if upload in resource.get("Properties", {}):
-                resource["Properties"][upload] = f"s3://bucket/{resource['Properties'][upload]}"
+            if upload in properties:
+                properties[upload] = f"s3://bucket/{properties[upload]}"
+        if resource["Type"] == "AWS::Serverless::Application":
+            properties["Location"] = f"https://bucket.s3.amazonaws.com/{properties['Location']}"
     return transform(template, {}, NoManagedPolicies())
 
 

@@ -154,7 +154,7 @@ fn is_name(text: &str) -> bool {
 }
 
 /// Where a link in this document leads.
-fn from_root(document: &str, link: &str) -> String {
+pub fn from_root(document: &str, link: &str) -> String {
     let mut parts: Vec<&str> = document.split('/').collect();
     parts.pop();
     for part in link.split('#').next().unwrap_or_default().split('/') {

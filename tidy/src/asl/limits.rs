@@ -1,10 +1,7 @@
 //! Time limits: every task has one, and those around our functions leave them the time they take.
 
 use super::{machines, our_functions, sites};
-use crate::{
-    stack::text,
-    tree::{Report, Tree},
-};
+use crate::tree::{Report, Tree};
 use yaml_serde::Value;
 
 pub fn time_limits(tree: &Tree, report: &mut Report) {
@@ -45,7 +42,7 @@ pub fn time_limits(tree: &Tree, report: &mut Report) {
             report.error(format!(
                 "{}: TimeoutSeconds {limit} is not more than the function's own {}",
                 site.place,
-                text(&Value::from(own.unwrap_or_default()))
+                own.unwrap_or_default()
             ));
         }
     }
