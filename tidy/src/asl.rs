@@ -137,17 +137,26 @@ impl Site<'_> {
 }
 
 pub fn called(state: &Value) -> Option<&str> {
+    // The older way: the function is the task's resource itself.
+    let is_function =
+        |resource: &&str| resource.starts_with("${") || resource.contains(":function:");
+    if let Some(resource) = state["Resource"].as_str().filter(is_function) {
+        return Some(bare(resource));
+    }
     let arguments = if state["Arguments"].is_null() {
         &state["Parameters"]
     } else {
         &state["Arguments"]
     };
-    let name = arguments["FunctionName"].as_str()?;
-    Some(
-        name.strip_prefix("${")
-            .and_then(|name| name.strip_suffix('}'))
-            .unwrap_or(name),
-    )
+    arguments["FunctionName"].as_str().map(bare)
+}
+
+/// The name in a substitution, or at the end of an ARN.
+fn bare(function: &str) -> &str {
+    let name = function.rsplit(":function:").next().unwrap_or(function);
+    name.strip_prefix("${")
+        .and_then(|name| name.strip_suffix('}'))
+        .unwrap_or(name)
 }
 
 pub fn list(value: &Value) -> &[Value] {
@@ -224,6 +233,21 @@ mod tests {
             places,
             ["x: Both", "x: Each", "x: Both: Inner", "x: Each: Item"]
         );
+    }
+
+    #[test]
+    fn a_function_is_called_in_several_ways() {
+        for state in [
+            serde_json::json!({"Arguments": {"FunctionName": "${ExtendFunction}"}}),
+            serde_json::json!({"Parameters": {"FunctionName": "ExtendFunction"}}),
+            serde_json::json!({"Resource": "${ExtendFunction}"}),
+            serde_json::json!({"Resource": "arn:aws:lambda:us-east-1:123456789012:function:ExtendFunction"}),
+        ] {
+            assert_eq!(called(&state), Some("ExtendFunction"), "{state}");
+        }
+        let other =
+            serde_json::json!({"Resource": "arn:aws:states:::states:startExecution.sync:2"});
+        assert_eq!(called(&other), None);
     }
 
     #[test]

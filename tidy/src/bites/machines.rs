@@ -7,6 +7,7 @@ use super::{
 
 const TEMPLATE: &str = "template.yaml";
 const SECTION: &str = "statemachines/critical-section.asl.json";
+const WRAPPER: &str = "statemachines/with-lease.asl.json";
 
 pub const FAULTS: &[(&str, Faults)] = &[
     (
@@ -31,7 +32,7 @@ pub const FAULTS: &[(&str, Faults)] = &[
             ),
             (
                 Change(
-                    "statemachines/with-lease.asl.json",
+                    WRAPPER,
                     "\"Error\": \"WithLease.Redriven\"",
                     "\"Error\": \"Redriven\"",
                 ),
@@ -151,7 +152,7 @@ pub const FAULTS: &[(&str, Faults)] = &[
             ),
             (
                 Change(
-                    "statemachines/with-lease.asl.json",
+                    WRAPPER,
                     "[\"Lease.Throttled\", \"Lease.Unavailable\"",
                     "[\"Lease.Lost\", \"Lease.Unavailable\"",
                 ),
@@ -255,19 +256,20 @@ pub const FAULTS: &[(&str, Faults)] = &[
             ),
             (
                 Change(
-                    "statemachines/with-lease.asl.json",
+                    WRAPPER,
                     "\"Default\": \"ReleaseAfterFailure\"",
                     "\"Else\": \"ReleaseAfterFailure\"",
                 ),
                 "MayRun?: no Default",
             ),
             (
+                // The branch then goes round for ever.
+                Change(WRAPPER, "\"Next\": \"Unproven\"", "\"Next\": \"Again\""),
+                "Guarded: Wait: no way to an end",
+            ),
+            (
                 // A state of the machine, but not of the branch.
-                Change(
-                    "statemachines/with-lease.asl.json",
-                    "\"Next\": \"Unproven\"",
-                    "\"Next\": \"Failed\"",
-                ),
+                Change(WRAPPER, "\"Next\": \"Unproven\"", "\"Next\": \"Failed\""),
                 "Guarded: Extend: Failed does not exist",
             ),
             (
