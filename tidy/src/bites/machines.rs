@@ -318,7 +318,10 @@ pub const FAULTS: &[(&str, Faults)] = &[
                 ),
                 "needs as its step for StepFunction",
             ),
-            (Lose("statemachines/"), "no substitution to look at"),
+            (
+                Lose("statemachines/transfer"),
+                "statemachines/transfer.asl.json does not exist",
+            ),
         ],
     ),
 ];

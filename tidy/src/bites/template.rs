@@ -181,13 +181,8 @@ pub const FAULTS: &[(&str, Faults)] = &[
                 "DeletionPolicy is \"\"",
             ),
             (
-                Change(
-                    TEMPLATE,
-                    "      SqsManagedSseEnabled: true
-",
-                    "",
-                ),
-                "SqsManagedSseEnabled",
+                Change(TEMPLATE, "SSEEnabled: true", "SSEEnabled: false"),
+                "SSEEnabled is \"false\"",
             ),
             (
                 Change(
