@@ -130,11 +130,7 @@ const TRANSLATED: &[(Seed, &str)] = &[
         "E3034",
     ),
     (
-        Change(
-            TEMPLATE,
-            "ApplicationLogLevel: INFO",
-            "ApplicationLogLevel: INFORM",
-        ),
+        Change(TEMPLATE, "SystemLogLevel: WARN", "SystemLogLevel: WARNING"),
         "E3030",
     ),
     (
