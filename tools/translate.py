@@ -1,4 +1,4 @@
-"""Prints template.yaml as CloudFormation gets it, for cfn-lint.
+"""Prints template.yaml as CloudFormation gets it. tools/lint.py lints it in that form, too.
 
 The linter does not look inside AWS::Serverless::Function: a Runtime that does not exist, or a Timeout out of range,
 shows only in what the transform makes of it.
@@ -19,17 +19,21 @@ class NoManagedPolicies:
         return {}
 
 
-def main(path):
+def translated(path):
     # The transform asks for a Region to tell its partition; no call is made.
     os.environ.setdefault("AWS_DEFAULT_REGION", "us-east-1")
     with open(path, encoding="utf-8") as file:
         template = yaml_parse(file.read())
     for resource in template["Resources"].values():
-        # `sam package` would have uploaded these; any address will do.
+        # `sam package` would have uploaded these; any address will do, and this one tells what is there.
+        properties = resource.get("Properties", {})
         for upload in ("CodeUri", "DefinitionUri"):
-            if upload in resource.get("Properties", {}):
-                resource["Properties"][upload] = "s3://bucket/key"
-    json.dump(transform(template, {}, NoManagedPolicies()), sys.stdout, indent=1)
+            if upload in properties:
+                properties[upload] = f"s3://bucket/{properties[upload]}"
+        if resource["Type"] == "AWS::Serverless::Application":
+            properties["Location"] = f"https://bucket.s3.amazonaws.com/{properties['Location']}"
+    return transform(template, {}, NoManagedPolicies())
 
 
-main(sys.argv[1])
+if __name__ == "__main__":
+    json.dump(translated(sys.argv[1]), sys.stdout, indent=1)

@@ -1,8 +1,9 @@
 //! Checks that the repository agrees with itself: what one file names, another one has. `make check` runs it.
 //!
-//! Every rule is a function from the tree of files to what it has to say, and has a test that shows it fires.
+//! Every rule is a function from the tree of files to what it has to say, and has faults in `bites` that show it fires.
 
 mod asl;
+mod bites;
 mod examples;
 mod openness;
 mod proofs;
@@ -79,27 +80,71 @@ const RULES: &[(&str, Rule)] = &[
         "the dashboard shows every alarm, and draws it where it begins",
         watching::dashboard,
     ),
-    ("error names in state machines exist", asl::error_names),
-    ("every state has a Comment", asl::comments),
+        "every error name in a state machine is one that somebody raises",
+        asl::errors::names,
+    ),
+    ("every state has a Comment", asl::language::comments),
+    (
+        "a machine in JSONata has nothing of JSONPath's",
+        asl::language::jsonata,
+    ),
+    (
+        "retriers and catchers are what the service takes, and a held key is asked for with jitter",
+        asl::language::handlers,
+    ),
     (
         "every call of our functions is retried on service exceptions",
-        asl::retries,
+        asl::calls::retries,
+    ),
+    ("what is final is never retried", asl::calls::final_errors),
+    (
+        "a lease is kept from others while its step may still run",
+        asl::calls::steps_that_may_run,
+    ),
+    (
+        "a step never gets the secret of its lease",
+        asl::calls::secrets,
+    ),
+    (
+        "every task has a time limit, longer than its function's own",
+        asl::limits::time_limits,
+    ),
+    (
+        "every transition leads to a state, every state is reached, and an end from everywhere",
+        asl::paths::ways,
+    ),
+    (
+        "what a machine's names stand for is of the right kind",
+        asl::substitutions::kinds,
     ),
 ];
 
 fn main() -> ExitCode {
-    let root = std::env::args().nth(1).unwrap_or_else(|| ".".to_owned());
-    let tree = match Tree::read(root.as_ref()) {
+    let mut words = std::env::args().skip(1);
+    let command = words.next();
+    let tree = match Tree::read(".".as_ref()) {
         Ok(tree) => tree,
         Err(error) => {
-            eprintln!("tidy: {root}: {error}");
+            eprintln!("tidy: {error}");
             return ExitCode::FAILURE;
         }
     };
+    match command.as_deref() {
+        None => check(&tree),
+        Some("bites") if bites::run(&tree, &words.collect::<Vec<_>>()) => ExitCode::SUCCESS,
+        Some("bites") => ExitCode::FAILURE,
+        Some(_) => {
+            eprintln!("usage: tidy [bites [python node]]");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn check(tree: &Tree) -> ExitCode {
     let mut failed = false;
     for (sentence, rule) in RULES {
         let mut report = Report::default();
-        rule(&tree, &mut report);
+        rule(tree, &mut report);
         for warning in &report.warnings {
             println!("warning: {warning} ({sentence})");
         }

@@ -73,14 +73,19 @@ const KEPT: &[(&str, &[(&str, &str)])] = &[
 ];
 
 pub fn asterisks(tree: &Tree, report: &mut Report) {
+    let mut all = 0;
     for (id, resource) in tree.resources(report) {
         let mut statements = Vec::new();
         below(&resource, "Statement", &mut statements);
+        all += statements.len();
         for statement in statements.iter().flat_map(|list| items(list)) {
             for problem in problems_of(conditional(statement).1) {
                 report.error(format!("template.yaml: {id}: {problem}"));
             }
         }
+    }
+    if all == 0 {
+        report.error("template.yaml: no statement to look at");
     }
     let template = tree.get("template.yaml").unwrap_or_default();
     let template: Value = yaml_serde::from_str(template).unwrap_or_default();
@@ -210,6 +215,9 @@ fn said(value: &Value) -> String {
 fn of_type(tree: &Tree, report: &mut Report, kind: &str) -> Vec<(String, Value)> {
     let mut resources = tree.resources(report);
     resources.retain(|(_, resource)| text(&resource["Type"]) == kind);
+    if resources.is_empty() {
+        report.error(format!("template.yaml: no {kind} to look at"));
+    }
     resources
 }
 

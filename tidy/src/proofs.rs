@@ -56,8 +56,10 @@ const TESTS_OF_FAULTS: &str = "local/tests/faults/";
 
 pub fn named_tests_exist(tree: &Tree, report: &mut Report) {
     let tests = tests(tree);
+    let mut all = 0;
     for path in [DESIGN, SEMANTICS] {
         for named in named(tree.get(path).unwrap_or_default()) {
+            all += 1;
             let Some(files) = tests.get(named.test) else {
                 report.error(format!("{path}: there is no test {}", named.test));
                 continue;
@@ -67,6 +69,9 @@ pub fn named_tests_exist(tree: &Tree, report: &mut Report) {
                 report.error(format!("{path}: {} is not in {file}", named.test));
             }
         }
+    }
+    if all == 0 {
+        report.error(format!("neither {DESIGN} nor {SEMANTICS} names a test"));
     }
 }
 
@@ -98,6 +103,9 @@ pub fn promises_and_faults_have_tests(tree: &Tree, report: &mut Report) {
         }
     }
     let told: BTreeSet<&str> = named(text).into_iter().map(|named| named.test).collect();
+    if tree.files(TESTS_OF_FAULTS, ".rs").next().is_none() {
+        report.error(format!("{TESTS_OF_FAULTS}: no test of a fault to look at"));
+    }
     for (test, files) in tests(tree) {
         if let Some(file) = files.iter().find(|file| file.starts_with(TESTS_OF_FAULTS))
             && !told.contains(test)
@@ -146,7 +154,7 @@ fn is_name(text: &str) -> bool {
 }
 
 /// Where a link in this document leads.
-fn from_root(document: &str, link: &str) -> String {
+pub fn from_root(document: &str, link: &str) -> String {
     let mut parts: Vec<&str> = document.split('/').collect();
     parts.pop();
     for part in link.split('#').next().unwrap_or_default().split('/') {

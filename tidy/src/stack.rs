@@ -98,6 +98,9 @@ pub fn environment(tree: &Tree, report: &mut Report) {
         .collect();
     read.sort();
     read.dedup();
+    if read.is_empty() {
+        report.error("lib/src: no variable to look for");
+    }
     let template = words(tree.get("template.yaml").unwrap_or_default(), "LEASE_");
     differ(report, &read, &template, |name| {
         format!("template.yaml: no {name}, which lib/src reads")
@@ -105,15 +108,13 @@ pub fn environment(tree: &Tree, report: &mut Report) {
     differ(report, &template, &read, |name| {
         format!("template.yaml: {name}, which lib/src does not read")
     });
-    if let Some(readme) = tree.get("README.md") {
-        let documented = words(readme, "LEASE_");
-        differ(report, &read, &documented, |name| {
-            format!("README.md: no {name}, which lib/src reads")
-        });
-        differ(report, &documented, &read, |name| {
-            format!("README.md: {name}, which lib/src does not read")
-        });
-    }
+    let documented = words(tree.get("README.md").unwrap_or_default(), "LEASE_");
+    differ(report, &read, &documented, |name| {
+        format!("README.md: no {name}, which lib/src reads")
+    });
+    differ(report, &documented, &read, |name| {
+        format!("README.md: {name}, which lib/src does not read")
+    });
 }
 
 /// One error for each of `names` that is not `known`.
@@ -248,7 +249,13 @@ mod tests {
             ["template.yaml: M: its Name is not the stack's and m, but \"\""]
         );
         assert_eq!(
-            errors(machines, &[("statemachines/n.asl.json", "{}")]),
+            errors(
+                machines,
+                &[
+                    ("template.yaml", "Resources: {}"),
+                    ("statemachines/n.asl.json", "{}")
+                ]
+            ),
             ["statemachines/n.asl.json: not in template.yaml"]
         );
     }

@@ -17,6 +17,9 @@ const TO_THE_LETTER: [(&str, &str); 6] = [
 
 pub fn locked(tree: &Tree, report: &mut Report) {
     for script in SCRIPTS {
+        if tree.get(script).is_none() {
+            report.error(format!("{script}: does not exist"));
+        }
         // A command may go on in the next line.
         let joined = tree.get(script).unwrap_or_default().replace("\\\n", " ");
         for line in joined.lines().filter(|line| !line.starts_with('#')) {
@@ -32,7 +35,24 @@ pub fn locked(tree: &Tree, report: &mut Report) {
             if installs && !line.contains("--require-hashes") {
                 report.error(format!("{script}: without hashes: {}", line.trim()));
             }
+            // A package's scripts would run before anybody has looked at it.
+            let installs = line.contains("$(NPM) ");
+            if installs && !line.contains("--ignore-scripts") {
+                report.error(format!("{script}: may run anything: {}", line.trim()));
+            }
+            let from_lock = line.contains(" ci ") || line.contains("--package-lock-only");
+            if installs && !from_lock {
+                report.error(format!("{script}: not by the lock: {}", line.trim()));
+            }
         }
+    }
+    for kind in ["requirements.txt", "package-lock.json", "Cargo.lock"] {
+        if tree.files("", kind).next().is_none() {
+            report.error(format!("no {kind} to look at"));
+        }
+    }
+    for (path, lock) in tree.files("", "package-lock.json") {
+        unhashed(path, lock, report);
     }
     for (path, requirements) in tree.files("", "requirements.txt") {
         let joined = requirements.replace("\\\n", " ");
@@ -63,12 +83,32 @@ pub fn locked(tree: &Tree, report: &mut Report) {
     }
 }
 
+/// Every package of npm's has a hash, and comes from wherever npm is told to get packages.
+fn unhashed(path: &str, lock: &str, report: &mut Report) {
+    let lock: serde_json::Value = serde_json::from_str(lock).unwrap_or_default();
+    let packages = lock["packages"].as_object();
+    let packages = packages.into_iter().flatten();
+    let fetched: Vec<_> = packages.filter(|(name, _)| !name.is_empty()).collect();
+    if fetched.is_empty() {
+        report.error(format!("{path}: no package to look at"));
+    }
+    for (name, package) in fetched {
+        let hash = package["integrity"].as_str().unwrap_or_default();
+        if !hash.starts_with("sha512-") {
+            report.error(format!("{path}: not pinned with a hash: {name}"));
+        }
+        if !package["resolved"].is_null() {
+            report.error(format!("{path}: from elsewhere: {name}"));
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::tree::errors;
 
-    const FILES: [(&str, &str); 8] = [
+    const FILES: [(&str, &str); 9] = [
         ("Makefile", include_str!("../../Makefile")),
         (".ci/run", include_str!("../../.ci/run")),
         ("Cargo.toml", include_str!("../../Cargo.toml")),
@@ -82,6 +122,10 @@ mod tests {
         (
             "tools/requirements.txt",
             include_str!("../../tools/requirements.txt"),
+        ),
+        (
+            "tools/asl/package-lock.json",
+            include_str!("../../tools/asl/package-lock.json"),
         ),
     ];
 
@@ -100,6 +144,18 @@ mod tests {
                 "cargo install --quiet",
             ),
             ("Makefile", "--no-deps --require-hashes", "--no-deps"),
+            ("Makefile", "$(NPM) ci --ignore-scripts", "$(NPM) ci"),
+            ("Makefile", "$(NPM) ci ", "$(NPM) install "),
+            (
+                "tools/asl/package-lock.json",
+                "\"integrity\": \"sha512-",
+                "\"integrity\": \"sha1-",
+            ),
+            (
+                "tools/asl/package-lock.json",
+                "\"integrity\"",
+                "\"resolved\": \"x\", \"integrity\"",
+            ),
             ("Cargo.toml", "version = \"=3.2.0\"", "version = \"3.2.0\""),
             (
                 "fuzz/Cargo.toml",

@@ -12,6 +12,9 @@ const EMPTY_NAMES: &[&str] = &[
 ];
 
 pub fn events(tree: &Tree, report: &mut Report) {
+    if tree.files("events/", ".json").next().is_none() {
+        report.error("events/: no event to look at");
+    }
     for (path, content) in tree.files("events/", ".json") {
         if let Err(error) = serde_json::from_str::<serde_json::Value>(content) {
             report.error(format!("{path}: {error}"));
@@ -39,6 +42,7 @@ pub fn make_targets(tree: &Tree, report: &mut Report) {
             .lines()
             .any(|line| line.starts_with(&format!("{target}:")))
     };
+    let mut commands = 0;
     for (path, content) in tree.files("", ".md") {
         // Only what is set as code: `make test`, or a line of a block that starts with it.
         let lines = content
@@ -51,15 +55,22 @@ pub fn make_targets(tree: &Tree, report: &mut Report) {
             .step_by(2)
             .filter(|span| span.starts_with("make "));
         for command in lines.chain(spans) {
+            commands += 1;
             let target = words(command, "make ").concat().replace("make ", "");
             if !target.is_empty() && !exists(&target) {
                 report.error(format!("{path}: `make {target}` is not in the Makefile"));
             }
         }
     }
+    if commands == 0 {
+        report.error("no document names a make target");
+    }
 }
 
 pub fn names(tree: &Tree, report: &mut Report) {
+    if tree.files("", "").next().is_none() {
+        report.error("no file to look at");
+    }
     for (path, _) in tree.files("", "") {
         if path
             .split('/')
@@ -71,6 +82,10 @@ pub fn names(tree: &Tree, report: &mut Report) {
 }
 
 pub fn length(tree: &Tree, report: &mut Report) {
+    let sources = [".rs", ".py"].map(|end| tree.files("", end).count());
+    if sources.contains(&0) {
+        report.error("no source in Rust, or none in Python, to look at");
+    }
     for (path, content) in tree.files("", ".rs").chain(tree.files("", ".py")) {
         let lines = content.lines().count();
         if lines > TOO_LONG {

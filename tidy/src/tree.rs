@@ -21,7 +21,7 @@ impl Report {
 }
 
 /// Path (with `/`, relative to the root) to content.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Tree(BTreeMap<String, String>);
 
 impl Tree {
@@ -77,12 +77,27 @@ impl Tree {
                 }
             };
         let Some(resources) = template.get("Resources").and_then(Value::as_mapping) else {
+            report.error("template.yaml: no Resources to look at");
             return Vec::new();
         };
         resources
             .iter()
             .map(|(id, resource)| (id.as_str().unwrap_or_default().to_owned(), resource.clone()))
             .collect()
+    }
+
+    /// This tree with another file, or another text in it.
+    pub fn with(&self, path: &str, content: &str) -> Self {
+        let mut tree = self.clone();
+        tree.0.insert(path.to_owned(), content.to_owned());
+        tree
+    }
+
+    /// This tree without whatever starts like this.
+    pub fn without(&self, start: &str) -> Self {
+        let mut tree = self.clone();
+        tree.0.retain(|path, _| !path.starts_with(start));
+        tree
     }
 
     #[cfg(test)]
