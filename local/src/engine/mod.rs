@@ -30,6 +30,8 @@ const ANNOUNCEMENT: &str = "Step Functions on ";
 pub(crate) struct Wiring {
     pub(crate) lambda: String,
     pub(crate) dynamodb: String,
+    /// Step Functions itself, for executions that start others.
+    pub(crate) sfn: String,
     /// Where it tells of executions that start and end.
     pub(crate) status_events: String,
 }
@@ -156,8 +158,8 @@ fn variables(wiring: &Wiring) -> BTreeMap<String, String> {
         ("AWS_DEFAULT_REGION", REGION),
         ("AWS_REGION", REGION),
         ("AWS_EC2_METADATA_DISABLED", "true"),
-        // Without an own endpoint for Step Functions, nested executions go to the engine itself.
         ("AWS_ENDPOINT_URL_LAMBDA", &wiring.lambda),
+        ("AWS_ENDPOINT_URL_SFN", &wiring.sfn),
         ("AWS_ENDPOINT_URL_DYNAMODB", &wiring.dynamodb),
         ("SFN_STATUS_EVENTS_URL", &wiring.status_events),
         ("LANG", "C.UTF-8"),

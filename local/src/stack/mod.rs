@@ -16,6 +16,7 @@ use crate::dynamodb::DynamoDb;
 use crate::engine::{self, Engine};
 use crate::error::{Error, io};
 use crate::events::{Deliveries, Events};
+use crate::iam::{self, Roles};
 use crate::lambda::{ACCOUNT, Function, LambdaHost};
 use crate::proxy::Proxy;
 use crate::schedule;
@@ -34,6 +35,9 @@ pub struct Stack {
     engine: Option<Engine>,
     events: Events,
     sfn_proxy: Option<Proxy>,
+    /// Between the engine and itself, for executions that start others: nothing is counted there, but roles are held to.
+    nested: Option<Proxy>,
+    roles: Arc<Roles>,
     lambda: LambdaHost,
     proxy: Proxy,
     dynamodb: DynamoDb,
@@ -70,6 +74,11 @@ impl Stack {
             BTreeMap::new()
         };
         let template = Template::read(&options.template(), &options.parameters, &offered)?;
+        let roles = iam::of(&template).map_err(|refused| Error::Template {
+            file: options.template(),
+            message: refused.join("\n"),
+        })?;
+        let roles = Arc::new(roles);
         let verbs = template
             .functions
             .iter()
@@ -118,21 +127,28 @@ impl Stack {
             proxy.teach(canary);
             lambda.watch(canary);
         }
+        proxy.hold_to(&roles);
+        lambda.hold_to(&roles);
         let mut events = Events::start(&template, &lambda, delay, options.ports.events).await?;
-        let (engine, sfn_proxy) = if options.engine {
+        let (engine, sfn_proxy, nested) = if options.engine {
+            let nested = Proxy::start_before(0).await?;
+            nested.hold_to(&roles);
             let wiring = engine::Wiring {
+                sfn: nested.url(),
                 lambda: lambda.url(),
                 dynamodb: proxy.url(),
                 status_events: format!("{}/events", events.url()),
             };
             let engine = Engine::start(&options.root, &logs, options.ports.sfn, &wiring).await?;
+            nested.lead_to(engine.address());
             let sfn_proxy = Proxy::start(engine.address(), 0).await?;
+            sfn_proxy.hold_to(&roles);
             if let Some(canary) = &canary {
                 sfn_proxy.teach(canary);
             }
-            (Some(engine), Some(sfn_proxy))
+            (Some(engine), Some(sfn_proxy), Some(nested))
         } else {
-            (None, None)
+            (None, None, None)
         };
         let sfn = sfn_proxy
             .as_ref()
@@ -151,6 +167,8 @@ impl Stack {
             engine,
             events,
             sfn_proxy,
+            nested,
+            roles,
             lambda,
             proxy,
             dynamodb,
@@ -173,10 +191,7 @@ impl Stack {
                 .create_state_machine()
                 .name(&machine.name)
                 .definition(machine.definition()?)
-                .role_arn(format!(
-                    "arn:aws:iam::{ACCOUNT}:role/{}",
-                    machine.logical_id
-                ))
+                .role_arn(format!("arn:aws:iam::{ACCOUNT}:role/{}", machine.role))
                 .send()
                 .await
                 .map_err(|error| Error::Call {
@@ -214,6 +229,12 @@ impl Stack {
     #[must_use]
     pub fn sfn_proxy(&self) -> Option<&Proxy> {
         self.sfn_proxy.as_ref()
+    }
+
+    /// The roles of the template, which functions and state machines are held to.
+    #[must_use]
+    pub fn roles(&self) -> &Roles {
+        &self.roles
     }
 
     /// The say in what is delivered from streams, rules and queues.
@@ -327,6 +348,7 @@ impl Stack {
         if let Some(engine) = self.engine.take() {
             engine.stop().await;
         }
+        drop(self.nested);
         drop(self.events);
         self.lambda.stop().await;
     }
@@ -360,6 +382,14 @@ fn register(
         let mut environment = resource.environment.clone();
         let endpoints = endpoints.iter();
         environment.extend(endpoints.map(|(name, url)| ((*name).to_owned(), url.clone())));
+        // Who it is at the doors of the services.
+        if let Some(role) = resource
+            .role
+            .as_ref()
+            .filter(|role| template.roles.contains_key(*role))
+        {
+            environment.insert("AWS_ACCESS_KEY_ID".to_owned(), role.clone());
+        }
         options.change(&mut environment, &resource.logical_id, &resource.verb);
         lambda.register(Function {
             logical_id: resource.logical_id.clone(),

@@ -6,6 +6,7 @@
 mod events;
 mod intrinsics;
 mod plain;
+mod roles;
 mod schedule;
 #[cfg(test)]
 mod tests;
@@ -17,8 +18,11 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use crate::error::Error;
+use crate::iam::Allowed;
+use crate::lambda::{ACCOUNT, REGION};
 pub(crate) use events::{QueueResource, QueueSource, RuleResource, StreamSource, Target};
 use intrinsics::Resolver;
+pub(crate) use roles::Invitation;
 
 /// What Lambda gives a function whose template says nothing.
 const DEFAULT_TIMEOUT_SECONDS: f64 = 3.0;
@@ -39,6 +43,10 @@ pub(crate) struct Template {
     pub(crate) streams: Vec<StreamSource>,
     /// Functions that take what comes into a queue.
     pub(crate) queue_sources: Vec<QueueSource>,
+    /// What each role may do, by its name. A state machine that the template gives no role has one of its own.
+    pub(crate) roles: BTreeMap<String, Vec<Allowed>>,
+    /// Who is let in by the resources themselves.
+    pub(crate) invitations: Vec<Invitation>,
 }
 
 /// A `AWS::Serverless::Function`.
@@ -52,6 +60,10 @@ pub(crate) struct FunctionResource {
     pub(crate) memory_mb: u32,
     /// The period at which a schedule invokes it.
     pub(crate) every: Option<Duration>,
+    /// The name of its role.
+    pub(crate) role: Option<String>,
+    /// The name of the log group that it writes to, if the template has it.
+    pub(crate) log_group: Option<String>,
 }
 
 /// A `AWS::Serverless::StateMachine`.
@@ -60,11 +72,18 @@ pub(crate) struct StateMachineResource {
     pub(crate) logical_id: String,
     /// The logical id, if the template says nothing else.
     pub(crate) name: String,
+    /// The name of its role.
+    pub(crate) role: String,
     file: PathBuf,
     substitutions: BTreeMap<String, String>,
 }
 
 impl StateMachineResource {
+    pub(crate) fn arn(&self) -> String {
+        let name = &self.name;
+        format!("arn:aws:states:{REGION}:{ACCOUNT}:stateMachine:{name}")
+    }
+
     /// The definition with its substitutions made. Read only when it is wanted: who tests functions does not
     /// depend on state machines.
     ///
@@ -144,6 +163,7 @@ impl Template {
                 .collect(),
             tables: BTreeMap::new(),
             machines: BTreeMap::new(),
+            log_groups: BTreeMap::new(),
         };
         for (id, resource) in resources
             .iter()
@@ -151,6 +171,14 @@ impl Template {
         {
             if let Some(name) = resolver.text(&resource["Properties"]["Name"])? {
                 resolver.machines.insert(id.clone(), name);
+            }
+        }
+        for (id, resource) in resources
+            .iter()
+            .filter(|(_, resource)| type_of(resource) == "AWS::Logs::LogGroup")
+        {
+            if let Some(name) = resolver.text(&resource["Properties"]["LogGroupName"])? {
+                resolver.log_groups.insert(id.clone(), name);
             }
         }
         let mut tables = Vec::new();
@@ -176,6 +204,8 @@ impl Template {
             queues: Vec::new(),
             streams: Vec::new(),
             queue_sources: Vec::new(),
+            roles: BTreeMap::new(),
+            invitations: Vec::new(),
         };
         for (id, resource) in resources {
             let named = |message: String| format!("{id}: {message}");
@@ -200,8 +230,16 @@ impl Template {
                     understood.streams.extend(subscribed.streams);
                     understood.queue_sources.extend(subscribed.queues);
                 }
+                "AWS::IAM::Role" => {
+                    let read = roles::allowed(&resolver, &resource["Properties"]);
+                    understood.roles.insert(id.clone(), read.map_err(named)?);
+                }
+                "AWS::Lambda::Permission" | "AWS::SQS::QueuePolicy" => {
+                    let read = roles::invitations(&resolver, resource);
+                    understood.invitations.extend(read.map_err(named)?);
+                }
                 "AWS::Events::Rule" => {
-                    let read = events::rule(&resolver, &resource["Properties"]);
+                    let read = events::rule(&resolver, id, &resource["Properties"]);
                     understood.rules.extend(read.map_err(named)?);
                 }
                 "AWS::SQS::Queue" => {
@@ -209,14 +247,41 @@ impl Template {
                     understood.queues.push(read.map_err(named)?);
                 }
                 "AWS::Serverless::StateMachine" => {
-                    let read = state_machine(&resolver, id, &resource["Properties"], directory);
-                    understood.state_machines.push(read.map_err(named)?);
+                    let properties = &resource["Properties"];
+                    let read = state_machine(&resolver, id, properties, directory);
+                    let machine = read.map_err(named)?;
+                    if !properties["Policies"].is_null() {
+                        let allowed = roles::allowed(&resolver, properties).map_err(named)?;
+                        understood.roles.insert(machine.role.clone(), allowed);
+                    }
+                    understood.state_machines.push(machine);
                 }
                 _ => {}
             }
         }
         understood.check_ends()?;
+        understood.schedule(&resolver, resources)?;
         Ok(understood)
+    }
+
+    /// Rules of the clock's that are resources of their own, as SAM makes them of a function's schedule.
+    fn schedule(
+        &mut self,
+        resolver: &Resolver,
+        resources: &Map<String, Value>,
+    ) -> Result<(), String> {
+        for rule in self.rules.iter().filter(|rule| rule.pattern.is_none()) {
+            let id = rule.arn.rsplit('/').next().unwrap_or_default();
+            let expression = &resources[id]["Properties"]["ScheduleExpression"];
+            let every = schedule::period(resolver, id, expression)?;
+            for function in &mut self.functions {
+                let target = Target::Function(function.logical_id.clone());
+                if rule.targets.contains(&target) {
+                    function.every = every;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// What is named as the end of a way has to exist: a message for nobody would be lost without a word.
@@ -236,6 +301,7 @@ impl Template {
                 Target::Function(_) => None,
             })
             .chain(redriven.map(|(id, _)| id))
+            .chain(self.rules.iter().flat_map(|rule| &rule.dead_letters))
             .chain(self.streams.iter().filter_map(|s| s.dead_letters.as_ref()))
             .chain(self.queue_sources.iter().map(|source| &source.queue));
         for id in functions {
@@ -321,6 +387,13 @@ fn function(
         memory_mb: u32::try_from(memory)
             .map_err(|error| format!("MemorySize {memory}: {error}"))?,
         every: schedule::of(resolver, &properties["Events"])?,
+        // A fixture may name a role that it does not have.
+        role: resolver
+            .text(own("Role"))
+            .ok()
+            .flatten()
+            .map(|arn| roles::name_of(&arn)),
+        log_group: resolver.text(&own("LoggingConfig")["LogGroup"])?,
     })
 }
 
@@ -336,6 +409,9 @@ fn state_machine(
     Ok(StateMachineResource {
         logical_id: id.to_owned(),
         name: resolver.machine(id),
+        role: resolver
+            .text(&properties["Role"])?
+            .map_or_else(|| id.to_owned(), |arn| roles::name_of(&arn)),
         file: directory.join(uri),
         substitutions: texts(resolver, &properties["DefinitionSubstitutions"])?,
     })
