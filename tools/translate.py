@@ -25,10 +25,11 @@ def main(path):
     with open(path, encoding="utf-8") as file:
         template = yaml_parse(file.read())
     for resource in template["Resources"].values():
-        # `sam package` would have uploaded these; any address will do.
+        # `sam package` would have uploaded these; any address will do, and this one tells which it is.
+        properties = resource.get("Properties", {})
         for upload in ("CodeUri", "DefinitionUri"):
-            if upload in resource.get("Properties", {}):
-                resource["Properties"][upload] = "s3://bucket/key"
+            if upload in properties:
+                properties[upload] = f"s3://bucket/{properties[upload]}"
     json.dump(transform(template, {}, NoManagedPolicies()), sys.stdout, indent=1)
 
 

@@ -233,7 +233,7 @@ impl Stack {
 
     /// The roles of the template, which functions and state machines are held to.
     #[must_use]
-    pub fn roles(&self) -> &Roles {
+    pub fn roles(&self) -> &Arc<Roles> {
         &self.roles
     }
 
