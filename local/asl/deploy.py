@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
-"""Creates a translated template's stack through CloudFormation, and prints what is there then, as the services tell it.
+"""Creates a translated template's stack through CloudFormation, and writes down what is there then, as the services tell it.
 
-    python deploy.py http://127.0.0.1:8083 target/template.json . out/ [Parameter=value ...] > created.json
+    python deploy.py http://127.0.0.1:8083 target/template.json . out/ [Parameter=value ...]
 
-What is printed has the form of a template in which every reference is what it came to: physical names for logical ones,
-ARNs for attributes. Definitions of state machines are written to the directory, with their substitutions made.
+out/created.json has the form of a template in which every reference is what it came to: physical names for logical ones,
+ARNs for attributes. Definitions of state machines are beside it, with their substitutions made. Whatever was in that
+CloudFormation's account before is forgotten.
 """
 
 import ast
 import json
 import pathlib
 import sys
+import urllib.request
 
 import boto3
 import botocore.exceptions
@@ -185,6 +187,7 @@ def created(account, code, out):
 
 
 def main(url, template, root, out, *parameters):
+    urllib.request.urlopen(urllib.request.Request(f"{url}/moto-api/reset", method="POST"))
     account, out = Account(url), pathlib.Path(out)
     template = json.loads(pathlib.Path(template).read_text())
     code = prepared(template, pathlib.Path(root))
@@ -195,7 +198,7 @@ def main(url, template, root, out, *parameters):
         )  # fmt: skip
     except (botocore.exceptions.ClientError, botocore.exceptions.BotoCoreError) as error:
         sys.exit(f"CreateStack: {error}")
-    json.dump(created(account, code, out), sys.stdout, indent=1, default=str)
+    (out / "created.json").write_text(json.dumps(created(account, code, out), indent=1, default=str))
 
 
 main(*sys.argv[1:])

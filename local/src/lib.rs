@@ -6,6 +6,7 @@
 //! that a test may want alone. Nothing in the library or the functions depends on this crate.
 
 mod canary;
+mod cloudformation;
 mod dynamodb;
 mod engine;
 mod error;
@@ -21,6 +22,7 @@ mod template;
 mod venv;
 
 pub use canary::Canary;
+pub use cloudformation::CloudFormation;
 pub use dynamodb::DynamoDb;
 pub use dynoxide::storage_backend::ManualClock;
 pub use error::Error;

@@ -1,6 +1,7 @@
 //! `leasehold-local`: the stack for a laptop, from the command line.
 
 mod demo;
+mod rehearsal;
 mod signals;
 mod up;
 
@@ -24,6 +25,8 @@ enum Command {
     Up(up::Up),
     /// Show the leases at work, and judge what happened.
     Demo(demo::Demo),
+    /// Create the translated template's stack, and run the workflows on what was created.
+    Rehearse(rehearsal::Rehearse),
 }
 
 const EXIT_CODES: &str =
@@ -44,6 +47,7 @@ async fn main() -> ExitCode {
     let ended = match arguments.command {
         Command::Up(up) => up::run(up).await.map(|()| ExitCode::SUCCESS),
         Command::Demo(demo) => demo::run(demo).await,
+        Command::Rehearse(rehearse) => rehearsal::run(rehearse).await,
     };
     match ended {
         Ok(code) => code,

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use super::Asked;
+
 /// One action on one resource that a role is allowed, as the policy spells them: either may have asterisks.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Allowed {
@@ -12,6 +14,12 @@ pub struct Allowed {
 }
 
 impl Allowed {
+    /// Whether it allows what was asked for.
+    #[must_use]
+    pub fn allows(&self, asked: &Asked) -> bool {
+        self.covers(&asked.action, asked.resource.as_deref())
+    }
+
     pub(super) fn covers(&self, action: &str, resource: Option<&str>) -> bool {
         matches(&self.action.to_lowercase(), &action.to_lowercase())
             && resource.is_none_or(|resource| matches(&self.resource, resource))

@@ -1,6 +1,10 @@
 //! What happens by itself, and who has to allow it: services that act for a function's role, and rules that reach functions and
 //! queues by what these say themselves.
 
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
 use super::{Need, Roles};
 use crate::lambda::{ACCOUNT, REGION};
 use crate::template::{Target, Template};
@@ -66,6 +70,15 @@ pub(super) fn closed(roles: &Roles, template: &Template) -> Vec<String> {
     }
     for machine in &template.state_machines {
         let definition = machine.definition().unwrap_or_default();
+        for function in named_functions(&definition) {
+            let what = format!("{}, by its definition", machine.logical_id);
+            need(
+                Some(&machine.role),
+                &what,
+                "lambda:InvokeFunction",
+                &function,
+            );
+        }
         if definition.contains(":states:startExecution.sync") {
             let rule = format!("arn:aws:events:{REGION}:{ACCOUNT}:{MANAGED_RULE}");
             for action in ["events:DescribeRule", "events:PutRule", "events:PutTargets"] {
@@ -87,6 +100,32 @@ pub(super) fn closed(roles: &Roles, template: &Template) -> Vec<String> {
         }
     }
     refused
+}
+
+/// The functions that a definition names as they are, in states that an execution may never get to.
+fn named_functions(definition: &str) -> BTreeSet<String> {
+    fn search(value: &Value, found: &mut BTreeSet<String>) {
+        match value {
+            Value::Array(items) => items.iter().for_each(|item| search(item, found)),
+            Value::Object(fields) => {
+                for (name, field) in fields {
+                    match field.as_str() {
+                        Some(arn) if name == "FunctionName" && arn.starts_with("arn:") => {
+                            found.insert(arn.to_owned());
+                        }
+                        _ => search(field, found),
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    let mut found = BTreeSet::new();
+    search(
+        &serde_json::from_str(definition).unwrap_or_default(),
+        &mut found,
+    );
+    found
 }
 
 /// What a rule is told that wants something of a resource that does not say so itself.

@@ -2,6 +2,7 @@
 
 mod clients;
 mod options;
+mod table;
 mod work;
 
 use std::collections::BTreeMap;
@@ -24,7 +25,7 @@ use crate::task::OwnedTask;
 use crate::template::Template;
 
 /// Nobody listens here: what is sent to it fails at once instead of leaving the machine.
-const NOWHERE: &str = "http://127.0.0.1:9";
+pub(crate) const NOWHERE: &str = "http://127.0.0.1:9";
 /// More than any test or demo has at once, less than what a laptop cannot bear.
 const CONCURRENCY: usize = 50;
 
@@ -110,11 +111,15 @@ impl Stack {
         // Past the proxy, so that a fresh stack has counted nothing.
         let direct = clients::dynamodb(&format!("http://{}", dynamodb.address()));
         for name in &template.tables {
-            let created = leasehold::table::create(&direct, name).await;
-            created.map_err(|error| Error::Call {
-                what: format!("create the table {name}"),
-                message: error.to_string(),
-            })?;
+            if let Some(described) = template.described.get(name) {
+                table::create(dynamodb.address(), described).await?;
+            } else {
+                let created = leasehold::table::create(&direct, name).await;
+                created.map_err(|error| Error::Call {
+                    what: format!("create the table {name}"),
+                    message: error.to_string(),
+                })?;
+            }
         }
         if has_work {
             work::create_table(&direct).await?;
@@ -138,6 +143,7 @@ impl Stack {
                 lambda: lambda.url(),
                 dynamodb: proxy.url(),
                 status_events: format!("{}/events", events.url()),
+                cloudformation: false,
             };
             let engine = Engine::start(&options.root, &logs, options.ports.sfn, &wiring).await?;
             nested.lead_to(engine.address());

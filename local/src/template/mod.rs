@@ -37,6 +37,8 @@ pub(crate) struct Template {
     pub(crate) environment: BTreeMap<String, String>,
     /// The names of the tables. What they look like is the library's business.
     pub(crate) tables: Vec<String>,
+    /// Tables that are to be created as they are described here, by name: those of a stack that was created once.
+    pub(crate) described: BTreeMap<String, Value>,
     pub(crate) rules: Vec<RuleResource>,
     pub(crate) queues: Vec<QueueResource>,
     /// Functions that follow a table's stream.
@@ -200,6 +202,7 @@ impl Template {
             environment: texts(&resolver, &globals["Environment"]["Variables"])
                 .map_err(|message| format!("Globals: {message}"))?,
             tables,
+            described: BTreeMap::new(),
             rules: Vec::new(),
             queues: Vec::new(),
             streams: Vec::new(),
@@ -229,6 +232,10 @@ impl Template {
                     understood.rules.extend(subscribed.rules);
                     understood.streams.extend(subscribed.streams);
                     understood.queue_sources.extend(subscribed.queues);
+                }
+                "AWS::DynamoDB::Table" if !template["Metadata"]["Created"].is_null() => {
+                    let described = resource["Properties"].clone();
+                    understood.described.insert(id.clone(), described);
                 }
                 "AWS::IAM::Role" => {
                     let read = roles::allowed(&resolver, &resource["Properties"]);
