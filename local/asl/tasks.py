@@ -132,9 +132,9 @@ def _stop_children():
             def resolve():
                 return described()
 
-            resolve.stop = lambda: client_for(resource_runtime_part.region, "stepfunctions").stop_execution(
-                executionArn=arn
-            )
+            resolve.stop = lambda: client_for(
+                resource_runtime_part.region, "stepfunctions", state_credentials
+            ).stop_execution(executionArn=arn)
             return resolve
 
         return resolver

@@ -201,6 +201,18 @@ impl<'a> World<'a> {
             .await
     }
 
+    /// Whether a role has answered a task of the machine.
+    pub(super) fn has_told(&self, role: &str, machine: &str) -> bool {
+        let asked = self.stack.roles().asked();
+        asked.iter().any(|asked| {
+            let machine = asked
+                .resource
+                .as_ref()
+                .is_some_and(|arn| arn.ends_with(machine));
+            asked.role.contains(role) && asked.action == "states:SendTaskSuccess" && machine
+        })
+    }
+
     /// Waits for something that has to happen by itself.
     pub(super) async fn until_asked(&self, role: &str, action: &str) -> Shown {
         let began = Instant::now();
