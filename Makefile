@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo local bench model model-deep soak hostile fuzz mutants test track-record check fmt clippy doc deny template tidy build deploy clean tools-lock
+.PHONY: help demo local bench model model-deep soak hostile fuzz mutants test track-record rehearsal check fmt clippy doc deny template tidy build deploy clean tools-lock
 
 # Instruction set of the functions: arm64 or x86_64.
 ARCH ?= arm64
@@ -60,6 +60,12 @@ track-record: ## show known bugs of other locks on themselves, and their absence
 	cargo test --workspace --locked --test record
 	cargo run --quiet --locked --bin leasehold-track-record
 
+# What the roles allow is what is needed: everything runs with the rights that the translated template gives, and needs them all.
+rehearsal: $(SAM_ENV)/complete ## create the stack of the translated template on this machine, run the workflows there, seed faults
+	cargo build --workspace --locked
+	$(SAM_ENV)/bin/python tools/translate.py template.yaml > target/template.json
+	cargo run --quiet --locked --bin leasehold-local -- rehearse --seeded-faults
+
 model: ## go through every order of events in small worlds, and find out broken designs (MODEL="--only line", "--help")
 	cargo run --quiet --locked --bin leasehold-model -- $(MODEL)
 
@@ -102,6 +108,7 @@ template: $(SAM_ENV)/complete
 	$(SAM) validate --lint
 	$(SAM_ENV)/bin/python tools/translate.py template.yaml > target/template.json
 	$(SAM_ENV)/bin/cfn-lint target/template.json
+	cargo run --quiet --locked -p tidy -- --translated target/template.json
 
 # Advisories live in a git repository. Where it cannot be reached the check says so, and does not pass for done.
 deny: $(DENY)

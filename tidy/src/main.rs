@@ -9,6 +9,7 @@ mod roles;
 mod stack;
 mod supplies;
 mod text;
+mod translated;
 mod tree;
 
 use std::process::ExitCode;
@@ -70,7 +71,16 @@ const RULES: &[(&str, Rule)] = &[
 ];
 
 fn main() -> ExitCode {
-    let root = std::env::args().nth(1).unwrap_or_else(|| ".".to_owned());
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [option, file] = arguments.as_slice()
+        && option == "--translated"
+    {
+        return translated(file);
+    }
+    let root = arguments
+        .into_iter()
+        .next()
+        .unwrap_or_else(|| ".".to_owned());
     let tree = match Tree::read(root.as_ref()) {
         Ok(tree) => tree,
         Err(error) => {
@@ -95,4 +105,21 @@ fn main() -> ExitCode {
     }
     println!("tidy: {} rules hold", RULES.len());
     ExitCode::SUCCESS
+}
+
+/// Looks at the template as SAM translates it.
+fn translated(file: &str) -> ExitCode {
+    let mut report = Report::default();
+    match std::fs::read_to_string(file) {
+        Ok(text) => translated::roles(&text, &mut report),
+        Err(error) => report.error(error.to_string()),
+    }
+    for error in &report.errors {
+        println!("error: {file}: {error} (every role allows what is written down and no more)");
+    }
+    if report.errors.is_empty() {
+        println!("tidy: the roles of the translated template are those written down");
+        return ExitCode::SUCCESS;
+    }
+    ExitCode::FAILURE
 }

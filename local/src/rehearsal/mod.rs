@@ -26,7 +26,7 @@ const SWEEP_EVERY: Duration = Duration::from_secs(1);
 const QUEUE_DELAY: Duration = Duration::from_secs(2);
 
 const NOT_SHOWN: &str = "Only AWS can show:
-  * that a role may be taken on by the service it is for, and what service control policies or boundaries forbid besides
+  * what service control policies or permission boundaries of the account forbid besides
   * that IAM limits SendTaskSuccess and SendTaskFailure to state machines as it is documented
   * what Step Functions demands of a role when a machine is created, beyond the managed rule of startExecution.sync
   * that the uploaded code starts on provided.al2023 with the chosen architecture, and how long that takes
