@@ -34,7 +34,12 @@ from moto.stepfunctions.models import StateMachine  # noqa: E402
 from moto.stepfunctions.responses import get_backend as sfn_backend  # noqa: E402
 
 # What moto has no service for: its references are resolved, and that is all.
-RESOLVED_ONLY = ["AWS::CloudWatch::Dashboard", "AWS::SNS::TopicPolicy"]
+RESOLVED_ONLY = [
+    "AWS::CloudWatch::CompositeAlarm",
+    "AWS::CloudWatch::Dashboard",
+    "AWS::Logs::MetricFilter",
+    "AWS::SNS::TopicPolicy",
+]
 
 
 def _kind(name, create):

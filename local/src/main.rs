@@ -47,7 +47,7 @@ async fn main() -> ExitCode {
     let ended = match arguments.command {
         Command::Up(up) => up::run(up).await.map(|()| ExitCode::SUCCESS),
         Command::Demo(demo) => demo::run(demo).await,
-        Command::Rehearse(rehearse) => rehearsal::run(rehearse).await,
+        Command::Rehearse(rehearse) => Box::pin(rehearsal::run(rehearse)).await,
     };
     match ended {
         Ok(code) => code,

@@ -72,7 +72,7 @@ pub(crate) async fn run(rehearse: Rehearse) -> Result<ExitCode, Error> {
 
     let stack = Stack::start(options(&created, &out)).await?;
     let world = World::open(&stack, &created).await?;
-    let mut wrong = acts::play(&world).await;
+    let mut wrong = Box::pin(acts::play(&world)).await;
     let usage = usage::Usage::of(stack.roles());
     stack.stop().await;
     wrong.extend(usage.wrong());

@@ -1,4 +1,4 @@
-//! A table as `DescribeTable` has told of it, created by the same words.
+//! The tables of a stack.
 
 use std::net::SocketAddr;
 
@@ -9,8 +9,11 @@ use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use serde_json::{Map, Value, json};
 
+use super::{clients, work};
+use crate::dynamodb::DynamoDb;
 use crate::error::Error;
 use crate::lambda::REGION;
+use crate::template::Template;
 
 /// What `CreateTable` takes; the rest of a description has operations of its own, or is AWS's alone.
 const CREATED_WITH: [&str; 7] = [
@@ -23,8 +26,33 @@ const CREATED_WITH: [&str; 7] = [
     "DeletionProtectionEnabled",
 ];
 
-/// Creates a table by its description, and sets its time to live.
-pub(super) async fn create(address: SocketAddr, described: &Value) -> Result<(), Error> {
+/// Creates the tables of a template, as the library does or as they are described, and that of the sample work if it is wanted.
+/// Past the proxy, so that a fresh stack has counted nothing.
+pub(super) async fn create_all(
+    template: &Template,
+    dynamodb: &DynamoDb,
+    with_work: bool,
+) -> Result<(), Error> {
+    let direct = clients::dynamodb(&format!("http://{}", dynamodb.address()));
+    for name in &template.tables {
+        if let Some(described) = template.described.get(name) {
+            create(dynamodb.address(), described).await?;
+            continue;
+        }
+        let created = leasehold::table::create(&direct, name).await;
+        created.map_err(|error| Error::Call {
+            what: format!("create the table {name}"),
+            message: error.to_string(),
+        })?;
+    }
+    if with_work {
+        work::create_table(&direct).await?;
+    }
+    Ok(())
+}
+
+/// Creates a table by what `DescribeTable` has told of it, and sets its time to live.
+async fn create(address: SocketAddr, described: &Value) -> Result<(), Error> {
     let properties = described.as_object().into_iter().flatten();
     let with = properties.filter(|(name, _)| CREATED_WITH.contains(&name.as_str()));
     let with: Map<String, Value> = with.map(|(k, v)| (k.clone(), v.clone())).collect();

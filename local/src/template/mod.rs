@@ -5,6 +5,7 @@
 
 mod events;
 mod intrinsics;
+mod machine;
 mod plain;
 mod roles;
 mod schedule;
@@ -12,16 +13,16 @@ mod schedule;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 
 use crate::error::Error;
 use crate::iam::Allowed;
-use crate::lambda::{ACCOUNT, REGION};
 pub(crate) use events::{QueueResource, QueueSource, RuleResource, StreamSource, Target};
 use intrinsics::Resolver;
+pub(crate) use machine::StateMachineResource;
 pub(crate) use roles::Invitation;
 
 /// What Lambda gives a function whose template says nothing.
@@ -68,51 +69,6 @@ pub(crate) struct FunctionResource {
     pub(crate) log_group: Option<String>,
 }
 
-/// A `AWS::Serverless::StateMachine`.
-#[derive(Debug)]
-pub(crate) struct StateMachineResource {
-    pub(crate) logical_id: String,
-    /// The logical id, if the template says nothing else.
-    pub(crate) name: String,
-    /// The name of its role.
-    pub(crate) role: String,
-    file: PathBuf,
-    substitutions: BTreeMap<String, String>,
-}
-
-impl StateMachineResource {
-    pub(crate) fn arn(&self) -> String {
-        let name = &self.name;
-        format!("arn:aws:states:{REGION}:{ACCOUNT}:stateMachine:{name}")
-    }
-
-    /// The definition with its substitutions made. Read only when it is wanted: who tests functions does not
-    /// depend on state machines.
-    ///
-    /// # Errors
-    /// [`Error::Template`] when the file cannot be read or wants a substitution that the template does not have.
-    pub(crate) fn definition(&self) -> Result<String, Error> {
-        let wrong = |message: String| Error::Template {
-            file: self.file.clone(),
-            message,
-        };
-        let mut definition =
-            std::fs::read_to_string(&self.file).map_err(|error| wrong(error.to_string()))?;
-        for (name, value) in &self.substitutions {
-            definition = definition.replace(&format!("${{{name}}}"), value);
-        }
-        // A forgotten substitution would reach the service as a strange ARN and fail much later.
-        if let Some((_, rest)) = definition.split_once("${") {
-            let name = rest.split('}').next().unwrap_or(rest);
-            let id = &self.logical_id;
-            return Err(wrong(format!(
-                "wants ${{{name}}}, which DefinitionSubstitutions of {id} does not have"
-            )));
-        }
-        Ok(definition)
-    }
-}
-
 impl Template {
     /// Reads a template; `parameters` win over the defaults it names, and `offered` ones too, as far as the
     /// template has them. Resources whose `Condition` does not hold are left out.
@@ -155,45 +111,12 @@ impl Template {
                 .unwrap_or(&nothing)
         };
         let resources = section("Resources");
-        let mut resolver = Resolver {
-            parameters: parameters(section("Parameters"), given)?,
-            conditions: section("Conditions").clone(),
-            mappings: template.get("Mappings").cloned().unwrap_or_default(),
-            resources: resources
-                .iter()
-                .map(|(id, resource)| (id.clone(), type_of(resource).to_owned()))
-                .collect(),
-            tables: BTreeMap::new(),
-            machines: BTreeMap::new(),
-            log_groups: BTreeMap::new(),
-        };
-        for (id, resource) in resources
-            .iter()
-            .filter(|(_, resource)| type_of(resource) == "AWS::Serverless::StateMachine")
-        {
-            if let Some(name) = resolver.text(&resource["Properties"]["Name"])? {
-                resolver.machines.insert(id.clone(), name);
-            }
-        }
-        for (id, resource) in resources
-            .iter()
-            .filter(|(_, resource)| type_of(resource) == "AWS::Logs::LogGroup")
-        {
-            if let Some(name) = resolver.text(&resource["Properties"]["LogGroupName"])? {
-                resolver.log_groups.insert(id.clone(), name);
-            }
-        }
-        let mut tables = Vec::new();
-        for (id, resource) in resources
-            .iter()
-            .filter(|(_, resource)| type_of(resource) == "AWS::DynamoDB::Table")
-        {
-            let name = resolver
-                .text(&resource["Properties"]["TableName"])?
-                .unwrap_or_else(|| id.clone());
-            resolver.tables.insert(id.clone(), name.clone());
-            tables.push(name);
-        }
+        let resolver = resolver(
+            template,
+            resources,
+            parameters(section("Parameters"), given)?,
+        )?;
+        let tables = resolver.tables.values().cloned().collect();
 
         let globals = &template["Globals"]["Function"];
         let mut understood = Self {
@@ -255,7 +178,7 @@ impl Template {
                 }
                 "AWS::Serverless::StateMachine" => {
                     let properties = &resource["Properties"];
-                    let read = state_machine(&resolver, id, properties, directory);
+                    let read = machine::read(&resolver, id, properties, directory);
                     let machine = read.map_err(named)?;
                     if !properties["Policies"].is_null() {
                         let allowed = roles::allowed(&resolver, properties).map_err(named)?;
@@ -333,6 +256,46 @@ fn type_of(resource: &Value) -> &str {
     resource["Type"].as_str().unwrap_or("")
 }
 
+/// Reads what names in the template stand for.
+fn resolver(
+    template: &Value,
+    resources: &Map<String, Value>,
+    parameters: BTreeMap<String, Value>,
+) -> Result<Resolver, String> {
+    let conditions = template.get("Conditions").and_then(Value::as_object);
+    let mut resolver = Resolver {
+        parameters,
+        conditions: conditions.cloned().unwrap_or_default(),
+        mappings: template.get("Mappings").cloned().unwrap_or_default(),
+        resources: resources
+            .iter()
+            .map(|(id, resource)| (id.clone(), type_of(resource).to_owned()))
+            .collect(),
+        tables: BTreeMap::new(),
+        machines: BTreeMap::new(),
+        log_groups: BTreeMap::new(),
+    };
+    for (id, resource) in resources {
+        let name = |property: &str| resolver.text(&resource["Properties"][property]);
+        match type_of(resource) {
+            "AWS::Serverless::StateMachine" => {
+                let name = name("Name")?.map(|name| (id.clone(), name));
+                resolver.machines.extend(name);
+            }
+            "AWS::Logs::LogGroup" => {
+                let name = name("LogGroupName")?.map(|name| (id.clone(), name));
+                resolver.log_groups.extend(name);
+            }
+            "AWS::DynamoDB::Table" => {
+                let name = name("TableName")?.unwrap_or_else(|| id.clone());
+                resolver.tables.insert(id.clone(), name);
+            }
+            _ => {}
+        }
+    }
+    Ok(resolver)
+}
+
 fn parameters(
     declared: &Map<String, Value>,
     given: &BTreeMap<String, String>,
@@ -401,26 +364,6 @@ fn function(
             .flatten()
             .map(|arn| roles::name_of(&arn)),
         log_group: resolver.text(&own("LoggingConfig")["LogGroup"])?,
-    })
-}
-
-fn state_machine(
-    resolver: &Resolver,
-    id: &str,
-    properties: &Value,
-    directory: &Path,
-) -> Result<StateMachineResource, String> {
-    let uri = resolver
-        .text(&properties["DefinitionUri"])?
-        .ok_or("has no DefinitionUri")?;
-    Ok(StateMachineResource {
-        logical_id: id.to_owned(),
-        name: resolver.machine(id),
-        role: resolver
-            .text(&properties["Role"])?
-            .map_or_else(|| id.to_owned(), |arn| roles::name_of(&arn)),
-        file: directory.join(uri),
-        substitutions: texts(resolver, &properties["DefinitionSubstitutions"])?,
     })
 }
 

@@ -24,10 +24,7 @@ pub(super) fn name_of(arn: &str) -> String {
 
 /// What a resource that carries policies allows: a role, or a state machine that SAM makes one for.
 pub(super) fn allowed(resolver: &Resolver, properties: &Value) -> Result<Vec<Allowed>, String> {
-    if iam::list(&properties["ManagedPolicyArns"])
-        .first()
-        .is_some()
-    {
+    if !iam::list(&properties["ManagedPolicyArns"]).is_empty() {
         return Err("managed policies are not known locally".to_owned());
     }
     let policies = resolver

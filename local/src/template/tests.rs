@@ -1,5 +1,7 @@
 //! The reader against a template that has everything in it.
 
+use std::path::PathBuf;
+
 use super::*;
 
 fn fixture() -> PathBuf {
