@@ -51,7 +51,9 @@ def prepared(template, root):
 def names(account):
     """Logical ids and physical names, in the order of the template."""
     found = account.cloudformation.describe_stack_resources(StackName=STACK)["StackResources"]
-    return [(r["LogicalResourceId"], r["ResourceType"], r.get("PhysicalResourceId")) for r in found]
+    # What a condition leaves out is nobody there.
+    there = [r for r in found if "LogicalResourceId" in r]
+    return [(r["LogicalResourceId"], r["ResourceType"], r.get("PhysicalResourceId")) for r in there]
 
 
 def document(policy):

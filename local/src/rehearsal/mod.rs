@@ -70,6 +70,9 @@ pub(crate) async fn run(rehearse: Rehearse) -> Result<ExitCode, Error> {
         .await?;
     let resources = tell_created(&created)?;
 
+    let plain = plain(&cloudformation, &template, &out.join("defaults")).await?;
+    println!("With every parameter at its default: {plain}, and what happens by itself is allowed.\n");
+
     let stack = Stack::start(options(&created, &out)).await?;
     let world = World::open(&stack, &created).await?;
     let mut wrong = Box::pin(acts::play(&world)).await;
@@ -99,6 +102,21 @@ pub(crate) async fn run(rehearse: Rehearse) -> Result<ExitCode, Error> {
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// Creates the stack as it is without any parameter; answers how many resources it has.
+async fn plain(
+    cloudformation: &CloudFormation,
+    template: &Path,
+    out: &Path,
+) -> Result<usize, Error> {
+    let created = cloudformation.create(template, &BTreeMap::new(), out).await?;
+    let stack = Stack::start(Options {
+        engine: false,
+        ..options(&created, out)
+    });
+    stack.await?.stop().await;
+    Ok(world::created(&created)?.len())
 }
 
 /// Values for those parameters without which parts of the stack are not created.
