@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo dashboard local bench model model-deep soak hostile fuzz mutants test track-record check fmt clippy doc deny template asl tidy lint-bites build deploy clean tools-lock
+.PHONY: help demo dashboard local bench model model-deep soak hostile fuzz mutants test track-record rehearsal check fmt clippy doc deny template asl tidy lint-bites build deploy clean tools-lock
 
 # Instruction set of the functions: arm64 or x86_64.
 ARCH ?= arm64
@@ -71,6 +71,12 @@ track-record: ## show known bugs of other locks on themselves, and their absence
 	cargo test --workspace --locked --test record
 	cargo run --quiet --locked --bin leasehold-track-record
 
+# What the roles allow is what is needed: everything runs with the rights that the translated template gives, and needs them all.
+rehearsal: $(SAM_ENV)/complete ## create the stack of the translated template on this machine, run the workflows there, seed faults
+	cargo build --workspace --locked
+	$(SAM_ENV)/bin/python tools/translate.py template.yaml > target/template.json
+	cargo run --quiet --locked --bin leasehold-local -- rehearse --seeded-faults
+
 model: ## go through every order of events in small worlds, and find out broken designs (MODEL="--only line", "--help")
 	cargo run --quiet --locked --bin leasehold-model -- $(MODEL)
 
@@ -113,6 +119,7 @@ tidy:
 template: $(SAM_ENV)/complete
 	$(SAM_ENV)/bin/python tools/translate.py template.yaml > target/template.json
 	$(SAM_ENV)/bin/python tools/lint.py .
+	cargo run --quiet --locked -p tidy -- translated target/template.json
 
 asl: $(ASL_ROOT)/complete
 	NODE_PATH=$(ASL_ROOT)/node_modules $(NODE) tools/asl/check.js .

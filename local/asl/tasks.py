@@ -22,15 +22,17 @@ def _endpoint(service):
 
 
 def client_for(region, service, state_credentials=None):
-    """Gap: every Task of the emulator calls the emulator itself. One client per service and Region
-    besides, because making one costs more than the call. No retries: they belong to the definition."""
+    """Gap: every Task of the emulator calls the emulator itself. One client per service, Region and role
+    besides, because making one costs more than the call. No retries: they belong to the definition.
+    The access key id is the name of the machine's role, by which the endpoint knows who asks."""
+    role = state_credentials.role_arn.rsplit("/", 1)[-1] if state_credentials else "local"
     with _clients_lock:
-        if (region, service) not in _clients:
-            _clients[region, service] = boto3.client(
+        if (region, service, role) not in _clients:
+            _clients[region, service, role] = boto3.client(
                 service,
                 region_name=region,
                 endpoint_url=_endpoint(service),
-                aws_access_key_id="local",
+                aws_access_key_id=role,
                 aws_secret_access_key="local",
                 config=Config(
                     parameter_validation=False,
@@ -41,7 +43,7 @@ def client_for(region, service, state_credentials=None):
                     read_timeout=900,
                 ),
             )
-        return _clients[region, service]
+        return _clients[region, service, role]
 
 
 # Its users import the name, so it has to be replaced before they are loaded, hence before the imports below.
@@ -130,9 +132,9 @@ def _stop_children():
             def resolve():
                 return described()
 
-            resolve.stop = lambda: client_for(resource_runtime_part.region, "stepfunctions").stop_execution(
-                executionArn=arn
-            )
+            resolve.stop = lambda: client_for(
+                resource_runtime_part.region, "stepfunctions", state_credentials
+            ).stop_execution(executionArn=arn)
             return resolve
 
         return resolver

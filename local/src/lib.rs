@@ -6,10 +6,12 @@
 //! that a test may want alone. Nothing in the library or the functions depends on this crate.
 
 mod canary;
+mod cloudformation;
 mod dynamodb;
 mod engine;
 mod error;
 mod events;
+mod iam;
 mod lambda;
 pub mod metrics;
 mod process;
@@ -21,10 +23,12 @@ mod template;
 mod venv;
 
 pub use canary::Canary;
+pub use cloudformation::CloudFormation;
 pub use dynamodb::DynamoDb;
 pub use dynoxide::storage_backend::ManualClock;
 pub use error::Error;
 pub use events::{Deliveries, Source};
+pub use iam::{Allowed, Asked, Roles};
 pub use lambda::{Function, Invocation, LambdaHost, Outcome};
 pub use proxy::{Counts, Fault, Proxy, Tally};
 pub use stack::{EnvironmentChanges, Options, Ports, Schedules, Stack};

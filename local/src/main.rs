@@ -2,6 +2,7 @@
 
 mod dashboard;
 mod demo;
+mod rehearsal;
 mod signals;
 mod up;
 
@@ -27,6 +28,8 @@ enum Command {
     Demo(demo::Demo),
     /// Draw the dashboard of the template from what the demo's functions measured.
     Dashboard(dashboard::Dashboard),
+    /// Create the translated template's stack, and run the workflows on what was created.
+    Rehearse(rehearsal::Rehearse),
 }
 
 const EXIT_CODES: &str =
@@ -48,6 +51,7 @@ async fn main() -> ExitCode {
         Command::Up(up) => up::run(up).await.map(|()| ExitCode::SUCCESS),
         Command::Demo(demo) => demo::run(demo).await,
         Command::Dashboard(dashboard) => dashboard::run(dashboard).map(|()| ExitCode::SUCCESS),
+        Command::Rehearse(rehearse) => Box::pin(rehearsal::run(rehearse)).await,
     };
     match ended {
         Ok(code) => code,

@@ -11,6 +11,7 @@ mod roles;
 mod stack;
 mod supplies;
 mod text;
+mod translated;
 mod tree;
 mod watching;
 
@@ -133,8 +134,9 @@ fn main() -> ExitCode {
         None => check(&tree),
         Some("bites") if bites::run(&tree, &words.collect::<Vec<_>>()) => ExitCode::SUCCESS,
         Some("bites") => ExitCode::FAILURE,
+        Some("translated") if let Some(file) = words.next() => translated(&file),
         Some(_) => {
-            eprintln!("usage: tidy [bites [python node]]");
+            eprintln!("usage: tidy [translated FILE | bites [PYTHON NODE]]");
             ExitCode::FAILURE
         }
     }
@@ -158,4 +160,21 @@ fn check(tree: &Tree) -> ExitCode {
     }
     println!("tidy: {} rules hold", RULES.len());
     ExitCode::SUCCESS
+}
+
+/// Looks at the template as SAM translates it.
+fn translated(file: &str) -> ExitCode {
+    let mut report = Report::default();
+    match std::fs::read_to_string(file) {
+        Ok(text) => translated::roles(&text, &mut report),
+        Err(error) => report.error(error.to_string()),
+    }
+    for error in &report.errors {
+        println!("error: {file}: {error} (every role allows what is written down and no more)");
+    }
+    if report.errors.is_empty() {
+        println!("tidy: the roles of the translated template are those written down");
+        return ExitCode::SUCCESS;
+    }
+    ExitCode::FAILURE
 }

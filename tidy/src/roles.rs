@@ -39,7 +39,7 @@ macro_rules! key {
 
 /// What each role may do: the actions of a statement, and on what. Of what says by itself who may use it: who, from
 /// where, and that. Nothing else in the template may grant anything.
-const ROLES: &[(&str, &[&str])] = &[
+pub const ROLES: &[(&str, &[&str])] = &[
     (
         "AcquireRole",
         &[
@@ -203,28 +203,7 @@ pub fn roles(tree: &Tree, report: &mut Report) {
                 "template.yaml: {id}: without a Role, SAM attaches a managed policy"
             ));
         }
-        let mut granted = items(&properties["Policies"])
-            .iter()
-            .flat_map(statements)
-            .collect::<Vec<_>>();
-        if !properties["PolicyDocument"].is_null() {
-            let whose = items(&properties["Roles"]).iter().map(text);
-            let whose = whose.collect::<Vec<_>>().join(", ");
-            let said = statements(properties).into_iter();
-            granted.extend(said.map(|statement| match whose.as_str() {
-                "" => statement,
-                roles => format!("{roles}: {statement}"),
-            }));
-        }
-        if text(&resource["Type"]) == "AWS::Lambda::Permission" {
-            granted.push(format!(
-                "{} from {}: {} on {}",
-                text(&properties["Principal"]),
-                text(&properties["SourceArn"]),
-                text(&properties["Action"]),
-                text(&properties["FunctionName"]),
-            ));
-        }
+        let granted = granted(resource);
         let written = ROLES
             .iter()
             .find(|(role, _)| role == id)
@@ -248,6 +227,34 @@ pub fn roles(tree: &Tree, report: &mut Report) {
             "template.yaml: {role} is written down and does not exist"
         ));
     }
+}
+
+/// Everything that a resource grants, as text.
+pub fn granted(resource: &Value) -> Vec<String> {
+    let properties = &resource["Properties"];
+    let mut granted = items(&properties["Policies"])
+        .iter()
+        .flat_map(statements)
+        .collect::<Vec<_>>();
+    if !properties["PolicyDocument"].is_null() {
+        let whose = items(&properties["Roles"]).iter().map(text);
+        let whose = whose.collect::<Vec<_>>().join(", ");
+        let said = statements(properties).into_iter();
+        granted.extend(said.map(|statement| match whose.as_str() {
+            "" => statement,
+            roles => format!("{roles}: {statement}"),
+        }));
+    }
+    if text(&resource["Type"]) == "AWS::Lambda::Permission" {
+        granted.push(format!(
+            "{} from {}: {} on {}",
+            text(&properties["Principal"]),
+            text(&properties["SourceArn"]),
+            text(&properties["Action"]),
+            text(&properties["FunctionName"]),
+        ));
+    }
+    granted
 }
 
 /// The statements of a policy as text. What is no inline statement (a managed policy, a policy template) comes out as itself.

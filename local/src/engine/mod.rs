@@ -1,6 +1,7 @@
 //! The state machine engine: a Python process that serves the Step Functions API, started and watched here.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs::File;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -30,8 +31,12 @@ const ANNOUNCEMENT: &str = "Step Functions on ";
 pub(crate) struct Wiring {
     pub(crate) lambda: String,
     pub(crate) dynamodb: String,
+    /// Step Functions itself, for executions that start others.
+    pub(crate) sfn: String,
     /// Where it tells of executions that start and end.
     pub(crate) status_events: String,
+    /// Whether it serves CloudFormation too.
+    pub(crate) cloudformation: bool,
 }
 
 /// The running engine. Dropping it kills the process.
@@ -52,22 +57,20 @@ impl Engine {
         wiring: &Wiring,
     ) -> Result<Self, Error> {
         let home = root.join("local/asl");
-        let environment = PythonEnvironment {
-            name: "asl-venv",
-            requirements: &home.join("requirements.txt"),
-            purpose: "the state machine engine",
-            without: "install python3 and python3-venv, or use `up --no-engine`",
-        };
-        let python = venv::prepare(root, &environment).await?;
+        let python = python(root).await?;
         let log = logs.join("engine.log");
+        let mut arguments: Vec<OsString> = vec![
+            home.join("engine.py").into(),
+            "-p".into(),
+            port.to_string().into(),
+            "--exit-with-parent".into(),
+        ];
+        if wiring.cloudformation {
+            arguments.push("--cloudformation".into());
+        }
         let child = Program {
             path: &python,
-            arguments: vec![
-                home.join("engine.py").into(),
-                "-p".into(),
-                port.to_string().into(),
-                "--exit-with-parent".into(),
-            ],
+            arguments,
             environment: variables(wiring),
             output: File::create(&log).map_err(io(format!("create {}", log.display())))?,
         }
@@ -149,6 +152,17 @@ impl Drop for Engine {
     }
 }
 
+/// The Python that the engine, and what works beside it, run in.
+pub(crate) async fn python(root: &Path) -> Result<PathBuf, Error> {
+    let environment = PythonEnvironment {
+        name: "asl-venv",
+        requirements: &root.join("local/asl/requirements.txt"),
+        purpose: "the state machine engine",
+        without: "install python3 and python3-venv, or use `up --no-engine`",
+    };
+    venv::prepare(root, &environment).await
+}
+
 fn variables(wiring: &Wiring) -> BTreeMap<String, String> {
     [
         ("AWS_ACCESS_KEY_ID", "local"),
@@ -156,8 +170,8 @@ fn variables(wiring: &Wiring) -> BTreeMap<String, String> {
         ("AWS_DEFAULT_REGION", REGION),
         ("AWS_REGION", REGION),
         ("AWS_EC2_METADATA_DISABLED", "true"),
-        // Without an own endpoint for Step Functions, nested executions go to the engine itself.
         ("AWS_ENDPOINT_URL_LAMBDA", &wiring.lambda),
+        ("AWS_ENDPOINT_URL_SFN", &wiring.sfn),
         ("AWS_ENDPOINT_URL_DYNAMODB", &wiring.dynamodb),
         ("SFN_STATUS_EVENTS_URL", &wiring.status_events),
         ("LANG", "C.UTF-8"),

@@ -70,7 +70,7 @@ impl Bus {
         let matching = self
             .rules
             .iter()
-            .filter(|(rule, _)| rule.pattern.matches(event));
+            .filter(|(rule, _)| rule.pattern.as_ref().is_some_and(|p| p.matches(event)));
         for way in matching.flat_map(|(_, ways)| ways) {
             match way {
                 Way::Function(invoker) => {

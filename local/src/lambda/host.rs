@@ -19,6 +19,7 @@ use super::sandbox::{Order, Sandbox};
 use super::{environment, invoke_api, runtime_api};
 use crate::canary::Canary;
 use crate::error::{Error, io};
+use crate::iam::Roles;
 use crate::process::Program;
 use crate::task::OwnedTask;
 
@@ -59,6 +60,7 @@ pub(super) struct Inner {
     started: AtomicU64,
     pub(super) stopped: AtomicBool,
     pub(super) canary: OnceLock<Arc<Canary>>,
+    pub(super) roles: OnceLock<Arc<Roles>>,
 }
 
 /// A registered function.
@@ -90,6 +92,7 @@ impl LambdaHost {
             started: AtomicU64::new(0),
             stopped: AtomicBool::new(false),
             canary: OnceLock::new(),
+            roles: OnceLock::new(),
         });
         let routes = Router::new()
             .merge(invoke_api::routes())
@@ -111,6 +114,11 @@ impl LambdaHost {
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.inner.address)
+    }
+
+    /// Holds those who invoke with a role to it; the first roles stay.
+    pub fn hold_to(&self, roles: &Arc<Roles>) {
+        let _ = self.inner.roles.set(Arc::clone(roles));
     }
 
     /// Adds a function, or replaces the one with the same logical id; its old sandboxes are killed.

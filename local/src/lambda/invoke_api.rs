@@ -62,6 +62,16 @@ async fn invoke(
             );
         }
     };
+    if let Some(roles) = host.roles.get()
+        && let Err(message) = roles.judge_invocation(&headers, &hosted.function.arn(), &payload)
+    {
+        return refused(
+            &request_id,
+            StatusCode::FORBIDDEN,
+            "AccessDeniedException",
+            &message,
+        );
+    }
     let kind = headers
         .get("x-amz-invocation-type")
         .and_then(|value| value.to_str().ok())

@@ -3,7 +3,7 @@
 //!
 //! Kept from the service: one event at a time per sandbox, reuse of idle sandboxes, the concurrency limit, a
 //! kill at the function's timeout, a clean environment, `X-Amz-Function-Error` and the error names of the
-//! sandbox. Left out: authorisation, layers, extensions, versions and aliases (qualifiers are accepted and
+//! sandbox, and who may invoke what, as far as callers come with a role. Left out: layers, extensions, versions and aliases (qualifiers are accepted and
 //! ignored), and the service's own two retries of an asynchronous invocation.
 
 mod controls;

@@ -13,6 +13,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
 use tokio::net::TcpStream;
 
 use super::Wire;
@@ -60,6 +61,11 @@ async fn handle(
         .to_owned();
     let operation = target.rsplit('.').next().unwrap_or("").to_owned();
     wire.pass(&body);
+    if let Some(roles) = wire.roles.get()
+        && let Err(message) = roles.judge(&head.headers, &target, &body)
+    {
+        return Ok(denied(&message));
+    }
     let (fault, latency) = wire.state().receive(&operation, &body);
     if !latency.is_zero() {
         tokio::time::sleep(latency).await;
@@ -125,7 +131,11 @@ async fn pass_on(
     wire: &Wire,
 ) -> Result<Response<Incoming>, (StatusCode, String)> {
     let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
-    let uri = format!("http://{}{path}", wire.upstream).parse::<Uri>();
+    let Some(upstream) = wire.upstream.get() else {
+        let text = "what is behind the proxy has not started".to_owned();
+        return Err((StatusCode::BAD_GATEWAY, text));
+    };
+    let uri = format!("http://{upstream}{path}").parse::<Uri>();
     head.uri = uri.map_err(|_| {
         let text = "the request's path is not a path".to_owned();
         (StatusCode::BAD_REQUEST, text)
@@ -139,6 +149,17 @@ async fn pass_on(
 
 fn refuse(fault: Fault, target: &str, body: &[u8]) -> Result<Response<AnswerBody>, NoAnswer> {
     let (status, error) = fault.refusal(target, body).ok_or(NoAnswer::Lost)?;
+    Ok(told(status, &error))
+}
+
+fn denied(message: &str) -> Response<AnswerBody> {
+    let name = "com.amazon.coral.service#AccessDeniedException";
+    let error = json!({"__type": name, "Message": message, "message": message});
+    told(StatusCode::BAD_REQUEST, &error)
+}
+
+/// An error in the form that both services give it.
+fn told(status: StatusCode, error: &Value) -> Response<AnswerBody> {
     let mut response = plain(status, &error.to_string());
     response.headers_mut().insert(
         CONTENT_TYPE,
@@ -148,7 +169,7 @@ fn refuse(fault: Fault, target: &str, body: &[u8]) -> Result<Response<AnswerBody
     response
         .headers_mut()
         .insert("x-amzn-requestid", HeaderValue::from_static("INJECTED"));
-    Ok(response)
+    response
 }
 
 fn plain(status: StatusCode, text: &str) -> Response<AnswerBody> {

@@ -22,6 +22,7 @@ pub use fault::Fault;
 
 use crate::canary::Canary;
 use crate::error::{Error, io};
+use crate::iam::Roles;
 use crate::task::OwnedTask;
 use fault::Injection;
 use rewrite::Rewriting;
@@ -37,13 +38,15 @@ pub struct Proxy {
 /// What the connections share.
 #[derive(Debug)]
 struct Wire {
-    upstream: SocketAddr,
+    /// Set once, before the first request that is answered.
+    upstream: OnceLock<SocketAddr>,
     client: Client<
         hyper_util::client::legacy::connect::HttpConnector,
         http_body_util::Full<bytes::Bytes>,
     >,
     state: Mutex<State>,
     canary: OnceLock<Arc<Canary>>,
+    roles: OnceLock<Arc<Roles>>,
 }
 
 #[derive(Debug, Default)]
@@ -61,6 +64,13 @@ impl Proxy {
     /// # Errors
     /// [`Error::Io`] when the port cannot be bound.
     pub async fn start(upstream: SocketAddr, port: u16) -> Result<Self, Error> {
+        let proxy = Self::start_before(port).await?;
+        proxy.lead_to(upstream);
+        Ok(proxy)
+    }
+
+    /// Starts a proxy for what is not there yet; until it is [told](Self::lead_to), it answers 502.
+    pub(crate) async fn start_before(port: u16) -> Result<Self, Error> {
         let what = format!("bind port {port} of 127.0.0.1 for DynamoDB");
         let listener = TcpListener::bind(("127.0.0.1", port))
             .await
@@ -68,10 +78,11 @@ impl Proxy {
         let address = listener.local_addr().map_err(io("read the proxy's port"))?;
         let client = Client::builder(TokioExecutor::new()).build_http();
         let wire = Arc::new(Wire {
-            upstream,
+            upstream: OnceLock::new(),
             client,
             state: Mutex::default(),
             canary: OnceLock::new(),
+            roles: OnceLock::new(),
         });
         let accepting = OwnedTask::spawn(accept(listener, Arc::clone(&wire)));
         Ok(Self {
@@ -92,6 +103,16 @@ impl Proxy {
         self.accepting
             .push(OwnedTask::spawn(accept(listener, Arc::clone(&self.wire))));
         Ok(())
+    }
+
+    /// Tells where requests go; the first one stays.
+    pub(crate) fn lead_to(&self, upstream: SocketAddr) {
+        let _ = self.wire.upstream.set(upstream);
+    }
+
+    /// Holds those who come with a role to it; the first roles stay.
+    pub fn hold_to(&self, roles: &Arc<Roles>) {
+        let _ = self.wire.roles.set(Arc::clone(roles));
     }
 
     /// Lets a canary learn the secrets in everything that passes; the first one stays.

@@ -1,7 +1,10 @@
 //! The whole stack: what `template.yaml` describes, on this machine.
 
 mod clients;
+mod machines;
 mod options;
+mod register;
+mod table;
 mod work;
 
 use std::collections::BTreeMap;
@@ -13,27 +16,26 @@ pub use options::{EnvironmentChanges, Options, Ports, Schedules};
 
 use crate::canary::Canary;
 use crate::dynamodb::DynamoDb;
-use crate::engine::{self, Engine};
+use crate::engine;
 use crate::error::{Error, io};
 use crate::events::{Deliveries, Events};
-use crate::lambda::{ACCOUNT, Function, LambdaHost};
+use crate::iam::{self, Roles};
+use crate::lambda::{ACCOUNT, LambdaHost};
 use crate::proxy::Proxy;
 use crate::schedule;
 use crate::task::OwnedTask;
 use crate::template::Template;
+use machines::Machines;
 
 /// Nobody listens here: what is sent to it fails at once instead of leaving the machine.
-const NOWHERE: &str = "http://127.0.0.1:9";
-/// More than any test or demo has at once, less than what a laptop cannot bear.
-const CONCURRENCY: usize = 50;
-
+pub(crate) const NOWHERE: &str = "http://127.0.0.1:9";
 /// A running stack. Dropping it kills every process; [`stop`](Self::stop) also waits until they are gone.
 pub struct Stack {
     // In the order in which they have to go: first who calls, last who is called.
     schedules: Vec<OwnedTask>,
-    engine: Option<Engine>,
+    machines: Option<Machines>,
     events: Events,
-    sfn_proxy: Option<Proxy>,
+    roles: Arc<Roles>,
     lambda: LambdaHost,
     proxy: Proxy,
     dynamodb: DynamoDb,
@@ -70,19 +72,12 @@ impl Stack {
             BTreeMap::new()
         };
         let template = Template::read(&options.template(), &options.parameters, &offered)?;
-        let verbs = template
-            .functions
-            .iter()
-            .map(|function| function.verb.clone());
-        let missing: Vec<_> = verbs
-            .filter(|verb| !binaries.join(verb).is_file())
-            .collect();
-        if !missing.is_empty() {
-            return Err(Error::MissingBinaries {
-                missing,
-                directory: binaries,
-            });
-        }
+        let roles = iam::of(&template).map_err(|refused| Error::Template {
+            file: options.template(),
+            message: refused.join("\n"),
+        })?;
+        let roles = Arc::new(roles);
+        register::all_are_built(&template, binaries.clone())?;
         let run_directory = match &options.run_directory {
             Some(path) => {
                 std::fs::create_dir_all(path).map_err(io(format!("create {}", path.display())))?;
@@ -98,18 +93,7 @@ impl Stack {
             Some(clock) => DynamoDb::start_with_clock(clock).await?,
             None => DynamoDb::start().await?,
         };
-        // Past the proxy, so that a fresh stack has counted nothing.
-        let direct = clients::dynamodb(&format!("http://{}", dynamodb.address()));
-        for name in &template.tables {
-            let created = leasehold::table::create(&direct, name).await;
-            created.map_err(|error| Error::Call {
-                what: format!("create the table {name}"),
-                message: error.to_string(),
-            })?;
-        }
-        if has_work {
-            work::create_table(&direct).await?;
-        }
+        table::create_all(&template, &dynamodb, has_work).await?;
         let proxy = Proxy::start(dynamodb.address(), options.ports.dynamodb).await?;
         let lambda = LambdaHost::start(&logs, options.ports.lambda).await?;
         let delay = options.queue_delay;
@@ -118,39 +102,41 @@ impl Stack {
             proxy.teach(canary);
             lambda.watch(canary);
         }
+        proxy.hold_to(&roles);
+        lambda.hold_to(&roles);
         let mut events = Events::start(&template, &lambda, delay, options.ports.events).await?;
-        let (engine, sfn_proxy) = if options.engine {
+        let mut machines = None;
+        if options.engine {
             let wiring = engine::Wiring {
+                sfn: String::new(),
                 lambda: lambda.url(),
                 dynamodb: proxy.url(),
                 status_events: format!("{}/events", events.url()),
+                cloudformation: false,
             };
-            let engine = Engine::start(&options.root, &logs, options.ports.sfn, &wiring).await?;
-            let sfn_proxy = Proxy::start(engine.address(), 0).await?;
+            let started = Machines::start(&options, &logs, wiring, &roles).await?;
             if let Some(canary) = &canary {
-                sfn_proxy.teach(canary);
+                started.proxy.teach(canary);
             }
-            (Some(engine), Some(sfn_proxy))
-        } else {
-            (None, None)
-        };
-        let sfn = sfn_proxy
+            machines = Some(started);
+        }
+        let sfn = machines
             .as_ref()
-            .map_or_else(|| NOWHERE.to_owned(), Proxy::url);
+            .map_or_else(|| NOWHERE.to_owned(), |machines| machines.proxy.url());
         let endpoints = [
             ("AWS_ENDPOINT_URL_DYNAMODB", proxy.url()),
             ("AWS_ENDPOINT_URL_SFN", sfn),
         ];
-        register(&lambda, &template, &options, &binaries, &endpoints);
+        register::all(&lambda, &template, &options, &binaries, &endpoints);
         if options.follow {
             events.follow(&template, &lambda, &dynamodb)?;
         }
 
         let mut stack = Self {
             schedules: Vec::new(),
-            engine,
+            machines,
             events,
-            sfn_proxy,
+            roles,
             lambda,
             proxy,
             dynamodb,
@@ -173,10 +159,7 @@ impl Stack {
                 .create_state_machine()
                 .name(&machine.name)
                 .definition(machine.definition()?)
-                .role_arn(format!(
-                    "arn:aws:iam::{ACCOUNT}:role/{}",
-                    machine.logical_id
-                ))
+                .role_arn(format!("arn:aws:iam::{ACCOUNT}:role/{}", machine.role))
                 .send()
                 .await
                 .map_err(|error| Error::Call {
@@ -213,7 +196,13 @@ impl Stack {
     /// and the engine's own calls do not go through it. `None` without an engine.
     #[must_use]
     pub fn sfn_proxy(&self) -> Option<&Proxy> {
-        self.sfn_proxy.as_ref()
+        self.machines.as_ref().map(|machines| &machines.proxy)
+    }
+
+    /// The roles of the template, which functions and state machines are held to.
+    #[must_use]
+    pub fn roles(&self) -> &Arc<Roles> {
+        &self.roles
     }
 
     /// The say in what is delivered from streams, rules and queues.
@@ -277,8 +266,8 @@ impl Stack {
     /// [`Error::Io`] when this machine has no such address, or a port is taken there.
     pub async fn listen_also(&mut self, ip: IpAddr) -> Result<(), Error> {
         self.proxy.listen_also(ip).await?;
-        if let Some(proxy) = &mut self.sfn_proxy {
-            proxy.listen_also(ip).await?;
+        if let Some(machines) = &mut self.machines {
+            machines.proxy.listen_also(ip).await?;
         }
         Ok(())
     }
@@ -286,7 +275,8 @@ impl Stack {
     /// The Step Functions endpoint; without an engine an address where nobody listens.
     #[must_use]
     pub fn sfn_url(&self) -> &str {
-        self.engine.as_ref().map_or(NOWHERE, Engine::url)
+        let machines = self.machines.as_ref();
+        machines.map_or(NOWHERE, |machines| machines.engine.url())
     }
 
     /// The variables that the template gives every function, such as `LEASE_TABLE`.
@@ -309,9 +299,9 @@ impl Stack {
 
     /// Waits until a part of the stack that should run has ended by itself; for ever, in health.
     pub async fn failed(&mut self) -> Error {
-        match &mut self.engine {
-            Some(engine) => {
-                engine.ended().await;
+        match &mut self.machines {
+            Some(machines) => {
+                machines.engine.ended().await;
                 Error::Engine(format!(
                     "ended unexpectedly; see {}",
                     self.run_directory.path().join("logs/engine.log").display()
@@ -324,8 +314,8 @@ impl Stack {
     /// Ends every process and waits until it is gone.
     pub async fn stop(mut self) {
         self.schedules.clear();
-        if let Some(engine) = self.engine.take() {
-            engine.stop().await;
+        if let Some(machines) = self.machines.take() {
+            machines.engine.stop().await;
         }
         drop(self.events);
         self.lambda.stop().await;
@@ -343,32 +333,5 @@ impl Stack {
                 .push(schedule::start(&self.lambda, &resource.logical_id, period)?);
         }
         Ok(())
-    }
-}
-
-/// Registers the template's functions, and the sample work if it is built; `endpoints` win over what the template
-/// says, which are AWS's own.
-fn register(
-    lambda: &LambdaHost,
-    template: &Template,
-    options: &Options,
-    binaries: &Path,
-    endpoints: &[(&str, String)],
-) {
-    let step = work::is_built(binaries).then(|| work::function(&template.environment));
-    for resource in template.functions.iter().chain(&step) {
-        let mut environment = resource.environment.clone();
-        let endpoints = endpoints.iter();
-        environment.extend(endpoints.map(|(name, url)| ((*name).to_owned(), url.clone())));
-        options.change(&mut environment, &resource.logical_id, &resource.verb);
-        lambda.register(Function {
-            logical_id: resource.logical_id.clone(),
-            verb: resource.verb.clone(),
-            binary: binaries.join(&resource.verb),
-            environment,
-            timeout: resource.timeout,
-            memory_mb: resource.memory_mb,
-            concurrency: CONCURRENCY,
-        });
     }
 }

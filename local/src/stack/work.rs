@@ -52,6 +52,8 @@ pub(super) fn function(shared: &BTreeMap<String, String>) -> FunctionResource {
         timeout: TIMEOUT,
         memory_mb: 128,
         every: None,
+        role: None,
+        log_group: None,
     }
 }
 

@@ -13,8 +13,13 @@ use crate::lambda::{ACCOUNT, REGION};
 /// A rule of the event bus.
 #[derive(Clone, Debug)]
 pub(crate) struct RuleResource {
-    pub(crate) pattern: Pattern,
+    /// Empty for a rule that stands with its function, whose permission is SAM's to write.
+    pub(crate) arn: String,
+    /// None for one of the clock's, which leads to functions only.
+    pub(crate) pattern: Option<Pattern>,
     pub(crate) targets: Vec<Target>,
+    /// Queues for what reached no target.
+    pub(crate) dead_letters: Vec<String>,
 }
 
 /// Where a rule leads, by logical id.
@@ -117,8 +122,10 @@ pub(super) fn of(
                     .know(&["Pattern", "RetryPolicy", "DeadLetterConfig"])
                     .map_err(named)?;
                 found.rules.push(RuleResource {
-                    pattern: properties.pattern("Pattern").map_err(named)?,
+                    arn: String::new(),
+                    pattern: Some(properties.pattern("Pattern").map_err(named)?),
                     targets: vec![Target::Function(function.to_owned())],
+                    dead_letters: Vec::new(),
                 });
             }
             "DynamoDB" => found
@@ -202,14 +209,17 @@ fn queue_source(properties: &Properties, function: &str) -> Result<QueueSource, 
     })
 }
 
-/// Reads a `AWS::Events::Rule`; `None` when it is switched off or one of the clock's.
-pub(super) fn rule(resolver: &Resolver, values: &Value) -> Result<Option<RuleResource>, String> {
+/// Reads a `AWS::Events::Rule`; `None` when it is switched off.
+pub(super) fn rule(
+    resolver: &Resolver,
+    id: &str,
+    values: &Value,
+) -> Result<Option<RuleResource>, String> {
     let properties = Properties { resolver, values };
-    if values["EventPattern"].is_null() || properties.text("State")?.as_deref() == Some("DISABLED")
-    {
+    if properties.text("State")?.as_deref() == Some("DISABLED") {
         return Ok(None);
     }
-    let mut targets = Vec::new();
+    let (mut targets, mut dead_letters) = (Vec::new(), Vec::new());
     for target in values["Targets"].as_array().into_iter().flatten() {
         let target = Properties {
             resolver,
@@ -221,10 +231,19 @@ pub(super) fn rule(resolver: &Resolver, values: &Value) -> Result<Option<RuleRes
             [_, _, "lambda", _, _, "function", id] => Target::Function((*id).to_owned()),
             _ => Target::Queue(queue_of(&arn)?),
         });
+        if let Some(arn) = target.own("DeadLetterConfig")?["Arn"].as_str() {
+            dead_letters.push(queue_of(arn)?);
+        }
     }
+    let pattern = match &values["EventPattern"] {
+        Value::Null => None,
+        _ => Some(properties.pattern("EventPattern")?),
+    };
     Ok(Some(RuleResource {
-        pattern: properties.pattern("EventPattern")?,
+        arn: format!("arn:aws:events:{REGION}:{ACCOUNT}:rule/{id}"),
+        pattern,
         targets,
+        dead_letters,
     }))
 }
 

@@ -25,6 +25,8 @@ pub(super) struct Resolver {
     pub(super) machines: BTreeMap<String, String>,
     /// Logical id of an alarm → its name, if it has one of its own.
     pub(super) alarms: BTreeMap<String, String>,
+    /// Logical id of a log group → its name, if it has one of its own.
+    pub(super) log_groups: BTreeMap<String, String>,
 }
 
 impl Resolver {
@@ -82,6 +84,16 @@ impl Resolver {
             .get(id)
             .cloned()
             .unwrap_or_else(|| id.to_owned())
+    }
+
+    #[expect(clippy::unused_self, reason = "beside the others that make names")]
+    pub(super) fn function_arn(&self, id: &str) -> String {
+        format!("arn:aws:lambda:{REGION}:{ACCOUNT}:function:{id}")
+    }
+
+    fn log_group(&self, id: &str) -> String {
+        let named = self.log_groups.get(id);
+        named.map_or(id, String::as_str).to_owned()
     }
 
     fn call(&self, name: &str, argument: &Value) -> Result<Option<Value>, String> {
@@ -190,6 +202,7 @@ impl Resolver {
                     Some("AWS::DynamoDB::Table") => {
                         self.tables.get(target).cloned().unwrap_or_default()
                     }
+                    Some("AWS::Logs::LogGroup") => self.log_group(target),
                     Some(_) => target.to_owned(),
                     None => return Err(format!("Ref {target}: no such parameter or resource")),
                 }
@@ -205,7 +218,7 @@ impl Resolver {
             .ok_or_else(|| format!("GetAtt {resource}.{attribute}: no such resource"))?;
         Ok(match (kind.as_str(), attribute) {
             ("AWS::Serverless::Function" | "AWS::Lambda::Function", "Arn") => {
-                format!("arn:aws:lambda:{REGION}:{ACCOUNT}:function:{resource}")
+                self.function_arn(resource)
             }
             ("AWS::Serverless::StateMachine" | "AWS::StepFunctions::StateMachine", "Arn") => {
                 let name = self.machine(resource);
@@ -230,6 +243,11 @@ impl Resolver {
             }
             ("AWS::Events::Rule", "Arn") => {
                 format!("arn:aws:events:{REGION}:{ACCOUNT}:rule/{resource}")
+            }
+            // Its streams, and not itself.
+            ("AWS::Logs::LogGroup", "Arn") => {
+                let name = self.log_group(resource);
+                format!("arn:aws:logs:{REGION}:{ACCOUNT}:log-group:{name}:*")
             }
             ("AWS::IAM::Role", "Arn") => format!("arn:aws:iam::{ACCOUNT}:role/{resource}"),
             _ => {

@@ -5,20 +5,25 @@
 
 mod events;
 mod intrinsics;
+mod machine;
 mod plain;
+mod roles;
 mod schedule;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 
 use crate::error::Error;
+use crate::iam::Allowed;
 pub(crate) use events::{QueueResource, QueueSource, RuleResource, StreamSource, Target};
 use intrinsics::Resolver;
+pub(crate) use machine::StateMachineResource;
+pub(crate) use roles::Invitation;
 
 /// What Lambda gives a function whose template says nothing.
 const DEFAULT_TIMEOUT_SECONDS: f64 = 3.0;
@@ -33,6 +38,8 @@ pub(crate) struct Template {
     pub(crate) environment: BTreeMap<String, String>,
     /// The names of the tables. What they look like is the library's business.
     pub(crate) tables: Vec<String>,
+    /// Tables that are to be created as they are described here, by name: those of a stack that was created once.
+    pub(crate) described: BTreeMap<String, Value>,
     pub(crate) rules: Vec<RuleResource>,
     pub(crate) queues: Vec<QueueResource>,
     /// Functions that follow a table's stream.
@@ -41,6 +48,10 @@ pub(crate) struct Template {
     pub(crate) queue_sources: Vec<QueueSource>,
     /// The body of its dashboard.
     pub(crate) dashboard: Option<String>,
+    /// What each role may do, by its name. A state machine that the template gives no role has one of its own.
+    pub(crate) roles: BTreeMap<String, Vec<Allowed>>,
+    /// Who is let in by the resources themselves.
+    pub(crate) invitations: Vec<Invitation>,
 }
 
 /// A `AWS::Serverless::Function`.
@@ -54,44 +65,10 @@ pub(crate) struct FunctionResource {
     pub(crate) memory_mb: u32,
     /// The period at which a schedule invokes it.
     pub(crate) every: Option<Duration>,
-}
-
-/// A `AWS::Serverless::StateMachine`.
-#[derive(Debug)]
-pub(crate) struct StateMachineResource {
-    pub(crate) logical_id: String,
-    /// The logical id, if the template says nothing else.
-    pub(crate) name: String,
-    file: PathBuf,
-    substitutions: BTreeMap<String, String>,
-}
-
-impl StateMachineResource {
-    /// The definition with its substitutions made. Read only when it is wanted: who tests functions does not
-    /// depend on state machines.
-    ///
-    /// # Errors
-    /// [`Error::Template`] when the file cannot be read or wants a substitution that the template does not have.
-    pub(crate) fn definition(&self) -> Result<String, Error> {
-        let wrong = |message: String| Error::Template {
-            file: self.file.clone(),
-            message,
-        };
-        let mut definition =
-            std::fs::read_to_string(&self.file).map_err(|error| wrong(error.to_string()))?;
-        for (name, value) in &self.substitutions {
-            definition = definition.replace(&format!("${{{name}}}"), value);
-        }
-        // A forgotten substitution would reach the service as a strange ARN and fail much later.
-        if let Some((_, rest)) = definition.split_once("${") {
-            let name = rest.split('}').next().unwrap_or(rest);
-            let id = &self.logical_id;
-            return Err(wrong(format!(
-                "wants ${{{name}}}, which DefinitionSubstitutions of {id} does not have"
-            )));
-        }
-        Ok(definition)
-    }
+    /// The name of its role.
+    pub(crate) role: Option<String>,
+    /// The name of the log group that it writes to, if the template has it.
+    pub(crate) log_group: Option<String>,
 }
 
 impl Template {
@@ -136,36 +113,12 @@ impl Template {
                 .unwrap_or(&nothing)
         };
         let resources = section("Resources");
-        let mut resolver = Resolver {
-            parameters: parameters(section("Parameters"), given)?,
-            conditions: section("Conditions").clone(),
-            mappings: template.get("Mappings").cloned().unwrap_or_default(),
-            resources: resources
-                .iter()
-                .map(|(id, resource)| (id.clone(), type_of(resource).to_owned()))
-                .collect(),
-            tables: BTreeMap::new(),
-            machines: BTreeMap::new(),
-            alarms: BTreeMap::new(),
-        };
-        resolver.alarms = names(&resolver, resources, "AWS::CloudWatch::Alarm", "AlarmName")?;
-        resolver.machines = names(
-            &resolver,
+        let resolver = resolver(
+            template,
             resources,
-            "AWS::Serverless::StateMachine",
-            "Name",
+            parameters(section("Parameters"), given)?,
         )?;
-        let mut tables = Vec::new();
-        for (id, resource) in resources
-            .iter()
-            .filter(|(_, resource)| type_of(resource) == "AWS::DynamoDB::Table")
-        {
-            let name = resolver
-                .text(&resource["Properties"]["TableName"])?
-                .unwrap_or_else(|| id.clone());
-            resolver.tables.insert(id.clone(), name.clone());
-            tables.push(name);
-        }
+        let tables = resolver.tables.values().cloned().collect();
 
         let globals = &template["Globals"]["Function"];
         let mut understood = Self {
@@ -174,11 +127,14 @@ impl Template {
             environment: texts(&resolver, &globals["Environment"]["Variables"])
                 .map_err(|message| format!("Globals: {message}"))?,
             tables,
+            described: BTreeMap::new(),
             rules: Vec::new(),
             queues: Vec::new(),
             streams: Vec::new(),
             queue_sources: Vec::new(),
             dashboard: None,
+            roles: BTreeMap::new(),
+            invitations: Vec::new(),
         };
         for (id, resource) in resources {
             let named = |message: String| format!("{id}: {message}");
@@ -203,8 +159,20 @@ impl Template {
                     understood.streams.extend(subscribed.streams);
                     understood.queue_sources.extend(subscribed.queues);
                 }
+                "AWS::DynamoDB::Table" if !template["Metadata"]["Created"].is_null() => {
+                    let described = resource["Properties"].clone();
+                    understood.described.insert(id.clone(), described);
+                }
+                "AWS::IAM::Role" => {
+                    let read = roles::allowed(&resolver, &resource["Properties"]);
+                    understood.roles.insert(id.clone(), read.map_err(named)?);
+                }
+                "AWS::Lambda::Permission" | "AWS::SQS::QueuePolicy" => {
+                    let read = roles::invitations(&resolver, resource);
+                    understood.invitations.extend(read.map_err(named)?);
+                }
                 "AWS::Events::Rule" => {
-                    let read = events::rule(&resolver, &resource["Properties"]);
+                    let read = events::rule(&resolver, id, &resource["Properties"]);
                     understood.rules.extend(read.map_err(named)?);
                 }
                 "AWS::SQS::Queue" => {
@@ -216,14 +184,41 @@ impl Template {
                     understood.dashboard = body.map_err(named)?;
                 }
                 "AWS::Serverless::StateMachine" => {
-                    let read = state_machine(&resolver, id, &resource["Properties"], directory);
-                    understood.state_machines.push(read.map_err(named)?);
+                    let properties = &resource["Properties"];
+                    let read = machine::read(&resolver, id, properties, directory);
+                    let machine = read.map_err(named)?;
+                    if !properties["Policies"].is_null() {
+                        let allowed = roles::allowed(&resolver, properties).map_err(named)?;
+                        understood.roles.insert(machine.role.clone(), allowed);
+                    }
+                    understood.state_machines.push(machine);
                 }
                 _ => {}
             }
         }
         understood.check_ends()?;
+        understood.schedule(&resolver, resources)?;
         Ok(understood)
+    }
+
+    /// Rules of the clock's that are resources of their own, as SAM makes them of a function's schedule.
+    fn schedule(
+        &mut self,
+        resolver: &Resolver,
+        resources: &Map<String, Value>,
+    ) -> Result<(), String> {
+        for rule in self.rules.iter().filter(|rule| rule.pattern.is_none()) {
+            let id = rule.arn.rsplit('/').next().unwrap_or_default();
+            let expression = &resources[id]["Properties"]["ScheduleExpression"];
+            let every = schedule::period(resolver, id, expression)?;
+            for function in &mut self.functions {
+                let target = Target::Function(function.logical_id.clone());
+                if rule.targets.contains(&target) {
+                    function.every = every;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// What is named as the end of a way has to exist: a message for nobody would be lost without a word.
@@ -243,6 +238,7 @@ impl Template {
                 Target::Function(_) => None,
             })
             .chain(redriven.map(|(id, _)| id))
+            .chain(self.rules.iter().flat_map(|rule| &rule.dead_letters))
             .chain(self.streams.iter().filter_map(|s| s.dead_letters.as_ref()))
             .chain(self.queue_sources.iter().map(|source| &source.queue));
         for id in functions {
@@ -267,22 +263,44 @@ fn type_of(resource: &Value) -> &str {
     resource["Type"].as_str().unwrap_or("")
 }
 
-/// The names of the resources of a kind that have one of their own, by logical id.
-fn names(
-    resolver: &Resolver,
+/// Reads what names in the template stand for.
+fn resolver(
+    template: &Value,
     resources: &Map<String, Value>,
-    kind: &str,
-    property: &str,
-) -> Result<BTreeMap<String, String>, String> {
-    let mut names = BTreeMap::new();
+    parameters: BTreeMap<String, Value>,
+) -> Result<Resolver, String> {
+    let conditions = template.get("Conditions").and_then(Value::as_object);
+    let mut resolver = Resolver {
+        parameters,
+        conditions: conditions.cloned().unwrap_or_default(),
+        mappings: template.get("Mappings").cloned().unwrap_or_default(),
+        resources: resources
+            .iter()
+            .map(|(id, resource)| (id.clone(), type_of(resource).to_owned()))
+            .collect(),
+        tables: BTreeMap::new(),
+        machines: BTreeMap::new(),
+        log_groups: BTreeMap::new(),
+    };
     for (id, resource) in resources {
-        if type_of(resource) == kind
-            && let Some(name) = resolver.text(&resource["Properties"][property])?
-        {
-            names.insert(id.clone(), name);
+        let name = |property: &str| resolver.text(&resource["Properties"][property]);
+        match type_of(resource) {
+            "AWS::Serverless::StateMachine" => {
+                let name = name("Name")?.map(|name| (id.clone(), name));
+                resolver.machines.extend(name);
+            }
+            "AWS::Logs::LogGroup" => {
+                let name = name("LogGroupName")?.map(|name| (id.clone(), name));
+                resolver.log_groups.extend(name);
+            }
+            "AWS::DynamoDB::Table" => {
+                let name = name("TableName")?.unwrap_or_else(|| id.clone());
+                resolver.tables.insert(id.clone(), name);
+            }
+            _ => {}
         }
     }
-    Ok(names)
+    Ok(resolver)
 }
 
 fn parameters(
@@ -346,23 +364,13 @@ fn function(
         memory_mb: u32::try_from(memory)
             .map_err(|error| format!("MemorySize {memory}: {error}"))?,
         every: schedule::of(resolver, &properties["Events"])?,
-    })
-}
-
-fn state_machine(
-    resolver: &Resolver,
-    id: &str,
-    properties: &Value,
-    directory: &Path,
-) -> Result<StateMachineResource, String> {
-    let uri = resolver
-        .text(&properties["DefinitionUri"])?
-        .ok_or("has no DefinitionUri")?;
-    Ok(StateMachineResource {
-        logical_id: id.to_owned(),
-        name: resolver.machine(id),
-        file: directory.join(uri),
-        substitutions: texts(resolver, &properties["DefinitionSubstitutions"])?,
+        // A fixture may name a role that it does not have.
+        role: resolver
+            .text(own("Role"))
+            .ok()
+            .flatten()
+            .map(|arn| roles::name_of(&arn)),
+        log_group: resolver.text(&own("LoggingConfig")["LogGroup"])?,
     })
 }
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::intrinsics::Resolver;
 
-/// The period of the first schedule among a function's events. A cron expression is told of and not run.
+/// The period of the first schedule among a function's events.
 pub(super) fn of(resolver: &Resolver, events: &Value) -> Result<Option<Duration>, String> {
     for (name, event) in events.as_object().into_iter().flatten() {
         let properties = &event["Properties"];
@@ -15,22 +15,34 @@ pub(super) fn of(resolver: &Resolver, events: &Value) -> Result<Option<Duration>
             Some("ScheduleV2") => &properties["ScheduleExpression"],
             _ => continue,
         };
-        let Some(expression) = resolver.text(expression)? else {
-            continue;
-        };
-        if expression.starts_with("cron(") {
-            tracing::warn!(
-                event = name,
-                expression,
-                "cron expressions are not run locally"
-            );
-            continue;
+        if let Some(period) = period(resolver, name, expression)? {
+            return Ok(Some(period));
         }
-        return rate(&expression)
-            .map(Some)
-            .ok_or_else(|| format!("{name}: {expression:?} is not rate(…)"));
     }
     Ok(None)
+}
+
+/// The period of a schedule. A cron expression is told of and not run.
+pub(super) fn period(
+    resolver: &Resolver,
+    name: &str,
+    expression: &Value,
+) -> Result<Option<Duration>, String> {
+    let Some(expression) = resolver.text(expression)? else {
+        return Ok(None);
+    };
+    if expression.starts_with("cron(") {
+        tracing::warn!(
+            event = name,
+            expression,
+            "cron expressions are not run locally"
+        );
+        return Ok(None);
+    }
+    let period = rate(&expression);
+    period
+        .map(Some)
+        .ok_or_else(|| format!("{name}: {expression:?} is not rate(…)"))
 }
 
 /// `rate(5 minutes)`.

@@ -1,5 +1,7 @@
 //! The reader against a template that has everything in it.
 
+use std::path::PathBuf;
+
 use super::*;
 
 fn fixture() -> PathBuf {
@@ -79,8 +81,9 @@ fn what_happens_by_itself_is_read_with_its_ends() {
     // In the order of the logical ids.
     assert_eq!(targets, [&[clean()][..], &[clean(), later]]);
     let event = |status| serde_json::json!({"source": "aws.states", "detail": {"status": status}});
-    assert!(template.rules[1].pattern.matches(&event("FAILED")));
-    assert!(!template.rules[1].pattern.matches(&event("RUNNING")));
+    let pattern = template.rules[1].pattern.as_ref().unwrap();
+    assert!(pattern.matches(&event("FAILED")));
+    assert!(!pattern.matches(&event("RUNNING")));
 
     let later = QueueResource {
         logical_id: "LaterQueue".to_owned(),

@@ -142,10 +142,9 @@ fn instant(value: &Value) -> Timestamp {
 /// Registers reap, with a grace of the test's own; its name.
 fn reap_with_grace(world: &World, seconds: u32) -> String {
     let host = world.stack.functions();
-    let mut function = host.function("ReleaseFunction").unwrap();
+    let mut function = host.function("ReapFunction").unwrap();
     function.logical_id = format!("ReapAfter{seconds}");
-    "reap".clone_into(&mut function.verb);
-    function.binary.set_file_name("reap");
+    function.verb.clone_from(&function.logical_id);
     let grace = ("LEASE_REAP_GRACE_SECONDS".to_owned(), seconds.to_string());
     function.environment.extend([grace]);
     host.register(function);

@@ -120,7 +120,8 @@ fn a_child_that_was_stopped_or_timed_out_may_have_left_work_so_the_lease_stays()
 fn a_child_that_cannot_start_releases() {
     with_world(async |world| {
         let key = fresh_key();
-        let nowhere = "arn:aws:states:us-east-1:123456789012:stateMachine:nowhere";
+        let nowhere =
+            "arn:aws:states:us-east-1:123456789012:stateMachine:leasehold-wrapped-nowhere";
         let run = world
             .start_with_lease(wrapped(&key, nowhere, 30, &json!({})))
             .await;

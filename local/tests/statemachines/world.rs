@@ -68,7 +68,8 @@ impl World {
         &self.machines[logical_id]
     }
 
-    /// Creates a state machine of the test's own; `${StepFunction}` and the like are replaced as in the template.
+    /// Creates a state machine of the test's own; `${StepFunction}` and the like are replaced as in the template. Its name
+    /// is one that with-lease may start.
     pub async fn create(&self, name: &str, definition: &str) -> String {
         let mut definition = definition.to_owned();
         for function in ["Acquire", "Extend", "Release", "Step"] {
@@ -78,6 +79,7 @@ impl World {
         for (name, table) in [("LeaseTable", "LeaseTable"), ("AccountsTable", RESOURCES)] {
             definition = definition.replace(&format!("${{{name}}}"), table);
         }
+        let name = format!("leasehold-wrapped-{name}");
         let create = self.stack.sfn().create_state_machine().name(name);
         create
             .definition(definition)

@@ -15,6 +15,7 @@ impl Meters {
         let mut proxies = BTreeMap::new();
         for verb in VERBS {
             let proxy = Proxy::start(stack.database().address(), 0).await?;
+            proxy.hold_to(stack.roles());
             let mut function = stack.functions().function(verb)?;
             let endpoint = ("AWS_ENDPOINT_URL_DYNAMODB", proxy.url());
             for (name, value) in changes.iter().chain([&endpoint]) {

@@ -1,0 +1,200 @@
+//! IAM, as far as roles go: every function and every state machine works under the role that the template gives it, and what
+//! that does not allow is refused at the doors of the local services.
+//!
+//! Who asks is told by the access key id of the request, which is the role's name. Whoever comes with another one is a person or
+//! a test, and may do everything. Kept from the service: actions and resources with their asterisks, indexes apart from their
+//! tables, transactions as their parts, callbacks by the machine that waits. Left out: conditions, denials, boundaries, and the
+//! policies of an organization.
+
+mod needs;
+mod policy;
+mod ways;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use hyper::HeaderMap;
+use hyper::header::AUTHORIZATION;
+use serde_json::Value;
+
+pub(crate) use needs::Need;
+pub use policy::Allowed;
+pub(crate) use policy::{allowed, list, texts};
+
+use crate::lambda::ACCOUNT;
+use crate::template::Template;
+
+/// The roles of a stack, and what they have asked for.
+#[derive(Debug, Default)]
+pub struct Roles {
+    roles: BTreeMap<String, Vec<Allowed>>,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    requests: u64,
+    asked: BTreeSet<Asked>,
+    refused: Vec<String>,
+    /// The machine that each role is of: one of the template's, or one that a test has made.
+    machines: BTreeMap<String, String>,
+    /// The machine that waits with a token.
+    tokens: BTreeMap<String, String>,
+}
+
+/// Something that a role has asked for, and got.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Asked {
+    /// The role's name.
+    pub role: String,
+    /// As in `dynamodb:UpdateItem`.
+    pub action: String,
+    /// Its ARN; none where the request does not tell.
+    pub resource: Option<String>,
+}
+
+impl Roles {
+    /// The roles of a template. One without any leaves everybody alone.
+    pub(crate) fn new(roles: BTreeMap<String, Vec<Allowed>>) -> Self {
+        Self {
+            roles,
+            seen: Mutex::default(),
+        }
+    }
+
+    /// What a role is allowed, by its name.
+    #[must_use]
+    pub fn allowed(&self) -> &BTreeMap<String, Vec<Allowed>> {
+        &self.roles
+    }
+
+    /// How many requests of roles there were.
+    #[must_use]
+    pub fn requests(&self) -> u64 {
+        self.seen().requests
+    }
+
+    /// What roles have asked for and got, each once.
+    #[must_use]
+    pub fn asked(&self) -> BTreeSet<Asked> {
+        self.seen().asked.clone()
+    }
+
+    /// What was refused, in the service's words.
+    #[must_use]
+    pub fn refused(&self) -> Vec<String> {
+        self.seen().refused.clone()
+    }
+
+    /// Tells whose a state machine's role is, for machines that are not in the template.
+    pub fn machine(&self, role: &str, arn: &str) {
+        let machine = (role.to_owned(), arn.to_owned());
+        self.seen().machines.extend([machine]);
+    }
+
+    /// Judges a request of the JSON protocols. The error is the message that the service would answer.
+    pub(crate) fn judge(
+        &self,
+        headers: &HeaderMap,
+        target: &str,
+        body: &[u8],
+    ) -> Result<(), String> {
+        let Some(role) = self.asking(headers) else {
+            return Ok(());
+        };
+        let machine_of = |token: &str| self.seen().tokens.get(token).cloned();
+        let needs = needs::of(target, body, machine_of);
+        self.request();
+        needs
+            .into_iter()
+            .try_for_each(|need| self.need(&role, need))
+    }
+
+    /// Judges the invocation of a function, and learns which machine waits with the token that is in the event.
+    pub(crate) fn judge_invocation(
+        &self,
+        headers: &HeaderMap,
+        function: &str,
+        event: &str,
+    ) -> Result<(), String> {
+        let Some(key) = key_of(headers) else {
+            return Ok(());
+        };
+        let event: Value = serde_json::from_str(event).unwrap_or_default();
+        if let Some(token) = event["task_token"].as_str() {
+            let mut seen = self.seen();
+            if let Some(machine) = seen.machines.get(key).cloned() {
+                seen.tokens.insert(token.to_owned(), machine);
+            }
+        }
+        if !self.roles.contains_key(key) {
+            return Ok(());
+        }
+        self.request();
+        self.need(key, Need::new("lambda:InvokeFunction", function))
+    }
+
+    /// Judges one action of a role, and remembers it. The error is what the service would say.
+    pub(crate) fn need(&self, role: &str, need: Need) -> Result<(), String> {
+        let resource = need.resource.as_deref();
+        let may = self.roles.get(role).is_some_and(|allowed| {
+            let mut allowed = allowed.iter();
+            allowed.any(|one| one.covers(&need.action, resource))
+        });
+        let mut seen = self.seen();
+        if may {
+            seen.asked.insert(Asked {
+                role: role.to_owned(),
+                action: need.action,
+                resource: need.resource,
+            });
+            return Ok(());
+        }
+        let on = resource.map_or_else(String::new, |resource| format!(" on resource: {resource}"));
+        let action = &need.action;
+        let refusal = format!(
+            "User: arn:aws:sts::{ACCOUNT}:assumed-role/{role}/local is not authorized to perform: {action}{on} because no \
+             identity-based policy allows the {action} action"
+        );
+        seen.refused.push(refusal.clone());
+        Err(refusal)
+    }
+
+    fn request(&self) {
+        self.seen().requests += 1;
+    }
+
+    /// The role by which a request is signed.
+    fn asking(&self, headers: &HeaderMap) -> Option<String> {
+        let key = key_of(headers)?;
+        self.roles.contains_key(key).then(|| key.to_owned())
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The access key id in `AWS4-HMAC-SHA256 Credential=<key id>/20261121/us-east-1/dynamodb/aws4_request, …`.
+fn key_of(headers: &HeaderMap) -> Option<&str> {
+    let authorization = headers.get(AUTHORIZATION)?.to_str().ok()?;
+    let (_, credential) = authorization.split_once("Credential=")?;
+    credential.split('/').next()
+}
+
+/// Reads the roles of a template, with the machines that they are of.
+///
+/// # Errors
+/// What happens by itself in the stack, and that nobody is allowed.
+pub(crate) fn of(template: &Template) -> Result<Roles, Vec<String>> {
+    let roles = Roles::new(template.roles.clone());
+    for machine in &template.state_machines {
+        roles.machine(&machine.role, &machine.arn());
+    }
+    let refused = ways::closed(&roles, template);
+    if refused.is_empty() {
+        Ok(roles)
+    } else {
+        Err(refused)
+    }
+}

@@ -1,0 +1,164 @@
+//! Which actions on which resources a request to a service is.
+
+use serde_json::Value;
+
+use crate::lambda::{ACCOUNT, REGION};
+
+/// An action on a resource; none where the request does not tell which, and where the action on any will do.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Need {
+    pub(crate) action: String,
+    pub(crate) resource: Option<String>,
+}
+
+impl Need {
+    pub(crate) fn new(action: impl Into<String>, resource: impl Into<String>) -> Self {
+        Self {
+            action: action.into(),
+            resource: Some(resource.into()),
+        }
+    }
+}
+
+/// What a request of the JSON protocols needs, by its `X-Amz-Target` and body. `machine_of` tells whose a task token is.
+pub(super) fn of(
+    target: &str,
+    body: &[u8],
+    machine_of: impl Fn(&str) -> Option<String>,
+) -> Vec<Need> {
+    let body: Value = serde_json::from_slice(body).unwrap_or_default();
+    let operation = target.rsplit('.').next().unwrap_or_default();
+    if target.starts_with("AWSStepFunctions.") {
+        return vec![of_step_functions(operation, &body, machine_of)];
+    }
+    of_dynamodb(operation, &body)
+}
+
+/// Transactions and batches have no action of their own for each of their parts.
+fn of_dynamodb(operation: &str, body: &Value) -> Vec<Need> {
+    match operation {
+        "TransactWriteItems" | "TransactGetItems" => {
+            let parts = body["TransactItems"].as_array().into_iter().flatten();
+            let parts = parts.flat_map(|part| part.as_object().into_iter().flatten());
+            let need = |(kind, part): (&String, &Value)| {
+                let action = match kind.as_str() {
+                    "ConditionCheck" => "ConditionCheckItem",
+                    "Delete" => "DeleteItem",
+                    "Get" => "GetItem",
+                    "Put" => "PutItem",
+                    "Update" => "UpdateItem",
+                    other => other,
+                };
+                on_table(action, part)
+            };
+            parts.map(need).collect()
+        }
+        "BatchGetItem" | "BatchWriteItem" => {
+            let tables = body["RequestItems"].as_object().into_iter().flatten();
+            tables
+                .map(|(table, _)| Need::new(format!("dynamodb:{operation}"), table_arn(table)))
+                .collect()
+        }
+        _ => vec![on_table(operation, body)],
+    }
+}
+
+fn on_table(operation: &str, body: &Value) -> Need {
+    let action = format!("dynamodb:{operation}");
+    let Some(table) = body["TableName"].as_str() else {
+        return Need {
+            action,
+            resource: None,
+        };
+    };
+    let table = table_arn(table);
+    match body["IndexName"].as_str() {
+        Some(index) => Need::new(action, format!("{table}/index/{index}")),
+        None => Need::new(action, table),
+    }
+}
+
+/// A table is named by its name or by its ARN.
+fn table_arn(name: &str) -> String {
+    if name.starts_with("arn:") {
+        return name.to_owned();
+    }
+    format!("arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{name}")
+}
+
+fn of_step_functions(
+    operation: &str,
+    body: &Value,
+    machine_of: impl Fn(&str) -> Option<String>,
+) -> Need {
+    let named = ["executionArn", "stateMachineArn"]
+        .into_iter()
+        .find_map(|name| body[name].as_str().map(str::to_owned));
+    let waiting = || body["taskToken"].as_str().and_then(machine_of);
+    Need {
+        action: format!("states:{operation}"),
+        resource: named.or_else(waiting),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn needs(target: &str, body: &Value) -> Vec<(String, String)> {
+        let machine = |token: &str| (token == "t").then(|| "machine".to_owned());
+        of(target, body.to_string().as_bytes(), machine)
+            .into_iter()
+            .map(|need| (need.action, need.resource.unwrap_or_default()))
+            .collect()
+    }
+
+    fn need(action: &str, resource: &str) -> (String, String) {
+        (action.to_owned(), resource.to_owned())
+    }
+
+    const TABLE: &str = "arn:aws:dynamodb:us-east-1:123456789012:table/T";
+
+    #[test]
+    fn an_index_is_not_its_table() {
+        let query = needs("DynamoDB_20120810.Query", &json!({"TableName": "T"}));
+        assert_eq!(query, [need("dynamodb:Query", TABLE)]);
+        let index = json!({"TableName": TABLE, "IndexName": "held"});
+        let expected = [need("dynamodb:Scan", &format!("{TABLE}/index/held"))];
+        assert_eq!(needs("DynamoDB_20120810.Scan", &index), expected);
+    }
+
+    #[test]
+    fn a_transaction_is_its_parts() {
+        let body = json!({"TransactItems": [
+            {"ConditionCheck": {"TableName": "T"}}, {"Update": {"TableName": "T"}},
+            {"Put": {"TableName": "T"}}, {"Delete": {"TableName": "T"}},
+        ]});
+        let actions = ["ConditionCheckItem", "UpdateItem", "PutItem", "DeleteItem"];
+        let expected = actions.map(|action| need(&format!("dynamodb:{action}"), TABLE));
+        assert_eq!(
+            needs("DynamoDB_20120810.TransactWriteItems", &body),
+            expected
+        );
+        let body = json!({"TransactItems": [{"Get": {"TableName": "T"}}]});
+        let read = needs("DynamoDB_20120810.TransactGetItems", &body);
+        assert_eq!(read, [need("dynamodb:GetItem", TABLE)]);
+    }
+
+    #[test]
+    fn a_token_is_its_machines() {
+        let told = |token| {
+            needs(
+                "AWSStepFunctions.SendTaskSuccess",
+                &json!({"taskToken": token}),
+            )
+        };
+        assert_eq!(told("t"), [need("states:SendTaskSuccess", "machine")]);
+        assert_eq!(told("other"), [need("states:SendTaskSuccess", "")]);
+        let stop = json!({"executionArn": "e"});
+        let expected = [need("states:StopExecution", "e")];
+        assert_eq!(needs("AWSStepFunctions.StopExecution", &stop), expected);
+    }
+}

@@ -1,0 +1,179 @@
+//! What is done on the created stack: every workflow, every function, by everybody who may.
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use serde_json::json;
+
+use super::line;
+use super::world::{ACCOUNTS, Shown, World};
+
+/// Plays everything side by side; what went wrong.
+pub(super) async fn play(world: &World<'_>) -> Vec<String> {
+    let (line, section, stopped, wrapped, ended, observed, permits, transferred, functions) = tokio::join!(
+        line::play(world),
+        critical_section(world),
+        is_stopped_at_work(world),
+        with_lease(world),
+        with_lease_stopped(world),
+        observe(world),
+        semaphore(world),
+        transfer(world),
+        by_a_person(world),
+    );
+    let mut shown = [
+        ("critical-section: two steps under one lease", section),
+        (
+            "critical-section stopped at work: reap keeps its lease for the grace",
+            stopped,
+        ),
+        ("with-lease: a child's output becomes its own", wrapped),
+        ("with-lease stopped: its child is stopped too", ended),
+        ("observe: one step, no clock compared", observed),
+        ("semaphore: three items, two at a time", permits),
+        ("transfer: from one account to another", transferred),
+        (
+            "sets of keys, permits, inspect and operate, by a person",
+            functions,
+        ),
+    ]
+    .map(|(what, outcome)| (what.to_owned(), outcome))
+    .to_vec();
+    shown.extend(line);
+    let cleared = world.until_asked("SweepRole", "dynamodb:DeleteItem").await;
+    shown.push((
+        "sweep clears up after those who were served".to_owned(),
+        cleared,
+    ));
+    println!("Run on what was created:");
+    let mut wrong = Vec::new();
+    for (what, outcome) in shown {
+        match outcome {
+            Ok(()) => println!("  {what}"),
+            Err(why) => wrong.push(format!("{what}: {why}")),
+        }
+    }
+    wrong
+}
+
+async fn critical_section(world: &World<'_>) -> Shown {
+    let key = "a/critical-section";
+    let input =
+        json!({"key": key, "ttl_seconds": 60, "first": {"seconds": 0}, "second": {"seconds": 0}});
+    world.run("leasehold-critical-section", input).await?;
+    world.until_free(key).await
+}
+
+async fn is_stopped_at_work(world: &World<'_>) -> Shown {
+    let key = "a/stopped-at-work";
+    let input =
+        json!({"key": key, "ttl_seconds": 3600, "first": {"seconds": 5}, "second": {"seconds": 0}});
+    let run = world.start("leasehold-critical-section", input).await?;
+    world
+        .until(key, "held", |shown| shown["state"] == "held")
+        .await?;
+    let deadline = world.call("inspect", json!({"key": key})).await?["lease"]["expires_at"].clone();
+    world.stop(&run).await?;
+    world
+        .until(key, "cut", |shown| shown["lease"]["expires_at"] != deadline)
+        .await
+}
+
+async fn with_lease(world: &World<'_>) -> Shown {
+    let (key, child) = ("a/with-lease", world.machine(line::CHILD)?);
+    let input = json!({"key": key, "ttl_seconds": 60, "state_machine_arn": child, "input": {"seconds": 0, "x": 1}});
+    let output = world.run("leasehold-with-lease", input).await?;
+    if output["x"] != 1 {
+        return Err(format!("its output is {output}"));
+    }
+    world.until_free(key).await
+}
+
+async fn with_lease_stopped(world: &World<'_>) -> Shown {
+    let (key, child) = ("a/with-lease-stopped", world.machine(line::CHILD)?);
+    let input = json!({"key": key, "ttl_seconds": 60, "state_machine_arn": child, "input": {"seconds": 3600}});
+    let run = world.start("leasehold-with-lease", input).await?;
+    let began = std::time::Instant::now();
+    let child = loop {
+        let list = world.stack.sfn().list_executions().state_machine_arn(child);
+        let running = list.send().await.map_err(|error| error.to_string())?;
+        let mut running = running.executions().iter();
+        if let Some(child) = running.find(|child| child.status().as_str() == "RUNNING") {
+            break child.execution_arn().to_owned();
+        }
+        if began.elapsed().as_secs() > 60 {
+            return Err("its child does not start".to_owned());
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    };
+    world.stop(&run).await?;
+    let end = world.end(&child).await?;
+    if end.status == "ABORTED" {
+        Ok(())
+    } else {
+        Err(format!("{end:?}"))
+    }
+}
+
+async fn observe(world: &World<'_>) -> Shown {
+    let input = json!({"key": "a/observe", "ttl_seconds": 30, "work": {"seconds": 0}});
+    world.run("leasehold-observe", input).await.map(|_| ())
+}
+
+async fn semaphore(world: &World<'_>) -> Shown {
+    let items = [
+        json!({"seconds": 0}),
+        json!({"seconds": 0}),
+        json!({"seconds": 0}),
+    ];
+    let input = json!({"key": "a/semaphore", "ttl_seconds": 60, "items": items, "permits": 2});
+    let output = world.run("leasehold-semaphore", input).await?;
+    if output
+        .as_array()
+        .is_some_and(|done| done.len() == items.len())
+    {
+        return Ok(());
+    }
+    Err(format!("its output is {output}"))
+}
+
+async fn transfer(world: &World<'_>) -> Shown {
+    for (account, balance) in [("ada", "100"), ("bob", "0")] {
+        let put = world.stack.dynamodb().put_item().table_name(ACCOUNTS);
+        put.item("pk", AttributeValue::S(account.to_owned()))
+            .item("sk", AttributeValue::S("BALANCE".to_owned()))
+            .item("balance", AttributeValue::N(balance.to_owned()))
+            .send()
+            .await
+            .map_err(|error| error.to_string())?;
+    }
+    let input = json!({"from": "ada", "to": "bob", "amount": 30, "ttl_seconds": 60});
+    let output = world.run("leasehold-transfer", input).await?;
+    if output["balances"] == json!({"from": 70, "to": 30}) {
+        return Ok(());
+    }
+    Err(format!("its output is {output}"))
+}
+
+/// Every function, without any state machine.
+pub(super) async fn by_a_person(world: &World<'_>) -> Shown {
+    let keys = json!({"keys": ["a/one", "a/two"], "holder": "a person", "ttl_seconds": 600});
+    world.call("acquire", keys).await?;
+    let more = json!({"keys": ["a/one", "a/two", "a/three"], "holder": "a person", "ttl_seconds": 600, "reentrant": true});
+    let leases = world.call("acquire", more).await?["leases"].clone();
+    world.call("extend", json!({"leases": leases})).await?;
+    for ask in [
+        json!({"key": "a/one"}),
+        json!({"key": "a/semaphore"}),
+        json!({"holder": "a person"}),
+        json!({"list": true}),
+    ] {
+        world.call("inspect", ask).await?;
+    }
+    world.call("release", json!({"leases": leases})).await?;
+    let permit = json!({"key": "a/permit", "holder": "a person", "ttl_seconds": 600, "permits": 2});
+    world.call("acquire", permit).await?;
+    for operation in ["freeze", "unfreeze"] {
+        let act = json!({"operation": operation, "key": "a/one", "who": "a person", "why": "a rehearsal"});
+        world.call("operate", act).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,227 @@
+//! The line: everybody who may wake one that waits wakes one, of the stack's own machines and of a user's.
+
+use leasehold_local::{Error, LambdaHost};
+use serde_json::{Value, json};
+
+use super::world::{Shown, World};
+
+const STACKS: &str = "leasehold-queued-section";
+/// It has a lease of its own, and a name by which the stack knows that.
+const USERS: &str = "leasing-rehearsal";
+/// Something to run under a lease.
+pub(super) const CHILD: &str = "leasehold-wrapped-rehearsal";
+
+/// The user's own machines: one that waits in line and ends as it is told, and one to be wrapped.
+pub(super) fn own_machines(functions: &LambdaHost) -> Result<[(String, Value); 2], Error> {
+    let acquire = functions.function("acquire")?.arn();
+    let extend = functions.function("extend")?.arn();
+    let inspect = functions.function("inspect")?.arn();
+    let release = functions.function("release")?.arn();
+    let invoke = "arn:aws:states:::lambda:invoke";
+    let leasing = json!({
+        "QueryLanguage": "JSONata",
+        "StartAt": "Acquire",
+        "States": {
+            "Acquire": {
+                "Type": "Task",
+                "Resource": "arn:aws:states:::lambda:invoke.waitForTaskToken",
+                "TimeoutSeconds": 100,
+                "Arguments": {"FunctionName": acquire, "Payload": {
+                    "key": "{% $states.input.key %}",
+                    "holder": "{% $states.context.Execution.Id %}",
+                    "request_id": "{% $states.context.Execution.Name %}",
+                    "ttl_seconds": 60,
+                    "task_token": "{% $states.context.Task.Token %}",
+                    "wait_seconds": "{% $states.input.wait_seconds %}",
+                }},
+                "Assign": {"key": "{% $states.input.key %}", "then": "{% $states.input.then %}"},
+                "Next": "Extend",
+            },
+            "Extend": {
+                "Type": "Task", "Resource": invoke, "TimeoutSeconds": 30,
+                "Arguments": {"FunctionName": extend, "Payload": {"lease": "{% $states.input.lease %}"}},
+                "Output": "{% $states.result.Payload %}",
+                "Next": "Then",
+            },
+            "Then": {
+                "Type": "Choice",
+                "Choices": [
+                    {"Condition": "{% $then = 'release' %}", "Next": "Release"},
+                    {"Condition": "{% $then = 'fail' %}", "Next": "Fail"},
+                ],
+                "Default": "Look",
+            },
+            "Release": {
+                "Type": "Task", "Resource": invoke, "TimeoutSeconds": 30,
+                "Arguments": {"FunctionName": release, "Payload": {"lease": "{% $states.input.lease %}"}},
+                "End": true,
+            },
+            "Fail": {"Type": "Fail", "Error": "Mine"},
+            // Keeps the key until somebody waits for it, and ends without giving it back.
+            "Look": {
+                "Type": "Task", "Resource": invoke, "TimeoutSeconds": 30,
+                "Arguments": {"FunctionName": inspect, "Payload": {"key": "{% $key %}"}},
+                "Output": "{% $states.result.Payload %}",
+                "Next": "Enough",
+            },
+            "Enough": {
+                "Type": "Choice",
+                "Choices": [{"Condition": "{% $states.input.waiting > 0 %}", "Next": "Succeed"}],
+                "Default": "Again",
+            },
+            "Again": {"Type": "Wait", "Seconds": 1, "Next": "Look"},
+            "Succeed": {"Type": "Succeed"},
+        },
+    });
+    let child = json!({"StartAt": "Work", "States": {
+        "Work": {"Type": "Wait", "SecondsPath": "$.seconds", "End": true},
+    }});
+    Ok([(USERS.to_owned(), leasing), (CHILD.to_owned(), child)])
+}
+
+/// Everybody who may tell one that waits, tells one.
+pub(super) async fn play(world: &World<'_>) -> Vec<(String, Shown)> {
+    let mut shown = Vec::new();
+    for machine in [STACKS, USERS] {
+        let (free, released, expired, late, forced, reaped) = tokio::join!(
+            is_free(world, machine),
+            is_released(world, machine),
+            expires(world, machine),
+            has_waited_long_enough(world, machine),
+            is_forced(world, machine),
+            is_reaped(world, machine),
+        );
+        for (what, outcome) in [
+            ("acquire finds the key free, and answers by callback", free),
+            ("release wakes the next in line", released),
+            (
+                "sweep, by its schedule, wakes the next of an expired lease",
+                expired,
+            ),
+            ("sweep sends away who has waited long enough", late),
+            (
+                "grant, by the stream, wakes the next of a forced release",
+                forced,
+            ),
+            (
+                "reap, by the rule, wakes the next of an execution that has ended",
+                reaped,
+            ),
+        ] {
+            shown.push((format!("{machine}: {what}"), outcome));
+        }
+    }
+    shown.push((
+        "reap, by the rule, asks how a failed execution ended".to_owned(),
+        fails(world).await,
+    ));
+    shown
+}
+
+fn key(machine: &str, scene: &str) -> String {
+    format!("{machine}/{scene}")
+}
+
+async fn start(
+    world: &World<'_>,
+    machine: &str,
+    key: &str,
+    wait_seconds: u32,
+) -> Result<String, String> {
+    let input = if machine == USERS {
+        json!({"key": key, "wait_seconds": wait_seconds, "then": "release"})
+    } else {
+        let at_once = json!({"seconds": 0});
+        json!({"key": key, "ttl_seconds": 60, "wait_seconds": wait_seconds, "first": at_once, "second": at_once})
+    };
+    world.start(machine, input).await
+}
+
+/// Starts one that has to wait, and waits until it does.
+async fn in_line(world: &World<'_>, machine: &str, key: &str) -> Result<String, String> {
+    let waiting = start(world, machine, key, 100).await?;
+    world.until_waited_for(key).await?;
+    Ok(waiting)
+}
+
+async fn is_free(world: &World<'_>, machine: &str) -> Shown {
+    let run = start(world, machine, &key(machine, "free"), 100).await?;
+    world.success(&run).await.map(|_| ())
+}
+
+async fn is_released(world: &World<'_>, machine: &str) -> Shown {
+    let key = key(machine, "released");
+    let lease = world.occupy(&key, 600.0).await?;
+    let waiting = in_line(world, machine, &key).await?;
+    world.call("release", json!({"lease": lease})).await?;
+    world.success(&waiting).await.map(|_| ())
+}
+
+async fn expires(world: &World<'_>, machine: &str) -> Shown {
+    let key = key(machine, "expired");
+    let mut lease = world.occupy(&key, 6.0).await?;
+    let waiting = start(world, machine, &key, 100).await?;
+    // Not before somebody waits, however long that takes.
+    while world.call("inspect", json!({"key": key})).await?["waiting"] != 1 {
+        let extended = world.call("extend", json!({"lease": lease})).await?;
+        lease = extended["lease"].clone();
+    }
+    world.success(&waiting).await.map(|_| ())
+}
+
+async fn has_waited_long_enough(world: &World<'_>, machine: &str) -> Shown {
+    let key = key(machine, "late");
+    let lease = world.occupy(&key, 600.0).await?;
+    let waiting = start(world, machine, &key, 0).await?;
+    let end = world.end(&waiting).await?;
+    if end.error != "Lease.QueueTimeout" {
+        return Err(format!("{end:?}"));
+    }
+    world
+        .call("release", json!({"lease": lease}))
+        .await
+        .map(|_| ())
+}
+
+/// Sweep may come first, and do what grant is there for: then once more, with another key.
+async fn is_forced(world: &World<'_>, machine: &str) -> Shown {
+    for round in 0..5 {
+        is_forced_once(world, machine, &key(machine, &format!("forced/{round}"))).await?;
+        if world.has_told("GrantRole", machine) {
+            return Ok(());
+        }
+    }
+    Err("sweep is always first".to_owned())
+}
+
+async fn is_forced_once(world: &World<'_>, machine: &str, key: &str) -> Shown {
+    world.occupy(key, 600.0).await?;
+    let waiting = in_line(world, machine, key).await?;
+    let force =
+        json!({"operation": "force_release", "key": key, "who": "a person", "why": "a rehearsal"});
+    world.call("operate", force).await?;
+    world.success(&waiting).await.map(|_| ())
+}
+
+async fn is_reaped(world: &World<'_>, machine: &str) -> Shown {
+    let key = key(machine, "reaped");
+    let keeps = json!({"key": key, "wait_seconds": 100, "then": "keep"});
+    let keeper = world.start(USERS, keeps).await?;
+    world
+        .until(&key, "held", |shown| shown["state"] == "held")
+        .await?;
+    let waiting = in_line(world, machine, &key).await?;
+    world.success(&keeper).await?;
+    world.success(&waiting).await.map(|_| ())
+}
+
+async fn fails(world: &World<'_>) -> Shown {
+    let key = key(USERS, "failed");
+    let fails = json!({"key": key, "wait_seconds": 100, "then": "fail"});
+    let run = world.start(USERS, fails).await?;
+    let end = world.end(&run).await?;
+    if end.error != "Mine" {
+        return Err(format!("{end:?}"));
+    }
+    world.until_free(&key).await
+}

@@ -1,0 +1,115 @@
+//! What the roles have asked for, beside what they are allowed: nothing may be refused, and nothing allowed in vain.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use leasehold_local::{Allowed, Asked, Roles};
+
+/// What nothing that runs here needs: a part of the role's name, the action, and why it is allowed all the same.
+const NOT_EXERCISED: &[(&str, &str, &str)] = &[];
+
+/// What was allowed, asked for and refused.
+#[derive(Debug)]
+pub(super) struct Usage {
+    allowed: BTreeMap<String, Vec<Allowed>>,
+    asked: BTreeSet<Asked>,
+    refused: Vec<String>,
+    requests: u64,
+}
+
+impl Usage {
+    pub(super) fn of(roles: &Roles) -> Self {
+        Self {
+            allowed: roles.allowed().clone(),
+            asked: roles.asked(),
+            refused: roles.refused(),
+            requests: roles.requests(),
+        }
+    }
+
+    /// What is wrong with it: refusals, and what could be left out of a role without a refusal.
+    pub(super) fn wrong(&self) -> Vec<String> {
+        let refused = self
+            .refused
+            .iter()
+            .map(|refused| format!("refused: {refused}"));
+        let idle = self.idle().into_iter().map(|(role, allowed)| {
+            let Allowed { action, resource } = allowed;
+            format!("{role} may {action} on {resource}, and nothing that was run needs it")
+        });
+        refused.chain(idle).collect()
+    }
+
+    /// Each thing that a role is allowed and that could be left out: whatever was asked for would be allowed without it.
+    pub(super) fn idle(&self) -> Vec<(&str, &Allowed)> {
+        let mut idle = Vec::new();
+        for (role, allowed) in &self.allowed {
+            for (at, one) in allowed.iter().enumerate() {
+                let reason = NOT_EXERCISED
+                    .iter()
+                    .find(|(part, action, _)| role.contains(part) && one.action == *action);
+                let needed = self.asked.iter().any(|asked| {
+                    let others = allowed.iter().enumerate().filter(|(other, _)| *other != at);
+                    asked.role == *role
+                        && one.allows(asked)
+                        && !others.into_iter().any(|(_, other)| other.allows(asked))
+                });
+                if !needed && reason.is_none() {
+                    idle.push((role.as_str(), one));
+                }
+            }
+        }
+        idle
+    }
+}
+
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (requests, roles, refused) = (self.requests, self.allowed.len(), self.refused.len());
+        write!(
+            f,
+            "{requests} requests allowed by {roles} roles, {refused} refused"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn usage(allowed: &[(&str, &str)], asked: &[(&str, &str)]) -> Usage {
+        let one = |(action, resource): &(&str, &str)| Allowed {
+            action: (*action).to_owned(),
+            resource: (*resource).to_owned(),
+        };
+        let asked = asked.iter().map(|(action, resource)| Asked {
+            role: "R".to_owned(),
+            action: (*action).to_owned(),
+            resource: Some((*resource).to_owned()),
+        });
+        Usage {
+            allowed: BTreeMap::from([("R".to_owned(), allowed.iter().map(one).collect())]),
+            asked: asked.collect(),
+            refused: Vec::new(),
+            requests: 0,
+        }
+    }
+
+    #[test]
+    fn what_is_allowed_and_not_asked_for_is_told() {
+        let both = [("d:Get", "t"), ("d:Put", "t")];
+        assert_eq!(usage(&both, &both).wrong(), [""; 0]);
+        assert_eq!(
+            usage(&both, &both[..1]).wrong(),
+            ["R may d:Put on t, and nothing that was run needs it"]
+        );
+    }
+
+    #[test]
+    fn what_is_allowed_twice_could_be_left_out() {
+        let twice = [("d:Get", "t"), ("d:Get", "*")];
+        assert_eq!(usage(&twice, &twice[..1]).wrong().len(), 2);
+        let wider = [("d:Get", "t"), ("d:Get", "u")];
+        assert_eq!(usage(&twice, &wider).wrong().len(), 1);
+    }
+}

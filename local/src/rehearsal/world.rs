@@ -1,0 +1,233 @@
+//! The created stack, and what a person does on it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use aws_sdk_lambda::primitives::Blob;
+use aws_sdk_sfn::error::DisplayErrorContext;
+use leasehold_local::{Error, Stack};
+use serde_json::{Value, json};
+
+use super::text;
+
+pub(super) const STEP: &str = "arn:aws:lambda:us-east-1:123456789012:function:StepFunction";
+pub(super) const ACCOUNTS: &str = "ResourceTable";
+const ASK_EVERY: Duration = Duration::from_millis(50);
+/// How long anything may take that has to come. Generous: it only tells when something is wrong.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What an act shows, or why it does not.
+pub(super) type Shown = Result<(), String>;
+
+/// How an execution has ended.
+#[derive(Debug)]
+pub(super) struct End {
+    pub(super) status: String,
+    pub(super) error: String,
+    pub(super) cause: String,
+    pub(super) output: Value,
+}
+
+pub(super) struct World<'a> {
+    pub(super) stack: &'a Stack,
+    machines: BTreeMap<String, String>,
+}
+
+/// What was created: logical id, type, and physical name.
+pub(super) fn created(file: &Path) -> Result<Vec<(String, String, String)>, Error> {
+    let wrong = |message: String| Error::Template {
+        file: file.to_owned(),
+        message,
+    };
+    let told = std::fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
+    let told: Value = serde_json::from_str(&told).map_err(|error| wrong(error.to_string()))?;
+    let all = told["Metadata"]["Created"].as_array().into_iter().flatten();
+    Ok(all
+        .map(|one| (text(&one["id"]), text(&one["type"]), text(&one["name"])))
+        .collect())
+}
+
+impl<'a> World<'a> {
+    /// Creates the state machines, the template's and a user's own.
+    pub(super) async fn open(stack: &'a Stack, file: &Path) -> Result<Self, Error> {
+        let mut machines = stack.deploy().await?;
+        let functions = stack.functions();
+        for (name, definition) in super::line::own_machines(functions)? {
+            let create = stack.sfn().create_state_machine().name(&name);
+            let create = create.definition(definition.to_string());
+            // A role of the user's own, which the template knows nothing of.
+            let created = create.role_arn(format!("arn:aws:iam::123456789012:role/{name}"));
+            let created = created.send().await.map_err(|error| Error::Call {
+                what: format!("CreateStateMachine {name}"),
+                message: DisplayErrorContext(&error).to_string(),
+            })?;
+            stack.roles().machine(&name, created.state_machine_arn());
+            machines.insert(name, created.state_machine_arn().to_owned());
+        }
+        let mut world = Self::functions(stack, file).await?;
+        world.machines = machines;
+        Ok(world)
+    }
+
+    /// The same without state machines. The table has to be what the library takes for one.
+    pub(super) async fn functions(stack: &'a Stack, file: &Path) -> Result<Self, Error> {
+        let tables = created(file)?;
+        let tables = tables
+            .iter()
+            .filter(|(_, kind, _)| kind == "AWS::DynamoDB::Table");
+        for (_, _, table) in tables {
+            let checked = leasehold::table::check(&stack.dynamodb(), table).await;
+            checked.map_err(|error| Error::Call {
+                what: format!("the library looks at the table {table}"),
+                message: error.to_string(),
+            })?;
+        }
+        Ok(Self {
+            stack,
+            machines: BTreeMap::new(),
+        })
+    }
+
+    /// The ARN of a state machine.
+    pub(super) fn machine(&self, name: &str) -> Result<&str, String> {
+        let found = self.machines.get(name).map(String::as_str);
+        found.ok_or_else(|| format!("there is no state machine {name}"))
+    }
+
+    /// Invokes a function as a person; a function error is an error.
+    pub(super) async fn call(&self, verb: &str, event: Value) -> Result<Value, String> {
+        let invoke = self.stack.lambda().invoke().function_name(verb);
+        let output = invoke.payload(Blob::new(event.to_string())).send().await;
+        let output = output.map_err(|error| DisplayErrorContext(&error).to_string())?;
+        let payload = output.payload().map(Blob::as_ref).unwrap_or_default();
+        let answer: Value = serde_json::from_slice(payload).map_err(|error| error.to_string())?;
+        match output.function_error() {
+            None => Ok(answer),
+            Some(_) => Err(format!("{verb} {event}: {answer}")),
+        }
+    }
+
+    /// Lets a person hold a key; the handle.
+    pub(super) async fn occupy(&self, key: &str, ttl: f64) -> Result<Value, String> {
+        let event = json!({"key": key, "holder": "a person", "ttl_seconds": ttl});
+        Ok(self.call("acquire", event).await?["lease"].clone())
+    }
+
+    /// Starts an execution; its ARN.
+    pub(super) async fn start(&self, machine: &str, input: Value) -> Result<String, String> {
+        let start = self.stack.sfn().start_execution();
+        let start = start.state_machine_arn(self.machine(machine)?);
+        let started = start.input(input.to_string()).send().await;
+        let started = started.map_err(|error| DisplayErrorContext(&error).to_string())?;
+        Ok(started.execution_arn().to_owned())
+    }
+
+    pub(super) async fn stop(&self, execution: &str) -> Shown {
+        let stop = self.stack.sfn().stop_execution().execution_arn(execution);
+        let stopped = stop.send().await;
+        stopped
+            .map(|_| ())
+            .map_err(|error| DisplayErrorContext(&error).to_string())
+    }
+
+    /// Waits for the end of an execution.
+    pub(super) async fn end(&self, execution: &str) -> Result<End, String> {
+        let began = Instant::now();
+        loop {
+            let describe = self.stack.sfn().describe_execution();
+            let told = describe.execution_arn(execution).send().await;
+            let told = told.map_err(|error| DisplayErrorContext(&error).to_string())?;
+            if told.status().as_str() != "RUNNING" {
+                let output = told.output().unwrap_or("null");
+                return Ok(End {
+                    status: told.status().as_str().to_owned(),
+                    error: told.error().unwrap_or_default().to_owned(),
+                    cause: told.cause().unwrap_or_default().to_owned(),
+                    output: serde_json::from_str(output).unwrap_or_default(),
+                });
+            }
+            if began.elapsed() > PATIENCE {
+                return Err(format!("{execution} does not end"));
+            }
+            tokio::time::sleep(ASK_EVERY).await;
+        }
+    }
+
+    /// Waits for the end of an execution that has to succeed; its output.
+    pub(super) async fn success(&self, execution: &str) -> Result<Value, String> {
+        let end = self.end(execution).await?;
+        if end.status == "SUCCEEDED" {
+            return Ok(end.output);
+        }
+        let End {
+            status,
+            error,
+            cause,
+            ..
+        } = end;
+        Err(format!("{execution}: {status} {error}: {cause}"))
+    }
+
+    /// Runs an execution that has to succeed; its output.
+    pub(super) async fn run(&self, machine: &str, input: Value) -> Result<Value, String> {
+        let execution = self.start(machine, input).await?;
+        self.success(&execution).await
+    }
+
+    /// Waits until inspect shows of the key what is asked for.
+    pub(super) async fn until(&self, key: &str, what: &str, is: impl Fn(&Value) -> bool) -> Shown {
+        let began = Instant::now();
+        loop {
+            let shown = self.call("inspect", json!({"key": key})).await?;
+            if is(&shown) {
+                return Ok(());
+            }
+            if began.elapsed() > PATIENCE {
+                return Err(format!("{key} does not come to be {what}: {shown}"));
+            }
+            tokio::time::sleep(ASK_EVERY).await;
+        }
+    }
+
+    /// Waits until so many stand in line for the key.
+    pub(super) async fn until_waited_for(&self, key: &str) -> Shown {
+        self.until(key, "waited for", |shown| shown["waiting"] == 1)
+            .await
+    }
+
+    pub(super) async fn until_free(&self, key: &str) -> Shown {
+        self.until(key, "free", |shown| shown["state"] == "free")
+            .await
+    }
+
+    /// Whether a role has answered a task of the machine.
+    pub(super) fn has_told(&self, role: &str, machine: &str) -> bool {
+        let asked = self.stack.roles().asked();
+        asked.iter().any(|asked| {
+            let machine = asked
+                .resource
+                .as_ref()
+                .is_some_and(|arn| arn.ends_with(machine));
+            asked.role.contains(role) && asked.action == "states:SendTaskSuccess" && machine
+        })
+    }
+
+    /// Waits for something that has to happen by itself.
+    pub(super) async fn until_asked(&self, role: &str, action: &str) -> Shown {
+        let began = Instant::now();
+        loop {
+            let asked = self.stack.roles().asked();
+            if asked
+                .iter()
+                .any(|asked| asked.role.contains(role) && asked.action == action)
+            {
+                return Ok(());
+            }
+            if began.elapsed() > PATIENCE {
+                return Err(format!("{role} never needs {action}"));
+            }
+            tokio::time::sleep(ASK_EVERY).await;
+        }
+    }
+}

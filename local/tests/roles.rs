@@ -1,0 +1,117 @@
+//! Functions and state machines are held to the roles of the template, on every local stack.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::path::PathBuf;
+
+use aws_sdk_lambda::Client;
+use aws_sdk_lambda::config::{BehaviorVersion, Config, Credentials, Region};
+use aws_sdk_lambda::primitives::Blob;
+use leasehold_local::{Options, Stack};
+use serde_json::{Value, json};
+
+/// The repository's template with one text in the place of another.
+fn changed(directory: &tempfile::TempDir, from: &str, to: &str) -> PathBuf {
+    let own = std::fs::read_to_string(Options::default().root.join("template.yaml")).unwrap();
+    assert_eq!(own.matches(from).count(), 1, "{from}");
+    let file = directory.path().join("template.yaml");
+    std::fs::write(&file, own.replace(from, to)).unwrap();
+    file
+}
+
+async fn start(template: Option<PathBuf>) -> Result<Stack, leasehold_local::Error> {
+    Stack::start(Options {
+        template,
+        ..Options::default()
+    })
+    .await
+}
+
+/// Invokes as whoever has this access key id.
+async fn invoke(stack: &Stack, key: &str, function: &str, event: Value) -> Result<Value, String> {
+    let config = Config::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .region(Region::new("us-east-1"))
+        .credentials_provider(Credentials::new(key, "local", None, None, "test"))
+        .endpoint_url(stack.lambda_url())
+        .build();
+    let invoke = Client::from_conf(config).invoke().function_name(function);
+    let sent = invoke.payload(Blob::new(event.to_string())).send().await;
+    let output = sent.map_err(|error| error.into_service_error().to_string())?;
+    Ok(serde_json::from_slice(output.payload().unwrap().as_ref()).unwrap())
+}
+
+const ACTIONS: &str =
+    "Action: [dynamodb:ConditionCheckItem, dynamodb:GetItem, dynamodb:Query, dynamodb:UpdateItem]";
+
+#[tokio::test]
+async fn what_the_role_of_a_function_does_not_allow_is_denied() {
+    let directory = tempfile::tempdir().unwrap();
+    let without_query = ACTIONS.replace(" dynamodb:Query,", "");
+    let template = changed(&directory, ACTIONS, &without_query);
+    let stack = start(Some(template)).await.unwrap();
+    let event = json!({"key": "a", "holder": "h", "ttl_seconds": 60});
+    let granted = invoke(&stack, "local", "AcquireFunction", event.clone()).await;
+    assert_eq!(granted.unwrap()["outcome"], "acquired");
+    let asked = stack.roles().asked();
+    let asked: Vec<_> = asked
+        .iter()
+        .filter(|asked| asked.role == "AcquireRole" && asked.action.starts_with("dynamodb:"))
+        .map(|asked| asked.action.as_str())
+        .collect();
+    assert_eq!(asked, ["dynamodb:UpdateItem"]);
+
+    let mut permit = event;
+    permit["permits"] = 2.into();
+    let denied = invoke(&stack, "local", "AcquireFunction", permit).await;
+    assert_eq!(denied.unwrap()["errorType"], "Lease.Denied");
+    let refused = stack.roles().refused();
+    let expected = "assumed-role/AcquireRole/local is not authorized to perform: dynamodb:Query on resource: \
+        arn:aws:dynamodb:us-east-1:123456789012:table/LeaseTable because";
+    assert!(
+        refused.iter().all(|refused| refused.contains(expected)),
+        "{refused:?}"
+    );
+    assert!(!refused.is_empty());
+    stack.stop().await;
+}
+
+#[tokio::test]
+async fn a_state_machines_role_invokes_what_it_names_and_a_person_everything() {
+    let stack = start(None).await.unwrap();
+    let inspect = json!({"key": "a"});
+    let machine = "WithLeaseStateMachine";
+    let denied = invoke(&stack, machine, "InspectFunction", inspect.clone()).await;
+    let denied = denied.unwrap_err();
+    assert!(denied.contains("AccessDenied"), "{denied}");
+    assert_eq!(stack.roles().refused().len(), 1);
+    let acquire = json!({"key": "a", "holder": "h", "ttl_seconds": 60});
+    let granted = invoke(&stack, machine, "AcquireFunction", acquire).await;
+    assert_eq!(granted.unwrap()["outcome"], "acquired");
+    let shown = invoke(&stack, "somebody", "InspectFunction", inspect).await;
+    assert_eq!(shown.unwrap()["outcome"], "found");
+    stack.stop().await;
+}
+
+#[tokio::test]
+async fn a_stack_in_which_something_cannot_happen_by_itself_does_not_start() {
+    let rule = "      SourceArn: !GetAtt ExecutionEndRule.Arn\n";
+    let group = "Resource: !GetAtt GrantLogs.Arn";
+    let stream = "dynamodb:GetShardIterator, ";
+    for (from, to, said) in [
+        (
+            rule,
+            "      SourceArn: !GetAtt ReapLaterQueue.Arn\n",
+            "lambda:InvokeFunction",
+        ),
+        (group, "Resource: !GetAtt ReapLogs.Arn", "logs:PutLogEvents"),
+        (stream, "", "dynamodb:GetShardIterator"),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let refused = start(Some(changed(&directory, from, to))).await.err();
+        let refused = refused.unwrap().to_string();
+        assert!(
+            refused.contains(&format!("not authorized to perform: {said}")),
+            "{refused}"
+        );
+    }
+}
