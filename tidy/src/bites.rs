@@ -5,6 +5,7 @@ mod files;
 mod machines;
 mod outside;
 mod template;
+mod watching;
 
 use crate::{
     RULES,
@@ -56,7 +57,12 @@ type Faults = &'static [(Seed, &'static str)];
 
 /// By the sentence of the rule that has to find them.
 fn faults() -> impl Iterator<Item = &'static (&'static str, Faults)> {
-    let tables = [files::FAULTS, template::FAULTS, machines::FAULTS];
+    let tables = [
+        files::FAULTS,
+        template::FAULTS,
+        watching::FAULTS,
+        machines::FAULTS,
+    ];
     tables.into_iter().flatten()
 }
 

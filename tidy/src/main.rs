@@ -81,6 +81,7 @@ const RULES: &[(&str, Rule)] = &[
         "the dashboard shows every alarm, and draws it where it begins",
         watching::dashboard,
     ),
+    (
         "every error name in a state machine is one that somebody raises",
         asl::errors::names,
     ),
@@ -121,8 +122,11 @@ const RULES: &[(&str, Rule)] = &[
 ];
 
 fn main() -> ExitCode {
-    let mut words = std::env::args().skip(1);
-    let command = words.next();
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let (command, words) = match words.split_first() {
+        Some((command, words)) => (Some(command.as_str()), words),
+        None => (None, &[][..]),
+    };
     let tree = match Tree::read(".".as_ref()) {
         Ok(tree) => tree,
         Err(error) => {
@@ -130,12 +134,12 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    match command.as_deref() {
-        None => check(&tree),
-        Some("bites") if bites::run(&tree, &words.collect::<Vec<_>>()) => ExitCode::SUCCESS,
-        Some("bites") => ExitCode::FAILURE,
-        Some("translated") if let Some(file) = words.next() => translated(&file),
-        Some(_) => {
+    match (command, words) {
+        (None, _) => check(&tree),
+        (Some("bites"), programs) if bites::run(&tree, programs) => ExitCode::SUCCESS,
+        (Some("bites"), _) => ExitCode::FAILURE,
+        (Some("translated"), [file]) => translated(file),
+        _ => {
             eprintln!("usage: tidy [translated FILE | bites [PYTHON NODE]]");
             ExitCode::FAILURE
         }

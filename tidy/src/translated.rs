@@ -16,10 +16,7 @@ const GENERATED: &[(&str, &[&str])] = &[(
 )];
 
 /// Types that grant something, and that nobody here knows how to read.
-const UNREAD: &[&str] = &[
-    "AWS::IAM::ManagedPolicy",
-    "AWS::Lambda::Url",
-];
+const UNREAD: &[&str] = &["AWS::IAM::ManagedPolicy", "AWS::Lambda::Url"];
 
 /// Holds a translated template to the written list of roles.
 pub fn roles(translated: &str, report: &mut Report) {
@@ -157,7 +154,11 @@ mod tests {
                 "Policies": [{{"PolicyDocument": {{"Statement": [
                     {statement},
                     {{"Action": ["logs:CreateLogStream", "logs:PutLogEvents"],
-                      "Resource": {{"Fn::GetAtt": ["ExtendLogs", "Arn"]}}}}]}}}}]{more}}}}}"#
+                      "Resource": {{"Fn::GetAtt": ["ExtendLogs", "Arn"]}}}},
+                    {{"Fn::If": ["HasKmsKey",
+                      {{"Action": "kms:Decrypt", "Resource": {{"Ref": "KmsKeyArn"}}, "Condition": {{"StringEquals": {{
+                        "kms:ViaService": {{"Fn::Sub": "dynamodb.${{AWS::Region}}.${{AWS::URLSuffix}}"}}}}}}}},
+                      {{"Ref": "AWS::NoValue"}}]}}]}}}}]{more}}}}}"#
         )
     }
 
@@ -182,7 +183,9 @@ mod tests {
     fn nothing_else_may_grant_anything() {
         for unknown in [
             extend_role(UPDATE, "").replace("ExtendRole", "ExtenderRole"),
-            r#""P": {"Type": "AWS::IAM::Policy", "Properties": {}}"#.to_owned(),
+            format!(
+                r#""P": {{"Type": "AWS::IAM::Policy", "Properties": {{"PolicyDocument": {{"Statement": [{UPDATE}]}}}}}}"#
+            ),
             r#""P": {"Type": "AWS::Lambda::Permission", "Properties": {"Principal": "*"}}"#
                 .to_owned(),
         ] {
