@@ -6,6 +6,7 @@
 //! that a test may want alone. Nothing in the library or the functions depends on this crate.
 
 mod canary;
+mod desk;
 mod dynamodb;
 mod engine;
 mod error;
@@ -13,6 +14,7 @@ mod events;
 mod lambda;
 mod process;
 mod proxy;
+pub mod scenes;
 mod schedule;
 mod stack;
 mod task;
@@ -20,6 +22,7 @@ mod template;
 mod venv;
 
 pub use canary::Canary;
+pub use desk::{Desk, Told};
 pub use dynamodb::DynamoDb;
 pub use dynoxide::storage_backend::ManualClock;
 pub use error::Error;

@@ -1,6 +1,7 @@
 //! The whole stack: what `template.yaml` describes, on this machine.
 
 mod clients;
+mod containers;
 mod options;
 mod work;
 

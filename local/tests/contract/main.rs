@@ -10,6 +10,7 @@ mod holding;
 mod malformed;
 mod operating;
 mod queueing;
+mod scenes;
 mod several;
 mod triggered;
 
