@@ -115,6 +115,11 @@ impl Stage {
         }
     }
 
+    /// Ends it, and waits until its processes are gone.
+    pub async fn stop(self) {
+        self.stack.stop().await;
+    }
+
     async fn send(&self, function: &str, payload: &str) -> Result<Outcome, Error> {
         let sent = self.stack.functions().invoke(function, payload).await?;
         Ok(sent.outcome)
