@@ -2,11 +2,14 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo dashboard local bench model model-deep soak hostile fuzz mutants test track-record rehearsal check fmt clippy doc deny template asl tidy lint-bites build deploy clean tools-lock
+.PHONY: help demo dashboard local bench model model-deep soak hostile fuzz mutants test track-record rehearsal sam-test sizes other-arch one-function check fmt clippy doc deny template asl tidy lint-bites build deploy clean tools-lock
 
 # Instruction set of the functions: arm64 or x86_64.
 ARCH ?= arm64
 TRIPLE := $(if $(filter x86_64,$(ARCH)),x86_64,aarch64)-unknown-linux-gnu
+# The one that this machine runs without emulation, and the other.
+HOST_ARCH := $(if $(filter aarch64 arm64,$(shell uname -m)),arm64,x86_64)
+OTHER_ARCH := $(filter-out $(HOST_ARCH),arm64 x86_64)
 
 export SAM_CLI_TELEMETRY := 0
 SAM_ENV := target/tools/sam-$(shell sha256sum tools/requirements.txt | cut -c1-12)
@@ -144,10 +147,34 @@ mutants: $(MUTANTS_BIN) ## change the code around conditions and rows, place by 
 
 # SAM builds one function after the other, and the last step of each, the link with everything in it, runs on one core.
 # So all are built beforehand, side by side; of these packages only, lest features of others get in. SAM finds them done.
-build: $(SAM_ENV)/complete ## build every function for Lambda (ARCH=arm64 or x86_64)
+define lambda-build
 	rustup target list --installed | grep -x $(TRIPLE) || rustup target add $(TRIPLE)
 	$(LAMBDA) build --release --locked $(if $(filter x86_64,$(ARCH)),--x86-64,--arm64) $(addprefix -p ,$(FUNCTIONS))
+endef
+
+build: $(SAM_ENV)/complete ## build every function for Lambda (ARCH=arm64 or x86_64)
+	$(lambda-build)
 	$(SAM) build --parameter-overrides Architecture=$(ARCH)
+
+# Not what is shipped, but whether it can be built: one function is made of what all are made of.
+other-arch: ## build one function for the instruction set that this machine has not
+	$(MAKE) one-function ARCH=$(OTHER_ARCH) FUNCTIONS=release
+
+one-function: $(SAM_ENV)/complete
+	$(lambda-build)
+
+# cargo-lambda puts both into one place; what is listed is set aside.
+sizes: ## build every function for both instruction sets as it is shipped, and list how large it gets (2 MB zipped at most)
+	rm -rf target/sizes && mkdir -p target/sizes
+	for arch in arm64 x86_64; do rm -rf target/lambda; $(MAKE) one-function ARCH=$$arch; cp -r target/lambda target/sizes/$$arch; done
+	$(SAM_ENV)/bin/python tools/sizes.py target/sizes/arm64 target/sizes/x86_64
+
+# The same binaries as the tests' stand for this machine; SAM's are built for it as they are shipped, unless the environment says
+# otherwise, as CI's does.
+sam-test: ## run every function with every sample event in Lambda's container, by SAM (SAM_TEST="--by emulator", "--help")
+	$(MAKE) build ARCH=$(HOST_ARCH)
+	cargo build --workspace --locked
+	cargo run --quiet --locked --bin leasehold-sam-test -- --sam $(SAM_ENV)/bin/sam $(SAM_TEST)
 
 deploy: build ## build, show the change set, and deploy it after a yes
 	$(SAM) deploy --parameter-overrides Architecture=$(ARCH)

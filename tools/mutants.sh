@@ -6,7 +6,8 @@ set -euo pipefail
 mutants=$1
 results=target/mutants
 export CARGO_INCREMENTAL=1 CARGO_PROFILE_DEV_DEBUG=0 CARGO_PROFILE_TEST_DEBUG=0
-export CARGO_TARGET_DIR="$PWD/target/mutants-build"
+# Each job builds where its copy of the tree is: in one directory, one would run what another has just built.
+unset CARGO_TARGET_DIR
 
 # Where nextest is there a run ends with the first test that fails: with a fault in the rules others may go on for a minute.
 tool=()

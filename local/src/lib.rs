@@ -7,6 +7,7 @@
 
 mod canary;
 mod cloudformation;
+mod desk;
 mod dynamodb;
 mod engine;
 mod error;
@@ -16,6 +17,7 @@ mod lambda;
 pub mod metrics;
 mod process;
 mod proxy;
+pub mod scenes;
 mod schedule;
 mod stack;
 mod task;
@@ -24,6 +26,7 @@ mod venv;
 
 pub use canary::Canary;
 pub use cloudformation::CloudFormation;
+pub use desk::{Desk, Told};
 pub use dynamodb::DynamoDb;
 pub use dynoxide::storage_backend::ManualClock;
 pub use error::Error;

@@ -2,6 +2,7 @@
 
 mod clients;
 mod machines;
+mod containers;
 mod options;
 mod register;
 mod table;

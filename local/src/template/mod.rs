@@ -280,6 +280,7 @@ fn resolver(
             .collect(),
         tables: BTreeMap::new(),
         machines: BTreeMap::new(),
+        alarms: BTreeMap::new(),
         log_groups: BTreeMap::new(),
     };
     for (id, resource) in resources {
@@ -288,6 +289,10 @@ fn resolver(
             "AWS::Serverless::StateMachine" => {
                 let name = name("Name")?.map(|name| (id.clone(), name));
                 resolver.machines.extend(name);
+            }
+            "AWS::CloudWatch::Alarm" => {
+                let name = name("AlarmName")?.map(|name| (id.clone(), name));
+                resolver.alarms.extend(name);
             }
             "AWS::Logs::LogGroup" => {
                 let name = name("LogGroupName")?.map(|name| (id.clone(), name));

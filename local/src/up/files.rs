@@ -1,6 +1,5 @@
 //! How other programs find the stack: `env.sh` for shells, `env.json` for `sam local invoke`.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use leasehold_local::{Error, Stack};
@@ -18,18 +17,8 @@ impl Files {
             script: stack.run_directory().join("env.sh"),
             json: stack.run_directory().join("env.json"),
         };
-        let functions = stack.functions().functions().into_iter();
         // Loopback is the container's own there, whatever `--docker-network` says: sam takes no notice of `host`.
-        let environments: BTreeMap<_, _> = functions
-            .map(|mut function| {
-                for (name, value) in &mut function.environment {
-                    if name.starts_with("AWS_ENDPOINT_URL_") {
-                        *value = value.replace("127.0.0.1", host_for_containers);
-                    }
-                }
-                (function.logical_id, function.environment)
-            })
-            .collect();
+        let environments = stack.environments(host_for_containers);
         let json = serde_json::to_string_pretty(&environments).unwrap_or_default() + "\n";
         for (file, text) in [(&files.script, exports(stack)), (&files.json, json)] {
             let what = || format!("write {}", file.display());

@@ -1,10 +1,10 @@
 //! What is answered when something else than the request is wrong.
 
-use leasehold_local::{Fault, Options};
+use leasehold_local::{Desk, Fault, Options};
 use serde_json::{Value, json};
 
 use crate::{
-    desk::Desk,
+    desk::One,
     functions::{Functions, event, fields},
     queueing::with_desk,
 };

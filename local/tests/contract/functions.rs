@@ -3,11 +3,7 @@
 use std::{collections::BTreeSet, fs, path::Path};
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use leasehold::{
-    Lease,
-    row::{Holding, Row, State},
-};
-use leasehold_local::{Options, Outcome, Stack};
+use leasehold_local::{Options, Outcome, Stack, scenes};
 use serde_json::{Value, json};
 
 pub const HOLDER: &str = "arn:aws:states:us-east-1:123456789012:execution:deploy:7f3c";
@@ -102,33 +98,8 @@ impl Functions {
     }
 
     async fn stand_by(&self, handle: &Value) {
-        let lease: Lease = serde_json::from_value(handle.clone()).unwrap();
-        let row = Row {
-            fencing_token: lease.fencing_token,
-            version: lease.version,
-            granted_to: lease.holder.clone(),
-            request: leasehold::RequestDigest::of(
-                &lease.holder,
-                &leasehold::RequestId::new("sample").unwrap(),
-            ),
-            past_requests: [None, None, None],
-            previous: None,
-            frozen: None,
-            operator: None,
-            purge_at: None,
-            request_keys: None,
-            line: Some(Vec::new()),
-            state: State::Held(Holding {
-                lease_id: lease.lease_id,
-                ttl: lease.ttl,
-                acquired_at: lease.acquired_at,
-                extended_at: None,
-                expires_at: lease.expires_at,
-                sweep_after: None,
-                metadata: lease.metadata,
-            }),
-        };
-        self.put(lease.key.as_str(), row.to_item()).await;
+        let key = handle["key"].as_str().unwrap();
+        self.put(key, scenes::item_of(handle).unwrap()).await;
     }
 
     pub async fn change(&self, key: &str, name: &str, value: AttributeValue) {

@@ -11,6 +11,7 @@ mod holding;
 mod malformed;
 mod operating;
 mod queueing;
+mod scenes;
 mod several;
 mod triggered;
 

@@ -1,10 +1,10 @@
 //! What is answered to those who wait in line, and what their task tokens are told.
 
-use leasehold_local::Outcome;
+use leasehold_local::{Desk, Outcome};
 use serde_json::{Value, json};
 
 use crate::{
-    desk::Desk,
+    desk::One,
     functions::{Functions, HANDLE, event, fields, quiet, s},
 };
 
@@ -22,7 +22,7 @@ impl Functions {
 
 pub async fn with_desk(variables: &[(&str, &str)]) -> (Functions, Desk) {
     let mut options = quiet();
-    let desk = Desk::open(&mut options).await;
+    let desk = Desk::open(&mut options).await.unwrap();
     let everywhere = options.environment.entry("*".to_owned()).or_default();
     let variables = variables.iter();
     everywhere

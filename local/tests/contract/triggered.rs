@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
+    desk::One,
     functions::{event, fields, s},
     queueing::with_desk,
 };
@@ -121,7 +122,7 @@ async fn reap_says_what_it_did() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lease_of_what_was_stopped_is_cut_once_and_now_or_later() {
     for name in ["reap-aborted", "reap-later"] {
-        let (functions, _) = with_desk(&[("LEASE_REAP_GRACE_SECONDS", "60")]).await;
+        let (functions, _desk) = with_desk(&[("LEASE_REAP_GRACE_SECONDS", "60")]).await;
         let arn = &event("reap-aborted")["detail"]["executionArn"];
         let long = json!({"key": "orders/80", "holder": arn, "ttl_seconds": 86400});
         let lease = functions.call("acquire", long).await.unwrap()["lease"].clone();
@@ -153,7 +154,7 @@ async fn a_lease_of_what_was_stopped_is_cut_once_and_now_or_later() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn reap_refuses_what_is_no_status_event_and_names_the_message_in_a_batch() {
-    let (functions, _) = with_desk(&[]).await;
+    let (functions, _desk) = with_desk(&[]).await;
     let whole = event("reap-succeeded");
     let with = |field: &str, value: Value| {
         let mut event = whole.clone();

@@ -1,0 +1,98 @@
+//! Whether an answer is what the list says.
+
+use serde_json::Value;
+
+/// Where an answer is other than expected, and how; nothing if it fits. In what is expected `"<id>"` stands for any
+/// 128 bits in hex, `"<time>"` for any instant, `"<count>"` for any number that began with the clock, `"<number>"` for
+/// any whole number and `"<text>"` for any text. Everything else is as it is.
+#[must_use]
+pub fn misfit(expected: &Value, got: &Value) -> Option<String> {
+    let differs = || Some(format!(": expected {expected}, got {got}"));
+    match (expected, got) {
+        (Value::String(kind), _) if kind.starts_with('<') => {
+            if is_a(kind, got) {
+                None
+            } else {
+                differs()
+            }
+        }
+        (Value::Object(expected), Value::Object(got)) => {
+            if let Some(name) = expected.keys().find(|name| !got.contains_key(*name)) {
+                return Some(format!(".{name}: is missing"));
+            }
+            if let Some(name) = got.keys().find(|name| !expected.contains_key(*name)) {
+                return Some(format!(".{name}: is not in the contract"));
+            }
+            expected.iter().find_map(|(name, expected)| {
+                misfit(expected, &got[name]).map(|misfit| format!(".{name}{misfit}"))
+            })
+        }
+        (Value::Array(expected), Value::Array(got)) if expected.len() == got.len() => {
+            let mut pairs = expected.iter().zip(got).enumerate();
+            pairs.find_map(|(n, (expected, got))| {
+                misfit(expected, got).map(|misfit| format!("[{n}]{misfit}"))
+            })
+        }
+        _ if expected == got => None,
+        _ => differs(),
+    }
+}
+
+fn is_a(kind: &str, got: &Value) -> bool {
+    let text = got.as_str().unwrap_or_default();
+    match kind {
+        "<id>" => text.len() == 32 && text.bytes().all(|c| c.is_ascii_hexdigit()),
+        "<time>" => super::mask::instant(text.as_bytes()) == Some(text.len()),
+        // Milliseconds since 1970, and more: of this century, and exact in every JSON reader.
+        "<count>" => got
+            .as_u64()
+            .is_some_and(|n| (1_000_000_000_000..1 << 53).contains(&n)),
+        "<number>" => got.is_u64(),
+        "<text>" => !text.is_empty(),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_placeholder_fits_its_own_kind_only() {
+        let kinds = ["<id>", "<time>", "<count>", "<number>"];
+        let samples = [
+            json!("5d0c2a9be1f34768a2b7c45d9e8f1032"),
+            json!("2026-11-21T03:00:00.123Z"),
+            json!(1_795_230_000_125_u64),
+            json!(7),
+        ];
+        for (n, kind) in kinds.iter().enumerate() {
+            for (m, sample) in samples.iter().enumerate() {
+                let fits = misfit(&json!(kind), sample).is_none();
+                // A count is a number, too.
+                assert_eq!(fits, n == m || (n, m) == (3, 2), "{kind} {sample}");
+            }
+        }
+        assert!(misfit(&json!("<text>"), &json!("")).is_some());
+        assert!(misfit(&json!("<else>"), &json!("<else>")).is_some());
+    }
+
+    #[test]
+    fn it_says_where() {
+        let expected = json!({"a": [{"b": 1}]});
+        for (got, says) in [
+            (json!({"a": [{"b": 2}]}), ".a[0].b: expected 1, got 2"),
+            (json!({"a": [{}]}), ".a[0].b: is missing"),
+            (
+                json!({"a": [{"b": 1, "c": 1}]}),
+                ".a[0].c: is not in the contract",
+            ),
+            (json!({"a": []}), r#".a: expected [{"b":1}], got []"#),
+        ] {
+            assert_eq!(misfit(&expected, &got).as_deref(), Some(says));
+        }
+        assert_eq!(misfit(&expected, &expected), None);
+    }
+}

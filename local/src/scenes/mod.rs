@@ -1,0 +1,176 @@
+//! For every sample event what has to stand in the table before it, and what its function answers then: one list for
+//! the functions as processes and for the same functions in containers.
+
+mod fit;
+mod mask;
+mod stage;
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+pub use fit::misfit;
+pub use mask::masked;
+pub use stage::{Stage, item_of};
+
+use crate::error::Error;
+
+const LIST: &str = include_str!("../../scenes.yaml");
+
+/// What goes before one sample event, and what comes of it.
+#[derive(Clone, Debug)]
+pub struct Scene {
+    /// The file in `events/`, without its ending.
+    pub event: String,
+    told: Entry,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    #[serde(default)]
+    before: Vec<Step>,
+    /// Settings of the function, other than the template's.
+    #[serde(default)]
+    environment: BTreeMap<String, String>,
+    answer: Option<Value>,
+    error: Option<String>,
+    message: Option<Value>,
+    /// What Step Functions is told, in that order.
+    #[serde(default)]
+    tells: Vec<String>,
+}
+
+/// Something that is done to the table beforehand, by the functions themselves wherever they can.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Step {
+    /// A lease of somebody's.
+    Hold { key: String, holder: Option<String> },
+    /// Another sample event.
+    Event(String),
+    /// Any function, with any request.
+    Call(String, Value),
+    /// The request of a sample event, granted and given back.
+    Spend(String),
+    /// The rows that the handles of a sample event speak of, as if they had been granted.
+    Stand(String),
+    /// An attribute of a lease row is given another value.
+    Change {
+        key: String,
+        attribute: String,
+        number: String,
+    },
+    /// An item that is not ours, in the place of a lease row.
+    Strange(String),
+}
+
+/// The whole list, in the order of the events' names.
+///
+/// # Errors
+/// [`Error::Template`] when the list cannot be read.
+pub fn all() -> Result<Vec<Scene>, Error> {
+    let wrong = |message: String| Error::Template {
+        file: "local/scenes.yaml".into(),
+        message,
+    };
+    // By way of a JSON value: a step is written as an object with one field.
+    let list: Value = yaml_serde::from_str(LIST).map_err(|error| wrong(error.to_string()))?;
+    let list: BTreeMap<String, Entry> =
+        serde_json::from_value(list).map_err(|error| wrong(error.to_string()))?;
+    let scenes = list.into_iter();
+    Ok(scenes.map(|(event, told)| Scene { event, told }).collect())
+}
+
+impl Scene {
+    /// The verb of the function that the event is for.
+    #[must_use]
+    pub fn function(&self) -> &str {
+        self.event.split('-').next().unwrap_or_default()
+    }
+
+    /// What of an answer, and of what Step Functions was told, is other than the list says; nothing if it fits.
+    #[must_use]
+    pub fn judge(&self, answer: &str, told: &[crate::Told]) -> Option<String> {
+        let operations: Vec<_> = told.iter().map(|told| told.operation.as_str()).collect();
+        if operations != self.told.tells {
+            let expected = self.told.tells.join(", ");
+            let operations = operations.join(", ");
+            return Some(format!("told: expected [{expected}], got [{operations}]"));
+        }
+        let Ok(answer) = serde_json::from_str::<Value>(answer) else {
+            return Some(format!("this is not JSON: {answer}"));
+        };
+        match (&self.told.answer, &self.told.error) {
+            (Some(expected), None) => misfit(expected, &answer),
+            (None, Some(name)) => self.judge_error(name, &answer),
+            _ => Some("the list has to have either an answer or an error".to_owned()),
+        }
+    }
+
+    fn judge_error(&self, name: &str, answer: &Value) -> Option<String> {
+        if answer["errorType"] != name {
+            return Some(format!("expected the error {name}, got {answer}"));
+        }
+        // One JSON object, as text.
+        let message = answer["errorMessage"].as_str().unwrap_or_default();
+        let Ok(message) = serde_json::from_str(message) else {
+            return Some(format!("the message is not JSON: {answer}"));
+        };
+        let expected = self.told.message.as_ref().unwrap_or(&Value::Null);
+        misfit(expected, &message).map(|misfit| format!("errorMessage.{misfit}"))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_sample_event_has_its_scene() {
+        let events = concat!(env!("CARGO_MANIFEST_DIR"), "/../events");
+        let mut events: Vec<_> = std::fs::read_dir(events)
+            .unwrap()
+            .map(|entry| {
+                let path = entry.unwrap().path();
+                path.file_stem().unwrap().to_str().unwrap().to_owned()
+            })
+            .collect();
+        events.sort();
+        let scenes: Vec<_> = all().unwrap().into_iter().map(|s| s.event).collect();
+        assert_eq!(scenes, events);
+    }
+
+    #[test]
+    fn what_is_other_than_the_list_says_is_told() {
+        let scenes = all().unwrap();
+        let scene = |event: &str| scenes.iter().find(|scene| scene.event == event).unwrap();
+        let absent = scene("inspect-absent");
+        assert_eq!(absent.judge(r#"{"outcome":"absent"}"#, &[]), None);
+        for other in [
+            r#"{"outcome":"found"}"#,
+            r#"{"outcome":"absent","more":1}"#,
+            r#"{"outcome_":"absent"}"#,
+            "null",
+            "",
+        ] {
+            assert!(absent.judge(other, &[]).is_some(), "{other}");
+        }
+        let told = crate::Told {
+            operation: "SendTaskSuccess".to_owned(),
+            body: Value::Null,
+        };
+        assert!(absent.judge(r#"{"outcome":"absent"}"#, &[told]).is_some());
+        let lost = scene("extend-lost");
+        let error = |name: &str, message: &str| {
+            serde_json::json!({"errorType": name, "errorMessage": message}).to_string()
+        };
+        let message = r#"{"key":"orders/52","message":"it is over"}"#;
+        assert_eq!(lost.judge(&error("Lease.Lost", message), &[]), None);
+        assert!(lost.judge(&error("Lease.Held", message), &[]).is_some());
+        assert!(lost.judge(&error("Lease.Lost", "over"), &[]).is_some());
+        assert!(lost.judge(&error("Lease.Lost", "{}"), &[]).is_some());
+    }
+}
