@@ -71,7 +71,9 @@ pub(crate) async fn run(rehearse: Rehearse) -> Result<ExitCode, Error> {
     let resources = tell_created(&created)?;
 
     let plain = plain(&cloudformation, &template, &out.join("defaults")).await?;
-    println!("With every parameter at its default: {plain}, and what happens by itself is allowed.\n");
+    println!(
+        "With every parameter at its default: {plain}, and what happens by itself is allowed.\n"
+    );
 
     let stack = Stack::start(options(&created, &out)).await?;
     let world = World::open(&stack, &created).await?;
@@ -110,7 +112,9 @@ async fn plain(
     template: &Path,
     out: &Path,
 ) -> Result<usize, Error> {
-    let created = cloudformation.create(template, &BTreeMap::new(), out).await?;
+    let created = cloudformation
+        .create(template, &BTreeMap::new(), out)
+        .await?;
     let stack = Stack::start(Options {
         engine: false,
         ..options(&created, out)
