@@ -31,6 +31,7 @@ const NOT_SHOWN: &str = "Only AWS can show:
   * what Step Functions demands of a role when a machine is created, beyond the managed rule of startExecution.sync
   * that the uploaded code starts on provided.al2023 with the chosen architecture, and how long that takes
   * log format and level, retention, encryption, point-in-time recovery: they are set, and nothing here obeys them
+  * alarms and the dashboard, of which the references alone are looked at; a customer's key and X-Ray, which are off here
   * names that are taken, quotas of the account, and how CloudFormation rolls back";
 
 const EXAMPLES: &str = "Examples:
