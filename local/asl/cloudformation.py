@@ -23,7 +23,7 @@ _without_api_gateway()
 from moto.awslambda.models import LambdaFunction  # noqa: E402
 from moto.awslambda.utils import get_backend as lambda_backend  # noqa: E402
 from moto.cloudformation import parsing  # noqa: E402
-from moto.cloudformation.exceptions import ValidationError  # noqa: E402
+from moto.cloudformation.exceptions import UnformattedGetAttTemplateException, ValidationError  # noqa: E402
 from moto.core.common_models import CloudFormationModel  # noqa: E402
 from moto.dynamodb.models import dynamodb_backends  # noqa: E402
 from moto.dynamodb.models.table import Table  # noqa: E402
@@ -35,6 +35,7 @@ from moto.stepfunctions.responses import get_backend as sfn_backend  # noqa: E40
 
 # What moto has no service for: its references are resolved, and that is all.
 RESOLVED_ONLY = [
+    "AWS::CloudWatch::Alarm",
     "AWS::CloudWatch::CompositeAlarm",
     "AWS::CloudWatch::Dashboard",
     "AWS::Logs::MetricFilter",
@@ -48,8 +49,14 @@ def _kind(name, create):
     def made(cls, resource_name, cloudformation_json, account_id, region_name, **_):
         resource = cls()
         resource.physical_resource_id = resource_name
+        resource.arn = f"arn:aws:{name.split('::')[1].lower()}:{region_name}:{account_id}:{name.split('::')[2].lower()}:{resource_name}"
         create(cloudformation_json["Properties"], account_id, region_name)
         return resource
+
+    def attribute(self, attribute):
+        if attribute != "Arn":
+            raise UnformattedGetAttTemplateException()
+        return self.arn
 
     # moto takes the service from the module's name, and only looks at direct subclasses.
     return type(name.replace("::", ""), (CloudFormationModel,), {
@@ -59,7 +66,8 @@ def _kind(name, create):
         "create_from_cloudformation_json": classmethod(made),
         "delete_from_cloudformation_json": classmethod(lambda cls, *_, **__: None),
         "update_from_cloudformation_json": classmethod(lambda cls, original_resource, *_, **__: original_resource),
-        "has_cfn_attr": classmethod(lambda cls, attribute: False),
+        "get_cfn_attribute": attribute,
+        "has_cfn_attr": classmethod(lambda cls, attribute: attribute == "Arn"),
     })  # fmt: skip
 
 
@@ -144,6 +152,17 @@ def _strict_references():
     parsing.logger = types.SimpleNamespace(warning=complain)
 
 
+def _no_value():
+    """Gap: what is AWS::NoValue in a list stays there as nothing."""
+    clean = parsing.clean_json
+
+    def cleaned(resource_json, resources_map):
+        value = clean(resource_json, resources_map)
+        return [one for one in value if one is not None] if isinstance(value, list) else value
+
+    parsing.clean_json = cleaned
+
+
 def install():
     kinds = [
         _kind("AWS::SQS::QueuePolicy", _queue_policy),
@@ -159,5 +178,6 @@ def install():
     _show_logging()
     _state_machine()
     _strict_references()
+    _no_value()
     # Gap: the ARN of a log group is that of its streams.
     LogGroup.get_cfn_attribute = lambda self, _: f"{self.arn}:*"

@@ -155,9 +155,9 @@ async fn transfer(world: &World<'_>) -> Shown {
 
 /// Every function, without any state machine.
 pub(super) async fn by_a_person(world: &World<'_>) -> Shown {
-    let keys = json!({"keys": ["a/one", "a/two"], "holder": "a person", "ttl_seconds": 600});
+    let keys = json!({"keys": ["a/one", "a/two"], "holder": "a person", "request_id": "two", "ttl_seconds": 600});
     world.call("acquire", keys).await?;
-    let more = json!({"keys": ["a/one", "a/two", "a/three"], "holder": "a person", "ttl_seconds": 600, "reentrant": true});
+    let more = json!({"keys": ["a/one", "a/two", "a/three"], "holder": "a person", "request_id": "three", "ttl_seconds": 600, "reentrant": true});
     let leases = world.call("acquire", more).await?["leases"].clone();
     world.call("extend", json!({"leases": leases})).await?;
     for ask in [
@@ -169,7 +169,7 @@ pub(super) async fn by_a_person(world: &World<'_>) -> Shown {
         world.call("inspect", ask).await?;
     }
     world.call("release", json!({"leases": leases})).await?;
-    let permit = json!({"key": "a/permit", "holder": "a person", "ttl_seconds": 600, "permits": 2});
+    let permit = json!({"key": "a/permit", "holder": "a person", "request_id": "permit", "ttl_seconds": 600, "permits": 2});
     world.call("acquire", permit).await?;
     for operation in ["freeze", "unfreeze"] {
         let act = json!({"operation": operation, "key": "a/one", "who": "a person", "why": "a rehearsal"});

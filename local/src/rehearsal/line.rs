@@ -18,6 +18,9 @@ pub(super) fn own_machines(functions: &LambdaHost) -> Result<[(String, Value); 2
     let inspect = functions.function("inspect")?.arn();
     let release = functions.function("release")?.arn();
     let invoke = "arn:aws:states:::lambda:invoke";
+    // On a busy machine an answer of DynamoDB's may be late.
+    let retry =
+        json!([{"ErrorEquals": ["Lease.Throttled", "Lease.Unavailable"], "MaxAttempts": 8}]);
     let leasing = json!({
         "QueryLanguage": "JSONata",
         "StartAt": "Acquire",
@@ -26,6 +29,7 @@ pub(super) fn own_machines(functions: &LambdaHost) -> Result<[(String, Value); 2
                 "Type": "Task",
                 "Resource": "arn:aws:states:::lambda:invoke.waitForTaskToken",
                 "TimeoutSeconds": 100,
+                "Retry": retry,
                 "Arguments": {"FunctionName": acquire, "Payload": {
                     "key": "{% $states.input.key %}",
                     "holder": "{% $states.context.Execution.Id %}",
@@ -38,7 +42,7 @@ pub(super) fn own_machines(functions: &LambdaHost) -> Result<[(String, Value); 2
                 "Next": "Extend",
             },
             "Extend": {
-                "Type": "Task", "Resource": invoke, "TimeoutSeconds": 30,
+                "Type": "Task", "Resource": invoke, "TimeoutSeconds": 30, "Retry": retry,
                 "Arguments": {"FunctionName": extend, "Payload": {"lease": "{% $states.input.lease %}"}},
                 "Output": "{% $states.result.Payload %}",
                 "Next": "Then",
@@ -52,14 +56,14 @@ pub(super) fn own_machines(functions: &LambdaHost) -> Result<[(String, Value); 2
                 "Default": "Look",
             },
             "Release": {
-                "Type": "Task", "Resource": invoke, "TimeoutSeconds": 30,
+                "Type": "Task", "Resource": invoke, "TimeoutSeconds": 30, "Retry": retry,
                 "Arguments": {"FunctionName": release, "Payload": {"lease": "{% $states.input.lease %}"}},
                 "End": true,
             },
             "Fail": {"Type": "Fail", "Error": "Mine"},
             // Keeps the key until somebody waits for it, and ends without giving it back.
             "Look": {
-                "Type": "Task", "Resource": invoke, "TimeoutSeconds": 30,
+                "Type": "Task", "Resource": invoke, "TimeoutSeconds": 30, "Retry": retry,
                 "Arguments": {"FunctionName": inspect, "Payload": {"key": "{% $key %}"}},
                 "Output": "{% $states.result.Payload %}",
                 "Next": "Enough",

@@ -31,6 +31,7 @@ const NOT_SHOWN: &str = "Only AWS can show:
   * what Step Functions demands of a role when a machine is created, beyond the managed rule of startExecution.sync
   * that the uploaded code starts on provided.al2023 with the chosen architecture, and how long that takes
   * log format and level, retention, encryption, point-in-time recovery: they are set, and nothing here obeys them
+  * alarms and the dashboard, of which the references alone are looked at; a customer's key and X-Ray, which are off here
   * names that are taken, quotas of the account, and how CloudFormation rolls back";
 
 const EXAMPLES: &str = "Examples:
@@ -71,7 +72,9 @@ pub(crate) async fn run(rehearse: Rehearse) -> Result<ExitCode, Error> {
     let resources = tell_created(&created)?;
 
     let plain = plain(&cloudformation, &template, &out.join("defaults")).await?;
-    println!("With every parameter at its default: {plain}, and what happens by itself is allowed.\n");
+    println!(
+        "With every parameter at its default: {plain}, and what happens by itself is allowed.\n"
+    );
 
     let stack = Stack::start(options(&created, &out)).await?;
     let world = World::open(&stack, &created).await?;
@@ -110,7 +113,9 @@ async fn plain(
     template: &Path,
     out: &Path,
 ) -> Result<usize, Error> {
-    let created = cloudformation.create(template, &BTreeMap::new(), out).await?;
+    let created = cloudformation
+        .create(template, &BTreeMap::new(), out)
+        .await?;
     let stack = Stack::start(Options {
         engine: false,
         ..options(&created, out)
