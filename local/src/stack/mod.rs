@@ -1,8 +1,8 @@
 //! The whole stack: what `template.yaml` describes, on this machine.
 
 mod clients;
-mod machines;
 mod containers;
+mod machines;
 mod options;
 mod register;
 mod table;
