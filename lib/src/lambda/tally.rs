@@ -123,6 +123,8 @@ impl Visit for Said {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use serde_json::json;
     use tracing_subscriber::prelude::*;
 
@@ -130,7 +132,10 @@ mod tests {
         super::{Changes, Ends, FromEvent as _},
         *,
     };
-    use crate::{Key, error::Cause, json::Json, metrics};
+    use crate::{
+        Acquire, Holder, Key, Leases, Memory, Settings, Timestamp, Ttl, clock::ManualClock,
+        error::Cause, json::Json, metrics,
+    };
 
     fn values(tally: &Tally) -> Vec<(&'static str, u64)> {
         let values = tally.values();
@@ -294,6 +299,29 @@ mod tests {
         let expected = [("HeldTime", 2000), ("QueueDepth", 7), ("Unavailable", 1)];
         assert_eq!(values(&tally.await), expected);
     }
+
+    #[tokio::test]
+    async fn a_release_tells_how_long_the_lease_was_held() {
+        let told = tracing_subscriber::registry().with(Collect);
+        let _listening = tracing::subscriber::set_default(told);
+        let clock = Arc::new(ManualClock::at(Timestamp::from_millis(1_800_000_000_000)));
+        let leases =
+            Leases::new(Memory::new(), Settings::default()).with_clock(Arc::clone(&clock) as _);
+        let tally = TALLY.scope(RefCell::default(), async {
+            let (key, holder) = (Key::new("k"), Holder::new("h"));
+            let ttl = Ttl::new(Duration::from_mins(1)).expect("valid");
+            let wanted = Acquire::new(key.expect("valid"), holder.expect("valid"), ttl);
+            let granted = leases.acquire(wanted).await.expect("an answer");
+            let lease = granted.granted().expect("a grant").lease;
+            clock.advance(Duration::from_secs(7));
+            for _ in 0..2 {
+                leases.release(&lease).await.expect("an answer");
+            }
+            TALLY.with(RefCell::take)
+        });
+        assert_eq!(values(&tally.await), [("HeldTime", 7000)]);
+    }
+
     #[tokio::test]
     async fn what_fails_in_a_batch_is_counted_though_the_call_goes_well() {
         let told = tracing_subscriber::registry().with(Collect);
