@@ -8,12 +8,11 @@ use std::{
 use aws_sdk_dynamodb::primitives::{DateTime, DateTimeFormat};
 use axum::{Router, http::StatusCode, routing::post};
 use leasehold::metrics::METRICS;
-use leasehold_local::{Fault, Options, metrics};
+use leasehold_local::{Desk, Fault, Options, metrics};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use crate::{
-    desk::Desk,
     functions::{Answer, Functions, HOLDER, event},
     queueing::with_desk,
 };
