@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use crate::{
+    desk::One,
     functions::{Answer, Functions, HOLDER, event},
     queueing::with_desk,
 };
