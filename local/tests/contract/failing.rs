@@ -94,18 +94,27 @@ async fn a_bad_environment_is_named_by_every_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_missing_table_and_a_strange_one_are_misconfigured() {
-    let mut options = Options::default();
+async fn a_table_that_is_missing_is_misconfigured_and_one_of_others_is_denied() {
     let change = [("LEASE_TABLE".to_owned(), Some("elsewhere".to_owned()))].into();
+    let mut options = Options::default();
     options.environment.insert("*".to_owned(), change);
-    let functions = Functions::with(options).await;
+    let elsewhere = Functions::with(options).await;
+    let gone = Functions::start().await;
+    let delete = gone.stack.dynamodb().delete_table();
+    delete.table_name(gone.table()).send().await.unwrap();
     for name in ["acquire", "extend", "release", "sweep", "inspect"] {
-        let (error, message) = functions.event(name).await.unwrap_err();
-        assert_eq!(error, "Lease.Misconfigured", "{name}: {message}");
-        assert!(
-            message["message"].as_str().unwrap().contains("elsewhere"),
-            "{message}"
-        );
+        for (functions, error, table) in [
+            // By its role's right on this table only, before anybody looks whether the other one exists.
+            (&elsewhere, "Lease.Denied", "elsewhere"),
+            (&gone, "Lease.Misconfigured", gone.table()),
+        ] {
+            let (told, message) = functions.event(name).await.unwrap_err();
+            assert_eq!(told, error, "{name}: {message}");
+            assert!(
+                message["message"].as_str().unwrap().contains(table),
+                "{message}"
+            );
+        }
     }
 }
 
