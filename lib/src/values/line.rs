@@ -92,6 +92,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_wait_is_a_year_at_most_and_a_token_is_not_shown() {
+        assert_eq!(WaitTime::LONGEST.as_secs(), 31_536_000);
+        let token = TaskToken::stored("secret");
+        assert_eq!(format!("{token:?}"), "TaskToken(redacted)");
+    }
+
+    #[test]
     fn a_wait_time_says_once_what_it_expects() {
         for bad in ["-1", "31536000.001", "1e300", "\"5\"", "null"] {
             let told = serde_json::from_str::<WaitTime>(bad).expect_err(bad);

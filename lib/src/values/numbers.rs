@@ -274,6 +274,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_row_has_a_ttl_of_a_millisecond_to_the_longest() {
+        let stored = |millis| Ttl::stored(millis).map(Ttl::as_millis);
+        let longest = Ttl::MAX_MILLIS;
+        assert_eq!((stored(1), stored(longest)), (Some(1), Some(longest)));
+        for other in [0, longest + 1, u64::MAX] {
+            assert_eq!(stored(other), None);
+        }
+    }
+
+    #[test]
+    fn a_permit_is_a_whole_number_below_a_thousand_however_it_is_written() {
+        let read = |text: &str| serde_json::from_str::<Permit>(text).map(Permit::get).ok();
+        for (text, permit) in [("0", 0), ("7", 7), ("7.0", 7), ("999", 999)] {
+            assert_eq!(read(text), Some(permit));
+        }
+        for bad in ["1000", "65536", "-1", "0.5", "\"7\"", "null"] {
+            assert_eq!(read(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
     fn a_ttl_takes_fractions_and_refuses_the_rest() {
         let read = |text: &str| serde_json::from_str::<Ttl>(text).map(Ttl::as_millis).ok();
         assert_eq!(read("300"), Some(300_000));
@@ -299,6 +320,7 @@ mod tests {
 
     #[test]
     fn a_counter_is_read_from_a_float_only_when_it_is_whole() {
+        assert_eq!(Counter::MIN.to_string(), "1");
         let read = |text: &str| serde_json::from_str::<Counter>(text).map(Counter::get).ok();
         assert_eq!(read("1795228800125"), Some(1_795_228_800_125));
         assert_eq!(read("1795228800125.0"), Some(1_795_228_800_125));
