@@ -183,3 +183,84 @@ fn a_promise_in_a_row_from_before_there_was_a_line_is_not_handed_on() {
     let free = transition(&stands, &gives_up(Next::Later)).expect("a release");
     assert_eq!(free.line, None);
 }
+
+#[test]
+fn a_holder_has_its_lease_again_by_another_request_only_if_it_asks_so_and_in_time() {
+    let row = Stored::Row(first("a"));
+    let refused = |name: &str, now, reentrant| {
+        let mut again = grant("again", now, Tokens::From(Counter::MIN));
+        again.holder = holder(name);
+        why_not_granted(row.clone(), &again, reentrant)
+    };
+    assert!(matches!(
+        refused("a", at(1), true),
+        GrantRefusal::Replayed(_)
+    ));
+    for (name, now, reentrant) in [
+        ("b", at(1), true),
+        ("a", at(1), false),
+        ("a", at(5), true),
+        ("b", at(5), false),
+    ] {
+        let refused = refused(name, now, reentrant);
+        assert!(matches!(refused, GrantRefusal::Held(_)), "{refused:?}");
+    }
+}
+
+#[test]
+fn a_line_is_full_when_as_many_wait_as_it_takes() {
+    let row = Stored::Row(first("a"));
+    let b = grant("b", at(1), Tokens::From(Counter::MIN));
+    let refused = |cap| {
+        let join = Join {
+            request: b.request.clone(),
+            over: Over::At(at(1)),
+            cap,
+        };
+        why_not_joined(row.clone(), &join, &b)
+    };
+    assert!(matches!(refused(0), JoinRefusal::Full(_)));
+    let other = refused(1);
+    assert!(
+        matches!(other, JoinRefusal::Other(GrantRefusal::Held(_))),
+        "{other:?}"
+    );
+}
+
+#[test]
+fn an_extend_that_is_repeated_is_known_by_its_time_and_its_deadline() {
+    let mut row = first("a");
+    let extend = Extend {
+        lease_id: LeaseId::stored("a"),
+        fencing_token: row.fencing_token,
+        ttl: Ttl::new(Duration::from_secs(5)).expect("a length"),
+        now: at(1),
+        expires_at: at(6),
+        require_unexpired: false,
+    };
+    let State::Held(held) = &mut row.state else {
+        panic!("{row:?}");
+    };
+    (held.extended_at, held.expires_at) = (Some(at(1)), at(6));
+    let stored = Stored::Row(row);
+    let refused = |now, expires_at, confirming| {
+        let extend = Extend {
+            now,
+            expires_at,
+            ..extend.clone()
+        };
+        why_not_extended(stored.clone(), &extend, confirming)
+    };
+    assert!(matches!(
+        refused(at(1), at(6), true),
+        ExtendRefusal::Taken(_)
+    ));
+    assert!(matches!(
+        refused(at(1), at(6), false),
+        ExtendRefusal::Longer(_)
+    ));
+    for (now, expires_at) in [(at(1), at(7)), (at(2), at(6)), (at(2), at(7))] {
+        let refused = refused(now, expires_at, true);
+        assert!(matches!(refused, ExtendRefusal::Confirmed), "{refused:?}");
+    }
+}
