@@ -46,7 +46,7 @@ impl Walker<'_, '_> {
                             ""
                         };
                         retrier.attempts > 0
-                            && (error == Error::Any || matches(&retrier.errors, name))
+                            && (!matches!(error, Error::Named(_)) || matches(&retrier.errors, name))
                     });
                     // Another attempt tells something new only of time.
                     if retried && env.iter().any(Lease::is_held) {

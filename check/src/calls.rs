@@ -139,6 +139,9 @@ fn verb(function: &str, payload: Option<&Node>, options: &Options) -> Option<Ver
         return verb;
     }
     let verb = named(plain)?;
+    if payload.is_none() && !is_sure(plain) {
+        return None;
+    }
     // A name may say release and mean something else; a payload that is written out tells.
     let has = |key: &str| {
         payload.is_none_or(|node| node.members().is_empty() || node.field(key).is_some())
@@ -171,6 +174,15 @@ pub(crate) fn named(name: &str) -> Option<Verb> {
         says(word).filter(|_| fits)
     });
     found.last()
+}
+
+/// A name that is about a verb alone: `AcquireFunction`, `release`, `my-leases-extend`; not `press-release`.
+fn is_sure(name: &str) -> bool {
+    let words = words(name);
+    let last = words.last().map_or("", String::as_str);
+    words.len() == 1
+        || matches!(last, "function" | "lambda" | "fn" | "arn" | "name")
+        || words.iter().any(|word| word.starts_with("lease"))
 }
 
 fn words(name: &str) -> Vec<String> {
@@ -279,6 +291,7 @@ mod tests {
         assert_eq!(named("stack-ExtendFunction-1A2B3C"), Some(Verb::Extend));
         assert_eq!(named("release-notes-publisher"), None);
         assert_eq!(named("StepFunction"), None);
+        assert!(is_sure("AcquireFunctionArn") && !is_sure("press-release"));
     }
 
     #[test]

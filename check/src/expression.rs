@@ -95,10 +95,14 @@ pub(crate) fn owners<'a>(bare: &'a str, field: &str) -> Vec<&'a str> {
         let start = before.rfind(|c| !in_path(c)).map_or(0, |at| {
             at + before[at..].chars().next().map_or(1, char::len_utf8)
         });
-        let root = before[start..].split(['.', '[']).next().unwrap_or_default();
-        let name = match root.strip_prefix('$') {
-            Some("states" | "" | "$") | None => "",
-            Some(name) => name,
+        // `[$a.b` begins behind the bracket.
+        let root = before[start..]
+            .rsplit_once('$')
+            .map_or("", |(_, rest)| rest);
+        let end = root.find(|c| !is_name(c)).unwrap_or(root.len());
+        let name = match &root[..end] {
+            "states" => "",
+            name => name,
         };
         if !found.contains(&name) {
             found.push(name);
@@ -158,6 +162,8 @@ mod tests {
             ["leases"]
         );
         assert_eq!(owners("$states.input.lease.safe_until", "safe_until"), [""]);
+        let both = "$min([$lease.safe_until, $a.b[0].safe_until])";
+        assert_eq!(owners(both, "safe_until"), ["lease", "a"]);
         assert!(owners("$until.safe_until_x", "safe_until").is_empty());
         assert!(has_word("a + tries", "tries") && !has_word("retries", "tries"));
     }

@@ -9,7 +9,9 @@ use crate::machine::State;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Error {
     Named(String),
-    /// Any name: the function's own, or computed.
+    /// A function's own, which nobody here knows.
+    Own,
+    /// Any name: it is computed.
     Any,
 }
 
@@ -106,11 +108,23 @@ pub(crate) fn clauses(state: &State<'_>, error: &Error) -> (Vec<usize>, bool) {
             Some(nth) => (vec![nth], false),
             None => (Vec::new(), true),
         },
-        Error::Any => {
-            let all = |nth: &usize| state.catch[*nth].errors.iter().any(|name| name == ALL);
-            let last = (0..state.catch.len()).find(all);
-            let reached = 0..last.map_or(state.catch.len(), |nth| nth + 1);
-            (reached.collect(), last.is_none())
+        Error::Own | Error::Any => {
+            let is_any = *error == Error::Any;
+            let catches_all = |name: &str| name == ALL || (name == FAILED && !is_any);
+            let fits = |name: &str| {
+                let reserved = ["States.", "Lambda.", "Lease."];
+                is_any || catches_all(name) || !reserved.iter().any(|start| name.starts_with(start))
+            };
+            let mut reached = Vec::new();
+            for (nth, catcher) in state.catch.iter().enumerate() {
+                if catcher.errors.iter().any(|name| fits(name)) {
+                    reached.push(nth);
+                }
+                if catcher.errors.iter().any(|name| catches_all(name)) {
+                    return (reached, false);
+                }
+            }
+            (reached, true)
         }
     }
 }

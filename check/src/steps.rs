@@ -155,7 +155,7 @@ impl Walker<'_, '_> {
             .iter()
             .all(|&target| find(&env, target).is_some_and(Lease::is_held));
         // Late is not wrong here: an extend that comes too late finds that out.
-        self.spend(id, &mut env, &limit, &targets, true, link);
+        self.spend(id, &mut env, &limit, &targets, false, link);
         for lease in env
             .iter_mut()
             .filter(|lease| targets.contains(&lease.acquire))
@@ -207,7 +207,7 @@ impl Walker<'_, '_> {
         let state = &machine.states[id];
         let targets = self.targets(id, &env, payload, link);
         let limit = timing::limit(state.node);
-        self.spend(id, &mut env, &limit, &targets, true, link);
+        self.spend(id, &mut env, &limit, &targets, false, link);
         for lease in env
             .iter_mut()
             .filter(|lease| targets.contains(&lease.acquire))
@@ -309,7 +309,7 @@ impl Walker<'_, '_> {
                     None => Edge {
                         env,
                         to: To::Failed(if error.is_empty() {
-                            Error::Any
+                            Error::Own
                         } else {
                             Error::Named(error.to_owned())
                         }),
