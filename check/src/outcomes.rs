@@ -72,7 +72,12 @@ pub(crate) fn failures<'a>(state: &'a State<'_>, call: &Call<'_>) -> Vec<(&'a st
         _ => {}
     }
     if state.jsonata {
-        found.push(("States.QueryEvaluationError", Effect::Same));
+        // Of a job that the service stops, no failure says whether all of it is over: this one may be about the time before a redrive.
+        let effect = match found[0].1 {
+            Effect::Work(Left::Perhaps) => found[0].1,
+            _ => Effect::Same,
+        };
+        found.push(("States.QueryEvaluationError", effect));
     }
     for name in state.catch.iter().flat_map(|catcher| &catcher.errors) {
         let known = found.iter().any(|(other, _)| other == name);

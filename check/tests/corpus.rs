@@ -11,15 +11,23 @@ fn root() -> PathBuf {
 fn files(directory: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(root().join(directory)).unwrap();
     let paths = entries.map(|entry| entry.unwrap().path());
-    let mut files: Vec<PathBuf> = paths.filter(|path| !path.ends_with("expected.json")).collect();
+    let mut files: Vec<PathBuf> = paths
+        .filter(|path| !path.ends_with("expected.json"))
+        .collect();
     files.sort();
     files
 }
 
 /// What is found in a file, by its state machines.
 fn found(path: &Path) -> Vec<Vec<Finding>> {
-    let source = Source::new(path.to_str().unwrap(), std::fs::read_to_string(path).unwrap());
-    let definitions = definitions(&source, &Options::default(), &|path| std::fs::read_to_string(path)).unwrap();
+    let source = Source::new(
+        path.to_str().unwrap(),
+        std::fs::read_to_string(path).unwrap(),
+    );
+    let definitions = definitions(&source, &Options::default(), &|path| {
+        std::fs::read_to_string(path)
+    })
+    .unwrap();
     definitions
         .iter()
         .map(|definition| check(&definition.node, &definition.options).findings)
@@ -34,7 +42,9 @@ fn expected() -> BTreeMap<String, (String, String)> {
     let text = std::fs::read_to_string(root().join("check/corpus/faulty/expected.json")).unwrap();
     let expected: BTreeMap<String, BTreeMap<String, String>> = serde_json::from_str(&text).unwrap();
     let pairs = expected.into_iter();
-    pairs.map(|(file, of)| (file, (of["rule"].clone(), of["state"].clone()))).collect()
+    pairs
+        .map(|(file, of)| (file, (of["rule"].clone(), of["state"].clone())))
+        .collect()
 }
 
 #[test]
@@ -46,8 +56,16 @@ fn every_fault_is_found_at_its_state_and_nothing_else() {
     for path in files {
         let (rule, state) = &expected[&name(&path)];
         let found = found(&path).concat();
-        let told: Vec<(&str, &str)> = found.iter().map(|finding| (finding.rule.id(), finding.state.as_str())).collect();
-        assert_eq!(told, [(rule.as_str(), state.as_str())], "{}: {found:#?}", path.display());
+        let told: Vec<(&str, &str)> = found
+            .iter()
+            .map(|finding| (finding.rule.id(), finding.state.as_str()))
+            .collect();
+        assert_eq!(
+            told,
+            [(rule.as_str(), state.as_str())],
+            "{}: {found:#?}",
+            path.display()
+        );
     }
 }
 
@@ -75,8 +93,11 @@ fn every_rule_has_a_fault_in_the_corpus() {
 fn evidence_leads_from_the_start_to_the_state() {
     for path in files("check/corpus/faulty") {
         for finding in found(&path).concat() {
-            let Some(last) = finding.path.last() else { continue };
-            let ends = finding.state.ends_with(&last.state) || finding.rule == Rule::HandleOverwritten;
+            let Some(last) = finding.path.last() else {
+                continue;
+            };
+            let ends =
+                finding.state.ends_with(&last.state) || finding.rule == Rule::HandleOverwritten;
             assert!(ends, "{}: {finding:#?}", path.display());
         }
     }

@@ -21,9 +21,16 @@ fn forks(count: usize) -> Value {
     states.insert("Acquire".into(), call("acquire", acquire, "C0"));
     let handle = json!({"lease": "{% $lease %}"});
     for nth in 0..count / 3 {
-        let next = if nth + 1 == count / 3 { "GiveBack".to_owned() } else { format!("C{}", nth + 1) };
+        let next = if nth + 1 == count / 3 {
+            "GiveBack".to_owned()
+        } else {
+            format!("C{}", nth + 1)
+        };
         let choices = json!([{"Condition": "{% $states.input.x %}", "Next": format!("A{nth}")}]);
-        states.insert(format!("C{nth}"), json!({"Type": "Choice", "Choices": choices, "Default": format!("B{nth}")}));
+        states.insert(
+            format!("C{nth}"),
+            json!({"Type": "Choice", "Choices": choices, "Default": format!("B{nth}")}),
+        );
         states.insert(format!("A{nth}"), work(&next, 1 + nth as u64));
         states.insert(format!("B{nth}"), work(&next, 200));
     }
@@ -44,7 +51,10 @@ fn positions_grow_with_the_states_and_not_with_the_paths() {
     for count in [30, 90, 300] {
         let (states, visited) = visited(&forks(count));
         assert!(states >= count);
-        assert!(visited <= 4 * states, "{visited} positions for {states} states");
+        assert!(
+            visited <= 4 * states,
+            "{visited} positions for {states} states"
+        );
     }
 }
 
@@ -55,10 +65,17 @@ fn loops_are_gone_through_a_few_times() {
     let states = definition["States"].as_object_mut().unwrap();
     for nth in 0..100 {
         let back = json!({"Condition": "{% $states.input.again %}", "Next": "C0"});
-        states[&format!("C{nth}")]["Choices"].as_array_mut().unwrap().push(back);
+        states[&format!("C{nth}")]["Choices"]
+            .as_array_mut()
+            .unwrap()
+            .push(back);
     }
     let source = Source::new("x.asl.json", definition.to_string());
     let checked = check(&source.read().unwrap(), &Options::default());
     assert!(!checked.findings.is_empty());
-    assert!(checked.visited <= 20 * checked.states, "{} positions", checked.visited);
+    assert!(
+        checked.visited <= 20 * checked.states,
+        "{} positions",
+        checked.visited
+    );
 }
