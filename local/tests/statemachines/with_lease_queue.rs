@@ -47,7 +47,10 @@ fn a_wait_in_line_costs_two_transitions_more_however_long_it_is() {
             };
             assert_eq!(run.ended().await.output(), json!({"seconds": 0}));
             let path = run.path().await;
-            assert_eq!(path[..4], ["Acquire", "AcquireInLine", "Prove", "Guarded"]);
+            assert_eq!(
+                path[..4],
+                ["Acquire", "AcquireInLine", "Confirm", "Guarded"]
+            );
             // Seven without a wait in line.
             assert_eq!(path.len(), 7 + 2, "{path:?}");
             assert_eq!(world.holder(&key).await, None);
@@ -165,7 +168,7 @@ fn one_who_misses_its_turn_waits_for_another_before_the_child_starts() {
         let host = world.stack.functions();
         let mut definition: Value = serde_json::from_str(DEFINITION).unwrap();
         let arn = world.own_function("ExtendFunction", "TardyProof", &[]);
-        definition["States"]["Prove"]["Arguments"]["FunctionName"] = arn.into();
+        definition["States"]["Confirm"]["Arguments"]["FunctionName"] = arn.into();
         let wrapper = world.create("tardy-proof", &definition.to_string()).await;
         // One answered call first, so that there is a process to freeze.
         let warm = waiting(world, &wrapper, "warms-up").await;
@@ -176,7 +179,7 @@ fn one_who_misses_its_turn_waits_for_another_before_the_child_starts() {
         let (run, lease, machine) = waiting(world, &wrapper, "late-child").await;
         let key = key_of(&lease);
         world.take_away(&lease, None).await;
-        run.in_task("Prove", 1).await;
+        run.in_task("Confirm", 1).await;
         world.take_away(&run.lease().await, None).await;
         let other = world.occupy(key, "another").await;
         host.thaw("TardyProof").unwrap();
