@@ -165,7 +165,7 @@ pub(crate) fn named(name: &str) -> Option<Verb> {
         "release" => Some(Verb::Release),
         _ => None,
     };
-    let found = words.iter().enumerate().filter_map(|(at, word)| {
+    let mut found = words.iter().enumerate().filter_map(|(at, word)| {
         let after = words.get(at + 1).map(String::as_str);
         let fits = matches!(
             after,
@@ -173,7 +173,7 @@ pub(crate) fn named(name: &str) -> Option<Verb> {
         );
         says(word).filter(|_| fits)
     });
-    found.last()
+    found.next_back()
 }
 
 /// A name that is about a verb alone: `AcquireFunction`, `release`, `my-leases-extend`; not `press-release`.

@@ -38,8 +38,8 @@ impl Finding {
             text.push_str(&step.state);
             let is_last = at + 1 == self.path.len();
             match &step.by {
-                Some(by) if is_last => text.push_str(&format!(" → ({by})")),
-                Some(by) => text.push_str(&format!(" → ({by}) ")),
+                Some(by) if is_last => text.extend([" → (", by, ")"]),
+                Some(by) => text.extend([" → (", by, ") "]),
                 None if is_last => {}
                 None => text.push_str(" → "),
             }

@@ -1,4 +1,4 @@
-//! JSON with places. What is valid, and what was expected where it is not, is serde_json's word; places come from borrowed raw
+//! JSON with places. What is valid, and what was expected where it is not, is `serde_json`'s word; places come from borrowed raw
 //! values, whose distance from the start of the text is where they stand.
 
 use crate::node::{Member, Node, Span, Value};

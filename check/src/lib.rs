@@ -4,6 +4,7 @@
 mod around;
 mod calls;
 mod check;
+mod choices;
 mod explain;
 mod expression;
 mod finding;
@@ -24,6 +25,7 @@ mod spending;
 mod steps;
 mod template;
 mod timing;
+mod verbs;
 mod walk;
 mod yaml;
 

@@ -237,11 +237,11 @@ fn compared(node: &Node, name: &str) -> Option<Passes> {
             .and_then(Node::text)
             .and_then(text::path);
         if variable.is_some_and(|path| path.last().is_some_and(|last| last == name)) {
-            let numeric = rule
+            let mut numeric = rule
                 .members()
                 .iter()
                 .filter(|member| member.key.starts_with("Numeric"));
-            if let Some(most) = numeric.filter_map(|member| member.value.number()).next() {
+            if let Some(most) = numeric.find_map(|member| member.value.number()) {
                 return Some(Passes::Known(timing::millis(most) / 1000));
             }
         }

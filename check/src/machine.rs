@@ -91,6 +91,32 @@ impl<'a> Machine<'a> {
         }
     }
 
+    /// A state's name with those around it: `Each / Work`.
+    pub(crate) fn path_of(&self, state: StateId) -> String {
+        let mut names = vec![self.states[state].name];
+        let mut at = self.scopes[self.states[state].scope].within;
+        while let Some(around) = at {
+            names.push(self.states[around].name);
+            at = self.scopes[self.states[around].scope].within;
+        }
+        names.reverse();
+        names.join(" / ")
+    }
+
+    /// Where a state can lead, whatever its leases are.
+    pub(crate) fn successors(&self, state: StateId) -> Vec<StateId> {
+        let state = &self.states[state];
+        let mut found = Vec::new();
+        if let Next::To(next) = state.next {
+            found.push(next);
+        }
+        if let Kind::Choice { rules, default } = &state.kind {
+            found.extend(rules.iter().filter_map(|(_, next)| *next).chain(*default));
+        }
+        found.extend(state.catch.iter().filter_map(|catcher| catcher.next));
+        found
+    }
+
     /// All states in a scope and in the scopes within it.
     pub(crate) fn inside(&self, scope: ScopeId) -> Vec<StateId> {
         let mut found = Vec::new();

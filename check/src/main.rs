@@ -38,10 +38,10 @@ struct Arguments {
     /// A function that releases
     #[arg(long, value_name = "NAME")]
     release: Vec<String>,
-    /// LEASE_CLOCK_MARGIN_MS of the functions: taken off every lease
+    /// `LEASE_CLOCK_MARGIN_MS` of the functions: taken off every lease
     #[arg(long, value_name = "MS", default_value_t = 2000)]
     margin_ms: u64,
-    /// LEASE_GUARD_MS of the functions: taken off every lease
+    /// `LEASE_GUARD_MS` of the functions: taken off every lease
     #[arg(long, value_name = "MS", default_value_t = 1000)]
     guard_ms: u64,
     /// A rule to leave out; may be repeated

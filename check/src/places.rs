@@ -238,24 +238,20 @@ impl Places {
             let path = path.and_then(Node::text).and_then(text::path);
             path.unwrap_or_default()
         };
-        match node.get("ResultSelector") {
-            Some(selector) => match in_selector(selector) {
+        if let Some(selector) = node.get("ResultSelector") {
+            match in_selector(selector) {
                 Some(inside) => place.extend(inside),
                 None => return self.beside(node),
-            },
-            None => {
-                let resource = node
-                    .get("Resource")
-                    .and_then(Node::text)
-                    .unwrap_or_default();
-                let wrapped = resource.ends_with(":::lambda:invoke");
-                let steps: &[&str] = if wrapped {
-                    &["Payload", "lease"]
-                } else {
-                    &["lease"]
-                };
-                place.extend(steps.iter().map(|step| (*step).to_owned()));
             }
+        } else {
+            let resource = node.get("Resource").and_then(Node::text);
+            let wrapped = resource.is_some_and(|name| name.ends_with(":::lambda:invoke"));
+            let steps: &[&str] = if wrapped {
+                &["Payload", "lease"]
+            } else {
+                &["lease"]
+            };
+            place.extend(steps.iter().map(|step| (*step).to_owned()));
         }
         within(Data::At(place), node.get("OutputPath"))
     }

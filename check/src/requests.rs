@@ -68,34 +68,27 @@ fn unstable(machine: &Machine<'_>, id: StateId, request: &Request<'_>) -> Option
         .retry
         .iter()
         .filter(|retrier| retrier.attempts > 0);
-    match field(request, "request_id") {
-        Some(asked) => {
-            let volatile = VOLATILE
-                .iter()
-                .find(|word| asked.any_text(|said| text::bare(said).contains(**word)))?;
-            retry.next()?;
-            let word = volatile.trim_end_matches('(');
-            Some(format!(
-                "asks by another request_id in every attempt ({word}): after a lost answer its own lease is in its way"
-            ))
-        }
-        None => {
-            // Only if the payload is written out can a field be missing from it.
-            let written_out = request
-                .payload
-                .is_some_and(|payload| !payload.members().is_empty());
-            let unknown = [
-                "Lease.Unavailable",
-                "States.Timeout",
-                "Lambda.ServiceException",
-            ];
-            let repeats =
-                retry.any(|retrier| unknown.iter().any(|name| matches(&retrier.errors, name)));
-            (written_out && repeats).then(|| {
-                "asks without a request_id, hence by a random one in every attempt: after a lost answer its own lease is in its way".to_owned()
-            })
-        }
+    if let Some(asked) = field(request, "request_id") {
+        let is_in = |word: &&&str| asked.any_text(|said| text::bare(said).contains(**word));
+        let volatile = VOLATILE.iter().find(is_in)?;
+        retry.next()?;
+        let word = volatile.trim_end_matches('(');
+        return Some(format!(
+            "asks by another request_id in every attempt ({word}): after a lost answer its own lease is in its way"
+        ));
     }
+    // Only if the payload is written out can a field be missing from it.
+    let written_out = request
+        .payload
+        .is_some_and(|payload| !payload.members().is_empty());
+    let unknown = [
+        "Lease.Unavailable",
+        "States.Timeout",
+        "Lambda.ServiceException",
+    ];
+    let repeats = retry.any(|retrier| unknown.iter().any(|name| matches(&retrier.errors, name)));
+    let message = "asks without a request_id, hence by a random one in every attempt: after a lost answer its own lease is in its way";
+    (written_out && repeats).then(|| message.to_owned())
 }
 
 /// The same whenever it is looked at within one execution.

@@ -91,7 +91,7 @@ fn unknown<'a>(machine: &Machine<'a>, id: StateId) -> Vec<(Span, &'a str)> {
         .into_iter()
         .flat_map(|key| node.get(key).map_or(&[][..], Node::list));
     let names = clauses.flat_map(|clause| clause.get("ErrorEquals").map_or(&[][..], Node::list));
-    let named = names.filter_map(|name| Some((name.span, name.text()?)));
+    let written = names.filter_map(|name| Some((name.span, name.text()?)));
     let raised = |name: &str| {
         let ends = machine
             .states
@@ -102,7 +102,7 @@ fn unknown<'a>(machine: &Machine<'a>, id: StateId) -> Vec<(Span, &'a str)> {
                 .into_iter()
                 .any(|error| error == name || error.contains(&format!("'{name}'")))
     };
-    named
+    written
         .filter(|(_, name)| name.starts_with("Lease.") && !raised(name))
         .collect()
 }

@@ -2,6 +2,7 @@
 
 use crate::node::{Node, Span};
 use std::fmt;
+use std::path::Path;
 
 /// A text with the name it goes by in messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,9 +62,9 @@ impl Source {
     ///
     /// With the place and what was expected there.
     pub fn read(&self) -> Result<Node, Unreadable> {
-        let is_yaml = [".yaml", ".yml"].iter().any(|end| self.name.ends_with(end));
+        let end = Path::new(&self.name).extension();
         let looks_json = self.text.trim_start().starts_with(['{', '[']);
-        if looks_json || (self.name.ends_with(".json") && !is_yaml) {
+        if looks_json || end.is_some_and(|end| end == "json") {
             crate::json::read(self)
         } else {
             crate::yaml::read(self)

@@ -7,6 +7,7 @@ use crate::machine::{Kind, StateId};
 use crate::rule::Rule;
 use crate::timing::{self, FOREVER, Limit, sum, words};
 use crate::walk::{Walker, is_unbounded};
+use std::fmt::Write as _;
 
 impl Walker<'_, '_> {
     /// Lets a state take its time, at worst, from every lease that is held, but those it is about. If `judged`, what goes past a
@@ -56,18 +57,19 @@ impl Walker<'_, '_> {
             // Where nothing runs, a time that cannot be compared counts for what comes after.
             let compared =
                 judged && (is_work || (lease.budget.is_some() && !is_unbounded(lease.age)));
-            if compared && !lease.told {
-                if let Some((rule, message)) = self.too_long(lease, takes) {
-                    self.report(rule, id, link, message);
-                    lease.told = true;
-                }
+            if compared
+                && !lease.told
+                && let Some((rule, message)) = self.too_long(lease, takes)
+            {
+                self.report(rule, id, link, message);
+                lease.told = true;
             }
             lease.age = sum(lease.age, takes);
         }
     }
 
     /// The longest one attempt can take, as far as the lease is concerned that it is about.
-    pub(crate) fn attempt(&self, limit: &Limit, about: Option<(&Lease, &Env)>) -> u64 {
+    pub(crate) fn attempt(limit: &Limit, about: Option<(&Lease, &Env)>) -> u64 {
         match limit {
             Limit::Fixed(attempt) => *attempt,
             Limit::Computed(said) => match (text::at_most(&text::bare(said)), about) {
@@ -129,10 +131,11 @@ impl Walker<'_, '_> {
             words(budget)
         );
         if end - lease.unsure <= budget {
-            message.push_str(&format!(
+            _ = write!(
+                message,
                 " ({} of it are attempts of {acquire}: the first may have got the lease and its answer been lost; an extend before the work, or a limit from safe_until, needs none of that)",
                 words(lease.unsure)
-            ));
+            );
         }
         Some((Rule::Outlasts, message))
     }

@@ -8,7 +8,7 @@ use crate::node::Node;
 use crate::outcomes::{Effect, Error, clause, failures, matches};
 use crate::places::Places;
 use crate::rule::Rule;
-use crate::timing::{self, FOREVER, Limit, retried, sum};
+use crate::timing::{self, FOREVER, retried};
 use crate::walk::{Edge, To, Walker};
 use std::rc::Rc;
 
@@ -80,11 +80,11 @@ impl Walker<'_, '_> {
         let limit = timing::limit(state.node);
         self.spend(id, &mut env, &limit, &[id], true, link);
         let mut edges = self.failed(id, &env, |_, env| {
-            env.retain(|lease| lease.acquire != id || !lease.is_held())
+            env.retain(|lease| lease.acquire != id || !lease.is_held());
         });
 
         // The answer may be to the first attempt, and the last may only repeat it.
-        let one = self.attempt(&limit, None);
+        let one = Self::attempt(&limit, None);
         let unknown = |names: &[String]| {
             [
                 "Lease.Unavailable",
@@ -132,99 +132,6 @@ impl Walker<'_, '_> {
             edge.by = Some("held".to_owned());
             edges.push(edge);
         }
-        edges
-    }
-
-    fn extend(
-        &mut self,
-        id: StateId,
-        payload: Option<&Node>,
-        mut env: Env,
-        link: usize,
-    ) -> Vec<Edge> {
-        self.goes_on(id, &env, link);
-        let machine = self.machine;
-        let state = &machine.states[id];
-        let limit = timing::limit(state.node);
-        let targets = self.targets(id, &env, payload, link);
-        let one: Vec<u64> = targets
-            .iter()
-            .map(|&target| self.attempt(&limit, find(&env, target).map(|lease| (lease, &env))))
-            .collect();
-        let can_stand = targets
-            .iter()
-            .all(|&target| find(&env, target).is_some_and(Lease::is_held));
-        // Late is not wrong here: an extend that comes too late finds that out.
-        self.spend(id, &mut env, &limit, &targets, false, link);
-        for lease in env
-            .iter_mut()
-            .filter(|lease| targets.contains(&lease.acquire))
-        {
-            match &limit {
-                Limit::Fixed(attempt) => {
-                    lease.age = sum(lease.age, timing::with_retries(*attempt, &state.retry))
-                }
-                _ => lease.lapse(id),
-            }
-        }
-        let mut edges = self.failed(id, &env, |effect, env| {
-            for lease in env
-                .iter_mut()
-                .filter(|lease| targets.contains(&lease.acquire))
-            {
-                if effect == Effect::Lost && lease.is_held() {
-                    lease.end(Status::Lost);
-                }
-            }
-        });
-        if targets.is_empty() || can_stand {
-            let since = self.now();
-            for lease in &mut env {
-                let Some(nth) = targets.iter().position(|&target| target == lease.acquire) else {
-                    lease.places = Rc::new(lease.places.after(id, state));
-                    continue;
-                };
-                lease.renew(one[nth], Some(id), since);
-                if payload.is_some_and(|payload| payload.field("ttl_seconds").is_some()) {
-                    let ttl = crate::calls::ttl(payload);
-                    lease.budget = ttl.map(|ttl| ttl.saturating_sub(self.lost_time));
-                }
-                lease.places = Rc::new(lease.places.answered(id, state));
-            }
-            edges.push(self.onward(id, env));
-        }
-        edges
-    }
-
-    fn release(
-        &mut self,
-        id: StateId,
-        payload: Option<&Node>,
-        mut env: Env,
-        link: usize,
-    ) -> Vec<Edge> {
-        let machine = self.machine;
-        let state = &machine.states[id];
-        let targets = self.targets(id, &env, payload, link);
-        let limit = timing::limit(state.node);
-        self.spend(id, &mut env, &limit, &targets, false, link);
-        for lease in env
-            .iter_mut()
-            .filter(|lease| targets.contains(&lease.acquire))
-        {
-            if !lease.is_held() {
-                continue;
-            }
-            if lease.left == Left::AtWork {
-                let message = "gives the lease back while a function that has not answered may still be at work".to_owned();
-                self.report(Rule::ReleasedWhileRunning, id, link, message);
-            }
-            // Tried is as good as done: a release that fails has been repeated, and the lease runs out.
-            lease.end(Status::Released);
-        }
-        let mut edges = self.failed(id, &env, |_, _| ());
-        flow(&mut env, |places| places.after(id, state));
-        edges.push(self.onward(id, env));
         edges
     }
 
@@ -281,7 +188,12 @@ impl Walker<'_, '_> {
     }
 
     /// The edges of a task's failures.
-    fn failed(&self, id: StateId, env: &Env, told: impl Fn(Effect, &mut Env)) -> Vec<Edge> {
+    pub(crate) fn failed(
+        &self,
+        id: StateId,
+        env: &Env,
+        told: impl Fn(Effect, &mut Env),
+    ) -> Vec<Edge> {
         let machine = self.machine;
         let state = &machine.states[id];
         let mut met: Vec<(Option<usize>, Effect, &str)> = Vec::new();
@@ -340,70 +252,8 @@ impl Walker<'_, '_> {
         }
     }
 
-    /// Which leases a payload speaks of.
-    fn targets(
-        &mut self,
-        id: StateId,
-        env: &Env,
-        payload: Option<&Node>,
-        link: usize,
-    ) -> Vec<StateId> {
-        let named = env
-            .iter()
-            .filter(|lease| payload.is_some_and(|payload| lease.places.referred(payload)));
-        let mut targets: Vec<StateId> = named.map(|lease| lease.acquire).collect();
-        let held: Vec<StateId> = env
-            .iter()
-            .filter(|lease| lease.is_held())
-            .map(|lease| lease.acquire)
-            .collect();
-        if targets.is_empty() {
-            match (held.as_slice(), env.as_slice()) {
-                ([one], _) => targets.push(*one),
-                ([], [one]) => targets.push(one.acquire),
-                ([_, _, ..], _) => {
-                    let message =
-                        "several leases are held, and which of them this is about cannot be told"
-                            .to_owned();
-                    self.report(Rule::HandleOverwritten, id, link, message);
-                    targets = held;
-                }
-                _ => {}
-            }
-        }
-        for lease in env
-            .iter()
-            .filter(|lease| targets.contains(&lease.acquire) && lease.is_held())
-        {
-            if let Some((by, nth)) = lease.places.gone {
-                let machine = self.machine;
-                let user = machine.states[id].name;
-                let what = if by == lease.acquire && nth.is_none() {
-                    "does not keep"
-                } else {
-                    "overwrites"
-                };
-                let clause = nth.map(|nth| {
-                    format!(
-                        " in its Catch of {}",
-                        machine.states[by].catch[nth].errors.join(", ")
-                    )
-                });
-                let message = format!(
-                    "{what} the lease's handle{}, which {user} needs",
-                    clause.unwrap_or_default()
-                );
-                let at = nth.map_or(machine.states[by].at, |nth| {
-                    machine.states[by].catch[nth].node.span
-                });
-                self.report_at(Rule::HandleOverwritten, by, at, Some((link, None)), message);
-            }
-        }
-        targets
-    }
-
     /// A branch that keeps a lease for others has to end with it, or they go on without.
-    fn goes_on(&mut self, id: StateId, env: &Env, link: usize) {
+    pub(crate) fn goes_on(&mut self, id: StateId, env: &Env, link: usize) {
         let lost = env
             .iter()
             .find(|lease| lease.status == Status::Lost && self.keeping.contains(&lease.acquire));
@@ -412,91 +262,11 @@ impl Walker<'_, '_> {
             self.report(Rule::WorkAfterLost, id, link, message.to_owned());
         }
     }
-
-    fn choice(
-        &self,
-        id: StateId,
-        env: &Env,
-        rules: &[(&Node, Option<StateId>)],
-        default: Option<StateId>,
-    ) -> Vec<Edge> {
-        let machine = self.machine;
-        let state = &machine.states[id];
-        let mut after = env.clone();
-        flow(&mut after, |places| places.after(id, state));
-        // Whether the last acquire that tells contention as a result was granted.
-        let asked = env.iter().filter(|lease| {
-            self.request(lease.acquire)
-                .is_some_and(|request| request.on_held_result)
-        });
-        let granted = asked
-            .max_by_key(|lease| lease.since)
-            .map(|lease| lease.status != Status::Refused);
-        let mut edges = Vec::new();
-        for (nth, (rule, next)) in rules.iter().enumerate() {
-            let told = tells_granted(rule);
-            if let (Some(granted), Some(told)) = (granted, told) {
-                if granted != told {
-                    continue;
-                }
-            }
-            let to = next.map_or(To::Nowhere, To::State);
-            edges.push(Edge {
-                env: after.clone(),
-                to,
-                by: Some(format!("Choice {}", nth + 1)),
-            });
-            if granted.is_some() && told.is_some() {
-                return edges;
-            }
-        }
-        edges.push(match default {
-            Some(next) => Edge {
-                env: after,
-                to: To::State(next),
-                by: Some("Default".to_owned()),
-            },
-            None => Edge {
-                env: after,
-                to: To::Failed(Error::Named("States.NoChoiceMatched".to_owned())),
-                by: Some("no Choice matches, and there is no Default".to_owned()),
-            },
-        });
-        edges
-    }
 }
 
 /// Lets every handle go where the state puts it.
 pub(crate) fn flow(env: &mut Env, to: impl Fn(&Places) -> Places) {
     for lease in env {
         lease.places = Rc::new(to(&lease.places));
-    }
-}
-
-/// Whether a rule of a Choice asks for a grant (`Some(true)`), for a refusal, or for something else.
-fn tells_granted(rule: &Node) -> Option<bool> {
-    if let Some(condition) = rule.get("Condition").and_then(Node::text) {
-        let inside = text::inside(condition)?.trim();
-        let (path, rest) = inside.split_once('=')?;
-        let (path, differs) = path
-            .strip_suffix('!')
-            .map_or((path, false), |path| (path, true));
-        let path = path.trim();
-        let simple = path.ends_with(".outcome") && !path.contains(' ');
-        let value = rest.trim().trim_matches(['\'', '"']);
-        return match value {
-            "acquired" if simple => Some(!differs),
-            "held" if simple => Some(differs),
-            _ => None,
-        };
-    }
-    let is_outcome = rule
-        .get("Variable")
-        .and_then(Node::text)?
-        .ends_with(".outcome");
-    match rule.get("StringEquals").and_then(Node::text)? {
-        "acquired" if is_outcome => Some(true),
-        "held" if is_outcome => Some(false),
-        _ => None,
     }
 }

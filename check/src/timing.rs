@@ -132,7 +132,7 @@ pub(crate) fn words(ms: u64) -> String {
     }
     let seconds = ms.div_ceil(1000);
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
-        (0, 0, _) if ms % 1000 != 0 => format!("{}.{:03} s", ms / 1000, ms % 1000),
+        (0, 0, _) if !ms.is_multiple_of(1000) => format!("{}.{:03} s", ms / 1000, ms % 1000),
         (0, 0..=1, _) => format!("{seconds} s"),
         (0, minutes, 0) => format!("{minutes} min"),
         (0, minutes, seconds) => format!("{minutes} min {seconds} s"),

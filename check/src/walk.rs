@@ -47,6 +47,9 @@ struct Link {
     key: Key,
 }
 
+/// What is to be gone through from: what is known, after which link, and how that was left.
+type Waiting = (Env, Option<usize>, Option<String>);
+
 /// Where a state leads.
 pub(crate) struct Edge {
     pub env: Env,
@@ -105,8 +108,7 @@ impl<'m, 'a> Walker<'m, 'a> {
         let Some(start) = self.machine.scopes[scope].start else {
             return Vec::new();
         };
-        let mut open: BTreeMap<(usize, StateId, Key), (Env, Option<usize>, Option<String>)> =
-            BTreeMap::new();
+        let mut open: BTreeMap<(usize, StateId, Key), Waiting> = BTreeMap::new();
         let mut done: HashMap<(StateId, Key), (Vec<u64>, usize)> = HashMap::new();
         let mut exits: Vec<Exit> = Vec::new();
         let rank = |state: &StateId| self.orders[scope].get(state).copied().unwrap_or(usize::MAX);
@@ -134,10 +136,10 @@ impl<'m, 'a> Walker<'m, 'a> {
                     To::State(next) => {
                         let position = key(&edge.env);
                         let mut env = edge.env;
-                        if let Some((ages, times)) = done.get(&(next, position.clone())) {
-                            if !self.grown(&mut env, ages, *times, next, &position, link) {
-                                continue;
-                            }
+                        if let Some((ages, times)) = done.get(&(next, position.clone()))
+                            && !self.grown(&mut env, ages, *times, next, &position, link)
+                        {
+                            continue;
                         }
                         let rank = self.orders[scope].get(&next).copied().unwrap_or(usize::MAX);
                         let place = open.entry((rank, next, position));
@@ -152,7 +154,7 @@ impl<'m, 'a> Walker<'m, 'a> {
                         }
                     }
                     To::Done => {
-                        self.leave(scope, edge.env, link, None, edge.by.as_deref(), &mut exits)
+                        self.leave(scope, edge.env, link, None, edge.by.as_deref(), &mut exits);
                     }
                     To::Failed(error) => {
                         self.leave(
@@ -324,9 +326,9 @@ impl<'m, 'a> Walker<'m, 'a> {
             let link = &self.links[nth];
             path.push(Step {
                 state: self.machine.states[link.state].name.to_owned(),
-                by,
+                by: by.take(),
             });
-            by = link.by.clone();
+            by.clone_from(&link.by);
             at = link.before;
         }
         path.reverse();
@@ -346,34 +348,6 @@ impl<'m, 'a> Walker<'m, 'a> {
             Next::Nowhere => To::Nowhere,
         };
         Edge { env, to, by: None }
-    }
-}
-
-impl Machine<'_> {
-    /// A state's name with those around it: `Each / Work`.
-    pub(crate) fn path_of(&self, state: StateId) -> String {
-        let mut names = vec![self.states[state].name];
-        let mut at = self.scopes[self.states[state].scope].within;
-        while let Some(around) = at {
-            names.push(self.states[around].name);
-            at = self.scopes[self.states[around].scope].within;
-        }
-        names.reverse();
-        names.join(" / ")
-    }
-
-    /// Where a state can lead, whatever its leases are.
-    pub(crate) fn successors(&self, state: StateId) -> Vec<StateId> {
-        let state = &self.states[state];
-        let mut found = Vec::new();
-        if let Next::To(next) = state.next {
-            found.push(next);
-        }
-        if let Kind::Choice { rules, default } = &state.kind {
-            found.extend(rules.iter().filter_map(|(_, next)| *next).chain(*default));
-        }
-        found.extend(state.catch.iter().filter_map(|catcher| catcher.next));
-        found
     }
 }
 

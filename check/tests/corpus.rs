@@ -1,4 +1,5 @@
 //! Every definition of the corpus: each fault is found where it is, and nothing else; what is sound passes.
+#![allow(clippy::unwrap_used, missing_docs)]
 
 use leasehold_check::{Finding, Options, Rule, Source, check, definitions};
 use std::collections::{BTreeMap, BTreeSet};

@@ -41,7 +41,7 @@ fn forks(count: usize) -> Value {
 
 fn visited(definition: &Value) -> (usize, usize) {
     let source = Source::new("x.asl.json", definition.to_string());
-    let checked = check(&source.read().unwrap(), &Options::default());
+    let checked = check(&source.read().expect("JSON"), &Options::default());
     assert_eq!(checked.findings, []);
     (checked.states, checked.visited)
 }
@@ -71,7 +71,7 @@ fn loops_are_gone_through_a_few_times() {
             .push(back);
     }
     let source = Source::new("x.asl.json", definition.to_string());
-    let checked = check(&source.read().unwrap(), &Options::default());
+    let checked = check(&source.read().expect("JSON"), &Options::default());
     assert!(!checked.findings.is_empty());
     assert!(
         checked.visited <= 20 * checked.states,

@@ -157,7 +157,7 @@ impl Definition {
         for (from, to) in [("Release", "Done"), ("GiveBack", "Failed")] {
             let mut release = self.call("release", &self.handle());
             release["TimeoutSeconds"] = 10.into();
-            release["Catch"] = json!([self.caught(&["States.ALL"], to.to_owned())]);
+            release["Catch"] = json!([self.caught(&["States.ALL"], to)]);
             release["Next"] = to.into();
             states.insert(from.into(), release);
         }
@@ -198,7 +198,7 @@ impl Definition {
         }
     }
 
-    fn caught(&self, errors: &[&str], next: String) -> Value {
+    fn caught(&self, errors: &[&str], next: &str) -> Value {
         if self.jsonata {
             json!({"ErrorEquals": errors, "Next": next})
         } else {
@@ -209,7 +209,7 @@ impl Definition {
     fn inner(&self, inner: &Inner) -> Value {
         let mut catch = Vec::new();
         let mut meets = |errors: &[&str], target: &Option<Target>| {
-            catch.extend(target.map(|target| self.caught(errors, name(target))));
+            catch.extend(target.map(|target| self.caught(errors, &name(target))));
         };
         let mut state = match inner {
             Inner::Work {

@@ -126,10 +126,11 @@ impl Walk<'_> {
     /// Work that begins now and takes so long.
     fn works(&mut self, lease: Lease, seconds: u64) -> Lease {
         let after = self.later(lease, seconds);
-        if let Lease::Held(age) | Lease::Abandoned(age) = after {
-            if seconds > 0 && age > self.trusted() {
-                self.wrong("works when the lease cannot be trusted any more".to_owned());
-            }
+        if let Lease::Held(age) | Lease::Abandoned(age) = after
+            && seconds > 0
+            && age > self.trusted()
+        {
+            self.wrong("works when the lease cannot be trusted any more".to_owned());
         }
         after
     }

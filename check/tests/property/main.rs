@@ -41,7 +41,7 @@ fn sound(left_out: &[Rule]) -> Result<u32, String> {
 
 fn is_silent(definition: &Definition, left_out: &[Rule]) -> bool {
     let source = Source::new("x.asl.json", definition.written().to_string());
-    let checked = check(&source.read().unwrap(), &Options::default());
+    let checked = check(&source.read().expect("JSON"), &Options::default());
     checked
         .findings
         .iter()
