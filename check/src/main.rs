@@ -24,7 +24,7 @@ Exit codes: 0 nothing found, 1 findings, 2 something could not be read.";
 #[command(version, after_help = EXAMPLES)]
 struct Arguments {
     /// State machines (JSON or YAML), SAM or CloudFormation templates, or Markdown with state machines in it
-    #[arg(required_unless_present = "explain")]
+    #[arg(required_unless_present_any = ["explain", "manual"])]
     files: Vec<String>,
     /// How to say what was found
     #[arg(long, value_enum, default_value_t = Format::Human)]
@@ -50,6 +50,9 @@ struct Arguments {
     /// Say what a rule is about, and check nothing
     #[arg(long, value_name = "RULE", value_parser = rule)]
     explain: Option<Rule>,
+    /// Print docs/CHECK.md
+    #[arg(long, hide = true)]
+    manual: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -73,7 +76,11 @@ fn rule(id: &str) -> Result<Rule, String> {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     if let Some(rule) = arguments.explain {
-        println!("{}", leasehold_check::explain(rule));
+        print!("{}", leasehold_check::explain(rule));
+        return ExitCode::SUCCESS;
+    }
+    if arguments.manual {
+        print!("{}", leasehold_check::manual());
         return ExitCode::SUCCESS;
     }
     let mut options = Options {
