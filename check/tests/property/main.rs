@@ -11,7 +11,7 @@ use leasehold_check::{Options, Rule, Source, check};
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 use std::cell::Cell;
 
-const CASES: u32 = 6000;
+const CASES: u32 = 4000;
 
 /// Runs the property with some rules left out; how many definitions were found sound, or what was overlooked.
 fn sound(left_out: &[Rule]) -> Result<u32, String> {
