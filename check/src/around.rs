@@ -95,14 +95,14 @@ impl Walker<'_, '_> {
             let name = if let Error::Named(name) = error {
                 name
             } else {
-                "an error inside"
+                "error inside"
             };
             add(
                 edges,
                 Edge {
                     env: env.clone(),
                     to: To::Failed(error.clone()),
-                    by: Some(format!("{name}, not caught")),
+                    by: Some(format!("uncaught {name}")),
                 },
             );
         }

@@ -55,7 +55,7 @@ impl Walker<'_, '_> {
             None => Edge {
                 env: after,
                 to: To::Failed(Error::Named("States.NoChoiceMatched".to_owned())),
-                by: Some("no Choice matches, and there is no Default".to_owned()),
+                by: Some("no rule that matches and no Default".to_owned()),
             },
         });
         edges

@@ -43,7 +43,7 @@ impl Walker<'_, '_> {
             };
             let Some(attempt) = fixed else {
                 if judged && !lease.told {
-                    let message = self.without_bound(id, limit, is_wait);
+                    let message = Self::without_bound(limit, is_wait).to_owned();
                     self.report(Rule::Unbounded, id, link, message);
                     lease.told = true;
                 }
@@ -83,19 +83,14 @@ impl Walker<'_, '_> {
         }
     }
 
-    fn without_bound(&self, id: StateId, limit: &Limit, is_wait: bool) -> String {
-        let name = self.machine.states[id].name;
+    fn without_bound(limit: &Limit, is_wait: bool) -> &'static str {
         match limit {
-            Limit::Absent if is_wait => format!("nothing says how long {name} waits"),
-            Limit::Absent => {
-                format!("{name} has no TimeoutSeconds, and may outlast the lease it runs under")
+            Limit::Absent if is_wait => "nothing says how long it waits",
+            Limit::Absent => "has no TimeoutSeconds, and may outlast the lease it runs under",
+            _ if is_wait => "how long it waits is computed, and from nothing that the lease says",
+            _ => {
+                "its time limit is computed, and not from the safe_until of the lease it runs under"
             }
-            _ if is_wait => {
-                format!("how long {name} waits is computed, and from nothing that the lease says")
-            }
-            _ => format!(
-                "the time limit of {name} is computed, and not from the safe_until of the lease it runs under"
-            ),
         }
     }
 
@@ -110,11 +105,20 @@ impl Walker<'_, '_> {
             return Some((Rule::Unbounded, message));
         };
         if is_unbounded(lease.age) {
-            let cause = lease.cause.map_or(acquire, name);
-            let since = if lease.cause == Some(lease.acquire) {
-                format!("nothing bounds how old the lease is when {cause} has answered")
-            } else {
-                format!("by then {cause} may have taken any time since the last extend")
+            let cause = lease.cause.unwrap_or(lease.acquire);
+            let since = match self.machine.states[cause].kind {
+                _ if cause == lease.acquire => {
+                    format!("nothing bounds how old the lease is when {acquire} has answered")
+                }
+                // Whatever takes time by itself and without a bound; all else is the head of a loop.
+                Kind::Task | Kind::Wait if timing::is_open(self.machine.states[cause].node) => {
+                    format!("by then {} may have taken any time", name(cause))
+                }
+                Kind::Map(_) => format!("by then {} may have taken any time", name(cause)),
+                _ => format!(
+                    "a loop through {} comes here again without an extend",
+                    name(cause)
+                ),
             };
             return Some((
                 Rule::Unbounded,

@@ -226,9 +226,9 @@ impl Walker<'_, '_> {
                             Error::Named(error.to_owned())
                         }),
                         by: Some(if error.is_empty() {
-                            "an error that nobody catches".to_owned()
+                            "an uncaught error".to_owned()
                         } else {
-                            format!("{error}, not caught")
+                            format!("uncaught {error}")
                         }),
                     },
                 }

@@ -56,6 +56,12 @@ pub(crate) fn pause(wait: &Node) -> Limit {
     }
 }
 
+/// Whether nothing written out bounds a Task or a Wait.
+pub(crate) fn is_open(state: &Node) -> bool {
+    let written = |limit| matches!(limit, Limit::Fixed(_));
+    !written(limit(state)) && !written(pause(state))
+}
+
 fn of(node: &Node, literal: &str, path: &str) -> Limit {
     if let Some(field) = node.get(literal) {
         if let Some(seconds) = expression::literal_number(field) {

@@ -221,14 +221,14 @@ impl<'m, 'a> Walker<'m, 'a> {
             let forgotten =
                 lease.is_held() && lease.left == crate::calls::Left::Over && (is_top || is_inner);
             if forgotten {
-                let how = match (&error, &self.machine.states[state].kind) {
-                    (_, Kind::Succeed | Kind::Fail) => "the execution ends here",
-                    (None, _) => "the execution ends after this",
-                    (Some(_), _) => "an error ends the execution here",
+                let kind = &self.machine.states[state].kind;
+                let how = match (by, kind) {
+                    (_, Kind::Succeed | Kind::Fail) => "the execution ends here".to_owned(),
+                    (Some(by), _) => format!("{by} ends the execution here"),
+                    (None, _) => "the execution ends after this".to_owned(),
                 };
-                let why = by.map(|by| format!(" ({by})")).unwrap_or_default();
                 let name = self.machine.states[lease.acquire].name;
-                let message = format!("{how}{why}, and the lease of {name} is not released");
+                let message = format!("{how}, and the lease of {name} is not released");
                 self.report_by(Rule::NoRelease, state, link, by, message);
             }
         }
