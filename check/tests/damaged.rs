@@ -47,7 +47,7 @@ fn places(value: &Value, at: &str, found: &mut Vec<String>) {
     }
 }
 
-fn damage(value: &mut Value, place: &Index, other: &Index, how: u8) {
+fn damage(value: &mut Value, place: Index, other: Index, how: u8) {
     let mut all = Vec::new();
     places(value, "", &mut all);
     let place = place.get(&all).clone();
@@ -74,7 +74,7 @@ proptest! {
     fn a_damaged_definition_is_gone_through_or_refused(file: Index, damages in how()) {
         let mut value: Value = serde_json::from_str(&CORPUS[file.index(CORPUS.len())]).unwrap();
         for (place, other, how) in &damages {
-            damage(&mut value, place, other, *how);
+            damage(&mut value, *place, *other, *how);
         }
         let source = Source::new("x.asl.json", value.to_string());
         let open = |_: &Path| Err(std::io::Error::other("no files here"));
