@@ -76,7 +76,8 @@ fn call<'a>(state: &State<'a>, options: &Options) -> Call<'a> {
     if resource.contains("dynamodb:") && arguments.is_some_and(is_fenced) {
         return Call::Fenced;
     }
-    let at_work = resource.ends_with(".waitForTaskToken") || resource.contains(":activity:");
+    let ends = [".waitForTaskToken", ":lambda:invoke"];
+    let at_work = ends.iter().any(|end| resource.ends_with(end)) || resource.contains(":activity:");
     Call::Work(if at_work { Left::AtWork } else { Left::Perhaps })
 }
 
@@ -93,10 +94,11 @@ fn function<'a>(resource: &str, task: &'a Node) -> Option<(String, Option<&'a No
         let payload = arguments.and_then(|arguments| arguments.field("Payload"));
         return Some((name.map(name_of).unwrap_or_default(), payload));
     }
-    let is_lambda = resource.contains(":function:")
-        || (!resource.is_empty() && !resource.starts_with("arn:"))
-        || task.get("Resource").is_some_and(|node| node.tag.is_some());
     let name = task.get("Resource").map(name_of).unwrap_or_default();
+    let is_other = name.contains(":states:::") || name.contains(":activity:");
+    // What is put in from elsewhere, `${CountFunctionArn}`, is taken for a function.
+    let is_lambda =
+        !is_other && !name.is_empty() && (name.contains(":function:") || !name.starts_with("arn:"));
     is_lambda.then_some((name, arguments))
 }
 
@@ -292,6 +294,35 @@ mod tests {
         assert_eq!(named("release-notes-publisher"), None);
         assert_eq!(named("StepFunction"), None);
         assert!(is_sure("AcquireFunctionArn") && !is_sure("press-release"));
+    }
+
+    #[test]
+    fn a_resource_may_be_put_together_by_a_template() {
+        let told = |resource: &str| {
+            let text =
+                format!("StartAt: A\nStates:\n  A:\n    Type: Task\n    Resource: {resource}\n");
+            let node = crate::source::Source::new("x.yaml", text).read().unwrap();
+            let machine = Machine::read(&node);
+            let calls = calls(&machine, &Options::default());
+            format!("{:?}", calls[0])
+        };
+        assert_eq!(
+            told("!Sub arn:${AWS::Partition}:states:::dynamodb:getItem"),
+            "Read"
+        );
+        assert_eq!(
+            told("!Sub arn:${AWS::Partition}:states:::dynamodb:putItem"),
+            "Work(Perhaps)"
+        );
+        assert_eq!(told("!GetAtt CountFunction.Arn"), "Work(AtWork)");
+        assert_eq!(
+            told("{Fn::GetAtt: [ReleaseFunction, Arn]}"),
+            "Release(None)"
+        );
+        assert_eq!(
+            told("arn:aws:states:eu-west-1:123456789012:activity:x"),
+            "Work(AtWork)"
+        );
     }
 
     #[test]

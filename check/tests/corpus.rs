@@ -105,6 +105,17 @@ fn evidence_leads_from_the_start_to_the_state() {
 }
 
 #[test]
+fn items_that_ask_for_themselves_share_nothing() {
+    let path = root().join("check/corpus/faulty/18-items-share-a-request.asl.json");
+    let text = std::fs::read_to_string(path).unwrap();
+    let own = "\"{% $states.context.Execution.Id & '/' & $states.context.Map.Item.Index %}\"";
+    let text = text.replace("\"{% $states.context.Execution.Id %}\"", own);
+    let source = Source::new("x.asl.json", text);
+    let checked = check(&source.read().unwrap(), &Options::default());
+    assert_eq!(checked.findings, []);
+}
+
+#[test]
 fn our_own_machines_pass() {
     let shipped = found(&root().join("template.yaml"));
     assert_eq!(shipped.len(), files("statemachines").len());
