@@ -34,10 +34,7 @@ pub(crate) fn look(machine: &Machine<'_>, calls: &[Call<'_>], findings: &mut Vec
         };
         if let Call::Acquire(request) = call {
             let state = &machine.states[id];
-            let beats = ["HeartbeatSeconds", "HeartbeatSecondsPath"]
-                .iter()
-                .any(|key| state.node.get(key).is_some());
-            if request.queued && timing::limit(state.node) == Limit::Absent && !beats {
+            if request.queued && timing::limit(state.node) == Limit::Absent {
                 let message =
                     "waits in line without a TimeoutSeconds: where no sweep runs, for ever"
                         .to_owned();
@@ -187,14 +184,21 @@ fn passes(machine: &Machine<'_>, round: &BTreeSet<StateId>) -> Option<Passes> {
     let mut found = None;
     for &id in round {
         for counter in &counters {
-            match compared(machine.states[id].node, counter) {
-                Some(Passes::Known(most)) => return Some(Passes::Known(most)),
-                Some(Passes::Counted) => found = Some(Passes::Counted),
-                None => {}
-            }
+            found = larger(found, compared(machine.states[id].node, counter));
         }
     }
     found
+}
+
+/// Of two bounds of one loop the larger counts, and one that is a number before one that is not.
+fn larger(a: Option<Passes>, b: Option<Passes>) -> Option<Passes> {
+    match (a, b) {
+        (Some(Passes::Known(a)), Some(Passes::Known(b))) => Some(Passes::Known(a.max(b))),
+        (Some(Passes::Known(most)), _) | (_, Some(Passes::Known(most))) => {
+            Some(Passes::Known(most))
+        }
+        (a, b) => a.or(b),
+    }
 }
 
 /// What a state compares a name with.
@@ -218,10 +222,8 @@ fn compared(node: &Node, name: &str) -> Option<Passes> {
                 .split(|c: char| !c.is_ascii_digit())
                 .next()
                 .unwrap_or_default();
-            found = match digits.parse() {
-                Ok(most) => Some(Passes::Known(most)),
-                Err(_) => Some(found.take().unwrap_or(Passes::Counted)),
-            };
+            let told = digits.parse().map_or(Passes::Counted, Passes::Known);
+            found = larger(found.take(), Some(told));
         }
     });
     // A rule of JSONPath has its number beside the variable.
@@ -242,7 +244,10 @@ fn compared(node: &Node, name: &str) -> Option<Passes> {
                 .iter()
                 .filter(|member| member.key.starts_with("Numeric"));
             if let Some(most) = numeric.find_map(|member| member.value.number()) {
-                return Some(Passes::Known(timing::millis(most) / 1000));
+                found = larger(
+                    found.take(),
+                    Some(Passes::Known(timing::millis(most) / 1000)),
+                );
             }
         }
     }
