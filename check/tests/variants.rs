@@ -51,7 +51,7 @@ fn a_request_has_to_be_the_same_only_if_it_is_repeated() {
     let smallest = "sound/01-smallest.asl.json";
     assert_found(
         smallest,
-        &[request_id.clone()],
+        std::slice::from_ref(&request_id),
         &["unstable-request Acquire"],
     );
     let refused_only = (
