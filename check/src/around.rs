@@ -63,7 +63,7 @@ impl Walker<'_, '_> {
                 }
             }
             entries = again;
-            if entries.is_empty() {
+            if entries.is_empty() || self.is_given_up() {
                 break;
             }
         }

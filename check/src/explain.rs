@@ -262,7 +262,7 @@ static WORDS: &[(Rule, &str, Pair)] = &[
     ),
     (
         Rule::TooLarge,
-        "After 200 000 positions the walk is given up, and says so instead of saying nothing. A definition that people write has fewer than a thousand.",
+        "After 100 000 positions the walk is given up, and says so instead of saying nothing. A definition that people write has fewer than a thousand.",
         None,
     ),
 ];

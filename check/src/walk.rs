@@ -16,7 +16,7 @@ use crate::timing::FOREVER;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// More positions than this are not gone through: no definition that people write comes near.
-const MOST: usize = 200_000;
+const MOST: usize = 100_000;
 /// So often a position may come back with more time before it counts as unbounded.
 const GROWN: usize = 40;
 
@@ -116,7 +116,7 @@ impl<'m, 'a> Walker<'m, 'a> {
         open.insert(first, (entry, before, None));
         while let Some(((_, state, position), (env, before, by))) = open.pop_first() {
             self.visited += 1;
-            if self.visited > MOST {
+            if self.is_given_up() {
                 let link = self.link(state, by, before, position);
                 self.report(
                     Rule::TooLarge,
@@ -270,6 +270,11 @@ impl<'m, 'a> Walker<'m, 'a> {
             key,
         });
         self.links.len() - 1
+    }
+
+    /// Whether there is too much to go through.
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.visited > MOST
     }
 
     /// The state that a link stands for.

@@ -1,6 +1,6 @@
 //! How much there is to go through: about as much as there is to read. Counted, since time is the machine's.
 
-use leasehold_check::{Options, Source, check};
+use leasehold_check::{Options, Rule, Source, check};
 use serde_json::{Value, json};
 
 fn work(next: &str, limit: u64) -> Value {
@@ -78,4 +78,31 @@ fn loops_are_gone_through_a_few_times() {
         "{} positions",
         checked.visited
     );
+}
+
+#[test]
+fn what_cannot_be_gone_through_is_said_to_be_too_large() {
+    // Each of them is tried again as a whole, ten times within each of the ten times of the one around it.
+    let mut inner =
+        json!({"StartAt": "W", "States": {"W": work("X", 1), "X": {"Type": "Pass", "End": true}}});
+    inner["States"]["W"]["Catch"] = json!([]);
+    for nth in 0..12 {
+        let name = format!("P{nth}");
+        let retry = json!([{"ErrorEquals": ["States.ALL"], "MaxAttempts": 10}]);
+        inner = json!({"StartAt": name, "States": {&name: {"Type": "Parallel", "Branches": [inner], "Retry": retry, "End": true}}});
+    }
+    let mut definition = forks(3);
+    let states = definition["States"].as_object_mut().expect("an object");
+    let mut around = inner["States"]["P11"].clone();
+    around["Next"] = "C0".into();
+    around["End"] = false.into();
+    states.insert("P".into(), around);
+    states["Acquire"]["Next"] = "P".into();
+    let source = Source::new("x.asl.json", definition.to_string());
+    let checked = check(&source.read().expect("JSON"), &Options::default());
+    let gave_up = checked
+        .findings
+        .iter()
+        .any(|finding| finding.rule == Rule::TooLarge);
+    assert!(gave_up, "{} positions", checked.visited);
 }
