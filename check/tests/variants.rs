@@ -313,3 +313,38 @@ fn items_may_be_express_workflows_too() {
         &["express Each / Acquire"],
     );
 }
+
+#[test]
+fn what_is_not_confirmed_is_told_of_once() {
+    let limit = ("/States/Work/TimeoutSeconds", json!(60));
+    assert_found(
+        "faulty/13-woken-and-not-confirmed.asl.json",
+        &[limit],
+        &["unconfirmed Work"],
+    );
+}
+
+#[test]
+fn a_job_that_nobody_catches_leaves_the_lease_behind() {
+    let job = [
+        (
+            "/States/Work/Resource",
+            json!("arn:aws:states:::glue:startJobRun.sync"),
+        ),
+        ("/States/Work/Catch", Value::Null),
+        ("/States/GiveBack", Value::Null),
+    ];
+    assert_found("sound/01-smallest.asl.json", &job, &["no-release Work"]);
+    let caught = [
+        job[0].clone(),
+        (
+            "/States/Work/Catch/0",
+            json!({"ErrorEquals": ["States.ALL"], "Next": "Release"}),
+        ),
+    ];
+    assert_found(
+        "sound/01-smallest.asl.json",
+        &caught,
+        &["unreachable GiveBack"],
+    );
+}
