@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo dashboard local bench model model-deep soak hostile fuzz mutants test track-record rehearsal sam-test sizes other-arch one-function check fmt clippy doc deny template asl tidy lint-bites build deploy clean tools-lock
+.PHONY: help demo dashboard local bench model model-deep soak hostile fuzz mutants test track-record rehearsal sam-test sizes other-arch one-function check fmt clippy doc deny template asl leases tidy lint-bites build deploy clean tools-lock
 
 # Instruction set of the functions: arm64 or x86_64.
 ARCH ?= arm64
@@ -100,7 +100,7 @@ fuzz: $(FUZZ_ROOT)/bin/cargo-fuzz ## let a fuzzer look for hostile events, keys 
 	    ../target/fuzz-corpus/$$target corpus/$$target -- -max_total_time=$(FUZZ_SECONDS) -max_len=8192 -timeout=10; \
 	done
 
-check: fmt clippy doc tidy template asl lint-bites deny ## format, lints, documentation, licences, template, state machines, and the repository against itself
+check: fmt clippy doc tidy template asl leases lint-bites deny ## format, lints, documentation, licences, template, state machines, and the repository against itself
 	@echo "check: all of it holds"
 
 fmt:
@@ -117,6 +117,10 @@ doc:
 
 tidy:
 	cargo run --quiet --locked -p tidy
+
+# The shipped machines through the template, which knows what their functions are, and those that the README shows.
+leases: ## look for leases in state machines that can lapse, leak or be used after their end
+	cargo run --quiet --locked --bin leasehold-check -- template.yaml README.md
 
 # As written by `sam validate --lint`; as translated, with the state machines put in, by cfn-lint.
 template: $(SAM_ENV)/complete

@@ -1,0 +1,153 @@
+//! The command: reads files, checks what is in them, and says what it found.
+
+use clap::{Parser, ValueEnum};
+use leasehold_check::{
+    Options, Report, Rule, Source, Unreadable, Verb, check, definitions, report,
+};
+use std::io::IsTerminal as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+const EXAMPLES: &str = "\
+Examples:
+  leasehold-check statemachines/*.asl.json      check definitions
+  leasehold-check template.yaml                 check every state machine of a SAM template, by what the template calls
+  leasehold-check --format sarif template.yaml  for code scanning
+  leasehold-check --acquire lock --release unlock order.asl.json
+                                                functions that go by other names
+  leasehold-check --explain outlasts            what a rule is about, with a bad and a good example
+
+Exit codes: 0 nothing found, 1 findings, 2 something could not be read.";
+
+/// Finds leases that can lapse, leak or be used after their end, in state machines that have not run yet.
+#[derive(Parser)]
+#[command(version, after_help = EXAMPLES)]
+struct Arguments {
+    /// State machines (JSON or YAML), SAM or CloudFormation templates, or Markdown with state machines in it
+    #[arg(required_unless_present_any = ["explain", "manual"])]
+    files: Vec<String>,
+    /// How to say what was found
+    #[arg(long, value_enum, default_value_t = Format::Human)]
+    format: Format,
+    /// A function that acquires, as the definitions name it; may be repeated
+    #[arg(long, value_name = "NAME")]
+    acquire: Vec<String>,
+    /// A function that extends
+    #[arg(long, value_name = "NAME")]
+    extend: Vec<String>,
+    /// A function that releases
+    #[arg(long, value_name = "NAME")]
+    release: Vec<String>,
+    /// `LEASE_CLOCK_MARGIN_MS` of the functions: taken off every lease
+    #[arg(long, value_name = "MS", default_value_t = 2000)]
+    margin_ms: u64,
+    /// `LEASE_GUARD_MS` of the functions: taken off every lease
+    #[arg(long, value_name = "MS", default_value_t = 1000)]
+    guard_ms: u64,
+    /// A rule to leave out; may be repeated
+    #[arg(long, value_name = "RULE", value_parser = rule)]
+    allow: Vec<Rule>,
+    /// Say what a rule is about, and check nothing
+    #[arg(long, value_name = "RULE", value_parser = rule)]
+    explain: Option<Rule>,
+    /// Print docs/CHECK.md
+    #[arg(long, hide = true)]
+    manual: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Format {
+    Human,
+    Json,
+    Sarif,
+}
+
+fn rule(id: &str) -> Result<Rule, String> {
+    let known = || {
+        Rule::ALL
+            .iter()
+            .map(|rule| rule.id())
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    Rule::of(id).ok_or_else(|| format!("the rules are {}", known()))
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    if let Some(rule) = arguments.explain {
+        print!("{}", leasehold_check::explain(rule));
+        return ExitCode::SUCCESS;
+    }
+    if arguments.manual {
+        print!("{}", leasehold_check::manual());
+        return ExitCode::SUCCESS;
+    }
+    let mut options = Options {
+        margin_ms: arguments.margin_ms,
+        guard_ms: arguments.guard_ms,
+        ..Options::default()
+    };
+    let verbs = [
+        (&arguments.acquire, Verb::Acquire),
+        (&arguments.extend, Verb::Extend),
+        (&arguments.release, Verb::Release),
+    ];
+    for (names, verb) in verbs {
+        options
+            .names
+            .extend(names.iter().map(|name| (name.clone(), Some(verb))));
+    }
+    let (mut reports, mut unreadable) = (Vec::new(), Vec::new());
+    for file in &arguments.files {
+        match read(file).and_then(|source| {
+            definitions(&source, &options, &|path: &Path| {
+                std::fs::read_to_string(path)
+            })
+        }) {
+            Ok(found) => reports.extend(found.into_iter().map(|definition| {
+                let mut checked = check(&definition.node, &definition.options);
+                checked
+                    .findings
+                    .retain(|finding| !arguments.allow.contains(&finding.rule));
+                Report {
+                    source: definition.source,
+                    resource: definition.resource,
+                    checked,
+                }
+            })),
+            Err(error) => unreadable.push(error),
+        }
+    }
+    match arguments.format {
+        Format::Human => print!("{}", report::human(&reports, &unreadable, coloured())),
+        Format::Json => println!("{:#}", report::json(&reports, &unreadable)),
+        Format::Sarif => println!("{:#}", report::sarif(&reports, &unreadable)),
+    }
+    if !unreadable.is_empty() {
+        return ExitCode::from(2);
+    }
+    ExitCode::from(u8::from(
+        reports
+            .iter()
+            .any(|report| !report.checked.findings.is_empty()),
+    ))
+}
+
+fn read(file: &str) -> Result<Source, Unreadable> {
+    let text = std::fs::read_to_string(file).map_err(|error| Unreadable {
+        name: file.to_owned(),
+        place: None,
+        message: error.to_string(),
+    })?;
+    Ok(Source::new(file, text))
+}
+
+/// On a terminal, unless the user wants none.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "NO_COLOR is the terminal's, not a setting"
+)]
+fn coloured() -> bool {
+    std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty())
+}

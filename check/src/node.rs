@@ -1,0 +1,134 @@
+//! One tree for JSON and YAML, in which everything knows where it stands.
+
+/// Where something stands in its source, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Span {
+    /// The first byte.
+    pub start: usize,
+    /// Past the last byte.
+    pub end: usize,
+}
+
+/// A value and its place.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Node {
+    /// Where it stands.
+    pub span: Span,
+    /// The local tag of YAML without its `!`: `GetAtt`, `Sub`, `Ref`, …
+    pub tag: Option<String>,
+    /// What it is.
+    pub value: Value,
+}
+
+/// What JSON knows.
+#[derive(Debug, Clone, PartialEq)]
+#[expect(missing_docs, reason = "they are JSON's")]
+pub enum Value {
+    Null,
+    Bool(bool),
+    Number(f64),
+    Text(String),
+    List(Vec<Node>),
+    Object(Vec<Member>),
+}
+
+/// A field of an object; the order is the source's.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Member {
+    /// The field's name.
+    pub key: String,
+    /// Where the name stands.
+    pub at: Span,
+    /// The field's value.
+    pub value: Node,
+}
+
+impl Node {
+    /// The field of this name, of an object. The last one counts, as it does for the service.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&Self> {
+        self.member(key).map(|member| &member.value)
+    }
+
+    /// The field of this name, with the name's place.
+    #[must_use]
+    pub fn member(&self, key: &str) -> Option<&Member> {
+        self.members().iter().rev().find(|member| member.key == key)
+    }
+
+    /// The field `key`, or, where JSONPath puts a path or an intrinsic in, `key.$`.
+    #[must_use]
+    pub fn field(&self, key: &str) -> Option<&Self> {
+        self.members()
+            .iter()
+            .rev()
+            .find(|member| member.key.strip_suffix(".$").unwrap_or(&member.key) == key)
+            .map(|member| &member.value)
+    }
+
+    /// The fields; none unless it is an object.
+    #[must_use]
+    pub fn members(&self) -> &[Member] {
+        match &self.value {
+            Value::Object(members) => members,
+            _ => &[],
+        }
+    }
+
+    /// The elements; none unless it is a list.
+    #[must_use]
+    pub fn list(&self) -> &[Self] {
+        match &self.value {
+            Value::List(list) => list,
+            _ => &[],
+        }
+    }
+
+    /// The text, if it is one.
+    #[must_use]
+    pub fn text(&self) -> Option<&str> {
+        match &self.value {
+            Value::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The number, if it is one.
+    #[must_use]
+    pub fn number(&self) -> Option<f64> {
+        match self.value {
+            Value::Number(number) => Some(number),
+            _ => None,
+        }
+    }
+
+    /// Whether it is `null`.
+    #[must_use]
+    pub fn is_null(&self) -> bool {
+        self.value == Value::Null
+    }
+
+    /// Whether it is `true`.
+    #[must_use]
+    pub fn is_true(&self) -> bool {
+        self.value == Value::Bool(true)
+    }
+
+    /// Calls `look` with every text in it, at whatever depth.
+    pub fn texts<'a>(&'a self, look: &mut impl FnMut(&'a str)) {
+        match &self.value {
+            Value::Text(text) => look(text),
+            Value::List(list) => list.iter().for_each(|node| node.texts(look)),
+            Value::Object(members) => members.iter().for_each(|member| member.value.texts(look)),
+            _ => {}
+        }
+    }
+
+    /// Whether some text in it satisfies this.
+    #[must_use]
+    pub fn any_text(&self, holds: impl Fn(&str) -> bool) -> bool {
+        let mut found = false;
+        self.texts(&mut |text| found = found || holds(text));
+        found
+    }
+}

@@ -1,0 +1,168 @@
+//! The command as people and programs meet it.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use leasehold_check::{Rule, examples, manual};
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output};
+
+const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/corpus/");
+
+fn run(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_leasehold-check"));
+    command
+        .current_dir(CORPUS)
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+#[test]
+fn people_see_the_line_the_way_and_the_cure() {
+    let output = run(&["faulty/01-catch-without-release.asl.json"]);
+    let said = said(&output);
+    let lines: Vec<&str> = said.lines().collect();
+    let place = lines[0]
+        .strip_prefix("faulty/01-catch-without-release.asl.json:")
+        .unwrap();
+    assert!(
+        place.contains(":5: no-release: Failed: the execution ends here"),
+        "{said}"
+    );
+    assert!(lines[1].ends_with("|     \"Failed\": {"), "{said}");
+    assert!(lines[2].ends_with("|     ^^^^^^^^"), "{said}");
+    assert!(
+        lines[3].ends_with("= path: Acquire → Work → (Catch States.ALL) Failed"),
+        "{said}"
+    );
+    assert!(lines[4].contains("= cure: "), "{said}");
+    assert_eq!(
+        lines[6],
+        "check: 1 finding in 1 state machine, 5 states, 1 acquire"
+    );
+    assert!(!said.contains('\x1b'), "no colour but on a terminal");
+}
+
+#[test]
+fn the_exit_code_tells_clean_from_found_from_unreadable() {
+    assert_eq!(run(&["sound/01-smallest.asl.json"]).status.code(), Some(0));
+    assert_eq!(
+        run(&[
+            "sound/01-smallest.asl.json",
+            "faulty/05-limit-over-ttl.asl.json"
+        ])
+        .status
+        .code(),
+        Some(1)
+    );
+    let unreadable = run(&["faulty/05-limit-over-ttl.asl.json", "nowhere.json"]);
+    assert_eq!(unreadable.status.code(), Some(2));
+    assert!(said(&unreadable).contains("1 file not read"));
+    // A file of names is JSON, and no definition.
+    let other = run(&["faulty/expected.json"]);
+    assert_eq!(other.status.code(), Some(2));
+    assert!(said(&other).contains("faulty/expected.json:1:1: expected a state machine (StartAt, States) or a template (Resources)"));
+}
+
+#[test]
+fn functions_may_go_by_other_names_and_rules_be_left_out() {
+    let file = "faulty/33-shorter-after-extend.asl.yaml";
+    assert_eq!(run(&["--allow", "outlasts", file]).status.code(), Some(0));
+    assert_eq!(
+        run(&["--margin-ms", "0", "--guard-ms", "0", file])
+            .status
+            .code(),
+        Some(1)
+    );
+    // Taken for the acquire, the extend begins a section of its own, and the one before is not told from it.
+    let named = run(&["--format", "json", "--acquire", "my-stack-extend", file]);
+    let told: Value = serde_json::from_str(&said(&named)).unwrap();
+    assert_eq!(told["machines"][0]["acquires"], 2);
+}
+
+#[test]
+fn programs_get_each_finding_with_its_place() {
+    let output = run(&["--format", "json", "faulty/05-limit-over-ttl.asl.json"]);
+    let told: Value = serde_json::from_str(&said(&output)).unwrap();
+    let finding = &told["machines"][0]["findings"][0];
+    assert_eq!(
+        (&finding["rule"], &finding["state"]),
+        (&"outlasts".into(), &"Work".into())
+    );
+    assert_eq!(
+        (&finding["path"][0]["state"], &finding["column"]),
+        (&"Acquire".into(), &5.into())
+    );
+    let text = std::fs::read_to_string(Path::new(CORPUS).join("faulty/05-limit-over-ttl.asl.json"))
+        .unwrap();
+    let line = usize::try_from(finding["line"].as_u64().unwrap()).unwrap();
+    assert_eq!(text.lines().nth(line - 1).unwrap(), "    \"Work\": {");
+}
+
+/// What the schema of SARIF 2.1.0 requires of what is in it.
+#[test]
+fn code_scanning_gets_sarif() {
+    let output = run(&[
+        "--format",
+        "sarif",
+        "faulty/05-limit-over-ttl.asl.json",
+        "faulty/24-released-while-running.asl.json",
+        "nowhere.json",
+    ]);
+    let told: Value = serde_json::from_str(&said(&output)).unwrap();
+    assert_eq!(told["version"], "2.1.0");
+    let run = &told["runs"][0];
+    assert_eq!(run["tool"]["driver"]["name"], "leasehold-check");
+    let rules = run["tool"]["driver"]["rules"].as_array().unwrap();
+    assert_eq!(rules.len(), Rule::ALL.len());
+    let results = run["results"].as_array().unwrap();
+    assert_eq!(results.len(), 2);
+    for result in results {
+        let index = usize::try_from(result["ruleIndex"].as_u64().unwrap()).unwrap();
+        assert_eq!(rules[index]["id"], result["ruleId"]);
+        assert!(result["message"]["text"].is_string());
+        let place = &result["locations"][0]["physicalLocation"];
+        assert!(
+            place["artifactLocation"]["uri"]
+                .as_str()
+                .unwrap()
+                .starts_with("faulty/")
+        );
+        assert!(place["region"]["startLine"].as_u64().unwrap() > 1);
+        assert!(place["region"]["endColumn"].as_u64() > place["region"]["startColumn"].as_u64());
+    }
+    assert_eq!(run["invocations"][0]["executionSuccessful"], false);
+}
+
+#[test]
+fn every_rule_is_explained_by_a_file_at_fault_and_one_that_is_not() {
+    let text = std::fs::read_to_string(Path::new(CORPUS).join("faulty/expected.json")).unwrap();
+    let expected: Value = serde_json::from_str(&text).unwrap();
+    for rule in Rule::ALL {
+        let told = said(&run(&["--explain", rule.id()]));
+        assert!(told.starts_with(rule.id()), "{told}");
+        if let Some((bad, good)) = examples(*rule) {
+            let file = bad.file.strip_prefix("faulty/").unwrap();
+            assert_eq!(expected[file]["rule"], rule.id());
+            assert!(good.file.starts_with("sound/"));
+            assert!(
+                told.contains(bad.file) && told.contains(good.file),
+                "{told}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_manual_is_what_the_program_says() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/CHECK.md");
+    let written = std::fs::read_to_string(path).unwrap();
+    assert!(
+        written == manual(),
+        "docs/CHECK.md is old: leasehold-check --manual > docs/CHECK.md"
+    );
+}
