@@ -264,3 +264,21 @@ fn an_extend_that_is_repeated_is_known_by_its_time_and_its_deadline() {
         assert!(matches!(refused, ExtendRefusal::Confirmed), "{refused:?}");
     }
 }
+
+#[test]
+fn a_lease_is_confirmed_until_it_ends_and_not_from_then_on() {
+    let row = Stored::Row(first("a"));
+    let confirmed = |now| {
+        let change = Change::Confirm(Confirm {
+            lease_id: LeaseId::stored("a"),
+            fencing_token: first("a").fencing_token,
+            now,
+        });
+        transition(&row, &change)
+    };
+    let before_its_end = Timestamp::from_millis(at(5).as_millis() - 1);
+    assert_eq!(confirmed(before_its_end), Some(first("a")));
+    for too_late in [at(5), at(6)] {
+        assert_eq!(confirmed(too_late), None);
+    }
+}
