@@ -35,8 +35,10 @@ if [ "$missed" != 0 ]; then
   try --iterate --baseline skip --timeout 300 --test-package leasehold-local --cargo-arg=--test --cargo-arg=store \
     --cargo-arg=--test --cargo-arg=differential
   sort -u "$results/noticed.txt" "$out"/{caught,timeout}.txt -o "$results/noticed.txt"
-  missed=$(wc -l < "$out/missed.txt")
-  cat "$out/missed.txt"
+  # Those that brought the library's tests to no end were tried once more, and have been noticed already.
+  sort "$out/missed.txt" | comm -23 - "$results/noticed.txt" > "$results/survived.txt"
+  missed=$(wc -l < "$results/survived.txt")
+  cat "$results/survived.txt"
 fi
 
 caught=$(wc -l < "$results/noticed.txt")

@@ -39,3 +39,28 @@ impl Turns {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{Memory, Settings, clock::ManualClock};
+
+    #[tokio::test]
+    async fn turns_end_in_time_for_another_attempt() {
+        let began = Timestamp::from_millis(1_800_000_000_000);
+        let clock = Arc::new(ManualClock::at(began));
+        let leases = Leases::new(Memory::new(), Settings::default()).with_clock(clock);
+        let mut turns = Turns::from(&leases);
+        let mut took = 0;
+        while turns.wait(&leases).await.is_ok() {
+            took += 1;
+            assert!(took < 1000, "nobody waits");
+        }
+        // Pauses get longer, so that they are few.
+        assert!((5..100).contains(&took), "{took}");
+        let waited = leases.now().since(began);
+        assert_eq!(waited, leases.limit().saturating_sub(FOR_ANOTHER));
+    }
+}
