@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo dashboard local bench model model-deep soak hostile fuzz mutants test track-record rehearsal sam-test sizes other-arch one-function check fmt clippy doc deny template asl leases tidy lint-bites build deploy clean tools-lock
+.PHONY: help demo dashboard local bench model model-deep soak hostile fuzz mutants test track-record rehearsal sam-test sizes other-arch one-function check fmt clippy doc deny template asl leases pictures tidy lint-bites build deploy clean tools-lock
 
 # Instruction set of the functions: arm64 or x86_64.
 ARCH ?= arm64
@@ -120,6 +120,11 @@ tidy:
 # The shipped machines through the template, which knows what their functions are, and those that the README shows.
 leases: ## look for leases in state machines that can lapse, leak or be used after their end
 	cargo run --quiet --locked --bin leasehold-check -- template.yaml README.md
+
+# By way of a file, lest a document be lost to a definition that cannot be read. A test fails when one is old.
+pictures: ## draw the state machines in README.md anew, from their definitions
+	cargo run --quiet --locked --bin leasehold-check -- --pictures README.md > target/pictures.md
+	cp target/pictures.md README.md
 
 # As written by `sam validate --lint`; as translated, with the state machines put in, by cfn-lint.
 template: $(SAM_ENV)/complete

@@ -2,7 +2,7 @@
 
 use clap::{Parser, ValueEnum};
 use leasehold_check::{
-    Options, Report, Rule, Source, Unreadable, Verb, check, definitions, report,
+    Options, Report, Rule, Source, Unreadable, Verb, check, definitions, draw, pictures, report,
 };
 use std::io::IsTerminal as _;
 use std::path::Path;
@@ -15,6 +15,7 @@ Examples:
   leasehold-check --format sarif template.yaml  for code scanning
   leasehold-check --acquire lock --release unlock order.asl.json
                                                 functions that go by other names
+  leasehold-check --draw order.asl.json         a picture of it, in Mermaid's language
   leasehold-check --explain outlasts            what a rule is about, with a bad and a good example
 
 Exit codes: 0 nothing found, 1 findings, 2 something could not be read.";
@@ -24,7 +25,7 @@ Exit codes: 0 nothing found, 1 findings, 2 something could not be read.";
 #[command(version, after_help = EXAMPLES)]
 struct Arguments {
     /// State machines (JSON or YAML), SAM or CloudFormation templates, or Markdown with state machines in it
-    #[arg(required_unless_present_any = ["explain", "manual"])]
+    #[arg(required_unless_present_any = ["explain", "manual", "pictures"])]
     files: Vec<String>,
     /// How to say what was found
     #[arg(long, value_enum, default_value_t = Format::Human)]
@@ -50,6 +51,12 @@ struct Arguments {
     /// Say what a rule is about, and check nothing
     #[arg(long, value_name = "RULE", value_parser = rule)]
     explain: Option<Rule>,
+    /// Draw the state machines, as flowcharts in Mermaid's language, and check nothing
+    #[arg(long)]
+    draw: bool,
+    /// Print a document, its pictures drawn anew
+    #[arg(long, hide = true, value_name = "FILE")]
+    pictures: Option<String>,
     /// Print docs/CHECK.md
     #[arg(long, hide = true)]
     manual: bool,
@@ -98,13 +105,15 @@ fn main() -> ExitCode {
             .names
             .extend(names.iter().map(|name| (name.clone(), Some(verb))));
     }
+    if arguments.draw {
+        return print(draw_all(&arguments.files, &options));
+    }
+    if let Some(file) = &arguments.pictures {
+        return print(read(file).and_then(|document| pictures(&document, &options, &open)));
+    }
     let (mut reports, mut unreadable) = (Vec::new(), Vec::new());
     for file in &arguments.files {
-        match read(file).and_then(|source| {
-            definitions(&source, &options, &|path: &Path| {
-                std::fs::read_to_string(path)
-            })
-        }) {
+        match read(file).and_then(|source| definitions(&source, &options, &open)) {
             Ok(found) => reports.extend(found.into_iter().map(|definition| {
                 let mut checked = check(&definition.node, &definition.options);
                 checked
@@ -132,6 +141,37 @@ fn main() -> ExitCode {
             .iter()
             .any(|report| !report.checked.findings.is_empty()),
     ))
+}
+
+/// The pictures of all state machines; those of a template go by the names of their resources.
+fn draw_all(files: &[String], options: &Options) -> Result<String, Unreadable> {
+    let mut drawn = String::new();
+    for file in files {
+        for definition in definitions(&read(file)?, options, &open)? {
+            if let Some(resource) = &definition.resource {
+                drawn.extend(["%% ", resource, "\n"]);
+            }
+            drawn.push_str(&draw(&definition.node, &definition.options));
+        }
+    }
+    Ok(drawn)
+}
+
+fn print(made: Result<String, Unreadable>) -> ExitCode {
+    match made {
+        Ok(text) => {
+            print!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn open(path: &Path) -> std::io::Result<String> {
+    std::fs::read_to_string(path)
 }
 
 fn read(file: &str) -> Result<Source, Unreadable> {

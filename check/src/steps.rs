@@ -139,6 +139,9 @@ impl Walker<'_, '_> {
         let machine = self.machine;
         let state = &machine.states[id];
         let is_work = matches!(call, Call::Work(_));
+        if env.iter().any(Lease::is_held) {
+            self.protected.insert(id);
+        }
         if is_work {
             self.goes_on(id, &env, link);
             for lease in &env {

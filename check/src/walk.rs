@@ -30,6 +30,8 @@ pub(crate) struct Walker<'m, 'a> {
     pub reached: BTreeSet<StateId>,
     /// Work that was reached under a lease that was held.
     pub guarded: BTreeSet<(StateId, StateId)>,
+    /// Everything else than our calls that was reached under a lease that was held: reads and guarded writes, too.
+    pub protected: BTreeSet<StateId>,
     /// Work that was reached under one that was over: which lease, how it was, and by which way.
     pub late: Vec<(StateId, Lease, usize)>,
     /// Leases that the branch under way keeps for the branches beside it.
@@ -88,6 +90,7 @@ impl<'m, 'a> Walker<'m, 'a> {
             visited: 0,
             reached: BTreeSet::new(),
             guarded: BTreeSet::new(),
+            protected: BTreeSet::new(),
             late: Vec::new(),
             keeping: Vec::new(),
             links: Vec::new(),
