@@ -139,7 +139,9 @@ impl Picture<'_, '_> {
                 To::State(state) => self.ids[state].clone(),
                 To::Stop => format!("stop{scope}"),
             };
-            let arrow = match (line.dashed, line.label) {
+            // Mermaid takes no label that is empty: no name in a clause, no condition in a rule.
+            let label = line.label.filter(|label| !label.is_empty());
+            let arrow = match (line.dashed, label) {
                 (false, None) => "-->".to_owned(),
                 (false, Some(label)) => format!("-- \"{label}\" -->"),
                 (true, None) => "-.->".to_owned(),

@@ -82,6 +82,7 @@ fn of_clauses_that_lead_to_one_state_one_line_is_made() {
         "Look": {"Catch": [clause(&["A", "B", "C", "D"], "Lost")]},
         "Close": {"Retry": retry, "Catch": [clause(&["States.ALL"], "After")]},
         "After": {"Catch": [clause(&["A"], "Lost"), clause(&["States.ALL"], "Lost")]},
+        "Before": {"Catch": [clause(&[], "Lost")]},
         "MayRun": {"Type": "Fail"},
         "Lost": {"Type": "Fail"},
     }));
@@ -95,6 +96,7 @@ fn of_clauses_that_lead_to_one_state_one_line_is_made() {
         "Close -- \"also any error\" --> After",
         "After -. \"any error\" .-> Lost",
         "MayRun([\"MayRun\"]):::failure",
+        "Before -.-> Lost",
     ];
     shows(&picture, &lines);
     assert_eq!(
@@ -172,6 +174,8 @@ fn what_runs_inside_is_framed() {
 fn names_mean_nothing_to_mermaid() {
     // In the order in which they are sorted, since a map may or may not keep another.
     let names = [
+        "",
+        "$$.a$$",
         "- `a`",
         "1. <b>\"Go\"</b>",
         "end",
@@ -186,12 +190,14 @@ fn names_mean_nothing_to_mermaid() {
     }
     let picture = drawn(&json!({"StartAt": "end", "States": states}));
     let lines = [
-        "s0[\"#45; #96;a#96;\"]",
-        "s1[\"1#46; #60;b#62;#quot;Go#quot;#60;/b#62;\"]",
-        "s2[\"end\"]",
-        "s3[\"graph #35;1\"]",
-        &format!("s4[\"{}…\"]", "x".repeat(59)),
-        "s5[\"Élan\"]",
+        "s0[\" \"]",
+        "s1[\"$#36;.a$#36;\"]",
+        "s2[\"#45; #96;a#96;\"]",
+        "s3[\"1#46; #60;b#62;#quot;Go#quot;#60;/b#62;\"]",
+        "s4[\"end\"]",
+        "s5[\"graph #35;1\"]",
+        &format!("s6[\"{}…\"]", "x".repeat(59)),
+        "s7[\"Élan\"]",
     ];
     shows(&picture, &lines);
 }

@@ -10,7 +10,13 @@ const LONGEST_LABEL: usize = 48;
 
 /// A text within quotes: without what Mermaid, HTML or Markdown would read into it.
 pub(super) fn plain(text: &str) -> String {
-    escaped(&cut(text, LONGEST_NAME))
+    let name = escaped(&cut(text, LONGEST_NAME));
+    // Nothing at all is no label.
+    if name.is_empty() {
+        " ".to_owned()
+    } else {
+        name
+    }
 }
 
 fn label(text: &str) -> String {
@@ -37,6 +43,8 @@ fn escaped(text: &str) -> String {
     for (at, c) in text.char_indices() {
         match c {
             _ if sign == Some(at) => found.push_str(&by_number(c)),
+            // Between two pairs of these would be a formula.
+            '$' if found.ends_with('$') => found.push_str(&by_number(c)),
             '"' => found.push_str("#quot;"),
             '#' | '%' | '&' | '*' | '<' | '>' | '\\' | '`' | '~' => found.push_str(&by_number(c)),
             _ => found.push(c),
