@@ -17,7 +17,12 @@ pub(crate) fn read(source: &Source) -> Result<Node, Unreadable> {
         .and_then(|_| serde_json::from_str::<&RawValue>(text))
         .map_err(|error| {
             let full = error.to_string();
-            let message = full.split(" at line ").next().unwrap_or_default();
+            let message = match full.split(" at line ").next().unwrap_or_default() {
+                "key must be a string" => {
+                    "expected a field's name in double quotes: JSON has no comments, and no comma before the end"
+                }
+                message => message,
+            };
             Unreadable {
                 name: source.name.clone(),
                 place: Some(Place {
@@ -205,6 +210,12 @@ mod tests {
             "x.json:3:2: expected `,` or `}`"
         );
         assert_eq!(said("{\"a\": "), "x.json:1:6: EOF while parsing a value");
+        let name = "expected a field's name in double quotes: JSON has no comments, and no comma before the end";
+        assert_eq!(said("{\"a\": 1,\n}"), format!("x.json:2:1: {name}"));
+        assert_eq!(
+            said("{\n // why\n \"a\": 1}"),
+            format!("x.json:2:2: {name}")
+        );
         assert_eq!(
             said("{\"a\": 1,\n \"a\": 2}"),
             "x.json:2:2: the field \"a\" is there a second time; the first would be ignored"

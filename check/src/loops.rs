@@ -12,7 +12,7 @@ use crate::node::{Member, Node};
 use crate::outcomes::{clause, matches};
 use crate::rule::Rule;
 use crate::timing::{self, Limit, sum};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What an execution's history may hold.
 const EVENTS: u64 = 25_000;
@@ -118,25 +118,30 @@ fn leads(machine: &Machine<'_>, calls: &[Call<'_>], id: StateId) -> Vec<StateId>
     found
 }
 
-/// All states that are on a loop with this one.
+/// All states that are on a loop with this one: those that it leads to and that lead to it.
 fn round(machine: &Machine<'_>, calls: &[Call<'_>], id: StateId) -> BTreeSet<StateId> {
-    let reach = |from: StateId| {
-        let mut seen = BTreeSet::new();
-        let mut open = leads(machine, calls, from);
-        while let Some(state) = open.pop() {
-            if seen.insert(state) {
-                open.extend(leads(machine, calls, state));
+    let mut before: BTreeMap<StateId, Vec<StateId>> = BTreeMap::new();
+    let mut open = vec![id];
+    let mut ahead = BTreeSet::new();
+    while let Some(state) = open.pop() {
+        for next in leads(machine, calls, state) {
+            before.entry(next).or_default().push(state);
+            if ahead.insert(next) && next != id {
+                open.push(next);
             }
         }
-        seen
-    };
-    let from = reach(id);
-    if !from.contains(&id) {
-        return BTreeSet::new();
     }
-    from.into_iter()
-        .filter(|&state| state == id || reach(state).contains(&id))
-        .collect()
+    // What leads here through states ahead is ahead itself.
+    let mut round = BTreeSet::new();
+    open.push(id);
+    while let Some(state) = open.pop() {
+        for &from in before.get(&state).into_iter().flatten() {
+            if round.insert(from) {
+                open.push(from);
+            }
+        }
+    }
+    round
 }
 
 fn waits_for_held(

@@ -182,12 +182,7 @@ impl<'a> Machine<'a> {
             "Wait" => Kind::Wait,
             "Choice" => {
                 has_next = false;
-                let rules: Vec<&'a Node> = node
-                    .get("Choices")
-                    .map_or(&[][..], Node::list)
-                    .iter()
-                    .collect();
-                let rules = rules.into_iter();
+                let rules = self.list(id, "Choices").iter();
                 let default = node.get("Default");
                 Kind::Choice {
                     rules: rules
@@ -211,20 +206,18 @@ impl<'a> Machine<'a> {
                 Kind::Fail
             }
             "Parallel" => {
-                let branches: Vec<&'a Node> = node
-                    .get("Branches")
-                    .map_or(&[][..], Node::list)
-                    .iter()
-                    .collect();
+                let branches = self.list(id, "Branches").iter();
                 Kind::Parallel(
                     branches
-                        .into_iter()
                         .map(|branch| self.scope(branch, Some(id), jsonata))
                         .collect(),
                 )
             }
             "Map" => {
                 let processor = node.get("ItemProcessor").or_else(|| node.get("Iterator"));
+                if processor.is_none() {
+                    self.problem(at, Some(id), "expected ItemProcessor");
+                }
                 Kind::Map(processor.map(|processor| self.scope(processor, Some(id), jsonata)))
             }
             other => {
@@ -267,6 +260,16 @@ impl<'a> Machine<'a> {
             .collect();
         let state = &mut self.states[id];
         (state.kind, state.next, state.retry, state.catch) = (kind, next, retry, catch);
+    }
+
+    /// What a state is made of.
+    fn list(&mut self, id: StateId, field: &str) -> &'a [Node] {
+        let State { node, at, .. } = self.states[id];
+        let list = node.get(field).map_or(&[][..], Node::list);
+        if list.is_empty() {
+            self.problem(at, Some(id), format!("expected {field}"));
+        }
+        list
     }
 
     fn target(

@@ -1,7 +1,7 @@
 //! Definitions that nobody would write: the corpus with pieces torn out, swapped and cut off. Each is gone through or refused.
 #![allow(clippy::unwrap_used, missing_docs)]
 
-use leasehold_check::{Options, Rule, Source, check, definitions};
+use leasehold_check::{Options, Rule, Source, check, definitions, draw};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::{Value, json};
@@ -80,6 +80,8 @@ proptest! {
         let open = |_: &Path| Err(std::io::Error::other("no files here"));
         let Ok(definitions) = definitions(&source, &Options::default(), &open) else { return Ok(()) };
         for definition in definitions {
+            let picture = draw(&definition.node, &definition.options);
+            prop_assert!(picture.starts_with("flowchart TD\n"));
             let checked = check(&definition.node, &definition.options);
             prop_assert!(checked.findings.iter().all(|finding| finding.rule != Rule::TooLarge));
             prop_assert!(checked.visited <= 60 * (checked.states + 1), "{} positions", checked.visited);

@@ -348,3 +348,17 @@ fn a_job_that_nobody_catches_leaves_the_lease_behind() {
         &["unreachable GiveBack"],
     );
 }
+
+#[test]
+fn a_state_without_what_it_is_made_of_is_malformed() {
+    let definition = json!({"StartAt": "A", "States": {
+        "A": {"Type": "Parallel", "Next": "B"},
+        "B": {"Type": "Map", "Next": "C"},
+        "C": {"Type": "Choice", "Choices": [], "Default": "D"},
+        "D": {"Type": "Parallel", "Branches": [{"StartAt": "E", "States": {"E": {"Type": "Succeed"}}}], "End": true},
+    }});
+    assert_eq!(
+        found(&definition),
+        ["malformed A", "malformed B", "malformed C"]
+    );
+}
