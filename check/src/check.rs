@@ -56,7 +56,8 @@ pub fn check(definition: &Node, options: &Options) -> Checked {
             });
         };
         let is_ours = matches!(call, Call::Acquire(_) | Call::Extend(_) | Call::Release(_));
-        if is_ours && !walker.reached.contains(&id) && machine.problems.is_empty() {
+        let is_complete = machine.problems.is_empty() && !walker.is_given_up();
+        if is_ours && !walker.reached.contains(&id) && is_complete {
             say(Rule::Unreachable, "no path leads here");
         }
         if matches!(call, Call::Acquire(_)) && (options.express || in_express_map(&machine, id)) {

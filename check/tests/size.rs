@@ -105,4 +105,10 @@ fn what_cannot_be_gone_through_is_said_to_be_too_large() {
         .iter()
         .any(|finding| finding.rule == Rule::TooLarge);
     assert!(gave_up, "{} positions", checked.visited);
+    // What was not come to by then may well be reached.
+    let unreachable = checked
+        .findings
+        .iter()
+        .find(|finding| finding.rule == Rule::Unreachable);
+    assert_eq!(unreachable, None);
 }
