@@ -141,15 +141,17 @@ fn verb(function: &str, payload: Option<&Node>, options: &Options) -> Option<Ver
         return verb;
     }
     let verb = named(plain)?;
-    if payload.is_none() && !is_sure(plain) {
-        return None;
-    }
-    // A name may say release and mean something else; a payload that is written out tells.
-    let has = |key: &str| {
-        payload.is_none_or(|node| node.members().is_empty() || node.field(key).is_some())
+    let sure = is_sure(plain);
+    let written = payload.filter(|node| !node.members().is_empty());
+    let Some(written) = written else {
+        return sure.then_some(verb);
     };
+    // A name may say release and mean something else; a payload that is written out tells.
+    let has = |key: &str| written.field(key).is_some();
     let fits = match verb {
-        Verb::Acquire => has("key") || has("keys"),
+        Verb::Acquire => {
+            (has("key") || has("keys")) && (sure || has("holder") || has("ttl_seconds"))
+        }
         Verb::Extend | Verb::Release => has("lease") || has("leases"),
     };
     fits.then_some(verb)
@@ -158,9 +160,7 @@ fn verb(function: &str, payload: Option<&Node>, options: &Options) -> Option<Ver
 /// The verb in a function's name: the last word, or the one before "function": `my-stack-acquire`, `AcquireFunctionArn`,
 /// `arn:…:function:stack-ExtendFunction-1A2B3C:live`.
 pub(crate) fn named(name: &str) -> Option<Verb> {
-    let name = name.split(":function:").last().unwrap_or(name);
-    let name = name.split(':').next().unwrap_or(name);
-    let words = words(name);
+    let words = words(own_name(name));
     let says = |word: &str| match word {
         "acquire" => Some(Verb::Acquire),
         "extend" => Some(Verb::Extend),
@@ -178,13 +178,22 @@ pub(crate) fn named(name: &str) -> Option<Verb> {
     found.next_back()
 }
 
-/// A name that is about a verb alone: `AcquireFunction`, `release`, `my-leases-extend`; not `press-release`.
-fn is_sure(name: &str) -> bool {
-    let words = words(name);
-    let last = words.last().map_or("", String::as_str);
-    words.len() == 1
-        || matches!(last, "function" | "lambda" | "fn" | "arn" | "name")
-        || words.iter().any(|word| word.starts_with("lease"))
+/// A name that is about a verb alone, or about leases: `AcquireFunction`, `release`, `my-leases-extend`; not `press-release`.
+pub(crate) fn is_sure(name: &str) -> bool {
+    let words = words(own_name(name));
+    let beside = words.iter().filter(|word| {
+        !matches!(
+            word.as_str(),
+            "acquire" | "extend" | "release" | "function" | "lambda" | "fn" | "arn" | "name"
+        )
+    });
+    words.iter().any(|word| word.starts_with("lease")) || beside.count() == 0
+}
+
+/// A function's name without what its ARN has around it.
+fn own_name(name: &str) -> &str {
+    let name = name.split(":function:").last().unwrap_or(name);
+    name.split(':').next().unwrap_or(name)
 }
 
 fn words(name: &str) -> Vec<String> {
@@ -293,7 +302,11 @@ mod tests {
         assert_eq!(named("stack-ExtendFunction-1A2B3C"), Some(Verb::Extend));
         assert_eq!(named("release-notes-publisher"), None);
         assert_eq!(named("StepFunction"), None);
-        assert!(is_sure("AcquireFunctionArn") && !is_sure("press-release"));
+        assert!(is_sure("AcquireFunctionArn") && is_sure("Leasehold.Outputs.AcquireFunctionArn"));
+        assert!(is_sure(
+            "arn:aws:lambda:eu-west-1:123456789012:function:Acquire:live"
+        ));
+        assert!(!is_sure("press-release") && !is_sure("CreateReleaseFunction"));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Where definitions come from: a file of their own, a SAM or CloudFormation template, or a code block of a Markdown document.
 
-use crate::calls::{name_of, named};
+use crate::calls::{is_sure, name_of, named};
 use crate::node::{Node, Value};
 use crate::options::{Options, Verb};
 use crate::source::{Source, Unreadable};
@@ -102,7 +102,7 @@ fn in_template(
     open: &dyn Fn(&Path) -> std::io::Result<String>,
 ) -> Result<Vec<Definition>, Unreadable> {
     let resources = template.get("Resources").map_or(&[][..], Node::members);
-    let functions: HashMap<&str, Option<Verb>> = resources
+    let functions: HashMap<&str, Is> = resources
         .iter()
         .filter(|member| kind(&member.value).ends_with("::Function"))
         .map(|member| (member.key.as_str(), function(&member.key, &member.value)))
@@ -116,7 +116,12 @@ fn in_template(
             continue;
         };
         let mut options = options.clone();
-        let mut know = |name: &str, verb| {
+        let mut know = |name: &str, what: Is| {
+            let verb = match what {
+                Is::Ours(verb) => Some(verb),
+                Is::Other => None,
+                Is::Unsure => return,
+            };
             options.names.entry(name.to_owned()).or_insert(verb);
         };
         for field in properties
@@ -127,11 +132,11 @@ fn in_template(
             let id = value.trim_start_matches("${").trim_end_matches('}');
             know(
                 &field.key,
-                functions.get(id).copied().unwrap_or_else(|| named(id)),
+                functions.get(id).copied().unwrap_or_else(|| by_id(id)),
             );
         }
-        for (id, verb) in &functions {
-            know(id, *verb);
+        for (id, what) in &functions {
+            know(id, *what);
         }
         let express = ["Type", "StateMachineType"]
             .iter()
@@ -227,8 +232,17 @@ fn kind(resource: &Node) -> &str {
         .unwrap_or_default()
 }
 
-/// What a function of the template does: by its binary, where one is named, else by its logical id.
-fn function(id: &str, resource: &Node) -> Option<Verb> {
+/// What a template tells of a function.
+#[derive(Debug, Clone, Copy)]
+enum Is {
+    Ours(Verb),
+    Other,
+    /// By its id it may be ours: what it is given tells.
+    Unsure,
+}
+
+/// By its binary, where one is named, else by its logical id.
+fn function(id: &str, resource: &Node) -> Is {
     let build = resource
         .get("Metadata")
         .and_then(|metadata| metadata.get("BuildProperties"));
@@ -236,10 +250,18 @@ fn function(id: &str, resource: &Node) -> Option<Verb> {
         .and_then(|build| build.get("Binary"))
         .and_then(Node::text)
     {
-        Some("acquire") => Some(Verb::Acquire),
-        Some("extend") => Some(Verb::Extend),
-        Some("release") => Some(Verb::Release),
-        Some(_) => None,
-        None => named(id),
+        Some("acquire") => Is::Ours(Verb::Acquire),
+        Some("extend") => Is::Ours(Verb::Extend),
+        Some("release") => Is::Ours(Verb::Release),
+        Some(_) => Is::Other,
+        None => by_id(id),
+    }
+}
+
+fn by_id(id: &str) -> Is {
+    match named(id) {
+        Some(verb) if is_sure(id) => Is::Ours(verb),
+        Some(_) => Is::Unsure,
+        None => Is::Other,
     }
 }

@@ -78,6 +78,31 @@ fn substitutions_lead_to_binaries() {
 }
 
 #[test]
+fn a_function_without_a_binary_goes_by_its_name_and_by_what_it_is_given() {
+    let machine = "
+  M:
+    Type: AWS::Serverless::StateMachine
+    Properties:
+      DefinitionUri: section.json
+      DefinitionSubstitutions: {Take: !GetAtt A.Arn, Give: !GetAtt CreateReleaseFunction.Arn}
+  CreateReleaseFunction: {Type: AWS::Serverless::Function}
+";
+    let text = format!("Resources:{FUNCTIONS}{machine}");
+    let acquires = |text: &str| {
+        let found = read("stack/template.yaml", text).unwrap();
+        (
+            told(&found[0]),
+            check(&found[0].node, &found[0].options).acquires,
+        )
+    };
+    // A release of another kind gives nothing back.
+    let (told, held) = acquires(&text);
+    assert_eq!((told.len(), held), (3, 1), "{told:?}");
+    let named = text.replace("CreateReleaseFunction", "LeaseReleaseFunction");
+    assert_eq!(acquires(&named).0.len(), 1);
+}
+
+#[test]
 fn a_definition_in_a_text_has_the_lines_of_the_template() {
     let indented = section("${A.Arn}", "${R.Arn}").replace('\n', "\n        ");
     let machine = format!(
