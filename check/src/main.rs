@@ -128,11 +128,13 @@ fn main() -> ExitCode {
             Err(error) => unreadable.push(error),
         }
     }
-    match arguments.format {
-        Format::Human => print!("{}", report::human(&reports, &unreadable, coloured())),
-        Format::Json => println!("{:#}", report::json(&reports, &unreadable)),
-        Format::Sarif => println!("{:#}", report::sarif(&reports, &unreadable)),
-    }
+    // In one piece: standard output would be written line by line.
+    let said = match arguments.format {
+        Format::Human => report::human(&reports, &unreadable, coloured()),
+        Format::Json => format!("{:#}\n", report::json(&reports, &unreadable)),
+        Format::Sarif => format!("{:#}\n", report::sarif(&reports, &unreadable)),
+    };
+    print!("{said}");
     if !unreadable.is_empty() {
         return ExitCode::from(2);
     }

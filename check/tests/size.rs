@@ -8,18 +8,27 @@ fn work(next: &str, limit: u64) -> Value {
         "Catch": [{"ErrorEquals": ["States.ALL"], "Next": "GiveBack"}], "Next": next})
 }
 
+fn call(function: &str, payload: &Value, handle: &str, next: &str) -> Value {
+    json!({"Type": "Task", "Resource": "arn:aws:states:::lambda:invoke", "TimeoutSeconds": 10,
+        "Arguments": {"FunctionName": function, "Payload": payload},
+        "Assign": {handle: "{% $states.result.Payload.lease %}"}, "Next": next})
+}
+
+fn acquire(key: &str, handle: &str, next: &str) -> Value {
+    let id = "{% $states.context.State.Name & $states.context.State.EnteredTime %}";
+    let request = json!({"key": key, "holder": "{% $states.context.Execution.Id %}", "request_id": id, "ttl_seconds": 86000});
+    call("acquire", &request, handle, next)
+}
+
+fn release(handle: &str, next: &str) -> Value {
+    let payload = json!({"lease": format!("{{% ${handle} %}}")});
+    call("release", &payload, "answer", next)
+}
+
 /// A section with so many states in it, which fork and meet again with different times all the way, between extends.
 fn forks(count: usize) -> Value {
     let mut states = serde_json::Map::new();
-    let call = |function: &str, payload: Value, next: &str| {
-        json!({"Type": "Task", "Resource": "arn:aws:states:::lambda:invoke", "TimeoutSeconds": 10,
-            "Arguments": {"FunctionName": function, "Payload": payload},
-            "Assign": {"lease": "{% $states.result.Payload.lease %}"}, "Next": next})
-    };
-    let id = "{% $states.context.State.EnteredTime %}";
-    let acquire = json!({"key": "k", "holder": "{% $states.context.Execution.Id %}", "request_id": id, "ttl_seconds": 86000});
-    states.insert("Acquire".into(), call("acquire", acquire, "C0"));
-    let handle = json!({"lease": "{% $lease %}"});
+    states.insert("Acquire".into(), acquire("k", "lease", "C0"));
     for nth in 0..count / 3 {
         let next = if nth + 1 == count / 3 {
             "GiveBack".to_owned()
@@ -34,7 +43,7 @@ fn forks(count: usize) -> Value {
         states.insert(format!("A{nth}"), work(&next, 1 + nth as u64));
         states.insert(format!("B{nth}"), work(&next, 200));
     }
-    states.insert("GiveBack".into(), call("release", handle, "Done"));
+    states.insert("GiveBack".into(), release("lease", "Done"));
     states.insert("Done".into(), json!({"Type": "Succeed"}));
     json!({"QueryLanguage": "JSONata", "StartAt": "Acquire", "States": states})
 }
@@ -56,6 +65,101 @@ fn positions_grow_with_the_states_and_not_with_the_paths() {
             "{visited} positions for {states} states"
         );
     }
+}
+
+/// So many branches of three states each under one lease.
+fn branches(count: usize) -> Value {
+    let branch = |nth: usize| {
+        json!({"StartAt": "Work", "States": {
+            "Work": {"Type": "Task", "Resource": "arn:aws:states:::dynamodb:putItem", "TimeoutSeconds": 5,
+                "Catch": [{"ErrorEquals": ["States.ALL"], "Next": "Failed"}], "Next": "Rest"},
+            "Rest": {"Type": "Wait", "Seconds": nth % 9, "End": true},
+            "Failed": {"Type": "Fail", "Error": format!("Branch.{nth}")}}})
+    };
+    let all: Vec<Value> = (0..count).map(branch).collect();
+    json!({"QueryLanguage": "JSONata", "StartAt": "Acquire", "States": {
+        "Acquire": acquire("k", "lease", "All"),
+        "All": {"Type": "Parallel", "Branches": all, "Next": "GiveBack",
+            "Catch": [{"ErrorEquals": ["States.ALL"], "Next": "GiveBack"}]},
+        "GiveBack": release("lease", "Done"),
+        "Done": {"Type": "Succeed"}}})
+}
+
+/// So many sections one after the other, or each within the one before.
+fn sections(count: usize, within: bool) -> Value {
+    let mut states = serde_json::Map::new();
+    for nth in 0..count {
+        let handle = format!("lease{nth}");
+        let last = nth + 1 == count;
+        let (inside, after) = match (within, last) {
+            (true, false) => (format!("Acquire{}", nth + 1), None),
+            (_, true) | (false, _) => (
+                format!("Work{nth}"),
+                Some(nth + 1).filter(|_| !within && !last),
+            ),
+        };
+        let outwards = || {
+            if within && nth > 0 {
+                format!("Release{}", nth - 1)
+            } else {
+                "Done".to_owned()
+            }
+        };
+        let next = after.map_or_else(outwards, |next| format!("Acquire{next}"));
+        let mut taken = acquire(&handle, &handle, &inside);
+        taken["Catch"] = json!([{"ErrorEquals": ["States.ALL"], "Next": outwards()}]);
+        let mut given = release(&handle, &next);
+        given["Catch"] = json!([{"ErrorEquals": ["States.ALL"], "Next": next}]);
+        states.insert(format!("Acquire{nth}"), taken);
+        states.insert(format!("Release{nth}"), given);
+        if !within || last {
+            let mut task = work(&format!("Release{nth}"), 5);
+            task["Catch"][0]["Next"] = format!("Release{nth}").into();
+            states.insert(format!("Work{nth}"), task);
+        }
+    }
+    states.insert("Done".into(), json!({"Type": "Succeed"}));
+    json!({"QueryLanguage": "JSONata", "StartAt": "Acquire0", "States": states})
+}
+
+#[test]
+fn branches_and_sections_are_gone_through_about_once_each() {
+    let mut retried = branches(100);
+    retried["States"]["All"]["Retry"] = json!([{"ErrorEquals": ["States.ALL"], "MaxAttempts": 5}]);
+    // Six times each branch; the others once, and once more where it makes a difference that something was caught before. Sections
+    // within sections grow by the square of their depth, and nobody goes deep.
+    for (name, definition, times) in [
+        ("branches", branches(100), 1.5),
+        ("branches, retried", retried, 7.0),
+        ("sections", sections(100, false), 2.0),
+        ("sections within sections", sections(5, true), 3.0),
+    ] {
+        let (states, visited) = visited(&definition);
+        #[expect(clippy::cast_precision_loss, reason = "there are hundreds")]
+        let most = states as f64 * times;
+        #[expect(clippy::cast_precision_loss, reason = "there are thousands")]
+        let visited = visited as f64;
+        assert!(
+            visited <= most,
+            "{name}: {visited} positions for {states} states"
+        );
+    }
+}
+
+#[test]
+fn without_a_lease_a_state_is_gone_through_once() {
+    let mut definition = forks(300);
+    definition["StartAt"] = "C0".into();
+    let states = definition["States"].as_object_mut().expect("an object");
+    for nth in 0..100 {
+        let again = json!({"Condition": "{% $states.input.again %}", "Next": "C0"});
+        let choices = states[&format!("C{nth}")]["Choices"].as_array_mut();
+        choices.expect("a list").push(again);
+    }
+    states["GiveBack"] = json!({"Type": "Pass", "Next": "Done"});
+    states.remove("Acquire");
+    let (states, visited) = visited(&definition);
+    assert_eq!(visited, states);
 }
 
 #[test]
