@@ -227,6 +227,10 @@ fn a_document_gets_its_pictures_anew_and_nothing_else_changes() {
         "docs/A.md:3:1: expected a block of mermaid below this"
     );
     assert_eq!(
+        told(&(with("old\n") + "<!-- drawn from a.asl.json -->")),
+        "docs/A.md:14:1: expected a block of mermaid below this"
+    );
+    assert_eq!(
         told(line),
         "docs/A.md:1:1: expected the end of its block below this"
     );

@@ -25,7 +25,8 @@ fn release(handle: &str, next: &str) -> Value {
     call("release", &payload, "answer", next)
 }
 
-/// A section with so many states in it, which fork and meet again with different times all the way, between extends.
+/// A section with so many states in it, which fork and meet again with different times all the way, between extends. By their
+/// names the states are not in the order in which they are best gone through.
 fn forks(count: usize) -> Value {
     let mut states = serde_json::Map::new();
     states.insert("Acquire".into(), acquire("k", "lease", "C0"));
@@ -38,10 +39,10 @@ fn forks(count: usize) -> Value {
         let choices = json!([{"Condition": "{% $states.input.x %}", "Next": format!("A{nth}")}]);
         states.insert(
             format!("C{nth}"),
-            json!({"Type": "Choice", "Choices": choices, "Default": format!("B{nth}")}),
+            json!({"Type": "Choice", "Choices": choices, "Default": format!("D{nth}")}),
         );
         states.insert(format!("A{nth}"), work(&next, 1 + nth as u64));
-        states.insert(format!("B{nth}"), work(&next, 200));
+        states.insert(format!("D{nth}"), work(&next, 200));
     }
     states.insert("GiveBack".into(), release("lease", "Done"));
     states.insert("Done".into(), json!({"Type": "Succeed"}));
