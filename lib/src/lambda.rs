@@ -26,7 +26,11 @@ use crate::{
     workflows::StepFunctions,
 };
 
+mod ambient;
+mod callback;
+mod ciphers;
 mod ended;
+mod https;
 mod log;
 mod meter;
 mod raw_event;
@@ -62,7 +66,7 @@ where
     F: Future<Output = Result<A, Error>>,
 {
     log::listen();
-    let leases = connect().await.map(|(leases, _)| leases);
+    let leases = connect().map(|(leases, _)| leases);
     run(operation, handle, leases).await
 }
 
@@ -81,7 +85,30 @@ where
     F: Future<Output = Result<A, Error>>,
 {
     log::listen();
-    let leases = connect().await.map(|(leases, ambient)| {
+    let leases = connect().map(|(leases, ambient)| {
+        let workflows = callback::Only(StepFunctions::new(&ambient));
+        leases.with_workflows(Arc::new(workflows))
+    });
+    run(operation, handle, leases).await
+}
+
+/// As [`serve_with_workflows`], with leases that also ask how executions stand: what
+/// [`Leases::reap`] needs.
+///
+/// # Errors
+/// As [`serve`].
+pub async fn serve_with_executions<Q, A, H, F>(
+    operation: &'static str,
+    handle: H,
+) -> Result<(), Fatal>
+where
+    Q: FromEvent,
+    A: Serialize,
+    H: Fn(Leases<DynamoDb>, Q) -> F,
+    F: Future<Output = Result<A, Error>>,
+{
+    log::listen();
+    let leases = connect().map(|(leases, ambient)| {
         let workflows = StepFunctions::new(&ambient);
         leases.with_workflows(Arc::new(workflows))
     });
@@ -111,10 +138,10 @@ where
 }
 
 /// The leases, and the configuration that another client may share.
-async fn connect() -> Result<(Leases<DynamoDb>, SdkConfig), Error> {
+fn connect() -> Result<(Leases<DynamoDb>, SdkConfig), Error> {
     let environment = Environment::read()?;
     settings::check_endpoint()?;
-    let ambient = Connection::ambient().await;
+    let ambient = ambient::read()?;
     let region = ambient.region();
     if region.is_none_or(|region| region.as_ref().is_empty()) {
         return Err(Error::Misconfigured {

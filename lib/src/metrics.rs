@@ -1,6 +1,6 @@
 //! What is counted of leases, and how the rules tell what no answer says.
 //!
-//! They tell it as `tracing` events at [`TARGET`], at DEBUG, with the fields `metric` (a name of
+//! They tell it as `tracing` events at [`TARGET`], at INFO, with the fields `metric` (a name of
 //! [`METRICS`]) and `value`: a function counts them (`leasehold::lambda`), and so may any subscriber of
 //! a program that uses the crate.
 
@@ -132,7 +132,7 @@ impl Metric {
 
 /// Tells a value that no answer tells.
 pub(crate) fn tell(metric: Metric, value: u64) {
-    tracing::debug!(target: TARGET, metric = metric.name(), value);
+    tracing::info!(target: TARGET, metric = metric.name(), value);
 }
 
 /// Tells a length of time.

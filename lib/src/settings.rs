@@ -115,6 +115,16 @@ impl Environment {
     }
 }
 
+/// A variable of the process's environment, if it is there and is text.
+#[cfg(feature = "lambda")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one home of the ambient environment"
+)]
+pub(crate) fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
 /// Refuses an endpoint that the SDK would fail on with every call.
 #[cfg(feature = "lambda")]
 #[expect(

@@ -1,6 +1,8 @@
 //! `sam local invoke`: a function in a container, as SAM runs it.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use leasehold_local::scenes::{Scene, Stage};
@@ -16,6 +18,10 @@ const TO_INVOKE: Duration = Duration::from_mins(2);
 /// Now and then the function's program is quicker than the emulator in its container, and fails to reach it.
 const TOO_QUICK: &str = "Init failed";
 
+/// What the rules count by the way, and no answer says. Functions as they are built for Lambda leave out what is logged below
+/// INFO, and these must not be part of that.
+const COUNTED: [&str; 4] = ["ClockDifference", "HeldTime", "QueueDepth", "WaitTime"];
+
 /// SAM, with an engine to run containers and an image to make them of.
 pub(crate) struct Container {
     pub(crate) sam: PathBuf,
@@ -23,9 +29,22 @@ pub(crate) struct Container {
     pub(crate) architecture: &'static str,
     pub(crate) engine: Engine,
     pub(crate) image: Image,
+    /// Which of [`COUNTED`] stood in a function's log.
+    pub(crate) seen: Mutex<BTreeSet<&'static str>>,
 }
 
 impl Container {
+    /// What is counted and was in no log, in words.
+    pub(crate) fn not_counted(&self) -> Option<String> {
+        let seen = self.seen.lock().expect("no panic while it is held");
+        let missing: Vec<_> = COUNTED
+            .iter()
+            .filter(|name| !seen.contains(*name))
+            .collect();
+        (!missing.is_empty())
+            .then(|| format!("metrics\nno function in a container has counted {missing:?}"))
+    }
+
     /// A command of `sam local`, for functions that find this machine's stack.
     pub(crate) fn local(&self, arguments: &[&str]) -> Command {
         let mut sam = command(&self.sam);
@@ -77,6 +96,11 @@ impl Container {
                 retried = true;
                 continue;
             }
+            let counted = COUNTED.iter().filter(|name| ended.stderr.contains(**name));
+            self.seen
+                .lock()
+                .expect("no panic while it is held")
+                .extend(counted);
             let answer = ended.stdout.trim_end_matches('\n').to_owned();
             if serde_json::from_str::<Value>(&answer).is_ok() {
                 return Ok(answer);

@@ -178,7 +178,7 @@ pub(super) fn listen() {
         .flatten_event(true)
         .with_span_list(false)
         .with_filter(filter);
-    let counted = Targets::new().with_target(metrics::TARGET, LevelFilter::DEBUG);
+    let counted = Targets::new().with_target(metrics::TARGET, LevelFilter::INFO);
     let _ = tracing_subscriber::registry()
         .with(lines)
         .with(Collect.with_filter(counted))

@@ -184,7 +184,7 @@ impl<S: Store> Leases<S> {
                 }
                 // Served, so long ago that the row does not remember; or dead.
                 Ok(Delivery::Refused) => {
-                    tracing::debug!(%key, holder, "nobody waits here any more");
+                    tracing::info!(%key, holder, "nobody waits here any more");
                 }
                 // Its item stays, and every later sweep tries again. Nobody else has to wait for
                 // that: it may be one whom we are not allowed to tell.

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use aws_config::{BehaviorVersion, SdkConfig};
+use aws_config::SdkConfig;
 use aws_sdk_dynamodb::{
     Client,
     client::customize::CustomizableOperation,
@@ -50,7 +50,7 @@ impl Connection {
     /// The longest that one operation may take, its retries included.
     pub const OPERATION: Duration = Duration::from_millis(1500);
 
-    const CONNECT: Duration = Duration::from_millis(500);
+    pub(crate) const CONNECT: Duration = Duration::from_millis(500);
     const ATTEMPT: Duration = Duration::from_millis(500);
     const ATTEMPTS: u32 = 3;
     const FIRST_BACKOFF: Duration = Duration::from_millis(25);
@@ -58,13 +58,15 @@ impl Connection {
 
     /// The ambient configuration (Region, credentials chain, `AWS_ENDPOINT_URL_DYNAMODB` …) with
     /// the pinned timeouts and retries.
+    #[cfg(feature = "https-client")]
     pub async fn from_env() -> Client {
         Self::client(&Self::ambient().await)
     }
 
     /// The ambient configuration itself, for several clients to share.
+    #[cfg(feature = "https-client")]
     pub async fn ambient() -> SdkConfig {
-        aws_config::defaults(BehaviorVersion::v2026_01_12())
+        aws_config::defaults(aws_config::BehaviorVersion::v2026_01_12())
             .load()
             .await
     }

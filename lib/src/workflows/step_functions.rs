@@ -33,6 +33,7 @@ const CALL: Duration = Duration::from_millis(1500);
 impl StepFunctions {
     /// The ambient configuration (Region, credentials chain, `AWS_ENDPOINT_URL_SFN` …) with pinned
     /// time limits and without retries.
+    #[cfg(feature = "https-client")]
     pub async fn from_env() -> Self {
         Self::new(&Connection::ambient().await)
     }

@@ -36,6 +36,24 @@ async fn what_the_table_does_has_a_name() {
     assert_eq!(answer["outcome"], "acquired");
 }
 
+/// By the functions' own client; `faults` has the SDK's.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_function_asks_once_more_when_a_connection_fails() {
+    let functions = Functions::start().await;
+    let proxy = functions.stack.proxy();
+    let lost = Fault::LOST_ANSWERS.map(|fault| (fault, "replayed"));
+    let unsent = [Fault::LoseRequest, Fault::ServerError, Fault::Hang].map(|fault| (fault, "new"));
+    for (n, (fault, grant)) in lost.into_iter().chain(unsent).enumerate() {
+        let request =
+            json!({"key": format!("k{n}"), "holder": "a", "request_id": "1", "ttl_seconds": 300});
+        proxy.reset();
+        proxy.inject(fault, "UpdateItem", 1);
+        let answer = functions.call("acquire", &request).await.unwrap();
+        assert_eq!(answer["grant"], grant, "{fault:?}");
+        assert_eq!(proxy.counts().of("UpdateItem"), 2, "{fault:?}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_panic_has_a_name() {
     let functions = Functions::start().await;

@@ -1,0 +1,43 @@
+//! What the SDK's clients need to know, as Lambda tells it: in variables, and nowhere else. The SDK's own loader would also look
+//! for profiles, instance metadata and roles to assume, and a third of every function would be code for these.
+
+use aws_config::{
+    BehaviorVersion, Region, SdkConfig, environment::EnvironmentVariableCredentialsProvider,
+};
+use aws_credential_types::provider::SharedCredentialsProvider;
+use aws_smithy_async::{rt::sleep::TokioSleep, time::SystemTimeSource};
+use aws_types::service_config::{LoadServiceConfig, ServiceConfigKey};
+
+use super::https::Https;
+use crate::{error::Error, settings::variable};
+
+/// # Errors
+/// [`Error::Misconfigured`] if there is no client to be had.
+pub(super) fn read() -> Result<SdkConfig, Error> {
+    let https = Https::new().map_err(|error| Error::Misconfigured {
+        problem: "no HTTPS client".to_owned(),
+        source: Some(crate::Cause::of(&error)),
+    })?;
+    let region = variable("AWS_REGION").or_else(|| variable("AWS_DEFAULT_REGION"));
+    let credentials = EnvironmentVariableCredentialsProvider::new();
+    let config = SdkConfig::builder()
+        .behavior_version(BehaviorVersion::v2026_01_12())
+        .region(region.map(Region::new))
+        .credentials_provider(SharedCredentialsProvider::new(credentials))
+        .http_client(https)
+        .service_config(Variables)
+        .sleep_impl(TokioSleep::new())
+        .time_source(SystemTimeSource::new());
+    Ok(config.build())
+}
+
+/// What concerns one service: `AWS_ENDPOINT_URL_DYNAMODB` before `AWS_ENDPOINT_URL`.
+#[derive(Debug)]
+struct Variables;
+
+impl LoadServiceConfig for Variables {
+    fn load_config(&self, key: ServiceConfigKey<'_>) -> Option<String> {
+        let service = key.service_id().to_uppercase().replace(' ', "_");
+        variable(&format!("{}_{service}", key.env())).or_else(|| variable(key.env()))
+    }
+}
