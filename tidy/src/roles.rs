@@ -37,6 +37,13 @@ macro_rules! key {
     };
 }
 
+/// Only for those who ask for traces; IAM knows these two on every resource only.
+macro_rules! traces {
+    () => {
+        "if TracesAreSent: xray:PutTelemetryRecords, xray:PutTraceSegments on *"
+    };
+}
+
 /// What each role may do: the actions of a statement, and on what. Of what says by itself who may use it: who, from
 /// where, and that. Nothing else in the template may grant anything.
 pub const ROLES: &[(&str, &[&str])] = &[
@@ -47,6 +54,7 @@ pub const ROLES: &[(&str, &[&str])] = &[
             machines!("states:SendTaskSuccess", "stateMachine", ""),
             "logs:CreateLogStream, logs:PutLogEvents on AcquireLogs.Arn",
             key!(),
+            traces!(),
         ],
     ),
     (
@@ -55,6 +63,7 @@ pub const ROLES: &[(&str, &[&str])] = &[
             "dynamodb:UpdateItem on LeaseTable.Arn",
             "logs:CreateLogStream, logs:PutLogEvents on ExtendLogs.Arn",
             key!(),
+            traces!(),
         ],
     ),
     (
@@ -64,6 +73,7 @@ pub const ROLES: &[(&str, &[&str])] = &[
             machines!("states:SendTaskSuccess", "stateMachine", ""),
             "logs:CreateLogStream, logs:PutLogEvents on ReleaseLogs.Arn",
             key!(),
+            traces!(),
         ],
     ),
     (
@@ -78,6 +88,7 @@ pub const ROLES: &[(&str, &[&str])] = &[
             ),
             "logs:CreateLogStream, logs:PutLogEvents on SweepLogs.Arn",
             key!(),
+            traces!(),
         ],
     ),
     (
@@ -90,6 +101,7 @@ pub const ROLES: &[(&str, &[&str])] = &[
             "logs:CreateLogStream, logs:PutLogEvents on GrantLogs.Arn",
             key!(),
             key!("kms:Decrypt, kms:GenerateDataKey", "sqs"),
+            traces!(),
         ],
     ),
     (
@@ -103,6 +115,7 @@ pub const ROLES: &[(&str, &[&str])] = &[
             "logs:CreateLogStream, logs:PutLogEvents on ReapLogs.Arn",
             key!(),
             key!("kms:Decrypt", "sqs"),
+            traces!(),
         ],
     ),
     (
@@ -122,6 +135,7 @@ pub const ROLES: &[(&str, &[&str])] = &[
             "dynamodb:Query, dynamodb:Scan on ${LeaseTable.Arn}/index/held",
             "logs:CreateLogStream, logs:PutLogEvents on InspectLogs.Arn",
             key!(),
+            traces!(),
         ],
     ),
     (
@@ -130,6 +144,7 @@ pub const ROLES: &[(&str, &[&str])] = &[
             "dynamodb:Query, dynamodb:UpdateItem on LeaseTable.Arn",
             "logs:CreateLogStream, logs:PutLogEvents on OperateLogs.Arn",
             key!(),
+            traces!(),
         ],
     ),
     // No state machine may invoke OperateFunction, which ends other people's leases.
@@ -165,14 +180,6 @@ pub const ROLES: &[(&str, &[&str])] = &[
              on arn:${AWS::Partition}:dynamodb:${AWS::Region}:${AWS::AccountId}:table/${AccountsTableName}",
             "dynamodb:ConditionCheckItem on LeaseTable.Arn",
             key!(),
-        ],
-    ),
-    (
-        "TracingPolicy",
-        // Only for those who ask for traces; IAM knows these two on every resource only.
-        &[
-            "AcquireRole, ExtendRole, ReleaseRole, SweepRole, GrantRole, ReapRole, InspectRole, OperateRole: \
-             xray:PutTelemetryRecords, xray:PutTraceSegments on *",
         ],
     ),
     (
