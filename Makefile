@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo dashboard local bench model model-deep soak hostile fuzz mutants test track-record rehearsal sam-test sizes other-arch one-function check fmt clippy doc deny template asl leases pictures tidy lint-bites build deploy clean tools-lock
+.PHONY: help demo dashboard local bench model model-deep soak hostile fuzz mutants test track-record rehearsal sam-test sizes built-size invoke other-arch one-function check fmt clippy doc deny template asl leases tidy lint-bites build deploy clean tools-lock pictures
 
 # Instruction set of the functions: arm64 or x86_64.
 ARCH ?= arm64
@@ -164,12 +164,26 @@ build: $(SAM_ENV)/complete ## build every function for Lambda (ARCH=arm64 or x86
 	$(lambda-build)
 	$(SAM) build --parameter-overrides Architecture=$(ARCH)
 
+# What `sam local invoke` needs, in one go. Built quickly and not as it is shipped; `make local` has to run beside it.
+EVENT ?= acquire
+QUICKLY := CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_OPT_LEVEL=1
+LOGICAL_ID := $(shell verb=$(firstword $(subst -, ,$(EVENT))); echo $${verb^}Function)
+invoke: $(SAM_ENV)/complete ## send one of events/ to its function in Lambda's container, against `make local` (EVENT=acquire)
+	$(QUICKLY) $(MAKE) one-function ARCH=$(HOST_ARCH) FUNCTIONS=$(firstword $(subst -, ,$(EVENT)))
+	$(QUICKLY) $(SAM) build $(LOGICAL_ID) --parameter-overrides Architecture=$(HOST_ARCH)
+	$(SAM) local invoke $(LOGICAL_ID) --parameter-overrides Architecture=$(HOST_ARCH) -n target/local/env.json -e events/$(EVENT).json $(SAM_INVOKE)
+
 # Not what is shipped, but whether it can be built: one function is made of what all are made of.
 other-arch: ## build one function for the instruction set that this machine has not
 	$(MAKE) one-function ARCH=$(OTHER_ARCH) FUNCTIONS=release
 
 one-function: $(SAM_ENV)/complete
 	$(lambda-build)
+
+# What `make build` has just made, for one instruction set.
+built-size: $(SAM_ENV)/complete
+	rm -rf target/sizes/$(ARCH) && mkdir -p target/sizes && cp -r target/lambda target/sizes/$(ARCH)
+	$(SAM_ENV)/bin/python tools/sizes.py target/sizes/$(ARCH)
 
 # cargo-lambda puts both into one place; what is listed is set aside.
 sizes: ## build every function for both instruction sets as it is shipped, and list how large it gets (2 MB zipped at most)
@@ -184,8 +198,8 @@ sam-test: ## run every function with every sample event in Lambda's container, b
 	cargo build --workspace --locked
 	cargo run --quiet --locked --bin leasehold-sam-test -- --sam $(SAM_ENV)/bin/sam $(SAM_TEST)
 
-deploy: build ## build, show the change set, and deploy it after a yes
-	$(SAM) deploy --parameter-overrides Architecture=$(ARCH)
+deploy: build ## build, show the change set, and deploy it after a yes (PARAMETERS="ClockMarginMs=5000 …")
+	$(SAM) deploy --parameter-overrides Architecture=$(ARCH) $(PARAMETERS)
 
 clean: ## remove what was built; the tools stay
 	rm -rf .aws-sam
