@@ -58,7 +58,7 @@ With Docker on Linux: start it first, or give its address with --container-addre
             )
         };
         format!(
-            "For SAM's containers, after make build ARCH={architecture} (no sam? target/tools/sam-*/bin has one):
+            "In Lambda's container: make invoke EVENT=acquire. By SAM itself, after make build ARCH={architecture}:
 
   sam local invoke AcquireFunction --parameter-overrides Architecture={architecture} --skip-pull-image \\
     -n {json} -e events/acquire.json
