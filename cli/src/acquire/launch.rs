@@ -1,0 +1,55 @@
+//! The last step before the command: a process that makes sure that it dies with the wrapper, and becomes the command.
+
+use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+
+use clap::Args;
+
+use crate::ending::{Code, Trouble};
+
+#[derive(Args, Debug)]
+pub(crate) struct Launch {
+    /// The wrapper's process id.
+    #[arg(long)]
+    parent: i32,
+    #[arg(last = true, required = true)]
+    command: Vec<OsString>,
+}
+
+impl Launch {
+    /// Becomes the command, or tells why not.
+    pub(crate) fn run(self) -> Result<Code, Trouble> {
+        die_with_parent();
+        // It may have gone before that was arranged.
+        let parent = rustix::process::getppid().map(rustix::process::Pid::as_raw_pid);
+        if parent != Some(self.parent) {
+            return Err(Trouble::new(
+                Code::LOST,
+                "the one that had the lease is gone",
+            ));
+        }
+        let [program, arguments @ ..] = self.command.as_slice() else {
+            return Err(Trouble::usage("no command"));
+        };
+        let error = Command::new(program).args(arguments).exec();
+        let code = match error.kind() {
+            ErrorKind::NotFound => Code::NOT_THERE,
+            _ => Code::NOT_RUNNABLE,
+        };
+        Err(Trouble::new(
+            code,
+            format!("{}: {error}", program.display()),
+        ))
+    }
+}
+
+/// The kernel kills this process when the one that started it dies; what this process becomes keeps that.
+#[cfg(target_os = "linux")]
+fn die_with_parent() {
+    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+}
+
+#[cfg(not(target_os = "linux"))]
+fn die_with_parent() {}

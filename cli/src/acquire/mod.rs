@@ -1,0 +1,168 @@
+//! `leasehold acquire`: a lease, and a command that runs under it and no longer than it.
+//!
+//! Three processes see to that. The *wrapper*, which is the one that was started, has the lease, extends it, and is the
+//! command's parent. The *guard* leads the command's process group and kills the group when the last proven deadline comes or
+//! the wrapper is gone. The *command* itself is killed by the kernel when the wrapper dies. So whichever one of them dies or
+//! stands still, the others see to the end of the command; two at a time are beyond this, and so is a machine that stands
+//! still as a whole: that is what the fencing token is for.
+
+mod getting;
+pub(crate) mod guard;
+mod keep;
+pub(crate) mod launch;
+mod limit;
+mod post;
+mod signals;
+mod work;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::time::Duration;
+
+use clap::Args;
+use leasehold::{Acquired, BadValue, Holder, Key, Metadata, Permits, RequestId, Ttl};
+
+use crate::arguments::Place;
+use crate::ending::{Code, Trouble};
+use crate::instants::Instants;
+use crate::output::{complain, say};
+use crate::{lengths, surroundings};
+use signals::Signals;
+use work::Work;
+
+const EXAMPLES: &str = "\
+Examples:
+  leasehold acquire deploy/production -- ./deploy.sh
+  leasehold acquire deploy/production --no-wait -- terraform apply
+  leasehold acquire reindex --ttl 5m --wait 2h -- ./reindex.sh --all
+  leasehold acquire partner-api --permits 5 -- ./call.sh        one of five
+  leasehold acquire orders/42 --ttl 10m > handle.json           no command: the handle, which is a secret
+  leasehold release --handle handle.json
+
+The command finds LEASEHOLD_KEY, LEASEHOLD_FENCING_TOKEN, LEASEHOLD_HOLDER, LEASEHOLD_PERMIT and LEASEHOLD_SAFE_UNTIL (of the
+grant; it moves with every extend) in its environment. What it writes to should refuse a fencing token below the
+largest that it has seen: that alone is safe whatever happens to this machine.
+
+The lease is extended whenever a third of it has passed. If it is lost, or cannot be extended, the command's process group
+is sent SIGTERM, and SIGKILL when --grace is over, before the lease is. The same SIGKILL comes if this program is killed.
+SIGHUP, SIGINT, SIGQUIT and SIGTERM are passed on to the command. When the command has ended, whatever it has left in
+its process group is killed, and the lease released.
+
+Waiting is asking again and again, at random moments; it does not stand in line, and comes after those who do.
+
+Exit codes: the command's own, 128 + n if signal n ended it, 75 not granted (or -E), 79 the lease was lost and the command
+ended, 126 and 127 the command could not be run or found, 2 wrong arguments, 3 AWS cannot be reached or refuses.";
+
+/// Get a lease and run a command under it; without a command, print the lease's handle
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Acquire {
+    /// What to lease
+    #[arg(value_parser = |text: &str| Key::new(text))]
+    key: Key,
+    /// How long the lease lasts without an extend
+    #[arg(long, value_name = "LENGTH", default_value = "60s", value_parser = ttl)]
+    ttl: Ttl,
+    /// How long to go on asking while somebody else holds it
+    #[arg(long, value_name = "LENGTH", default_value = "10m", value_parser = lengths::parse)]
+    wait: Duration,
+    /// Ask once
+    #[arg(long, short = 'n', conflicts_with = "wait")]
+    no_wait: bool,
+    /// Who asks [default: user@host/process]
+    #[arg(long, value_parser = |text: &str| Holder::new(text))]
+    holder: Option<Holder>,
+    /// How many may hold the key at once; all who ask for it should say the same
+    #[arg(long, value_name = "N", value_parser = permits)]
+    permits: Option<Permits>,
+    /// Something for others to see beside the lease; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
+    metadata: Vec<(String, String)>,
+    /// Names this acquire: the same holder asking with the same id gets the same lease [default: random]
+    #[arg(long, value_name = "ID", value_parser = |text: &str| RequestId::new(text))]
+    request_id: Option<RequestId>,
+    /// How long a command may take to end when the lease is lost, at most a quarter of the lease
+    #[arg(long, value_name = "LENGTH", default_value = "10s", value_parser = lengths::parse)]
+    grace: Duration,
+    /// The exit code for a lease that was not granted, instead of 75
+    #[arg(long, short = 'E', value_name = "CODE")]
+    conflict_exit_code: Option<u8>,
+    /// Say nothing about waiting
+    #[arg(long, short)]
+    quiet: bool,
+    #[command(flatten)]
+    place: Place,
+    /// The command and its arguments
+    #[arg(last = true)]
+    command: Vec<OsString>,
+}
+
+fn ttl(text: &str) -> Result<Ttl, String> {
+    Ttl::new(lengths::parse(text)?).map_err(|error| error.to_string())
+}
+
+fn permits(text: &str) -> Result<Permits, String> {
+    let number = text.parse().map_err(|_| "expected a whole number")?;
+    Permits::new(number).map_err(|error| error.to_string())
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+impl Acquire {
+    pub(crate) async fn run(self) -> Result<Code, Trouble> {
+        let request = self.request().map_err(Trouble::usage)?;
+        let reached = self.place.reach().await?;
+        let usable = self
+            .ttl
+            .as_duration()
+            .saturating_sub(reached.settings.guard);
+        if !self.command.is_empty() && usable < Duration::from_secs(1) {
+            let problem =
+                "--ttl: must be a second longer than the guard (LEASE_GUARD_MS), to run a command";
+            return Err(Trouble::usage(problem));
+        }
+        let listening = |error| Trouble::new(Code::UNREACHABLE, format!("no signals: {error}"));
+        let mut signals = Signals::listen().map_err(listening)?;
+        let wait = if self.no_wait {
+            Duration::ZERO
+        } else {
+            self.wait
+        };
+        let before = Instants::now();
+        let granted = getting::get(&reached, &request, wait, self.quiet, &mut signals).await;
+        let granted = granted.map_err(|trouble| match self.conflict_exit_code {
+            Some(code) if trouble.code == Code::HELD => trouble.code(Code(code)),
+            _ => trouble,
+        })?;
+        if self.command.is_empty() {
+            if !self.quiet && std::io::IsTerminal::is_terminal(&std::io::stdout()) {
+                complain("this is the lease itself: whoever has it can extend and release it");
+            }
+            let answer = serde_json::to_string_pretty(&Acquired::Granted(granted));
+            say(&answer.map_err(|error| Trouble::new(Code::NO, error))?)?;
+            return Ok(Code::DONE);
+        }
+        let work = Work {
+            command: &self.command,
+            grace: self.grace,
+        };
+        work.run(&reached, granted.lease, before, &mut signals)
+            .await
+    }
+
+    fn request(&self) -> Result<leasehold::Acquire, BadValue> {
+        let holder = match &self.holder {
+            Some(holder) => holder.clone(),
+            None => Holder::new(surroundings::holder())?,
+        };
+        let mut request = leasehold::Acquire::new(self.key.clone(), holder, self.ttl);
+        request.request_id = Some(self.request_id.clone().unwrap_or_else(RequestId::random));
+        request.permits = self.permits;
+        request.metadata =
+            Metadata::new(self.metadata.iter().cloned().collect::<BTreeMap<_, _>>())?;
+        Ok(request)
+    }
+}

@@ -1,0 +1,46 @@
+//! Signals to the wrapper: while it waits they end the wait, while its command runs they are the command's.
+
+use std::io;
+use std::task::Poll;
+
+use rustix::process::Signal;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// The signals that people and supervisors send to end a program, in the order in which the kernel numbers them.
+const ENDING: [Signal; 4] = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM];
+
+pub(crate) struct Signals(Vec<(Signal, tokio::signal::unix::Signal)>);
+
+impl Signals {
+    /// From here on they do not end the wrapper by themselves. One that is ignored, as `nohup` and a shell's `&` have it,
+    /// goes on being ignored, here and by the command.
+    pub(crate) fn listen() -> io::Result<Self> {
+        let ignored = ignored();
+        let heard = ENDING
+            .into_iter()
+            .filter(|one| ignored & (1 << (one.as_raw() - 1)) == 0)
+            .map(|one| Ok((one, signal(SignalKind::from_raw(one.as_raw()))?)));
+        heard.collect::<io::Result<_>>().map(Self)
+    }
+
+    /// The next one; dropping the wait loses none.
+    pub(crate) async fn next(&mut self) -> Signal {
+        std::future::poll_fn(|context| {
+            for (one, heard) in &mut self.0 {
+                if let Poll::Ready(Some(())) = heard.poll_recv(context) {
+                    return Poll::Ready(*one);
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+}
+
+/// What the kernel ignores for this process, as a set of bits; where it does not say, nothing.
+fn ignored() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    line.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok())
+        .unwrap_or_default()
+}

@@ -1,0 +1,56 @@
+//! What the program takes.
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::acquire::{Acquire, launch::Launch};
+
+const CODES: &str = "\
+Exit codes:
+  0    done
+  1    the answer is no: nothing there, nobody holds it, declined, or a check found something
+  2    wrong arguments
+  3    AWS cannot be reached, refuses, or is not set up: no credentials, no Region, no table, no permission
+  75   somebody else holds it, or it is frozen: try again later
+  79   the lease is lost
+  126, 127   the command cannot be run, or is not there
+  otherwise the command's own, and 128 + n if signal n ended it
+
+Where the table is: --table or LEASE_TABLE, as the functions have it. Profile, Region, endpoint and credentials are found
+as the AWS CLI finds them: options first, then AWS_PROFILE, AWS_REGION, AWS_ENDPOINT_URL_DYNAMODB and the others, then
+the files. LEASE_GUARD_MS and LEASE_CLOCK_MARGIN_MS have to be what the functions have.";
+
+/// Leases in DynamoDB, for operators: look at them, end and freeze them, run a command under one.
+#[derive(Debug, Parser)]
+#[command(name = "leasehold", version, after_help = CODES, max_term_width = 100)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Get a lease and run a command under it; without a command, print the lease's handle
+    Acquire(Acquire),
+    #[command(hide = true, name = "__guard")]
+    Guard,
+    #[command(hide = true, name = "__launch")]
+    Launch(Launch),
+}
+
+/// Where the table is.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Where the table is")]
+pub(crate) struct Place {
+    /// The table, by its name or ARN [default: `LEASE_TABLE`]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) table: Option<String>,
+    /// A profile of the AWS CLI's files [default: `AWS_PROFILE`]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
+    /// The Region [default: `AWS_REGION`, or the profile's]
+    #[arg(long, value_name = "REGION")]
+    pub(crate) region: Option<String>,
+    /// DynamoDB's endpoint, if it is not the Region's
+    #[arg(long, value_name = "URL")]
+    pub(crate) endpoint_url: Option<String>,
+}

@@ -1,0 +1,167 @@
+//! The way to the table: profile, Region, endpoint and credentials as the AWS CLI has them.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, UNIX_EPOCH};
+
+use aws_config::{BehaviorVersion, Region, SdkConfig};
+use aws_credential_types::{
+    Credentials,
+    provider::{ProvideCredentials, SharedCredentialsProvider, error::CredentialsError, future},
+};
+use leasehold::{
+    Clock as _, Connection, DynamoDb, Environment, Leases, Settings, SystemClock, Timestamp,
+};
+
+use crate::arguments::Place;
+use crate::ending::{Code, Trouble, in_full};
+use crate::surroundings;
+
+/// How long credentials may take to be found: a program that is asked for them may ask a person.
+const FINDING: Duration = Duration::from_secs(60);
+
+/// The table within reach.
+pub(crate) struct Reached {
+    pub(crate) leases: Leases<DynamoDb>,
+    pub(crate) settings: Settings,
+    pub(crate) config: SdkConfig,
+    pub(crate) table: String,
+    pub(crate) credentials: Arc<Kept>,
+}
+
+impl Place {
+    /// Finds out where the table is, and by which credentials; nothing is asked of the table yet.
+    pub(crate) async fn reach(&self) -> Result<Reached, Trouble> {
+        let environment = self.environment()?;
+        let config = self.config().await?;
+        let credentials = Arc::new(Kept::of(&config).await?);
+        let provider: Arc<dyn ProvideCredentials> = Arc::clone(&credentials) as _;
+        let config = config
+            .into_builder()
+            .credentials_provider(SharedCredentialsProvider::new(provider))
+            .build();
+        let store = DynamoDb::new(Connection::client(&config), environment.table.clone());
+        Ok(Reached {
+            leases: Leases::new(store, environment.settings),
+            settings: environment.settings,
+            config,
+            table: environment.table,
+            credentials,
+        })
+    }
+
+    /// The functions' own variables; `--table` goes before `LEASE_TABLE`.
+    fn environment(&self) -> Result<Environment, Trouble> {
+        let lookup = |name: &str| match (name, &self.table) {
+            ("LEASE_TABLE", Some(table)) => Some(table.clone()),
+            _ => surroundings::text(name),
+        };
+        if lookup("LEASE_TABLE").is_none() {
+            let trouble = Trouble::new(Code::UNREACHABLE, "no table: which one is not said");
+            return Err(trouble.cure("give --table NAME, or set LEASE_TABLE"));
+        }
+        let read = Environment::from(lookup);
+        read.map_err(|error| Trouble::new(Code::UNREACHABLE, in_full(&error)))
+    }
+
+    async fn config(&self) -> Result<SdkConfig, Trouble> {
+        let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12());
+        if let Some(profile) = &self.profile {
+            loader = loader.profile_name(profile);
+        }
+        if let Some(region) = &self.region {
+            loader = loader.region(Region::new(region.clone()));
+        }
+        if let Some(url) = &self.endpoint_url {
+            if !url.starts_with("http://") && !url.starts_with("https://") {
+                let problem = "--endpoint-url: must be a URL such as https://host:port";
+                return Err(Trouble::usage(problem));
+            }
+            loader = loader.endpoint_url(url);
+        }
+        let config = loader.load().await;
+        if config
+            .region()
+            .is_none_or(|region| region.as_ref().is_empty())
+        {
+            let trouble = Trouble::new(Code::UNREACHABLE, "no Region: neither said nor configured");
+            let cure = "give --region, or set AWS_REGION, or put a region into the profile";
+            return Err(trouble.cure(cure));
+        }
+        Ok(config)
+    }
+}
+
+/// Credentials, found before the first request and kept while they last. The library gives a request a second and a half,
+/// which is less than single sign-on or a program that is asked may take.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    source: SharedCredentialsProvider,
+    last: Mutex<Credentials>,
+}
+
+impl Kept {
+    /// New ones are looked for when the old ones have less than this left.
+    const SPARE: Duration = Duration::from_mins(5);
+
+    async fn of(config: &SdkConfig) -> Result<Self, Trouble> {
+        let source = config.credentials_provider();
+        let source = source.ok_or_else(|| unfound(&CredentialsError::not_loaded_no_source()))?;
+        let last = tokio::time::timeout(FINDING, source.provide_credentials()).await;
+        let last = last.unwrap_or_else(|_| Err(CredentialsError::provider_timed_out(FINDING)));
+        Ok(Self {
+            last: Mutex::new(last.map_err(|error| unfound(&error))?),
+            source,
+        })
+    }
+
+    /// Looks for new credentials if the old ones run out soon. Those that are there go on if none are found.
+    pub(crate) async fn freshen(&self) {
+        let _ = self.provide().await;
+    }
+
+    async fn provide(&self) -> Result<Credentials, CredentialsError> {
+        let last = self.last();
+        if outlasts(&last, SystemClock.now().plus(Self::SPARE)) {
+            return Ok(last);
+        }
+        match self.source.provide_credentials().await {
+            Ok(next) => {
+                *self.last.lock().unwrap_or_else(PoisonError::into_inner) = next.clone();
+                Ok(next)
+            }
+            Err(_) if outlasts(&last, SystemClock.now()) => Ok(last),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn last(&self) -> Credentials {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.clone()
+    }
+}
+
+impl ProvideCredentials for Kept {
+    fn provide_credentials<'a>(&'a self) -> future::ProvideCredentials<'a>
+    where
+        Self: 'a,
+    {
+        future::ProvideCredentials::new(self.provide())
+    }
+}
+
+fn outlasts(credentials: &Credentials, at: Timestamp) -> bool {
+    let millis = |expiry: std::time::SystemTime| {
+        let since = expiry.duration_since(UNIX_EPOCH).unwrap_or_default();
+        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    };
+    let expiry = credentials.expiry().map(millis);
+    expiry.is_none_or(|expiry| expiry > at.as_millis())
+}
+
+fn unfound(error: &CredentialsError) -> Trouble {
+    let trouble = Trouble::new(
+        Code::UNREACHABLE,
+        format!("no AWS credentials could be loaded: {}", in_full(error)),
+    );
+    trouble.cure("sign in (`aws sso login`, `aws configure`), choose a --profile, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
+}

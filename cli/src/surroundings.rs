@@ -1,0 +1,26 @@
+//! The one place that reads the environment.
+
+use std::ffi::OsString;
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one home of the ambient environment"
+)]
+pub(crate) fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+/// The same as text; what is not text counts as a value that does not parse.
+pub(crate) fn text(name: &str) -> Option<String> {
+    variable(name).map(|value| value.into_string().unwrap_or_default())
+}
+
+/// Who runs this, where, and by which process.
+pub(crate) fn holder() -> String {
+    let user = text("USER").or_else(|| text("LOGNAME"));
+    let user = user.unwrap_or_else(|| "somebody".to_owned());
+    let uname = rustix::system::uname();
+    let host = uname.nodename().to_string_lossy();
+    let holder = format!("{user}@{host}/{}", std::process::id());
+    holder.chars().filter(|c| !c.is_control()).collect()
+}

@@ -1,0 +1,193 @@
+//! `leasehold acquire`: who gets the lease, what the command is told, and how it ends when all is well.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod stand;
+
+use std::time::Duration;
+
+use leasehold::{Inspected, Key, LeaseState};
+use serde_json::Value;
+use stand::{Stand, ended, until};
+
+async fn state(stand: &Stand, key: &str) -> LeaseState {
+    match stand
+        .leases()
+        .inspect(&Key::new(key).unwrap())
+        .await
+        .unwrap()
+    {
+        Inspected::Found { first, .. } => first.state,
+        Inspected::Absent => LeaseState::Free,
+    }
+}
+
+#[tokio::test]
+async fn the_commands_own_code_is_passed_on_and_the_lease_released() {
+    let stand = Stand::start().await;
+    for (command, code) in [
+        (&["true"][..], 0),
+        (&["false"], 1),
+        (&["sh", "-c", "exit 7"], 7),
+        (&["sh", "-c", "kill -TERM $$"], 128 + 15),
+        (&["sh", "-c", "kill -KILL $$"], 128 + 9),
+        (&["leasehold-no-such-program"], 127),
+        (&["/etc/passwd"], 126),
+    ] {
+        let arguments = [&["acquire", "k", "--"], command].concat();
+        let ran = stand.run(&arguments).await;
+        assert_eq!(ran.code, Some(code), "{command:?} {ran:?}");
+        assert_eq!(state(&stand, "k").await, LeaseState::Free, "{command:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_command_knows_its_token_and_not_its_secret() {
+    let stand = Stand::start().await;
+    let print = "env; while read -r line; do echo \"in: $line\"; done; echo to stderr >&2; tr '\\0' '\\n' </proc/$PPID/cmdline; \
+                 tr '\\0' '\\n' </proc/$PPID/environ";
+    let mut command = stand.command(&[
+        "acquire",
+        "orders/42",
+        "--holder",
+        "me",
+        "--metadata",
+        "why=test",
+        "--",
+        "sh",
+        "-c",
+        print,
+    ]);
+    let input = stand.home().join("input");
+    std::fs::write(&input, "one\ntwo\n").unwrap();
+    command.stdin(std::fs::File::open(input).unwrap());
+    stand.proxy.reset();
+    let ran = ended(command).await;
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let row = stand
+        .client
+        .get_item()
+        .table_name(stand::TABLE)
+        .key(
+            "pk",
+            aws_sdk_dynamodb::types::AttributeValue::S("orders/42".into()),
+        )
+        .key(
+            "sk",
+            aws_sdk_dynamodb::types::AttributeValue::S("LEASE#0000".into()),
+        );
+    let row = row.send().await.unwrap().item.unwrap();
+    let token = row["fencing_token"].as_n().unwrap();
+    for line in [
+        "LEASEHOLD_KEY=orders/42",
+        "LEASEHOLD_HOLDER=me",
+        "LEASEHOLD_PERMIT=0",
+        &format!("LEASEHOLD_FENCING_TOKEN={token}"),
+        "in: one",
+        "in: two",
+    ] {
+        assert!(
+            ran.out.lines().any(|said| said == line),
+            "{line}: {}",
+            ran.out
+        );
+    }
+    assert!(ran.out.contains("\nLEASEHOLD_SAFE_UNTIL=20"), "{}", ran.out);
+    assert_eq!(ran.err, "to stderr\n");
+}
+
+#[tokio::test]
+async fn who_comes_second_is_told_by_a_code_and_waits_if_asked_to() {
+    let stand = Stand::start().await;
+    stand
+        .grant("k", "worker\u{1b}[2J 1", Duration::from_secs(30))
+        .await;
+    let refused = stand
+        .run(&["acquire", "k", "--no-wait", "--", "true"])
+        .await;
+    assert_eq!(refused.code, Some(75), "{refused:?}");
+    assert!(
+        refused
+            .err
+            .starts_with("leasehold: k is held by worker\\u{1b}[2J 1 for another 29 s"),
+        "{refused:?}"
+    );
+    let refused = stand
+        .run(&["acquire", "k", "-n", "-E", "9", "--", "true"])
+        .await;
+    assert_eq!(refused.code, Some(9));
+    let late = stand
+        .run(&["acquire", "k", "--wait", "300ms", "--", "true"])
+        .await;
+    assert_eq!(late.code, Some(75));
+    assert!(late.err.contains("asks on for 0.3 s"), "{late:?}");
+
+    let lease = stand
+        .grant("j", "worker 2", Duration::from_secs(30))
+        .await
+        .lease;
+    let second = tokio::spawn(ended(stand.command(&["acquire", "j", "--", "echo", "ran"])));
+    let before = stand.proxy.counts().of("UpdateItem");
+    until("it asked twice", || {
+        stand.proxy.counts().of("UpdateItem") >= before + 2
+    })
+    .await;
+    stand.leases().release(&lease).await.unwrap();
+    let ran = second.await.unwrap();
+    assert_eq!((ran.code, ran.out.as_str()), (Some(0), "ran\n"), "{ran:?}");
+}
+
+#[tokio::test]
+async fn permits_let_in_so_many() {
+    let stand = Stand::start().await;
+    let permits = [
+        "acquire",
+        "p",
+        "--permits",
+        "2",
+        "--no-wait",
+        "--ttl",
+        "30s",
+    ];
+    for _ in 0..2 {
+        assert_eq!(stand.run(&permits).await.code, Some(0));
+    }
+    assert_eq!(stand.run(&permits).await.code, Some(75));
+}
+
+#[tokio::test]
+async fn without_a_command_the_handle_is_the_answer() {
+    let stand = Stand::start().await;
+    let arguments = ["acquire", "k", "--holder", "me", "--request-id", "1"];
+    let first = stand.run(&arguments).await;
+    assert_eq!(first.code, Some(0), "{first:?}");
+    let told: Value = serde_json::from_str(&first.out).unwrap();
+    assert_eq!(
+        (&told["outcome"], &told["grant"]),
+        (&"acquired".into(), &"new".into())
+    );
+    assert_eq!(
+        (&told["lease"]["key"], &told["lease"]["holder"]),
+        (&"k".into(), &"me".into())
+    );
+    let again = stand.run(&arguments).await;
+    let again: Value = serde_json::from_str(&again.out).unwrap();
+    assert_eq!(again["grant"], "replayed");
+    assert_eq!(again["lease"]["lease_id"], told["lease"]["lease_id"]);
+}
+
+#[tokio::test]
+async fn an_interrupted_wait_holds_nothing() {
+    let stand = Stand::start().await;
+    stand.grant("k", "worker", Duration::from_secs(30)).await;
+    let mut child = stand
+        .command(&["acquire", "k", "--", "true"])
+        .spawn()
+        .unwrap();
+    until("it asked", || stand.proxy.counts().of("UpdateItem") > 1).await;
+    let pid = rustix::process::Pid::from_raw(child.id().try_into().unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let status = tokio::task::spawn_blocking(move || child.wait())
+        .await
+        .unwrap();
+    assert_eq!(status.unwrap().code(), Some(130));
+}

@@ -1,0 +1,260 @@
+//! `leasehold acquire` when something goes wrong: no command runs on when its lease may be over.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod stand;
+
+use std::path::PathBuf;
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+use leasehold::{Because, Evict, Forced, Inspected, Key, LeaseState, Operator, Reason};
+use leasehold_local::Fault;
+use rustix::process::{Pid, Signal, kill_process};
+use stand::{Ran, Stand, children, guard, runs, until};
+
+/// A command with a descendant, both of which tell their process ids and then stay; the descendant would not end for less
+/// than a SIGKILL.
+const STAYS: &str = "trap '' TERM; echo $$ >$0.command; (sh -c 'trap \"\" TERM; echo $$ >$0.descendant; sleep 600' $0) & wait";
+/// The same without traps.
+const GOES: &str = "echo $$ >$0.command; (sh -c 'echo $$ >$0.descendant; sleep 600' $0) & wait";
+
+struct Running {
+    wrapper: Child,
+    command: u32,
+    descendant: u32,
+    guard: u32,
+}
+
+impl Running {
+    async fn start(stand: &Stand, key: &str, ttl: &str, script: &str) -> Self {
+        let name = stand.home().join(key);
+        let arguments = [
+            "acquire", key, "--ttl", ttl, "--grace", "200ms", "--", "sh", "-c", script,
+        ];
+        let mut command = stand.command(&arguments);
+        command.arg(&name);
+        let wrapper = command.spawn().unwrap();
+        let told = |what: &str| {
+            let file = PathBuf::from(format!("{}.{what}", name.display()));
+            std::fs::read_to_string(file)
+                .ok()?
+                .trim()
+                .parse::<u32>()
+                .ok()
+        };
+        until("the command and its descendant run", || {
+            told("command").is_some() && told("descendant").is_some()
+        })
+        .await;
+        Self {
+            guard: guard(wrapper.id()).unwrap(),
+            command: told("command").unwrap(),
+            descendant: told("descendant").unwrap(),
+            wrapper,
+        }
+    }
+
+    fn anything_runs(&self) -> bool {
+        [self.command, self.descendant, self.guard]
+            .into_iter()
+            .any(runs)
+    }
+
+    async fn end(self) -> Ran {
+        let output = tokio::task::spawn_blocking(move || self.wrapper.wait_with_output());
+        output.await.unwrap().unwrap().into()
+    }
+
+    async fn gone(&self) {
+        until("the command and its descendant are gone", || {
+            !self.anything_runs()
+        })
+        .await;
+    }
+}
+
+fn signal(pid: u32, signal: Signal) {
+    kill_process(Pid::from_raw(pid.try_into().unwrap()).unwrap(), signal).unwrap();
+}
+
+async fn inspect(stand: &Stand, key: &str) -> leasehold::Inspection {
+    match stand
+        .leases()
+        .inspect(&Key::new(key).unwrap())
+        .await
+        .unwrap()
+    {
+        Inspected::Found { first, .. } => first,
+        Inspected::Absent => panic!("it was leased"),
+    }
+}
+
+/// The lease that stands, and that nobody will be granted before it is over.
+async fn is_still_held(stand: &Stand, key: &str) {
+    let seen = inspect(stand, key).await;
+    assert_eq!(seen.state, LeaseState::Held, "gone before the lease was");
+}
+
+/// As an operator does it.
+async fn force(stand: &Stand, key: &str) {
+    let because = Because {
+        who: Operator::new("bob").unwrap(),
+        why: Reason::new("test").unwrap(),
+    };
+    let (leases, key) = (stand.leases(), Key::new(key).unwrap());
+    let forced = leases.force_release(&key, Evict::default(), &because).await;
+    assert!(matches!(forced.unwrap(), Forced::Forced { .. }));
+}
+
+#[tokio::test]
+async fn a_lost_lease_ends_the_command_gently_and_then_not() {
+    let stand = Stand::start().await;
+    for (key, script) in [("gentle", GOES), ("stubborn", STAYS)] {
+        let running = Running::start(&stand, key, "1500ms", script).await;
+        force(&stand, key).await;
+        running.gone().await;
+        let ran = running.end().await;
+        assert_eq!(ran.code, Some(79), "{ran:?}");
+        assert!(ran.err.contains("the command is told to end"), "{ran:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_lease_that_cannot_be_extended_ends_the_command_before_it_is_over() {
+    let stand = Stand::start().await;
+    for fault in [Fault::LoseRequest, Fault::Hang, Fault::Denied] {
+        let key = format!("{fault:?}");
+        let running = Running::start(&stand, &key, "1500ms", STAYS).await;
+        stand.proxy.inject_matching(fault, "UpdateItem", &key, 1000);
+        let start = Instant::now();
+        running.gone().await;
+        is_still_held(&stand, &key).await;
+        let ran = running.end().await;
+        assert_eq!(ran.code, Some(79), "{ran:?}");
+        assert!(
+            ran.err.contains("could not be extended in time: "),
+            "{ran:?} after {:?}",
+            start.elapsed()
+        );
+        stand.proxy.reset();
+    }
+}
+
+#[tokio::test]
+async fn the_command_is_gone_before_the_lease_is_whoever_is_killed() {
+    let stand = Stand::start().await;
+    for (key, victim) in [("wrapper", 0), ("guard", 1), ("command", 2)] {
+        let running = Running::start(&stand, key, "3s", STAYS).await;
+        let (wrapper, command) = (running.wrapper.id(), running.command);
+        signal([wrapper, running.guard, command][victim], Signal::KILL);
+        running.gone().await;
+        if key == "wrapper" {
+            is_still_held(&stand, key).await;
+            assert_eq!(running.end().await.code, None);
+        } else {
+            let ran = running.end().await;
+            let expected = if key == "guard" { 79 } else { 128 + 9 };
+            assert_eq!(ran.code, Some(expected), "{ran:?}");
+            assert_eq!(
+                inspect(&stand, key).await.state,
+                LeaseState::Free,
+                "released after all"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_guard_kills_in_time_while_the_wrapper_stands_still() {
+    let stand = Stand::start().await;
+    let running = Running::start(&stand, "k", "1500ms", STAYS).await;
+    let wrapper = running.wrapper.id();
+    signal(wrapper, Signal::STOP);
+    running.gone().await;
+    is_still_held(&stand, "k").await;
+    signal(wrapper, Signal::CONT);
+    let ran = running.end().await;
+    assert_eq!(ran.code, Some(79), "{ran:?}");
+}
+
+#[tokio::test]
+async fn the_wrapper_kills_in_time_while_the_guard_stands_still() {
+    let stand = Stand::start().await;
+    let running = Running::start(&stand, "k", "1500ms", STAYS).await;
+    signal(running.guard, Signal::STOP);
+    stand.proxy.inject(Fault::LoseRequest, "UpdateItem", 1000);
+    running.gone().await;
+    is_still_held(&stand, "k").await;
+    assert_eq!(running.end().await.code, Some(79));
+}
+
+#[tokio::test]
+async fn a_lease_is_extended_for_as_long_as_the_command_runs() {
+    let stand = Stand::start().await;
+    let running = Running::start(&stand, "k", "1200ms", GOES).await;
+    let first = inspect(&stand, "k").await.lease;
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_millis(2500) {
+        let seen = inspect(&stand, "k").await;
+        assert_eq!(seen.state, LeaseState::Held);
+        assert_eq!(seen.lease.fencing_token, first.fencing_token);
+        assert!(running.anything_runs());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    // A signal to the wrapper is the command's.
+    signal(running.wrapper.id(), Signal::TERM);
+    running.gone().await;
+    assert_eq!(running.end().await.code, Some(128 + 15));
+    assert_eq!(inspect(&stand, "k").await.state, LeaseState::Free);
+}
+
+#[tokio::test]
+async fn what_a_command_leaves_running_does_not_outlive_the_lease() {
+    let stand = Stand::start().await;
+    let leaves = "echo $$ >$0.command; sh -c 'trap \"\" TERM HUP; echo $$ >$0.descendant; sleep 600' $0 & \
+                  while [ ! -s $0.descendant ]; do sleep 0.01; done; sleep 0.2; exit 3";
+    let running = Running::start(&stand, "k", "30s", leaves).await;
+    let descendant = running.descendant;
+    let ran = running.end().await;
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    assert!(!runs(descendant));
+    assert_eq!(inspect(&stand, "k").await.state, LeaseState::Free);
+}
+
+#[tokio::test]
+async fn a_lease_that_was_lost_unnoticed_is_told() {
+    let stand = Stand::start().await;
+    let running = Running::start(&stand, "k", "30s", GOES).await;
+    force(&stand, "k").await;
+    signal(running.command, Signal::TERM);
+    let ran = running.end().await;
+    assert_eq!(ran.code, Some(79), "{ran:?}");
+}
+
+#[tokio::test]
+async fn a_release_whose_answer_is_lost_is_a_release() {
+    let stand = Stand::start().await;
+    let running = Running::start(&stand, "k", "30s", GOES).await;
+    stand.proxy.inject(Fault::LoseAnswer, "UpdateItem", 1);
+    signal(running.command, Signal::TERM);
+    let ran = running.end().await;
+    assert_eq!(ran.code, Some(128 + 15), "{ran:?}");
+    assert_eq!(stand.proxy.pending_faults(), 0);
+    assert_eq!(inspect(&stand, "k").await.state, LeaseState::Free);
+}
+
+#[tokio::test]
+async fn nobody_of_the_family_is_left_when_all_is_well() {
+    let stand = Stand::start().await;
+    let mut wrapper = stand
+        .command(&["acquire", "k", "--", "sleep", "0.3"])
+        .spawn()
+        .unwrap();
+    until("the guard is at its post", || guard(wrapper.id()).is_some()).await;
+    let family = children(wrapper.id());
+    let status = tokio::task::spawn_blocking(move || wrapper.wait())
+        .await
+        .unwrap();
+    assert_eq!(status.unwrap().code(), Some(0));
+    assert!(!family.into_iter().any(runs));
+}

@@ -1,0 +1,171 @@
+//! A lease table in the embedded DynamoDB, and the program as people and programs meet it.
+#![allow(dead_code, reason = "each test uses its part")]
+
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use aws_config::{BehaviorVersion, Region};
+use aws_credential_types::Credentials;
+use leasehold::{
+    Acquire, Connection, DynamoDb, Environment, Granted, Holder, Key, Leases, Settings, Ttl,
+};
+use leasehold_local::Proxy;
+
+pub const TABLE: &str = "leases";
+/// What the program has for the functions' variables, so that a second's lease is of use.
+pub const SETTINGS: [(&str, &str); 3] = [
+    ("LEASE_TABLE", TABLE),
+    ("LEASE_GUARD_MS", "100"),
+    ("LEASE_CLOCK_MARGIN_MS", "100"),
+];
+
+pub struct Stand {
+    pub proxy: Proxy,
+    pub client: aws_sdk_dynamodb::Client,
+    _server: leasehold_local::DynamoDb,
+    home: tempfile::TempDir,
+}
+
+impl Stand {
+    pub async fn start() -> Self {
+        let stand = Self::without_table().await;
+        leasehold::table::create(&stand.client, TABLE)
+            .await
+            .unwrap();
+        stand.proxy.reset();
+        stand
+    }
+
+    pub async fn without_table() -> Self {
+        let server = leasehold_local::DynamoDb::start().await.unwrap();
+        let proxy = Proxy::start(server.address(), 0).await.unwrap();
+        let config = aws_config::defaults(BehaviorVersion::v2026_01_12())
+            .region(Region::new("us-east-1"))
+            .credentials_provider(Credentials::new("local", "local", None, None, "test"))
+            .endpoint_url(proxy.url())
+            .load()
+            .await;
+        Self {
+            client: Connection::client(&config),
+            proxy,
+            _server: server,
+            home: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    /// The leases as a colleague's program sees them.
+    pub fn leases(&self) -> Leases<DynamoDb> {
+        Leases::new(DynamoDb::new(self.client.clone(), TABLE), settings())
+    }
+
+    pub async fn grant(&self, key: &str, holder: &str, ttl: Duration) -> Granted {
+        let (key, holder) = (Key::new(key).unwrap(), Holder::new(holder).unwrap());
+        let request = Acquire::new(key, holder, Ttl::new(ttl).unwrap());
+        self.leases()
+            .acquire(request)
+            .await
+            .unwrap()
+            .granted()
+            .unwrap()
+    }
+
+    /// The program, with nothing of this process's environment but the path.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_leasehold"));
+        command
+            .args(arguments)
+            .env_clear()
+            .envs(SETTINGS)
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .env("USER", "alice")
+            .env("HOME", self.home.path())
+            .env("AWS_ACCESS_KEY_ID", "local")
+            .env("AWS_SECRET_ACCESS_KEY", "local")
+            .env("AWS_REGION", "us-east-1")
+            .env("AWS_EC2_METADATA_DISABLED", "true")
+            .env("AWS_ENDPOINT_URL_DYNAMODB", self.proxy.url())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    pub async fn run(&self, arguments: &[&str]) -> Ran {
+        ended(self.command(arguments)).await
+    }
+
+    pub fn home(&self) -> &std::path::Path {
+        self.home.path()
+    }
+}
+
+pub fn settings() -> Settings {
+    let lookup = |name: &str| {
+        let (_, value) = SETTINGS.iter().find(|(known, _)| *known == name)?;
+        Some((*value).to_owned())
+    };
+    Environment::from(lookup).unwrap().settings
+}
+
+/// What the program said and how it ended.
+#[derive(Debug)]
+pub struct Ran {
+    pub code: Option<i32>,
+    pub out: String,
+    pub err: String,
+}
+
+impl From<Output> for Ran {
+    fn from(output: Output) -> Self {
+        Self {
+            code: output.status.code(),
+            out: String::from_utf8(output.stdout).unwrap(),
+            err: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+}
+
+/// The database is in this process: nobody may stand in its way.
+pub async fn ended(mut command: Command) -> Ran {
+    let output = tokio::task::spawn_blocking(move || command.output());
+    output.await.unwrap().unwrap().into()
+}
+
+/// Waits until something is so, and says what was waited for if that takes too long.
+pub async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(
+            start.elapsed() < Duration::from_secs(20),
+            "waited for: {what}"
+        );
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Whether a process runs; a zombie does not.
+pub fn runs(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
+    stat.is_ok_and(|stat| !stat.rsplit(") ").next().unwrap().starts_with(['Z', 'X']))
+}
+
+/// The processes that `of` has started and that run.
+pub fn children(of: u32) -> Vec<u32> {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|pid| runs(*pid) && parent(*pid) == Some(of))
+        .collect()
+}
+
+fn parent(pid: u32) -> Option<u32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit(") ").next()?.split(' ').nth(1)?.parse().ok()
+}
+
+/// The guard of a wrapper.
+pub fn guard(wrapper: u32) -> Option<u32> {
+    children(wrapper).into_iter().find(|pid| {
+        let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline"));
+        line.is_ok_and(|line| line.contains("__guard"))
+    })
+}
