@@ -119,7 +119,7 @@ tidy:
 
 # The shipped machines through the template, which knows what their functions are, and those that the README shows.
 leases: ## look for leases in state machines that can lapse, leak or be used after their end
-	cargo run --quiet --locked --bin leasehold-check -- template.yaml README.md
+	cargo run --quiet --locked --bin leasehold -- check template.yaml README.md
 
 # By way of a file, lest a document be lost to a definition that cannot be read. A test fails when one is old.
 pictures: ## draw the state machines in README.md anew, from their definitions

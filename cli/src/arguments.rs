@@ -3,6 +3,15 @@
 use clap::{Args, Parser, Subcommand};
 
 use crate::acquire::{Acquire, launch::Launch};
+use crate::check::Check;
+use crate::handle::{ExtendIt, ReleaseIt};
+#[cfg(feature = "local")]
+use crate::local::Local;
+use crate::look::{Holders, Ls, Show};
+use crate::manual::{Completions, Man};
+use crate::operate::{ForceRelease, FreezeIt, UnfreezeIt};
+use crate::tables::Table;
+use crate::watch::Watch;
 
 const CODES: &str = "\
 Exit codes:
@@ -29,12 +38,43 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
+    /// List the leases that are held, or expired and not taken
+    Ls(Ls),
+    /// Show what stands under a key
+    Show(Show),
+    /// Show who holds what
+    Holders(Holders),
+    /// Watch leases change, on a terminal or line by line
+    Watch(Watch),
     /// Get a lease and run a command under it; without a command, print the lease's handle
     Acquire(Acquire),
+    /// Extend a lease by its handle
+    Extend(ExtendIt),
+    /// Release a lease by its handle
+    Release(ReleaseIt),
+    /// End a grant, whoever holds it
+    ForceRelease(ForceRelease),
+    /// Keep a key from being granted
+    Freeze(FreezeIt),
+    /// Let a frozen key be granted again
+    Unfreeze(UnfreezeIt),
+    /// Create a lease table, or look whether one is
+    Table(Table),
+    /// Find leases that can lapse, leak or be used after their end, in state machines that have not run yet
+    Check(Check),
+    /// Start the whole stack on this machine: DynamoDB, functions, state machines
+    #[cfg(feature = "local")]
+    Local(Local),
+    /// Print completions for a shell
+    Completions(Completions),
+    /// Print the manual page, or write the pages of all commands
+    Man(Man),
     #[command(hide = true, name = "__guard")]
     Guard,
     #[command(hide = true, name = "__launch")]
     Launch(Launch),
+    #[command(hide = true, name = "__manual")]
+    Manual,
 }
 
 /// Where the table is.

@@ -159,9 +159,11 @@ fn outlasts(credentials: &Credentials, at: Timestamp) -> bool {
 }
 
 fn unfound(error: &CredentialsError) -> Trouble {
-    let trouble = Trouble::new(
-        Code::UNREACHABLE,
-        format!("no AWS credentials could be loaded: {}", in_full(error)),
-    );
-    trouble.cure("sign in (`aws sso login`, `aws configure`), choose a --profile, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
+    // Each provider has a line of its own.
+    let told = in_full(error);
+    let told: Vec<_> = told.lines().map(str::trim).collect();
+    let what = format!("no AWS credentials could be loaded: {}", told.join("; "));
+    let cure = "sign in (`aws sso login`, `aws configure`), choose a --profile, or set AWS_ACCESS_KEY_ID and \
+                AWS_SECRET_ACCESS_KEY";
+    Trouble::new(Code::UNREACHABLE, what).cure(cure)
 }

@@ -82,6 +82,10 @@ impl Trouble {
         Self { code, ..self }
     }
 
+    pub(crate) fn what(&self) -> &str {
+        &self.what
+    }
+
     /// Says it, and gives the code.
     pub(crate) fn tell(self) -> ExitCode {
         if self.code != Code::NO_READER {

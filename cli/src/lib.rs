@@ -5,19 +5,31 @@
 
 mod acquire;
 mod arguments;
+mod check;
+mod confirm;
 mod connect;
 mod ending;
+mod handle;
 mod instants;
 mod lengths;
+#[cfg(feature = "local")]
+mod local;
+mod look;
+mod manual;
+mod operate;
 mod output;
+mod sheet;
 mod surroundings;
+mod tables;
+mod view;
+mod watch;
 
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser as _};
 
 use arguments::{Arguments, Verb};
-use ending::Code;
+use ending::{Code, Trouble};
 
 /// The command line, as clap has it.
 #[must_use]
@@ -29,7 +41,23 @@ pub fn command() -> clap::Command {
 #[must_use]
 pub fn run() -> ExitCode {
     let outcome = match Arguments::parse().verb {
+        Verb::Ls(ls) => on_one_thread(ls.run()),
+        Verb::Show(show) => on_one_thread(show.run()),
+        Verb::Holders(holders) => on_one_thread(holders.run()),
+        Verb::Watch(watch) => on_one_thread(watch.run()),
         Verb::Acquire(acquire) => on_one_thread(acquire.run()),
+        Verb::Extend(extend) => on_one_thread(extend.run()),
+        Verb::Release(release) => on_one_thread(release.run()),
+        Verb::ForceRelease(force) => on_one_thread(force.run()),
+        Verb::Freeze(freeze) => on_one_thread(freeze.run()),
+        Verb::Unfreeze(unfreeze) => on_one_thread(unfreeze.run()),
+        Verb::Table(table) => on_one_thread(table.run()),
+        Verb::Check(check) => check.run(),
+        #[cfg(feature = "local")]
+        Verb::Local(local) => on_many_threads(local.run()),
+        Verb::Completions(completions) => completions.run(),
+        Verb::Man(man) => man.run(),
+        Verb::Manual => output::write(&manual::manual()).map(|()| Code::DONE),
         Verb::Guard => on_one_thread(acquire::guard::run()),
         Verb::Launch(launch) => launch.run(),
     };
@@ -40,15 +68,21 @@ pub fn run() -> ExitCode {
 }
 
 /// The kernel ties a command's life to the thread that started it: there is one.
-fn on_one_thread(
-    work: impl Future<Output = Result<Code, ending::Trouble>>,
-) -> Result<Code, ending::Trouble> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| {
-            ending::Trouble::new(Code::UNREACHABLE, format!("cannot start: {error}"))
-        })?;
+fn on_one_thread(work: impl Future<Output = Result<Code, Trouble>>) -> Result<Code, Trouble> {
+    on(tokio::runtime::Builder::new_current_thread(), work)
+}
+
+#[cfg(feature = "local")]
+fn on_many_threads(work: impl Future<Output = Result<Code, Trouble>>) -> Result<Code, Trouble> {
+    on(tokio::runtime::Builder::new_multi_thread(), work)
+}
+
+fn on(
+    mut builder: tokio::runtime::Builder,
+    work: impl Future<Output = Result<Code, Trouble>>,
+) -> Result<Code, Trouble> {
+    let failed = |error| Trouble::new(Code::UNREACHABLE, format!("cannot start: {error}"));
+    let runtime = builder.enable_all().build().map_err(failed)?;
     let outcome = runtime.block_on(work);
     // A name that is being looked up is not waited for.
     runtime.shutdown_background();

@@ -19,9 +19,11 @@ mod process;
 mod proxy;
 pub mod scenes;
 mod schedule;
+mod signals;
 mod stack;
 mod task;
 mod template;
+pub mod up;
 mod venv;
 
 pub use canary::Canary;
@@ -34,5 +36,6 @@ pub use events::{Deliveries, Source};
 pub use iam::{Allowed, Asked, Roles};
 pub use lambda::{Function, Invocation, LambdaHost, Outcome};
 pub use proxy::{Counts, Fault, Proxy, Tally};
+pub use signals::{Signals, tell_interrupted};
 pub use stack::{EnvironmentChanges, Options, Ports, Schedules, Stack};
 pub use venv::{PythonEnvironment, prepare as prepare_python};

@@ -3,13 +3,11 @@
 mod dashboard;
 mod demo;
 mod rehearsal;
-mod signals;
-mod up;
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use leasehold_local::up;
 use tracing_subscriber::EnvFilter;
 
 /// Leasehold on this machine: DynamoDB, Lambda and Step Functions, all local, nothing left behind.
@@ -60,12 +58,6 @@ async fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// Said once a signal has ended a command and nothing of it runs any more.
-fn tell_interrupted() {
-    // Not `eprintln!`, which panics when the terminal has gone.
-    let _ = writeln!(std::io::stderr(), "interrupted; everything is stopped");
 }
 
 /// An error with its causes, once each.

@@ -1,10 +1,14 @@
 //! Signals that end the program in good order, so that nothing is left behind.
 
-use leasehold_local::Error;
+use std::io::Write;
+
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::error::Error;
+
 /// What ends the program in good order.
-pub(crate) struct Signals {
+#[derive(Debug)]
+pub struct Signals {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
     hang_up: tokio::signal::unix::Signal,
@@ -12,7 +16,10 @@ pub(crate) struct Signals {
 
 impl Signals {
     /// From here on a signal does not end the program by itself.
-    pub(crate) fn listen() -> Result<Self, Error> {
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the system has no room for a handler.
+    pub fn listen() -> Result<Self, Error> {
         let listen = |kind| {
             signal(kind).map_err(|source| Error::Io {
                 what: "listen for signals".to_owned(),
@@ -27,11 +34,17 @@ impl Signals {
     }
 
     /// Waits for a signal; dropping the wait loses none.
-    pub(crate) async fn wait(&mut self) {
+    pub async fn wait(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
             _ = self.hang_up.recv() => {}
         }
     }
+}
+
+/// Said once a signal has ended a command and nothing of it runs any more.
+pub fn tell_interrupted() {
+    // Not `eprintln!`, which panics when the terminal has gone.
+    let _ = writeln!(std::io::stderr(), "interrupted; everything is stopped");
 }

@@ -12,7 +12,7 @@ mod keep;
 pub(crate) mod launch;
 mod limit;
 mod post;
-mod signals;
+pub(crate) mod signals;
 mod work;
 
 use std::collections::BTreeMap;

@@ -169,3 +169,39 @@ pub fn guard(wrapper: u32) -> Option<u32> {
         line.is_ok_and(|line| line.contains("__guard"))
     })
 }
+
+/// The same text whenever it is said: without instants, tokens, the seconds that have passed, and what they do to the
+/// distance between columns.
+pub fn masked(text: &str) -> String {
+    let mut masked = String::new();
+    for line in text.lines() {
+        let mut words: Vec<String> = Vec::new();
+        for word in line.split(' ') {
+            let bare = word
+                .trim_start_matches('(')
+                .trim_end_matches([',', ')', ';', ':']);
+            let numeric = bare.chars().all(|c| c.is_ascii_digit() || c == '.') && !bare.is_empty();
+            let mask = if bare.len() == 24 && bare.ends_with('Z') {
+                "TIME"
+            } else if numeric && bare.len() == 13 {
+                "TOKEN"
+            } else {
+                bare
+            };
+            words.push(word.replace(bare, mask));
+        }
+        for at in 1..words.len() {
+            let is_number = words[at - 1].trim_start_matches('(').parse::<f64>().is_ok();
+            if words[at] == "s" && is_number {
+                let number = words[at - 1].trim_start_matches('(').to_owned();
+                words[at - 1] = words[at - 1].replace(&number, "N");
+            }
+        }
+        let mut line = words.join(" ");
+        while line.contains("   ") {
+            line = line.replace("   ", "  ");
+        }
+        masked += &(line + "\n");
+    }
+    masked
+}

@@ -23,11 +23,10 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
 use clap::Args;
-use leasehold_local::{Counts, Error, Options, Stack, metrics};
+use leasehold_local::{Counts, Error, Options, Signals, Stack, metrics, tell_interrupted};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 
-use crate::signals::Signals;
 use facts::Fact;
 use measures::{Counted, Figures};
 use plan::Part;
@@ -94,7 +93,7 @@ pub(crate) async fn run(demo: Demo) -> Result<ExitCode, Error> {
     let stack = tokio::select! {
         started = Stack::start(stage::options(&out)) => started?,
         () = signals.wait() => {
-            crate::tell_interrupted();
+            tell_interrupted();
             return Ok(ExitCode::from(INTERRUPTED));
         }
     };
@@ -104,7 +103,7 @@ pub(crate) async fn run(demo: Demo) -> Result<ExitCode, Error> {
     };
     stack.stop().await;
     ended.unwrap_or_else(|| {
-        crate::tell_interrupted();
+        tell_interrupted();
         Ok(ExitCode::from(INTERRUPTED))
     })
 }

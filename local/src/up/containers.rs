@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 
-use leasehold_local::{Error, Stack};
+use crate::{Error, Stack};
 
 use super::files::quoted;
 

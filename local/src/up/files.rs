@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use leasehold_local::{Error, Stack};
+use crate::{Error, Stack};
 
 /// The two files in the run directory.
 #[derive(Debug)]

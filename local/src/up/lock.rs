@@ -4,7 +4,7 @@ use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
 use std::path::Path;
 
-use leasehold_local::Error;
+use crate::Error;
 
 /// Takes the run directory for this process. The lock goes when the file is closed, also by a crash.
 pub(super) fn take(run_directory: &Path) -> Result<File, Error> {

@@ -10,10 +10,8 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::{Error, Options, Ports, Schedules, Signals, Stack, tell_interrupted};
 use clap::Args;
-use leasehold_local::{Error, Options, Ports, Schedules, Stack};
-
-use crate::signals::Signals;
 
 const EXAMPLES: &str = "Examples:
   leasehold-local up
@@ -34,7 +32,7 @@ Exit codes: 0 ended by Ctrl-C or another signal, 1 could not start or broke, 2 w
 /// Starts DynamoDB, the functions and the state machines of template.yaml on 127.0.0.1, and stays until Ctrl-C.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Up {
+pub struct Up {
     /// Port for DynamoDB [default: a free one]
     #[arg(
         long,
@@ -124,7 +122,10 @@ impl Up {
 }
 
 /// Runs the stack until a signal ends it, which is success, or a part of it breaks.
-pub(crate) async fn run(up: Up) -> Result<(), Error> {
+///
+/// # Errors
+/// Whatever kept it from starting, or broke it.
+pub async fn run(up: Up) -> Result<(), Error> {
     let mut ended = Signals::listen()?;
     let container_address = up.container_address;
     let options = up.options();
@@ -148,7 +149,7 @@ pub(crate) async fn run(up: Up) -> Result<(), Error> {
     let (mut stack, machines) = tokio::select! {
         started = starting => started?,
         () = ended.wait() => {
-            crate::tell_interrupted();
+            tell_interrupted();
             return Ok(());
         }
     };
@@ -165,7 +166,7 @@ pub(crate) async fn run(up: Up) -> Result<(), Error> {
     files.remove();
     stack.stop().await;
     if result.is_ok() {
-        crate::tell_interrupted();
+        tell_interrupted();
     }
     result
 }

@@ -1,4 +1,4 @@
-//! The command as people and programs meet it.
+//! `leasehold check` as people and programs meet it.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use leasehold_check::{Rule, examples, manual};
@@ -6,11 +6,12 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};
 
-const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/corpus/");
+const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../check/corpus/");
 
 fn run(arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_leasehold-check"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_leasehold"));
     command
+        .arg("check")
         .current_dir(CORPUS)
         .args(arguments)
         .output()
@@ -163,6 +164,6 @@ fn the_manual_is_what_the_program_says() {
     let written = std::fs::read_to_string(path).unwrap();
     assert!(
         written == manual(),
-        "docs/CHECK.md is old: leasehold-check --manual > docs/CHECK.md"
+        "docs/CHECK.md is old: leasehold check --manual > docs/CHECK.md"
     );
 }

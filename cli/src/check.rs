@@ -1,0 +1,150 @@
+//! `leasehold check`: reads files, checks what is in them, and says what it found.
+
+use std::io::IsTerminal as _;
+use std::path::Path;
+
+use clap::{Args, ValueEnum};
+use leasehold_check::{Options, Report, Rule, Source, Unreadable, Verb, definitions, report};
+
+use crate::ending::{Code, Trouble};
+use crate::output::{say, write};
+use crate::surroundings::variable;
+
+const EXAMPLES: &str = "\
+Examples:
+  leasehold check statemachines/*.asl.json      check definitions
+  leasehold check template.yaml                 check every state machine of a SAM template, by what the template calls
+  leasehold check --format sarif template.yaml  for code scanning
+  leasehold check --acquire lock --release unlock order.asl.json
+                                                functions that go by other names
+  leasehold check --explain outlasts            what a rule is about, with a bad and a good example
+
+Exit codes: 0 nothing found, 1 findings, 2 something could not be read.";
+
+/// Find leases that can lapse, leak or be used after their end, in state machines that have not run yet
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Check {
+    /// State machines (JSON or YAML), SAM or CloudFormation templates, or Markdown with state machines in it
+    #[arg(required_unless_present_any = ["explain", "manual"])]
+    files: Vec<String>,
+    /// How to say what was found
+    #[arg(long, value_enum, default_value_t = Format::Human)]
+    format: Format,
+    /// A function that acquires, as the definitions name it; may be repeated
+    #[arg(long, value_name = "NAME")]
+    acquire: Vec<String>,
+    /// A function that extends
+    #[arg(long, value_name = "NAME")]
+    extend: Vec<String>,
+    /// A function that releases
+    #[arg(long, value_name = "NAME")]
+    release: Vec<String>,
+    /// `LEASE_CLOCK_MARGIN_MS` of the functions: taken off every lease
+    #[arg(long, value_name = "MS", default_value_t = 2000)]
+    margin_ms: u64,
+    /// `LEASE_GUARD_MS` of the functions: taken off every lease
+    #[arg(long, value_name = "MS", default_value_t = 1000)]
+    guard_ms: u64,
+    /// A rule to leave out; may be repeated
+    #[arg(long, value_name = "RULE", value_parser = rule)]
+    allow: Vec<Rule>,
+    /// Say what a rule is about, and check nothing
+    #[arg(long, value_name = "RULE", value_parser = rule)]
+    explain: Option<Rule>,
+    /// Print docs/CHECK.md
+    #[arg(long, hide = true)]
+    manual: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Format {
+    Human,
+    Json,
+    Sarif,
+}
+
+fn rule(id: &str) -> Result<Rule, String> {
+    let known = || {
+        Rule::ALL
+            .iter()
+            .map(|rule| rule.id())
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    Rule::of(id).ok_or_else(|| format!("the rules are {}", known()))
+}
+
+impl Check {
+    pub(crate) fn run(&self) -> Result<Code, Trouble> {
+        if let Some(rule) = self.explain {
+            write(&leasehold_check::explain(rule))?;
+            return Ok(Code::DONE);
+        }
+        if self.manual {
+            write(&leasehold_check::manual())?;
+            return Ok(Code::DONE);
+        }
+        let mut options = Options {
+            margin_ms: self.margin_ms,
+            guard_ms: self.guard_ms,
+            ..Options::default()
+        };
+        let verbs = [
+            (&self.acquire, Verb::Acquire),
+            (&self.extend, Verb::Extend),
+            (&self.release, Verb::Release),
+        ];
+        for (names, verb) in verbs {
+            options
+                .names
+                .extend(names.iter().map(|name| (name.clone(), Some(verb))));
+        }
+        let (mut reports, mut unreadable) = (Vec::new(), Vec::new());
+        for file in &self.files {
+            match read(file).and_then(|source| {
+                definitions(&source, &options, &|path: &Path| {
+                    std::fs::read_to_string(path)
+                })
+            }) {
+                Ok(found) => reports.extend(found.into_iter().map(|definition| {
+                    let mut checked = leasehold_check::check(&definition.node, &definition.options);
+                    checked
+                        .findings
+                        .retain(|finding| !self.allow.contains(&finding.rule));
+                    Report {
+                        source: definition.source,
+                        resource: definition.resource,
+                        checked,
+                    }
+                })),
+                Err(error) => unreadable.push(error),
+            }
+        }
+        match self.format {
+            Format::Human => write(&report::human(&reports, &unreadable, coloured()))?,
+            Format::Json => say(&format!("{:#}", report::json(&reports, &unreadable)))?,
+            Format::Sarif => say(&format!("{:#}", report::sarif(&reports, &unreadable)))?,
+        }
+        let found = |report: &Report| !report.checked.findings.is_empty();
+        Ok(match (unreadable.is_empty(), reports.iter().any(found)) {
+            (false, _) => Code::USAGE,
+            (true, true) => Code::NO,
+            (true, false) => Code::DONE,
+        })
+    }
+}
+
+fn read(file: &str) -> Result<Source, Unreadable> {
+    let text = std::fs::read_to_string(file).map_err(|error| Unreadable {
+        name: file.to_owned(),
+        place: None,
+        message: error.to_string(),
+    })?;
+    Ok(Source::new(file, text))
+}
+
+/// On a terminal, unless the user wants none.
+fn coloured() -> bool {
+    std::io::stdout().is_terminal() && variable("NO_COLOR").is_none()
+}

@@ -1,0 +1,27 @@
+//! Asking before something is done to somebody.
+
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
+
+use crate::ending::{Code, Trouble};
+use crate::output::plain;
+
+/// Asks on the terminal whether it is meant. Without a terminal only `--yes` says so.
+pub(crate) fn is_meant(yes: bool, question: &str) -> Result<(), Trouble> {
+    if yes {
+        return Ok(());
+    }
+    let input = std::io::stdin();
+    if !input.is_terminal() {
+        let trouble = Trouble::usage("nobody can be asked: this is not a terminal");
+        return Err(trouble.cure("--yes says that it is meant"));
+    }
+    let mut answer = String::new();
+    let mut asked = std::io::stderr();
+    let heard = write!(asked, "{} [y/N] ", plain(question))
+        .and_then(|()| asked.flush())
+        .and_then(|()| input.lock().read_line(&mut answer));
+    match (heard, answer.trim()) {
+        (Ok(_), "y" | "Y" | "yes") => Ok(()),
+        _ => Err(Trouble::new(Code::NO, "nothing was done")),
+    }
+}

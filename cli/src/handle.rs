@@ -1,0 +1,137 @@
+//! `leasehold extend` and `release`: with a handle, as `acquire` and the functions give it.
+
+use std::io::Read as _;
+use std::path::PathBuf;
+
+use clap::Args;
+use leasehold::{ExtendOptions, Extended, Lease, ReleaseOutcome, Ttl};
+use serde_json::{Value, json};
+
+use crate::arguments::Place;
+use crate::ending::{Code, Trouble};
+use crate::lengths;
+use crate::output::say;
+use crate::view::when;
+
+#[derive(Args, Debug)]
+struct Handle {
+    /// The file with the handle, or with an answer of acquire or extend that has it; `-` is standard input
+    #[arg(long, value_name = "FILE")]
+    handle: PathBuf,
+}
+
+impl Handle {
+    /// Reads it, and never repeats what is in it.
+    fn read(&self) -> Result<Lease, Trouble> {
+        let name = self.handle.display();
+        let text = if self.handle.as_os_str() == "-" {
+            let mut text = String::new();
+            std::io::stdin().read_to_string(&mut text).map(|_| text)
+        } else {
+            std::fs::read_to_string(&self.handle)
+        };
+        let text = text.map_err(|error| Trouble::usage(format!("{name}: {error}")))?;
+        let not_one = || {
+            let trouble = Trouble::usage(format!("{name}: this is not the handle of a lease"));
+            trouble.cure("`leasehold acquire KEY` without a command prints one")
+        };
+        let mut value: Value = serde_json::from_str(&text).map_err(|_| not_one())?;
+        if let Some(lease) = value.get_mut("lease") {
+            value = lease.take();
+        }
+        serde_json::from_value(value).map_err(|_| not_one())
+    }
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  leasehold extend --handle handle.json
+  leasehold extend --handle - --ttl 10m --json <handle.json
+
+The handle that was given goes on to be of use. --json prints what the function extend answers, with the new handle,
+which is a secret as the old one is.
+
+Exit codes: 0 extended, 79 the lease is over.")]
+pub(crate) struct ExtendIt {
+    #[command(flatten)]
+    handle: Handle,
+    /// For how long from now [default: as long as it was granted for]
+    #[arg(long, value_name = "LENGTH", value_parser = ttl)]
+    ttl: Option<Ttl>,
+    /// For programs
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    place: Place,
+}
+
+fn ttl(text: &str) -> Result<Ttl, String> {
+    Ttl::new(lengths::parse(text)?).map_err(|error| error.to_string())
+}
+
+impl ExtendIt {
+    pub(crate) async fn run(self) -> Result<Code, Trouble> {
+        let lease = self.handle.read()?;
+        let reached = self.place.reach().await?;
+        let mut options = ExtendOptions::default();
+        options.ttl = self.ttl;
+        let extended = reached.leases.extend(&lease, options).await?;
+        if self.json {
+            say(&json!(extended).to_string())?;
+            return Ok(Code::DONE);
+        }
+        let how = match &extended {
+            Extended::Extended { .. } => "extended",
+            Extended::Revived { .. } => "had expired, and is yours again,",
+        };
+        let lease = extended.into_lease();
+        let ends = when(lease.expires_at, reached.leases.now());
+        say(&format!(
+            "{} {how} until {} ({ends})",
+            lease.key, lease.expires_at
+        ))?;
+        Ok(Code::DONE)
+    }
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  leasehold release --handle handle.json
+
+It may be repeated. It never frees anybody else's lease. --json prints what the function release answers.
+
+Exit codes: 0 released, now or before, 79 somebody else was granted it since.")]
+pub(crate) struct ReleaseIt {
+    #[command(flatten)]
+    handle: Handle,
+    /// For programs
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    place: Place,
+}
+
+impl ReleaseIt {
+    pub(crate) async fn run(self) -> Result<Code, Trouble> {
+        let lease = self.handle.read()?;
+        let reached = self.place.reach().await?;
+        let released = reached.leases.release(&lease).await?;
+        let key = &lease.key;
+        let (words, code) = match released.outcome {
+            ReleaseOutcome::Released => (format!("{key} is free"), Code::DONE),
+            ReleaseOutcome::AlreadyReleased => (format!("{key} had been released"), Code::DONE),
+            ReleaseOutcome::Lost => (
+                format!("{key} was granted to somebody else since"),
+                Code::LOST,
+            ),
+        };
+        if self.json {
+            say(&json!(released).to_string())?;
+        } else {
+            say(&words)?;
+        }
+        Ok(code)
+    }
+}

@@ -1,0 +1,214 @@
+//! `leasehold force-release`, `freeze` and `unfreeze`: what operators do to a key. Who and why are kept on it.
+
+use clap::Args;
+use leasehold::{
+    Because, Evict, Forced, Freeze, Inspected, Inspection, Key, Operator, Reason, Unfreeze,
+};
+use serde_json::json;
+
+use crate::arguments::Place;
+use crate::confirm::is_meant;
+use crate::connect::Reached;
+use crate::ending::{Code, Trouble};
+use crate::output::{complain, plain, say};
+use crate::sheet::pairs;
+use crate::view;
+
+/// What every act on a key takes.
+#[derive(Args, Debug)]
+pub(crate) struct Act {
+    /// Which key
+    #[arg(value_parser = |text: &str| Key::new(text))]
+    key: Key,
+    /// Who does it: kept on the key, and shown to who asks
+    #[arg(long, value_parser = |text: &str| Operator::new(text))]
+    who: Operator,
+    /// Why: kept and shown as well
+    #[arg(long, value_parser = |text: &str| Reason::new(text))]
+    why: Reason,
+    /// Do not ask
+    #[arg(long, short)]
+    yes: bool,
+    /// For programs: what the function operate answers
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    place: Place,
+}
+
+impl Act {
+    fn because(&self) -> Because {
+        Because {
+            who: self.who.clone(),
+            why: self.why.clone(),
+        }
+    }
+
+    async fn look(&self) -> Result<(Reached, Vec<Inspection>), Trouble> {
+        let reached = self.place.reach().await?;
+        let seen = match reached.leases.inspect(&self.key).await? {
+            Inspected::Found { first, permits } if permits.is_empty() => vec![first],
+            Inspected::Found { permits, .. } => permits,
+            Inspected::Absent => Vec::new(),
+        };
+        Ok((reached, seen))
+    }
+
+    /// Shows whom it concerns, and asks.
+    fn ask(&self, reached: &Reached, seen: &[Inspection], question: &str) -> Result<(), Trouble> {
+        if !self.yes {
+            let now = reached.leases.now();
+            for one in seen {
+                eprintln!("{}\n", pairs(view::details(one, now)));
+            }
+        }
+        is_meant(self.yes, question)
+    }
+
+    fn tell(&self, answer: &impl serde::Serialize, words: &str) -> Result<(), Trouble> {
+        if self.json {
+            say(&json!(answer).to_string())
+        } else {
+            say(&plain(words))
+        }
+    }
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  leasehold force-release orders/42 --who alice --why 'worker 7 hangs, ticket 1234'
+  leasehold force-release partner-api --permit 3 --yes --who oncall --why 'instance was terminated'
+
+It shows who holds the key and asks; without a terminal it wants --yes. Only the grant that was shown is ended: if somebody
+else has the key by then, nobody is. The one that held it learns so at its next extend, and may be at work until then: stop
+it first, or fence what it writes to with the token that is told.
+
+Exit codes: 0 ended, 1 nobody holds it, or you said no.")]
+pub(crate) struct ForceRelease {
+    /// Of a semaphore, which permit
+    #[arg(long, value_name = "N")]
+    permit: Option<u16>,
+    #[command(flatten)]
+    act: Act,
+}
+
+impl ForceRelease {
+    pub(crate) async fn run(self) -> Result<Code, Trouble> {
+        let act = &self.act;
+        let (reached, seen) = act.look().await?;
+        let held: Vec<_> = seen
+            .into_iter()
+            .filter(|one| one.lease.held.is_some())
+            .filter(|one| self.permit.is_none_or(|permit| permit == one.lease.permit))
+            .collect();
+        let one = match held.as_slice() {
+            [] => {
+                act.tell(&Forced::NotHeld, &format!("nobody holds {}", act.key))?;
+                return Ok(Code::NO);
+            }
+            [one] => one,
+            several => {
+                let permits: Vec<_> = several
+                    .iter()
+                    .map(|one| one.lease.permit.to_string())
+                    .collect();
+                let trouble = Trouble::usage(format!(
+                    "{} permits of {} are held: say which",
+                    several.len(),
+                    act.key
+                ));
+                return Err(trouble.cure(format!("--permit {}", permits.join(", or "))));
+            }
+        };
+        let holder = one.lease.held.as_ref().map(|held| held.holder.to_string());
+        let holder = holder.unwrap_or_default();
+        act.ask(&reached, &held, &format!("Evict {holder}?"))?;
+        let which = Evict {
+            permit: Some(one.lease.permit),
+            fencing_token: Some(one.lease.fencing_token),
+        };
+        let forced = reached
+            .leases
+            .force_release(&act.key, which, &act.because())
+            .await?;
+        match &forced {
+            Forced::Forced { fencing_token, .. } => {
+                act.tell(
+                    &forced,
+                    &format!(
+                        "{} is free; {holder} had it\nwrite with token {fencing_token} to have the resource refuse it",
+                        act.key
+                    ),
+                )?;
+                Ok(Code::DONE)
+            }
+            Forced::NotHeld => {
+                act.tell(&forced, &format!("{holder} no longer holds {}", act.key))?;
+                Ok(Code::NO)
+            }
+        }
+    }
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  leasehold freeze deploy/production --who alice --why 'incident 77'
+  leasehold unfreeze deploy/production --who alice --why 'incident 77 is over'
+
+A frozen key is granted to nobody, and nobody whose time has passed gets it back. Whoever holds it may extend in time, and
+release: end that by `leasehold force-release`. A key that was never leased can be frozen as well.
+
+Exit codes: 0 frozen, now or before, 1 you said no.")]
+pub(crate) struct FreezeIt {
+    #[command(flatten)]
+    act: Act,
+}
+
+impl FreezeIt {
+    pub(crate) async fn run(self) -> Result<Code, Trouble> {
+        let act = &self.act;
+        let (reached, seen) = act.look().await?;
+        act.ask(&reached, &seen, &format!("Freeze {}?", act.key))?;
+        let frozen = reached.leases.freeze(&act.key, &act.because()).await?;
+        let words = match frozen {
+            Freeze::Frozen => format!("{} is frozen", act.key),
+            Freeze::AlreadyFrozen => format!("{} was frozen before", act.key),
+        };
+        act.tell(&frozen, &words)?;
+        if let Some(held) = seen.iter().find_map(|one| one.lease.held.as_ref()) {
+            complain(&plain(&format!(
+                "{} holds it until it releases it or is over",
+                held.holder
+            )));
+        }
+        Ok(Code::DONE)
+    }
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  leasehold unfreeze deploy/production --who alice --why 'incident 77 is over'
+
+Exit codes: 0 it can be granted again, 1 it was not frozen, or you said no.")]
+pub(crate) struct UnfreezeIt {
+    #[command(flatten)]
+    act: Act,
+}
+
+impl UnfreezeIt {
+    pub(crate) async fn run(self) -> Result<Code, Trouble> {
+        let act = &self.act;
+        let (reached, seen) = act.look().await?;
+        act.ask(&reached, &seen, &format!("Unfreeze {}?", act.key))?;
+        let unfrozen = reached.leases.unfreeze(&act.key, &act.because()).await?;
+        let (words, code) = match unfrozen {
+            Unfreeze::Unfrozen => (format!("{} can be granted again", act.key), Code::DONE),
+            Unfreeze::NotFrozen => (format!("{} was not frozen", act.key), Code::NO),
+        };
+        act.tell(&unfrozen, &words)?;
+        Ok(code)
+    }
+}

@@ -1,0 +1,176 @@
+//! What has changed between two looks.
+
+use std::collections::BTreeMap;
+
+use leasehold::{LeaseView, Timestamp};
+use serde::Serialize;
+
+use crate::view;
+
+/// Leases by key and permit.
+type Leases = BTreeMap<(String, u16), LeaseView>;
+
+/// What was seen, and when.
+#[derive(Default)]
+pub(crate) struct Seen {
+    leases: Leases,
+    at: Option<Timestamp>,
+}
+
+/// What happened to a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Change {
+    Held,
+    Extended,
+    Expired,
+    Free,
+}
+
+impl Seen {
+    pub(crate) const fn of(leases: Leases, at: Timestamp) -> Self {
+        Self {
+            leases,
+            at: Some(at),
+        }
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.at.is_none()
+    }
+}
+
+/// The changes that lead from what was known to what is seen now, in order of keys. At first everything that is held is one.
+pub(crate) fn between(known: &Seen, seen: &Leases, now: Timestamp) -> Vec<(Change, LeaseView)> {
+    let before = |lease: &LeaseView| known.at.map(|at| view::state(lease, at));
+    let mut changes = Vec::new();
+    for (place, lease) in seen {
+        let earlier = known.leases.get(place);
+        let was = earlier.and_then(before);
+        let same = earlier.is_some_and(|was| was.fencing_token == lease.fencing_token);
+        let change = match (was, view::state(lease, now)) {
+            (Some("held" | "expired"), "held") if same => {
+                let ends = |lease: &LeaseView| lease.held.as_ref().map(|held| held.expires_at);
+                (earlier.and_then(ends) != ends(lease)).then_some(Change::Extended)
+            }
+            (_, "held") => Some(Change::Held),
+            (Some("expired"), "expired") if same => None,
+            (_, "expired") => Some(Change::Expired),
+            (Some("held" | "expired"), _) => Some(Change::Free),
+            _ => None,
+        };
+        changes.extend(change.map(|change| (change, lease.clone())));
+    }
+    for (place, lease) in &known.leases {
+        // It is not listed any more: nobody holds it.
+        if !seen.contains_key(place) && lease.held.is_some() {
+            let free = LeaseView {
+                held: None,
+                ..lease.clone()
+            };
+            changes.push((Change::Free, free));
+        }
+    }
+    changes.sort_by(|(_, a), (_, b)| (&a.key, a.permit).cmp(&(&b.key, b.permit)));
+    changes
+}
+
+/// A change in a line.
+pub(crate) fn line(now: Timestamp, change: Change, lease: &LeaseView) -> String {
+    let (name, token) = (view::name(lease), lease.fencing_token);
+    let what = match (change, &lease.held) {
+        (Change::Held, Some(held)) => {
+            format!(
+                "held by {} until {}, token {token}",
+                held.holder, held.expires_at
+            )
+        }
+        (Change::Extended, Some(held)) => {
+            format!("extended by {} until {}", held.holder, held.expires_at)
+        }
+        (Change::Expired, Some(held)) => {
+            format!("expired at {}, {} had it", held.expires_at, held.holder)
+        }
+        _ => format!("free, after token {token}"),
+    };
+    format!("{now} {name} {what}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
+
+    fn leases(rows: &[(&str, u64, Option<u64>)]) -> Leases {
+        let of = |(key, token, ends): &(&str, u64, Option<u64>)| {
+            let held = ends.map(|ends| leasehold::HeldView {
+                holder: leasehold::Holder::new("h").expect("valid"),
+                ttl: leasehold::Ttl::new(std::time::Duration::from_secs(60)).expect("valid"),
+                acquired_at: NOW,
+                expires_at: Timestamp::from_millis(NOW.as_millis() + ends),
+                safe_until: NOW,
+                metadata: leasehold::Metadata::default(),
+            });
+            let lease = LeaseView {
+                key: leasehold::Key::new(*key).expect("valid"),
+                held,
+                fencing_token: leasehold::Counter::new(*token).expect("valid"),
+                version: leasehold::Counter::new(*token).expect("valid"),
+                permit: 0,
+            };
+            ((key.to_string(), 0), lease)
+        };
+        rows.iter().map(of).collect()
+    }
+
+    fn told(known: &Seen, seen: &Leases, now: Timestamp) -> Vec<(Change, String)> {
+        let changes = between(known, seen, now).into_iter();
+        changes
+            .map(|(change, lease)| (change, lease.key.to_string()))
+            .collect()
+    }
+
+    #[test]
+    fn each_change_is_told_once() {
+        let first = leases(&[
+            ("a", 1, Some(10_000)),
+            ("b", 1, Some(10_000)),
+            ("c", 1, None),
+            ("d", 1, Some(1)),
+        ]);
+        let named = |change, key: &str| (change, key.to_owned());
+        assert_eq!(
+            told(&Seen::default(), &first, NOW),
+            [
+                named(Change::Held, "a"),
+                named(Change::Held, "b"),
+                named(Change::Held, "d")
+            ]
+        );
+        let known = Seen::of(first, NOW);
+        let later = Timestamp::from_millis(NOW.as_millis() + 2000);
+        let second = leases(&[
+            ("a", 1, Some(20_000)),
+            ("c", 3, Some(9000)),
+            ("d", 1, Some(1)),
+        ]);
+        assert_eq!(
+            told(&known, &second, later),
+            [
+                named(Change::Extended, "a"),
+                named(Change::Free, "b"),
+                named(Change::Held, "c"),
+                named(Change::Expired, "d")
+            ]
+        );
+        let known = Seen::of(second.clone(), later);
+        assert_eq!(told(&known, &second, later), []);
+        // Another has it now, at the same deadline.
+        let third = leases(&[("a", 3, Some(20_000)), ("c", 3, None), ("d", 1, Some(1))]);
+        assert_eq!(
+            told(&known, &third, later),
+            [named(Change::Held, "a"), named(Change::Free, "c")]
+        );
+    }
+}

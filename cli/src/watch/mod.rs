@@ -1,0 +1,217 @@
+//! `leasehold watch`: leases as they change. On a terminal a table that is drawn anew; elsewhere a line for each change.
+
+mod changes;
+mod screen;
+
+use std::collections::BTreeMap;
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
+use clap::Args;
+use leasehold::{Clock as _, Inspected, Key, LeaseView, SystemClock};
+use serde_json::json;
+
+use crate::acquire::signals::Signals;
+use crate::arguments::Place;
+use crate::connect::Reached;
+use crate::ending::{Code, Trouble};
+use crate::look::Pages;
+use crate::output::{complain, plain, say};
+use crate::{lengths, view};
+use screen::{Key as Pressed, Screen};
+
+/// Read units that a watch takes from the table in a second, at most.
+const UNITS_A_SECOND: u32 = 25;
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  leasehold watch
+  leasehold watch deploy/production deploy/staging
+  leasehold watch --prefix orders/ --every 10s
+  leasehold watch --json | jq -r 'select(.change == \"expired\") | .lease.key'
+
+On a terminal q or Ctrl-C ends it. Elsewhere it writes a line for each change, or with --json an object:
+{\"at\", \"change\", \"lease\"}, where change is held, extended, expired or free, and lease is as in `leasehold ls --json`.
+What happens between two looks is not seen.
+
+A look costs about one read unit for each lease that is held, and two more for the list, or one for each key that is named.
+It takes no more than 25 units a second: of many leases it looks less often than it is told.")]
+pub(crate) struct Watch {
+    /// Only these keys
+    #[arg(conflicts_with = "prefix", value_parser = |text: &str| Key::new(text))]
+    keys: Vec<Key>,
+    /// Only keys that begin like this
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true
+    )]
+    prefix: String,
+    /// How often to look, at least a second
+    #[arg(long, value_name = "LENGTH", default_value = "2s", value_parser = every)]
+    every: Duration,
+    /// For programs: an object a line
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    place: Place,
+}
+
+fn every(text: &str) -> Result<Duration, String> {
+    let length = lengths::parse(text)?;
+    if length < Duration::from_secs(1) {
+        return Err("at least 1s".to_owned());
+    }
+    Ok(length)
+}
+
+/// What was seen in one look, by key and permit, and how many read units it took, about.
+struct Look {
+    leases: BTreeMap<(String, u16), LeaseView>,
+    units: u32,
+}
+
+impl Watch {
+    pub(crate) async fn run(self) -> Result<Code, Trouble> {
+        let reached = self.place.reach().await?;
+        let listening = |error| Trouble::new(Code::UNREACHABLE, format!("no signals: {error}"));
+        let mut signals = Signals::listen().map_err(listening)?;
+        if std::io::stdout().is_terminal() && !self.json {
+            let screen = Screen::open().map_err(|error| Trouble::new(Code::NO, error))?;
+            return self.draw(&reached, screen, &mut signals).await;
+        }
+        self.tell(&reached, &mut signals).await
+    }
+
+    async fn look(&self, reached: &Reached) -> Result<Look, Trouble> {
+        let mut leases = BTreeMap::new();
+        let mut add = |lease: LeaseView| {
+            leases.insert((lease.key.as_str().to_owned(), lease.permit), lease);
+        };
+        if self.keys.is_empty() {
+            let mut pages = Pages::of(None);
+            let mut read = 0;
+            while let Some(page) = pages.next(reached).await? {
+                read += page.len();
+                page.into_iter()
+                    .filter(|lease| lease.key.as_str().starts_with(&self.prefix))
+                    .for_each(&mut add);
+            }
+            let units = u32::try_from(read).unwrap_or(u32::MAX).saturating_add(2);
+            return Ok(Look { leases, units });
+        }
+        for key in &self.keys {
+            if let Inspected::Found { first, permits } = reached.leases.inspect(key).await? {
+                permits
+                    .into_iter()
+                    .chain([first])
+                    .for_each(|one| add(one.lease));
+            }
+        }
+        let units = u32::try_from(self.keys.len()).unwrap_or(u32::MAX);
+        Ok(Look { leases, units })
+    }
+
+    /// How long to wait until the next look, after one that took so much.
+    fn pause(&self, units: u32) -> Duration {
+        self.every
+            .max(Duration::from_secs(1) * units / UNITS_A_SECOND)
+    }
+
+    /// A line for each change.
+    async fn tell(&self, reached: &Reached, signals: &mut Signals) -> Result<Code, Trouble> {
+        let mut known = changes::Seen::default();
+        loop {
+            let look = tokio::select! {
+                look = self.look(reached) => look,
+                _ = signals.next() => return Ok(Code::DONE),
+            };
+            let pause = match look {
+                Ok(look) => {
+                    let now = reached.leases.now();
+                    for (change, lease) in changes::between(&known, &look.leases, now) {
+                        if self.json {
+                            let line = json!({ "at": now, "change": change, "lease": lease });
+                            say(&line.to_string())?;
+                        } else {
+                            say(&plain(&changes::line(now, change, &lease)))?;
+                        }
+                    }
+                    known = changes::Seen::of(look.leases, now);
+                    self.pause(look.units)
+                }
+                // The table may be back at the next look; what is wrong for good is not.
+                Err(trouble) if trouble.code == Code::UNREACHABLE && !known.is_empty() => {
+                    complain(&format!("{}; looks again", trouble.what()));
+                    self.every
+                }
+                Err(trouble) => return Err(trouble),
+            };
+            reached.credentials.freshen().await;
+            tokio::select! {
+                () = SystemClock.sleep(pause) => {}
+                _ = signals.next() => return Ok(Code::DONE),
+            }
+        }
+    }
+
+    /// A table on the terminal.
+    async fn draw(
+        &self,
+        reached: &Reached,
+        mut screen: Screen,
+        signals: &mut Signals,
+    ) -> Result<Code, Trouble> {
+        let lost = |error: std::io::Error| Trouble::new(Code::NO_READER, error);
+        let mut lines = vec!["looking …".to_owned()];
+        let mut foot = String::new();
+        loop {
+            screen.draw(&lines, &foot).map_err(lost)?;
+            let look = tokio::select! {
+                look = self.look(reached) => look,
+                () = screen.quits() => return Ok(Code::DONE),
+                _ = signals.next() => return Ok(Code::DONE),
+            };
+            let now = reached.leases.now();
+            let pause = match look {
+                Ok(look) => {
+                    let rows: Vec<_> = look
+                        .leases
+                        .values()
+                        .map(|lease| view::row(lease, now))
+                        .collect();
+                    let page = crate::sheet::Sheet::new(&view::HEADER).page(&rows);
+                    lines = page.lines().map(str::to_owned).collect();
+                    let pause = self.pause(look.units);
+                    foot = format!(
+                        "{} leases at {now}, every {}, about {} read units a look; q ends",
+                        look.leases.len(),
+                        lengths::told(pause),
+                        look.units
+                    );
+                    pause
+                }
+                Err(trouble) if trouble.code == Code::UNREACHABLE && !foot.is_empty() => {
+                    foot = plain(&format!("not seen at {now}: {}", trouble.what()));
+                    self.every
+                }
+                Err(trouble) => return Err(trouble),
+            };
+            screen.draw(&lines, &foot).map_err(lost)?;
+            reached.credentials.freshen().await;
+            let next = crate::instants::Instants::now().plus(pause);
+            loop {
+                tokio::select! {
+                    () = next.comes() => break,
+                    pressed = screen.pressed() => match pressed {
+                        Pressed::Quit => return Ok(Code::DONE),
+                        Pressed::Resized => screen.draw(&lines, &foot).map_err(lost)?,
+                    },
+                    _ = signals.next() => return Ok(Code::DONE),
+                }
+            }
+        }
+    }
+}
