@@ -134,13 +134,12 @@ impl ForceRelease {
             .await?;
         match &forced {
             Forced::Forced { fencing_token, .. } => {
-                act.tell(
-                    &forced,
-                    &format!(
-                        "{} is free; {holder} had it\nwrite with token {fencing_token} to have the resource refuse it",
-                        act.key
-                    ),
-                )?;
+                act.tell(&forced, &format!("{} is free; {holder} had it", act.key))?;
+                if !act.json {
+                    say(&format!(
+                        "write with token {fencing_token} to have the resource refuse it"
+                    ))?;
+                }
                 Ok(Code::DONE)
             }
             Forced::NotHeld => {

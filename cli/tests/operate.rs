@@ -14,7 +14,12 @@ const LONG: Duration = Duration::from_secs(600);
 const BECAUSE: [&str; 4] = ["--who", "alice", "--why", "ticket 7"];
 
 async fn state(stand: &Stand, key: &str) -> (LeaseState, bool) {
-    match stand.leases().inspect(&Key::new(key).unwrap()).await.unwrap() {
+    match stand
+        .leases()
+        .inspect(&Key::new(key).unwrap())
+        .await
+        .unwrap()
+    {
         Inspected::Found { first, .. } => (first.state, first.frozen),
         Inspected::Absent => panic!("it was leased"),
     }
@@ -26,7 +31,11 @@ async fn nobody_is_evicted_without_a_yes() {
     let lease = stand.grant("k", "worker 7", LONG).await.lease;
     let ask = [&["force-release", "k"][..], &BECAUSE].concat();
     let refused = stand.run(&ask).await;
-    assert_eq!((refused.code, refused.out.as_str()), (Some(2), ""), "{refused:?}");
+    assert_eq!(
+        (refused.code, refused.out.as_str()),
+        (Some(2), ""),
+        "{refused:?}"
+    );
     assert!(refused.err.contains("holder   worker 7\n"), "{refused:?}");
     assert!(refused.err.ends_with("leasehold: nobody can be asked: this is not a terminal\nleasehold:   --yes says that it is meant\n"));
     assert_eq!(state(&stand, "k").await, (LeaseState::Held, false));
@@ -41,10 +50,15 @@ async fn nobody_is_evicted_without_a_yes() {
     let above = lease.fencing_token.get() + 1;
     assert_eq!(
         ran.out,
-        format!("k is free; worker 7 had it\nwrite with token {above} to have the resource refuse it\n")
+        format!(
+            "k is free; worker 7 had it\nwrite with token {above} to have the resource refuse it\n"
+        )
     );
     let again = stand.run(&[&ask[..], &["--yes"]].concat()).await;
-    assert_eq!((again.code, again.out.as_str()), (Some(1), "nobody holds k\n"));
+    assert_eq!(
+        (again.code, again.out.as_str()),
+        (Some(1), "nobody holds k\n")
+    );
 }
 
 /// `script` gives the program a terminal.
@@ -73,7 +87,11 @@ async fn on_a_terminal_it_shows_whom_and_asks() {
         let ran = ended(command).await;
         assert_eq!(ran.code, Some(code), "{ran:?}");
         assert!(ran.out.contains("Evict worker 7? [y/N]"), "{ran:?}");
-        let expected = if code == 0 { LeaseState::Free } else { LeaseState::Held };
+        let expected = if code == 0 {
+            LeaseState::Free
+        } else {
+            LeaseState::Held
+        };
         assert_eq!(state(&stand, "k").await.0, expected);
     }
 }
@@ -82,16 +100,23 @@ async fn on_a_terminal_it_shows_whom_and_asks() {
 async fn of_several_permits_one_has_to_be_named() {
     let stand = Stand::start().await;
     for _ in 0..2 {
-        let ran = stand.run(&["acquire", "p", "--permits", "3", "--ttl", "10m"]).await;
+        let ran = stand
+            .run(&["acquire", "p", "--permits", "3", "--ttl", "10m"])
+            .await;
         assert_eq!(ran.code, Some(0));
     }
     let ask = [&["force-release", "p", "--yes"][..], &BECAUSE].concat();
     let refused = stand.run(&ask).await;
     assert_eq!(refused.code, Some(2), "{refused:?}");
-    assert!(refused.err.contains("2 permits of p are held: say which"), "{refused:?}");
+    assert!(
+        refused.err.contains("2 permits of p are held: say which"),
+        "{refused:?}"
+    );
     let permit = refused.err.split("--permit ").nth(1).unwrap();
     let permit: String = permit.chars().take_while(char::is_ascii_digit).collect();
-    let ran = stand.run(&[&ask[..], &["--permit", &permit, "--json"]].concat()).await;
+    let ran = stand
+        .run(&[&ask[..], &["--permit", &permit, "--json"]].concat())
+        .await;
     let told: Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!(told["outcome"], "forced");
     assert_eq!(told["evicted"]["permit"].to_string(), permit);
@@ -104,19 +129,45 @@ async fn a_frozen_key_is_granted_to_nobody_until_it_is_not() {
     let act = |what: &'static str| [&[what, "k", "--yes"][..], &BECAUSE].concat();
     let ran = stand.run(&act("freeze")).await;
     assert_eq!((ran.code, ran.out.as_str()), (Some(0), "k is frozen\n"));
-    assert_eq!(ran.err, "leasehold: worker 7 holds it until it releases it or is over\n");
+    assert_eq!(
+        ran.err,
+        "leasehold: worker 7 holds it until it releases it or is over\n"
+    );
     let ran = stand.run(&act("freeze")).await;
-    assert_eq!((ran.code, ran.out.as_str()), (Some(0), "k was frozen before\n"));
+    assert_eq!(
+        (ran.code, ran.out.as_str()),
+        (Some(0), "k was frozen before\n")
+    );
     let ran = stand.run(&act("force-release")).await;
     assert_eq!(ran.code, Some(0));
-    let refused = stand.run(&["acquire", "k", "--no-wait", "--", "true"]).await;
+    let refused = stand
+        .run(&["acquire", "k", "--no-wait", "--", "true"])
+        .await;
     assert_eq!(refused.code, Some(75), "{refused:?}");
-    assert!(refused.err.starts_with("leasehold: k is frozen by an operator: ticket 7 (alice, "));
-    let ran = stand.run(&[&act("unfreeze")[..], &["--json"]].concat()).await;
-    assert_eq!((ran.code, ran.out.as_str()), (Some(0), "{\"outcome\":\"unfrozen\"}\n"));
+    assert!(
+        refused
+            .err
+            .starts_with("leasehold: k is frozen by an operator: ticket 7 (alice, ")
+    );
+    let ran = stand
+        .run(&[&act("unfreeze")[..], &["--json"]].concat())
+        .await;
+    assert_eq!(
+        (ran.code, ran.out.as_str()),
+        (Some(0), "{\"outcome\":\"unfrozen\"}\n")
+    );
     let ran = stand.run(&act("unfreeze")).await;
-    assert_eq!((ran.code, ran.out.as_str()), (Some(1), "k was not frozen\n"));
-    assert_eq!(stand.run(&["acquire", "k", "--no-wait", "--", "true"]).await.code, Some(0));
+    assert_eq!(
+        (ran.code, ran.out.as_str()),
+        (Some(1), "k was not frozen\n")
+    );
+    assert_eq!(
+        stand
+            .run(&["acquire", "k", "--no-wait", "--", "true"])
+            .await
+            .code,
+        Some(0)
+    );
 }
 
 #[tokio::test]
@@ -128,8 +179,14 @@ async fn a_handle_extends_and_releases_and_its_secret_is_not_repeated() {
     let file = stand.home().join("handle.json");
     std::fs::write(&file, &ran.out).unwrap();
     let file = file.to_str().unwrap();
-    let ran = stand.run(&["extend", "--handle", file, "--ttl", "20m"]).await;
-    assert_eq!((ran.code, masked(&ran.out).as_str()), (Some(0), "k extended until TIME (in 19 min N s)\n"), "{ran:?}");
+    let ran = stand
+        .run(&["extend", "--handle", file, "--ttl", "20m"])
+        .await;
+    assert_eq!(
+        (ran.code, masked(&ran.out).as_str()),
+        (Some(0), "k extended until TIME (in 19 min N s)\n"),
+        "{ran:?}"
+    );
     // By standard input, and as the bare handle.
     let bare = stand.home().join("bare.json");
     std::fs::write(&bare, told["lease"].to_string()).unwrap();
@@ -141,16 +198,30 @@ async fn a_handle_extends_and_releases_and_its_secret_is_not_repeated() {
     let ran = stand.run(&["release", "--handle", file]).await;
     assert_eq!((ran.code, ran.out.as_str()), (Some(0), "k is free\n"));
     let ran = stand.run(&["release", "--handle", file, "--json"]).await;
-    assert_eq!((ran.code, ran.out.as_str()), (Some(0), "{\"outcome\":\"already_released\",\"expired\":false}\n"));
+    assert_eq!(
+        (ran.code, ran.out.as_str()),
+        (
+            Some(0),
+            "{\"outcome\":\"already_released\",\"expired\":false}\n"
+        )
+    );
     let ran = stand.run(&["extend", "--handle", file]).await;
     assert_eq!(ran.code, Some(79), "{ran:?}");
     assert!(!ran.err.contains(&secret));
     stand.grant("k", "another", LONG).await;
     let ran = stand.run(&["release", "--handle", file]).await;
-    assert_eq!((ran.code, ran.out.as_str()), (Some(79), "k was granted to somebody else since\n"));
+    assert_eq!(
+        (ran.code, ran.out.as_str()),
+        (Some(79), "k was granted to somebody else since\n")
+    );
     assert_eq!(state(&stand, "k").await.0, LeaseState::Held);
 
-    std::fs::write(file, told.to_string().replace(&secret, &format!("{secret}\",\"x\":\""))).unwrap();
+    std::fs::write(
+        file,
+        told.to_string()
+            .replace(&secret, &format!("{secret}\",\"x\":\"")),
+    )
+    .unwrap();
     for bad in [file, "/nowhere"] {
         let ran = stand.run(&["release", "--handle", bad]).await;
         assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""));
@@ -166,28 +237,59 @@ async fn a_table_is_created_and_what_another_lacks_is_told() {
     assert!(ran.err.contains("there is no table leases"), "{ran:?}");
     for _ in 0..2 {
         let ran = stand.run(&["table", "create"]).await;
-        assert_eq!((ran.code, ran.out.as_str()), (Some(0), "table leases can be used\n"));
+        assert_eq!(
+            (ran.code, ran.out.as_str()),
+            (Some(0), "table leases can be used\n")
+        );
     }
     let ran = stand.run(&["table", "check"]).await;
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(ran.out.starts_with("leases is a lease table\nnote: "), "{ran:?}");
+    assert!(
+        ran.out.starts_with("leases is a lease table\nnote: "),
+        "{ran:?}"
+    );
 
-    use aws_sdk_dynamodb::types::{AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType};
-    let create = stand.client.create_table().table_name("other").billing_mode(BillingMode::PayPerRequest);
-    let key = KeySchemaElement::builder().attribute_name("pk").key_type(KeyType::Hash).build().unwrap();
-    let attribute = AttributeDefinition::builder().attribute_name("pk").attribute_type(ScalarAttributeType::S);
-    let create = create.key_schema(key).attribute_definitions(attribute.build().unwrap());
+    use aws_sdk_dynamodb::types::{
+        AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
+    };
+    let create = stand
+        .client
+        .create_table()
+        .table_name("other")
+        .billing_mode(BillingMode::PayPerRequest);
+    let key = KeySchemaElement::builder()
+        .attribute_name("pk")
+        .key_type(KeyType::Hash)
+        .build()
+        .unwrap();
+    let attribute = AttributeDefinition::builder()
+        .attribute_name("pk")
+        .attribute_type(ScalarAttributeType::S);
+    let create = create
+        .key_schema(key)
+        .attribute_definitions(attribute.build().unwrap());
     create.send().await.unwrap();
     let ran = stand.run(&["table", "check", "--table", "other"]).await;
     assert_eq!(ran.code, Some(1), "{ran:?}");
     let lines: Vec<_> = ran.out.lines().collect();
     assert_eq!(
         lines[..2],
-        ["table other is not a lease table:", "  its keys are not pk (HASH) and sk (RANGE)"]
+        [
+            "table other is not a lease table:",
+            "  its keys are not pk (HASH) and sk (RANGE)"
+        ]
     );
-    assert!(lines.contains(&"  its index held is missing or of another shape"), "{lines:?}");
-    assert!(lines.contains(&"  it has no stream of NEW_IMAGE"), "{lines:?}");
-    let ran = stand.run(&["table", "check", "--table", "other", "--json"]).await;
+    assert!(
+        lines.contains(&"  its index held is missing or of another shape"),
+        "{lines:?}"
+    );
+    assert!(
+        lines.contains(&"  it has no stream of NEW_IMAGE"),
+        "{lines:?}"
+    );
+    let ran = stand
+        .run(&["table", "check", "--table", "other", "--json"])
+        .await;
     let told: Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!(told["outcome"], "differs");
 }

@@ -17,7 +17,11 @@ async fn what_is_missing_is_named_with_its_cure() {
         command
     };
     for (names, what, cure) in [
-        (&["LEASE_TABLE"][..], "no table", "--table NAME, or set LEASE_TABLE"),
+        (
+            &["LEASE_TABLE"][..],
+            "no table",
+            "--table NAME, or set LEASE_TABLE",
+        ),
         (&["AWS_REGION"], "no Region", "--region, or set AWS_REGION"),
         (
             &["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"],
@@ -28,7 +32,10 @@ async fn what_is_missing_is_named_with_its_cure() {
         let ran = ended(gone(names)).await;
         assert_eq!((ran.code, ran.out.as_str()), (Some(3), ""), "{ran:?}");
         let lines: Vec<_> = ran.err.lines().collect();
-        assert!(lines[0].starts_with(&format!("leasehold: {what}")), "{ran:?}");
+        assert!(
+            lines[0].starts_with(&format!("leasehold: {what}")),
+            "{ran:?}"
+        );
         assert!(lines[1].contains(cure), "{ran:?}");
         assert_eq!(lines.len(), 2, "{ran:?}");
     }
@@ -49,14 +56,19 @@ async fn a_table_out_of_reach_is_told_from_one_that_refuses_and_one_that_is_not_
     stand.proxy.inject(Fault::Denied, "Query", 1);
     let ran = stand.run(&["show", "k"]).await;
     assert_eq!(ran.code, Some(3), "{ran:?}");
-    assert!(ran.err.contains("needs dynamodb:Query on the table"), "{ran:?}");
+    assert!(
+        ran.err.contains("needs dynamodb:Query on the table"),
+        "{ran:?}"
+    );
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", nobody.local_addr().unwrap());
     drop(nobody);
     let ran = stand.run(&["show", "k", "--endpoint-url", &url]).await;
     assert_eq!(ran.code, Some(3), "{ran:?}");
     assert!(ran.err.contains("check the network"), "{ran:?}");
-    let ran = stand.run(&["show", "k", "--endpoint-url", "nonsense"]).await;
+    let ran = stand
+        .run(&["show", "k", "--endpoint-url", "nonsense"])
+        .await;
     assert_eq!(ran.code, Some(2), "{ran:?}");
 }
 
@@ -103,24 +115,42 @@ async fn wrong_arguments_are_told_as_such() {
         &["no-such-command"],
     ] {
         let ran = stand.run(arguments).await;
-        assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{arguments:?} {ran:?}");
+        assert_eq!(
+            (ran.code, ran.out.as_str()),
+            (Some(2), ""),
+            "{arguments:?} {ran:?}"
+        );
     }
-    assert_eq!(stand.proxy.counts().total(), 0, "nothing was asked of the table");
+    assert_eq!(
+        stand.proxy.counts().total(),
+        0,
+        "nothing was asked of the table"
+    );
 }
 
 #[tokio::test]
 async fn completions_and_pages_are_made_and_show_nothing_that_is_hidden() {
     let stand = Stand::without_table().await;
-    for (shell, sign) in [("bash", "complete -F _leasehold"), ("zsh", "#compdef leasehold"), ("fish", "complete -c leasehold")] {
+    for (shell, sign) in [
+        ("bash", "complete -F _leasehold"),
+        ("zsh", "#compdef leasehold"),
+        ("fish", "complete -c leasehold"),
+    ] {
         let ran = stand.run(&["completions", shell]).await;
         assert_eq!(ran.code, Some(0), "{ran:?}");
-        assert!(ran.out.contains(sign) && ran.out.contains("force-release"), "{}", ran.out);
+        assert!(
+            ran.out.contains(sign) && ran.out.contains("force-release"),
+            "{}",
+            ran.out
+        );
         assert!(!ran.out.contains("__guard"), "{}", ran.out);
     }
     let ran = stand.run(&["man"]).await;
     assert!(ran.out.contains(".TH leasehold 1"), "{}", ran.out);
     let directory = stand.home().join("man1");
-    let ran = stand.run(&["man", "--to", directory.to_str().unwrap()]).await;
+    let ran = stand
+        .run(&["man", "--to", directory.to_str().unwrap()])
+        .await;
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let page = std::fs::read_to_string(directory.join("leasehold-acquire.1")).unwrap();
     assert!(page.contains("LEASEHOLD_FENCING_TOKEN"), "{page}");

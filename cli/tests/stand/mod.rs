@@ -192,7 +192,7 @@ pub fn masked(text: &str) -> String {
         }
         for at in 1..words.len() {
             let is_number = words[at - 1].trim_start_matches('(').parse::<f64>().is_ok();
-            if words[at] == "s" && is_number {
+            if words[at].trim_end_matches(')') == "s" && is_number {
                 let number = words[at - 1].trim_start_matches('(').to_owned();
                 words[at - 1] = words[at - 1].replace(&number, "N");
             }
