@@ -5,12 +5,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use leasehold::{ExtendOptions, Extended, Lease, ReleaseOutcome, Ttl};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::arguments::Place;
 use crate::ending::{Code, Trouble};
 use crate::lengths;
-use crate::output::say;
+use crate::output::{json, say};
 use crate::view::when;
 
 #[derive(Args, Debug)]
@@ -74,11 +74,13 @@ impl ExtendIt {
     pub(crate) async fn run(self) -> Result<Code, Trouble> {
         let lease = self.handle.read()?;
         let reached = self.place.reach().await?;
-        let mut options = ExtendOptions::default();
-        options.ttl = self.ttl;
+        let options = ExtendOptions {
+            ttl: self.ttl,
+            ..ExtendOptions::default()
+        };
         let extended = reached.leases.extend(&lease, options).await?;
         if self.json {
-            say(&json!(extended).to_string())?;
+            say(&json(&extended)?)?;
             return Ok(Code::DONE);
         }
         let how = match &extended {
@@ -128,7 +130,7 @@ impl ReleaseIt {
             ),
         };
         if self.json {
-            say(&json!(released).to_string())?;
+            say(&json(&released)?)?;
         } else {
             say(&words)?;
         }

@@ -44,13 +44,13 @@ pub(crate) fn told(length: Duration) -> String {
         return "0 s".to_owned();
     };
     let (unit, name) = UNITS[first];
-    let mut told = format!("{} {name}", seconds / unit);
-    if let Some((next, name)) = UNITS.get(first + 1)
-        && seconds % unit >= *next
-    {
-        told += &format!(" {} {name}", seconds % unit / next);
+    let (many, rest) = (seconds / unit, seconds % unit);
+    match UNITS.get(first + 1) {
+        Some((next, second)) if rest >= *next => {
+            format!("{many} {name} {} {second}", rest / next)
+        }
+        _ => format!("{many} {name}"),
     }
-    told
 }
 
 #[cfg(test)]

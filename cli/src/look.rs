@@ -5,12 +5,12 @@ use std::io::IsTerminal as _;
 
 use clap::{Args, ValueEnum};
 use leasehold::{Cursor, Holder, Inspected, Key, LeaseView, Listed};
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::arguments::Place;
 use crate::connect::Reached;
 use crate::ending::{Code, Trouble};
-use crate::output::{complain, say, write};
+use crate::output::{complain, json, json_in_lines, say, write};
 use crate::sheet::{Sheet, pairs};
 use crate::view;
 
@@ -77,11 +77,10 @@ impl Ls {
             leases.truncate(self.limit.unwrap_or(usize::MAX) - shown);
             leases.sort_by(|a, b| (&a.key, a.permit).cmp(&(&b.key, b.permit)));
             if self.json {
-                let separated = leases.iter().enumerate().map(|(at, lease)| {
+                for (at, lease) in leases.iter().enumerate() {
                     let comma = if shown + at == 0 { "\n " } else { ",\n " };
-                    format!("{comma}{}", json!(lease))
-                });
-                write(&separated.collect::<String>())?;
+                    write(&format!("{comma}{}", json(lease)?))?;
+                }
             } else if !leases.is_empty() {
                 let rows: Vec<_> = leases.iter().map(|lease| view::row(lease, now)).collect();
                 say(&sheet.page(&rows))?;
@@ -205,7 +204,7 @@ impl Show {
             Inspected::Absent => Code::NO,
         };
         if self.json {
-            say(&format!("{:#}", json!(seen)))?;
+            say(&json_in_lines(&seen)?)?;
             return Ok(code);
         }
         let now = reached.leases.now();
@@ -255,7 +254,10 @@ impl Holders {
         };
         if self.holder.is_some() {
             if self.json {
-                say(&json!({ "leases": leases }).to_string())?;
+                say(&json(&Listed {
+                    leases,
+                    cursor: None,
+                })?)?;
             } else if leases.is_empty() {
                 complain("it holds nothing");
             } else {
@@ -271,11 +273,9 @@ impl Holders {
             }
         }
         if self.json {
-            let told: Vec<Value> = holders
-                .iter()
-                .map(|(holder, leases)| json!({ "holder": holder, "leases": leases }))
-                .collect();
-            say(&json!({ "holders": told }).to_string())?;
+            let each = |(holder, leases)| Held { holder, leases };
+            let holders = holders.into_iter().map(each).collect();
+            say(&json(&Told { holders })?)?;
             return Ok(code);
         }
         if holders.is_empty() {
@@ -289,6 +289,18 @@ impl Holders {
         say(&Sheet::new(&["LEASES", "FIRST ENDS", "HOLDER", "KEYS"]).page(&rows))?;
         Ok(code)
     }
+}
+
+/// All holders, for programs.
+#[derive(Serialize)]
+struct Told<'a> {
+    holders: Vec<Held<'a>>,
+}
+
+#[derive(Serialize)]
+struct Held<'a> {
+    holder: &'a str,
+    leases: Vec<&'a LeaseView>,
 }
 
 /// How many keys of a holder are named.

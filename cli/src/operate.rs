@@ -4,13 +4,12 @@ use clap::Args;
 use leasehold::{
     Because, Evict, Forced, Freeze, Inspected, Inspection, Key, Operator, Reason, Unfreeze,
 };
-use serde_json::json;
 
 use crate::arguments::Place;
 use crate::confirm::is_meant;
 use crate::connect::Reached;
 use crate::ending::{Code, Trouble};
-use crate::output::{complain, plain, say};
+use crate::output::{complain, json, plain, say};
 use crate::sheet::pairs;
 use crate::view;
 
@@ -67,7 +66,7 @@ impl Act {
 
     fn tell(&self, answer: &impl serde::Serialize, words: &str) -> Result<(), Trouble> {
         if self.json {
-            say(&json!(answer).to_string())
+            say(&json(answer)?)
         } else {
             say(&plain(words))
         }

@@ -1,8 +1,10 @@
 //! What the program says: answers to standard output, everything else to standard error, and nothing that could move
 //! the cursor of whoever reads it.
 
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 use std::io::{ErrorKind, Write as _};
+
+use serde::Serialize;
 
 use crate::ending::{Code, Trouble};
 
@@ -22,6 +24,23 @@ pub(crate) fn write(text: &str) -> Result<(), Trouble> {
             format!("the answer could not be written: {error}"),
         ),
     })
+}
+
+/// An answer for programs, with its fields in the contract's order.
+pub(crate) fn json(answer: &impl Serialize) -> Result<String, Trouble> {
+    serde_json::to_string(answer).map_err(unwritten)
+}
+
+/// The same over several lines.
+pub(crate) fn json_in_lines(answer: &impl Serialize) -> Result<String, Trouble> {
+    serde_json::to_string_pretty(answer).map_err(unwritten)
+}
+
+fn unwritten(error: impl Display) -> Trouble {
+    Trouble::new(
+        Code::NO,
+        format!("the answer could not be written: {error}"),
+    )
 }
 
 /// One line beside the answer. Whoever hears it may have gone; the work goes on all the same.

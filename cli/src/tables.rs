@@ -3,11 +3,11 @@
 use aws_sdk_dynamodb::{Client, types::PointInTimeRecoveryStatus};
 use clap::{Args, Subcommand};
 use leasehold::{Connection, Error, table};
-use serde_json::json;
+use serde::Serialize;
 
 use crate::arguments::Place;
 use crate::ending::{Code, Trouble, in_full};
-use crate::output::say;
+use crate::output::{json, say};
 
 #[derive(Args, Debug)]
 pub(crate) struct Table {
@@ -63,7 +63,15 @@ impl Table {
     }
 }
 
-async fn check(client: &Client, name: &str, json: bool) -> Result<Code, Trouble> {
+/// What a check says to programs.
+#[derive(Serialize)]
+struct Told {
+    outcome: &'static str,
+    problem: Option<String>,
+    notes: Vec<String>,
+}
+
+async fn check(client: &Client, name: &str, for_programs: bool) -> Result<Code, Trouble> {
     let fault = match table::check(client, name).await {
         Ok(()) => None,
         // Without a word of the service's: what is wrong is the table's shape.
@@ -76,10 +84,14 @@ async fn check(client: &Client, name: &str, json: bool) -> Result<Code, Trouble>
     } else {
         Code::DONE
     };
-    if json {
+    if for_programs {
         let outcome = if fault.is_some() { "differs" } else { "fits" };
-        let told = json!({ "outcome": outcome, "problem": fault, "notes": notes });
-        say(&told.to_string())?;
+        let told = Told {
+            outcome,
+            problem: fault,
+            notes,
+        };
+        say(&json(&told)?)?;
         return Ok(code);
     }
     match fault {

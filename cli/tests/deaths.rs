@@ -1,5 +1,9 @@
 //! `leasehold acquire` when something goes wrong: no command runs on when its lease may be over.
 #![allow(clippy::unwrap_used, missing_docs)]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "processes are waited for, which know no clock but the machine's"
+)]
 
 mod stand;
 

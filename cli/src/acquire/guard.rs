@@ -97,9 +97,12 @@ impl Watch {
     }
 
     fn next(&self) -> Instants {
-        let next = |limit: Limit| match self.warned {
-            false => limit.warning(),
-            true => limit.kill,
+        let next = |limit: Limit| {
+            if self.warned {
+                limit.kill
+            } else {
+                limit.warning()
+            }
         };
         self.limit.map_or_else(Instants::now, next)
     }

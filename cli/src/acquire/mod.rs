@@ -25,7 +25,7 @@ use leasehold::{Acquired, BadValue, Holder, Key, Metadata, Permits, RequestId, T
 use crate::arguments::Place;
 use crate::ending::{Code, Trouble};
 use crate::instants::Instants;
-use crate::output::{complain, say};
+use crate::output::{complain, json_in_lines, say};
 use crate::{lengths, surroundings};
 use signals::Signals;
 use work::Work;
@@ -141,8 +141,7 @@ impl Acquire {
             if !self.quiet && std::io::IsTerminal::is_terminal(&std::io::stdout()) {
                 complain("this is the lease itself: whoever has it can extend and release it");
             }
-            let answer = serde_json::to_string_pretty(&Acquired::Granted(granted));
-            say(&answer.map_err(|error| Trouble::new(Code::NO, error))?)?;
+            say(&json_in_lines(&Acquired::Granted(granted))?)?;
             return Ok(Code::DONE);
         }
         let work = Work {

@@ -16,15 +16,15 @@ use super::guard::{BACK, READY};
 use super::limit::Limit;
 
 /// This program once more.
-pub(crate) fn ourselves() -> io::Result<Command> {
-    // Also if the file was replaced meanwhile, as by an update.
+pub(crate) fn ourselves() -> Command {
+    // Also if its file was replaced meanwhile, as by an update.
     #[cfg(target_os = "linux")]
-    let program = std::path::PathBuf::from("/proc/self/exe");
+    let program = "/proc/self/exe";
     #[cfg(not(target_os = "linux"))]
-    let program = std::env::current_exe()?;
+    let program = std::env::current_exe().unwrap_or_else(|_| "leasehold".into());
     let mut command = Command::new(program);
     command.arg0("leasehold");
-    Ok(command)
+    command
 }
 
 /// A guard at its post, and the group that it leads.
@@ -64,7 +64,7 @@ impl Answers {
 impl Post {
     /// Starts a guard, and waits until it is at its post.
     pub(crate) async fn take(limit: Limit) -> io::Result<Self> {
-        let mut command = ourselves()?;
+        let mut command = ourselves();
         command
             .arg("__guard")
             .env_clear()

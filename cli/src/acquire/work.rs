@@ -55,14 +55,14 @@ impl Work<'_> {
             }
         };
         let ended = attend(reached, &mut kept, &mut post, &mut child, &limit, signals).await;
-        let (status, fate) = ended.map_err(broken)?;
-        let is_empty = post.leave().await.map_err(broken)?;
+        let (status, fate) = ended.map_err(|error| broken(&error))?;
+        let is_empty = post.leave().await.map_err(|error| broken(&error))?;
         match fate {
             Some(fate) => {
                 if !matches!(fate, Fate::Lost(_)) && is_empty {
                     release(reached, &kept.lease).await;
                 }
-                Err(doomed(&kept.lease, fate))
+                Err(doomed(&kept.lease, &fate))
             }
             None if !is_empty => {
                 complain(&format!(
@@ -72,14 +72,14 @@ impl Work<'_> {
                 Ok(code_of(status))
             }
             None if release(reached, &kept.lease).await => Ok(code_of(status)),
-            None => Err(doomed(&kept.lease, Fate::Over)),
+            None => Err(doomed(&kept.lease, &Fate::Over)),
         }
     }
 
     async fn start(&self, lease: &Lease, limit: Limit) -> io::Result<(Post, Child)> {
         let mut post = Post::take(limit).await?;
         post.hand_terminal_over();
-        let mut command = ourselves()?;
+        let mut command = ourselves();
         command
             .arg("__launch")
             .arg("--parent")
@@ -232,8 +232,8 @@ fn why(fate: &Fate) -> String {
     }
 }
 
-fn doomed(lease: &Lease, fate: Fate) -> Trouble {
-    let what = format!("{}: {}; the command has ended", lease.key, why(&fate));
+fn doomed(lease: &Lease, fate: &Fate) -> Trouble {
+    let what = format!("{}: {}; the command has ended", lease.key, why(fate));
     let trouble = Trouble::new(Code::LOST, what);
     trouble.cure("what it did may be half done, and somebody else may have the key: look before you run it again")
 }
@@ -246,6 +246,6 @@ fn code_of(status: ExitStatus) -> Code {
     }
 }
 
-fn broken(error: io::Error) -> Trouble {
+fn broken(error: &io::Error) -> Trouble {
     Trouble::new(Code::LOST, format!("the command got out of sight: {error}"))
 }

@@ -8,15 +8,15 @@ use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use clap::Args;
-use leasehold::{Clock as _, Inspected, Key, LeaseView, SystemClock};
-use serde_json::json;
+use leasehold::{Clock as _, Inspected, Key, LeaseView, SystemClock, Timestamp};
+use serde::Serialize;
 
 use crate::acquire::signals::Signals;
 use crate::arguments::Place;
 use crate::connect::Reached;
 use crate::ending::{Code, Trouble};
 use crate::look::Pages;
-use crate::output::{complain, plain, say};
+use crate::output::{complain, json, plain, say};
 use crate::{lengths, view};
 use screen::{Key as Pressed, Screen};
 
@@ -65,6 +65,14 @@ fn every(text: &str) -> Result<Duration, String> {
         return Err("at least 1s".to_owned());
     }
     Ok(length)
+}
+
+/// A change for programs.
+#[derive(Serialize)]
+struct Line {
+    at: Timestamp,
+    change: changes::Change,
+    lease: LeaseView,
 }
 
 /// What was seen in one look, by key and permit, and how many read units it took, about.
@@ -133,8 +141,8 @@ impl Watch {
                     let now = reached.leases.now();
                     for (change, lease) in changes::between(&known, &look.leases, now) {
                         if self.json {
-                            let line = json!({ "at": now, "change": change, "lease": lease });
-                            say(&line.to_string())?;
+                            let at = now;
+                            say(&json(&Line { at, change, lease })?)?;
                         } else {
                             say(&plain(&changes::line(now, change, &lease)))?;
                         }
@@ -168,7 +176,7 @@ impl Watch {
         let mut lines = vec!["looking …".to_owned()];
         let mut foot = String::new();
         loop {
-            screen.draw(&lines, &foot).map_err(lost)?;
+            Screen::draw(&lines, &foot).map_err(lost)?;
             let look = tokio::select! {
                 look = self.look(reached) => look,
                 () = screen.quits() => return Ok(Code::DONE),
@@ -199,7 +207,7 @@ impl Watch {
                 }
                 Err(trouble) => return Err(trouble),
             };
-            screen.draw(&lines, &foot).map_err(lost)?;
+            Screen::draw(&lines, &foot).map_err(lost)?;
             reached.credentials.freshen().await;
             let next = crate::instants::Instants::now().plus(pause);
             loop {
@@ -207,7 +215,7 @@ impl Watch {
                     () = next.comes() => break,
                     pressed = screen.pressed() => match pressed {
                         Pressed::Quit => return Ok(Code::DONE),
-                        Pressed::Resized => screen.draw(&lines, &foot).map_err(lost)?,
+                        Pressed::Resized => Screen::draw(&lines, &foot).map_err(lost)?,
                     },
                     _ = signals.next() => return Ok(Code::DONE),
                 }

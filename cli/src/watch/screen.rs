@@ -45,7 +45,7 @@ impl Screen {
     }
 
     /// Draws as many lines as there is room for, and the last one below them.
-    pub(super) fn draw(&self, lines: &[String], foot: &str) -> io::Result<()> {
+    pub(super) fn draw(lines: &[String], foot: &str) -> io::Result<()> {
         let size = tcgetwinsize(io::stdout().as_fd());
         let (rows, columns) = size.map_or((24, 80), |size| (size.ws_row, size.ws_col));
         let room = usize::from(rows.max(3)) - 2;

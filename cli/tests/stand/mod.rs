@@ -1,5 +1,9 @@
 //! A lease table in the embedded DynamoDB, and the program as people and programs meet it.
 #![allow(dead_code, reason = "each test uses its part")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "processes are waited for, which know no clock but the machine's"
+)]
 
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
