@@ -227,7 +227,7 @@ async fn a_handle_extends_and_releases_and_its_secret_is_not_repeated() {
 #[tokio::test]
 async fn a_lease_that_somebody_took_over_is_not_released() {
     let stand = Stand::start().await;
-    let ran = stand.run(&["acquire", "k", "--ttl", "200ms"]).await;
+    let ran = stand.run(&["acquire", "k", "--ttl", "1s"]).await;
     let file = stand.home().join("handle.json");
     std::fs::write(&file, &ran.out).unwrap();
     // As soon as its time and the margin are over.
