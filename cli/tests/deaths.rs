@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use leasehold::{Because, Evict, Forced, Inspected, Key, LeaseState, Operator, Reason};
 use leasehold_local::Fault;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use stand::{Ran, Stand, children, guard, runs, until};
 
 /// A command with a descendant, both of which tell their process ids and then stay; the descendant would not end for less
@@ -166,6 +166,25 @@ async fn the_command_is_gone_before_the_lease_is_whoever_is_killed() {
             );
         }
     }
+}
+
+/// Beyond what is promised; what is left then is that the kernel kills the command itself.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn the_command_itself_dies_if_both_who_watch_over_it_do() {
+    let stand = Stand::start().await;
+    let running = Running::start(&stand, "k", "30s", STAYS).await;
+    for who in [Signal::STOP, Signal::KILL] {
+        signal(running.guard, who);
+        signal(running.wrapper.id(), who);
+    }
+    until("the command is gone", || !runs(running.command)).await;
+    // What it has started goes on: the group has the guard's number.
+    assert!(runs(running.descendant));
+    let group = Pid::from_raw(running.guard.try_into().unwrap()).unwrap();
+    kill_process_group(group, Signal::KILL).unwrap();
+    running.gone().await;
+    running.end().await;
 }
 
 #[tokio::test]

@@ -118,7 +118,8 @@ impl Post {
         loop {
             // Orphans of the group are ours, see `adopt_orphans`.
             while let Ok(Some(_)) = waitpgid(self.group, WaitOptions::NOHANG) {}
-            if test_kill_process_group(self.group).is_err() {
+            // Refused is not gone: it may have become somebody else's.
+            if test_kill_process_group(self.group) == Err(rustix::io::Errno::SRCH) {
                 return Ok(true);
             }
             if SystemClock.now() > end {

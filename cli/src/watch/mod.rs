@@ -67,6 +67,13 @@ fn every(text: &str) -> Result<Duration, String> {
     Ok(length)
 }
 
+fn counted(leases: usize) -> String {
+    match leases {
+        1 => "1 lease".to_owned(),
+        n => format!("{n} leases"),
+    }
+}
+
 /// A change for programs.
 #[derive(Serialize)]
 struct Line {
@@ -194,8 +201,8 @@ impl Watch {
                     lines = page.lines().map(str::to_owned).collect();
                     let pause = self.pause(look.units);
                     foot = format!(
-                        "{} leases at {now}, every {}, about {} read units a look; q ends",
-                        look.leases.len(),
+                        "{} at {now}, every {}, about {} read units a look; q ends",
+                        counted(look.leases.len()),
                         lengths::told(pause),
                         look.units
                     );

@@ -47,9 +47,11 @@ impl Screen {
     /// Draws as many lines as there is room for, and the last one below them.
     pub(super) fn draw(lines: &[String], foot: &str) -> io::Result<()> {
         let size = tcgetwinsize(io::stdout().as_fd());
-        let (rows, columns) = size.map_or((24, 80), |size| (size.ws_row, size.ws_col));
-        let room = usize::from(rows.max(3)) - 2;
-        let columns = usize::from(columns.max(20));
+        let (rows, columns) = size.map_or((0, 0), |size| (size.ws_row, size.ws_col));
+        // Some terminals do not know how large they are.
+        let or = |known: u16, usual| if known == 0 { usual } else { known.into() };
+        let room = or(rows, 24_usize).max(4) - 2;
+        let columns = or(columns, 100_usize);
         let mut page = HOME.to_owned();
         let mut add = |line: &str, end: &str| {
             page.extend(line.chars().take(columns));

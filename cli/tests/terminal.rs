@@ -1,0 +1,148 @@
+//! The program on a terminal, which `script` lends it: the command may talk to its user, Ctrl-C is the command's, and what was
+//! borrowed is given back.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod stand;
+
+use std::io::{Read as _, Write as _};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use stand::{Stand, until};
+
+/// A shell's line on a terminal.
+struct Session {
+    child: Child,
+    said: Arc<Mutex<String>>,
+}
+
+impl Session {
+    fn start(stand: &Stand, line: &str) -> Self {
+        let like = stand.command(&[]);
+        let environment = like
+            .get_envs()
+            .map(|(name, value)| (name.to_owned(), value.unwrap().to_owned()));
+        let mut command = Command::new("script");
+        command
+            .args(["--quiet", "--return", "--command", line, "/dev/null"])
+            .env_clear()
+            .envs(environment)
+            .env("LEASEHOLD", env!("CARGO_BIN_EXE_leasehold"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut out = child.stdout.take().unwrap();
+        let said = Arc::new(Mutex::new(String::new()));
+        let heard = Arc::clone(&said);
+        std::thread::spawn(move || {
+            let mut some = [0; 4096];
+            while let Ok(n @ 1..) = out.read(&mut some) {
+                *heard.lock().unwrap() += &String::from_utf8_lossy(&some[..n]);
+            }
+        });
+        Self { child, said }
+    }
+
+    fn said(&self) -> String {
+        self.said.lock().unwrap().clone()
+    }
+
+    async fn until_it_says(&self, text: &str) {
+        until(text, || self.said().contains(text)).await;
+    }
+
+    fn types(&mut self, text: &str) {
+        let mut keys = self.child.stdin.as_ref().unwrap();
+        keys.write_all(text.as_bytes()).unwrap();
+    }
+
+    async fn code(mut self) -> Option<i32> {
+        let mut status = None;
+        until("it ends", || {
+            status = self.child.try_wait().unwrap();
+            status.is_some()
+        })
+        .await;
+        status.unwrap().code()
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[tokio::test]
+async fn a_command_may_ask_its_user_and_the_terminal_comes_back() {
+    let stand = Stand::start().await;
+    let line = "sh -c '$LEASEHOLD acquire k -- sh -c \"echo asks; read -r a; echo heard \\$a\"; echo then; read -r b; echo back $b; exit 5'";
+    let mut session = Session::start(&stand, line);
+    session.until_it_says("asks").await;
+    session.types("yes\n");
+    session.until_it_says("heard yes").await;
+    session.until_it_says("then").await;
+    session.types("again\n");
+    session.until_it_says("back again").await;
+    assert_eq!(session.code().await, Some(5));
+}
+
+#[tokio::test]
+async fn ctrl_c_is_the_commands() {
+    let stand = Stand::start().await;
+    let line = "$LEASEHOLD acquire k -- sh -c 'trap \"echo caught; exit 9\" INT; echo waits; sleep 60 & wait'";
+    let mut session = Session::start(&stand, line);
+    session.until_it_says("waits").await;
+    session.types("\u{3}");
+    session.until_it_says("caught").await;
+    assert_eq!(session.code().await, Some(9));
+}
+
+#[tokio::test]
+async fn a_command_is_not_stopped_by_ctrl_z_while_it_holds_a_lease() {
+    let stand = Stand::start().await;
+    let line = "$LEASEHOLD acquire k -- sh -c 'echo waits; read -r a; echo heard $a'";
+    let mut session = Session::start(&stand, line);
+    session.until_it_says("waits").await;
+    session.types("\u{1a}");
+    session.types("on\n");
+    session.until_it_says("heard on").await;
+    assert_eq!(session.code().await, Some(0));
+}
+
+#[tokio::test]
+async fn a_watch_is_drawn_and_leaves_the_terminal_as_it_was() {
+    let stand = Stand::start().await;
+    stand
+        .grant("orders/1", "worker 1", Duration::from_secs(600))
+        .await;
+    for key in ["q", "\u{3}"] {
+        let mut session = Session::start(&stand, "sh -c '$LEASEHOLD watch; echo code $?; stty -a'");
+        session.until_it_says("q ends").await;
+        assert!(
+            session.said().contains("\u{1b}[?1049h\u{1b}[?25l"),
+            "{}",
+            session.said()
+        );
+        assert!(session.said().contains("worker 1"), "{}", session.said());
+        assert!(
+            session.said().contains("\u{1b}[K\r\n1 lease at 20"),
+            "{}",
+            session.said()
+        );
+        assert!(
+            session.said().contains("about 3 read units a look"),
+            "{}",
+            session.said()
+        );
+        session.types(key);
+        session.until_it_says("code 0").await;
+        session.until_it_says(" icanon").await;
+        session.until_it_says(" echo ").await;
+        let said = session.said();
+        assert!(said.contains("\u{1b}[?25h\u{1b}[?1049l"), "{said}");
+        assert_eq!(session.code().await, Some(0));
+    }
+}
