@@ -1,0 +1,92 @@
+//! What each command asks of DynamoDB is what SECURITY.md says that it needs.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod stand;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use stand::Stand;
+
+/// The table of commands in SECURITY.md: which actions each needs.
+fn written() -> BTreeMap<String, BTreeSet<String>> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../SECURITY.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let rows = text
+        .lines()
+        .filter(|line| line.starts_with("| `leasehold "));
+    let quoted = |cell: &str| {
+        let words = cell.split('`').skip(1).step_by(2);
+        words.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let mut written = BTreeMap::new();
+    for row in rows {
+        let cells: Vec<_> = row.split('|').collect();
+        for command in quoted(cells[1]) {
+            let command = command.strip_prefix("leasehold ").unwrap().to_owned();
+            let actions = quoted(cells[2]).into_iter();
+            let actions = actions.filter(|word| word.starts_with(char::is_uppercase));
+            written.insert(command, actions.collect());
+        }
+    }
+    written
+}
+
+#[tokio::test]
+async fn each_command_needs_what_is_written_and_no_more() {
+    let stand = Stand::start().await;
+    let because = ["--who", "alice", "--why", "test", "--yes"];
+    let handle = stand.home().join("handle.json");
+    let handle = handle.to_str().unwrap().to_owned();
+    stand.grant("j", "worker", Duration::from_secs(600)).await;
+    let mut asked: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (command, arguments) in [
+        ("table create", &["table", "create"][..]),
+        ("table check", &["table", "check"]),
+        ("acquire", &["acquire", "k", "--", "true"]),
+        (
+            "acquire",
+            &["acquire", "k", "--ttl", "1200ms", "--", "sleep", "1"],
+        ),
+        (
+            "acquire --permits",
+            &["acquire", "p", "--permits", "2", "--", "true"],
+        ),
+        ("acquire", &["acquire", "handle"]),
+        ("ls", &["ls"]),
+        ("show", &["show", "handle"]),
+        ("holders", &["holders"]),
+        ("holders HOLDER", &["holders", "worker"]),
+        ("extend", &["extend", "--handle", &handle]),
+        ("release", &["release", "--handle", &handle]),
+        (
+            "force-release",
+            &[&["force-release", "j"][..], &because].concat(),
+        ),
+        ("freeze", &[&["freeze", "j"][..], &because].concat()),
+        ("unfreeze", &[&["unfreeze", "j"][..], &because].concat()),
+    ] {
+        stand.proxy.reset();
+        let ran = stand.run(arguments).await;
+        assert_eq!(ran.code, Some(0), "{command} {ran:?}");
+        if arguments == ["acquire", "handle"] {
+            std::fs::write(&handle, &ran.out).unwrap();
+        }
+        let counts = stand.proxy.counts();
+        let operations = counts.iter().map(|(operation, _)| operation.to_owned());
+        asked
+            .entry(command.to_owned())
+            .or_default()
+            .extend(operations);
+    }
+    let written = written();
+    for (command, asked) in asked {
+        let needs = written.get(&command);
+        let needs =
+            needs.unwrap_or_else(|| panic!("SECURITY.md has nothing of {command}: {asked:?}"));
+        assert!(
+            asked.is_subset(needs),
+            "{command} asked for {asked:?}, written are {needs:?}"
+        );
+    }
+}
