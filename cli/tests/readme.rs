@@ -1,0 +1,50 @@
+//! What the README shows of the command line is what it says.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod stand;
+
+use std::path::Path;
+use std::time::Duration;
+
+use stand::{Stand, ended, masked};
+
+#[tokio::test]
+async fn the_transcript_in_the_readme_is_true() {
+    let text =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../README.md")).unwrap();
+    let section = text.split("\n## For operators\n").nth(1).unwrap();
+    let blocks = section.split("```\n").skip(1).step_by(2);
+    let shown = blocks
+        .into_iter()
+        .find(|block| block.starts_with("$ "))
+        .unwrap();
+
+    let stand = Stand::start().await;
+    stand
+        .grant("deploy/production", "ci/4711", Duration::from_secs(600))
+        .await;
+    stand
+        .grant("orders/42", "worker 7", Duration::from_secs(600))
+        .await;
+    let programs = Path::new(env!("CARGO_BIN_EXE_leasehold")).parent().unwrap();
+    let mut said = String::new();
+    for line in shown.lines().filter_map(|line| line.strip_prefix("$ ")) {
+        let like = stand.command(&[]);
+        let mut command = std::process::Command::new("sh");
+        command
+            .args(["-c", &format!("exec 2>&1; {line}")])
+            .env_clear();
+        for (name, value) in like.get_envs() {
+            command.env(name, value.unwrap());
+        }
+        let path = format!("{}:/usr/bin:/bin", programs.display());
+        command.env("PATH", path);
+        let ran = ended(command).await;
+        said += &format!("$ {line}\n{}", ran.out);
+        if line.contains("--no-wait") {
+            assert_eq!(ran.code, Some(75), "{ran:?}");
+        }
+    }
+    println!("{said}");
+    assert_eq!(masked(&said), masked(shown));
+}
