@@ -191,3 +191,21 @@ async fn an_interrupted_wait_holds_nothing() {
         .unwrap();
     assert_eq!(status.unwrap().code(), Some(130));
 }
+
+#[tokio::test]
+async fn what_was_granted_to_one_who_gave_up_is_given_back() {
+    let stand = Stand::start().await;
+    stand.proxy.set_latency(Duration::from_millis(300));
+    let mut child = stand
+        .command(&["acquire", "k", "--", "true"])
+        .spawn()
+        .unwrap();
+    until("it asked", || stand.proxy.counts().of("UpdateItem") > 0).await;
+    let pid = rustix::process::Pid::from_raw(child.id().try_into().unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    let status = tokio::task::spawn_blocking(move || child.wait())
+        .await
+        .unwrap();
+    assert_eq!(status.unwrap().code(), Some(128 + 15));
+    assert_eq!(state(&stand, "k").await, LeaseState::Free);
+}

@@ -9,9 +9,12 @@ mod stand;
 
 use std::path::PathBuf;
 use std::process::Child;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use leasehold::{Because, Evict, Forced, Inspected, Key, LeaseState, Operator, Reason};
+use leasehold::{
+    Because, Evict, Forced, Inspected, Key, LeaseState, ManualClock, Operator, Reason, SweepBounds,
+};
 use leasehold_local::Fault;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use stand::{Ran, Stand, children, guard, runs, until};
@@ -20,7 +23,7 @@ use stand::{Ran, Stand, children, guard, runs, until};
 /// than a SIGKILL.
 const STAYS: &str = "trap '' TERM; echo $$ >$0.command; (sh -c 'trap \"\" TERM; echo $$ >$0.descendant; sleep 600' $0) & wait";
 /// The same without traps.
-const GOES: &str = "echo $$ >$0.command; (sh -c 'echo $$ >$0.descendant; sleep 600' $0) & wait";
+const GOES: &str = "trap 'echo told >$0.told; exit 143' TERM; echo $$ >$0.command; (sh -c 'echo $$ >$0.descendant; sleep 600' $0) & wait";
 
 struct Running {
     wrapper: Child,
@@ -120,6 +123,12 @@ async fn a_lost_lease_ends_the_command_gently_and_then_not() {
         let ran = running.end().await;
         assert_eq!(ran.code, Some(79), "{ran:?}");
         assert!(ran.err.contains("the command is told to end"), "{ran:?}");
+        let told = stand.home().join(format!("{key}.told"));
+        assert_eq!(
+            told.exists(),
+            script == GOES,
+            "it was told before it was killed"
+        );
     }
 }
 
@@ -249,6 +258,21 @@ async fn a_lease_that_was_lost_unnoticed_is_told() {
     let stand = Stand::start().await;
     let running = Running::start(&stand, "k", "30s", GOES).await;
     force(&stand, "k").await;
+    signal(running.command, Signal::TERM);
+    let ran = running.end().await;
+    assert_eq!(ran.code, Some(79), "{ran:?}");
+}
+
+/// By a sweep whose clock is an hour ahead.
+#[tokio::test]
+async fn a_lease_that_was_swept_unnoticed_is_told() {
+    let stand = Stand::start().await;
+    let running = Running::start(&stand, "k", "30s", GOES).await;
+    let leases = stand.leases();
+    let ahead = leases.now().plus(Duration::from_hours(1));
+    let ahead = leases.with_clock(Arc::new(ManualClock::at(ahead)));
+    let swept = ahead.sweep(SweepBounds::Schedule).await.unwrap();
+    assert_eq!(swept.freed, 1);
     signal(running.command, Signal::TERM);
     let ran = running.end().await;
     assert_eq!(ran.code, Some(79), "{ran:?}");

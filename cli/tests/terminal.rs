@@ -150,3 +150,22 @@ async fn a_watch_is_drawn_and_leaves_the_terminal_as_it_was() {
         session.code().await;
     }
 }
+
+#[tokio::test]
+async fn only_the_one_who_was_shown_is_evicted() {
+    let stand = Stand::start().await;
+    let lease = stand
+        .grant("k", "worker 7", Duration::from_secs(600))
+        .await
+        .lease;
+    let line = "$LEASEHOLD force-release k --who alice --why test";
+    let mut session = Session::start(&stand, line);
+    session.until_it_says("Evict worker 7? [y/N]").await;
+    stand.leases().release(&lease).await.unwrap();
+    stand.grant("k", "worker 8", Duration::from_secs(600)).await;
+    session.types("y\n");
+    session.until_it_says("worker 7 no longer holds k").await;
+    assert_eq!(session.code().await, Some(1));
+    let ran = stand.run(&["show", "k"]).await;
+    assert!(ran.out.contains("worker 8"), "{ran:?}");
+}
