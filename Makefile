@@ -123,7 +123,7 @@ leases: ## look for leases in state machines that can lapse, leak or be used aft
 
 # By way of a file, lest a document be lost to a definition that cannot be read. A test fails when one is old.
 pictures: ## draw the state machines in README.md anew, from their definitions
-	cargo run --quiet --locked --bin leasehold-check -- --pictures README.md > target/pictures.md
+	cargo run --quiet --locked --bin leasehold -- check --pictures README.md > target/pictures.md
 	cp target/pictures.md README.md
 
 # As written by `sam validate --lint`; as translated, with the state machines put in, by cfn-lint.

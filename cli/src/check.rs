@@ -4,7 +4,9 @@ use std::io::IsTerminal as _;
 use std::path::Path;
 
 use clap::{Args, ValueEnum};
-use leasehold_check::{Options, Report, Rule, Source, Unreadable, Verb, definitions, report};
+use leasehold_check::{
+    Options, Report, Rule, Source, Unreadable, Verb, definitions, draw, pictures, report,
+};
 
 use crate::ending::{Code, Trouble};
 use crate::output::{say, write};
@@ -15,6 +17,7 @@ Examples:
   leasehold check statemachines/*.asl.json      check definitions
   leasehold check template.yaml                 check every state machine of a SAM template, by what the template calls
   leasehold check --format sarif template.yaml  for code scanning
+  leasehold check --draw order.asl.json         a picture of it, in Mermaid's language
   leasehold check --acquire lock --release unlock order.asl.json
                                                 functions that go by other names
   leasehold check --explain outlasts            what a rule is about, with a bad and a good example
@@ -26,7 +29,7 @@ Exit codes: 0 nothing found, 1 findings, 2 something could not be read.";
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Check {
     /// State machines (JSON or YAML), SAM or CloudFormation templates, or Markdown with state machines in it
-    #[arg(required_unless_present_any = ["explain", "manual"])]
+    #[arg(required_unless_present_any = ["explain", "manual", "pictures"])]
     files: Vec<String>,
     /// How to say what was found
     #[arg(long, value_enum, default_value_t = Format::Human)]
@@ -52,6 +55,12 @@ pub(crate) struct Check {
     /// Say what a rule is about, and check nothing
     #[arg(long, value_name = "RULE", value_parser = rule)]
     explain: Option<Rule>,
+    /// Draw the state machines, as flowcharts in Mermaid's language, and check nothing
+    #[arg(long)]
+    draw: bool,
+    /// Print a document, its pictures drawn anew
+    #[arg(long, hide = true, value_name = "FILE")]
+    pictures: Option<String>,
     /// Print docs/CHECK.md
     #[arg(long, hide = true)]
     manual: bool,
@@ -100,13 +109,15 @@ impl Check {
                 .names
                 .extend(names.iter().map(|name| (name.clone(), Some(verb))));
         }
+        if self.draw {
+            return print(draw_all(&self.files, &options));
+        }
+        if let Some(file) = &self.pictures {
+            return print(read(file).and_then(|document| pictures(&document, &options, &open)));
+        }
         let (mut reports, mut unreadable) = (Vec::new(), Vec::new());
         for file in &self.files {
-            match read(file).and_then(|source| {
-                definitions(&source, &options, &|path: &Path| {
-                    std::fs::read_to_string(path)
-                })
-            }) {
+            match read(file).and_then(|source| definitions(&source, &options, &open)) {
                 Ok(found) => reports.extend(found.into_iter().map(|definition| {
                     let mut checked = leasehold_check::check(&definition.node, &definition.options);
                     checked
@@ -142,6 +153,31 @@ fn read(file: &str) -> Result<Source, Unreadable> {
         message: error.to_string(),
     })?;
     Ok(Source::new(file, text))
+}
+
+/// The pictures of all state machines; those of a template go by the names of their resources.
+fn draw_all(files: &[String], options: &Options) -> Result<String, Unreadable> {
+    let mut drawn = String::new();
+    for file in files {
+        for definition in definitions(&read(file)?, options, &open)? {
+            if let Some(resource) = &definition.resource {
+                drawn.extend(["%% ", resource, "\n"]);
+            }
+            drawn.push_str(&draw(&definition.node, &definition.options));
+        }
+    }
+    Ok(drawn)
+}
+
+fn print(made: Result<String, Unreadable>) -> Result<Code, Trouble> {
+    match made {
+        Ok(text) => write(&text).map(|()| Code::DONE),
+        Err(error) => Err(Trouble::usage(error)),
+    }
+}
+
+fn open(path: &Path) -> std::io::Result<String> {
+    std::fs::read_to_string(path)
 }
 
 /// On a terminal, unless the user wants none.
