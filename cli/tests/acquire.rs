@@ -93,6 +93,9 @@ async fn the_command_knows_its_token_and_not_its_secret() {
     }
     assert!(ran.out.contains("\nLEASEHOLD_SAFE_UNTIL=20"), "{}", ran.out);
     assert_eq!(ran.err, "to stderr\n");
+    // Neither what the command was given nor what its wrapper was started with.
+    assert!(stand.secrets() > 0);
+    stand.keeps_secrets(&ran);
 }
 
 #[tokio::test]

@@ -12,23 +12,22 @@ use stand::{Stand, masked, until};
 
 const LONG: Duration = Duration::from_secs(600);
 
-async fn filled() -> (Stand, Vec<String>) {
+async fn filled() -> Stand {
     let stand = Stand::start().await;
-    let mut secrets = Vec::new();
     for (key, holder) in [
         ("orders/1", "worker 1"),
         ("orders/2", "worker 1"),
         ("deploy", "bob\u{1b}[2J"),
     ] {
-        let granted = stand.grant(key, holder, LONG).await;
-        secrets.push(granted.lease.lease_id.expose().to_owned());
+        stand.grant(key, holder, LONG).await;
     }
-    (stand, secrets)
+    stand
 }
 
 #[tokio::test]
 async fn a_list_is_a_table_for_people_and_the_contract_for_programs() {
-    let (stand, secrets) = filled().await;
+    let stand = filled().await;
+    assert_eq!(stand.secrets(), 3, "each run looks for them");
     let ran = stand.run(&["ls"]).await;
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert_eq!(
@@ -59,20 +58,6 @@ async fn a_list_is_a_table_for_people_and_the_contract_for_programs() {
             "version"
         ]
     );
-    for arguments in [
-        &["ls"][..],
-        &["ls", "--json"],
-        &["show", "deploy"],
-        &["show", "deploy", "--json"],
-        &["holders", "--json"],
-    ] {
-        let ran = stand.run(arguments).await;
-        assert!(
-            !secrets
-                .iter()
-                .any(|secret| ran.out.contains(secret) || ran.err.contains(secret))
-        );
-    }
     let nothing = stand.run(&["ls", "--state", "expired"]).await;
     assert_eq!((nothing.code, nothing.out.as_str()), (Some(0), ""));
     assert_eq!(nothing.err, "leasehold: no such lease is held\n");
@@ -104,7 +89,7 @@ async fn a_long_list_comes_whole_and_its_pages_line_up() {
 
 #[tokio::test]
 async fn a_key_is_shown_with_all_that_is_known_of_it() {
-    let (stand, _) = filled().await;
+    let stand = filled().await;
     let because = Because {
         who: Operator::new("alice").unwrap(),
         why: Reason::new("incident 77").unwrap(),
@@ -143,7 +128,7 @@ async fn a_key_is_shown_with_all_that_is_known_of_it() {
 
 #[tokio::test]
 async fn holders_are_told_with_what_they_have() {
-    let (stand, _) = filled().await;
+    let stand = filled().await;
     let ran = stand.run(&["holders"]).await;
     assert_eq!(
         masked(&ran.out),

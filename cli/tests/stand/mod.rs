@@ -6,6 +6,7 @@
 )]
 
 use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use aws_config::{BehaviorVersion, Region};
@@ -13,7 +14,7 @@ use aws_credential_types::Credentials;
 use leasehold::{
     Acquire, Connection, DynamoDb, Environment, Granted, Holder, Key, Leases, Settings, Ttl,
 };
-use leasehold_local::Proxy;
+use leasehold_local::{Canary, Proxy};
 
 pub const TABLE: &str = "leases";
 /// What the program has for the functions' variables, so that a second's lease is of use.
@@ -27,6 +28,8 @@ pub struct Stand {
     pub proxy: Proxy,
     pub client: aws_sdk_dynamodb::Client,
     _server: leasehold_local::DynamoDb,
+    /// Has learnt every lease id that has passed.
+    canary: Arc<Canary>,
     home: tempfile::TempDir,
 }
 
@@ -43,6 +46,8 @@ impl Stand {
     pub async fn without_table() -> Self {
         let server = leasehold_local::DynamoDb::start().await.unwrap();
         let proxy = Proxy::start(server.address(), 0).await.unwrap();
+        let canary = Arc::new(Canary::default());
+        proxy.teach(&canary);
         let config = aws_config::defaults(BehaviorVersion::v2026_01_12())
             .region(Region::new("us-east-1"))
             .credentials_provider(Credentials::new("local", "local", None, None, "test"))
@@ -53,6 +58,7 @@ impl Stand {
             client: Connection::client(&config),
             proxy,
             _server: server,
+            canary,
             home: tempfile::tempdir().unwrap(),
         }
     }
@@ -94,8 +100,25 @@ impl Stand {
         command
     }
 
+    /// Runs the program, which has no secret to tell; `acquire` and `extend` tell one where they are asked to.
     pub async fn run(&self, arguments: &[&str]) -> Ran {
-        ended(self.command(arguments)).await
+        let ran = ended(self.command(arguments)).await;
+        if !matches!(arguments, ["acquire", ..] if !arguments.contains(&"--")) {
+            self.keeps_secrets(&ran);
+        }
+        ran
+    }
+
+    /// None of the secrets that have passed by is in what a program said.
+    pub fn keeps_secrets(&self, ran: &Ran) {
+        for said in [&ran.out, &ran.err] {
+            assert_eq!(self.canary.finds(said.as_bytes()), None);
+        }
+    }
+
+    /// How many secrets there were to tell.
+    pub fn secrets(&self) -> usize {
+        self.canary.secrets()
     }
 
     pub fn home(&self) -> &std::path::Path {
