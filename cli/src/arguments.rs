@@ -19,7 +19,7 @@ Exit codes:
   1    the answer is no: nothing there, nobody holds it, declined, or a check found something
   2    wrong arguments
   3    AWS cannot be reached, refuses, or is not set up: no credentials, no Region, no table, no permission
-  75   somebody else holds it, or it is frozen: try again later
+  75   somebody else holds it, it is frozen, or the table refuses for capacity: try again later
   79   the lease is lost
   126, 127   the command cannot be run, or is not there
   otherwise the command's own, and 128 + n if signal n ended it

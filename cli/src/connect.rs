@@ -167,3 +167,72 @@ fn unfound(error: &CredentialsError) -> Trouble {
                 AWS_SECRET_ACCESS_KEY";
     Trouble::new(Code::UNREACHABLE, what).cure(cure)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+
+    /// Gives credentials that end at an instant, and counts how often it is asked; it fails when it has none.
+    #[derive(Debug)]
+    struct Source {
+        asked: AtomicU64,
+        ends: Mutex<Option<Timestamp>>,
+    }
+
+    fn ending(at: Timestamp) -> Credentials {
+        let expiry = UNIX_EPOCH + Duration::from_millis(at.as_millis());
+        Credentials::new("id", "secret", None, Some(expiry), "test")
+    }
+
+    impl ProvideCredentials for Source {
+        fn provide_credentials<'a>(&'a self) -> future::ProvideCredentials<'a>
+        where
+            Self: 'a,
+        {
+            self.asked.fetch_add(1, Ordering::SeqCst);
+            let ends = *self.ends.lock().expect("nobody panics");
+            let found = ends.map(ending);
+            let found = found.ok_or_else(|| CredentialsError::not_loaded("none any more"));
+            future::ProvideCredentials::ready(found)
+        }
+    }
+
+    #[tokio::test]
+    async fn credentials_are_kept_while_they_last_and_looked_for_before_they_end() {
+        let now = SystemClock.now();
+        let (soon, later) = (Duration::from_mins(1), Duration::from_hours(1));
+        let source = Arc::new(Source {
+            asked: AtomicU64::new(0),
+            ends: Mutex::new(Some(now.plus(soon))),
+        });
+        let provider: Arc<dyn ProvideCredentials> = Arc::clone(&source) as _;
+        let kept = Kept {
+            source: SharedCredentialsProvider::new(provider),
+            last: Mutex::new(ending(now.plus(later))),
+        };
+        let asked = || source.asked.load(Ordering::SeqCst);
+        let provided = async || kept.provide().await.map(|found| found.expiry());
+        assert_eq!(
+            provided().await.ok(),
+            Some(ending(now.plus(later)).expiry())
+        );
+        assert_eq!(asked(), 0, "an hour is long enough");
+        *kept.last.lock().expect("nobody panics") = ending(now.plus(soon));
+        *source.ends.lock().expect("nobody panics") = None;
+        assert_eq!(provided().await.ok(), Some(ending(now.plus(soon)).expiry()));
+        assert_eq!(asked(), 1, "the old ones go on while they last");
+        *source.ends.lock().expect("nobody panics") = Some(now.plus(later));
+        kept.freshen().await;
+        assert_eq!(asked(), 2);
+        assert_eq!(
+            provided().await.ok(),
+            Some(ending(now.plus(later)).expiry())
+        );
+        assert_eq!(asked(), 2);
+        *kept.last.lock().expect("nobody panics") = ending(now.minus(soon));
+        *source.ends.lock().expect("nobody panics") = None;
+        assert!(provided().await.is_err(), "those that have ended are none");
+    }
+}

@@ -212,3 +212,19 @@ async fn what_was_granted_to_one_who_gave_up_is_given_back() {
     assert_eq!(status.unwrap().code(), Some(128 + 15));
     assert_eq!(state(&stand, "k").await, LeaseState::Free);
 }
+
+#[tokio::test]
+async fn a_signal_that_is_ignored_goes_on_being_ignored() {
+    let stand = Stand::start().await;
+    let line =
+        "trap '' HUP; exec $LEASEHOLD acquire k -- sh -c 'kill -HUP $PPID; sleep 0.3; echo on'";
+    let like = stand.command(&[]);
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", line]).env_clear();
+    for (name, value) in like.get_envs() {
+        command.env(name, value.unwrap());
+    }
+    command.env("LEASEHOLD", env!("CARGO_BIN_EXE_leasehold"));
+    let ran = ended(command).await;
+    assert_eq!((ran.code, ran.out.as_str()), (Some(0), "on\n"), "{ran:?}");
+}
