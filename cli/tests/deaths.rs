@@ -34,12 +34,16 @@ struct Running {
 
 impl Running {
     async fn start(stand: &Stand, key: &str, ttl: &str, script: &str) -> Self {
+        Self::start_with(stand, key, ttl, script, &[]).await
+    }
+
+    async fn start_with(stand: &Stand, key: &str, ttl: &str, script: &str, more: &[&str]) -> Self {
         let name = stand.home().join(key);
         let arguments = [
             "acquire", key, "--ttl", ttl, "--grace", "200ms", "--", "sh", "-c", script,
         ];
         let mut command = stand.command(&arguments);
-        command.arg(&name);
+        command.arg(&name).args(more);
         let wrapper = command.spawn().unwrap();
         let told = |what: &str| {
             let file = PathBuf::from(format!("{}.{what}", name.display()));
@@ -223,7 +227,7 @@ async fn the_wrapper_kills_in_time_while_the_guard_stands_still() {
 #[tokio::test]
 async fn a_lease_is_extended_for_as_long_as_the_command_runs() {
     let stand = Stand::start().await;
-    let running = Running::start(&stand, "k", "1200ms", GOES).await;
+    let running = Running::start(&stand, "k", "1500ms", GOES).await;
     let first = inspect(&stand, "k").await.lease;
     let start = Instant::now();
     while start.elapsed() < Duration::from_millis(2500) {
@@ -304,4 +308,18 @@ async fn nobody_of_the_family_is_left_when_all_is_well() {
         .unwrap();
     assert_eq!(status.unwrap().code(), Some(0));
     assert!(!family.into_iter().any(runs));
+}
+
+#[tokio::test]
+async fn a_lease_within_a_lease_ends_with_the_outer_one() {
+    let stand = Stand::start().await;
+    let inner = format!(
+        "exec {} acquire inner -- sh -c \"$1\" $0",
+        env!("CARGO_BIN_EXE_leasehold")
+    );
+    let running = Running::start_with(&stand, "outer", "1500ms", &inner, &[GOES]).await;
+    force(&stand, "outer").await;
+    running.gone().await;
+    assert_eq!(running.end().await.code, Some(79));
+    assert_eq!(inspect(&stand, "inner").await.state, LeaseState::Free);
 }

@@ -26,7 +26,7 @@ const WORK: &str = "trap '' TERM; n=0; end=5; [ $(( $$ % 7 )) = 0 ] && end=500; 
 
 fn racer(stand: &Stand, record: &Path) -> Child {
     let arguments = [
-        "acquire", "prize", "--ttl", "1200ms", "--quiet", "--", "sh", "-c", WORK,
+        "acquire", "prize", "--ttl", "1500ms", "--quiet", "--", "sh", "-c", WORK,
     ];
     let mut command = stand.command(&arguments);
     command

@@ -17,10 +17,10 @@ use leasehold::{
 use leasehold_local::{Canary, Proxy};
 
 pub const TABLE: &str = "leases";
-/// What the program has for the functions' variables, so that a second's lease is of use.
+/// What the program has for the functions' variables, so that a short lease is of use, and a busy machine has time to obey.
 pub const SETTINGS: [(&str, &str); 3] = [
     ("LEASE_TABLE", TABLE),
-    ("LEASE_GUARD_MS", "100"),
+    ("LEASE_GUARD_MS", "400"),
     ("LEASE_CLOCK_MARGIN_MS", "100"),
 ];
 

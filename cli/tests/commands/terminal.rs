@@ -1,15 +1,12 @@
 //! The program on a terminal, which `script` lends it: the command may talk to its user, Ctrl-C is the command's, and what was
 //! borrowed is given back.
-#![allow(clippy::unwrap_used, missing_docs)]
-
-mod stand;
 
 use std::io::{Read as _, Write as _};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use stand::{Stand, until};
+use crate::stand::{Stand, until};
 
 /// A shell's line on a terminal.
 struct Session {
@@ -18,14 +15,14 @@ struct Session {
 }
 
 impl Session {
-    fn start(stand: &Stand, line: &str) -> Self {
+    fn start(stand: &Stand, shell: &str) -> Self {
         let like = stand.command(&[]);
         let environment = like
             .get_envs()
             .map(|(name, value)| (name.to_owned(), value.unwrap().to_owned()));
         let mut command = Command::new("script");
         command
-            .args(["--quiet", "--return", "--command", line, "/dev/null"])
+            .args(["--quiet", "--return", "--command", shell, "/dev/null"])
             .env_clear()
             .envs(environment)
             .env("LEASEHOLD", env!("CARGO_BIN_EXE_leasehold"))

@@ -1,14 +1,10 @@
 //! `leasehold local`: what `make local` runs, and that it ends in order.
-#![cfg(feature = "local")]
-#![allow(clippy::unwrap_used, missing_docs)]
-
-mod stand;
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use stand::{children, runs, until};
+use crate::stand::{children, runs, until};
 
 #[tokio::test]
 async fn the_stack_starts_and_ends_with_the_program() {

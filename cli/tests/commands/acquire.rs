@@ -1,13 +1,10 @@
 //! `leasehold acquire`: who gets the lease, what the command is told, and how it ends when all is well.
-#![allow(clippy::unwrap_used, missing_docs)]
-
-mod stand;
 
 use std::time::Duration;
 
+use crate::stand::{Stand, ended, until};
 use leasehold::{Inspected, Key, LeaseState};
 use serde_json::Value;
-use stand::{Stand, ended, until};
 
 async fn state(stand: &Stand, key: &str) -> LeaseState {
     match stand
@@ -66,7 +63,7 @@ async fn the_command_knows_its_token_and_not_its_secret() {
     let row = stand
         .client
         .get_item()
-        .table_name(stand::TABLE)
+        .table_name(crate::stand::TABLE)
         .key(
             "pk",
             aws_sdk_dynamodb::types::AttributeValue::S("orders/42".into()),

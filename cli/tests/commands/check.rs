@@ -1,5 +1,4 @@
 //! `leasehold check` as people and programs meet it.
-#![allow(clippy::unwrap_used, missing_docs)]
 
 use leasehold_check::{Rule, examples, manual};
 use serde_json::Value;

@@ -1,17 +1,14 @@
 //! `leasehold force-release`, `freeze`, `unfreeze`, `extend`, `release` and `table`: what they do, whom they ask, and what
 //! they refuse.
-#![allow(clippy::unwrap_used, missing_docs)]
-
-mod stand;
 
 use std::time::Duration;
 
+use crate::stand::{Stand, ended, masked};
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
 };
 use leasehold::{Inspected, Key, LeaseState};
 use serde_json::Value;
-use stand::{Stand, ended, masked};
 
 const LONG: Duration = Duration::from_secs(600);
 const BECAUSE: [&str; 4] = ["--who", "alice", "--why", "ticket 7"];

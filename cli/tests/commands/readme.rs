@@ -1,12 +1,9 @@
 //! What the README shows of the command line is what it says.
-#![allow(clippy::unwrap_used, missing_docs)]
-
-mod stand;
 
 use std::path::Path;
 use std::time::Duration;
 
-use stand::{Stand, ended, masked};
+use crate::stand::{Stand, ended, masked};
 
 #[tokio::test]
 async fn the_transcript_in_the_readme_is_true() {

@@ -1,10 +1,7 @@
 //! What is missing around the program is said, with what to do about it; and what is made of its description is made.
-#![allow(clippy::unwrap_used, missing_docs)]
 
-mod stand;
-
+use crate::stand::{Stand, ended};
 use leasehold_local::Fault;
-use stand::{Stand, ended};
 
 #[tokio::test]
 async fn what_is_missing_is_named_with_its_cure() {

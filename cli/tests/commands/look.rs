@@ -1,14 +1,11 @@
 //! `leasehold ls`, `show`, `holders` and `watch`: what people and programs see, and that nobody sees a secret.
-#![allow(clippy::unwrap_used, missing_docs)]
-
-mod stand;
 
 use std::io::{BufRead as _, BufReader};
 use std::time::Duration;
 
+use crate::stand::{Stand, masked, until};
 use leasehold::{Because, Key, Operator, Reason};
 use serde_json::Value;
-use stand::{Stand, masked, until};
 
 const LONG: Duration = Duration::from_secs(600);
 
