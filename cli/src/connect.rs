@@ -213,26 +213,20 @@ mod tests {
             last: Mutex::new(ending(now.plus(later))),
         };
         let asked = || source.asked.load(Ordering::SeqCst);
-        let provided = async || kept.provide().await.map(|found| found.expiry());
-        assert_eq!(
-            provided().await.ok(),
-            Some(ending(now.plus(later)).expiry())
-        );
+        let told = async || kept.provide().await.map(|found| found.expiry());
+        assert_eq!(told().await.ok(), Some(ending(now.plus(later)).expiry()));
         assert_eq!(asked(), 0, "an hour is long enough");
         *kept.last.lock().expect("nobody panics") = ending(now.plus(soon));
         *source.ends.lock().expect("nobody panics") = None;
-        assert_eq!(provided().await.ok(), Some(ending(now.plus(soon)).expiry()));
+        assert_eq!(told().await.ok(), Some(ending(now.plus(soon)).expiry()));
         assert_eq!(asked(), 1, "the old ones go on while they last");
         *source.ends.lock().expect("nobody panics") = Some(now.plus(later));
         kept.freshen().await;
         assert_eq!(asked(), 2);
-        assert_eq!(
-            provided().await.ok(),
-            Some(ending(now.plus(later)).expiry())
-        );
+        assert_eq!(told().await.ok(), Some(ending(now.plus(later)).expiry()));
         assert_eq!(asked(), 2);
         *kept.last.lock().expect("nobody panics") = ending(now.minus(soon));
         *source.ends.lock().expect("nobody panics") = None;
-        assert!(provided().await.is_err(), "those that have ended are none");
+        assert!(told().await.is_err(), "those that have ended are none");
     }
 }
