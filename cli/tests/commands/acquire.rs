@@ -215,10 +215,10 @@ async fn a_signal_that_is_ignored_goes_on_being_ignored() {
     let stand = Stand::start().await;
     let line =
         "trap '' HUP; exec $LEASEHOLD acquire k -- sh -c 'kill -HUP $PPID; sleep 0.3; echo on'";
-    let like = stand.command(&[]);
+    let usual = stand.command(&[]);
     let mut command = std::process::Command::new("sh");
     command.args(["-c", line]).env_clear();
-    for (name, value) in like.get_envs() {
+    for (name, value) in usual.get_envs() {
         command.env(name, value.unwrap());
     }
     command.env("LEASEHOLD", env!("CARGO_BIN_EXE_leasehold"));

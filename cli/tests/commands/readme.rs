@@ -37,7 +37,7 @@ async fn the_transcript_in_the_readme_is_true() {
         let path = format!("{}:/usr/bin:/bin", programs.display());
         command.env("PATH", path);
         let ran = ended(command).await;
-        said += &format!("$ {line}\n{}", ran.out);
+        said.extend(["$ ", line, "\n", &ran.out]);
         if line.contains("--no-wait") {
             assert_eq!(ran.code, Some(75), "{ran:?}");
         }
