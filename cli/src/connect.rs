@@ -14,7 +14,7 @@ use leasehold::{
 
 use crate::arguments::Place;
 use crate::ending::{Code, Trouble, in_full};
-use crate::surroundings;
+use crate::{clocks, surroundings};
 
 /// How long credentials may take to be found: a program that is asked for them may ask a person.
 const FINDING: Duration = Duration::from_secs(60);
@@ -32,6 +32,7 @@ impl Place {
     /// Finds out where the table is, and by which credentials; nothing is asked of the table yet.
     pub(crate) async fn reach(&self) -> Result<Reached, Trouble> {
         let environment = self.environment()?;
+        clocks::listen(environment.settings.clock_margin);
         let config = self.config().await?;
         let credentials = Arc::new(Kept::of(&config).await?);
         let provider: Arc<dyn ProvideCredentials> = Arc::clone(&credentials) as _;

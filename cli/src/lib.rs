@@ -6,6 +6,7 @@
 mod acquire;
 mod arguments;
 mod check;
+mod clocks;
 mod confirm;
 mod connect;
 mod ending;

@@ -61,7 +61,9 @@ impl Man {
 /// The command line without what the program says to itself.
 fn shown() -> Command {
     let command = crate::command();
-    let mut shown = Command::new("leasehold").version(env!("CARGO_PKG_VERSION"));
+    let mut shown = Command::new("leasehold")
+        .version(env!("CARGO_PKG_VERSION"))
+        .subcommand_required(true);
     if let Some(about) = command.get_about() {
         shown = shown.about(about.clone());
     }

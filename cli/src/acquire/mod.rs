@@ -46,7 +46,8 @@ largest that it has seen: that alone is safe whatever happens to this machine.
 The lease is extended whenever a third of it has passed. If it is lost, or cannot be extended, the command's process group
 is sent SIGTERM, and SIGKILL when --grace is over, before the lease is. The same SIGKILL comes if this program is killed.
 SIGHUP, SIGINT, SIGQUIT and SIGTERM are passed on to the command. When the command has ended, whatever it has left in
-its process group is killed, and the lease released.
+its process group is killed, and the lease released. A process that leaves the group (setsid), or becomes another user (sudo: put it
+before leasehold instead), is out of reach. This machine's clock has to be right to within half of LEASE_CLOCK_MARGIN_MS.
 
 Waiting is asking again and again, at random moments; it does not stand in line, and comes after those who do.
 
@@ -90,11 +91,11 @@ pub(crate) struct Acquire {
     /// Say nothing about waiting
     #[arg(long, short)]
     quiet: bool,
-    #[command(flatten)]
-    place: Place,
     /// The command and its arguments
     #[arg(last = true)]
     command: Vec<OsString>,
+    #[command(flatten)]
+    place: Place,
 }
 
 fn ttl(text: &str) -> Result<Ttl, String> {

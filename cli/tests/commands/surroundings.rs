@@ -1,6 +1,11 @@
 //! What is missing around the program is said, with what to do about it; and what is made of its description is made.
 
 use crate::stand::{Stand, ended};
+use std::io::{Read as _, Write as _};
+use std::time::Duration;
+
+use aws_sdk_dynamodb::primitives::{DateTime, DateTimeFormat as Format};
+use leasehold::{Clock as _, SystemClock};
 use leasehold_local::Fault;
 
 #[tokio::test]
@@ -164,5 +169,42 @@ async fn the_manual_is_what_the_program_says() {
     assert!(
         std::fs::read_to_string(path).unwrap() == told,
         "docs/CLI.md is old: cargo run --bin leasehold -- __manual > docs/CLI.md"
+    );
+}
+
+/// By a table that is an hour ahead, and refuses.
+#[tokio::test]
+async fn a_clock_that_is_wrong_is_told() {
+    let stand = Stand::without_table().await;
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for connection in listener.incoming() {
+            let mut connection = connection.unwrap();
+            let mut request = [0; 4096];
+            let _ = connection.read(&mut request).unwrap();
+            let ahead = SystemClock.now().plus(Duration::from_hours(1));
+            let ahead = DateTime::from_millis(ahead.as_millis().try_into().unwrap());
+            let refusal =
+                r#"{"__type":"com.amazon.coral.service#AccessDeniedException","Message":"no"}"#;
+            let answer = format!(
+                "HTTP/1.1 400 Bad Request\r\ndate: {}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{refusal}",
+                ahead.fmt(Format::HttpDate).unwrap(),
+                refusal.len(),
+            );
+            let _ = connection.write_all(answer.as_bytes());
+        }
+    });
+    let ran = stand.run(&["show", "k", "--endpoint-url", &url]).await;
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    let said: Vec<_> = ran
+        .err
+        .lines()
+        .filter(|line| line.contains("clock"))
+        .collect();
+    assert_eq!(said.len(), 1, "{ran:?}");
+    assert!(
+        said[0].starts_with("leasehold: this machine's clock is at least 59 min 5"),
+        "{ran:?}"
     );
 }
