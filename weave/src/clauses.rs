@@ -1,0 +1,189 @@
+//! What a Catch in a section lists: the author's clauses, and ours where they leave something out.
+
+use crate::machine::{StateId, errors};
+use crate::piece::{Piece, object};
+use crate::plain::{Slot, Target};
+use crate::plan::{Clause, Planner};
+use crate::role::Role;
+use crate::section::Failing;
+
+/// Raised when nobody knows whether what was begun is over.
+const MAY_RUN: [&str; 6] = [
+    "States.Timeout",
+    "Lambda.ServiceException",
+    "Lambda.AWSLambdaException",
+    "Lambda.SdkClientException",
+    "Lambda.ClientExecutionTimeoutException",
+    "Lambda.Unknown",
+];
+const LOST: [&str; 2] = ["Lease.Lost", "Lease.Expired"];
+const NO_VALUE: &str = "States.QueryEvaluationError";
+/// Not caught by `States.ALL`.
+const TOO_LARGE: &str = "States.DataLimitExceeded";
+const ALL: &str = "States.ALL";
+
+/// The Catch of a member.
+pub(crate) struct Catching {
+    pub clauses: Vec<Clause>,
+    /// For each of the author's clauses, whether what it catches may still be at work.
+    pub open: Vec<bool>,
+}
+
+/// Whether a clause with these names catches this error.
+fn catches(names: &[&str], error: &str) -> bool {
+    names.iter().any(|name| {
+        *name == error || *name == ALL || (*name == "States.TaskFailed" && error != MAY_RUN[0])
+    })
+}
+
+impl Planner<'_, '_> {
+    pub(crate) fn catching(&mut self, section: usize, id: StateId, own: &[usize]) -> Catching {
+        let failing = self.sections[section].failing(self.machine, id);
+        let all = self.machine.catch(id);
+        let listed: Vec<Vec<&str>> = own.iter().map(|&nth| errors(&all[nth])).collect();
+        let covered = |error: &str| listed.iter().any(|names| catches(names, error));
+        let named = |error: &str| listed.iter().any(|names| names.contains(&error));
+        let last = listed.iter().position(|names| names.contains(&ALL));
+
+        let mut clauses = Vec::new();
+        let mut open = Vec::new();
+        for (at, &nth) in own.iter().enumerate() {
+            if Some(at) == last {
+                clauses.extend(self.ours(section, id, failing, &covered, &named));
+            }
+            let leaves = self.leaves(section, id, nth);
+            let first_of_all = |error: &&str| {
+                let earlier = &listed[..at];
+                catches(&listed[at], error) && !earlier.iter().any(|names| catches(names, error))
+            };
+            let may_run: Vec<&str> = MAY_RUN.into_iter().filter(first_of_all).collect();
+            let is_open = match failing {
+                Failing::Open => true,
+                Failing::Over => false,
+                Failing::ByError => listed[at].iter().all(|name| MAY_RUN.contains(name)),
+            };
+            if let (Some(to), Failing::ByError, false, false) =
+                (leaves, failing, is_open, may_run.is_empty())
+            {
+                let copy = self.copy(section, &all[nth], &may_run, to);
+                clauses.push(Clause::Written(copy));
+            }
+            clauses.push(Clause::Own(nth));
+            open.push(is_open);
+        }
+        if last.is_none() {
+            clauses.extend(self.ours(section, id, failing, &covered, &named));
+        }
+        Catching { clauses, open }
+    }
+
+    /// The state outside of the section that a clause leads to.
+    fn leaves(&self, section: usize, id: StateId, nth: usize) -> Option<StateId> {
+        match self.plain.ways.get(&Slot::Catch(id, nth)) {
+            Some(&Target::To(to)) if !self.sections[section].members.contains(&to) => Some(to),
+            _ => None,
+        }
+    }
+
+    /// What the author's clauses leave out.
+    fn ours(
+        &mut self,
+        section: usize,
+        id: StateId,
+        failing: Failing,
+        covered: &dyn Fn(&str) -> bool,
+        named: &dyn Fn(&str) -> bool,
+    ) -> Vec<Clause> {
+        let jsonata = self.machine.states[id].jsonata;
+        let vars = self.sections[section].vars.clone();
+        let mut clauses = Vec::new();
+        if !covered(LOST[0]) {
+            let to = self.need(section, Role::Lost);
+            clauses.push(failed(jsonata, &vars.failure(), &LOST, to));
+        }
+        let rest = if failing == Failing::Open {
+            Role::MayRun
+        } else {
+            Role::AfterFailure
+        };
+        if failing == Failing::ByError {
+            let open: Vec<&str> = MAY_RUN.into_iter().filter(|name| !covered(name)).collect();
+            if !open.is_empty() {
+                let to = self.need(section, Role::MayRun);
+                clauses.push(failed(jsonata, &vars.failure(), &open, to));
+            }
+        }
+        let bounds = self.sections[section].bounds(self.machine, self.plain, id);
+        if bounds && !covered(NO_VALUE) {
+            let (proven, doubts) = (vars.proven(), vars.doubts());
+            let count = format!(
+                "{{% $states.context.Execution.RedriveCount = ${proven} ? ${doubts} + 1 : 1 %}}"
+            );
+            let to = self.need(section, Role::Extend(id));
+            let mut clause = failed(jsonata, &vars.failure(), &[NO_VALUE], to);
+            clause.set(
+                "Assign",
+                object! { vars.failure() => "{% $states.errorOutput %}", vars.doubts() => count },
+            );
+            clause.set("Output", "{% $states.input %}".into());
+            // The next state is the last field, here as everywhere.
+            if let Piece::Object(members) = &mut clause {
+                members.swap(2, 3);
+            }
+            clauses.push(clause);
+        }
+        if !named(TOO_LARGE) {
+            let to = self.need(section, rest);
+            clauses.push(failed(jsonata, &vars.failure(), &[TOO_LARGE], to));
+        }
+        if !covered("") {
+            let to = self.need(section, rest);
+            clauses.push(failed(jsonata, &vars.failure(), &[ALL], to));
+        }
+        clauses.into_iter().map(Clause::Written).collect()
+    }
+
+    /// The author's clause for errors after which something may be at work: it leads where it led, and nothing is given back.
+    fn copy(
+        &mut self,
+        section: usize,
+        clause: &leasehold_check::Node,
+        names: &[&str],
+        to: StateId,
+    ) -> Piece {
+        let lease = self.sections[section].vars.lease();
+        let mut copy = Piece::from(clause);
+        copy.set("ErrorEquals", Piece::texts(names));
+        let mut assign = copy
+            .get("Assign")
+            .cloned()
+            .unwrap_or(Piece::Object(Vec::new()));
+        assign.set(&lease, Piece::Null);
+        let next = Piece::text(self.enter(to));
+        copy.set("Assign", assign);
+        if let Piece::Object(members) = &mut copy {
+            members.retain(|(key, _)| key != "Next");
+            members.push(("Next".to_owned(), next));
+        }
+        copy
+    }
+}
+
+/// A clause that keeps the failure, and leads on.
+pub(crate) fn failed(jsonata: bool, failure: &str, names: &[&str], next: String) -> Piece {
+    let names = Piece::texts(names);
+    if jsonata {
+        object! {
+            "ErrorEquals" => names,
+            "Assign" => object! { failure => "{% $states.errorOutput %}" },
+            "Next" => next,
+        }
+    } else {
+        object! {
+            "ErrorEquals" => names,
+            "Assign" => object! { format!("{failure}.$") => "$" },
+            "ResultPath" => Piece::Null,
+            "Next" => next,
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! The checker's word on what is planned: where time asks for an extend, and what a failure leaves behind, is tried until it is
+//! silent, or until nothing is left to try.
+
+use crate::emit::emit;
+use crate::machine::{Kind, Machine, StateId};
+use crate::plain::{Plain, Target};
+use crate::plan::plan;
+use crate::refusal::Refusal;
+use crate::section::{Failing, Section, line};
+use crate::spec::Spec;
+use leasehold_check::{Finding, Options, Rule, Source, check};
+
+/// No lease lasts longer.
+const LONGEST: f64 = 86400.0;
+
+pub(crate) struct Settler<'w, 's> {
+    pub machine: &'w Machine<'w>,
+    pub plain: &'w Plain,
+    pub spec: &'s Spec,
+    pub options: &'w Options,
+    /// What there was to say of the machine before.
+    pub known: &'w [Finding],
+}
+
+impl<'s> Settler<'_, 's> {
+    /// The woven text, and the sections as they had to be for it.
+    pub(crate) fn settle(&self, mut sections: Vec<Section<'s>>) -> Result<String, Refusal> {
+        loop {
+            let (text, findings) = self.attempt(self.spec, &sections)?;
+            if findings.is_empty() {
+                return Ok(text);
+            }
+            let mut progress = false;
+            for finding in &findings {
+                progress |= self.help(finding, &mut sections);
+            }
+            if !progress {
+                return Err(self.refuse(&findings[0], &sections));
+            }
+        }
+    }
+
+    fn attempt(
+        &self,
+        spec: &Spec,
+        sections: &[Section<'_>],
+    ) -> Result<(String, Vec<Finding>), Refusal> {
+        let plan = plan(self.machine, self.plain, spec, sections)?;
+        let text = emit(self.machine, sections, &plan)?;
+        let source = Source::new(&self.machine.source.name, text);
+        let node = source.read().map_err(|unreadable| {
+            Refusal::internal(
+                &unreadable.name,
+                format!("what would be written cannot be read: {unreadable}"),
+            )
+        })?;
+        let new = |finding: &Finding| {
+            let same = |other: &Finding| {
+                (other.rule, &other.state, &other.message)
+                    == (finding.rule, &finding.state, &finding.message)
+            };
+            !self.known.iter().any(same)
+        };
+        let findings = check(&node, self.options).findings;
+        Ok((source.text, findings.into_iter().filter(new).collect()))
+    }
+
+    /// Does what may silence a finding, if anything is left to do.
+    fn help(&self, finding: &Finding, sections: &mut [Section<'_>]) -> bool {
+        match finding.rule {
+            Rule::Outlasts | Rule::Unbounded => {
+                let Some((section, member)) = self.member(&finding.state, sections) else {
+                    return false;
+                };
+                let found = &mut sections[section];
+                let again = self.plain.edges().any(|(slot, target)| {
+                    target == Target::To(member)
+                        && slot
+                            .from()
+                            .is_some_and(|from| found.members.contains(&from))
+                });
+                if again && found.extends.insert(member) {
+                    return true;
+                }
+                let first = member == found.entry && line(found.spec.mode).is_none();
+                first && !std::mem::replace(&mut found.extends_first, true)
+            }
+            Rule::NoRelease | Rule::ReleasedWhileRunning => {
+                let Some((section, member)) = self.failed(finding, sections) else {
+                    return false;
+                };
+                let failing = match sections[section].failing(self.machine, member) {
+                    Failing::Open => Failing::ByError,
+                    Failing::ByError
+                        if finding.rule == Rule::NoRelease
+                            || self.machine.states[member].kind == Kind::Around =>
+                    {
+                        Failing::Over
+                    }
+                    _ => return false,
+                };
+                sections[section].failing.insert(member, failing);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The member that a state is, or is inside of.
+    fn member(&self, path: &str, sections: &[Section<'_>]) -> Option<(usize, StateId)> {
+        let mut states = self.machine.states.iter();
+        let state = states.position(|state| state.written.is_none() && state.path == path)?;
+        sections.iter().enumerate().find_map(|(nth, section)| {
+            let member = self.machine.outermost(state, section.scope)?;
+            section.members.contains(&member).then_some((nth, member))
+        })
+    }
+
+    /// The member by whose failure one gets to a finding.
+    fn failed(&self, finding: &Finding, sections: &[Section<'_>]) -> Option<(usize, StateId)> {
+        let mut way = finding.path.iter().rev();
+        way.find_map(|step| {
+            let by = step.by.as_deref()?;
+            if !by.starts_with("Catch ") {
+                return None;
+            }
+            sections.iter().enumerate().find_map(|(nth, section)| {
+                let member = self.machine.find(section.scope, &step.state)?;
+                section.members.contains(&member).then_some((nth, member))
+            })
+        })
+    }
+
+    fn refuse(&self, finding: &Finding, sections: &[Section<'s>]) -> Refusal {
+        let node = self.member(&finding.state, sections).map(|(nth, _)| nth);
+        let nth = node.or_else(|| self.failed(finding, sections).map(|(nth, _)| nth));
+        let section = &sections[nth.unwrap_or(0)];
+        let name = &finding.state;
+        let ttl = section.spec.ttl_seconds;
+        let message = match finding.rule {
+            Rule::Unbounded => {
+                let or = if self.machine.jsonata && !section.spec.bound {
+                    ", or say bound: lease in the section"
+                } else {
+                    ""
+                };
+                format!(
+                    "{name} {}: give it a time limit that fits a lease of {ttl} s{or}",
+                    finding.message
+                )
+            }
+            Rule::Outlasts => {
+                let cure = match self.enough(&finding.state, nth.unwrap_or(0), sections) {
+                    Some(enough) => format!("a ttl_seconds of {enough} would do"),
+                    None => {
+                        format!("no ttl_seconds would do, of which there are {LONGEST} at most")
+                    }
+                };
+                format!("{name} {}: {cure}", finding.message)
+            }
+            Rule::ReleasedWhileRunning => {
+                let failed = self.failed(finding, sections);
+                let failed =
+                    failed.map_or("a step", |(_, member)| self.machine.states[member].name);
+                format!(
+                    "after a timeout of {failed} the section goes on, and its lease would be given back while {failed} may still be at work ({}): lead that Catch out of the section",
+                    finding.trail()
+                )
+            }
+            Rule::TooManyEvents => format!(
+                "the section {}: count the rounds in a field of its own, and compare it (\"page\": \"{{% $states.input.page + 1 %}}\" and … < 500)",
+                finding.message
+            ),
+            Rule::AbortedSiblings => format!(
+                "{name} {}: catch that failure inside, or put the section around the whole",
+                finding.message
+            ),
+            rule => {
+                let message = format!(
+                    "{name} {} [{}] ({})",
+                    finding.message,
+                    rule.id(),
+                    finding.trail()
+                );
+                return Refusal::internal(&self.machine.source.name, message);
+            }
+        };
+        Refusal::at(&self.spec.source, &section.spec.node, message)
+    }
+
+    /// The shortest lease, in whole seconds, that a state fits in.
+    fn enough(&self, state: &str, nth: usize, sections: &[Section<'s>]) -> Option<f64> {
+        let fits = |ttl: f64| {
+            let mut spec = self.spec.clone();
+            let place = spec
+                .sections
+                .iter()
+                .position(|other| other.node == sections[nth].spec.node)?;
+            spec.sections[place].ttl_seconds = ttl;
+            let longer: Vec<Section<'_>> = sections
+                .iter()
+                .zip(&spec.sections)
+                .map(|(section, spec)| Section {
+                    spec,
+                    ..section.clone()
+                })
+                .collect();
+            let (_, findings) = self.attempt(&spec, &longer).ok()?;
+            let late = |finding: &Finding| finding.rule == Rule::Outlasts && finding.state == state;
+            (!findings.iter().any(late)).then_some(())
+        };
+        fits(LONGEST)?;
+        let (mut short, mut long) = (sections[nth].spec.ttl_seconds.ceil(), LONGEST);
+        while long - short > 1.0 {
+            let middle = f64::midpoint(short, long).floor();
+            if fits(middle).is_some() {
+                long = middle;
+            } else {
+                short = middle;
+            }
+        }
+        Some(long)
+    }
+}
