@@ -65,7 +65,7 @@ impl Planner<'_, '_> {
             if let (Some(to), Failing::ByError, false, false) =
                 (leaves, failing, is_open, may_run.is_empty())
             {
-                let copy = self.copy(section, &all[nth], &may_run, to);
+                let copy = self.copy(section, id, &all[nth], &may_run, to);
                 clauses.push(Clause::Written(copy));
             }
             clauses.push(Clause::Own(nth));
@@ -102,7 +102,7 @@ impl Planner<'_, '_> {
             clauses.push(failed(jsonata, &vars.failure(), &LOST, to));
         }
         let rest = if failing == Failing::Open {
-            Role::MayRun
+            Role::RunOut
         } else {
             Role::AfterFailure
         };
@@ -143,47 +143,54 @@ impl Planner<'_, '_> {
         clauses.into_iter().map(Clause::Written).collect()
     }
 
-    /// The author's clause for errors after which something may be at work: it leads where it led, and nothing is given back.
+    /// The author's clause for errors after which something may be at work: nothing is given back on the way.
     fn copy(
         &mut self,
         section: usize,
+        id: StateId,
         clause: &leasehold_check::Node,
         names: &[&str],
         to: StateId,
     ) -> Piece {
-        let lease = self.sections[section].vars.lease();
+        let failure = self.sections[section].vars.failure();
+        let jsonata = self.machine.states[id].jsonata;
         let mut copy = Piece::from(clause);
         copy.set("ErrorEquals", Piece::texts(names));
         let mut assign = copy
             .get("Assign")
             .cloned()
             .unwrap_or(Piece::Object(Vec::new()));
-        assign.set(&lease, Piece::Null);
-        let next = Piece::text(self.enter(to));
+        // By this it is known for a copy.
+        let (key, value) = kept(jsonata, &failure);
+        assign.set(&key, value);
         copy.set("Assign", assign);
+        let next = self.need(section, Role::Leave(to));
         if let Piece::Object(members) = &mut copy {
             members.retain(|(key, _)| key != "Next");
-            members.push(("Next".to_owned(), next));
+            members.push(("Next".to_owned(), next.into()));
         }
         copy
     }
 }
 
+/// The failure, in a variable.
+fn kept(jsonata: bool, failure: &str) -> (String, Piece) {
+    if jsonata {
+        (failure.to_owned(), "{% $states.errorOutput %}".into())
+    } else {
+        (format!("{failure}.$"), "$".into())
+    }
+}
+
 /// A clause that keeps the failure, and leads on.
 pub(crate) fn failed(jsonata: bool, failure: &str, names: &[&str], next: String) -> Piece {
-    let names = Piece::texts(names);
-    if jsonata {
-        object! {
-            "ErrorEquals" => names,
-            "Assign" => object! { failure => "{% $states.errorOutput %}" },
-            "Next" => next,
-        }
-    } else {
-        object! {
-            "ErrorEquals" => names,
-            "Assign" => object! { format!("{failure}.$") => "$" },
-            "ResultPath" => Piece::Null,
-            "Next" => next,
-        }
+    let mut clause = object! {
+        "ErrorEquals" => Piece::texts(names),
+        "Assign" => Piece::Object(vec![kept(jsonata, failure)]),
+    };
+    if !jsonata {
+        clause.set("ResultPath", Piece::Null);
     }
+    clause.set("Next", next.into());
+    clause
 }

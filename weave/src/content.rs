@@ -7,7 +7,7 @@ use crate::plain::Target;
 use crate::plan::Planner;
 use crate::role::Role;
 use crate::section::line;
-use crate::spec::Mode;
+use crate::spec::{Mode, Unfinished};
 
 /// In line, the answer comes to the task token.
 const IN_LINE: &str = "arn:aws:states:::lambda:invoke.waitForTaskToken";
@@ -34,20 +34,18 @@ impl Planner<'_, '_> {
                 self.give_back(section, &next, "The step has failed and its author catches it: nothing of ours touches the resource, so the next may come, and on it goes to where the Catch leads.")
             }
             Role::Leave(to) => {
-                let lease = self.sections[section].vars.lease();
                 let next = self.enter(to);
-                object! {
-                    "Type" => "Pass",
-                    "Comment" => self.reason(section, "What was begun may still be at work, so the lease is left to run out: nobody has its handle from here on."),
-                    "Assign" => object! { lease => Piece::Null },
-                    "Next" => next,
-                }
+                self.run_out(section, next)
             }
             Role::AfterFailure => {
                 let next = self.need(section, Role::Failed);
                 self.give_back(section, &next, "The step has failed, so nothing of ours touches the resource: the next may come. An answer is not worth waiting for beyond the Retries, the failure is what counts.")
             }
             Role::Failed => self.fail(section, "The step's own error and cause; States. is reserved to the service and becomes Step.", false),
+            Role::RunOut => {
+                let next = self.need(section, Role::MayRun);
+                self.run_out(section, next)
+            }
             Role::MayRun => self.fail(section, "Whether the step is still at work is unknown, so the lease is left to run out: releasing it would let another in beside it.", true),
             Role::Lost => self.fail(section, "Somebody else may hold the key: nothing here is ours to release.", false),
         }
@@ -286,6 +284,33 @@ impl Planner<'_, '_> {
         state.set("Catch", Piece::List(vec![clause]));
         state.set("Next", next.into());
         state
+    }
+
+    fn run_out(&self, section: usize, next: String) -> Piece {
+        let lease = self.sections[section].vars.lease();
+        let dropped = object! { lease.clone() => Piece::Null };
+        match self.sections[section].spec.unfinished {
+            Unfinished::Wait => {
+                let (key, until) = if self.machine.jsonata {
+                    ("Timestamp", format!("{{% ${lease}.safe_until %}}"))
+                } else {
+                    ("TimestampPath", format!("${lease}.safe_until"))
+                };
+                object! {
+                    "Type" => "Wait",
+                    "Comment" => self.reason(section, "What was begun may still be at work. Nothing is given back over it, neither here nor when the execution has ended: the lease runs out first."),
+                    key => until,
+                    "Assign" => dropped,
+                    "Next" => next,
+                }
+            }
+            Unfinished::Leave => object! {
+                "Type" => "Pass",
+                "Comment" => self.reason(section, "What was begun may still be at work, so the lease is left to run out: nobody has its handle from here on."),
+                "Assign" => dropped,
+                "Next" => next,
+            },
+        }
     }
 
     fn fail(&self, section: usize, reason: &str, is_open: bool) -> Piece {

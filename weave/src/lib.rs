@@ -56,5 +56,5 @@ pub use command::run;
 pub use leasehold_check::{Options as CheckOptions, Source};
 pub use options::{EXAMPLES, Options};
 pub use refusal::Refusal;
-pub use spec::{Functions, Mode, Section, Spec};
+pub use spec::{Functions, Mode, Section, Spec, Unfinished};
 pub use weave::{is_woven, weave};

@@ -23,11 +23,13 @@ pub(crate) enum Role {
     Done,
     /// After a failure that its author catches, and on to where that led.
     GiveBack(StateId),
-    /// The same, where something may still be at work: nothing is given back.
+    /// The same, where something may still be at work: nothing is given back, and it is waited out.
     Leave(StateId),
     /// After a failure that nobody catches.
     AfterFailure,
     Failed,
+    /// After a failure that nobody catches, where something may still be at work whatever the error.
+    RunOut,
     MayRun,
     Lost,
 }
@@ -73,6 +75,7 @@ impl Names {
             Role::Leave(to) => format!("LeaveThen{}", slug(to)),
             Role::AfterFailure => "ReleaseAfterFailure".to_owned(),
             Role::Failed => "Failed".to_owned(),
+            Role::RunOut => "RunOut".to_owned(),
             Role::MayRun => "StepMayRun".to_owned(),
             Role::Lost => "LeaseLost".to_owned(),
         };

@@ -44,6 +44,8 @@ pub struct Section {
     pub permits: Option<f64>,
     /// Whether tasks take their time limit from the lease.
     pub bound: bool,
+    /// What to do when a step has failed that may still be at work.
+    pub unfinished: Unfinished,
     /// What the lease shows to others.
     pub metadata: Option<Node>,
     /// Where the section stands.
@@ -59,8 +61,17 @@ pub enum Mode {
     Queue(f64),
 }
 
+/// What to do when a step has failed that may still be at work, and an author's Catch leads on, or a branch beside it has failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unfinished {
+    /// Wait until the lease cannot be trusted any more.
+    Wait,
+    /// Go on at once; the lease runs out, or is given back when the execution has ended.
+    Leave,
+}
+
 /// A section's fields, in the words of a message.
-const FIELDS: [&str; 9] = [
+const FIELDS: [&str; 10] = [
     "name",
     "states",
     "key",
@@ -69,6 +80,7 @@ const FIELDS: [&str; 9] = [
     "wait_seconds",
     "permits",
     "bound",
+    "unfinished",
     "metadata",
 ];
 
@@ -183,6 +195,19 @@ impl Reader<'_> {
             mode,
             permits,
             bound,
+            unfinished: match node.get("unfinished") {
+                None => Unfinished::Wait,
+                Some(how) => match how.text() {
+                    Some("wait") => Unfinished::Wait,
+                    Some("leave") => Unfinished::Leave,
+                    _ => {
+                        return Err(self.expected(
+                            how,
+                            "wait (until the lease has run out) or leave (go on at once)",
+                        ));
+                    }
+                },
+            },
             metadata: node.get("metadata").cloned(),
             node: node.clone(),
         })
