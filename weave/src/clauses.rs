@@ -21,6 +21,8 @@ const NO_VALUE: &str = "States.QueryEvaluationError";
 /// Not caught by `States.ALL`.
 const TOO_LARGE: &str = "States.DataLimitExceeded";
 const ALL: &str = "States.ALL";
+/// Everything but a timeout.
+const FAILED: &str = "States.TaskFailed";
 
 /// The Catch of a member.
 pub(crate) struct Catching {
@@ -31,9 +33,18 @@ pub(crate) struct Catching {
 
 /// Whether a clause with these names catches this error.
 fn catches(names: &[&str], error: &str) -> bool {
-    names.iter().any(|name| {
-        *name == error || *name == ALL || (*name == "States.TaskFailed" && error != MAY_RUN[0])
-    })
+    names
+        .iter()
+        .any(|name| *name == error || *name == ALL || (*name == FAILED && error != MAY_RUN[0]))
+}
+
+/// Whether a clause catches, behind these, anything after which nothing is at work.
+fn closes(before: &[Vec<&str>], names: &[&str]) -> bool {
+    let is_new = |error: &str| !before.iter().any(|names| catches(names, error));
+    let any = names.iter().any(|name| matches!(*name, ALL | FAILED));
+    let named =
+        |name: &&str| ![ALL, FAILED].contains(name) && !MAY_RUN.contains(name) && is_new(name);
+    (any && is_new("")) || names.iter().any(named)
 }
 
 impl Planner<'_, '_> {
@@ -60,7 +71,7 @@ impl Planner<'_, '_> {
             let is_open = match failing {
                 Failing::Open => true,
                 Failing::Over => false,
-                Failing::ByError => listed[at].iter().all(|name| MAY_RUN.contains(name)),
+                Failing::ByError => !closes(&listed[..at], &listed[at]),
             };
             if let (Some(to), Failing::ByError, false, false) =
                 (leaves, failing, is_open, may_run.is_empty())
@@ -132,11 +143,11 @@ impl Planner<'_, '_> {
             }
             clauses.push(clause);
         }
-        if !named(TOO_LARGE) {
+        if !named(TOO_LARGE) && !named(FAILED) {
             let to = self.need(section, rest);
             clauses.push(failed(jsonata, &vars.failure(), &[TOO_LARGE], to));
         }
-        if !covered("") {
+        if !covered("") || (failing != Failing::ByError && !covered(MAY_RUN[0])) {
             let to = self.need(section, rest);
             clauses.push(failed(jsonata, &vars.failure(), &[ALL], to));
         }

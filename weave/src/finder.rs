@@ -93,7 +93,15 @@ impl<'s> Finder<'_, 's> {
                 return Err(self.refuse(name, format!("{text} is named twice")));
             }
         }
-        let entry = self.entry(scope, &members)?;
+        let reached = self.plain.reached(scope);
+        if let Some(&never) = members.iter().find(|member| !reached.contains(member)) {
+            let message = format!(
+                "no way leads to {}: leave it out, or lead there",
+                self.machine.states[never].name
+            );
+            return Err(self.refuse(&self.section.node, message));
+        }
+        let entry = self.entry(&members)?;
         let name = self.name(entry)?;
         self.language()?;
         self.shared(scope)?;
@@ -185,7 +193,7 @@ impl<'s> Finder<'_, 's> {
             .filter(|other| alike(other) >= 3)
     }
 
-    fn entry(&self, scope: ScopeId, members: &BTreeSet<StateId>) -> Result<StateId, Refusal> {
+    fn entry(&self, members: &BTreeSet<StateId>) -> Result<StateId, Refusal> {
         let mut entered: BTreeMap<StateId, String> = BTreeMap::new();
         for (slot, target) in self.plain.edges() {
             let Target::To(to) = target else { continue };
@@ -213,17 +221,7 @@ impl<'s> Finder<'_, 's> {
                     ),
                 ))
             }
-            _ => {
-                let what = if self.machine.scopes[scope].within.is_some() {
-                    "its scope"
-                } else {
-                    "the machine"
-                };
-                Err(self.refuse(
-                    &self.section.node,
-                    format!("no way leads into it from {what}"),
-                ))
-            }
+            _ => Err(self.refuse(&self.section.node, "no way leads into it")),
         }
     }
 

@@ -123,7 +123,21 @@ impl Plain {
         }
     }
 
-    /// Where a state's edges lead that are not failures.
+    /// The states of a scope that can be reached.
+    pub(crate) fn reached(&self, scope: ScopeId) -> BTreeSet<StateId> {
+        let mut reached = BTreeSet::new();
+        let mut open = vec![Slot::Start(scope)];
+        while let Some(slot) = open.pop() {
+            if let Some(&Target::To(to)) = self.ways.get(&slot)
+                && reached.insert(to)
+            {
+                let from_there = self.ways.keys().filter(|slot| slot.from() == Some(to));
+                open.extend(from_there.copied());
+            }
+        }
+        reached
+    }
+
     pub(crate) fn edges(&self) -> impl Iterator<Item = (Slot, Target)> + '_ {
         self.ways.iter().map(|(slot, target)| (*slot, *target))
     }
