@@ -1,6 +1,6 @@
 //! What a Catch in a section lists: the author's clauses, and ours where they leave something out.
 
-use crate::machine::{StateId, errors};
+use crate::machine::{Kind, StateId, errors};
 use crate::piece::{Piece, object};
 use crate::plain::{Slot, Target};
 use crate::plan::{Clause, Planner};
@@ -143,11 +143,14 @@ impl Planner<'_, '_> {
             }
             clauses.push(clause);
         }
-        if !named(TOO_LARGE) && !named(FAILED) {
+        let needs_all = !covered("") || (failing != Failing::ByError && !covered(MAY_RUN[0]));
+        // A Parallel or Map passes on what fails inside, and that is a task's.
+        let is_task = self.machine.states[id].kind == Kind::Task;
+        if !named(TOO_LARGE) && !named(FAILED) && (is_task || needs_all) {
             let to = self.need(section, rest);
             clauses.push(failed(jsonata, &vars.failure(), &[TOO_LARGE], to));
         }
-        if !covered("") || (failing != Failing::ByError && !covered(MAY_RUN[0])) {
+        if needs_all {
             let to = self.need(section, rest);
             clauses.push(failed(jsonata, &vars.failure(), &[ALL], to));
         }

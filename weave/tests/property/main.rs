@@ -13,7 +13,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde_json::Value;
 use std::cell::Cell;
 
-const CASES: u32 = 300;
+const CASES: u32 = 200;
 
 fn woven(machine: &Machine, text: &str, section: &Section) -> Result<String, Refusal> {
     let spec = Spec::read(&Source::new("s.yaml", section.spec(machine.jsonata))).unwrap();
