@@ -14,7 +14,7 @@ struct Machine {
     inputs: fn(&str) -> Vec<Value>,
 }
 
-const MACHINES: [Machine; 11] = [
+const MACHINES: [Machine; 12] = [
     Machine {
         file: "01-two-steps.asl.json",
         keys: |id| vec![format!("orders/{id}")],
@@ -143,21 +143,33 @@ const MACHINES: [Machine; 11] = [
             ]
         },
     },
+    Machine {
+        file: "12-queue-in-jsonpath.asl.yaml",
+        keys: |id| vec![id.to_owned()],
+        inputs: |id| {
+            let print = |work: Value| json!({"printer": id, "print": work});
+            vec![print(json!({})), print(json!({"fail": "Paper.Out"}))]
+        },
+    },
 ];
 
+/// A file of the corpus, as the service takes it.
+pub fn definition(file: &str) -> String {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../weave/corpus/");
+    let text = std::fs::read_to_string(format!("{root}{file}")).unwrap();
+    // JSON is YAML.
+    let definition: Value = yaml_serde::from_str(&text).unwrap();
+    definition.to_string()
+}
+
 impl Machine {
-    /// The definition, or what was woven of it, as the service takes it.
+    /// The definition, or what was woven of it.
     fn definition(&self, woven: bool) -> String {
-        let file = if woven {
-            self.file.replacen(".asl.", ".woven.asl.", 1)
+        if woven {
+            definition(&self.file.replacen(".asl.", ".woven.asl.", 1))
         } else {
-            self.file.to_owned()
-        };
-        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../weave/corpus/");
-        let text = std::fs::read_to_string(format!("{root}{file}")).unwrap();
-        // JSON is YAML.
-        let definition: Value = yaml_serde::from_str(&text).unwrap();
-        definition.to_string()
+            definition(self.file)
+        }
     }
 
     async fn create(&self, world: &World, woven: bool, test: &str) -> String {
@@ -259,10 +271,11 @@ fn a_woven_machine_waits_for_whoever_has_the_key_and_then_ends_as_the_plain_one(
 
 /// Waits until an acquire was told to wait.
 async fn refused(machine: &Machine, run: &Execution) {
-    if machine.file.contains("queue") {
-        return run.waits_in("EnvironmentAcquire", 1).await;
+    match machine.file {
+        "07-queue.asl.json" => run.waits_in("EnvironmentAcquire", 1).await,
+        "12-queue-in-jsonpath.asl.yaml" => run.waits_in("PrinterAcquire", 1).await,
+        _ => run.refused().await,
     }
-    run.refused().await;
 }
 
 /// How often a function was called.

@@ -4,7 +4,9 @@ use leasehold::Timestamp;
 use serde_json::{Value, json};
 
 use crate::execution::Execution;
+use crate::queued_turns::miss_a_turn;
 use crate::world::{World, fresh_key, with_world};
+use crate::woven::definition;
 
 const TWO_STEPS: &str = include_str!("../../../weave/corpus/01-two-steps.woven.asl.json");
 const CATCHES: [&str; 2] = [
@@ -207,5 +209,46 @@ fn a_redriven_step_whose_lease_is_lost_does_not_begin() {
         run.redrive().await;
         run.ended().await.failed_with("Lease.Lost");
         assert_eq!(run.steps_since_redrive().await, 0);
+    });
+}
+
+#[test]
+fn who_misses_a_turn_lines_up_again_and_after_three_gives_up() {
+    with_world(async |world| {
+        let queues = [
+            ("07-queue.woven.asl.json", "environments/", "Environment"),
+            ("12-queue-in-jsonpath.woven.asl.yaml", "", "Printer"),
+        ];
+        for (file, prefix, section) in queues {
+            let function = format!("Tardy{section}Extend");
+            let arn = world.own_function("ExtendFunction", &function, &[]);
+            let text = definition(file).replace("${ExtendFunction}", &arn);
+            let machine = world.create(&function, &text).await;
+            let input = |id: &str| json!({"environment": id, "printer": id, "deploy": {}, "verify": {}, "print": {}});
+            // One answered call first, so that there is a process to freeze.
+            let first = world.start(&machine, input(&fresh_key())).await;
+            first.ended().await.output();
+
+            let id = fresh_key();
+            let key = format!("{prefix}{id}");
+            let mut lease = world.occupy(&key, "somebody else").await;
+            let run = world.start(&machine, input(&id)).await;
+            for nth in 1..=3 {
+                world.is_waited_for_by(&key, 1).await;
+                let confirm = format!("{section}Confirm");
+                lease = miss_a_turn(world, &function, &lease, &run, (&confirm, nth)).await;
+            }
+            run.ended().await.failed_with("Lease.Lost");
+            let round = ["Acquire", "Confirm", "TurnMissed"];
+            let mut path: Vec<String> = round
+                .iter()
+                .cycle()
+                .take(9)
+                .map(|state| format!("{section}{state}"))
+                .collect();
+            path.insert(0, format!("{section}Begin"));
+            path.push(format!("{section}LeaseLost"));
+            assert_eq!(run.path().await, path);
+        }
     });
 }
