@@ -87,6 +87,8 @@ pub(crate) fn failures<'a>(state: &'a State<'_>, call: &Call<'_>) -> Vec<(&'a st
         }
         let effect = match call {
             Call::Work(_) | Call::Extend(_) if is_lost(name) => Effect::Lost,
+            // What came back was too large: as after a failure of the task's own.
+            Call::Work(_) if name == "States.DataLimitExceeded" => found[0].1,
             _ => Effect::Same,
         };
         found.push((name, effect));
