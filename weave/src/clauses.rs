@@ -42,9 +42,9 @@ fn catches(names: &[&str], error: &str) -> bool {
 fn closes(before: &[Vec<&str>], names: &[&str]) -> bool {
     let is_new = |error: &str| !before.iter().any(|names| catches(names, error));
     let any = names.iter().any(|name| matches!(*name, ALL | FAILED));
-    let named =
+    let own =
         |name: &&str| ![ALL, FAILED].contains(name) && !MAY_RUN.contains(name) && is_new(name);
-    (any && is_new("")) || names.iter().any(named)
+    (any && is_new("")) || names.iter().any(own)
 }
 
 impl Planner<'_, '_> {

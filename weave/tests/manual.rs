@@ -24,6 +24,25 @@ fn what_the_manual_shows_of_a_file_is_in_it() {
 }
 
 #[test]
+fn what_the_readme_shows_is_the_first_of_the_corpus() {
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let spec = "weave/corpus/01-two-steps.weave.yaml";
+    let (before, _) = readme.split_once(&format!("-- --dry-run {spec}")).unwrap();
+    let block = before
+        .rsplit("```yaml\n")
+        .next()
+        .unwrap()
+        .split("```")
+        .next()
+        .unwrap();
+    let text = std::fs::read_to_string(root().join(spec)).unwrap();
+    assert!(
+        block.starts_with("machine: ") && text.ends_with(block),
+        "{block}"
+    );
+}
+
+#[test]
 fn the_manual_names_every_field() {
     let manual = std::fs::read_to_string(root().join("docs/WEAVE.md")).unwrap();
     let spec = leasehold_weave::Source::new("s", "machine: m\nsections: [{nothing: 1}]\n");
