@@ -245,13 +245,13 @@ fn a_limit_from_the_lease_goes_when_it_is_not_asked_for_any_more() {
         r#"{{"QueryLanguage": "JSONata", "StartAt": "A", "States": {{"A": {{{}, "End": true}}}}}}"#,
         TASK.replace("Parameters", "Arguments")
     );
-    let one = ONE.replace("$.k", "k");
-    let bound = one.replace("name: S", "name: S, bound: lease");
+    let free = ONE.replace("$.k", "k");
+    let bound = free.replace("name: S", "name: S, bound: lease");
     let once = woven("m.json", &machine, &bound);
     assert!(once.contains("$min([30, $left])"), "{once}");
-    let over = woven("m.json", &once, &one);
+    let over = woven("m.json", &once, &free);
     assert_eq!(
         meaning("m.json", &over),
-        meaning("m.json", &woven("m.json", &machine, &one))
+        meaning("m.json", &woven("m.json", &machine, &free))
     );
 }

@@ -49,111 +49,138 @@ fn may_run(error: &str) -> bool {
 
 /// Goes through a machine; `members` are done under a lease, if it is woven.
 pub fn walk(machine: &Value, seed: u64, members: Option<&[String]>) -> Result<Seen, String> {
-    let states = &machine["States"];
-    let mut seen = Seen {
-        states: Vec::new(),
-        end: None,
+    let mut walk = Walk {
+        states: &machine["States"],
+        seed,
+        members,
+        lease: Lease::Free,
+        error: "",
+        tasks: 0,
+        choices: 0,
+        met: Seen {
+            states: Vec::new(),
+            end: None,
+        },
     };
-    let mut lease = Lease::Free;
-    let mut last_error = "";
     let mut at = machine["StartAt"].as_str().unwrap().to_owned();
-    let (mut tasks, mut choices) = (0, 0);
-    while seen.states.len() < LONGEST {
-        let state = &states[&at];
+    while walk.met.states.len() < LONGEST && walk.met.end.is_none() {
+        walk.enter(&at)?;
+        walk.call(&at)?;
+        if let Some(next) = walk.leave(&at)? {
+            at = next;
+        }
+    }
+    walk.ended()?;
+    Ok(walk.met)
+}
+
+struct Walk<'a> {
+    states: &'a Value,
+    seed: u64,
+    members: Option<&'a [String]>,
+    lease: Lease,
+    /// The last one.
+    error: &'static str,
+    tasks: usize,
+    choices: usize,
+    met: Seen,
+}
+
+impl Walk<'_> {
+    fn enter(&mut self, at: &str) -> Result<(), String> {
+        let state = &self.states[at];
         let is_ours = at.starts_with('G');
         if !is_ours {
-            seen.states.push(at.clone());
-            let inside = members.is_some_and(|members| members.contains(&at));
-            if members.is_some() && inside != (lease == Lease::Held) {
-                return Err(format!("in {at} the lease is {lease:?}"));
+            self.met.states.push(at.to_owned());
+            let inside = self
+                .members
+                .is_some_and(|members| members.iter().any(|member| member == at));
+            if self.members.is_some() && inside != (self.lease == Lease::Held) {
+                return Err(format!("in {at} the lease is {:?}", self.lease));
             }
         }
+        match state["Type"].as_str().unwrap() {
+            "Succeed" => self.met.end = Some(String::new()),
+            "Fail" if is_ours => self.met.end = Some(self.error.to_owned()),
+            "Fail" => self.met.end = Some(state["Error"].as_str().unwrap().to_owned()),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// What becomes of the lease here.
+    fn call(&mut self, at: &str) -> Result<(), String> {
+        let state = &self.states[at];
+        let arguments = state.get("Arguments").or_else(|| state.get("Parameters"));
+        let function = arguments.and_then(|arguments| arguments["FunctionName"].as_str());
+        self.lease = match (function.unwrap_or_default(), self.lease) {
+            ("${AcquireFunction}", _) => Lease::Held,
+            ("${ReleaseFunction}", Lease::Held) => Lease::Free,
+            ("${ReleaseFunction}" | "${ExtendFunction}", lease) if lease != Lease::Held => {
+                return Err(format!("{at} is about a lease that is {lease:?}"));
+            }
+            (_, lease) => lease,
+        };
+        let assigned = state["Assign"].as_object();
+        if assigned.is_some_and(|assigned| assigned.get("g_lease") == Some(&Value::Null)) {
+            self.lease = Lease::Left;
+        }
+        Ok(())
+    }
+
+    /// Where it goes on, unless it ends here.
+    fn leave(&mut self, at: &str) -> Result<Option<String>, String> {
+        if self.met.end.is_some() {
+            return Ok(None);
+        }
+        let state = &self.states[at];
         let kind = state["Type"].as_str().unwrap();
-        match kind {
-            "Succeed" => seen.end = Some(String::new()),
-            "Fail" => {
-                let own = state["Error"].as_str().unwrap();
-                seen.end = Some(if is_ours {
-                    last_error.to_owned()
-                } else {
-                    own.to_owned()
-                });
-            }
-            _ => {}
-        }
-        if seen.end.is_some() {
-            break;
-        }
-        let function = state
-            .pointer("/Arguments/FunctionName")
-            .or_else(|| state.pointer("/Parameters/FunctionName"));
-        match function.and_then(Value::as_str).unwrap_or_default() {
-            "${AcquireFunction}" => lease = Lease::Held,
-            "${ExtendFunction}" if lease != Lease::Held => {
-                return Err(format!("{at} extends what is {lease:?}"));
-            }
-            "${ReleaseFunction}" if lease != Lease::Held => {
-                return Err(format!("{at} releases what is {lease:?}"));
-            }
-            "${ReleaseFunction}" => lease = Lease::Free,
-            _ => {}
-        }
-        if is_ours
-            && state["Assign"]
-                .as_object()
-                .is_some_and(|assign| assign.get("g_lease") == Some(&Value::Null))
-        {
-            lease = Lease::Left;
-        }
+        let is_ours = at.starts_with('G');
         let mut error = "";
         if !is_ours && matches!(kind, "Task" | "Parallel") {
-            error = fortune(seed, tasks);
-            tasks += 1;
+            error = fortune(self.seed, self.tasks);
+            self.tasks += 1;
         }
         if error.is_empty() {
-            let next = if kind == "Choice" {
-                choices += 1;
-                let by_rule = !is_ours && fortune(!seed, choices).is_empty();
-                if by_rule {
+            let mut next = &state["Next"];
+            if kind == "Choice" {
+                self.choices += 1;
+                let by_rule = !is_ours && fortune(!self.seed, self.choices).is_empty();
+                next = if by_rule {
                     &state["Choices"][0]["Next"]
                 } else {
                     &state["Default"]
-                }
-            } else {
-                &state["Next"]
-            };
-            let Some(next) = next.as_str() else {
-                seen.end = Some(String::new());
-                break;
-            };
-            at = next.to_owned();
-            continue;
+                };
+            }
+            if next.is_null() {
+                self.met.end = Some(String::new());
+            }
+            return Ok(next.as_str().map(str::to_owned));
         }
-        last_error = error;
+        self.error = error;
         let clauses = state["Catch"].as_array();
-        let clause =
-            clauses.and_then(|clauses| clauses.iter().find(|clause| catches(clause, error)));
-        let Some(clause) = clause else {
-            seen.end = Some(error.to_owned());
-            break;
+        let Some(clause) =
+            clauses.and_then(|clauses| clauses.iter().find(|clause| catches(clause, error)))
+        else {
+            self.met.end = Some(error.to_owned());
+            return Ok(None);
         };
-        at = clause["Next"].as_str().unwrap().to_owned();
-        let is_open = may_run(error)
-            || state["Branches"]
-                .as_array()
-                .is_some_and(|branches| branches.len() > 1);
-        let released = states[&at].to_string().contains("ReleaseFunction");
-        if is_open && released && members.is_some() && lease == Lease::Held {
-            return Err(format!("{at} releases over {error}"));
+        let next = clause["Next"].as_str().unwrap();
+        let branches = state["Branches"].as_array().map_or(0, Vec::len);
+        let is_open = may_run(error) || branches > 1;
+        let releases = self.states[next].to_string().contains("ReleaseFunction");
+        if is_open && releases && self.members.is_some() && self.lease == Lease::Held {
+            return Err(format!("{next} releases over {error}"));
         }
+        Ok(Some(next.to_owned()))
     }
-    // What is held in the end is left to what may be at work.
-    let is_open = may_run(last_error) || lease != Lease::Held;
-    if seen.end.is_some() && members.is_some() && !is_open && !last_error.is_empty() {
-        return Err(format!("the lease is {lease:?} after {last_error}"));
+
+    /// What is held in the end is left to what may be at work.
+    fn ended(&self) -> Result<(), String> {
+        let is_held = self.met.end.is_some() && self.lease == Lease::Held;
+        if is_held && !may_run(self.error) {
+            return Err(format!("the lease is held after {:?}", self.met.end));
+        }
+        Ok(())
     }
-    if seen.end.as_deref() == Some("") && lease == Lease::Held {
-        return Err("the lease is held after the end".to_owned());
-    }
-    Ok(seen)
 }
