@@ -252,3 +252,41 @@ fn who_misses_a_turn_lines_up_again_and_after_three_gives_up() {
         }
     });
 }
+
+#[test]
+fn a_redriven_release_has_nothing_to_report() {
+    with_world(async |world| {
+        let machines = [
+            ("01-two-steps.woven.asl.json", "OrderReleaseThenShip"),
+            ("02-catches.woven.asl.json", "OrderRelease"),
+        ];
+        for (file, release) in machines {
+            let function = format!("Frozen{release}");
+            let arn = world.own_function("ReleaseFunction", &function, &[]);
+            let text = definition(file).replace("${ReleaseFunction}", &arn);
+            let machine = world.create(&function, &text).await;
+            let input =
+                |order: &str| json!({"order": order, "charge": {}, "book": {}, "reserve": {}});
+            // One answered call first, so that there is a process to freeze.
+            let first = world.start(&machine, input(&fresh_key())).await;
+            let output = first.ended().await.output();
+
+            let order = fresh_key();
+            world.stack.functions().freeze(&function).unwrap();
+            let run = world.start(&machine, input(&order)).await;
+            run.in_task(release, 1).await;
+            run.stop().await;
+            // Taken away, and once more, so that the row cannot tell what became of it.
+            world.take_away(&run.lease().await, None).await;
+            let other = world.occupy(&format!("orders/{order}"), "another").await;
+            world.take_away(&other, Some("somebody else")).await;
+            world.stack.functions().thaw(&function).unwrap();
+            run.redrive().await;
+            let mut again = run.ended().await.output();
+            again["order"] = output["order"].clone();
+            assert_eq!(again, output, "{file}");
+            let holder = world.holder(&format!("orders/{order}")).await;
+            assert_eq!(holder.as_deref(), Some("somebody else"));
+        }
+    });
+}
