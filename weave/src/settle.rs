@@ -106,6 +106,12 @@ impl<'s> Settler<'_, 's> {
         }
     }
 
+    /// A state of the author's.
+    fn state(&self, path: &str) -> Option<StateId> {
+        let mut states = self.machine.states.iter();
+        states.position(|state| state.written.is_none() && state.path == path)
+    }
+
     /// The member that a state is, or is inside of.
     fn member(&self, path: &str, sections: &[Section<'_>]) -> Option<(usize, StateId)> {
         let mut states = self.machine.states.iter();
@@ -139,13 +145,20 @@ impl<'s> Settler<'_, 's> {
         let ttl = section.spec.ttl_seconds;
         let message = match finding.rule {
             Rule::Unbounded => {
+                let what = match self
+                    .state(name)
+                    .map(|state| self.machine.states[state].kind)
+                {
+                    Some(Kind::Plain) => "Seconds that fit",
+                    _ => "a time limit that fits",
+                };
                 let or = if self.machine.jsonata && !section.spec.bound {
                     ", or say bound: lease in the section"
                 } else {
                     ""
                 };
                 format!(
-                    "{name} {}: give it a time limit that fits a lease of {ttl} s{or}",
+                    "{name} {}: give it {what} a lease of {ttl} s{or}",
                     finding.message
                 )
             }
@@ -175,6 +188,12 @@ impl<'s> Settler<'_, 's> {
                 "{name} {}: catch that failure inside, or put the section around the whole",
                 finding.message
             ),
+            // What the author has written, or where; all else is ours.
+            rule if self.state(name).is_some()
+                || matches!(rule, Rule::Express | Rule::TooLarge) =>
+            {
+                format!("{name} {}: {}", finding.message, rule.cure())
+            }
             rule => {
                 let message = format!(
                     "{name} {} [{}] ({})",

@@ -357,3 +357,37 @@ fn a_loop_that_nothing_counts_is_refused() {
         "{said}"
     );
 }
+
+#[test]
+fn what_the_checker_finds_in_the_authors_own_is_refused_with_its_cure() {
+    let mut machine = chain();
+    machine["States"]["B"] = json!({"Type": "Choice", "Choices": [{"Condition": "{% $states.input.more %}", "Next": "C"}]});
+    let said = refusal(&machine, FINE);
+    assert!(
+        said.contains("B no rule that matches and no Default ends the execution here")
+            && said.contains("a Choice needs a Default"),
+        "{said}"
+    );
+
+    let mut machine = chain();
+    machine["States"]["A"]["Catch"] = json!([{"ErrorEquals": ["Lease.Lost"], "Next": "B"}]);
+    let said = refusal(&machine, FINE);
+    assert!(
+        said.contains("B works on although the lease of SAcquire is lost"),
+        "{said}"
+    );
+
+    let mut machine = chain();
+    machine["States"]["B"] =
+        json!({"Type": "Wait", "Seconds": "{% $states.input.s %}", "Next": "C"});
+    let said = refusal(&machine, FINE);
+    assert!(
+        said.contains("give it Seconds that fit a lease of 300 s"),
+        "{said}"
+    );
+
+    let each = json!({"QueryLanguage": "JSONata", "StartAt": "Each", "States": {"Each": {"Type": "Map", "End": true, "MaxConcurrency": 1,
+        "ItemProcessor": {"ProcessorConfig": {"Mode": "DISTRIBUTED", "ExecutionType": "EXPRESS"}, "StartAt": "A", "States": {"A": task(None)}}}}});
+    let said = refusal(&each, "states: [A]\nkey: k\nttl_seconds: 300");
+    assert!(said.contains("use a Standard workflow"), "{said}");
+}

@@ -14,7 +14,8 @@ pub enum Step {
         /// Names, and where to.
         catch: Vec<(Vec<&'static str>, usize)>,
     },
-    Choice(usize),
+    /// Where the rule leads, and whether there is a Default.
+    Choice(usize, bool),
     Pass,
     Wait(u32),
     /// Two tasks side by side, or one alone, and where a failure leads.
@@ -69,7 +70,7 @@ fn step(nth: usize, count: usize) -> impl Strategy<Value = (Step, usize)> {
     let limit = prop_oneof![8 => (1_u32..90).prop_map(Some), 1 => Just(None)];
     let step = prop_oneof![
         6 => (limit, 0_u32..2, catch).prop_map(|(limit, again, catch)| Step::Task { limit, again, catch }),
-        2 => anywhere.clone().prop_map(Step::Choice),
+        2 => (anywhere.clone(), prop::bool::weighted(0.9)).prop_map(|(to, default)| Step::Choice(to, default)),
         1 => Just(Step::Pass),
         1 => (1_u32..60).prop_map(Step::Wait),
         1 => (any::<bool>(), prop::option::of(anywhere)).prop_map(|(two, to)| Step::Both(two, to)),
@@ -152,14 +153,18 @@ impl Machine {
                 }
                 task
             }
-            Step::Choice(to) => {
+            Step::Choice(to, default) => {
                 let mut rule = if self.jsonata {
                     json!({"Condition": "{% $states.input.x %}"})
                 } else {
                     json!({"Variable": "$.x", "IsPresent": true})
                 };
                 rule["Next"] = name(*to).into();
-                return json!({"Type": "Choice", "Choices": [rule], "Default": name(next)});
+                let mut choice = json!({"Type": "Choice", "Choices": [rule]});
+                if *default {
+                    choice["Default"] = name(next).into();
+                }
+                return choice;
             }
             Step::Pass => json!({"Type": "Pass"}),
             Step::Wait(seconds) => json!({"Type": "Wait", "Seconds": seconds}),

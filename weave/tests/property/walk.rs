@@ -153,7 +153,12 @@ impl Walk<'_> {
                 };
             }
             if next.is_null() {
-                self.met.end = Some(String::new());
+                let end = if kind == "Choice" {
+                    "States.NoChoiceMatched"
+                } else {
+                    ""
+                };
+                self.met.end = Some(end.to_owned());
             }
             return Ok(next.as_str().map(str::to_owned));
         }
