@@ -52,7 +52,7 @@ impl Lease {
 
     /// Left to run out by itself: what it was taken for may still be at work, and its handle was set to null on purpose.
     pub(crate) fn is_left_alone(&self) -> bool {
-        self.is_held() && self.left == Left::AtWork && self.places.dropped
+        self.is_held() && self.left > Left::Over && self.places.dropped
     }
 
     /// Over, in one way or the other: nothing runs out any more.

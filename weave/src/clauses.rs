@@ -38,18 +38,27 @@ fn catches(names: &[&str], error: &str) -> bool {
         .any(|name| *name == error || *name == ALL || (*name == FAILED && error != MAY_RUN[0]))
 }
 
+/// The errors that leave something at work, where not all do.
+fn left_by(failing: Failing) -> &'static [&'static str] {
+    match failing {
+        Failing::ByError => &MAY_RUN,
+        Failing::ByTimeout => &MAY_RUN[..1],
+        Failing::Open | Failing::Over => &[],
+    }
+}
+
 /// Whether a clause catches, behind these, anything after which nothing is at work.
-fn closes(before: &[Vec<&str>], names: &[&str]) -> bool {
+fn closes(before: &[Vec<&str>], names: &[&str], left: &[&str]) -> bool {
     let is_new = |error: &str| !before.iter().any(|names| catches(names, error));
     let any = names.iter().any(|name| matches!(*name, ALL | FAILED));
-    let own =
-        |name: &&str| ![ALL, FAILED].contains(name) && !MAY_RUN.contains(name) && is_new(name);
+    let own = |name: &&str| ![ALL, FAILED].contains(name) && !left.contains(name) && is_new(name);
     (any && is_new("")) || names.iter().any(own)
 }
 
 impl Planner<'_, '_> {
     pub(crate) fn catching(&mut self, section: usize, id: StateId, own: &[usize]) -> Catching {
         let failing = self.sections[section].failing(self.machine, id);
+        let left = left_by(failing);
         let all = self.machine.catch(id);
         let listed: Vec<Vec<&str>> = own.iter().map(|&nth| errors(&all[nth])).collect();
         let covered = |error: &str| listed.iter().any(|names| catches(names, error));
@@ -67,15 +76,13 @@ impl Planner<'_, '_> {
                 let earlier = &listed[..at];
                 catches(&listed[at], error) && !earlier.iter().any(|names| catches(names, error))
             };
-            let may_run: Vec<&str> = MAY_RUN.into_iter().filter(first_of_all).collect();
+            let may_run: Vec<&str> = left.iter().copied().filter(first_of_all).collect();
             let is_open = match failing {
                 Failing::Open => true,
                 Failing::Over => false,
-                Failing::ByError => !closes(&listed[..at], &listed[at]),
+                _ => !closes(&listed[..at], &listed[at], left),
             };
-            if let (Some(to), Failing::ByError, false, false) =
-                (leaves, failing, is_open, may_run.is_empty())
-            {
+            if let (Some(to), false, false) = (leaves, is_open, may_run.is_empty()) {
                 let copy = self.copy(section, id, &all[nth], &may_run, to);
                 clauses.push(Clause::Written(copy));
             }
@@ -108,7 +115,10 @@ impl Planner<'_, '_> {
         let jsonata = self.machine.states[id].jsonata;
         let vars = self.sections[section].vars.clone();
         let mut clauses = Vec::new();
-        if !covered(LOST[0]) {
+        let is_task = self.machine.states[id].kind == Kind::Task;
+        // What only looks knows nothing of leases.
+        let may_lose = failing != Failing::Over || !is_task;
+        if may_lose && !covered(LOST[0]) {
             let to = self.need(section, Role::Lost);
             clauses.push(failed(jsonata, &vars.failure(), &LOST, to));
         }
@@ -117,8 +127,9 @@ impl Planner<'_, '_> {
         } else {
             Role::AfterFailure
         };
-        if failing == Failing::ByError {
-            let open: Vec<&str> = MAY_RUN.into_iter().filter(|name| !covered(name)).collect();
+        let left = left_by(failing);
+        if !left.is_empty() {
+            let open: Vec<&str> = left.iter().copied().filter(|name| !covered(name)).collect();
             if !open.is_empty() {
                 let to = self.need(section, Role::MayRun);
                 clauses.push(failed(jsonata, &vars.failure(), &open, to));
@@ -143,9 +154,8 @@ impl Planner<'_, '_> {
             }
             clauses.push(clause);
         }
-        let needs_all = !covered("") || (failing != Failing::ByError && !covered(MAY_RUN[0]));
+        let needs_all = !covered("") || (left.is_empty() && !covered(MAY_RUN[0]));
         // A Parallel or Map passes on what fails inside, and that is a task's.
-        let is_task = self.machine.states[id].kind == Kind::Task;
         if !named(TOO_LARGE) && !named(FAILED) && (is_task || needs_all) {
             let to = self.need(section, rest);
             clauses.push(failed(jsonata, &vars.failure(), &[TOO_LARGE], to));

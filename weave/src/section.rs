@@ -29,8 +29,10 @@ pub(crate) struct Section<'s> {
 pub(crate) enum Failing {
     /// Whatever the error, something may still be at work.
     Open,
-    /// After a timeout, or an error of the service, something may still be at work; else it is over.
+    /// After a timeout, or an error of Lambda itself, something may still be at work; else it is over.
     ByError,
+    /// After a timeout something may still be at work; else it is over.
+    ByTimeout,
     /// It is over.
     Over,
 }

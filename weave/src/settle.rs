@@ -9,6 +9,7 @@ use crate::refusal::Refusal;
 use crate::section::{Failing, Section, line};
 use crate::spec::Spec;
 use leasehold_check::{Finding, Options, Rule, Source, check};
+use std::collections::BTreeSet;
 
 /// No lease lasts longer.
 const LONGEST: f64 = 86400.0;
@@ -18,6 +19,8 @@ pub(crate) struct Settler<'w, 's> {
     pub plain: &'w Plain,
     pub spec: &'s Spec,
     pub options: &'w Options,
+    /// Whether the machine takes leases by itself.
+    pub has_leases: bool,
     /// What there was to say of the machine before.
     pub known: &'w [Finding],
 }
@@ -30,11 +33,12 @@ impl<'s> Settler<'_, 's> {
             if findings.is_empty() {
                 return Ok(text);
             }
-            let mut progress = false;
+            // One thing at a time for each state: several findings may be about one mistake.
+            let mut helped = BTreeSet::new();
             for finding in &findings {
-                progress |= self.help(finding, &mut sections);
+                self.help(finding, &mut sections, &mut helped);
             }
-            if !progress {
+            if helped.is_empty() {
                 return Err(self.refuse(&findings[0], &sections));
             }
         }
@@ -66,44 +70,59 @@ impl<'s> Settler<'_, 's> {
     }
 
     /// Does what may silence a finding, if anything is left to do.
-    fn help(&self, finding: &Finding, sections: &mut [Section<'_>]) -> bool {
-        match finding.rule {
-            Rule::Outlasts | Rule::Unbounded => {
-                let Some((section, member)) = self.member(&finding.state, sections) else {
-                    return false;
-                };
-                let found = &mut sections[section];
-                let again = self.plain.edges().any(|(slot, target)| {
-                    target == Target::To(member)
-                        && slot
-                            .from()
-                            .is_some_and(|from| found.members.contains(&from))
-                });
-                if again && found.extends.insert(member) {
-                    return true;
-                }
-                let first = member == found.entry && line(found.spec.mode).is_none();
-                first && !std::mem::replace(&mut found.extends_first, true)
-            }
-            Rule::NoRelease | Rule::ReleasedWhileRunning => {
-                let Some((section, member)) = self.failed(finding, sections) else {
-                    return false;
-                };
-                let failing = match sections[section].failing(self.machine, member) {
-                    Failing::Open => Failing::ByError,
-                    Failing::ByError
-                        if finding.rule == Rule::NoRelease
-                            || self.machine.states[member].kind == Kind::Around =>
-                    {
-                        Failing::Over
-                    }
-                    _ => return false,
-                };
-                sections[section].failing.insert(member, failing);
-                true
-            }
-            _ => false,
+    fn help(
+        &self,
+        finding: &Finding,
+        sections: &mut [Section<'_>],
+        helped: &mut BTreeSet<StateId>,
+    ) {
+        let found = match finding.rule {
+            Rule::Outlasts | Rule::Unbounded => self.member(&finding.state, sections),
+            Rule::NoRelease | Rule::ReleasedWhileRunning => self.failed(finding, sections),
+            _ => None,
+        };
+        let Some((nth, member)) = found.filter(|(_, member)| !helped.contains(member)) else {
+            return;
+        };
+        let section = &mut sections[nth];
+        let done = if matches!(finding.rule, Rule::Outlasts | Rule::Unbounded) {
+            self.extend(section, member)
+        } else {
+            self.guess(section, member, finding.rule)
+        };
+        if done {
+            helped.insert(member);
         }
+    }
+
+    /// Puts an extend before a member, on the ways from inside first.
+    fn extend(&self, section: &mut Section<'_>, member: StateId) -> bool {
+        let again = self.plain.edges().any(|(slot, target)| {
+            let inside = slot
+                .from()
+                .is_some_and(|from| section.members.contains(&from));
+            target == Target::To(member) && inside
+        });
+        if again && section.extends.insert(member) {
+            return true;
+        }
+        let first = member == section.entry && line(section.spec.mode).is_none();
+        first && !std::mem::replace(&mut section.extends_first, true)
+    }
+
+    /// Takes the next guess of what a member's failure leaves behind.
+    fn guess(&self, section: &mut Section<'_>, member: StateId, rule: Rule) -> bool {
+        let is_around = self.machine.states[member].kind == Kind::Around;
+        let failing = match section.failing(self.machine, member) {
+            Failing::Open => Failing::ByError,
+            // A task that may be at work is not taken for over.
+            _ if rule == Rule::ReleasedWhileRunning && !is_around => return false,
+            Failing::ByError => Failing::ByTimeout,
+            Failing::ByTimeout => Failing::Over,
+            Failing::Over => return false,
+        };
+        section.failing.insert(member, failing);
+        true
     }
 
     /// A state of the author's.
@@ -194,6 +213,11 @@ impl<'s> Settler<'_, 's> {
             {
                 format!("{name} {}: {}", finding.message, rule.cure())
             }
+            _ if self.has_leases => format!(
+                "{name} {} ({}): the machine takes leases of its own, and the two are in each other's way",
+                finding.message,
+                finding.trail()
+            ),
             rule => {
                 let message = format!(
                     "{name} {} [{}] ({})",

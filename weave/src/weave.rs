@@ -50,7 +50,8 @@ pub fn is_woven(source: &Source) -> bool {
 
 fn once(source: &Source, spec: &Spec, options: &Options) -> Result<String, Refusal> {
     let root = source.read()?;
-    let known = check(&root, options).findings;
+    let checked = check(&root, options);
+    let known = checked.findings;
     if let Some(finding) = known.iter().find(|finding| finding.rule == Rule::Malformed) {
         let state = if finding.state.is_empty() {
             String::new()
@@ -65,7 +66,12 @@ fn once(source: &Source, spec: &Spec, options: &Options) -> Result<String, Refus
     let machine = Machine::read(source, &root);
     let plain = Plain::of(&machine);
     let sections = finder::find(&machine, &plain, spec)?;
+    let ours = machine.states.iter().filter(|state| {
+        let asks = |text: &str| text.contains("State.EnteredTime");
+        state.written.is_some() && state.member.value.any_text(asks)
+    });
     let settler = Settler {
+        has_leases: checked.acquires > ours.count(),
         machine: &machine,
         plain: &plain,
         spec,

@@ -6,9 +6,18 @@ use serde_json::{Value, json};
 /// How many states lead to one another; an end and a failure come on top.
 const MOST: usize = 6;
 
+/// A function, what only looks, and a job that the service stops.
+pub const RESOURCES: [&str; 3] = [
+    "arn:aws:states:::lambda:invoke",
+    "arn:aws:states:::dynamodb:getItem",
+    "arn:aws:states:::ecs:runTask.sync",
+];
+
 #[derive(Debug, Clone)]
 pub enum Step {
     Task {
+        /// One of [`RESOURCES`].
+        resource: usize,
         limit: Option<u32>,
         again: u32,
         /// Names, and where to.
@@ -69,7 +78,7 @@ fn step(nth: usize, count: usize) -> impl Strategy<Value = (Step, usize)> {
     });
     let limit = prop_oneof![8 => (1_u32..90).prop_map(Some), 1 => Just(None)];
     let step = prop_oneof![
-        6 => (limit, 0_u32..2, catch).prop_map(|(limit, again, catch)| Step::Task { limit, again, catch }),
+        6 => (prop::sample::select(vec![0_usize, 0, 1, 2]), limit, 0_u32..2, catch).prop_map(|(resource, limit, again, catch)| Step::Task { resource, limit, again, catch }),
         2 => (anywhere.clone(), prop::bool::weighted(0.9)).prop_map(|(to, default)| Step::Choice(to, default)),
         1 => Just(Step::Pass),
         1 => (1_u32..60).prop_map(Step::Wait),
@@ -137,11 +146,13 @@ impl Machine {
     fn state(&self, nth: usize, step: &Step, next: usize) -> Value {
         let mut state = match step {
             Step::Task {
+                resource,
                 limit,
                 again,
                 catch,
             } => {
                 let mut task = self.task(*limit);
+                task["Resource"] = RESOURCES[*resource].into();
                 if *again > 0 {
                     task["Retry"] = json!([{"ErrorEquals": ["Own.Busy"], "MaxAttempts": again}]);
                 }

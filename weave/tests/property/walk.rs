@@ -172,7 +172,13 @@ impl Walk<'_> {
         };
         let next = clause["Next"].as_str().unwrap();
         let branches = state["Branches"].as_array().map_or(0, Vec::len);
-        let is_open = may_run(error) || branches > 1;
+        // In a Parallel there are functions.
+        let resource = state["Resource"].as_str().unwrap_or("lambda");
+        let is_left = match error {
+            "States.Timeout" => !resource.ends_with("getItem"),
+            _ => may_run(error) && resource.contains("lambda"),
+        };
+        let is_open = is_left || branches > 1;
         let releases = self.states[next].to_string().contains("ReleaseFunction");
         if is_open && releases && self.members.is_some() && self.lease == Lease::Held {
             return Err(format!("{next} releases over {error}"));
