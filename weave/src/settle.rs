@@ -158,7 +158,16 @@ impl<'s> Settler<'_, 's> {
 
     fn refuse(&self, finding: &Finding, sections: &[Section<'s>]) -> Refusal {
         let node = self.member(&finding.state, sections).map(|(nth, _)| nth);
-        let nth = node.or_else(|| self.failed(finding, sections).map(|(nth, _)| nth));
+        // Whose lease would be forgotten, not where the failure is.
+        let aborted = sections.iter().position(|section| {
+            finding.rule == Rule::AbortedSiblings
+                && finding
+                    .message
+                    .contains(&format!("{}Acquire ", section.name))
+        });
+        let nth = aborted
+            .or(node)
+            .or_else(|| self.failed(finding, sections).map(|(nth, _)| nth));
         let section = &sections[nth.unwrap_or(0)];
         let name = &finding.state;
         let ttl = section.spec.ttl_seconds;
@@ -191,13 +200,18 @@ impl<'s> Settler<'_, 's> {
                 format!("{name} {}: {cure}", finding.message)
             }
             Rule::ReleasedWhileRunning => {
-                let failed = self.failed(finding, sections);
-                let failed =
-                    failed.map_or("a step", |(_, member)| self.machine.states[member].name);
-                format!(
-                    "after a timeout of {failed} the section goes on, and its lease would be given back while {failed} may still be at work ({}): lead that Catch out of the section",
-                    finding.trail()
-                )
+                let member = self.failed(finding, sections).map(|(_, member)| member);
+                let failed = member.map_or("a step", |member| self.machine.states[member].name);
+                let trail = finding.trail();
+                if member.is_some_and(|member| self.machine.states[member].kind == Kind::Around) {
+                    format!(
+                        "a failure of {failed} does not tell whether something inside is still at work ({trail}): catch failures inside, or leave {failed} out"
+                    )
+                } else {
+                    format!(
+                        "after a timeout of {failed} the section goes on, and its lease would be given back while {failed} may still be at work ({trail}): lead that Catch out of the section"
+                    )
+                }
             }
             Rule::TooManyEvents => format!(
                 "the section {}: count the rounds in a field of its own, and compare it (\"page\": \"{{% $states.input.page + 1 %}}\" and … < 500)",

@@ -391,3 +391,33 @@ fn what_the_checker_finds_in_the_authors_own_is_refused_with_its_cure() {
     let said = refusal(&each, "states: [A]\nkey: k\nttl_seconds: 300");
     assert!(said.contains("use a Standard workflow"), "{said}");
 }
+
+#[test]
+fn a_section_around_another_is_refused_where_nobody_can_tell_what_is_left() {
+    let both = json!({"QueryLanguage": "JSONata", "StartAt": "Both", "States": {"Both": {"Type": "Parallel", "End": true,
+        "Branches": [{"StartAt": "A", "States": {"A": task(None)}}, {"StartAt": "B", "States": {"B": {"Type": "Pass", "End": true}}}]}}});
+    let outer = "  - {states: [Both], key: k, ttl_seconds: 3000}\n";
+    let inner = "  - {states: [A], key: l, ttl_seconds: 300}\n";
+    let said = refused(&both, &format!("machine: m\nsections:\n{outer}{inner}"));
+    assert!(
+        said.contains(
+            "3:5: a failure of Both does not tell whether something inside is still at work"
+        ),
+        "{said}"
+    );
+    // Each by itself is no trouble.
+    for one in [outer, inner] {
+        let spec = Spec::read(&Source::new("s", format!("machine: m\nsections:\n{one}"))).unwrap();
+        weave(
+            &Source::new("m", both.to_string()),
+            &spec,
+            &CheckOptions::default(),
+        )
+        .unwrap();
+    }
+    // The lease that would be forgotten is named, not that of the section around.
+    let mut failing = both;
+    failing["States"]["Both"]["Branches"][1]["States"]["B"] = task(None);
+    let said = refused(&failing, &format!("machine: m\nsections:\n{outer}{inner}"));
+    assert!(said.contains("4:5: Both / B fails"), "{said}");
+}
