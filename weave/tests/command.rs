@@ -223,6 +223,11 @@ fn what_is_there_keeps_its_rights() {
     let guarded = place.file("guarded.asl.json");
     place.run(&[]);
     assert_eq!(mode(&guarded), 0o644);
+    // What would be the same is not written again.
+    let file = || std::os::unix::fs::MetadataExt::ino(&std::fs::metadata(&guarded).unwrap());
+    let before = file();
+    place.run(&[]);
+    assert_eq!(file(), before);
     std::fs::set_permissions(&guarded, std::fs::Permissions::from_mode(0o600)).unwrap();
     std::fs::write(place.file("count.weave.yaml"), SPEC.replace("200", "300")).unwrap();
     place.run(&[]);
