@@ -218,7 +218,7 @@ impl Walker<'_, '_> {
             if let Some(before) = entry.iter().find(|before| before.acquire == lease.acquire) {
                 lease.places = before.places.clone();
                 if lease.is_held() && had_keeper && !before.kept {
-                    lease.age = lease.budget.unwrap_or(FOREVER);
+                    (lease.age, lease.unsure) = (lease.budget.unwrap_or(FOREVER), 0);
                     lease.cause = Some(id);
                 }
                 lease.kept = before.kept && lease.is_held();

@@ -50,6 +50,11 @@ impl Lease {
         self.status == Status::Held
     }
 
+    /// Left to run out by itself: what it was taken for may still be at work, and its handle was set to null on purpose.
+    pub(crate) fn is_left_alone(&self) -> bool {
+        self.is_held() && self.left > Left::Over && self.places.dropped
+    }
+
     /// Over, in one way or the other: nothing runs out any more.
     pub(crate) fn end(&mut self, status: Status) {
         self.status = status;

@@ -1,6 +1,7 @@
 //! How a task can fail, and where each failure leads.
 //!
-//! `States.Runtime` and `States.DataLimitExceeded` are left out: nobody can catch them, so no definition is better than another.
+//! `States.Runtime` is left out: nobody can catch it, so no definition is better than another. So is `States.DataLimitExceeded` where no
+//! clause names it: `States.ALL` does not catch it.
 
 use crate::calls::{Call, Left};
 use crate::machine::State;
@@ -81,16 +82,13 @@ pub(crate) fn failures<'a>(state: &'a State<'_>, call: &Call<'_>) -> Vec<(&'a st
     }
     for name in state.catch.iter().flat_map(|catcher| &catcher.errors) {
         let known = found.iter().any(|(other, _)| other == name);
-        if known
-            || matches!(
-                name.as_str(),
-                ALL | FAILED | "States.Runtime" | "States.DataLimitExceeded"
-            )
-        {
+        if known || matches!(name.as_str(), ALL | FAILED | "States.Runtime") {
             continue;
         }
         let effect = match call {
             Call::Work(_) | Call::Extend(_) if is_lost(name) => Effect::Lost,
+            // What came back was too large: as after a failure of the task's own.
+            Call::Work(_) if name == "States.DataLimitExceeded" => found[0].1,
             _ => Effect::Same,
         };
         found.push((name, effect));

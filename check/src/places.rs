@@ -13,6 +13,8 @@ pub(crate) struct Places {
     /// Variables that tell until when the lease can be trusted, without being the handle.
     pub clocks: BTreeSet<String>,
     data: Data,
+    /// The handle was in variables alone, and they were set to null.
+    pub dropped: bool,
     /// Which state made the last of it disappear, and by which clause of its Catch.
     pub gone: Option<(StateId, Option<usize>)>,
 }
@@ -116,7 +118,7 @@ impl Places {
         if self.vars.is_empty() && self.data == Data::No {
             self.gone.get_or_insert(by);
         } else {
-            self.gone = None;
+            (self.gone, self.dropped) = (None, false);
         }
     }
 
@@ -146,7 +148,7 @@ impl Places {
             } else if of_result || of_handle {
                 self.vars.insert(name);
             } else {
-                self.vars.remove(&name);
+                self.dropped |= self.vars.remove(&name) && value.is_null();
                 self.clocks.remove(&name);
             }
         }

@@ -27,7 +27,8 @@ impl Walker<'_, '_> {
         let is_work = matches!(self.calls[id], Call::Work(_));
         let all = env.clone();
         for lease in env {
-            if !lease.is_held() || lease.kept || except.contains(&lease.acquire) {
+            let counts = lease.is_held() && !lease.kept && !lease.is_left_alone();
+            if !counts || except.contains(&lease.acquire) {
                 continue;
             }
             let fixed = match limit {

@@ -144,7 +144,7 @@ impl Walker<'_, '_> {
         }
         if is_work {
             self.goes_on(id, &env, link);
-            for lease in &env {
+            for lease in env.iter().filter(|lease| !lease.is_left_alone()) {
                 if !lease.is_held() {
                     // Another lease may have come in its place.
                     if !env

@@ -98,3 +98,22 @@ proptest! {
         prop_assert!(["EOF", "expected", "invalid"].iter().any(|word| error.message.contains(word)), "{error}");
     }
 }
+
+#[test]
+fn work_behind_a_branch_that_kept_the_lease_is_told_of_however_long_its_acquire_may_have_taken() {
+    let text = include_str!("../corpus/sound/09-kept-alive.asl.json");
+    let mut value: Value = serde_json::from_str(text).unwrap();
+    let states = &mut value["States"];
+    states["Acquire"]["Arguments"]["Payload"]["ttl_seconds"] = 8.into();
+    states["Guarded"]["Catch"][0]["Next"] = "After".into();
+    states["After"] = json!({"Type": "Task", "Resource": "arn:aws:states:::dynamodb:putItem", "TimeoutSeconds": 2, "Arguments": {},
+        "Next": "Release", "Catch": [{"ErrorEquals": ["States.ALL"], "Next": "GiveBack"}]});
+    let node = Source::new("x.asl.json", value.to_string()).read().unwrap();
+    let found = check(&node, &Options::default()).findings;
+    assert!(
+        found
+            .iter()
+            .any(|finding| finding.rule == Rule::Outlasts && finding.state == "After"),
+        "{found:?}"
+    );
+}

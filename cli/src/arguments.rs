@@ -62,6 +62,8 @@ pub(crate) enum Verb {
     Table(Table),
     /// Find leases that can lapse, leak or be used after their end, in state machines that have not run yet
     Check(Check),
+    /// Write acquire, extend, release and their catches into a plain state machine
+    Weave(Weave),
     /// Start the whole stack on this machine: DynamoDB, functions, state machines
     #[cfg(feature = "local")]
     Local(Local),
@@ -75,6 +77,14 @@ pub(crate) enum Verb {
     Launch(Launch),
     #[command(hide = true, name = "__manual")]
     Manual,
+}
+
+/// As the program `leasehold-weave` takes it.
+#[derive(Args, Debug)]
+#[command(after_help = leasehold_weave::EXAMPLES.replace("leasehold-weave", "leasehold weave"))]
+pub(crate) struct Weave {
+    #[command(flatten)]
+    pub(crate) options: leasehold_weave::Options,
 }
 
 /// Where the table is.

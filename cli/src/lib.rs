@@ -54,6 +54,7 @@ pub fn run() -> ExitCode {
         Verb::Unfreeze(unfreeze) => on_one_thread(unfreeze.run()),
         Verb::Table(table) => on_one_thread(table.run()),
         Verb::Check(check) => check.run(),
+        Verb::Weave(weave) => return leasehold_weave::run(&weave.options),
         #[cfg(feature = "local")]
         Verb::Local(local) => on_many_threads(local.run()),
         Verb::Completions(completions) => completions.run(),

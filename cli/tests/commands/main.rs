@@ -13,3 +13,4 @@ mod rights;
 mod stand;
 mod surroundings;
 mod terminal;
+mod weave;

@@ -192,6 +192,22 @@ impl Execution {
         }
     }
 
+    /// Waits until it was told that somebody else has the key.
+    pub async fn refused(&self) {
+        let start = Instant::now();
+        loop {
+            let held = self.history().await.into_iter().any(|event| {
+                let details = event.task_failed_event_details();
+                details.is_some_and(|details| details.error() == Some("Lease.Held"))
+            });
+            if held {
+                return;
+            }
+            assert!(start.elapsed() < PATIENCE, "nobody refuses it");
+            sleep(LOOK_EVERY).await;
+        }
+    }
+
     /// The handle that the last grant or extend returned.
     pub async fn lease(&self) -> Value {
         let answers = self.answers().await;

@@ -20,3 +20,5 @@ mod transfer_outcome;
 mod with_lease;
 mod with_lease_queue;
 mod world;
+mod woven;
+mod woven_ends;

@@ -112,18 +112,18 @@ async fn tardy(world: &World, function: &str) -> String {
     machine
 }
 
-/// Ends `lease`; `run`, which is woken for the `nth` time, comes too late, and finds somebody else in: that one's lease.
-async fn miss_a_turn(
+/// Ends `lease`; `run`, which is woken for the `nth` time, comes to `confirm` too late, and finds somebody else in: that one's lease.
+pub async fn miss_a_turn(
     world: &World,
     function: &str,
     lease: &Value,
     run: &Execution,
-    nth: usize,
+    (confirm, nth): (&str, usize),
 ) -> Value {
     let host = world.stack.functions();
     host.freeze(function).unwrap();
     world.take_away(lease, None).await;
-    run.in_task("Confirm", nth).await;
+    run.in_task(confirm, nth).await;
     let promised = run.lease().await;
     world.take_away(&promised, None).await;
     let other = world.occupy(promised["key"].as_str().unwrap(), "somebody else");
@@ -139,7 +139,7 @@ fn one_who_misses_its_turn_waits_for_another_before_anything_is_done() {
         let key = fresh_key();
         let lease = world.occupy(&key, "somebody else").await;
         let run = join(world, &machine, &key, 1).await;
-        let other = miss_a_turn(world, "TardyExtend", &lease, &run, 1).await;
+        let other = miss_a_turn(world, "TardyExtend", &lease, &run, ("Confirm", 1)).await;
         world.is_waited_for_by(&key, 1).await;
         assert!(world.workers(&key).await.is_empty());
         world.take_away(&other, None).await;
@@ -160,7 +160,7 @@ fn one_who_misses_three_turns_gives_up() {
         let run = join(world, &machine, &key, 1).await;
         for nth in 1..=3 {
             world.is_waited_for_by(&key, 1).await;
-            lease = miss_a_turn(world, "TooTardyExtend", &lease, &run, nth).await;
+            lease = miss_a_turn(world, "TooTardyExtend", &lease, &run, ("Confirm", nth)).await;
         }
         let cause = run.ended().await.failed_with("Lease.Lost");
         assert!(cause.contains(&key), "{cause}");

@@ -1,0 +1,151 @@
+//! The command: reads the files, weaves, and writes, shows or compares what came of it.
+
+use crate::options::Options;
+use crate::refusal::Refusal;
+use crate::spec::Spec;
+use crate::weave::{is_woven, weave};
+use leasehold_check::{Options as CheckOptions, Source};
+use similar::TextDiff;
+use std::io::{ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Does what the options say, and tells of it on the terminal.
+#[must_use]
+pub fn run(options: &Options) -> ExitCode {
+    match done(options) {
+        Ok(code) => code,
+        Err(refusal) => {
+            eprintln!("{refusal}");
+            ExitCode::from(if refusal.internal { 3 } else { 2 })
+        }
+    }
+}
+
+fn done(options: &Options) -> Result<ExitCode, Refusal> {
+    let spec_source = read(&options.spec)?;
+    let spec = Spec::read(&spec_source)?;
+    let beside = |file: &str| {
+        let parent = options.spec.parent();
+        parent.map_or_else(|| PathBuf::from(file), |parent| parent.join(file))
+    };
+    let machine = read(&beside(&spec.machine))?;
+    let output = match (&options.output, &spec.output) {
+        (Some(output), _) => Some(output.clone()),
+        (None, Some(output)) => Some(beside(output)),
+        (None, None) => None,
+    };
+    let limits = CheckOptions {
+        margin_ms: options.margin_ms,
+        guard_ms: options.guard_ms,
+        ..CheckOptions::default()
+    };
+    let woven = weave(&machine, &spec, &limits)?;
+    let output = output.filter(|output| output.as_os_str() != "-");
+    if options.dry_run {
+        let to = output
+            .as_deref()
+            .map_or_else(|| "-".into(), Path::to_string_lossy);
+        print(&difference(&machine, &to, &woven))?;
+    }
+    if options.check {
+        let output = output.ok_or_else(|| {
+            Refusal::of(
+                &spec_source.name,
+                "there is no output to compare with: name one",
+            )
+        })?;
+        let there = std::fs::read_to_string(&output).ok();
+        let is_same = there.as_ref() == Some(&woven);
+        if !is_same {
+            let how = if there.is_some() {
+                "is not what would be written"
+            } else {
+                "is not there"
+            };
+            eprintln!("{}: {how}", output.display());
+        }
+        return Ok(ExitCode::from(u8::from(!is_same)));
+    }
+    if !options.dry_run {
+        match output {
+            None => print(&woven)?,
+            Some(output) => write(&output, &woven, options.force)?,
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read(file: &Path) -> Result<Source, Refusal> {
+    let name = file.to_string_lossy();
+    match std::fs::read_to_string(file) {
+        Ok(text) => Ok(Source::new(name, text)),
+        Err(error) => Err(Refusal::of(&name, error.to_string())),
+    }
+}
+
+/// What is changed in the machine, as a patch.
+fn difference(machine: &Source, to: &str, woven: &str) -> String {
+    let diff = TextDiff::from_lines(machine.text.as_str(), woven);
+    let mut unified = diff.unified_diff();
+    unified
+        .context_radius(3)
+        .header(&machine.name, to)
+        .to_string()
+}
+
+/// Whole or not at all, and never over what somebody else has written.
+fn write(output: &Path, woven: &str, force: bool) -> Result<(), Refusal> {
+    let name = output.to_string_lossy();
+    let failed = |error: std::io::Error| Refusal::of(&name, error.to_string());
+    match std::fs::read_to_string(output) {
+        Ok(there) if there == woven => return Ok(()),
+        Ok(there) if !force && !is_woven(&Source::new(name.clone(), there.as_str())) => {
+            return Err(Refusal::of(
+                &name,
+                "is there already, and nothing in it was woven: remove it, name another output, or say --force",
+            ));
+        }
+        Ok(_) => {}
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        Err(_) if force => {}
+        Err(error) => return Err(failed(error)),
+    }
+    let parent = output
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    let mut file = tempfile::Builder::new()
+        .prefix(".leasehold-weave-")
+        .tempfile_in(parent.unwrap_or(Path::new(".")))
+        .map_err(failed)?;
+    file.write_all(woven.as_bytes()).map_err(failed)?;
+    // What is there keeps its rights; what is new gets those of a file and not of a temporary one.
+    keep_rights(&file, output).map_err(failed)?;
+    file.persist(output).map_err(|error| failed(error.error))?;
+    Ok(())
+}
+
+#[cfg(unix)]
+fn keep_rights(file: &tempfile::NamedTempFile, output: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let rights = match std::fs::metadata(output) {
+        Ok(there) => there.permissions(),
+        Err(_) => std::fs::Permissions::from_mode(0o644),
+    };
+    file.as_file().set_permissions(rights)
+}
+
+#[cfg(not(unix))]
+fn keep_rights(_: &tempfile::NamedTempFile, _: &Path) -> std::io::Result<()> {
+    Ok(())
+}
+
+/// A pipe that is closed has read enough.
+fn print(text: &str) -> Result<(), Refusal> {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Refusal::of("standard output", error.to_string()))
+        }
+        _ => Ok(()),
+    }
+}
