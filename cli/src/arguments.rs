@@ -79,9 +79,9 @@ pub(crate) enum Verb {
     Manual,
 }
 
-/// As the program `leasehold-weave` takes it.
+/// As the library takes it.
 #[derive(Args, Debug)]
-#[command(after_help = leasehold_weave::EXAMPLES.replace("leasehold-weave", "leasehold weave"))]
+#[command(after_help = leasehold_weave::EXAMPLES)]
 pub(crate) struct Weave {
     #[command(flatten)]
     pub(crate) options: leasehold_weave::Options,

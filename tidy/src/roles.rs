@@ -334,8 +334,8 @@ mod tests {
             ),
             ("  SweepRole:", "  SweeperRole:"),
             (
-                "        - !Ref OperateRole\n",
-                "        - !Ref OperateRole\n        - !Ref OtherRole\n",
+                "                - TracesAreSent\n",
+                "                - IsMonitored\n",
             ),
             (
                 "                - HasKmsKey\n",

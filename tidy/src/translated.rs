@@ -158,6 +158,9 @@ mod tests {
                     {{"Fn::If": ["HasKmsKey",
                       {{"Action": "kms:Decrypt", "Resource": {{"Ref": "KmsKeyArn"}}, "Condition": {{"StringEquals": {{
                         "kms:ViaService": {{"Fn::Sub": "dynamodb.${{AWS::Region}}.${{AWS::URLSuffix}}"}}}}}}}},
+                      {{"Ref": "AWS::NoValue"}}]}},
+                    {{"Fn::If": ["TracesAreSent",
+                      {{"Action": ["xray:PutTelemetryRecords", "xray:PutTraceSegments"], "Resource": "*"}},
                       {{"Ref": "AWS::NoValue"}}]}}]}}}}]{more}}}}}"#
         )
     }

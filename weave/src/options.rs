@@ -6,10 +6,10 @@ use std::path::PathBuf;
 /// Examples of the command, for its help.
 pub const EXAMPLES: &str = "\
 Examples:
-  leasehold-weave order.weave.yaml              write the guarded machine to where the specification says
-  leasehold-weave --dry-run order.weave.yaml    show what would be changed in the machine
-  leasehold-weave --check order.weave.yaml      for CI: exit code 1 unless the guarded machine is up to date
-  leasehold-weave --output - order.weave.yaml   print it
+  leasehold weave order.weave.yaml              write the guarded machine to where the specification says
+  leasehold weave --dry-run order.weave.yaml    show what would be changed in the machine
+  leasehold weave --check order.weave.yaml      for CI: exit code 1 unless the guarded machine is up to date
+  leasehold weave --output - order.weave.yaml   print it
 
 A specification:
   machine: order.asl.json

@@ -49,7 +49,7 @@ impl fmt::Display for Refusal {
         }
         f.write_str(&self.message)?;
         if self.internal {
-            f.write_str(" (nothing was written; this is a fault of leasehold-weave itself)")?;
+            f.write_str(" (nothing was written; this is a fault of leasehold weave itself)")?;
         }
         Ok(())
     }

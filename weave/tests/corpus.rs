@@ -35,7 +35,7 @@ fn what_is_checked_in_is_what_is_woven() {
         let there = read(spec.output.as_ref().unwrap());
         assert!(
             woven(&read(&spec.machine), &spec) == there.text,
-            "{}: cargo run --bin leasehold-weave -- {}",
+            "{}: cargo run --bin leasehold -- weave {}",
             there.name,
             spec.source.name
         );

@@ -1,22 +1,235 @@
-//! `leasehold weave` is what the library weaves.
+//! `leasehold weave` on files: what it writes, what it leaves alone, and what it says by its exit code.
 
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const PLAIN: &str = r#"{
+  "StartAt": "Count",
+  "States": {
+    "Count": {
+      "Type": "Task",
+      "Resource": "arn:aws:states:::lambda:invoke",
+      "TimeoutSeconds": 30,
+      "Parameters": { "FunctionName": "count" },
+      "End": true
+    }
+  }
+}
+"#;
+const SPEC: &str = "machine: count.asl.json\noutput: guarded.asl.json\nsections:\n  - {states: [Count], key: $.shelf, ttl_seconds: 200}\n";
+
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Self {
+        let place = Self(tempfile::tempdir().unwrap());
+        std::fs::write(place.file("count.asl.json"), PLAIN).unwrap();
+        std::fs::write(place.file("count.weave.yaml"), SPEC).unwrap();
+        place
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.file(name)).unwrap()
+    }
+
+    fn names(&self) -> Vec<String> {
+        let files = std::fs::read_dir(self.0.path()).unwrap();
+        let mut names: Vec<String> = files
+            .map(|file| file.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_leasehold"));
+        command
+            .arg("weave")
+            .args(arguments)
+            .arg(self.file("count.weave.yaml"))
+            .output()
+            .unwrap()
+    }
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+fn printed(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
 
 #[test]
-fn it_writes_what_the_corpus_has() {
-    let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../weave/corpus");
-    let weave = |arguments: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_leasehold"));
-        command.current_dir(corpus).arg("weave").args(arguments);
-        command.output().unwrap()
-    };
-    let checked = weave(&["--check", "01-two-steps.weave.yaml"]);
-    assert_eq!(checked.status.code(), Some(0), "{checked:?}");
-    let printed = weave(&["--output", "-", "01-two-steps.weave.yaml"]);
-    assert_eq!(printed.status.code(), Some(0), "{printed:?}");
-    let machine = String::from_utf8(printed.stdout).unwrap();
-    let machine: serde_json::Value = serde_json::from_str(&machine).unwrap();
-    assert!(machine["States"].as_object().unwrap().len() > 2);
-    let refused = weave(&["nowhere.yaml"]);
-    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+fn it_writes_beside_the_specification_and_nothing_else() {
+    let place = Place::new();
+    let output = place.run(&[]);
+    assert_eq!(
+        (code(&output), said(&output), printed(&output)),
+        (0, String::new(), String::new())
+    );
+    assert!(place.read("guarded.asl.json").contains("CountAcquire"));
+    assert_eq!(place.read("count.asl.json"), PLAIN);
+    assert_eq!(
+        place.names(),
+        ["count.asl.json", "count.weave.yaml", "guarded.asl.json"]
+    );
+    // A second time over what it wrote itself, and over what it would write otherwise.
+    assert_eq!(code(&place.run(&[])), 0);
+    let other = SPEC.replace("200", "300");
+    std::fs::write(place.file("count.weave.yaml"), other).unwrap();
+    assert_eq!(code(&place.run(&[])), 0);
+    assert!(
+        place
+            .read("guarded.asl.json")
+            .contains("\"ttl_seconds\": 300")
+    );
+}
+
+#[test]
+fn it_overwrites_nothing_that_it_did_not_write() {
+    let place = Place::new();
+    for theirs in [PLAIN, "not a machine at all"] {
+        std::fs::write(place.file("guarded.asl.json"), theirs).unwrap();
+        let output = place.run(&[]);
+        assert_eq!(code(&output), 2);
+        assert!(
+            said(&output)
+                .contains("guarded.asl.json: is there already, and nothing in it was woven"),
+            "{}",
+            said(&output)
+        );
+        assert_eq!(place.read("guarded.asl.json"), theirs);
+        assert_eq!(code(&place.run(&["--force"])), 0);
+        assert!(place.read("guarded.asl.json").contains("CountAcquire"));
+    }
+}
+
+#[test]
+fn the_output_can_be_the_machine_itself() {
+    let place = Place::new();
+    std::fs::write(
+        place.file("count.weave.yaml"),
+        SPEC.replace("guarded", "count"),
+    )
+    .unwrap();
+    assert_eq!(code(&place.run(&[])), 2);
+    assert_eq!(place.read("count.asl.json"), PLAIN);
+    assert_eq!(code(&place.run(&["--force"])), 0);
+    let once = place.read("count.asl.json");
+    assert_eq!(code(&place.run(&[])), 0);
+    assert_eq!(place.read("count.asl.json"), once);
+}
+
+#[test]
+fn a_dry_run_shows_a_patch_that_makes_the_guarded_machine() {
+    let place = Place::new();
+    let output = place.run(&["--dry-run"]);
+    assert_eq!(code(&output), 0);
+    assert_eq!(place.names(), ["count.asl.json", "count.weave.yaml"]);
+    let patch = printed(&output);
+    assert!(
+        patch.contains("\n-  \"StartAt\": \"Count\",\n+  \"StartAt\": \"CountAcquire\",\n"),
+        "{patch}"
+    );
+    // By the tool that patches are for, if it is there.
+    std::fs::write(place.file("patch"), &patch).unwrap();
+    std::fs::copy(place.file("count.asl.json"), place.file("patched")).unwrap();
+    let patched = Command::new("patch")
+        .arg("--silent")
+        .arg(place.file("patched"))
+        .arg(place.file("patch"))
+        .status();
+    place.run(&[]);
+    if patched.is_ok_and(|status| status.success()) {
+        assert_eq!(place.read("patched"), place.read("guarded.asl.json"));
+    }
+}
+
+#[test]
+fn a_check_tells_whether_the_output_is_what_would_be_written() {
+    let place = Place::new();
+    let output = place.run(&["--check"]);
+    assert_eq!(code(&output), 1);
+    assert!(said(&output).contains("guarded.asl.json: is not there"));
+    place.run(&[]);
+    let output = place.run(&["--check"]);
+    assert_eq!((code(&output), said(&output)), (0, String::new()));
+    let edited = place
+        .read("guarded.asl.json")
+        .replace("\"TimeoutSeconds\": 30", "\"TimeoutSeconds\": 31");
+    std::fs::write(place.file("guarded.asl.json"), &edited).unwrap();
+    let output = place.run(&["--check", "--dry-run"]);
+    assert_eq!(code(&output), 1);
+    assert!(printed(&output).starts_with("--- "));
+    assert_eq!(place.read("guarded.asl.json"), edited);
+}
+
+#[test]
+fn it_prints_what_has_nowhere_to_go() {
+    let place = Place::new();
+    for (spec, arguments) in [
+        (SPEC.replace("output: guarded.asl.json\n", ""), &[][..]),
+        (SPEC.to_owned(), &["--output", "-"]),
+    ] {
+        std::fs::write(place.file("count.weave.yaml"), spec).unwrap();
+        let output = place.run(arguments);
+        assert_eq!(code(&output), 0);
+        assert!(printed(&output).contains("CountAcquire"));
+        assert_eq!(place.names(), ["count.asl.json", "count.weave.yaml"]);
+    }
+}
+
+#[test]
+fn a_refusal_names_the_place_and_writes_nothing() {
+    let place = Place::new();
+    std::fs::write(
+        place.file("count.weave.yaml"),
+        SPEC.replace("[Count]", "[Cuont]"),
+    )
+    .unwrap();
+    let output = place.run(&[]);
+    assert_eq!(code(&output), 2);
+    assert!(
+        said(&output).contains("count.weave.yaml:4:15: there is no state \"Cuont\""),
+        "{}",
+        said(&output)
+    );
+    std::fs::remove_file(place.file("count.asl.json")).unwrap();
+    let output = place.run(&[]);
+    assert_eq!(code(&output), 2);
+    assert!(
+        said(&output).contains("count.asl.json: "),
+        "{}",
+        said(&output)
+    );
+    assert_eq!(place.names(), ["count.weave.yaml"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_there_keeps_its_rights() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let place = Place::new();
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let guarded = place.file("guarded.asl.json");
+    place.run(&[]);
+    assert_eq!(mode(&guarded), 0o644);
+    // What would be the same is not written again.
+    let file = || std::os::unix::fs::MetadataExt::ino(&std::fs::metadata(&guarded).unwrap());
+    let before = file();
+    place.run(&[]);
+    assert_eq!(file(), before);
+    std::fs::set_permissions(&guarded, std::fs::Permissions::from_mode(0o600)).unwrap();
+    std::fs::write(place.file("count.weave.yaml"), SPEC.replace("200", "300")).unwrap();
+    place.run(&[]);
+    assert_eq!(mode(&guarded), 0o600);
 }
