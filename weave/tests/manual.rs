@@ -27,7 +27,9 @@ fn what_the_manual_shows_of_a_file_is_in_it() {
 fn what_the_readme_shows_is_the_first_of_the_corpus() {
     let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
     let spec = "weave/corpus/01-two-steps.weave.yaml";
-    let (before, _) = readme.split_once(&format!("-- weave --dry-run {spec}")).unwrap();
+    let (before, _) = readme
+        .split_once(&format!("-- weave --dry-run {spec}"))
+        .unwrap();
     let block = before
         .rsplit("```yaml\n")
         .next()
