@@ -23,7 +23,7 @@ use crate::{
     metrics::Metric,
     settings::{self, Environment},
     store::{Connection, DynamoDb, Store},
-    workflows::StepFunctions,
+    workflows::{StepFunctions, Workflows},
 };
 
 mod ambient;
@@ -65,9 +65,7 @@ where
     H: Fn(Leases<DynamoDb>, Q) -> F,
     F: Future<Output = Result<A, Error>>,
 {
-    log::listen();
-    let leases = connect().map(|(leases, _)| leases);
-    run(operation, handle, leases).await
+    run(operation, handle, || connect().map(|(leases, _)| leases)).await
 }
 
 /// As [`serve`], with leases that call back those who wait in line.
@@ -84,12 +82,8 @@ where
     H: Fn(Leases<DynamoDb>, Q) -> F,
     F: Future<Output = Result<A, Error>>,
 {
-    log::listen();
-    let leases = connect().map(|(leases, ambient)| {
-        let workflows = callback::Only(StepFunctions::new(&ambient));
-        leases.with_workflows(Arc::new(workflows))
-    });
-    run(operation, handle, leases).await
+    let only = |ambient: &SdkConfig| callback::Only(StepFunctions::new(ambient));
+    run(operation, handle, calling_back(only)).await
 }
 
 /// As [`serve_with_workflows`], with leases that also ask how executions stand: what
@@ -107,18 +101,23 @@ where
     H: Fn(Leases<DynamoDb>, Q) -> F,
     F: Future<Output = Result<A, Error>>,
 {
-    log::listen();
-    let leases = connect().map(|(leases, ambient)| {
-        let workflows = StepFunctions::new(&ambient);
-        leases.with_workflows(Arc::new(workflows))
-    });
-    run(operation, handle, leases).await
+    run(operation, handle, calling_back(StepFunctions::new)).await
+}
+
+/// Leases that call back through what `workflows` makes of the configuration.
+fn calling_back<W: Workflows + 'static>(
+    workflows: impl FnOnce(&SdkConfig) -> W,
+) -> impl FnOnce() -> Result<Leases<DynamoDb>, Error> {
+    move || {
+        let (leases, ambient) = connect()?;
+        Ok(leases.with_workflows(Arc::new(workflows(&ambient))))
+    }
 }
 
 async fn run<Q, A, H, F>(
     operation: &'static str,
     handle: H,
-    leases: Result<Leases<DynamoDb>, Error>,
+    connected: impl FnOnce() -> Result<Leases<DynamoDb>, Error>,
 ) -> Result<(), Fatal>
 where
     Q: FromEvent,
@@ -126,7 +125,8 @@ where
     H: Fn(Leases<DynamoDb>, Q) -> F,
     F: Future<Output = Result<A, Error>>,
 {
-    let leases = leases.map_err(Arc::new);
+    log::listen();
+    let leases = connected().map_err(Arc::new);
     let meter = Meter::new(operation);
     let (handle, leases, meter) = (&handle, &leases, &meter);
     let service = service_fn(move |event: LambdaEvent<String>| async move {
