@@ -94,6 +94,12 @@ pub fn human(reports: &[Report], unreadable: &[Unreadable], colour: bool) -> Str
             format!("; {} not read", counted(unreadable.len(), "file", "files"))
         }
     );
+    if acquires == 0 && !reports.is_empty() {
+        _ = writeln!(
+            out,
+            "No function that acquires was recognised, so there was no lease to look at: --acquire NAME says which it is."
+        );
+    }
     out
 }
 

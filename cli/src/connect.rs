@@ -3,6 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 
+use aws_config::profile::ProfileFileCredentialsProvider;
+use aws_config::provider_config::ProviderConfig;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_credential_types::{
     Credentials,
@@ -67,7 +69,15 @@ impl Place {
     async fn config(&self) -> Result<SdkConfig, Trouble> {
         let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12());
         if let Some(profile) = &self.profile {
-            loader = loader.profile_name(profile);
+            // What is said goes before what is set: the environment's own credentials may be of another account.
+            let surroundings = ProviderConfig::with_default_region().await;
+            let credentials = ProfileFileCredentialsProvider::builder()
+                .profile_name(profile)
+                .configure(&surroundings)
+                .build();
+            loader = loader
+                .profile_name(profile)
+                .credentials_provider(credentials);
         }
         if let Some(region) = &self.region {
             loader = loader.region(Region::new(region.clone()));

@@ -104,7 +104,7 @@ Examples:
 
 It may be repeated. It never frees anybody else's lease. --json prints what the function release answers.
 
-Exit codes: 0 released, now or before, 79 somebody else was granted it since.")]
+Exit codes: 0 released, now or before, 79 the lease ran out and was taken over, or an operator ended it.")]
 pub(crate) struct ReleaseIt {
     #[command(flatten)]
     handle: Handle,
@@ -125,7 +125,9 @@ impl ReleaseIt {
             ReleaseOutcome::Released => (format!("{key} is free"), Code::DONE),
             ReleaseOutcome::AlreadyReleased => (format!("{key} had been released"), Code::DONE),
             ReleaseOutcome::Lost => (
-                format!("{key} was granted to somebody else since"),
+                format!(
+                    "{key} is not yours to release: your lease ran out and was taken over, or an operator ended it"
+                ),
                 Code::LOST,
             ),
         };

@@ -101,9 +101,14 @@ impl ForceRelease {
             .filter(|one| one.lease.held.is_some())
             .filter(|one| self.permit.is_none_or(|permit| permit == one.lease.permit))
             .collect();
+        let what = match (self.permit, held.as_slice()) {
+            (Some(permit), _) => format!("permit {permit} of {}", act.key),
+            (None, [one]) => view::name(&one.lease),
+            _ => act.key.to_string(),
+        };
         let one = match held.as_slice() {
             [] => {
-                act.tell(&Forced::NotHeld, &format!("nobody holds {}", act.key))?;
+                act.tell(&Forced::NotHeld, &format!("nobody holds {what}"))?;
                 return Ok(Code::NO);
             }
             [one] => one,
@@ -133,7 +138,7 @@ impl ForceRelease {
             .await?;
         match &forced {
             Forced::Forced { fencing_token, .. } => {
-                act.tell(&forced, &format!("{} is free; {holder} had it", act.key))?;
+                act.tell(&forced, &format!("{what} is free; {holder} had it"))?;
                 if !act.json {
                     say(&format!(
                         "write with token {fencing_token} to have the resource refuse it"
@@ -142,7 +147,7 @@ impl ForceRelease {
                 Ok(Code::DONE)
             }
             Forced::NotHeld => {
-                act.tell(&forced, &format!("{holder} no longer holds {}", act.key))?;
+                act.tell(&forced, &format!("{holder} no longer holds {what}"))?;
                 Ok(Code::NO)
             }
         }

@@ -27,7 +27,7 @@ pub enum Error {
     /// The grant is over: released, swept, taken over, or gone. Stop the work, then repair or
     /// acquire afresh; never retry.
     #[error(
-        "the lease of {key} is over: it was released, it expired, or somebody else was granted it"
+        "the lease of {key} is over: it was released, it expired, an operator ended it, or somebody else was granted it"
     )]
     Lost {
         /// The key.

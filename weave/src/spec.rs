@@ -156,6 +156,9 @@ impl Reader<'_> {
         if self.text(key)?.is_empty() {
             return Err(self.expected(key, "a key that is not empty"));
         }
+        if let Some(open) = unclosed(&self.text(key)?) {
+            return Err(self.expected(key, &format!("a key in which every {open} is closed")));
+        }
         let ttl = self.needed(node, "ttl_seconds", "how long a lease is asked for")?;
         let permits = node
             .get("permits")
@@ -318,6 +321,61 @@ impl Reader<'_> {
         Refusal {
             place: Some(self.source.place(member.at.start)),
             ..Refusal::of(&self.source.name, message)
+        }
+    }
+}
+
+/// What an expression opens and does not close, or closes and has not opened. What else is wrong with one is for Step
+/// Functions to say.
+fn unclosed(key: &str) -> Option<char> {
+    let expression = key
+        .strip_prefix("{%")
+        .and_then(|key| key.strip_suffix("%}"))
+        .or_else(|| key.starts_with('$').then_some(key))?;
+    let (mut open, mut quote, mut escaped) = (Vec::new(), None, false);
+    for c in expression.chars() {
+        if let Some(mark) = quote {
+            quote = (escaped || c != mark).then_some(mark);
+            escaped = c == '\\' && !escaped;
+            continue;
+        }
+        match c {
+            '\'' | '"' | '`' => quote = Some(c),
+            '(' | '[' | '{' => open.push(c),
+            ')' | ']' | '}' => {
+                let opened = open.pop();
+                if !matches!(
+                    (opened, c),
+                    (Some('('), ')') | (Some('['), ']') | (Some('{'), '}')
+                ) {
+                    return Some(opened.unwrap_or(c));
+                }
+            }
+            _ => {}
+        }
+    }
+    quote.or(open.pop())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unclosed;
+
+    #[test]
+    fn an_expression_closes_what_it_opens() {
+        for (key, open) in [
+            ("orders/(1", None),
+            ("$.order.id", None),
+            ("$.orders[0]['a]']", None),
+            ("$.order[", Some('[')),
+            ("{% 'orders/' & $states.input.order %}", None),
+            ("{% $f($states.input.a[0], {'x': \"}\"}) %}", None),
+            ("{% 'it\\'s' %}", None),
+            ("{% 'orders/ & $states.input.order %}", Some('\'')),
+            ("{% $f($states.input.a] %}", Some('(')),
+            ("{% $a) %}", Some(')')),
+        ] {
+            assert_eq!(unclosed(key), open, "{key}");
         }
     }
 }

@@ -142,8 +142,14 @@ impl Acquire {
             if !self.quiet && std::io::IsTerminal::is_terminal(&std::io::stdout()) {
                 complain("this is the lease itself: whoever has it can extend and release it");
             }
-            say(&json_in_lines(&Acquired::Granted(granted))?)?;
-            return Ok(Code::DONE);
+            let lease = granted.lease.clone();
+            let told = json_in_lines(&Acquired::Granted(granted)).and_then(|handle| say(&handle));
+            if told.is_err() {
+                // Nobody could extend or release it.
+                let _ = reached.leases.release(&lease).await;
+                complain(&format!("so {} is released again", self.key));
+            }
+            return told.map(|()| Code::DONE);
         }
         let work = Work {
             command: &self.command,

@@ -225,3 +225,19 @@ async fn a_signal_that_is_ignored_goes_on_being_ignored() {
     let ran = ended(command).await;
     assert_eq!((ran.code, ran.out.as_str()), (Some(0), "on\n"), "{ran:?}");
 }
+
+/// Nobody else could extend or release it, however long it lasts.
+#[tokio::test]
+async fn a_lease_that_could_not_be_handed_over_is_released() {
+    let stand = Stand::start().await;
+    let full = std::fs::File::create("/dev/full").unwrap();
+    let mut command = stand.command(&["acquire", "k", "--ttl", "10m"]);
+    command.stdout(full);
+    let ran = ended(command).await;
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.err.contains("k is released again"), "{ran:?}");
+    let next = stand
+        .run(&["acquire", "k", "--no-wait", "--", "true"])
+        .await;
+    assert_eq!(next.code, Some(0), "{next:?}");
+}

@@ -112,14 +112,25 @@ async fn of_several_permits_one_has_to_be_named() {
         refused.err.contains("2 permits of p are held: say which"),
         "{refused:?}"
     );
-    let permit = refused.err.split("--permit ").nth(1).unwrap();
-    let permit: String = permit.chars().take_while(char::is_ascii_digit).collect();
+    let named = refused.err.split("--permit ").nth(1).unwrap();
+    let named = named.split(|c: char| !c.is_ascii_digit());
+    let permits: Vec<_> = named.filter(|number| !number.is_empty()).collect();
+    let [permit, other] = permits[..] else {
+        panic!("{refused:?}");
+    };
     let ran = stand
-        .run(&[&ask[..], &["--permit", &permit, "--json"]].concat())
+        .run(&[&ask[..], &["--permit", permit, "--json"]].concat())
         .await;
     let told: Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!(told["outcome"], "forced");
     assert_eq!(told["evicted"]["permit"].to_string(), permit);
+    let again = [&ask[..], &["--permit", permit]].concat();
+    let nobody = format!("nobody holds permit {permit} of p\n");
+    let ran = stand.run(&again).await;
+    assert_eq!((ran.code, ran.out), (Some(1), nobody));
+    let ran = stand.run(&[&ask[..], &["--permit", other]].concat()).await;
+    let free = format!("permit {other} of p is free; ");
+    assert!(ran.out.starts_with(&free), "{ran:?}");
 }
 
 #[tokio::test]
@@ -237,7 +248,10 @@ async fn a_lease_that_somebody_took_over_is_not_released() {
         .await;
     assert_eq!(
         (ran.code, ran.out.as_str()),
-        (Some(79), "k was granted to somebody else since\n")
+        (
+            Some(79),
+            "k is not yours to release: your lease ran out and was taken over, or an operator ended it\n"
+        )
     );
     assert_eq!(state(&stand, "k").await.0, LeaseState::Held);
 }

@@ -55,6 +55,9 @@ async fn a_table_out_of_reach_is_told_from_one_that_refuses_and_one_that_is_not_
     assert_eq!(ran.code, Some(3), "{ran:?}");
     assert!(ran.err.contains("there is no table other"), "{ran:?}");
     assert!(ran.err.contains("check --table"), "{ran:?}");
+    let ran = stand.run(&["ls", "--table", "no table!"]).await;
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    assert!(ran.err.contains("no table can be called"), "{ran:?}");
     stand.proxy.inject(Fault::Denied, "Query", 1);
     let ran = stand.run(&["show", "k"]).await;
     assert_eq!(ran.code, Some(3), "{ran:?}");
@@ -95,6 +98,11 @@ async fn a_profile_has_what_the_environment_has_not() {
     let mut by_variable = bare(&["ls"]);
     by_variable.env("AWS_PROFILE", "ops");
     assert_eq!(ended(by_variable).await.code, Some(0));
+    // What is said goes before what is set: with the environment's own credentials nothing would be missing.
+    let typo = stand.run(&["ls", "--profile", "opps"]).await;
+    assert_eq!((typo.code, typo.out.as_str()), (Some(3), ""), "{typo:?}");
+    assert!(typo.err.contains("opps"), "{typo:?}");
+    assert_eq!(stand.run(&["ls", "--profile", "ops"]).await.code, Some(0));
     // The other way to say where the endpoint is.
     let url = stand.proxy.url();
     let mut by_option = bare(&["ls", "--profile", "ops", "--endpoint-url", &url]);

@@ -117,6 +117,10 @@ impl Request<'_> {
                         reason: "the item is as large as an item can be".to_owned(),
                     }
                 }
+                _ if message.to_ascii_lowercase().contains("tablename") => Error::Misconfigured {
+                    problem: format!("no table can be called {table}: check LEASE_TABLE"),
+                    source: Some(source),
+                },
                 _ => Error::Misconfigured {
                     problem: format!(
                         "table {table} does not take {action}: its key schema is not pk and sk"
