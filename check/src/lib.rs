@@ -76,6 +76,7 @@ pub use node::{Member, Node, Span, Value};
 pub use options::{Options, Verb};
 pub use pictures::pictures;
 pub use report::Report;
+pub use retries::KNOWN as KNOWN_ERRORS;
 pub use rule::Rule;
 pub use source::{Place, Source, Unreadable};
 pub use template::{Definition, definitions};

@@ -166,3 +166,14 @@ fn the_manual_is_what_the_program_says() {
         "docs/CHECK.md is old: leasehold check --manual > docs/CHECK.md"
     );
 }
+
+#[test]
+fn the_checker_knows_the_names_of_the_librarys_errors() {
+    let mut known = leasehold_check::KNOWN_ERRORS.to_vec();
+    // What critical-section, for one, ends with when a step ran out of time.
+    known.retain(|name| *name != "Lease.StepTimeout");
+    let mut names = leasehold::Error::NAMES.to_vec();
+    known.sort_unstable();
+    names.sort_unstable();
+    assert_eq!(known, names);
+}
