@@ -1,21 +1,17 @@
-//! What it costs to wait for a key that is held.
+//! What a lease costs, measured beside what a user would pick instead.
 //!
-//! Several clients want one key, each again as soon as it has released it, and hold it for a while. [`contestants`]
-//! are the ways to wait; each is run on a database of its own behind a counting proxy ([`site`]), for a warm-up and
-//! a window ([`course`]). What the clients live through is written down ([`diary`]) and afterwards measured
-//! ([`measure`]): requests per cycle, utilisation, waits, and to whom the key went. [`report`] tells it,
-//! [`promises`] judges it.
+//! Each [part](parts) looks at something else and answers with [measures]: a figure of ours, the same of the others, and
+//! the target it is held to. What is counted is counted where it costs money: at the socket of the embedded database
+//! ([`site`]), in an execution's history, by a processor that counts instructions. [`report`] writes it all down.
 
-pub mod contestants;
-pub mod course;
-pub mod crew;
-pub mod diary;
 mod error;
-pub mod measure;
-pub mod promises;
+pub mod measures;
+pub mod parts;
+pub mod picture;
+mod python;
 pub mod report;
-pub mod run;
 pub mod site;
+pub mod waiting;
 
 pub use error::Error;
 
@@ -30,4 +26,16 @@ pub fn ratio(part: u64, whole: u64) -> f64 {
         return 0.0;
     }
     part as f64 / whole as f64
+}
+
+/// To three places: more is noise.
+#[must_use]
+pub fn rounded(number: f64) -> f64 {
+    (number * 1000.0).round() / 1000.0
+}
+
+/// Progress, for who watches. Not `eprintln!`, which panics when the terminal has gone.
+pub fn tell(line: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "{line}");
 }

@@ -40,6 +40,12 @@ impl Site {
         })
     }
 
+    /// Adds this much to the way of each request.
+    pub fn set_latency(&self, latency: std::time::Duration) {
+        self.cycle.set_latency(latency);
+        self.aside.set_latency(latency);
+    }
+
     /// The endpoint for everything that belongs to a cycle.
     #[must_use]
     pub fn url(&self) -> String {

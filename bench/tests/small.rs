@@ -1,13 +1,17 @@
 //! The benchmark itself, on a tiny scale: what it counts is what was sent.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::ValueEnum;
-use leasehold_bench::contestants::Name;
-use leasehold_bench::course::Course;
-use leasehold_bench::report::{Figures, Report, table};
-use leasehold_bench::run::run;
+use leasehold_bench::measures::Measure;
+use leasehold_bench::parts::{Ground, Part};
+use leasehold_bench::report::{self, Machine};
+use leasehold_bench::waiting;
+use leasehold_bench::waiting::contestants::Name;
+use leasehold_bench::waiting::course::Course;
+use leasehold_bench::waiting::figures::Figures;
+use leasehold_bench::waiting::run::run;
 
 /// Half of it is how late a task may come before an edge cuts a cycle.
 const HOLD: Duration = Duration::from_millis(100);
@@ -18,6 +22,7 @@ async fn figures(name: Name, waiters: usize) -> Figures {
         waiters,
         hold: HOLD,
         rest: Duration::ZERO,
+        latency: Duration::ZERO,
         warm_up: HOLD,
         window: HOLD * 5,
     };
@@ -83,20 +88,45 @@ async fn in_line_each_cycle_costs_three_and_the_key_goes_round() {
 }
 
 #[tokio::test]
-async fn the_report_has_a_table_a_file_and_a_picture() {
-    let run = figures(Name::Polling, 1).await;
-    let report = Report::of(vec![run.clone()], vec![run]);
-    assert!(report.verdicts.iter().all(|verdict| verdict.kept));
-    assert!(table(&report.by_waiters).contains("per cycle: UpdateItem 2.00"));
+async fn the_report_has_an_object_a_measure_and_a_picture() {
+    let options = waiting::Options {
+        waiters: Some(vec![1]),
+        only: vec![Name::Queue, Name::Polling],
+        hold: 100,
+        rest: 0,
+        long_holds: Some(vec![100]),
+        long_waiters: 1,
+    };
+    let ground = Ground {
+        root: PathBuf::from("/nowhere"),
+        quick: true,
+    };
+    let found = Part::Waiting.measure(&ground, &options).await.unwrap();
+    assert!(found.told.contains("per cycle: UpdateItem 2.00"));
 
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("report");
-    let [json, svg] = report.write(&directory).unwrap();
-    let json: serde_json::Value = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
-    assert_eq!(json["by_waiters"][0]["contestant"], "polling");
-    assert_eq!(json["by_hold"][0]["requests"]["per_cycle"], 2.0);
+    let parts = [(Part::Waiting, found)];
+    let files = report::write(&directory, &Machine::this(), &parts).unwrap();
+    let [report, runs, svg] = &files[..] else {
+        panic!("{files:?}");
+    };
+    let measures: Vec<Measure> = serde_json::from_slice(&std::fs::read(report).unwrap()).unwrap();
+    let found = measures
+        .iter()
+        .find(|measure| measure.name == "requests per contended cycle, 1 waiters, held for 100 ms");
+    // Alone nobody waits: two to join and to release, as the others.
+    let found = found.unwrap();
+    assert_eq!(found.met, Some(true), "{found:?}");
+    assert!((found.peers["leasehold, polling"] - 2.0).abs() < 1e-9);
+    let runs: serde_json::Value = serde_json::from_slice(&std::fs::read(runs).unwrap()).unwrap();
+    assert_eq!(
+        runs["parts"]["waiting"]["by_hold"][0]["contestant"],
+        "queue"
+    );
     let svg = std::fs::read_to_string(svg).unwrap();
     // Five panels by waiters, less the one of what there was none of, one by hold, and the legend.
     assert_eq!(svg.matches("<circle class=\"polling\"").count(), 6);
+    assert!(report::verdicts(&parts).contains("met    requests per contended cycle"));
 }
 
 #[test]

@@ -241,7 +241,7 @@ mod tests {
     #[test]
     fn the_versions_are_the_ones_that_run() {
         let manifest = include_str!("../../Cargo.toml");
-        let requirements = include_str!("../../bench/src/contestants/python_lock/requirements.txt");
+        let requirements = include_str!("../../bench/python/requirements.txt");
         let version = |peer: Peer| peer.told().rsplit(' ').next().unwrap();
         let lease = format!("\"={}\"", version(Peer::DynamodbLease));
         assert!(

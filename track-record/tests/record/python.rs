@@ -91,7 +91,7 @@ impl Python {
 /// The Python that has the peers; the benchmark has them there, too.
 async fn interpreter() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let requirements = root.join("bench/src/contestants/python_lock/requirements.txt");
+    let requirements = root.join("bench/python/requirements.txt");
     let environment = PythonEnvironment {
         name: "bench-venv",
         requirements: &requirements,

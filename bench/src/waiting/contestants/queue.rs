@@ -16,10 +16,10 @@ use serde::Deserialize;
 use tokio::sync::oneshot;
 
 use super::{KEY, told};
-use crate::course::Course;
-use crate::crew::{Client, Crew};
-use crate::diary::{Diary, What};
 use crate::site::Site;
+use crate::waiting::course::Course;
+use crate::waiting::crew::{Client, Crew};
+use crate::waiting::diary::{Diary, What};
 
 pub(super) const SETTINGS: &str = "Leases::acquire_in_line, ttl 60 s, stays in line for an hour; told through a channel in this process instead of \
      by Step Functions; inside once extend has confirmed; confirming, and a sweep every second, counted aside";

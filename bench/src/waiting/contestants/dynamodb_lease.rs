@@ -9,10 +9,10 @@ use aws_sdk_dynamodb::types::{
 use dynamodb_lease::Lease;
 
 use super::{KEY, told};
-use crate::course::Course;
-use crate::crew::{Client, Crew};
-use crate::diary::Diary;
 use crate::site::Site;
+use crate::waiting::course::Course;
+use crate::waiting::crew::{Client, Crew};
+use crate::waiting::diary::Diary;
 
 pub(super) const SETTINGS: &str = "0.22.1 with its defaults: asks every 1 s, ttl 60 s, extends every 30 s; \
      one Client per waiter, as for one process each; release() awaited";

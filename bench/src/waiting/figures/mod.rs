@@ -1,49 +1,21 @@
-//! What the runs came to, as one value: for the terminal, for `report.json`, and for the picture.
+//! What the runs came to: for the terminal, for `runs.json`, and for the picture.
 
 mod chart;
-mod lines;
 mod table;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use leasehold_local::Counts;
 use serde::Serialize;
 
-use crate::contestants::Name;
-use crate::error::io;
-use crate::promises::{Verdict, judge};
-use crate::run::Run;
-use crate::{Error, ratio};
+use crate::waiting::contestants::Name;
+use crate::waiting::run::Run;
+use crate::{ratio, rounded};
+
+pub(crate) use chart::draw;
 
 pub use table::{LEGEND, row, table};
-
-/// Everything that is told. Lengths are milliseconds.
-#[derive(Clone, Debug, Serialize)]
-pub struct Report {
-    /// Where it ran.
-    pub machine: Machine,
-    /// What each contestant was set to.
-    pub settings: BTreeMap<&'static str, &'static str>,
-    /// More and more waiters, the key held for the same short time.
-    pub by_waiters: Vec<Figures>,
-    /// The same waiters, the key held for longer and longer.
-    pub by_hold: Vec<Figures>,
-    /// What was promised, and whether it was kept.
-    pub verdicts: Vec<Verdict>,
-}
-
-/// The machine that it ran on.
-#[derive(Clone, Debug, Serialize)]
-pub struct Machine {
-    /// Processors that this process may use.
-    pub cores: usize,
-    /// Operating system and instruction set.
-    pub system: String,
-    /// What answers for DynamoDB.
-    pub database: &'static str,
-}
 
 /// The figures of one run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -56,6 +28,8 @@ pub struct Figures {
     pub hold_ms: u64,
     /// How long each was to rest before it asked again.
     pub rest_ms: u64,
+    /// What was added to the way of each request.
+    pub latency_ms: u64,
     /// How long the window was.
     pub window_ms: f64,
     /// How often the key was given back in it.
@@ -106,50 +80,26 @@ pub struct Wait {
     pub longest_by_mean: f64,
 }
 
-impl Report {
-    /// The report of these runs.
-    #[must_use]
-    pub fn of(by_waiters: Vec<Figures>, by_hold: Vec<Figures>) -> Self {
-        let all = [&by_waiters[..], &by_hold].concat();
-        Self {
-            machine: Machine::this(),
-            settings: all
-                .iter()
-                .map(|run| (run.contestant.told(), run.contestant.settings()))
-                .collect(),
-            verdicts: judge(&all),
-            by_waiters,
-            by_hold,
-        }
-    }
-
-    /// Writes `report.json` and `waiting.svg`, and answers where they are.
-    ///
-    /// # Errors
-    /// [`Error::Io`] when they cannot be written.
-    pub fn write(&self, directory: &Path) -> Result<[PathBuf; 2], Error> {
-        let cannot = |path: &Path| io(format!("write {}", path.display()));
-        std::fs::create_dir_all(directory).map_err(cannot(directory))?;
-        let (json, svg) = (directory.join("report.json"), directory.join("waiting.svg"));
-        let text = serde_json::to_string_pretty(self)
-            .map_err(|error| cannot(&json)(std::io::Error::other(error)))?;
-        std::fs::write(&json, text + "\n").map_err(cannot(&json))?;
-        std::fs::write(&svg, chart::draw(self)).map_err(cannot(&svg))?;
-        Ok([json, svg])
-    }
-}
-
-impl Machine {
-    fn this() -> Self {
-        Self {
-            cores: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
-            system: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
-            database: "embedded, in this process, behind the counting proxy: a request takes about a millisecond",
-        }
-    }
-}
-
 impl Figures {
+    /// What two runs have to agree on to be compared: clients, hold, rest and latency.
+    #[must_use]
+    pub fn circumstances(&self) -> (usize, u64, u64, u64) {
+        (self.waiters, self.hold_ms, self.rest_ms, self.latency_ms)
+    }
+
+    /// The same in words.
+    #[must_use]
+    pub fn told_circumstances(&self) -> String {
+        let latency = match self.latency_ms {
+            0 => String::new(),
+            ms => format!(", {ms} ms away"),
+        };
+        format!(
+            "{} waiters, held for {} ms{latency}",
+            self.waiters, self.hold_ms
+        )
+    }
+
     /// The figures of a run in which nothing happened.
     #[must_use]
     pub fn nothing(contestant: Name, waiters: usize, hold_ms: u64) -> Self {
@@ -158,6 +108,7 @@ impl Figures {
             waiters,
             hold_ms,
             rest_ms: 0,
+            latency_ms: 0,
             window_ms: 0.0,
             cycles: 0,
             requests: Requests::default(),
@@ -184,6 +135,7 @@ impl From<&Run> for Figures {
             waiters: run.course.waiters,
             hold_ms: whole_millis(run.course.hold),
             rest_ms: whole_millis(run.course.rest),
+            latency_ms: whole_millis(run.course.latency),
             window_ms: millis(run.window),
             cycles: measured.cycles,
             requests: Requests::of(&run.spent.cycle, measured.cycles),
@@ -226,9 +178,4 @@ fn whole_millis(length: Duration) -> u64 {
 
 fn millis(length: Duration) -> f64 {
     rounded(length.as_secs_f64() * 1000.0)
-}
-
-/// To three places: more is noise.
-fn rounded(number: f64) -> f64 {
-    (number * 1000.0).round() / 1000.0
 }

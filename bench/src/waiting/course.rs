@@ -11,6 +11,8 @@ pub struct Course {
     pub hold: Duration,
     /// How long each rests between releasing it and asking again.
     pub rest: Duration,
+    /// What is added to the way of each request, as a stand-in for a network.
+    pub latency: Duration,
     /// Time that is not counted.
     pub warm_up: Duration,
     /// Time that is.
@@ -28,6 +30,7 @@ impl Course {
             waiters,
             hold,
             rest: Duration::ZERO,
+            latency: Duration::ZERO,
             warm_up: Duration::from_millis(start) + round * 13 / 10,
             window: Duration::from_secs(seconds) + round * rounds,
         }
@@ -48,6 +51,7 @@ impl Course {
             waiters,
             hold,
             rest: Duration::ZERO,
+            latency: Duration::ZERO,
             warm_up: Duration::from_secs(1) + hold,
             window: (hold * cycles).max(Duration::from_secs(if quick { 2 } else { 6 })),
         }

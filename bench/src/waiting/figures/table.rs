@@ -88,7 +88,7 @@ fn length(ms: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contestants::Name;
+    use crate::waiting::contestants::Name;
 
     #[test]
     fn the_columns_stand_below_their_heads() {

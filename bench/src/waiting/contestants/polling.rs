@@ -8,10 +8,10 @@ use leasehold::{
 };
 
 use super::{KEY, told};
-use crate::course::Course;
-use crate::crew::{Client, Crew};
-use crate::diary::Diary;
 use crate::site::Site;
+use crate::waiting::course::Course;
+use crate::waiting::crew::{Client, Crew};
+use crate::waiting::diary::Diary;
 
 pub(super) const SETTINGS: &str = "Leases::acquire_within with Patience::of: random pauses of at most 100 ms at first, \
      doubling to at most 5 s; ttl 60 s; a budget that does not run out";

@@ -12,10 +12,10 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use crate::Error;
-use crate::course::Course;
-use crate::crew::Crew;
-use crate::diary::Diary;
 use crate::site::Site;
+use crate::waiting::course::Course;
+use crate::waiting::crew::Crew;
+use crate::waiting::diary::Diary;
 
 /// The one key that everybody wants.
 const KEY: &str = "orders/42";
@@ -46,6 +46,15 @@ impl Name {
         }
     }
 
+    /// As a column beside the queue, which is ours.
+    #[must_use]
+    pub const fn as_peer(self) -> &'static str {
+        match self {
+            Self::Polling => "leasehold, polling",
+            other => other.told(),
+        }
+    }
+
     /// Which version, with which settings.
     #[must_use]
     pub const fn settings(self) -> &'static str {
@@ -54,15 +63,6 @@ impl Name {
             Self::Polling => polling::SETTINGS,
             Self::DynamodbLease => dynamodb_lease::SETTINGS,
             Self::PythonDynamodbLock => python_lock::SETTINGS,
-        }
-    }
-
-    /// Whether it is held to what [`promises`](crate::promises) says, and not only measured.
-    #[must_use]
-    pub const fn promises(self) -> bool {
-        match self {
-            Self::Queue => true,
-            Self::Polling | Self::DynamodbLease | Self::PythonDynamodbLock => false,
         }
     }
 
@@ -80,7 +80,7 @@ impl Name {
             Self::DynamodbLease => dynamodb_lease::enter(site, course, diary).await,
             Self::PythonDynamodbLock => {
                 // What Python lacks is told by itself.
-                let python = python_lock::prepare(root).await?;
+                let python = crate::python::prepare(root).await?;
                 python_lock::enter(&python, root, site, course, diary).await
             }
         };

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::diary::{Event, What};
 use crate::ratio;
+use crate::waiting::diary::{Event, What};
 
 /// What is measured lies between these two instants, in nanoseconds since the epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

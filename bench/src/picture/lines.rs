@@ -2,10 +2,8 @@
 
 use std::fmt::Write;
 
-use crate::contestants::Name;
-
-pub(super) const WIDTH: f64 = 340.0;
-pub(super) const HEIGHT: f64 = 250.0;
+pub(crate) const WIDTH: f64 = 340.0;
+pub(crate) const HEIGHT: f64 = 250.0;
 const LEFT: f64 = 46.0;
 const RIGHT: f64 = 14.0;
 const TOP: f64 = 40.0;
@@ -13,7 +11,7 @@ const BOTTOM: f64 = 42.0;
 
 /// How values become heights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Scale {
+pub(crate) enum Scale {
     /// From 1 upwards, each step ten times the last. What is below 1 lies on the floor.
     TenTimes,
     /// From 0 to 1, shown in per cent.
@@ -21,19 +19,19 @@ pub(super) enum Scale {
 }
 
 /// What is drawn.
-pub(super) struct Panel<'a> {
-    pub(super) title: &'a str,
+pub(crate) struct Panel<'a> {
+    pub(crate) title: &'a str,
     /// What the steps are.
-    pub(super) below: &'a str,
-    pub(super) steps: Vec<String>,
-    pub(super) scale: Scale,
+    pub(crate) below: &'a str,
+    pub(crate) steps: Vec<String>,
+    pub(crate) scale: Scale,
     /// A value per step; one that is missing leaves a gap.
-    pub(super) series: Vec<(Name, Vec<Option<f64>>)>,
+    pub(crate) series: Vec<(&'a str, Vec<Option<f64>>)>,
 }
 
 impl Panel<'_> {
     /// Draws it with its upper left corner at the origin.
-    pub(super) fn draw(&self) -> String {
+    pub(crate) fn draw(&self) -> String {
         let mut svg = String::new();
         let mut put = |element: std::fmt::Arguments| {
             // Writing to a String cannot fail.
@@ -82,14 +80,12 @@ impl Panel<'_> {
                 .map(|(x, y)| format!("{x:.1},{y:.1}"))
                 .collect();
             put(format_args!(
-                r#"<polyline class="{}" points="{}"/>"#,
-                name.told(),
+                r#"<polyline class="{name}" points="{}"/>"#,
                 line.join(" ")
             ));
             for (x, y) in points {
                 put(format_args!(
-                    r#"<circle class="{}" cx="{x:.1}" cy="{y:.1}" r="3.6"/>"#,
-                    name.told()
+                    r#"<circle class="{name}" cx="{x:.1}" cy="{y:.1}" r="3.6"/>"#
                 ));
             }
         }
@@ -140,7 +136,7 @@ mod tests {
 
     fn panel(scale: Scale, values: &[Option<f64>]) -> String {
         let steps = values.iter().map(|_| "n".to_owned()).collect();
-        let series = vec![(Name::Polling, values.to_vec())];
+        let series = vec![("polling", values.to_vec())];
         let (title, below) = ("title", "below");
         Panel {
             title,

@@ -7,8 +7,8 @@ use std::time::Duration;
 use tokio::process::Child;
 use tokio::task::JoinSet;
 
-use crate::course::Course;
-use crate::diary::{Diary, What};
+use crate::waiting::course::Course;
+use crate::waiting::diary::{Diary, What};
 
 /// How long a client rests whose call failed, so that a fault that lasts does not become a storm.
 const AFTER_A_FAILURE: Duration = Duration::from_millis(100);

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::Error;
-use crate::contestants::Name;
-use crate::course::Course;
-use crate::diary::{self, Diary};
-use crate::measure::{Measured, Window, measure};
 use crate::site::{Site, Spent};
+use crate::waiting::contestants::Name;
+use crate::waiting::course::Course;
+use crate::waiting::diary::{self, Diary};
+use crate::waiting::measure::{Measured, Window, measure};
 
 /// How long the edge of a window waits for a client to enter. With many who poll the key may lie free for seconds.
 const FOR_AN_ENTRY: Duration = Duration::from_secs(10);
@@ -35,6 +35,7 @@ pub struct Run {
 /// [`Error`] when the contestant cannot be set up. What fails later is counted.
 pub async fn run(root: &Path, contestant: Name, course: Course) -> Result<Run, Error> {
     let site = Site::start().await?;
+    site.set_latency(course.latency);
     let diary = Arc::new(Diary::default());
     let crew = contestant.enter(root, &site, &course, &diary).await?;
     tokio::time::sleep(course.warm_up).await;

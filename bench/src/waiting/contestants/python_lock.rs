@@ -1,40 +1,26 @@
 //! `python_dynamodb_lock`, in a Python process of its own: a thread per waiter, each with a lock client of its own.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_local::{PythonEnvironment, prepare_python};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{ChildStdin, ChildStdout, Command};
 
 use super::{KEY, told};
-use crate::Error;
-use crate::course::Course;
-use crate::crew::Crew;
-use crate::diary::{Diary, What};
+use crate::python::HOME;
 use crate::site::Site;
+use crate::waiting::course::Course;
+use crate::waiting::crew::Crew;
+use crate::waiting::diary::{Diary, What};
 
 pub(super) const SETTINGS: &str = "0.9.1 with its defaults: asks every 5 s (its heartbeat period), gives up after 35 s, \
      lease 30 s; one process, one thread and one DynamoDBLockClient with its own boto3 session per waiter; \
      release_lock(best_effort=False), which tells errors instead of hiding them";
 
-const HOME: &str = "bench/src/contestants/python_lock";
-
 /// How long the process may take to import, to create its table and its clients.
 const START_LIMIT: Duration = Duration::from_mins(1);
-
-/// Makes sure of the packages, and answers the Python that has them.
-pub(super) async fn prepare(root: &Path) -> Result<PathBuf, Error> {
-    let environment = PythonEnvironment {
-        name: "bench-venv",
-        requirements: &root.join(HOME).join("requirements.txt"),
-        purpose: "python_dynamodb_lock",
-        without: "install python3 and python3-venv, or leave this contestant out with --only",
-    };
-    Ok(prepare_python(root, &environment).await?)
-}
 
 pub(super) async fn enter(
     python: &Path,
