@@ -76,10 +76,10 @@ async fn bench(arguments: Arguments) -> Result<bool, Error> {
 
     let machine = Machine::this();
     let mut told = vec![String::new()];
-    for (_, found) in &found {
+    for (_, part) in &found {
         told.extend([
-            format!("== {}", found.title),
-            found.told.clone(),
+            format!("== {}", part.title),
+            part.told.clone(),
             String::new(),
         ]);
     }

@@ -11,6 +11,7 @@ use std::{
 };
 
 use aws_config::SdkConfig;
+use aws_sdk_dynamodb::Client;
 use lambda_runtime::{Context, LambdaEvent, Runtime, service_fn};
 use serde::Serialize;
 use tracing::Instrument as _;
@@ -33,6 +34,7 @@ mod ended;
 mod https;
 mod log;
 mod meter;
+mod opening;
 mod raw_event;
 mod records;
 mod tally;
@@ -43,6 +45,7 @@ pub use lambda_runtime::{Diagnostic, Error as Fatal};
 pub use records::{Changes, Failed};
 pub use trigger::{Event, FromEvent, Trigger};
 
+use https::Https;
 use log::About;
 use meter::Meter;
 use tally::{TALLY, Tally};
@@ -65,7 +68,7 @@ where
     H: Fn(Leases<DynamoDb>, Q) -> F,
     F: Future<Output = Result<A, Error>>,
 {
-    run(operation, handle, || connect().map(|(leases, _)| leases)).await
+    run(operation, handle, connect).await
 }
 
 /// As [`serve`], with leases that call back those who wait in line.
@@ -107,17 +110,19 @@ where
 /// Leases that call back through what `workflows` makes of the configuration.
 fn calling_back<W: Workflows + 'static>(
     workflows: impl FnOnce(&SdkConfig) -> W,
-) -> impl FnOnce() -> Result<Leases<DynamoDb>, Error> {
+) -> impl FnOnce() -> Result<Connected, Error> {
     move || {
-        let (leases, ambient) = connect()?;
-        Ok(leases.with_workflows(Arc::new(workflows(&ambient))))
+        let mut connected = connect()?;
+        let workflows = Arc::new(workflows(&connected.ambient));
+        connected.leases = connected.leases.with_workflows(workflows);
+        Ok(connected)
     }
 }
 
 async fn run<Q, A, H, F>(
     operation: &'static str,
     handle: H,
-    connected: impl FnOnce() -> Result<Leases<DynamoDb>, Error>,
+    connect: impl FnOnce() -> Result<Connected, Error>,
 ) -> Result<(), Fatal>
 where
     Q: FromEvent,
@@ -126,7 +131,13 @@ where
     F: Future<Output = Result<A, Error>>,
 {
     log::listen();
-    let leases = connected().map_err(Arc::new);
+    let leases = match connect() {
+        Ok(connected) => {
+            opening::open(&connected.client, &connected.https, &connected.table).await;
+            Ok(connected.leases)
+        }
+        Err(error) => Err(Arc::new(error)),
+    };
     let meter = Meter::new(operation);
     let (handle, leases, meter) = (&handle, &leases, &meter);
     let service = service_fn(move |event: LambdaEvent<String>| async move {
@@ -137,11 +148,24 @@ where
     Runtime::new(service).layer(raw_event::AsText).run().await
 }
 
-/// The leases, and the configuration that another client may share.
-fn connect() -> Result<(Leases<DynamoDb>, SdkConfig), Error> {
-    let environment = Environment::read()?;
+/// What a sandbox has for all its invocations.
+struct Connected {
+    leases: Leases<DynamoDb>,
+    /// The configuration that another client may share.
+    ambient: SdkConfig,
+    https: Https,
+    client: Client,
+    table: String,
+}
+
+fn connect() -> Result<Connected, Error> {
+    let Environment { table, settings } = Environment::read()?;
     settings::check_endpoint()?;
-    let ambient = ambient::read()?;
+    let https = Https::new().map_err(|error| Error::Misconfigured {
+        problem: "no HTTPS client".to_owned(),
+        source: Some(crate::Cause::of(&error)),
+    })?;
+    let ambient = ambient::read(&https);
     let region = ambient.region();
     if region.is_none_or(|region| region.as_ref().is_empty()) {
         return Err(Error::Misconfigured {
@@ -149,8 +173,15 @@ fn connect() -> Result<(Leases<DynamoDb>, SdkConfig), Error> {
             source: None,
         });
     }
-    let store = DynamoDb::new(Connection::client(&ambient), environment.table);
-    Ok((Leases::new(store, environment.settings), ambient))
+    let client = Connection::client(&ambient);
+    let store = DynamoDb::new(client.clone(), table.clone());
+    Ok(Connected {
+        leases: Leases::new(store, settings),
+        ambient,
+        https,
+        client,
+        table,
+    })
 }
 
 /// What a failed invocation answers.

@@ -35,6 +35,8 @@ struct Service {
     url: String,
     connections: Arc<AtomicUsize>,
     answered: Arc<AtomicUsize>,
+    /// How many connections it hangs up on before it serves one.
+    hangs_up: Arc<AtomicUsize>,
 }
 
 impl Service {
@@ -55,19 +57,28 @@ impl Service {
             url: format!("https://localhost:{port}"),
             connections: Arc::default(),
             answered: Arc::default(),
+            hangs_up: Arc::default(),
         };
         let (connections, answered) = (
             Arc::clone(&service.connections),
             Arc::clone(&service.answered),
         );
+        let hangs_up = Arc::clone(&service.hangs_up);
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 connections.fetch_add(1, Ordering::Relaxed);
                 let (acceptor, answered) = (acceptor.clone(), Arc::clone(&answered));
+                let hangs_up = Arc::clone(&hangs_up);
                 tokio::spawn(async move {
                     // Whoever does not trust us hangs up here.
                     if let Ok(stream) = acceptor.accept(stream).await {
-                        serve(stream, &answered).await;
+                        let one_less = |left: usize| left.checked_sub(1);
+                        if hangs_up
+                            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less)
+                            .is_err()
+                        {
+                            serve(stream, &answered).await;
+                        }
                     }
                 });
             }
@@ -121,7 +132,15 @@ async fn stack(url: &str, roots: &Path) -> Stack {
 
 /// The name of the error that acquire answers with.
 async fn acquire(stack: &Stack) -> Value {
-    let event = r#"{"key": "k", "holder": "a", "ttl_seconds": 300}"#;
+    answer(stack, r#"{"key": "k", "holder": "a", "ttl_seconds": 300}"#).await
+}
+
+/// The same of an event for which nothing is asked of DynamoDB.
+async fn refuse(stack: &Stack) -> Value {
+    answer(stack, "{}").await
+}
+
+async fn answer(stack: &Stack, event: &str) -> Value {
     let invocation = stack.functions().invoke("acquire", event).await.unwrap();
     match invocation.outcome {
         Outcome::FunctionError(text) => {
@@ -142,6 +161,28 @@ async fn a_function_speaks_tls_with_whom_the_machine_trusts() {
     assert_eq!(first.answered(), 2);
     // The handshake is paid for once.
     assert_eq!(first.connections.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_function_has_its_connection_before_its_first_request() {
+    let service = &Service::usual().await;
+    let stack = &stack(&service.url, &fixture("p256", "ca.pem")).await;
+    let connections = || service.connections.load(Ordering::Relaxed);
+    assert_eq!(refuse(stack).await, "Lease.Invalid");
+    assert_eq!((connections(), service.answered()), (1, 0));
+    assert_eq!(acquire(stack).await, "Lease.Misconfigured");
+    assert_eq!((connections(), service.answered()), (1, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_function_gets_over_it_when_that_connection_is_gone() {
+    let service = &Service::usual().await;
+    service.hangs_up.store(1, Ordering::Relaxed);
+    let stack = &stack(&service.url, &fixture("p256", "ca.pem")).await;
+    assert_eq!(refuse(stack).await, "Lease.Invalid");
+    assert_eq!(acquire(stack).await, "Lease.Misconfigured");
+    assert_eq!(service.connections.load(Ordering::Relaxed), 2);
+    assert_eq!(service.answered(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,26 +9,20 @@ use aws_smithy_async::{rt::sleep::TokioSleep, time::SystemTimeSource};
 use aws_types::service_config::{LoadServiceConfig, ServiceConfigKey};
 
 use super::https::Https;
-use crate::{error::Error, settings::variable};
+use crate::settings::variable;
 
-/// # Errors
-/// [`Error::Misconfigured`] if there is no client to be had.
-pub(super) fn read() -> Result<SdkConfig, Error> {
-    let https = Https::new().map_err(|error| Error::Misconfigured {
-        problem: "no HTTPS client".to_owned(),
-        source: Some(crate::Cause::of(&error)),
-    })?;
+pub(super) fn read(https: &Https) -> SdkConfig {
     let region = variable("AWS_REGION").or_else(|| variable("AWS_DEFAULT_REGION"));
     let credentials = EnvironmentVariableCredentialsProvider::new();
     let config = SdkConfig::builder()
         .behavior_version(BehaviorVersion::v2026_01_12())
         .region(region.map(Region::new))
         .credentials_provider(SharedCredentialsProvider::new(credentials))
-        .http_client(https)
+        .http_client(https.clone())
         .service_config(Variables)
         .sleep_impl(TokioSleep::new())
         .time_source(SystemTimeSource::new());
-    Ok(config.build())
+    config.build()
 }
 
 /// What concerns one service: `AWS_ENDPOINT_URL_DYNAMODB` before `AWS_ENDPOINT_URL`.

@@ -1,15 +1,7 @@
 //! How a function reaches AWS: HTTP/1.1, over TLS with the machine's own roots. The SDK's own client brings HTTP/2 and a larger
 //! library of ciphers, which no request of ours needs, and which would be a third of every function.
 
-use std::{
-    error::Error,
-    future::Future,
-    io,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::{error::Error, io, sync::Arc};
 
 use aws_smithy_runtime_api::{
     box_error::BoxError,
@@ -26,23 +18,30 @@ use aws_smithy_runtime_api::{
     shared::IntoShared,
 };
 use aws_smithy_types::{body::SdkBody, retry::ErrorKind};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
 use hyper_util::{
     client::legacy::{
         self, Client,
         connect::{CaptureConnection, HttpConnector as Tcp, HttpInfo, capture_connection},
     },
-    rt::{TokioExecutor, TokioTimer},
+    rt::{TokioExecutor, TokioIo, TokioTimer},
 };
 use rustls::{ClientConfig, RootCertStore};
-use tower_service::Service;
+use tokio::net::TcpStream;
 
-use super::ciphers;
-use crate::store::Connection;
+use super::{
+    ciphers,
+    opening::{InTime, TooSlow},
+};
 
 /// One pool of connections for all clients of a sandbox.
 #[derive(Clone, Debug)]
-pub(super) struct Https(Client<InTime<HttpsConnector<Tcp>>, SdkBody>);
+pub(super) struct Https {
+    connector: Connector,
+    client: Client<Connector, SdkBody>,
+}
+
+type Connector = InTime<HttpsConnector<Tcp>, MaybeHttpsStream<TokioIo<TcpStream>>>;
 
 impl Https {
     /// # Errors
@@ -57,10 +56,16 @@ impl Https {
             .https_or_http()
             .enable_http1()
             .wrap_connector(tcp);
+        let connector = InTime::new(connector);
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
-            .build(InTime(connector));
-        Ok(Self(client))
+            .build(connector.clone());
+        Ok(Self { connector, client })
+    }
+
+    /// Opens a connection for the first request to this place, if that can be done.
+    pub(super) async fn open(&self, to: http::Uri) {
+        self.connector.clone().open(to).await;
     }
 }
 
@@ -103,7 +108,7 @@ impl HttpConnector for Https {
         if let Some(capture) = request.extensions().get::<CaptureSmithyConnection>() {
             capture.set_connection_retriever(move || metadata(&connection));
         }
-        let answer = self.0.request(request);
+        let answer = self.client.request(request);
         HttpConnectorFuture::new(async move {
             let answer = answer.await.map_err(|error| classified(error.into()))?;
             HttpResponse::try_from(answer.map(SdkBody::from_body_1_x))
@@ -156,37 +161,4 @@ fn classified(error: BoxError) -> ConnectorError {
 fn source<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a E> {
     std::iter::successors(Some(error), |&error| error.source())
         .find_map(|error| error.downcast_ref())
-}
-
-/// Connects within [`Connection::CONNECT`], name and TLS included, or not at all.
-#[derive(Clone, Debug)]
-struct InTime<C>(C);
-
-#[derive(Debug, thiserror::Error)]
-#[error("no connection within {0:?}")]
-struct TooSlow(Duration);
-
-impl<C> Service<http::Uri> for InTime<C>
-where
-    C: Service<http::Uri>,
-    C::Future: Send + 'static,
-    C::Error: Into<BoxError>,
-{
-    type Response = C::Response;
-    type Error = BoxError;
-    type Future = Pin<Box<dyn Future<Output = Result<C::Response, BoxError>> + Send>>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.0.poll_ready(cx).map_err(Into::into)
-    }
-
-    fn call(&mut self, uri: http::Uri) -> Self::Future {
-        let connecting = self.0.call(uri);
-        Box::pin(async move {
-            match tokio::time::timeout(Connection::CONNECT, connecting).await {
-                Ok(connected) => connected.map_err(Into::into),
-                Err(_) => Err(TooSlow(Connection::CONNECT).into()),
-            }
-        })
-    }
 }

@@ -15,7 +15,7 @@ use aws_smithy_types::{retry::RetryConfig, timeout::TimeoutConfig};
 use super::{Call, Delivery, Execution, Workflows};
 use crate::{
     error::{Cause, Error},
-    store::{Connection, is_denial, is_throttling, lacks_credentials},
+    store::{is_denial, is_throttling, lacks_credentials},
     values::{Holder, TaskToken},
 };
 
@@ -35,7 +35,7 @@ impl StepFunctions {
     /// time limits and without retries.
     #[cfg(feature = "https-client")]
     pub async fn from_env() -> Self {
-        Self::new(&Connection::ambient().await)
+        Self::new(&crate::store::Connection::ambient().await)
     }
 
     /// From a configuration of yours, with pinned time limits and without retries.
