@@ -11,15 +11,17 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use crate::{
     clock::Timestamp,
     outcomes::Ended,
-    row::{NULL, instant, metadata_value, n, s},
+    row::{instant, metadata_value, n, s},
     store::attributes as at,
     transition::{
         Change, Confirm, Cut, Expire, Extend, Grant, Next, Of, Over, Release, Swap, TOKEN_STEP,
         Tokens,
     },
-    values::{Counter, KeysDigest, Ttl},
+    values::{Counter, KeysDigest},
 };
+use build::build;
 
+mod build;
 mod line;
 #[cfg(test)]
 mod tests;
@@ -316,51 +318,4 @@ fn confirming(confirm: &Confirm) -> Expressions {
 /// DynamoDB refuses a range whose ends are the wrong way round.
 fn at_least_one(at: Timestamp) -> AttributeValue {
     n(at.as_millis().max(1))
-}
-
-/// Adds the names, the constants, and nothing that is not mentioned: DynamoDB refuses leftovers.
-fn build(
-    condition: String,
-    update: String,
-    values: impl IntoIterator<Item = (&'static str, AttributeValue)>,
-) -> Expressions {
-    let constants = [
-        ("zero", n(0)),
-        ("one", n(1)),
-        ("most", n(Counter::MAX)),
-        ("longest", n(Ttl::MAX_MILLIS)),
-        ("forever", instant(Timestamp::MAX)),
-        ("number", s("N")),
-        ("text", s("S")),
-        ("map", s("M")),
-        ("list", s("L")),
-        ("null", NULL),
-        ("empty", AttributeValue::L(Vec::new())),
-        ("released", s(Ended::Released.as_str())),
-        ("expired", s(Ended::Expired.as_str())),
-        ("forced", s(Ended::Forced.as_str())),
-    ];
-    let both = format!("{condition} {update}");
-    let mentioned = |sigil: char| {
-        both.split(|c: char| !(c.is_ascii_alphanumeric() || "_#:".contains(c)))
-            .filter_map(move |word| word.strip_prefix(sigil))
-            .collect::<std::collections::HashSet<_>>()
-    };
-    let names = mentioned('#')
-        .into_iter()
-        .map(|name| (format!("#{name}"), name.to_owned()))
-        .collect();
-    let wanted = mentioned(':');
-    let values = constants
-        .into_iter()
-        .chain(values)
-        .filter(|(name, _)| wanted.contains(name))
-        .map(|(name, value)| (format!(":{name}"), value))
-        .collect();
-    Expressions {
-        condition,
-        update,
-        names,
-        values,
-    }
 }

@@ -2,7 +2,7 @@ use super::*;
 use crate::{
     row::Stored,
     transition::{Heir, Join, Leave, Pass, Reserve, Take, TryAgain, transition},
-    values::{Holder, LeaseId, Metadata, RequestDigest, RequestId},
+    values::{Holder, LeaseId, Metadata, RequestDigest, RequestId, Ttl},
 };
 
 #[expect(clippy::too_many_lines, reason = "one of each")]

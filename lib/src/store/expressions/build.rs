@@ -1,0 +1,165 @@
+//! From the texts of an update to its request: the names and the values that they mention, and no others, since `DynamoDB` refuses
+//! leftovers.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, PoisonError, RwLock},
+};
+
+use aws_sdk_dynamodb::types::AttributeValue;
+
+use super::Expressions;
+use crate::{
+    clock::Timestamp,
+    outcomes::Ended,
+    row::{NULL, instant, n, s},
+    values::{Counter, Ttl},
+};
+
+/// The values that are the same in every request.
+fn constants() -> [(&'static str, AttributeValue); 14] {
+    [
+        ("zero", n(0)),
+        ("one", n(1)),
+        ("most", n(Counter::MAX)),
+        ("longest", n(Ttl::MAX_MILLIS)),
+        ("forever", instant(Timestamp::MAX)),
+        ("number", s("N")),
+        ("text", s("S")),
+        ("map", s("M")),
+        ("list", s("L")),
+        ("null", NULL),
+        ("empty", AttributeValue::L(Vec::new())),
+        ("released", s(Ended::Released.as_str())),
+        ("expired", s(Ended::Expired.as_str())),
+        ("forced", s(Ended::Forced.as_str())),
+    ]
+}
+
+/// Adds to two texts the names and the constants that they mention, and of `values` those that they do.
+pub(super) fn build(
+    condition: String,
+    update: String,
+    values: impl IntoIterator<Item = (&'static str, AttributeValue)>,
+) -> Expressions {
+    let mentioned = mentioned(&condition, &update);
+    let mut all = mentioned.constants.clone();
+    for (name, value) in values {
+        if let Some(placeholder) = mentioned.placeholder(name) {
+            all.insert(placeholder.to_owned(), value);
+        }
+    }
+    Expressions {
+        condition,
+        update,
+        names: mentioned.names.clone(),
+        values: all,
+    }
+}
+
+/// What two texts mention.
+#[derive(Debug)]
+struct Mentioned {
+    condition: String,
+    update: String,
+    names: HashMap<String, String>,
+    constants: HashMap<String, AttributeValue>,
+    /// All values, in alphabetical order, each with its colon.
+    values: Vec<String>,
+}
+
+impl Mentioned {
+    fn of(condition: &str, update: &str) -> Self {
+        let words = |sigil| {
+            let texts = [condition, update].into_iter();
+            let words = texts.flat_map(move |text| text.split(|c: char| !part_of_a_word(c)));
+            words.filter(move |word: &&str| word.starts_with(sigil))
+        };
+        let mut values: Vec<String> = words(':').map(str::to_owned).collect();
+        values.sort_unstable();
+        values.dedup();
+        let mut mentioned = Self {
+            condition: condition.to_owned(),
+            update: update.to_owned(),
+            names: words('#')
+                .map(|name| (name.to_owned(), name[1..].to_owned()))
+                .collect(),
+            constants: HashMap::new(),
+            values,
+        };
+        for (name, value) in constants() {
+            if let Some(placeholder) = mentioned.placeholder(name).map(str::to_owned) {
+                mentioned.constants.insert(placeholder, value);
+            }
+        }
+        mentioned
+    }
+
+    fn placeholder(&self, name: &str) -> Option<&str> {
+        let found = self
+            .values
+            .binary_search_by(|placeholder| placeholder[1..].cmp(name));
+        found.ok().map(|index| self.values[index].as_str())
+    }
+}
+
+fn part_of_a_word(c: char) -> bool {
+    matches!(c, '0'..='9' | 'A'..='Z' | 'a'..='z' | '_' | '#' | ':')
+}
+
+/// What was found out already. To look through these texts costs as much as half of what the SDK does for a request, and
+/// there are few of them; those of a swap depend on the row, hence the bound.
+static KNOWN: RwLock<Vec<Arc<Mentioned>>> = RwLock::new(Vec::new());
+const MOST_KNOWN: usize = 64;
+
+fn mentioned(condition: &str, update: &str) -> Arc<Mentioned> {
+    // Nothing panics while it holds the lock.
+    let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
+    let same = |known: &&Arc<Mentioned>| known.condition == condition && known.update == update;
+    if let Some(known) = known.iter().find(same) {
+        return Arc::clone(known);
+    }
+    drop(known);
+    let found = Arc::new(Mentioned::of(condition, update));
+    let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
+    if known.len() < MOST_KNOWN {
+        known.push(Arc::clone(&found));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_mentioned_goes_in_and_nothing_else_however_often_it_is_asked_for() {
+        for _ in 0..2 {
+            let built = build(
+                "#a = :mine AND size(#bc) > :one OR #a = :one".to_owned(),
+                "SET #d_1 = :empty".to_owned(),
+                [("mine", s("x")), ("min", s("not")), ("other", s("not"))],
+            );
+            let mut names: Vec<_> = built.names.into_iter().collect();
+            names.sort_unstable();
+            let pair = |name: &str| (format!("#{name}"), name.to_owned());
+            assert_eq!(names, ["a", "bc", "d_1"].map(pair));
+            let values = [
+                (":mine".to_owned(), s("x")),
+                (":one".to_owned(), n(1)),
+                (":empty".to_owned(), AttributeValue::L(Vec::new())),
+            ];
+            assert_eq!(built.values, HashMap::from(values));
+        }
+    }
+
+    #[test]
+    fn texts_that_are_not_kept_are_understood_as_well() {
+        for number in 0..2 * MOST_KNOWN {
+            let built = build(format!("#a{number} = :one"), String::new(), []);
+            assert_eq!(built.names[&format!("#a{number}")], format!("a{number}"));
+            assert_eq!(built.values.len(), 1);
+        }
+        assert!(KNOWN.read().unwrap().len() <= MOST_KNOWN);
+    }
+}
