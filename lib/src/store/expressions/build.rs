@@ -64,7 +64,7 @@ struct Mentioned {
     update: String,
     names: HashMap<String, String>,
     constants: HashMap<String, AttributeValue>,
-    /// All values, in alphabetical order, each with its colon.
+    /// All values, each by its name with the colon.
     values: Vec<String>,
 }
 
@@ -84,7 +84,8 @@ impl Mentioned {
             names: words('#')
                 .map(|name| (name.to_owned(), name[1..].to_owned()))
                 .collect(),
-            constants: HashMap::new(),
+            // Its clones have room for all values.
+            constants: HashMap::with_capacity(values.len()),
             values,
         };
         for (name, value) in constants() {
@@ -96,10 +97,8 @@ impl Mentioned {
     }
 
     fn placeholder(&self, name: &str) -> Option<&str> {
-        let found = self
-            .values
-            .binary_search_by(|placeholder| placeholder[1..].cmp(name));
-        found.ok().map(|index| self.values[index].as_str())
+        let mut all = self.values.iter().map(String::as_str);
+        all.find(|placeholder| placeholder.len() == name.len() + 1 && placeholder.ends_with(name))
     }
 }
 

@@ -17,17 +17,17 @@ pub(super) const PROMISED: &str = "#claim_id = :lease_id AND #fencing_token = :b
 
 /// What a free row has that is kept for somebody.
 pub(super) fn kept() -> String {
-    format!(
-        "{FREE} AND attribute_type(#claim, :text) AND attribute_type(#claim_id, :text) \
+    text![
+        FREE " AND attribute_type(#claim, :text) AND attribute_type(#claim_id, :text) \
          AND attribute_type(#claim_until, :number) AND #claim_until BETWEEN :one AND :forever \
          AND attribute_type(#claim_tries, :number) AND #claim_tries BETWEEN :one AND :most"
-    )
+    ]
 }
 
 /// What a row of ours has, be it held, free, or kept for somebody.
 pub(super) fn ours_in_any_state() -> String {
     let kept = kept();
-    format!("{OURS} AND (({HELD}) OR ({FREE} AND {UNKEPT}) OR ({kept}))")
+    text![OURS " AND ((" HELD ") OR (" FREE " AND " UNKEPT ") OR (" kept "))"]
 }
 
 /// What [`PROMISED`] compares with the row's token.
@@ -81,13 +81,13 @@ pub(super) fn joining(join: &Join) -> Expressions {
     let kept = kept();
     let not_remembered = not_remembered("request");
     build(
-        format!(
-            "{OURS} AND attribute_type(#line, :list) AND attribute_not_exists(#frozen) \
-             AND (({HELD} AND ({lasts} OR attribute_exists(#line[0]))) \
-               OR ({kept} AND #claim <> :request) \
-               OR ({FREE} AND {UNKEPT} AND attribute_exists(#line[0]))) \
-             AND NOT contains(#line, :request) AND {not_remembered} AND size(#line) < :cap"
-        ),
+        text![
+            OURS " AND attribute_type(#line, :list) AND attribute_not_exists(#frozen) \
+             AND ((" HELD " AND (" lasts " OR attribute_exists(#line[0]))) \
+               OR (" kept " AND #claim <> :request) \
+               OR (" FREE " AND " UNKEPT " AND attribute_exists(#line[0]))) \
+             AND NOT contains(#line, :request) AND " not_remembered " AND size(#line) < :cap"
+        ],
         "SET #line = list_append(#line, :joins)".to_owned(),
         [
             ("over", which),
@@ -99,21 +99,21 @@ pub(super) fn joining(join: &Join) -> Expressions {
 }
 
 pub(super) fn leaving(leave: &Leave) -> Expressions {
-    let (place, ours) = (leave.place, ours_in_any_state());
+    let (place, ours) = (leave.place.to_string(), ours_in_any_state());
     build(
-        format!("{ours} AND #line[{place}] = :request"),
-        format!("REMOVE #line[{place}]"),
+        text![ours " AND #line[" place "] = :request"],
+        text!["REMOVE #line[" place "]"],
         [("request", s(leave.request.as_str()))],
     )
 }
 
 pub(super) fn reserving(reserve: &Reserve) -> Expressions {
     build(
-        format!(
-            "{FREE} AND {UNKEPT} AND {OURS} AND attribute_exists(#line[0]) \
+        text![
+            FREE " AND " UNKEPT " AND " OURS " AND attribute_exists(#line[0]) \
              AND attribute_not_exists(#frozen)"
-        ),
-        format!("SET #version = #version + :one, {KEEP_FOR_THE_FIRST} REMOVE #heir, #line[0]"),
+        ],
+        text!["SET #version = #version + :one, " KEEP_FOR_THE_FIRST " REMOVE #heir, #line[0]"],
         heir_values(&reserve.heir),
     )
 }
@@ -121,7 +121,7 @@ pub(super) fn reserving(reserve: &Reserve) -> Expressions {
 pub(super) fn trying_again(again: &TryAgain) -> Expressions {
     let kept = kept();
     build(
-        format!("{kept} AND {OURS} AND #claim_id = :lease_id AND #claim_tries = :tries"),
+        text![kept " AND " OURS " AND #claim_id = :lease_id AND #claim_tries = :tries"],
         "SET #claim_until = :until, #claim_tries = #claim_tries + :one, \
          #version = #version + :one"
             .to_owned(),
@@ -140,15 +140,15 @@ pub(super) fn passing(pass: &Pass) -> Expressions {
         ("tries", n(pass.tries.get())),
     ];
     build(
-        format!(
-            "{kept} AND {OURS} AND #claim_id = :lease_id AND #claim_tries = :tries \
+        text![
+            kept " AND " OURS " AND #claim_id = :lease_id AND #claim_tries = :tries \
              AND attribute_type(#line, :list) AND attribute_not_exists(#frozen)"
-        ),
-        format!(
+        ],
+        text![
             "SET #last_fencing_token = if_not_exists(#last_fencing_token, #fencing_token), \
-             #fencing_token = #fencing_token + :one, #version = #version + :one, \
-             {KEEP_FOR_THE_FIRST} REMOVE #heir, #line[0]"
-        ),
+             #fencing_token = #fencing_token + :one, #version = #version + :one, "
+            KEEP_FOR_THE_FIRST " REMOVE #heir, #line[0]"
+        ],
         values.into_iter().chain(heir_values(&pass.heir)),
     )
 }
@@ -161,16 +161,15 @@ pub(super) fn taking(take: &Take) -> Expressions {
         ""
     };
     build(
-        format!("{kept} AND {OURS} AND {PROMISED} AND attribute_not_exists(#frozen){in_time}"),
-        format!(
+        text![kept " AND " OURS " AND " PROMISED " AND attribute_not_exists(#frozen)" in_time],
+        text![
             "SET #holder = :holder, #granted_to = :holder, #lease_id = :lease_id, \
              #ttl_ms = :ttl_ms, #metadata = :metadata, #acquired_at = :acquired_at, \
              #extended_at = :now, #expires_at = :expires_at, #sweep_after = :sweep_after, \
              #fencing_token = :fencing_token, #version = #version + :one, \
-             #line = if_not_exists(#line, :empty), #request = #claim, {HISTORY} \
-             REMOVE #ended, #purge_at, #request_keys, #{last}, {KEPT}",
-            last = at::LAST_TOKEN
-        ),
+             #line = if_not_exists(#line, :empty), #request = #claim, " HISTORY " \
+             REMOVE #ended, #purge_at, #request_keys, #" (at::LAST_TOKEN) ", " KEPT
+        ],
         [
             ("holder", s(take.holder.as_str())),
             ("lease_id", s(take.lease_id.expose())),
