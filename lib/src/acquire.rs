@@ -1,6 +1,6 @@
 //! Acquire: a key, or a permit of a semaphore.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{borrow::Cow, collections::BTreeMap, time::Duration};
 
 use crate::{
     error::Error,
@@ -236,9 +236,9 @@ impl<S: Store> Leases<S> {
         grant: &Grant,
         reentrant: bool,
     ) -> Result<Result<Granted, GrantRefusal>, Error> {
-        let mut grant = grant.clone();
+        let mut grant = Cow::Borrowed(grant);
         for _ in 0..SUITINGS {
-            let change = Change::Grant(grant.clone());
+            let change = Change::Grant(Grant::clone(&grant));
             let stored = match self.store().apply(address, &change, self.limit()).await? {
                 Applied::Done { row, .. } => return self.granted(address.clone(), row).map(Ok),
                 Applied::Refused(stored) => stored,
@@ -247,7 +247,9 @@ impl<S: Store> Leases<S> {
                 GrantRefusal::Replayed(row) => {
                     return self.replayed(address.clone(), row).map(Ok);
                 }
-                GrantRefusal::Suits(tokens) => grant = grant.suited_to(tokens),
+                GrantRefusal::Suits(tokens) => {
+                    grant = Cow::Owned(grant.suited_to(tokens));
+                }
                 refusal => return Ok(Err(refusal)),
             }
         }

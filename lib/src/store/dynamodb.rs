@@ -175,7 +175,8 @@ impl Store for DynamoDb {
         let answered = if limit < Connection::OPERATION {
             within(update.customize(), limit).send().await
         } else {
-            update.send().await
+            // On the heap, lest the futures of those who call this nest deeper than the compiler goes.
+            Box::pin(update.send()).await
         };
         match answered {
             Ok(output) => match (Stored::read(output.attributes()), change) {
