@@ -8,7 +8,7 @@ use clap::{Parser, ValueEnum};
 use leasehold_bench::measures::Measure;
 use leasehold_bench::parts::{Ground, Part};
 use leasehold_bench::report::{self, Machine};
-use leasehold_bench::{Error, tell, waiting};
+use leasehold_bench::{Error, document, tell, waiting};
 use tracing_subscriber::EnvFilter;
 
 /// Measures what a lease costs, beside what a user would pick instead: in requests, bytes, units, transitions and
@@ -25,6 +25,9 @@ struct Arguments {
     /// Where the report and the pictures go [default: target/bench].
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// A document that gets the figures too, where it has the marks for them, and the pictures beside it.
+    #[arg(long, value_name = "FILE")]
+    document: Option<PathBuf>,
     #[command(flatten)]
     waiting: waiting::Options,
 }
@@ -94,6 +97,10 @@ async fn bench(arguments: Arguments) -> Result<bool, Error> {
     for file in report::write(&out, &machine, &found)? {
         let file = file.canonicalize().unwrap_or(file);
         told.push(format!("wrote {}", file.display()));
+    }
+    if let Some(document) = &arguments.document {
+        document::write(document, &found)?;
+        told.push(format!("wrote {}", document.display()));
     }
     let _ = writeln!(std::io::stdout(), "{}", told.join("\n"));
     let measures = found.iter().flat_map(|(_, part)| &part.measures);

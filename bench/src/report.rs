@@ -97,7 +97,7 @@ fn pretty(value: &Value) -> String {
     format!("{value:#}\n")
 }
 
-fn put(directory: &Path, name: &str, text: &str) -> Result<PathBuf, Error> {
+pub(crate) fn put(directory: &Path, name: &str, text: &str) -> Result<PathBuf, Error> {
     let file = directory.join(name);
     std::fs::write(&file, text).map_err(io(format!("write {}", file.display())))?;
     Ok(file)
