@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use super::clients::{HOLDER, Ours, Setting, told};
 use super::crash;
-use super::played::{Marks, Played, Spent, Step};
+use super::played::{Marks, Played, Spent};
 use super::sections::site;
 use crate::site::Site;
 
@@ -24,6 +24,8 @@ const LOOK: Duration = Duration::from_millis(1);
 
 /// Ours, in line.
 pub const IN_LINE: &str = "leasehold, in line";
+/// A section while others are in line, from joining to the next one's confirmation.
+pub const CYCLE: &str = "contended section";
 
 /// A key that is held, by one who went in through the door aside, and one who wants it.
 struct Line {
@@ -122,8 +124,9 @@ pub async fn alone(setting: &Setting) -> Result<Played, String> {
     Ok(played.knowing("released"))
 }
 
-/// A contended cycle: one joins, another hands over to it, it confirms, and the sweep cleans up.
-pub async fn behind_one(setting: &Setting) -> Result<Played, String> {
+/// A contended cycle: one joins, another hands over to it, and it confirms. Then what a sweep does behind it, and what
+/// it does with nothing to do.
+pub async fn behind_one(setting: &Setting) -> Result<Vec<Played>, String> {
     let line = Line::start(setting).await?;
     let held = line.hold().await?;
     let (mut marks, began) = line.begin();
@@ -133,13 +136,18 @@ pub async fn behind_one(setting: &Setting) -> Result<Played, String> {
     line.step(&mut marks, "hand over");
     line.confirm(&line.woken().await?).await?;
     line.step(&mut marks, "confirm");
-    line.sweep().await?;
-    line.step(&mut marks, "sweep");
-    line.sweep().await?;
-    // What it costs even with nothing to do, for each of its turns and not for each section.
-    line.step(&mut marks, "sweep of nothing");
-    let played = Played::once("cycle with others in line", IN_LINE, marks, began.elapsed());
-    Ok(played.knowing("its own"))
+    let mut played = vec![
+        Played::once(CYCLE, IN_LINE, marks, began.elapsed())
+            .knowing("its own; told through a board here, and by Step Functions in a workflow"),
+    ];
+    for scene in ["sweep behind one who waited", "sweep with nothing to do"] {
+        let (mut marks, began) = line.begin();
+        line.sweep().await?;
+        line.step(&mut marks, "sweep");
+        let swept = Played::once(scene, IN_LINE, marks, began.elapsed());
+        played.push(swept.knowing("not for each section: it comes once a minute for all of them"));
+    }
+    Ok(played)
 }
 
 /// The holder vanishes; a sweep comes every second.
@@ -164,14 +172,7 @@ pub async fn swept(setting: &Setting) -> Result<Played, String> {
     line.confirm(&woken?).await?;
     let took = began.elapsed();
     line.step(&mut marks, "confirm");
-    Ok(vanished(
-        crash::SWEPT,
-        setting,
-        marks,
-        took,
-        "sweep, aside",
-        aside,
-    ))
+    Ok(vanished(crash::SWEPT, setting, marks, took, aside))
 }
 
 /// The holder vanishes; its execution has ended, and somebody tells so.
@@ -189,14 +190,7 @@ pub async fn reaped(setting: &Setting) -> Result<Played, String> {
     line.confirm(&line.woken().await?).await?;
     let took = began.elapsed();
     line.step(&mut marks, "confirm");
-    Ok(vanished(
-        crash::REAPED,
-        setting,
-        marks,
-        took,
-        "reap, aside",
-        aside,
-    ))
+    Ok(vanished(crash::REAPED, setting, marks, took, aside))
 }
 
 fn vanished(
@@ -204,10 +198,9 @@ fn vanished(
     setting: &Setting,
     marks: Marks,
     took: Duration,
-    name: &'static str,
-    spent: Spent,
+    aside: Spent,
 ) -> Played {
-    let mut played = Played::once(crash::NAME, client, marks, took);
-    played.steps.push(Step { name, spent });
-    played.under(setting.lease).knowing("its own")
+    let played = Played::once(crash::NAME, client, marks, took);
+    let played = played.with_aside(aside).under(setting.lease);
+    played.knowing("its own")
 }

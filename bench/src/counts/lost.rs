@@ -9,6 +9,10 @@ use super::clients::{Act, Lock, Setting};
 use super::played::{Marks, Played};
 use super::sections::site;
 
+/// How often those extend who do it by themselves: longer than any pause before a second try, so that none falls due
+/// meanwhile.
+const EXTENDS_EVERY: Duration = Duration::from_millis(1200);
+
 /// How often it is tried, and until when: who waits for a whole lease is not asked twice.
 #[derive(Clone, Copy, Debug)]
 pub struct Tries {
@@ -36,7 +40,7 @@ pub async fn settled<L: Lock>(
     tries: Tries,
 ) -> Result<Played, String> {
     let setting = Setting {
-        extends: act == Act::Extend,
+        extends_every: (act == Act::Extend).then_some(EXTENDS_EVERY),
         ..setting.clone()
     };
     let site = site().await?;

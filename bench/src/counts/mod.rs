@@ -35,11 +35,13 @@ use played::Played;
 pub struct Far {
     /// Who.
     pub client: &'static str,
-    /// What was added to the way of each request.
+    /// What was to be added to the way of each request.
     pub latency_ms: u64,
+    /// What that came to: a timer is up to a millisecond late, and more on a busy machine.
+    pub delay_ms: f64,
     /// Mean time of both together.
-    pub took_ms: f64,
-    /// How many times the latency that is more than without any.
+    pub section_ms: f64,
+    /// How many delays that is more than without any.
     pub round_trips: Option<f64>,
 }
 
@@ -71,7 +73,7 @@ impl Plan {
         let setting = |seconds| Setting {
             root: ground.root.clone(),
             lease: Duration::from_secs(seconds),
-            extends: false,
+            extends_every: None,
         };
         let tries = |most, seconds| Tries {
             most,
@@ -129,24 +131,19 @@ impl All {
                 self.add(who, played)?;
             }
         }
-        let mut without = 0.0;
+        let mut near = None;
         for latency in plan.latencies {
             let far = Duration::from_millis(*latency);
             let took = sections::far_away::<L>(&plan.long, far, plan.rounds).await;
-            let took_ms = took.map_err(|message| wrong(who, message))?;
-            if *latency == 0 {
-                without = took_ms;
-            }
-            let times = |latency| {
-                crate::rounded(
-                    (took_ms - without) / Duration::from_millis(latency).as_secs_f64() / 1000.0,
-                )
-            };
+            let took = took.map_err(|message| wrong(who, message))?;
+            let base = *near.get_or_insert(took.section_ms);
             self.far.push(Far {
                 client: who,
                 latency_ms: *latency,
-                took_ms,
-                round_trips: (*latency > 0).then(|| times(*latency)),
+                delay_ms: took.delay_ms,
+                section_ms: took.section_ms,
+                round_trips: (*latency > 0)
+                    .then(|| crate::rounded((took.section_ms - base) / took.delay_ms)),
             });
         }
         Ok(())
@@ -165,7 +162,11 @@ impl All {
         self.played
             .extend(writes.map_err(|message| wrong(ours, message))?);
         self.add(ours, line::alone(&plan.long).await)?;
-        self.add(ours, line::behind_one(&plan.long).await)
+        let cycle = line::behind_one(&plan.long).await;
+        for played in cycle.map_err(|message| wrong(ours, message))? {
+            self.add(ours, Ok(played))?;
+        }
+        Ok(())
     }
 
     /// What goes wrong. Who has to wait for a lease does that while others do; who does not is asked alone, so that its
@@ -277,3 +278,6 @@ fn wrong(contestant: &'static str, message: String) -> Error {
         message,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -77,6 +77,9 @@ pub struct Played {
     pub all: Spent,
     /// The same by steps, in their order.
     pub steps: Vec<Step>,
+    /// What others sent meanwhile who clean up for everybody.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub aside: Option<Spent>,
     /// How many sections there were in it.
     pub sections: u32,
     /// How long it took; of several tries, the middle one.
@@ -115,6 +118,7 @@ impl Played {
             client,
             all: Spent::from(&marks.last.since(&marks.first)),
             steps: marks.steps,
+            aside: None,
             sections: 1,
             took_ms: millis(took),
             longest_ms: millis(took),
@@ -128,6 +132,15 @@ impl Played {
     #[must_use]
     pub fn of_sections(self, sections: u32) -> Self {
         Self { sections, ..self }
+    }
+
+    /// The same, with what others sent meanwhile.
+    #[must_use]
+    pub fn with_aside(self, aside: Spent) -> Self {
+        Self {
+            aside: Some(aside),
+            ..self
+        }
     }
 
     /// The same, with what the client knows at the end.
@@ -215,19 +228,19 @@ mod tests {
 
     #[test]
     fn of_several_tries_the_middle_time_and_the_most_requests_stand() {
-        let tried = |took, requests| {
+        let one = |took, requests| {
             let marks = Marks::begin(Counts::default());
             let mut played = Played::once("s", "c", marks, Duration::from_millis(took));
             played.all.requests = requests;
             played
         };
-        let tries = vec![tried(9, 2), tried(5, 3), tried(700, 2), tried(6, 2)];
+        let tries = vec![one(9, 2), one(5, 3), one(700, 2), one(6, 2)];
         let played = Played::of_tries(tries).unwrap();
         assert_eq!((played.all.requests, played.tries), (3, 4));
         assert!((played.took_ms - 6.0).abs() < 1e-9);
         assert!((played.longest_ms - 700.0).abs() < 1e-9);
         assert_eq!(Played::of_tries(Vec::new()), None);
-        let under = tried(700, 2).under(Duration::from_millis(500));
+        let under = one(700, 2).under(Duration::from_millis(500));
         assert_eq!(under.in_leases(), Some(1.4));
     }
 }

@@ -230,7 +230,7 @@ fn from_afar(all: &All) -> Vec<Measure> {
             Some(trips) => measure.peer(other.client, trips),
             None => measure,
         });
-        Some(measure.note("time of acquire and release, less that without latency, by the latency; a timer here is up to 1 ms late"))
+        Some(measure.note("time of acquire and release, less that without latency, by what the way of one request was longer"))
     });
     measures.collect()
 }

@@ -8,6 +8,9 @@ use crate::rounded;
 use crate::site::Site;
 
 const KEY: &str = "orders/42";
+const WARM_UP: u32 = 5;
+/// How often those extend who do it by themselves.
+const OFTEN: Duration = Duration::from_millis(200);
 
 /// The name of a section with so many extends.
 #[must_use]
@@ -22,7 +25,7 @@ pub fn name(extends: u32) -> String {
 /// A section with so many extends. The key was held before, so that all is as it is from the second time on.
 pub async fn section<L: Lock>(setting: &Setting, extends: u32) -> Result<Played, String> {
     let setting = Setting {
-        extends: extends > 0,
+        extends_every: (extends > 0).then_some(OFTEN),
         ..setting.clone()
     };
     let site = site().await?;
@@ -64,23 +67,44 @@ pub async fn one_by_one<L: Lock>(setting: &Setting, keys: usize) -> Result<Playe
     Ok(played.knowing("one after the other: half of them may be held when one is not to be had"))
 }
 
-/// The mean time of acquire and release with `latency` on the way of each request, in milliseconds.
+/// Mean times, in milliseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Took {
+    /// Of acquire and release together.
+    pub section_ms: f64,
+    /// Of what the way of one request is longer.
+    pub delay_ms: f64,
+}
+
+/// Sections with `latency` on the way of each request.
 pub async fn far_away<L: Lock>(
     setting: &Setting,
     latency: Duration,
     rounds: u32,
-) -> Result<f64, String> {
+) -> Result<Took, String> {
     let site = site().await?;
     let mut client = L::enter(&site, setting).await?;
-    let held = client.acquire(KEY).await?;
-    client.release(held).await?;
+    let mut mean = async |rounds: u32| {
+        let began = Instant::now();
+        for _ in 0..rounds {
+            let held = client.acquire(KEY).await?;
+            client.release(held).await?;
+        }
+        Ok::<_, String>(millis(began.elapsed()) / f64::from(rounds))
+    };
+    // What is done for the first time takes longer.
+    mean(WARM_UP).await?;
     site.set_latency(latency);
+    let section_ms = rounded(mean(rounds).await?);
     let began = Instant::now();
     for _ in 0..rounds {
-        let held = client.acquire(KEY).await?;
-        client.release(held).await?;
+        // As the door does.
+        tokio::time::sleep(latency).await;
     }
-    Ok(rounded(millis(began.elapsed()) / f64::from(rounds)))
+    Ok(Took {
+        section_ms,
+        delay_ms: rounded(millis(began.elapsed()) / f64::from(rounds)),
+    })
 }
 
 /// A database for one scene.

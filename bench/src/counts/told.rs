@@ -12,7 +12,10 @@ const HEAD: &str = "scene                          client                       
 /// A scene in one line.
 pub fn row(played: &Played) -> String {
     let all = &played.all;
-    let sent = all.told();
+    let mut sent = all.told();
+    if let Some(aside) = &played.aside {
+        sent = format!("{sent}; aside: {}", aside.told());
+    }
     format!(
         "{:<30} {:<28} {:>8} {:>7} {:>7} {:>8} {:>8} {:>6} {:>8}  {}; {sent}",
         played.scene,
@@ -57,12 +60,11 @@ pub fn tables(all: &All) -> String {
         "acquire and release from afar: latency, mean time, round trips".to_owned(),
     ]);
     lines.extend(all.far.iter().map(|far| {
-        let trips = far
-            .round_trips
-            .map_or_else(String::new, |trips| format!("{trips:>8.2}"));
+        let trips = far.round_trips;
+        let trips = trips.map_or_else(String::new, |trips| format!("{trips:>8.2}"));
         format!(
             "{:<28} {:>3} ms {:>9.2} ms {trips}",
-            far.client, far.latency_ms, far.took_ms
+            far.client, far.latency_ms, far.section_ms
         )
     }));
     lines.join("\n")

@@ -12,12 +12,12 @@ use crate::site::Site;
 use crate::waiting::contestants::lease_table;
 
 pub(super) const SETTINGS: &str = "0.22.1: asks every 1 s, as by default; a lease is as long as a scene tells; extends in the background, \
-     every 200 ms where extends are looked at, and else not before the scene is over; release() awaited";
+     every 200 ms where extends are counted, every 1.2 s where one goes wrong, and else not before the scene is over; release() awaited";
 
-/// How often it extends where that is looked at.
-const OFTEN: Duration = Duration::from_millis(200);
-/// How often it is looked whether it has.
+/// How often it is looked whether it has extended.
 const LOOK: Duration = Duration::from_millis(1);
+/// How long the answer may take to it.
+const ANSWER: Duration = Duration::from_millis(20);
 
 /// A client, and the door that it goes through.
 pub struct DynamodbLease {
@@ -35,11 +35,8 @@ impl DynamodbLease {
         let client = aws_sdk_dynamodb::Client::new(config);
         lease_table(&client).await?;
         let length = u32::try_from(setting.lease.as_secs()).unwrap_or(u32::MAX);
-        let period = if setting.extends {
-            OFTEN
-        } else {
-            setting.lease.saturating_sub(LOOK)
-        };
+        let hardly_ever = || setting.lease.saturating_sub(LOOK);
+        let period = setting.extends_every.unwrap_or_else(hardly_ever);
         let builder = dynamodb_lease::Client::builder();
         let builder = builder.lease_ttl_seconds(length).extend_every(period);
         let built = builder.build_and_check_db(client).await;
@@ -73,11 +70,11 @@ impl Lock for DynamodbLease {
 
     async fn extend(&mut self, held: &mut Lease) -> Result<(), String> {
         let before = self.sent();
-        while self.sent() == before && held.is_healthy() {
+        while self.sent() <= before && held.is_healthy() {
             tokio::time::sleep(LOOK).await;
         }
         // It was sent; what becomes of it is known when it was answered.
-        tokio::time::sleep(OFTEN / 10).await;
+        tokio::time::sleep(ANSWER).await;
         let stopped = || "it has stopped to extend, and will lose the key".to_owned();
         held.is_healthy().then_some(()).ok_or_else(stopped)
     }

@@ -106,8 +106,8 @@ pub struct Setting {
     pub root: PathBuf,
     /// The length of a lease.
     pub lease: Duration,
-    /// Who extends in the background is to do it often, since that is looked at; else, hardly ever.
-    pub extends: bool,
+    /// How often those extend who do it by themselves; if nothing is said, hardly ever.
+    pub extends_every: Option<Duration>,
 }
 
 /// A client at a site. What a call fails with is text: it is told, not handled.
