@@ -157,6 +157,7 @@ impl All {
             self.add(direct, several::keys_directly(&plan.long, *keys).await)?;
         }
         self.add(ours, several::semaphore(&plan.long).await)?;
+        self.add(ours, several::one_of_many(&plan.long).await)?;
         self.add(direct, several::counter(&plan.long).await)?;
         let writes = guarded::writes(&plan.long).await;
         self.played

@@ -1,6 +1,6 @@
 //! What only some can do at all: several keys in one go, and several permits of one key.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use aws_sdk_dynamodb::error::BuildError;
 use aws_sdk_dynamodb::types::{AttributeValue, Delete, Put, TransactWriteItem};
@@ -9,9 +9,11 @@ use leasehold::{AcquireAll, AcquiredAll, BadValue, Holder, Key, Keys, LeaseSet, 
 use super::clients::{Direct, HOLDER, Lock, Ours, Setting, TABLE, Who, refusable, text, told};
 use super::played::{Marks, Played};
 use super::sections::site;
+use crate::site::Site;
 
 /// How many may be in at once.
 pub const PERMITS: u16 = 5;
+const MANY: u16 = 100;
 
 /// What is written of one key in a transaction.
 type One<'a> = &'a (dyn Fn(&str) -> Result<TransactWriteItem, BuildError> + Sync);
@@ -89,37 +91,48 @@ pub async fn keys_directly(setting: &Setting, keys: usize) -> Result<Played, Str
 pub async fn semaphore(setting: &Setting) -> Result<Played, String> {
     let site = site().await?;
     let client = Ours::enter(&site, setting).await?;
-    let ask = async |holder: u16| {
-        let request = client.request("partner", &format!("{HOLDER}-{holder}"))?;
-        let permits = Permits::new(PERMITS).map_err(|error| told(&error))?;
-        let acquired = client.leases.acquire(request.permits(permits)).await;
-        acquired.map_err(|error| told(&error))
-    };
-    let (mut marks, mut began) = (Marks::begin(site.door().counts()), Instant::now());
-    for _ in 0..2 {
-        marks = Marks::begin(site.door().counts());
-        began = Instant::now();
-        let mut held = Vec::new();
-        for holder in 0..PERMITS {
-            let granted = ask(holder).await?.granted();
-            held.push(granted.map_err(|error| told(&error))?.lease);
-        }
-        marks.step("acquire", site.door().counts());
-        for lease in &held {
-            let released = client.leases.release_strictly(lease).await;
-            released.map_err(|error| told(&error))?;
-        }
-        marks.step("release", site.door().counts());
-    }
-    let played = Played::once(
-        semaphore_name(),
-        Who::Leasehold.told(),
-        marks,
-        began.elapsed(),
-    );
+    // The second time the rows are there, as ever after.
+    in_and_out(&site, &client, PERMITS, PERMITS).await?;
+    let (marks, took) = in_and_out(&site, &client, PERMITS, PERMITS).await?;
+    let played = Played::once(semaphore_name(), Who::Leasehold.told(), marks, took);
     Ok(played
         .of_sections(PERMITS.into())
         .knowing("a lease for each"))
+}
+
+/// One goes in where many may: ours, which reads all permits' rows first.
+pub async fn one_of_many(setting: &Setting) -> Result<Played, String> {
+    let site = site().await?;
+    let client = Ours::enter(&site, setting).await?;
+    in_and_out(&site, &client, MANY, MANY).await?;
+    let (marks, took) = in_and_out(&site, &client, MANY, 1).await?;
+    let scene = format!("semaphore of {MANY}, one taken");
+    let played = Played::once(scene, Who::Leasehold.told(), marks, took);
+    Ok(played.knowing("a lease; all permits' rows are read first"))
+}
+
+async fn in_and_out(
+    site: &Site,
+    client: &Ours,
+    permits: u16,
+    holders: u16,
+) -> Result<(Marks, Duration), String> {
+    let (mut marks, began) = (Marks::begin(site.door().counts()), Instant::now());
+    let permits = Permits::new(permits).map_err(|error| told(&error))?;
+    let mut held = Vec::new();
+    for holder in 0..holders {
+        let request = client.request("partner", &format!("{HOLDER}-{holder}"))?;
+        let acquired = client.leases.acquire(request.permits(permits)).await;
+        let granted = acquired.and_then(leasehold::Acquired::granted);
+        held.push(granted.map_err(|error| told(&error))?.lease);
+    }
+    marks.step("acquire", site.door().counts());
+    for lease in &held {
+        let released = client.leases.release_strictly(lease).await;
+        released.map_err(|error| told(&error))?;
+    }
+    marks.step("release", site.door().counts());
+    Ok((marks, began.elapsed()))
 }
 
 /// The same as a counter: what a holder took that crashes is lost for ever.

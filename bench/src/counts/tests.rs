@@ -130,6 +130,10 @@ async fn several_at_once_and_guarded_writes_cost_what_they_write() {
     // Each asks which are free, and takes one.
     assert_eq!(costs(&permits)[0], ("acquire", (10, 10.0, 5.0)));
     assert_eq!(permits.sections, 5);
+    let one = several::one_of_many(&minute()).await.unwrap();
+    let acquired = cost(&one.steps[0].spent);
+    assert_eq!((acquired.0, acquired.1), (2, 2.0));
+    assert!(acquired.2 > 5.0, "a hundred rows are read: {one:?}");
     let counter = several::counter(&minute()).await.unwrap();
     assert_eq!(cost(&counter.all), (10, 10.0, 0.0));
 

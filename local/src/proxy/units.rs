@@ -30,8 +30,9 @@ pub struct Units {
     /// Read units, as the database told.
     pub read: f64,
     /// Write units of what a condition refused. No answer tells them, and the service takes them all the same: one
-    /// for each KB of the item that was there, and at least one; in a transaction twice as many, for each of its items.
-    /// The item's size is known if the refusal carries it, and else taken to be below a KB.
+    /// for each KB of the item, and at least one. What is counted is the item that was there, if the refusal carries
+    /// it, and else one. Of a cancelled transaction twice as much is counted for each of its items, as if it had been
+    /// written.
     pub refused: f64,
 }
 

@@ -41,7 +41,7 @@ impl DynamodbLease {
         let builder = builder.lease_ttl_seconds(length).extend_every(period);
         let built = builder.build_and_check_db(client).await;
         Ok(Self {
-            client: built.map_err(|error| format!("{error:#}"))?,
+            client: built.map_err(|error| format!("told: {}", error.root_cause()))?,
             door: Arc::clone(door),
         })
     }
@@ -65,7 +65,7 @@ impl Lock for DynamodbLease {
 
     async fn acquire(&mut self, key: &str) -> Result<Lease, String> {
         let acquired = self.client.acquire(key).await;
-        acquired.map_err(|error| format!("{error:#}"))
+        acquired.map_err(|error| format!("told: {}", error.root_cause()))
     }
 
     async fn extend(&mut self, held: &mut Lease) -> Result<(), String> {
@@ -80,6 +80,8 @@ impl Lock for DynamodbLease {
     }
 
     async fn release(&mut self, held: Lease) -> Result<(), String> {
-        held.release().await.map_err(|error| format!("{error:#}"))
+        held.release()
+            .await
+            .map_err(|error| format!("told: {}", error.root_cause()))
     }
 }
