@@ -204,9 +204,13 @@ impl All {
             }
             Ok(all)
         });
+        let mut others = Vec::new();
         for ended in waiting.join_all().await {
-            self.played.extend(ended?.played);
+            others.extend(ended?.played);
         }
+        // They end in any order.
+        others.sort_by_key(|played| Who::ALL.iter().position(|who| who.told() == played.client));
+        self.played.extend(others);
         Ok(())
     }
 

@@ -262,6 +262,14 @@ fn others_stand_beside_ours_and_a_crash_is_told_by_ways() {
 #[test]
 fn everything_that_was_played_is_told_drawn_and_priced() {
     let mut all = good();
+    let reaped = all
+        .played
+        .iter_mut()
+        .find(|played| played.client == crash::REAPED);
+    reaped.unwrap().aside = Some(Spent {
+        requests: 4,
+        ..Spent::default()
+    });
     all.played[0].sections = 2;
     all.played[0].all.write_units = 5.0;
     let scenes = all.played.len();
@@ -283,6 +291,7 @@ fn everything_that_was_played_is_told_drawn_and_priced() {
     // Two bars in each panel of sections and losses, three in each of crashes.
     assert_eq!(svg.matches("<rect class=\"bar").count(), 4 * 2 + 2 * 3);
     assert!(svg.contains("class=\"bar polling\""));
+    assert!(svg.contains(">2, and 4 of who cleans up<"));
 }
 
 #[test]

@@ -118,13 +118,17 @@ pub fn picture(all: &All) -> Picture {
         ),
         panel(
             all,
-            "requests of who waits after a crash",
+            "requests after a crash, until another has the key",
             crash::NAME,
             &|played| {
-                (
-                    count(played.all.requests),
-                    format!("{}", played.all.requests),
-                )
+                let waiting = played.all.requests;
+                match played.aside.as_ref().map(|aside| aside.requests) {
+                    None => (count(waiting), format!("{waiting}")),
+                    Some(aside) => {
+                        let told = format!("{waiting}, and {aside} of who cleans up");
+                        (count(waiting + aside), told)
+                    }
+                }
             },
         ),
     ];
