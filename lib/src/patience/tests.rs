@@ -184,6 +184,29 @@ async fn pauses_are_jittered_in_full_under_a_limit_that_doubles_up_to_the_longes
 
 /// No limit makes it ask without a pause, or overflow.
 #[tokio::test(start_paused = true)]
+async fn who_crashed_is_not_slept_through() {
+    for _ in 0..5 {
+        let leases = leases();
+        let began = leases.now();
+        let crashed = grant(&leases, request("crashed")).await;
+        let patience = Patience {
+            budget: seconds(300),
+            period: Duration::from_millis(100),
+            longest: seconds(60),
+        };
+        let waited = leases.acquire_within(request("next"), patience).await;
+        assert_eq!(granted(waited).grant, GrantKind::Takeover);
+        let margin = Settings::default().clock_margin;
+        let free = crashed.expires_at.plus(margin).since(began);
+        let taken = leases.now().since(began);
+        assert!(
+            taken > free && taken <= free + Duration::from_millis(102),
+            "{taken:?}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn limits_out_of_reason_are_brought_within_it() {
     for limit in [Duration::ZERO, Duration::MAX] {
         let store = Wire::default();
