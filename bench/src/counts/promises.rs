@@ -15,8 +15,22 @@ const AFTER_A_LOSS: f64 = 2.0;
 /// Milliseconds until then.
 const TIME_AFTER_A_LOSS: f64 = 100.0;
 
+const INDEX: &str =
+    "ours: one for the row, one for the index of what is held, by which sweep and reap find it";
+/// The most extends that are looked at.
+const MANY_EXTENDS: u32 = 10;
+
 /// A figure of a scene.
 type Look<'a> = &'a dyn Fn(&Played) -> Option<f64>;
+
+/// A figure that every scene has, and its unit.
+type Cost = (&'static str, fn(&Played) -> f64);
+
+/// What a scene costs.
+const COSTS: [Cost; 2] = [
+    ("requests", |played| number(played.all.requests)),
+    ("write units", |played| played.all.writing()),
+];
 
 /// The measures of all scenes.
 #[must_use]
@@ -55,7 +69,10 @@ fn undisturbed(all: &All) -> Vec<Measure> {
             "write units",
             &|played| played.step(act.told()).map(Spent::writing),
         );
-        measures.extend(units);
+        measures.extend(units.map(|measure| match act {
+            Act::Extend => measure,
+            Act::Acquire | Act::Release => measure.note(INDEX),
+        }));
     }
     measures.extend(beside(
         all,
@@ -71,6 +88,12 @@ fn undisturbed(all: &All) -> Vec<Measure> {
         "bytes",
         &|played| Some(number(played.all.bytes_up + played.all.bytes_down)),
     ));
+    for (what, look) in COSTS {
+        let name = format!("{what} per uncontended section with {MANY_EXTENDS} extends");
+        let extended = sections::name(MANY_EXTENDS);
+        let look = |played: &Played| Some(look(played));
+        measures.extend(beside(all, &extended, &name, what, &look));
+    }
     if let Some(played) = all.of(&alone, line::IN_LINE) {
         let requests = number(played.all.requests);
         measures.push(
@@ -85,18 +108,10 @@ fn several_at_once(all: &All) -> Vec<Measure> {
     let mut measures = Vec::new();
     for keys in [2, 10] {
         let scene = format!("{keys} keys at once");
-        for (what, unit, look) in [
-            (
-                "requests",
-                "requests",
-                &(|played: &Played| Some(number(played.all.requests))) as Look,
-            ),
-            ("write units", "write units", &|played: &Played| {
-                Some(played.all.writing())
-            }),
-        ] {
+        for (what, look) in COSTS {
             let name = format!("{what} per section of {keys} keys at once");
-            let measure = beside(all, &scene, &name, unit, look);
+            let look = |played: &Played| Some(look(played));
+            let measure = beside(all, &scene, &name, what, &look);
             measures.extend(measure.map(|measure| {
                 measure.note("ours and direct calls: all or none, in a transaction; the others: one after the other")
             }));
