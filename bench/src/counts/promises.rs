@@ -209,8 +209,8 @@ fn crashes(all: &All) -> Vec<Measure> {
             None => measure,
         }))
     };
-    let note = "ours: in line, and the execution's end told at once, which EventBridge takes about a second for; \
-                by the clock a lease is taken 2 s after its end, the margin between clocks";
+    let note = "ours: in line, and told of the execution's end at once: what that event takes on its way is not measured; \
+                swept: by a sweep of every second; by the clock a lease is taken 2 s after its end, the margin between clocks";
     [
         waits(
             "requests of the one who waits, after a crash of the holder",
