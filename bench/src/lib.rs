@@ -4,6 +4,7 @@
 //! the target it is held to. What is counted is counted where it costs money: at the socket of the embedded database
 //! ([`site`]), in an execution's history, by a processor that counts instructions. [`report`] writes it all down.
 
+mod counts;
 pub mod document;
 mod error;
 pub mod measures;

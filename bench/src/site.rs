@@ -1,5 +1,7 @@
 //! Where one run takes place: an empty database, and a proxy that counts for each kind of request.
 
+use std::sync::Arc;
+
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_dynamodb::config::Credentials;
 use leasehold_local::{Counts, DynamoDb, Proxy};
@@ -11,7 +13,7 @@ use crate::Error;
 /// It has two doors, and what goes through each is counted by itself. Which door a client takes says what a request
 /// is for; what it looks like does not matter, so that a contestant may change its expressions freely.
 pub struct Site {
-    cycle: Proxy,
+    cycle: Arc<Proxy>,
     aside: Proxy,
     // Closed last.
     _database: DynamoDb,
@@ -33,17 +35,26 @@ impl Site {
     /// [`Error::Local`] when the database cannot be made or no port can be bound.
     pub async fn start() -> Result<Self, Error> {
         let database = DynamoDb::start().await?;
-        Ok(Self {
-            cycle: Proxy::start(database.address(), 0).await?,
+        let site = Self {
+            cycle: Arc::new(Proxy::start(database.address(), 0).await?),
             aside: Proxy::start(database.address(), 0).await?,
             _database: database,
-        })
+        };
+        site.cycle.count_units();
+        site.aside.count_units();
+        Ok(site)
     }
 
     /// Adds this much to the way of each request.
     pub fn set_latency(&self, latency: std::time::Duration) {
         self.cycle.set_latency(latency);
         self.aside.set_latency(latency);
+    }
+
+    /// The door for everything that belongs to a cycle, for who wants something to happen there.
+    #[must_use]
+    pub fn door(&self) -> &Arc<Proxy> {
+        &self.cycle
     }
 
     /// The endpoint for everything that belongs to a cycle.
@@ -55,6 +66,12 @@ impl Site {
     /// How a Rust client reaches the door for what belongs to a cycle.
     pub async fn config(&self) -> SdkConfig {
         config(self.cycle.url()).await
+    }
+
+    /// The endpoint for what is reported apart.
+    #[must_use]
+    pub fn url_aside(&self) -> String {
+        self.aside.url()
     }
 
     /// How a Rust client reaches the door for what is reported apart.

@@ -96,6 +96,7 @@ async fn the_report_has_an_object_a_measure_and_a_picture() {
         rest: 0,
         long_holds: Some(vec![100]),
         long_waiters: 1,
+        latency: Some(vec![5]),
     };
     let ground = Ground {
         root: PathBuf::from("/nowhere"),
@@ -123,9 +124,17 @@ async fn the_report_has_an_object_a_measure_and_a_picture() {
         runs["parts"]["waiting"]["by_hold"][0]["contestant"],
         "queue"
     );
+    let far = &runs["parts"]["waiting"]["by_latency"][0];
+    assert_eq!(
+        (&far["latency_ms"], &far["contestant"]),
+        (&5.into(), &"queue".into())
+    );
+    // To join, to hand over, and what a transaction, its index and the row cost.
+    let per_cycle = far["requests"]["write_units"].as_f64().unwrap();
+    assert!((per_cycle - 7.0).abs() < 0.5, "{far}");
     let svg = std::fs::read_to_string(svg).unwrap();
-    // Five panels by waiters, less the one of what there was none of, one by hold, and the legend.
-    assert_eq!(svg.matches("<circle class=\"polling\"").count(), 6);
+    // Five panels by waiters, less the one of what there was none of, one by hold, one from afar, and the legend.
+    assert_eq!(svg.matches("<circle class=\"polling\"").count(), 7);
     assert!(report::verdicts(&parts).contains("met    requests per contended cycle"));
 }
 

@@ -15,7 +15,8 @@ use crate::{
 /// How long to keep asking, and how often.
 ///
 /// Between two attempts passes a random time, up to a limit that starts at `period` and doubles
-/// each time, at most to `longest`: contenders that began together do not stay together. A limit
+/// each time, at most to `longest`: contenders that began together do not stay together. A pause that
+/// would outlast the lease ends when that has run out, or up to `period` later. A limit
 /// below 10 ms counts as 10 ms, since every attempt is a write; one above a day as a day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
@@ -88,8 +89,22 @@ impl<S: Store> Leases<S> {
             if left.is_zero() {
                 return refused;
             }
-            self.sleep(up_to(limit).min(left)).await;
+            let pause = up_to(limit).min(left);
+            self.sleep(match &refused {
+                Ok(Waited::TimedOut(contention)) => self.to_its_end(contention, patience, pause),
+                _ => pause,
+            })
+            .await;
             limit = within_reason((limit * 2).min(patience.longest));
+        }
+    }
+
+    /// Whoever holds it may have crashed: a pause goes on for at most the first one's limit after the instant at which
+    /// that would show. An instant that has passed, because somebody is in line or the key is frozen, says nothing.
+    fn to_its_end(&self, contention: &Contention, patience: Patience, pause: Duration) -> Duration {
+        match contention.retry_at.since(self.now()) {
+            Duration::ZERO => pause,
+            left => pause.min(left + up_to(within_reason(patience.period))),
         }
     }
 }

@@ -42,6 +42,19 @@ impl Course {
         Self { rest, ..self }
     }
 
+    /// The same, with `latency` on the way of each request, and time for the five or so that a client waits for in a
+    /// round.
+    #[must_use]
+    pub fn from_afar(self, latency: Duration) -> Self {
+        let more = latency * 5 * u32::try_from(self.waiters).unwrap_or(u32::MAX);
+        Self {
+            latency,
+            warm_up: self.warm_up + more * 13 / 10,
+            window: self.window + more * 2,
+            ..self
+        }
+    }
+
     /// To count requests while the key is held for long. Nobody need have waited a whole round for that, only
     /// everybody have asked.
     #[must_use]

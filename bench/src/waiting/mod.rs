@@ -1,7 +1,7 @@
 //! What it costs to wait for a key that is held.
 //!
 //! Several clients want one key, each again as soon as it has released it, and hold it for a while. [`contestants`]
-//! are the ways to wait; each is [run](run) on a database of its own behind a counting proxy, for a warm-up and
+//! are the ways to wait; each is [run](mod@run) on a database of its own behind a counting proxy, for a warm-up and
 //! a window ([`course`]). What the clients live through is written down ([`diary`]) and afterwards measured
 //! ([`measure`](mod@measure)): requests per cycle, utilisation, waits, and to whom the key went. [`figures`] are what
 //! comes of it, [`promises`] says what they are held to.
@@ -53,10 +53,17 @@ pub struct Options {
     /// How many clients that is; 0 leaves this part out.
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(0..=512))]
     pub long_waiters: u32,
+    /// What is added to the way of each request, as a stand-in for a network, in milliseconds, with eight clients
+    /// [default: 1,5,20; quickly 5].
+    #[arg(long, value_delimiter = ',', value_name = "MS,…", value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub latency: Option<Vec<u64>>,
 }
 
+/// How many clients want the key from afar.
+const WAITERS_FROM_AFAR: usize = 8;
+
 /// First more and more clients with short holds, one contestant after the other; then the same number of clients with
-/// longer and longer holds, all contestants side by side.
+/// longer and longer holds, and from farther and farther away, all contestants side by side.
 pub(crate) async fn measure(ground: &Ground, options: &Options) -> Result<Found, Error> {
     let names = match &options.only[..] {
         [] => Name::value_variants(),
@@ -67,9 +74,10 @@ pub(crate) async fn measure(ground: &Ground, options: &Options) -> Result<Found,
     }
     let by_waiters = by_waiters(ground, names, options).await?;
     let by_hold = by_hold(ground, names, options).await?;
+    let by_latency = by_latency(ground, names, options).await?;
 
     let mut told = Vec::new();
-    for runs in [&by_waiters, &by_hold] {
+    for runs in [&by_waiters, &by_hold, &by_latency] {
         if !runs.is_empty() {
             told.extend([table(runs), String::new()]);
         }
@@ -82,9 +90,14 @@ pub(crate) async fn measure(ground: &Ground, options: &Options) -> Result<Found,
     Ok(Found {
         title: "What it costs to wait for a key",
         told: told.join("\n"),
-        measures: promises::measures(&by_waiters, &by_hold),
-        pictures: vec![figures::draw(&by_waiters, &by_hold)],
-        raw: json!({ "settings": settings, "by_waiters": by_waiters, "by_hold": by_hold }),
+        measures: promises::measures(&by_waiters, &[&by_hold[..], &by_latency].concat()),
+        pictures: vec![figures::draw(&by_waiters, &by_hold, &by_latency)],
+        raw: json!({
+            "settings": settings,
+            "by_waiters": by_waiters,
+            "by_hold": by_hold,
+            "by_latency": by_latency,
+        }),
     })
 }
 
@@ -124,7 +137,7 @@ async fn by_waiters(
     Ok(runs)
 }
 
-/// All runs at once, each with a database of its own: what is counted here does not depend on who runs beside.
+/// All holds at once: what is counted there does not depend on who runs beside.
 async fn by_hold(
     ground: &Ground,
     names: &[Name],
@@ -143,12 +156,50 @@ async fn by_hold(
     tell(&format!(
         "holds of {holds:?} ms with {waiters} clients, all contestants side by side"
     ));
+    let courses: Vec<Course> = holds
+        .iter()
+        .map(|hold| {
+            Course::of_holds(waiters, Duration::from_millis(*hold), ground.quick)
+                .resting(Duration::from_millis(options.rest))
+        })
+        .collect();
+    let mut runs = side_by_side(ground, names, &courses).await?;
+    runs.sort_by_key(|run| (run.hold_ms, run.contestant));
+    Ok(runs)
+}
+
+/// One latency after the other: times matter here.
+async fn by_latency(
+    ground: &Ground,
+    names: &[Name],
+    options: &Options,
+) -> Result<Vec<Figures>, Error> {
+    let usual: &[u64] = if ground.quick { &[5] } else { &[1, 5, 20] };
+    let mut runs = Vec::new();
+    for latency in options.latency.as_deref().unwrap_or(usual) {
+        tell(&format!(
+            "{latency} ms away, {WAITERS_FROM_AFAR} clients, all contestants side by side"
+        ));
+        let hold = Duration::from_millis(options.hold);
+        let course = Course::of_rounds(WAITERS_FROM_AFAR, hold, ground.quick)
+            .resting(Duration::from_millis(options.rest))
+            .from_afar(Duration::from_millis(*latency));
+        runs.extend(side_by_side(ground, names, &[course]).await?);
+    }
+    runs.sort_by_key(|run| (run.latency_ms, run.contestant));
+    Ok(runs)
+}
+
+/// All contestants over all courses at once, each with a database of its own.
+async fn side_by_side(
+    ground: &Ground,
+    names: &[Name],
+    courses: &[Course],
+) -> Result<Vec<Figures>, Error> {
     let mut running = JoinSet::new();
-    for hold in holds {
-        let course = Course::of_holds(waiters, Duration::from_millis(*hold), ground.quick)
-            .resting(Duration::from_millis(options.rest));
+    for course in courses {
         for name in names {
-            let (root, name) = (ground.root.clone(), *name);
+            let (root, name, course) = (ground.root.clone(), *name, *course);
             running.spawn(async move { run(Path::new(&root), name, course).await });
         }
     }
@@ -163,6 +214,5 @@ async fn by_hold(
         tell(&row(&figures));
         runs.push(figures);
     }
-    runs.sort_by_key(|run| (run.hold_ms, run.contestant));
     Ok(runs)
 }

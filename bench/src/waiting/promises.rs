@@ -22,10 +22,11 @@ type Look = fn(&Figures) -> Option<f64>;
 /// What is added up over all runs.
 type Sum = fn(&Figures) -> u64;
 
-/// The measures of all runs: ours is the queue. Without it there is nothing to tell but the figures themselves.
+/// The measures of all runs, wherever they were looked at: ours is the queue. Without it there is nothing to tell but the
+/// figures themselves.
 #[must_use]
-pub fn measures(by_waiters: &[Figures], by_hold: &[Figures]) -> Vec<Measure> {
-    let all = [by_waiters, by_hold].concat();
+pub fn measures(by_waiters: &[Figures], others: &[Figures]) -> Vec<Measure> {
+    let all = [by_waiters, others].concat();
     let queue = || all.iter().filter(|run| run.contestant == Name::Queue);
     let spent = || queue().map(|run| run.requests.per_cycle);
     let (Some(most), Some(least)) = (spent().reduce(f64::max), spent().reduce(f64::min)) else {
@@ -97,6 +98,10 @@ fn of_run(run: &Figures, all: &[Figures]) -> Vec<Measure> {
             Some(if run.cycles > 0 { run.requests.per_cycle } else { f64::MAX })
         })
         .map(|measure| measure.within(REQUESTS, SAME)),
+        measure("write units per contended cycle, all in all", "write units", |run| {
+            let all = [&run.requests, &run.aside].map(|spent| spent.write_units + spent.refused_units);
+            (run.cycles > 0).then(|| rounded(all.iter().sum()))
+        }),
         measure("requests per hand-over to another client", "requests", |run| {
             run.requests_per_change
         }),

@@ -184,6 +184,17 @@ async fn pauses_are_jittered_in_full_under_a_limit_that_doubles_up_to_the_longes
 
 /// No limit makes it ask without a pause, or overflow.
 #[tokio::test(start_paused = true)]
+async fn who_crashed_is_not_slept_through() {
+    for _ in 0..5 {
+        let (leases, patience) = (leases(), Patience::of(seconds(300)));
+        let crashed = grant(&leases, request("crashed")).await;
+        granted(leases.acquire_within(request("next"), patience).await);
+        let free = crashed.expires_at.plus(Settings::default().clock_margin);
+        assert!(leases.now().since(free) <= Duration::from_millis(102));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn limits_out_of_reason_are_brought_within_it() {
     for limit in [Duration::ZERO, Duration::MAX] {
         let store = Wire::default();

@@ -43,7 +43,7 @@ pub(super) async fn enter(
     diary: &Arc<Diary>,
 ) -> Result<Crew, String> {
     let client = aws_sdk_dynamodb::Client::new(&site.config().await);
-    create_table(&client).await.map_err(|error| told(&error))?;
+    table(&client).await?;
     let mut leasers = Vec::with_capacity(course.waiters);
     for _ in 0..course.waiters {
         // Clones of one would share its local locks: they would wait in line inside the process.
@@ -51,6 +51,15 @@ pub(super) async fn enter(
         leasers.push(Leaser(built.await.map_err(|error| format!("{error:#}"))?));
     }
     Ok(Crew::of(leasers, course, diary))
+}
+
+/// Makes its table, if there is none.
+pub(crate) async fn table(client: &aws_sdk_dynamodb::Client) -> Result<(), String> {
+    let described = client.describe_table().table_name(TABLE).send().await;
+    if described.is_ok() {
+        return Ok(());
+    }
+    create_table(client).await.map_err(|error| told(&error))
 }
 
 /// The table that it checks for: hash key `key`, DynamoDB-TTL attribute `lease_expiry`.

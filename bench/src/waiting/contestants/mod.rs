@@ -11,6 +11,8 @@ use std::sync::Arc;
 use clap::ValueEnum;
 use serde::Serialize;
 
+pub(crate) use dynamodb_lease::table as lease_table;
+
 use crate::Error;
 use crate::site::Site;
 use crate::waiting::course::Course;

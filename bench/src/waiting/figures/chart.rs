@@ -1,4 +1,4 @@
-//! `waiting.svg`: six panels.
+//! `waiting.svg`: seven panels.
 
 use super::Figures;
 use crate::picture::{Panel, Picture, Scale};
@@ -9,7 +9,7 @@ use crate::waiting::contestants::Name;
 type Look = fn(&Figures) -> Option<f64>;
 
 /// The picture. A part without runs leaves its panels out.
-pub(crate) fn draw(by_waiters: &[Figures], by_hold: &[Figures]) -> Picture {
+pub(crate) fn draw(by_waiters: &[Figures], by_hold: &[Figures], by_latency: &[Figures]) -> Picture {
     let looks: [(&str, Scale, Look); 5] = [
         ("requests per cycle", Scale::TenTimes, |run| {
             some(run, run.requests.per_cycle)
@@ -46,7 +46,16 @@ pub(crate) fn draw(by_waiters: &[Figures], by_hold: &[Figures]) -> Picture {
             |run| some(run, run.requests.per_cycle),
         ));
     }
-    let all = [by_waiters, by_hold].concat();
+    if !by_latency.is_empty() {
+        panels.push(panel(
+            by_latency,
+            Axis::Latency,
+            "part of the time in use, from afar",
+            Scale::Percent,
+            |run| some(run, run.utilisation),
+        ));
+    }
+    let all = [by_waiters, by_hold, by_latency].concat();
     let names: Vec<&str> = names(&all).into_iter().map(Name::told).collect();
     Picture::of_panels(
         "waiting",
@@ -65,6 +74,7 @@ fn some(run: &Figures, value: f64) -> Option<f64> {
 enum Axis {
     Waiters,
     Hold,
+    Latency,
 }
 
 impl Axis {
@@ -72,6 +82,7 @@ impl Axis {
         match self {
             Self::Waiters => "clients that want the key",
             Self::Hold => "seconds that the key is held",
+            Self::Latency => "milliseconds to the database",
         }
     }
 
@@ -79,12 +90,13 @@ impl Axis {
         match self {
             Self::Waiters => u64::try_from(run.waiters).unwrap_or(u64::MAX),
             Self::Hold => run.hold_ms,
+            Self::Latency => run.latency_ms,
         }
     }
 
     fn label(self, step: u64) -> String {
         match self {
-            Self::Waiters => step.to_string(),
+            Self::Waiters | Self::Latency => step.to_string(),
             Self::Hold => ratio(step, 1000).to_string(),
         }
     }
@@ -135,7 +147,7 @@ mod tests {
             run(Name::Polling, 2, 3),
             run(Name::DynamodbLease, 2, 0),
         ];
-        let drawn = draw(&by_waiters, &[]).svg;
+        let drawn = draw(&by_waiters, &[], &[]).svg;
         assert_eq!(drawn.matches("<g ").count(), 5);
         // Two points in each panel but the one of what is missing, and one in the legend.
         let points = |class: &str| drawn.matches(&format!("<circle class=\"{class}\"")).count();

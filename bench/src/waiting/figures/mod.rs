@@ -65,6 +65,14 @@ pub struct Requests {
     pub per_cycle: f64,
     /// Per cycle, by operation.
     pub by_operation: BTreeMap<String, f64>,
+    /// Write units per cycle, as the database told.
+    pub write_units: f64,
+    /// Write units per cycle of what conditions refused, as the service takes them; no answer tells them.
+    pub refused_units: f64,
+    /// Read units per cycle.
+    pub read_units: f64,
+    /// Bytes of bodies per cycle, both ways.
+    pub bytes: f64,
 }
 
 /// Waits.
@@ -161,7 +169,16 @@ impl From<&Run> for Figures {
 impl Requests {
     fn of(counts: &Counts, cycles: u64) -> Self {
         let per_cycle = |requests| rounded(ratio(requests, cycles));
+        let units = counts.units();
+        let units_per_cycle = |units: f64| rounded(units * ratio(1, cycles));
+        let bytes = counts
+            .iter()
+            .map(|(_, tally)| tally.request_bytes + tally.answer_bytes);
         Self {
+            write_units: units_per_cycle(units.write),
+            refused_units: units_per_cycle(units.refused),
+            read_units: units_per_cycle(units.read),
+            bytes: per_cycle(bytes.sum()),
             total: counts.total(),
             per_cycle: per_cycle(counts.total()),
             by_operation: counts

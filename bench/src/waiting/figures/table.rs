@@ -15,8 +15,12 @@ pub fn row(run: &Figures) -> String {
         if run.wait.longest_goes_on { ">" } else { "" },
         length(run.wait.longest_ms)
     );
+    let away = match run.latency_ms {
+        0 => String::new(),
+        ms => format!("  {ms} ms away"),
+    };
     format!(
-        "{:<20} {:>8} {:>7} {:>7} {:>10.2} {:>6.2} {:>11} {:>6.1}% {:>10} {:>8} {:>6.2} {:>10.1}% {:>9} {:>7}",
+        "{:<20} {:>8} {:>7} {:>7} {:>10.2} {:>6.2} {:>11} {:>6.1}% {:>10} {:>8} {:>6.2} {:>10.1}% {:>9} {:>7}{away}",
         run.contestant.told(),
         run.waiters,
         length(f64::from(u32::try_from(run.hold_ms).unwrap_or(u32::MAX))),
