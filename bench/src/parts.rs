@@ -7,13 +7,15 @@ use serde_json::Value;
 
 use crate::measures::Measure;
 use crate::picture::Picture;
-use crate::{Error, waiting};
+use crate::{Error, scale, waiting};
 
 /// What can be measured by itself, in the order in which it is.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, ValueEnum)]
 pub enum Part {
     /// What it costs to wait for a key that others hold.
     Waiting,
+    /// What grows with the table, the line, the permits and the keys, and what does not.
+    Scale,
 }
 
 /// What every part gets.
@@ -46,6 +48,7 @@ impl Part {
     pub const fn told(self) -> &'static str {
         match self {
             Self::Waiting => "waiting",
+            Self::Scale => "scale",
         }
     }
 
@@ -60,6 +63,7 @@ impl Part {
     ) -> Result<Found, Error> {
         match self {
             Self::Waiting => waiting::measure(ground, waiting).await,
+            Self::Scale => scale::measure(ground).await,
         }
     }
 }

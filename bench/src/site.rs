@@ -14,7 +14,7 @@ pub struct Site {
     cycle: Proxy,
     aside: Proxy,
     // Closed last.
-    _database: DynamoDb,
+    database: DynamoDb,
 }
 
 /// What has gone through the doors so far.
@@ -36,7 +36,7 @@ impl Site {
         Ok(Self {
             cycle: Proxy::start(database.address(), 0).await?,
             aside: Proxy::start(database.address(), 0).await?,
-            _database: database,
+            database,
         })
     }
 
@@ -50,6 +50,12 @@ impl Site {
     #[must_use]
     pub fn url(&self) -> String {
         self.cycle.url()
+    }
+
+    /// The database behind the doors: past it nothing is counted.
+    #[must_use]
+    pub const fn database(&self) -> &DynamoDb {
+        &self.database
     }
 
     /// How a Rust client reaches the door for what belongs to a cycle.
