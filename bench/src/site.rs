@@ -89,7 +89,8 @@ impl Spent {
     }
 }
 
-async fn config(url: String) -> SdkConfig {
+/// How a Rust client of this or another process reaches `url`.
+pub(crate) async fn config(url: String) -> SdkConfig {
     aws_config::defaults(BehaviorVersion::v2026_01_12())
         .region(Region::new("us-east-1"))
         .credentials_provider(Credentials::new("local", "local", None, None, "bench"))

@@ -1,6 +1,12 @@
 //! The part about scale, on a tiny scale.
 
+use std::path::Path;
+use std::time::Duration;
+
+use clap::ValueEnum;
 use leasehold_bench::scale::figures::Figures;
+use leasehold_bench::scale::load::client::Name;
+use leasehold_bench::scale::load::{self, Load};
 use leasehold_bench::scale::rows::{self, InUse};
 use leasehold_bench::scale::{lines, permits, several};
 
@@ -79,5 +85,29 @@ async fn a_set_is_acquired_at_two_requests_and_released_at_one_a_key() {
         assert_eq!(set.held.operations(), "TransactWriteItems", "{}", set.keys);
         let keys = u64::try_from(set.keys).unwrap();
         assert_eq!((set.extend.requests, set.release.requests), (keys, keys));
+    }
+}
+
+#[tokio::test]
+async fn no_two_processes_are_inside_at_once() {
+    let program = Path::new(env!("CARGO_BIN_EXE_leasehold-bench"));
+    for name in Name::value_variants() {
+        let load = Load {
+            name: *name,
+            processes: 2,
+            tasks: 3,
+            sections: 20,
+            // So few that they get in each other's way.
+            keys: 3,
+            exponent: 1.0,
+            latency: Duration::from_millis(1),
+        };
+        let loaded = load::run(program, load).await.unwrap();
+        println!("{loaded:?}");
+        assert_eq!((loaded.sections, loaded.failed()), (120, 0), "{loaded:?}");
+        assert_eq!((loaded.overlaps, loaded.tokens_back), (0, 0), "{loaded:?}");
+        assert!(loaded.refused > 0, "{loaded:?}");
+        let requests = name.per_section() * loaded.sections + loaded.refused;
+        assert_eq!(loaded.cost.requests, requests, "{loaded:?}");
     }
 }

@@ -16,8 +16,8 @@ use super::cost::Cost;
 use crate::Error;
 use crate::site::Site;
 
-/// The name of the table.
-pub const TABLE: &str = "leases";
+/// The name of the table. Another client may have its own beside it.
+pub const TABLE: &str = "leasehold";
 
 /// When everything begins: always the same, so that numbers have the same length in every run.
 const BEGINNING: Timestamp = Timestamp::from_millis(1_795_000_000_000);

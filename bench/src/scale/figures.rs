@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::cost::Cost;
 use super::lines::Depth;
+use super::load::{self, Loaded};
 use super::permits::Semaphore;
 use super::rows::{Rows, SWEEP};
 use super::several::Set;
@@ -24,6 +25,8 @@ pub struct Figures {
     pub permits: Vec<Semaphore>,
     /// With more and more keys in one acquire.
     pub several: Vec<Set>,
+    /// Under load from more and more processes.
+    pub loads: Vec<Loaded>,
 }
 
 /// Of a cost, a number and its unit.
@@ -43,6 +46,7 @@ impl Figures {
         measures.extend(self.of_lines());
         measures.extend(self.of_permits());
         measures.extend(self.of_several());
+        measures.extend(load::measures::measures(&self.loads));
         measures
     }
 

@@ -1,14 +1,15 @@
-//! What leases cost in a large table, in deep lines, with many permits, and many at once.
+//! What leases cost in a large table, in deep lines, with many permits, many at once, and under load from many processes.
 //!
 //! Requests, bytes and units are counted at the socket of an embedded database behind the counting proxy; the leases' clock
-//! stands still meanwhile, so that every run counts the same. [`rows`], [`lines`], [`permits`] and [`several`] are what is
-//! gone through, each on a [`field`] of its own; [`figures`] are what comes of it.
+//! stands still meanwhile, so that every run counts the same. [`rows`], [`lines`], [`permits`], [`several`] and [`load`]
+//! are what is gone through, each on a [`field`] of its own; [`figures`] are what comes of it.
 
 mod chart;
 pub mod cost;
 pub mod field;
 pub mod figures;
 pub mod lines;
+pub mod load;
 pub mod permits;
 pub mod rows;
 pub mod several;
@@ -16,9 +17,11 @@ mod told;
 
 use serde_json::json;
 
+use crate::error::io;
 use crate::parts::{Found, Ground};
 use crate::{Error, tell};
 use figures::Figures;
+use load::Load;
 use rows::InUse;
 
 /// One measurement after the other.
@@ -48,6 +51,18 @@ pub(crate) async fn measure(ground: &Ground) -> Result<Found, Error> {
     tell("permits, several keys");
     found.permits = permits::measure(&[2, 10, 100]).await?;
     found.several = several::measure(&[1, 2, 10, 50, 100]).await?;
+    let program = std::env::current_exe().map_err(io("find this program"))?;
+    let loads = Load::all(quick);
+    let all = loads.len();
+    for (number, load) in loads.into_iter().enumerate() {
+        tell(&format!(
+            "load {} of {all}: {}, {} processes",
+            number + 1,
+            load.name.as_peer(),
+            load.processes
+        ));
+        found.loads.push(load::run(&program, load).await?);
+    }
     Ok(Found {
         title: "What grows with a table, a line, a semaphore and a set",
         told: found.told(),

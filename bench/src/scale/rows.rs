@@ -281,6 +281,8 @@ async fn scan(field: &Field, in_use: InUse) -> Result<(), Error> {
             .expression_attribute_names("#expires_at", "expires_at")
             .expression_attribute_values(":over", over.clone())
             .projection_expression("pk, sk")
+            // More than the megabyte of a page has. Without it the embedded database reads all that is left, each time.
+            .limit(10_000)
             .set_exclusive_start_key(from)
             .send()
             .await;

@@ -4,7 +4,9 @@ use std::fmt::Write;
 
 use super::cost::Cost;
 use super::figures::Figures;
+use super::load::Loaded;
 use super::rows::Rows;
+use crate::ratio;
 
 impl Figures {
     /// All tables, one below the other.
@@ -42,6 +44,8 @@ impl Figures {
                 several,
             ),
             LEGEND.to_owned(),
+            String::new(),
+            loads(&self.loads),
         ];
         tables.join("\n")
     }
@@ -101,4 +105,43 @@ fn table<'a>(
 
 fn cell(cost: &Cost) -> String {
     format!("{} / {}", cost.requests, cost.bytes())
+}
+
+/// A load in a line.
+fn loads(loads: &[Loaded]) -> String {
+    let mut text = format!(
+        "{:<16}{:>10}{:>6}{:>10}{:>9}{:>13}{:>18}{:>10}{:>8}{:>8}{:>11}\n",
+        "under load",
+        "processes",
+        "zipf",
+        "sections",
+        "refused",
+        "req/section",
+        "less the refused",
+        "overlaps",
+        "tokens",
+        "errors",
+        "sections/s"
+    );
+    for run in loads {
+        let _ = writeln!(
+            text,
+            "{:<16}{:>10}{:>6}{:>10}{:>9}{:>13.3}{:>18.3}{:>10}{:>8}{:>8}{:>11.0}",
+            run.load.name.as_peer(),
+            run.load.processes,
+            run.load.exponent,
+            run.sections,
+            run.refused,
+            ratio(run.cost.requests, run.sections),
+            run.per_section(),
+            run.overlaps,
+            run.tokens_back,
+            run.failed(),
+            run.per_second
+        );
+        for (error, times) in &run.errors {
+            let _ = writeln!(text, "  {times} times: {error}");
+        }
+    }
+    text
 }
