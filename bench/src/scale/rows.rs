@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use leasehold::{EndOf, ExtendOptions, Holder, Inspected, Reaped, SweepBounds, Swept};
+use leasehold::{EndOf, ExtendOptions, Holder, Inspected, Lease, Reaped, SweepBounds, Swept};
 use serde::Serialize;
 
 use super::cost::Cost;
@@ -79,12 +79,13 @@ pub async fn measure(rows: u64, in_use: InUse) -> Result<Rows, Error> {
     let began = Instant::now();
     field.fill(rows).await?;
     let filled_in_seconds = crate::rounded(began.elapsed().as_secs_f64());
+    let mut leases = Vec::new();
     for n in 0..in_use.held {
-        field.grant(&held_key(n), &holder(n)).await?;
+        leases.push(field.grant(&held_key(n), &holder(n)).await?);
     }
     for line in 0..in_use.lines {
         let key = format!("line/{line:04}");
-        field.grant(&key, "first").await?;
+        leases.push(field.grant(&key, "first").await?);
         for n in 0..in_use.waiting {
             let waiter = format!("waiter/{line:04}/{n:04}");
             field.join(&key, &waiter, 10 * HOUR).await?;
@@ -93,6 +94,7 @@ pub async fn measure(rows: u64, in_use: InUse) -> Result<Rows, Error> {
     let mut walk = Walk {
         field: &field,
         in_use,
+        leases,
         steps: Vec::new(),
     };
     walk.life(["acquire, new key", "extend", "release"], "new")
@@ -131,6 +133,8 @@ fn holder(n: u64) -> String {
 struct Walk<'a> {
     field: &'a Field,
     in_use: InUse,
+    /// What is held.
+    leases: Vec<Lease>,
     steps: Vec<Step>,
 }
 
@@ -230,14 +234,25 @@ impl Walk<'_> {
             Reaped::Reaped { released, .. } => same("leases reaped", released, theirs)?,
             Reaped::Running => return Err(failed("reap")("it is said to run")),
         }
+        self.leases.retain(|lease| lease.holder != busy);
         for n in 0..theirs {
             let request = ask(&held_key(n), BUSY)?;
             // The one before is over, and a request is not granted twice.
             let again = leasehold::RequestId::new("again").map_err(failed("name a request"))?;
             let acquired = leases.acquire(request.request_id(again)).await;
             let granted = acquired.and_then(leasehold::Acquired::granted);
-            granted.map_err(failed("acquire"))?;
+            self.leases.push(granted.map_err(failed("acquire"))?.lease);
         }
+
+        // An extend leaves the index alone, so that sweep has to read each row of which the first deadline is over.
+        self.field.clock.advance(HOUR / 2);
+        for lease in &self.leases {
+            let extended = leases.extend(lease, ExtendOptions::default()).await;
+            extended.map_err(failed("extend"))?;
+        }
+        self.field.clock.advance(HOUR * 3 / 4);
+        let swept = self.sweep("sweep, all extended").await?;
+        same("freed by a sweep", swept.freed, 0_u64)?;
 
         // The leases of an hour are over, those in line go on waiting.
         self.field.clock.advance(2 * HOUR);
@@ -247,9 +262,9 @@ impl Walk<'_> {
         self.field.clock.advance(20 * HOUR);
         self.sweep("sweep, all waits over").await?;
         // Whoever was told that its turn had come is told again, and then passed over.
-        for _ in 0..2 {
+        for what in ["sweep, told in vain", "sweep, told in vain again"] {
             self.field.clock.advance(HOUR);
-            self.sweep("sweep, one turn each over").await?;
+            self.sweep(what).await?;
         }
         let swept = self.sweep("sweep, nothing held").await?;
         same("left", swept.examined, 0_u64)
