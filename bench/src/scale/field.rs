@@ -140,9 +140,19 @@ impl Field {
 /// [`Error`] for what is no key or no holder.
 pub fn ask(key: &str, holder: &str) -> Result<Acquire, Error> {
     let ttl = Ttl::new(Duration::from_hours(1)).map_err(failed("set the ttl"))?;
-    let holder_name = Holder::new(holder).map_err(failed("name a holder"))?;
     let request = RequestId::new(holder).map_err(failed("name a request"))?;
-    Ok(Acquire::new(self::key(key)?, holder_name, ttl).request_id(request))
+    Ok(Acquire::new(self::key(key)?, execution(holder)?, ttl).request_id(request))
+}
+
+/// A holder as long as an execution's name is, since that counts in bytes and units.
+///
+/// # Errors
+/// [`Error`] for what is no holder.
+pub fn execution(name: &str) -> Result<Holder, Error> {
+    let named = format!(
+        "arn:aws:states:us-east-1:123456789012:execution:leasehold-critical-section:{name:->36}"
+    );
+    Holder::new(named).map_err(failed("name a holder"))
 }
 
 /// The key of that name.

@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use leasehold::{EndOf, ExtendOptions, Holder, Lease, Reaped};
+use leasehold::{EndOf, ExtendOptions, Lease, Reaped};
 use serde::Serialize;
 
 use super::cost::Cost;
-use super::field::{Field, failed};
+use super::field::{Field, execution, failed};
 use crate::Error;
 
 /// The operations at one depth.
@@ -87,7 +87,7 @@ impl Line<'_> {
     }
 
     async fn leave(&mut self) -> Result<(), Error> {
-        let last = Holder::new(self.last()).map_err(failed("name a holder"))?;
+        let last = execution(&self.last())?;
         let reaped = self.field.leases.reap(&last, EndOf::Success).await;
         match reaped.map_err(failed("reap"))? {
             Reaped::Reaped { left: 1, .. } => {

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use leasehold::{EndOf, ExtendOptions, Holder, Inspected, Lease, Reaped, SweepBounds, Swept};
+use leasehold::{EndOf, ExtendOptions, Inspected, Lease, Reaped, SweepBounds, Swept};
 use serde::Serialize;
 
 use super::cost::Cost;
-use super::field::{Doing, Field, TABLE, ask, failed, free, key};
+use super::field::{Doing, Field, TABLE, ask, execution, failed, free, key};
 use crate::Error;
 
 /// What is in use in the table, whatever else there is.
@@ -181,7 +181,7 @@ impl Walk<'_> {
             Inspected::Found { .. } => {}
             Inspected::Absent => return Err(failed("inspect")("the key is not there")),
         }
-        let busy = Holder::new(BUSY).map_err(failed("name a holder"))?;
+        let busy = execution(BUSY)?;
         let theirs = async {
             let theirs = leases.held_by(&busy, 1000, None).await;
             Ok(theirs.map_err(failed("look a holder up"))?.leases.len())
@@ -220,7 +220,7 @@ impl Walk<'_> {
         same("examined by a sweep", swept.examined, all)?;
         same("freed by a sweep", swept.freed, 0_u64)?;
 
-        let busy = Holder::new(BUSY).map_err(failed("name a holder"))?;
+        let busy = execution(BUSY)?;
         let leases = &self.field.leases;
         let reaping = async {
             let reaped = leases.reap(&busy, EndOf::Success).await;
@@ -248,7 +248,7 @@ impl Walk<'_> {
         self.field.clock.advance(HOUR / 2);
         for lease in &self.leases {
             let extended = leases.extend(lease, ExtendOptions::default()).await;
-            extended.map_err(failed("extend"))?;
+            let _ = extended.map_err(failed("extend"))?;
         }
         self.field.clock.advance(HOUR * 3 / 4);
         let swept = self.sweep("sweep, all extended").await?;

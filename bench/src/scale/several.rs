@@ -1,10 +1,10 @@
 //! What several keys in one acquire cost: one transaction and one reading of the tokens, however many they are.
 
-use leasehold::{AcquireAll, ExtendOptions, Holder, Key, Keys, LeaseSet, RequestId, Ttl};
+use leasehold::{AcquireAll, ExtendOptions, Key, Keys, LeaseSet, RequestId, Ttl};
 use serde::Serialize;
 
 use super::cost::Cost;
-use super::field::{Field, failed, key};
+use super::field::{Field, execution, failed, key};
 use crate::Error;
 
 /// The operations on so many keys.
@@ -40,7 +40,7 @@ async fn with(field: &Field, number: usize) -> Result<Set, Error> {
     let keys: Vec<Key> = names.collect::<Result<_, _>>()?;
     let request = |id: &str| {
         let keys = Keys::new(keys.clone()).map_err(failed("name the keys"))?;
-        let holder = Holder::new("transfer").map_err(failed("name a holder"))?;
+        let holder = execution("transfer")?;
         let ttl = Ttl::new(std::time::Duration::from_hours(1)).map_err(failed("set the ttl"))?;
         let id = RequestId::new(id).map_err(failed("name a request"))?;
         Ok::<_, Error>(AcquireAll::new(keys, holder, ttl).request_id(id))
