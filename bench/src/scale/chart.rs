@@ -1,85 +1,90 @@
-//! `scale.svg`: what grows and what does not.
+//! `scale-table.svg` and `scale-line.svg`: what grows and what does not.
 
 use super::cost::Cost;
 use super::figures::Figures;
+use super::lines::Depth;
 use super::rows::{Rows, SWEEP};
 use crate::picture::{Panel, Picture, Scale};
 use crate::ratio;
 
 /// A line of a panel: its name, and its cost at a step.
-type Series<'a, T> = (&'a str, fn(&T) -> Option<&Cost>);
-type Look = fn(&Cost) -> f64;
+type Series<T> = (&'static str, fn(&T) -> Option<&Cost>);
+type Look = (&'static str, fn(&Cost) -> f64);
 
-const REQUESTS: Look = |cost| ratio(cost.requests, 1);
-const BYTES: Look = |cost| ratio(cost.bytes(), 1);
+const LOOKS: [Look; 2] = [
+    ("requests", |cost| ratio(cost.requests, 1)),
+    ("bytes", |cost| ratio(cost.bytes(), 1)),
+];
+
+const OF_TABLE: [Series<Rows>; 4] = [
+    ("acquire", |rows| rows.step("acquire, key with a row")),
+    ("sweep", |rows| rows.step(SWEEP)),
+    ("inspect", |rows| rows.step("inspect everything held")),
+    ("scan", |rows| Some(&rows.scan)),
+];
+
+const OF_LINE: [Series<Depth>; 4] = [
+    ("join", |depth| Some(&depth.join)),
+    ("hand-over", |depth| Some(&depth.hand_over)),
+    ("confirm", |depth| Some(&depth.confirm)),
+    ("leave", |depth| Some(&depth.leave)),
+];
 
 impl Figures {
-    /// The picture.
+    /// The pictures; what was not measured has none.
     #[must_use]
-    pub fn draw(&self) -> Picture {
-        let rows: [Series<Rows>; 4] = [
-            ("sweep", |rows| rows.step(SWEEP)),
-            ("acquire", |rows| rows.step("acquire, key with a row")),
-            ("inspect", |rows| rows.step("inspect everything held")),
-            ("scan", |rows| Some(&rows.scan)),
-        ];
+    pub fn draw(&self) -> Vec<Picture> {
         let beside = |rows: &Rows| shortly(rows.free);
-        let mut panels = Vec::new();
-        if !self.rows.is_empty() {
-            for (title, look) in [("requests", REQUESTS), ("bytes", BYTES)] {
-                let below = "free rows in the table";
-                panels.push(panel(title, below, &self.rows, beside, &rows, look));
-            }
-        }
-        if !self.lines.is_empty() {
-            let series: [Series<super::lines::Depth>; 3] = [
-                ("join", |depth| Some(&depth.join)),
-                ("hand-over", |depth| Some(&depth.hand_over)),
-                ("leave", |depth| Some(&depth.leave)),
-            ];
-            let depth = |depth: &super::lines::Depth| depth.waiting.to_string();
-            for (title, look) in [("requests", REQUESTS), ("bytes", BYTES)] {
-                panels.push(panel(title, "in line", &self.lines, depth, &series, look));
-            }
-        }
-        let names = [
-            "sweep",
-            "acquire",
-            "inspect",
-            "scan",
-            "join",
-            "hand-over",
-            "leave",
-        ];
-        Picture::of_panels(
-            "scale",
-            "What grows with a table and with a line",
-            &names,
-            &panels,
-        )
+        let waiting = |depth: &Depth| depth.waiting.to_string();
+        let table = picture(
+            "scale-table",
+            "What grows with the table",
+            &panels("free rows in it", &self.rows, beside, &OF_TABLE),
+            &OF_TABLE,
+        );
+        let line = picture(
+            "scale-line",
+            "What grows with the line",
+            &panels("in line", &self.lines, waiting, &OF_LINE),
+            &OF_LINE,
+        );
+        table.into_iter().chain(line).collect()
     }
 }
 
-fn panel<T>(
-    title: &str,
+fn picture<T>(
+    name: &'static str,
+    title: &'static str,
+    panels: &[String],
+    series: &[Series<T>],
+) -> Option<Picture> {
+    let names: Vec<&str> = series.iter().map(|(name, _)| *name).collect();
+    (!panels.is_empty()).then(|| Picture::of_panels(name, title, &names, panels))
+}
+
+/// A panel for each of the things that are counted.
+fn panels<T>(
     below: &str,
     found: &[T],
     step: impl Fn(&T) -> String,
     series: &[Series<T>],
-    look: Look,
-) -> String {
-    let series = series.iter().map(|(name, cost)| {
-        let values = found.iter().map(|found| cost(found).map(look));
-        (*name, values.collect())
-    });
-    Panel {
-        title,
-        below,
-        steps: found.iter().map(step).collect(),
-        scale: Scale::TenTimes,
-        series: series.collect(),
-    }
-    .draw()
+) -> Vec<String> {
+    let looks = LOOKS.iter().filter(|_| !found.is_empty());
+    let panel = |(title, look): &Look| {
+        let series = series.iter().map(|(name, cost)| {
+            let values = found.iter().map(|found| cost(found).map(look));
+            (*name, values.collect())
+        });
+        Panel {
+            title,
+            below,
+            steps: found.iter().map(&step).collect(),
+            scale: Scale::TenTimes,
+            series: series.collect(),
+        }
+        .draw()
+    };
+    looks.map(panel).collect()
 }
 
 /// As 10^4, where it is a power of ten.
@@ -87,5 +92,51 @@ fn shortly(number: u64) -> String {
     match number.checked_ilog10() {
         Some(power) if power > 2 && 10_u64.pow(power) == number => format!("10^{power}"),
         _ => number.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scale::rows::{InUse, Step};
+
+    fn cost(requests: u64) -> Cost {
+        Cost {
+            requests,
+            ..Cost::default()
+        }
+    }
+
+    #[test]
+    fn what_was_measured_has_its_points_and_what_was_not_has_no_picture() {
+        let rows = |free| Rows {
+            free,
+            in_use: InUse::THOUSAND,
+            filled_in_seconds: 0.0,
+            steps: vec![Step {
+                what: SWEEP,
+                cost: cost(12),
+            }],
+            scan: cost(free),
+        };
+        let figures = Figures {
+            rows: vec![rows(1), rows(10_000)],
+            ..Figures::default()
+        };
+        let pictures = figures.draw();
+        let [table] = &pictures[..] else {
+            panic!("{}", pictures.len());
+        };
+        // In the legend, and at each step in each panel, where it was measured.
+        let panels = LOOKS.len();
+        for (class, points) in [
+            ("sweep", 1 + 2 * panels),
+            ("scan", 1 + 2 * panels),
+            ("acquire", 1),
+        ] {
+            let circle = format!("<circle class=\"{class}\"");
+            assert_eq!(table.svg.matches(&circle).count(), points, "{class}");
+        }
+        assert!(table.svg.contains(">10^4<") && table.svg.contains(">10000<"));
     }
 }

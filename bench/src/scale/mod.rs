@@ -67,7 +67,7 @@ pub(crate) async fn measure(ground: &Ground) -> Result<Found, Error> {
         title: "What grows with a table, a line, a semaphore and a set",
         told: found.told(),
         measures: found.measures(),
-        pictures: vec![found.draw()],
+        pictures: found.draw(),
         raw: json!(found),
     })
 }
