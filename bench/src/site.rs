@@ -46,6 +46,14 @@ impl Site {
         self.aside.set_latency(latency);
     }
 
+    /// Lets what belongs to a cycle reach the database as other requests than were sent and counted.
+    pub fn rewrite(
+        &self,
+        rewriting: impl Fn(&str, &[u8]) -> Option<Vec<u8>> + Send + Sync + 'static,
+    ) {
+        self.cycle.rewrite(rewriting);
+    }
+
     /// The endpoint for everything that belongs to a cycle.
     #[must_use]
     pub fn url(&self) -> String {

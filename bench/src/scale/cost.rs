@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use leasehold_local::Counts;
 use serde::Serialize;
 
+use super::units::Units;
+
 /// Requests and bytes of one step.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Cost {
@@ -16,9 +18,21 @@ pub struct Cost {
     pub sent: u64,
     /// Bytes of the answers.
     pub answered: u64,
+    /// What DynamoDB would charge.
+    pub units: Units,
 }
 
 impl Cost {
+    /// With the units, whose telling is no part of it.
+    #[must_use]
+    pub fn with(self, units: Units) -> Self {
+        Self {
+            answered: self.answered.saturating_sub(units.bytes),
+            units,
+            ..self
+        }
+    }
+
     /// Both ways.
     #[must_use]
     pub const fn bytes(&self) -> u64 {

@@ -13,6 +13,7 @@ use leasehold::{
 };
 
 use super::cost::Cost;
+use super::units::{self, Meter};
 use crate::Error;
 use crate::site::Site;
 
@@ -31,6 +32,8 @@ pub struct Field {
     pub site: Site,
     /// A client with the library's own time limits.
     pub client: aws_sdk_dynamodb::Client,
+    /// Reads what that client is told.
+    meter: Meter,
     /// The leases in it.
     pub leases: Leases<DynamoDb>,
     /// What time it is for them.
@@ -56,6 +59,10 @@ impl Field {
         let update = update.stream_specification(off).send().await;
         update.map_err(|error| failed("switch the stream off")(error.into_service_error()))?;
 
+        let meter = Meter::default();
+        let client = meter.on(&client);
+        site.rewrite(units::asking);
+
         let (clock, calls) = (Arc::new(ManualClock::at(BEGINNING)), Arc::default());
         let mut settings = Settings::default();
         // The default is 128; how deep a line may be is what is measured.
@@ -66,6 +73,7 @@ impl Field {
         Ok(Self {
             site,
             client,
+            meter,
             leases,
             clock,
             calls,
@@ -100,10 +108,11 @@ impl Field {
         // What the SDK does is large.
         let doing = Box::pin(doing);
         Box::pin(async move {
-            let before = self.site.spent();
+            let before = (self.site.spent(), self.meter.read());
             let done = doing.await?;
-            let spent = self.site.spent().since(&before);
-            Ok((done, Cost::from(&spent.cycle)))
+            let spent = self.site.spent().since(&before.0);
+            let units = self.meter.read().since(before.1);
+            Ok((done, Cost::from(&spent.cycle).with(units)))
         })
     }
 

@@ -30,13 +30,21 @@ pub struct Figures {
 }
 
 /// Of a cost, a number and its unit.
-type Look = (&'static str, fn(&Cost) -> f64);
+pub(super) type Look = (&'static str, fn(&Cost) -> f64);
 
 /// What is told of each cost.
-const LOOKS: [Look; 2] = [
+pub(super) const LOOKS: [Look; 4] = [
     ("requests", |cost| ratio(cost.requests, 1)),
     ("bytes", |cost| ratio(cost.bytes(), 1)),
+    ("write units", |cost| cost.units.write),
+    ("read units", |cost| cost.units.read),
 ];
+
+/// Of a cost, everything that is not nothing.
+fn looks(cost: &Cost) -> impl Iterator<Item = (&'static str, f64)> {
+    let found = LOOKS.iter().map(|(unit, look)| (*unit, look(cost)));
+    found.filter(|(_, value)| *value > 0.0)
+}
 
 impl Figures {
     /// The measures.
@@ -66,7 +74,8 @@ impl Figures {
                 "of a sweep that frees nothing, {leases} held and {waiting} waiting, beside {} free rows",
                 rows.free
             );
-            for (unit, look) in LOOKS {
+            // It writes nothing.
+            for (unit, look) in LOOKS.into_iter().filter(|(_, look)| look(sweep) > 0.0) {
                 let measure = Measure::new(format!("{unit} {beside}"), unit, look(sweep))
                     .peer(SCAN, look(&rows.scan))
                     .at_most(look(least));
@@ -106,9 +115,8 @@ impl Figures {
                 ("to leave from the end of a line of", &depth.leave, None),
             ];
             for (what, cost, requests) in steps {
-                for (unit, look) in LOOKS {
-                    let measure =
-                        Measure::new(format!("{unit} {what} {waiting}"), unit, look(cost));
+                for (unit, value) in looks(cost) {
+                    let measure = Measure::new(format!("{unit} {what} {waiting}"), unit, value);
                     measures.push(match requests.filter(|_| unit == "requests") {
                         Some(most) => measure.at_most(most),
                         None => measure,
@@ -128,9 +136,9 @@ impl Figures {
                 ("all but one held", &semaphore.last),
                 ("all held", &semaphore.full),
             ] {
-                for (unit, look) in LOOKS {
+                for (unit, value) in looks(cost) {
                     let name = format!("{unit} to ask for one of {permits} permits, {what}");
-                    measures.push(Measure::new(name, unit, look(cost)));
+                    measures.push(Measure::new(name, unit, value));
                 }
             }
         }
@@ -145,9 +153,9 @@ impl Figures {
                 ("extend", &set.extend),
                 ("release", &set.release),
             ] {
-                for (unit, look) in LOOKS {
+                for (unit, value) in looks(cost) {
                     let name = format!("{unit} to {what} {} keys at once", set.keys);
-                    measures.push(Measure::new(name, unit, look(cost)));
+                    measures.push(Measure::new(name, unit, value));
                 }
             }
         }

@@ -14,6 +14,7 @@ pub mod permits;
 pub mod rows;
 pub mod several;
 mod told;
+pub mod units;
 
 use serde_json::json;
 

@@ -11,6 +11,7 @@ use leasehold::{
 use serde::{Deserialize, Serialize};
 
 use super::super::field::TABLE;
+use super::super::units::Meter;
 
 /// Who takes part.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ValueEnum)]
@@ -87,8 +88,9 @@ impl Client {
         name: Name,
         who: String,
         config: &aws_config::SdkConfig,
+        meter: &Meter,
     ) -> Result<Self, String> {
-        let client = Connection::client(config);
+        let client = meter.on(&Connection::client(config));
         Ok(match name {
             Name::Leasehold => {
                 let leases = Leases::new(DynamoDb::new(client, TABLE), Settings::default());

@@ -56,6 +56,10 @@ pub fn measures(loads: &[Loaded]) -> Vec<Measure> {
                 Loaded::per_section,
             )
             .at_most(ratio(run.load.name.per_section(), 1)),
+            measure("write units per granted section", "write units", |run| {
+                run.cost.units.write / ratio(run.sections.max(1), 1)
+            })
+            .note("a write that is refused is charged too, and not counted here: no answer says so"),
             measure("refusals per granted section", "refusals", |run| {
                 ratio(run.refused, run.sections)
             }),

@@ -19,6 +19,7 @@ use tokio::process::{Child, ChildStdout, Command};
 
 use super::cost::Cost;
 use super::field::{Field, failed};
+use super::units::Units;
 use crate::error::io;
 use crate::{Error, ratio, rounded};
 use client::Name;
@@ -149,12 +150,14 @@ pub async fn run(program: &Path, load: Load) -> Result<Loaded, Error> {
     }
     let mut sections = Vec::new();
     let mut refused = 0;
+    let mut units = Units::default();
     let mut errors = BTreeMap::new();
     for worker in &mut workers {
         let told = worker.line().await?;
         let told: Told = serde_json::from_str(&told).map_err(failed("read what a worker told"))?;
         sections.extend(told.sections);
         refused += told.refused;
+        units = units.and(told.units);
         for (error, times) in told.errors {
             *errors.entry(error).or_default() += times;
         }
@@ -169,7 +172,7 @@ pub async fn run(program: &Path, load: Load) -> Result<Loaded, Error> {
         overlaps: judged.overlaps,
         tokens_back: judged.tokens_back,
         per_second: rounded(judged.per_second),
-        cost: Cost::from(&spent.cycle),
+        cost: Cost::from(&spent.cycle).with(units),
     })
 }
 

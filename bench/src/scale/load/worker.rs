@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 
 use super::choice::Choice;
 use super::client::{Client, Name};
+use crate::scale::units::{Meter, Units};
 
 /// What one process is to do.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -43,6 +44,8 @@ pub struct Told {
     pub refused: u64,
     /// What failed, and how often.
     pub errors: BTreeMap<String, u64>,
+    /// What was charged.
+    pub units: Units,
 }
 
 /// From knowing that a key is one's own to giving it back, by the one clock of this machine, in nanoseconds since the epoch.
@@ -69,11 +72,13 @@ pub async fn run(plan: &str) -> Result<(), String> {
     let plan: Plan = serde_json::from_str(plan).map_err(|error| error.to_string())?;
     let config = crate::site::config(plan.url.clone()).await;
     let mut clients = Vec::new();
+    let meter = Meter::default();
     for task in 0..plan.tasks {
         let who = format!("process-{:02}/task-{task:02}", plan.process);
-        clients.push(Client::new(plan.name, who, &config).await?);
+        clients.push(Client::new(plan.name, who, &config, &meter).await?);
     }
     say(READY)?;
+    let before = meter.read();
     // Any byte will do, and so will the end of whoever started this.
     let _ = tokio::io::stdin().read_u8().await;
     let plan = Arc::new(plan);
@@ -89,6 +94,7 @@ pub async fn run(plan: &str) -> Result<(), String> {
             *told.errors.entry(error).or_default() += times;
         }
     }
+    told.units = meter.read().since(before);
     say(&serde_json::to_string(&told).map_err(|error| error.to_string())?)
 }
 
