@@ -9,7 +9,7 @@ use super::permits::Semaphore;
 use super::rows::{Rows, SWEEP};
 use super::several::Set;
 use crate::measures::Measure;
-use crate::ratio;
+use crate::{ratio, rounded};
 
 /// Who finds what has expired by a scan of all rows.
 pub const SCAN: &str = "scan of the table";
@@ -39,12 +39,6 @@ pub(super) const LOOKS: [Look; 4] = [
     ("write units", |cost| cost.units.write),
     ("read units", |cost| cost.units.read),
 ];
-
-/// Of a cost, everything that is not nothing.
-fn looks(cost: &Cost) -> impl Iterator<Item = (&'static str, f64)> {
-    let found = LOOKS.iter().map(|(unit, look)| (*unit, look(cost)));
-    found.filter(|(_, value)| *value > 0.0)
-}
 
 impl Figures {
     /// The measures.
@@ -86,61 +80,127 @@ impl Figures {
             }
         }
         for rows in self.rows.iter().skip(1) {
-            for (unit, look) in LOOKS {
-                let pairs = || fewest.steps.iter().zip(&rows.steps);
-                let differ = pairs().filter(|(few, many)| {
-                    let apart = look(&few.cost) - look(&many.cost);
-                    apart.abs() > f64::EPSILON
-                });
-                let name = format!(
-                    "operations, of {}, whose {unit} beside {} free rows are not those beside {}",
-                    pairs().count(),
-                    rows.free,
-                    fewest.free
-                );
-                let differ = u64::try_from(differ.count()).unwrap_or(u64::MAX);
-                measures.push(Measure::new(name, "operations", ratio(differ, 1)).at_most(0.0));
-            }
+            let pairs = || fewest.steps.iter().zip(&rows.steps);
+            let differ = pairs().filter(|(few, many)| few.cost != many.cost);
+            let name = format!(
+                "operations, of {}, whose requests, bytes or units beside {} free rows are not those beside {}",
+                pairs().count(),
+                rows.free,
+                fewest.free
+            );
+            measures.push(Measure::new(name, "operations", count(differ)).at_most(0.0));
         }
+        measures.extend(self.by_what_is_in_use());
         measures
+    }
+
+    /// What follows the number of those who hold and wait, beside the largest table.
+    fn by_what_is_in_use(&self) -> Vec<Measure> {
+        let Some(rows) = self.rows.last() else {
+            return Vec::new();
+        };
+        let in_use = rows.in_use;
+        let leases = in_use.held + in_use.lines;
+        let each = [
+            ("inspect everything held", "lease that is listed", leases),
+            (
+                "sweep, all extended",
+                "lease that is held beyond its first deadline and left alone",
+                leases,
+            ),
+            ("sweep, all leases over", "lease that is freed", leases),
+            (
+                "sweep, all waits over",
+                "waiter who is sent away",
+                in_use.lines * in_use.waiting,
+            ),
+        ];
+        let measures = each.into_iter().filter_map(|(what, each, number)| {
+            let cost = rows.step(what)?;
+            let name = format!("requests per {each}, in a walk over {number}");
+            let measure = Measure::new(name, "requests", rounded(ratio(cost.requests, number)));
+            Some(measure.note(format!("{what}: {}", cost.operations())))
+        });
+        measures.collect()
     }
 
     fn of_lines(&self) -> Vec<Measure> {
         let mut measures = Vec::new();
         for depth in &self.lines {
             let waiting = depth.waiting;
-            let steps = [
-                ("to join a line as number", &depth.join, Some(1.0)),
-                ("to hand over with a line of", &depth.hand_over, Some(2.0)),
-                ("to leave from the end of a line of", &depth.leave, None),
-            ];
-            for (what, cost, requests) in steps {
-                for (unit, value) in looks(cost) {
-                    let measure = Measure::new(format!("{unit} {what} {waiting}"), unit, value);
-                    measures.push(match requests.filter(|_| unit == "requests") {
-                        Some(most) => measure.at_most(most),
-                        None => measure,
-                    });
-                }
-            }
+            let [join, over] = [&depth.join, &depth.hand_over].map(|cost| cost.units.write);
+            let bytes = ratio(depth.hand_over.bytes(), 1);
+            measures.extend([
+                Measure::new(
+                    format!("write units to join a line as number {waiting}"),
+                    "write units",
+                    join,
+                ),
+                Measure::new(
+                    format!("write units to hand over with {waiting} in line"),
+                    "write units",
+                    over,
+                ),
+                Measure::new(
+                    format!("bytes to hand over with {waiting} in line"),
+                    "bytes",
+                    bytes,
+                ),
+            ]);
         }
+        let Some(deepest) = self.lines.last() else {
+            return measures;
+        };
+        let waiting = deepest.waiting;
+        let steps = [
+            ("to join a line as number", deepest.join.requests, 1.0),
+            (
+                "to hand over, in a line of",
+                deepest.hand_over.requests,
+                2.0,
+            ),
+        ];
+        measures.extend(steps.map(|(what, requests, most)| {
+            let name = format!("requests {what} {waiting}");
+            Measure::new(name, "requests", ratio(requests, 1)).at_most(most)
+        }));
+        let differ = self.lines.iter().filter(|depth| {
+            let of = |depth: &Depth| {
+                let steps = [&depth.join, &depth.leave, &depth.hand_over, &depth.confirm];
+                steps.map(|cost| cost.by_operation.clone())
+            };
+            of(depth) != of(deepest)
+        });
+        let name = format!(
+            "depths, of {}, at which other requests are sent than at {waiting}",
+            self.lines.len()
+        );
+        measures.push(Measure::new(name, "depths", count(differ)).at_most(0.0));
         measures
     }
 
     fn of_permits(&self) -> Vec<Measure> {
         let mut measures = Vec::new();
         for semaphore in &self.permits {
-            let permits = semaphore.permits;
-            for (what, cost) in [
-                ("free and all used before", &semaphore.free),
-                ("all but one held", &semaphore.last),
-                ("all held", &semaphore.full),
-            ] {
-                for (unit, value) in looks(cost) {
-                    let name = format!("{unit} to ask for one of {permits} permits, {what}");
-                    measures.push(Measure::new(name, unit, value));
-                }
-            }
+            let of = format!("one of {} permits", semaphore.permits);
+            let (free, full) = (&semaphore.free, &semaphore.full);
+            measures.extend([
+                Measure::new(
+                    format!("requests to get {of}"),
+                    "requests",
+                    ratio(free.requests, 1),
+                ),
+                Measure::new(
+                    format!("read units to get {of}, all used before"),
+                    "read units",
+                    free.units.read,
+                ),
+                Measure::new(
+                    format!("read units to be refused {of}"),
+                    "read units",
+                    full.units.read,
+                ),
+            ]);
         }
         measures
     }
@@ -148,17 +208,30 @@ impl Figures {
     fn of_several(&self) -> Vec<Measure> {
         let mut measures = Vec::new();
         for set in &self.several {
-            for (what, cost) in [
-                ("acquire", &set.acquire),
-                ("extend", &set.extend),
-                ("release", &set.release),
-            ] {
-                for (unit, value) in looks(cost) {
-                    let name = format!("{unit} to {what} {} keys at once", set.keys);
-                    measures.push(Measure::new(name, unit, value));
-                }
-            }
+            let of = format!("to acquire {} keys at once", set.keys);
+            let cost = &set.acquire;
+            measures.extend([
+                Measure::new(
+                    format!("requests {of}"),
+                    "requests",
+                    ratio(cost.requests, 1),
+                ),
+                Measure::new(format!("write units {of}"), "write units", cost.units.write),
+                Measure::new(format!("read units {of}"), "read units", cost.units.read),
+            ]);
+        }
+        let Some(most) = self.several.last() else {
+            return measures;
+        };
+        let keys = u64::try_from(most.keys).unwrap_or(u64::MAX);
+        for (what, cost) in [("extend", &most.extend), ("release", &most.release)] {
+            let name = format!("requests per key to {what} {keys} keys");
+            measures.push(Measure::new(name, "requests", ratio(cost.requests, keys)).at_most(1.0));
         }
         measures
     }
+}
+
+fn count(of: impl Iterator) -> f64 {
+    ratio(u64::try_from(of.count()).unwrap_or(u64::MAX), 1)
 }

@@ -43,9 +43,9 @@ pub(crate) async fn measure(ground: &Ground) -> Result<Found, Error> {
             .push(rows::measure(*rows, InUse::THOUSAND).await?);
     }
     let depths: &[u64] = if quick {
-        &[1, 8, 32, 128]
+        &[1, 6, 7, 8, 32, 128]
     } else {
-        &[1, 8, 32, 128, 512]
+        &[1, 6, 7, 8, 32, 128, 512]
     };
     tell(&format!("lines of {depths:?}"));
     found.lines = lines::measure(depths).await?;

@@ -60,9 +60,6 @@ pub fn measures(loads: &[Loaded]) -> Vec<Measure> {
                 run.cost.units.write / ratio(run.sections.max(1), 1)
             })
             .note("a write that is refused is charged too, and not counted here: no answer says so"),
-            measure("refusals per granted section", "refusals", |run| {
-                ratio(run.refused, run.sections)
-            }),
         ]);
         let alone = |name| {
             let mut runs = of(loads, name);
