@@ -61,20 +61,20 @@ fn rows(rows: &[Rows]) -> String {
     };
     let mut text = format!("{:<28}", "beside so many free rows");
     for rows in rows {
-        let _ = write!(text, "{:>28}", rows.free);
+        let _ = write!(text, "{:>32}", rows.free);
     }
     text.push('\n');
     for (index, step) in first.steps.iter().enumerate() {
         let _ = write!(text, "{:<28}", step.what);
         for rows in rows {
             let cost = rows.steps.get(index).map(|step| cell(&step.cost));
-            let _ = write!(text, "{:>28}", cost.unwrap_or_default());
+            let _ = write!(text, "{:>32}", cost.unwrap_or_default());
         }
         let _ = writeln!(text, "   {}", step.cost.operations());
     }
     let _ = write!(text, "{:<28}", "scan of the table");
     for rows in rows {
-        let _ = write!(text, "{:>28}", cell(&rows.scan));
+        let _ = write!(text, "{:>32}", cell(&rows.scan));
     }
     let filled = rows.iter().map(|rows| rows.filled_in_seconds.to_string());
     let filled: Vec<String> = filled.collect();
@@ -90,13 +90,13 @@ fn table<'a>(
 ) -> String {
     let mut text = format!("{what:<14}");
     for step in steps {
-        let _ = write!(text, "{step:>28}");
+        let _ = write!(text, "{step:>32}");
     }
     text.push('\n');
     for (number, costs) in found {
         let _ = write!(text, "{number:<14}");
         for cost in costs {
-            let _ = write!(text, "{:>28}", cell(cost));
+            let _ = write!(text, "{:>32}", cell(cost));
         }
         text.push('\n');
     }
