@@ -8,8 +8,8 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::StreamSpecification;
 use leasehold::conformance::Calls;
 use leasehold::{
-    Acquire, Connection, DynamoDb, ExtendOptions, Holder, Key, Lease, Leases, ManualClock, Queue,
-    Queued, RequestId, Settings, TaskToken, Timestamp, Ttl, WaitTime,
+    Acquire, Connection, DynamoDb, ExtendOptions, Holder, Inspected, Key, Lease, LeaseState,
+    Leases, ManualClock, Queue, Queued, RequestId, Settings, TaskToken, Timestamp, Ttl, WaitTime,
 };
 
 use super::cost::Cost;
@@ -94,6 +94,17 @@ impl Field {
         released.map_err(failed("release"))?;
         let database = self.site.database();
         database.copy(TABLE, (&model, "LEASE#0000"), (0..rows).map(free))?;
+        // The library reads them as its own.
+        for row in [0, rows / 2, rows.saturating_sub(1)] {
+            let found = self.leases.inspect(&key(&free(row))?).await;
+            match found.map_err(failed("read a row back"))? {
+                Inspected::Found { first, .. }
+                    if first.state == LeaseState::Free
+                        && first.previous.as_ref().map(|p| &p.holder)
+                            == Some(&execution("before")?) => {}
+                other => return Err(failed("read a row back")(format!("{other:?}"))),
+            }
+        }
         Ok(())
     }
 
