@@ -12,6 +12,7 @@ pub mod parts;
 pub mod picture;
 mod python;
 pub mod report;
+pub mod scale;
 pub mod site;
 pub mod waiting;
 

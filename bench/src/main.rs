@@ -8,7 +8,7 @@ use clap::{Parser, ValueEnum};
 use leasehold_bench::measures::Measure;
 use leasehold_bench::parts::{Ground, Part};
 use leasehold_bench::report::{self, Machine};
-use leasehold_bench::{Error, document, tell, waiting};
+use leasehold_bench::{Error, document, scale, tell, waiting};
 use tracing_subscriber::EnvFilter;
 
 /// Measures what a lease costs, beside what a user would pick instead: in requests, bytes, units, transitions and
@@ -28,6 +28,9 @@ struct Arguments {
     /// A document that gets the figures too, where it has the marks for them, and the pictures beside it.
     #[arg(long, value_name = "FILE")]
     document: Option<PathBuf>,
+    /// Be one of the processes of a load, by this plan.
+    #[arg(long, hide = true, value_name = "JSON")]
+    scale_worker: Option<String>,
     #[command(flatten)]
     waiting: waiting::Options,
 }
@@ -47,6 +50,15 @@ async fn main() -> ExitCode {
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .init();
+    if let Some(plan) = &arguments.scale_worker {
+        return match scale::load::worker::run(plan).await {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                tell(&format!("leasehold-bench: {error}"));
+                ExitCode::FAILURE
+            }
+        };
+    }
     match bench(arguments).await {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(3),

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::measures::Measure;
 use crate::picture::Picture;
-use crate::{Error, counts, waiting};
+use crate::{Error, counts, scale, waiting};
 
 /// What can be measured by itself, in the order in which it is.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, ValueEnum)]
@@ -16,6 +16,8 @@ pub enum Part {
     Waiting,
     /// Requests, bytes and units of a critical section, scene by scene.
     Counts,
+    /// What grows with the table, the line, the permits and the keys, and what does not.
+    Scale,
 }
 
 /// What every part gets.
@@ -49,6 +51,7 @@ impl Part {
         match self {
             Self::Waiting => "waiting",
             Self::Counts => "counts",
+            Self::Scale => "scale",
         }
     }
 
@@ -64,6 +67,7 @@ impl Part {
         match self {
             Self::Waiting => waiting::measure(ground, waiting).await,
             Self::Counts => counts::measure(ground).await,
+            Self::Scale => scale::measure(ground).await,
         }
     }
 }

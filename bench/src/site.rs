@@ -16,7 +16,7 @@ pub struct Site {
     cycle: Arc<Proxy>,
     aside: Proxy,
     // Closed last.
-    _database: DynamoDb,
+    database: DynamoDb,
 }
 
 /// What has gone through the doors so far.
@@ -38,7 +38,7 @@ impl Site {
         let site = Self {
             cycle: Arc::new(Proxy::start(database.address(), 0).await?),
             aside: Proxy::start(database.address(), 0).await?,
-            _database: database,
+            database,
         };
         site.cycle.count_units();
         site.aside.count_units();
@@ -61,6 +61,12 @@ impl Site {
     #[must_use]
     pub fn url(&self) -> String {
         self.cycle.url()
+    }
+
+    /// The database behind the doors: past it nothing is counted.
+    #[must_use]
+    pub const fn database(&self) -> &DynamoDb {
+        &self.database
     }
 
     /// How a Rust client reaches the door for what belongs to a cycle.
@@ -100,7 +106,8 @@ impl Spent {
     }
 }
 
-async fn config(url: String) -> SdkConfig {
+/// How a Rust client of this or another process reaches `url`.
+pub(crate) async fn config(url: String) -> SdkConfig {
     aws_config::defaults(BehaviorVersion::v2026_01_12())
         .region(Region::new("us-east-1"))
         .credentials_provider(Credentials::new("local", "local", None, None, "bench"))

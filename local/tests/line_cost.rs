@@ -4,8 +4,8 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use leasehold::{
-    DynamoDb, ExtendOptions, Extended, Key, Lease, Leases, Queue, Queued, ReleaseOutcome,
-    SweepBounds, TaskToken, WaitTime,
+    DynamoDb, ExtendOptions, Extended, Key, Lease, Leases, ManualClock, Queue, Queued,
+    ReleaseOutcome, SweepBounds, TaskToken, WaitTime,
     conformance::{Calls, Told},
 };
 use leasehold_local::Fault;
@@ -142,6 +142,41 @@ async fn sweep_clears_up_at_two_requests_for_each_that_was_served() {
         let total: u64 = requests.values().sum();
         assert_eq!(total, nothing + 2 + 2 * served, "{requests:?}");
         assert_eq!(line.calls.take(), [], "nobody is told who was served");
+    }
+}
+
+#[tokio::test]
+async fn sweep_sends_away_at_three_requests_each_however_many_wait() {
+    let line = Line::start().await;
+    line.leases.sweep(SweepBounds::Schedule).await.unwrap();
+    let nothing: u64 = line.requests().values().sum();
+    // By this clock the hour of those who wait is over, and the lease is not: nobody's turn comes.
+    let later = line.leases.now().plus(Duration::from_hours(2));
+    let late = line.leases.clone();
+    let late = late.with_clock(Arc::new(ManualClock::at(later)));
+    for waiting in [1, 8, 32] {
+        let key = format!("{waiting} give up");
+        let held = late.acquire(request(&key, "holder", "1")).await;
+        held.unwrap().granted().unwrap();
+        for n in 0..waiting {
+            line.join(&key, &format!("{n}")).await;
+        }
+        line.requests();
+        late.sweep(SweepBounds::Schedule).await.unwrap();
+        let requests = line.requests();
+        println!("sweep of {waiting:>2} who gave up: {requests:?}");
+        let told = line.calls.take();
+        let away = |told: &Told| {
+            told.what
+                .as_ref()
+                .is_err_and(|e| e.0 == "Lease.QueueTimeout")
+        };
+        assert_eq!(told.len(), usize::try_from(waiting).unwrap());
+        assert!(told.iter().all(away), "{told:?}");
+        assert!(line.table.row(&key).await.waiting().is_empty());
+        // The line is read once; then each item is read, its place is left, and it is deleted.
+        let total: u64 = requests.values().sum();
+        assert_eq!(total, nothing + 1 + 3 * waiting, "{requests:?}");
     }
 }
 

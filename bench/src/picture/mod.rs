@@ -26,6 +26,10 @@ const STYLE: &str = "
   polyline.dynamodb-lease { stroke: #c77700; } .dynamodb-lease:not(polyline) { fill: #c77700; }
   polyline.python-dynamodb-lock { stroke: #8e44ad; } .python-dynamodb-lock:not(polyline) { fill: #8e44ad; }
   polyline.aws-semaphore { stroke: #b23b3b; } .aws-semaphore:not(polyline) { fill: #b23b3b; }
+  polyline.join, polyline.sweep { stroke: #1f8a70; } circle.join, circle.sweep { fill: #1f8a70; }
+  polyline.acquire, polyline.hand-over { stroke: #1565c0; } circle.acquire, circle.hand-over { fill: #1565c0; }
+  polyline.inspect, polyline.leave { stroke: #8e44ad; } circle.inspect, circle.leave { fill: #8e44ad; }
+  polyline.scan, polyline.confirm { stroke: #b23b3b; } circle.scan, circle.confirm { fill: #b23b3b; }
   @media (prefers-color-scheme: dark) {
     text { fill: #dbe2ea; } .paper { fill: #10151c; } .quiet { fill: #93a0b0; } .grid { stroke: #242d38; }
     polyline.queue, polyline.leasehold { stroke: #2fae8e; } circle.queue, .leasehold:not(polyline) { fill: #2fae8e; }
@@ -33,6 +37,10 @@ const STYLE: &str = "
     polyline.dynamodb-lease { stroke: #f2a93c; } .dynamodb-lease:not(polyline) { fill: #f2a93c; }
     polyline.python-dynamodb-lock { stroke: #c58be0; } .python-dynamodb-lock:not(polyline) { fill: #c58be0; }
     polyline.aws-semaphore { stroke: #e57373; } .aws-semaphore:not(polyline) { fill: #e57373; }
+    polyline.join, polyline.sweep { stroke: #2fae8e; } circle.join, circle.sweep { fill: #2fae8e; }
+    polyline.acquire, polyline.hand-over { stroke: #64b5f6; } circle.acquire, circle.hand-over { fill: #64b5f6; }
+    polyline.inspect, polyline.leave { stroke: #c58be0; } circle.inspect, circle.leave { fill: #c58be0; }
+    polyline.scan, polyline.confirm { stroke: #e57373; } circle.scan, circle.confirm { fill: #e57373; }
   }
 ";
 

@@ -50,7 +50,7 @@ impl<S: Store> Leases<S> {
             }
             if row.waiting().contains(request) {
                 if gives_up.is_none_or(|at| at <= self.now()) {
-                    self.send_away(key, request).await?;
+                    row = self.send_away(key, request, row).await?;
                 }
             } else if !is_next(&row, request) {
                 strays.push(request);
@@ -107,25 +107,38 @@ impl<S: Store> Leases<S> {
         self.store().waiter(key, request, self.limit()).await
     }
 
-    /// One whose time to wait is over, if it is.
-    async fn send_away(&self, key: &Key, request: &RequestDigest) -> Result<(), Error> {
+    /// One whose time to wait is over, if it is, by the row as it was read or written last. The row as it is now:
+    /// reading it again for each of a long line would cost more than sending them away.
+    async fn send_away(
+        &self,
+        key: &Key,
+        request: &RequestDigest,
+        mut row: Row,
+    ) -> Result<Row, Error> {
         for _ in 0..TRIES {
-            let Some(place) = self.place_of(key, request).await? else {
-                return Ok(());
+            let Some(place) = place_in(&row, request) else {
+                return Ok(row);
             };
             // Read after its place, each time: one that came back has another time to wait.
             let waiter = self.waiting(key, request).await?;
             if waiter.as_ref().is_some_and(|w| w.deadline > self.now()) {
-                return Ok(());
+                return Ok(row);
             }
-            if !self.leave_place(key, request, place).await? {
-                continue;
+            match self.leave_place(key, request, place).await? {
+                Applied::Done { row, .. } => {
+                    // Without its item nobody could ever be told.
+                    if let Some(waiter) = waiter {
+                        self.dismiss(key, &waiter).await?;
+                    }
+                    return Ok(row);
+                }
+                Applied::Refused(Stored::Row(stands)) => row = stands,
+                // Deleted by hand.
+                Applied::Refused(Stored::Absent) => return Ok(row),
+                Applied::Refused(Stored::Foreign(reason)) => {
+                    return Err(corrupt(key.clone(), reason));
+                }
             }
-            return match waiter {
-                Some(waiter) => self.dismiss(key, &waiter).await,
-                // Nobody could ever be told.
-                None => Ok(()),
-            };
         }
         Err(self.never_still())
     }
@@ -133,37 +146,30 @@ impl<S: Store> Leases<S> {
     /// Takes a request out of the line, wherever it stands by now. Whether it was there.
     pub(crate) async fn leave(&self, key: &Key, request: &RequestDigest) -> Result<bool, Error> {
         for _ in 0..TRIES {
-            let Some(place) = self.place_of(key, request).await? else {
+            let row = self.line_of(key).await?;
+            let Some(place) = row.and_then(|row| place_in(&row, request)) else {
                 return Ok(false);
             };
-            if self.leave_place(key, request, place).await? {
+            if let Applied::Done { .. } = self.leave_place(key, request, place).await? {
                 return Ok(true);
             }
         }
         Err(self.never_still())
     }
 
-    /// Where in line it stands.
-    async fn place_of(&self, key: &Key, request: &RequestDigest) -> Result<Option<usize>, Error> {
-        let row = self.line_of(key).await?;
-        let line = row.as_ref().map(Row::waiting).unwrap_or_default();
-        Ok(line.iter().position(|waits| waits == request))
-    }
-
-    /// Whether it still stood there.
+    /// It has left if it still stood there.
     async fn leave_place(
         &self,
         key: &Key,
         request: &RequestDigest,
         place: usize,
-    ) -> Result<bool, Error> {
+    ) -> Result<Applied, Error> {
         let change = Change::Leave(Leave {
             request: request.clone(),
             place,
         });
         let address = first_of(key);
-        let applied = self.store().apply(&address, &change, self.limit()).await?;
-        Ok(matches!(applied, Applied::Done { .. }))
+        self.store().apply(&address, &change, self.limit()).await
     }
 
     /// Tells one who has no place in line any more that it waits in vain, unless it was told that
@@ -207,7 +213,72 @@ pub(super) fn its_place_is_lost(key: &Key) -> Error {
     }
 }
 
+/// Where in line it stands.
+fn place_in(row: &Row, request: &RequestDigest) -> Option<usize> {
+    row.waiting().iter().position(|waits| waits == request)
+}
+
 pub(super) fn is_next(row: &Row, request: &RequestDigest) -> bool {
     row.reserved()
         .is_some_and(|reserved| reserved.request == *request)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Arc, time::Duration};
+
+    use super::*;
+    use crate::{
+        Acquire, Holder, ManualClock, Memory, Queue, Settings, SweepBounds, TaskToken, Ttl,
+        WaitTime,
+        conformance::Calls,
+        store::wire::{Before, Wire},
+    };
+
+    /// Somebody moves within the line between two that are sent away: the row that sweep has at hand is not as it
+    /// stands.
+    #[tokio::test(start_paused = true)]
+    async fn who_has_moved_in_line_meanwhile_is_sent_away_too() {
+        let key = Key::new("k").expect("valid");
+        let first = first_of(&key);
+        let turned = move |table: &Memory| {
+            let mut items = table.all().into_iter();
+            let found = items.find(|(_, sk, _)| sk.starts_with("LEASE#"));
+            let (.., item) = found.expect("a row");
+            let row = Row::read(&item).expect("ours");
+            let line = row.waiting().iter().rev().cloned().collect();
+            let line = Some(line);
+            table.put(first, &Row { line, ..row }.to_item());
+        };
+        // The grant, and the first to leave; then the second of three.
+        let store = Wire::meddled(Before::Apply, 3, turned);
+        let (clock, calls) = (
+            ManualClock::at(Timestamp::from_millis(1_800_000_000_000)),
+            Arc::new(Calls::default()),
+        );
+        let clock = Arc::new(clock);
+        let leases = Leases::new(store.clone(), Settings::default())
+            .with_clock(clock.clone())
+            .with_workflows(calls.clone());
+        let ask = |who: &str| {
+            let ttl = Ttl::new(Duration::from_hours(1)).expect("valid");
+            Acquire::new(key.clone(), Holder::new(who).expect("valid"), ttl)
+        };
+        let acquired = leases.acquire(ask("holder")).await;
+        acquired.expect("an answer").granted().expect("a grant");
+        for who in ["a", "b", "c"] {
+            let queue = Queue {
+                task_token: TaskToken::new(who).expect("valid"),
+                wait: WaitTime::new(Duration::from_secs(1)).expect("valid"),
+            };
+            let joined = leases.acquire_in_line(ask(who), queue).await;
+            joined.expect("in line");
+        }
+        clock.advance(Duration::from_secs(2));
+        let swept = leases.sweep(SweepBounds::Schedule).await;
+        swept.expect("swept");
+        assert!(store.is_done(), "somebody did move");
+        assert_eq!(calls.take().len(), 3);
+        assert_eq!(store.row().await.waiting(), []);
+    }
 }

@@ -63,7 +63,9 @@ pub(crate) async fn table(client: &aws_sdk_dynamodb::Client) -> Result<(), Strin
 }
 
 /// The table that it checks for: hash key `key`, DynamoDB-TTL attribute `lease_expiry`.
-async fn create_table(client: &aws_sdk_dynamodb::Client) -> Result<(), aws_sdk_dynamodb::Error> {
+pub(crate) async fn create_table(
+    client: &aws_sdk_dynamodb::Client,
+) -> Result<(), aws_sdk_dynamodb::Error> {
     let key = AttributeDefinition::builder()
         .attribute_name("key")
         .attribute_type(ScalarAttributeType::S)

@@ -17,7 +17,9 @@ use crate::Error;
 use crate::site::Site;
 use crate::waiting::course::Course;
 use crate::waiting::crew::Crew;
+
 use crate::waiting::diary::Diary;
+pub(crate) use dynamodb_lease::create_table as create_lease_table;
 
 /// The one key that everybody wants.
 const KEY: &str = "orders/42";
