@@ -35,7 +35,7 @@ pub use error::Error;
 pub use events::{Deliveries, Source};
 pub use iam::{Allowed, Asked, Roles};
 pub use lambda::{Function, Invocation, LambdaHost, Outcome};
-pub use proxy::{Counts, Fault, Proxy, Tally};
+pub use proxy::{Counts, Fault, Proxy, Tally, Units};
 pub use signals::{Signals, tell_interrupted};
 pub use stack::{EnvironmentChanges, Options, Ports, Schedules, Stack};
 pub use venv::{PythonEnvironment, prepare as prepare_python};

@@ -14,7 +14,7 @@ use aws_sdk_dynamodb::types::{
     ReturnValuesOnConditionCheckFailure, ScalarAttributeType, TimeToLiveSpecification,
     TransactWriteItem,
 };
-use leasehold_local::{DynamoDb, Fault, ManualClock, Proxy};
+use leasehold_local::{Counts, DynamoDb, Fault, ManualClock, Proxy, Units};
 
 struct Bench {
     client: Client,
@@ -102,6 +102,15 @@ impl Bench {
     }
 }
 
+fn transact_put(pk: &str) -> TransactWriteItem {
+    let put = Put::builder()
+        .table_name("rows")
+        .item("pk", AttributeValue::S(pk.to_owned()))
+        .build()
+        .unwrap();
+    TransactWriteItem::builder().put(put).build()
+}
+
 #[tokio::test]
 async fn requests_and_bytes_are_counted_by_operation() {
     let bench = bench(1).await;
@@ -124,6 +133,51 @@ async fn requests_and_bytes_are_counted_by_operation() {
     assert!(added.tally("PutItem").request_bytes > 50 && added.tally("GetItem").answer_bytes > 10);
     bench.proxy.reset();
     assert_eq!(bench.proxy.counts().total(), 0);
+}
+
+#[tokio::test]
+async fn units_are_counted_as_told_and_what_is_refused_apart_and_bytes_stay_as_they_were() {
+    let (counting, plain) = (bench(1).await, bench(1).await);
+    counting.proxy.count_units();
+    let step = |before: &Counts, operation: &str| {
+        let added = counting.proxy.counts().since(before);
+        added.tally(operation).units
+    };
+    let units = |write, read, refused| Units {
+        write,
+        read,
+        refused,
+    };
+    let mut before = counting.proxy.counts();
+    counting.put("a").await.unwrap();
+    assert_eq!(step(&before, "PutItem"), units(1.0, 0.0, 0.0));
+    before = counting.proxy.counts();
+    counting.put("a").await.unwrap_err();
+    assert_eq!(step(&before, "PutItem"), units(0.0, 0.0, 1.0));
+    before = counting.proxy.counts();
+    assert!(counting.exists("a").await);
+    assert_eq!(step(&before, "GetItem"), units(0.0, 1.0, 0.0));
+    before = counting.proxy.counts();
+    let two = [transact_put("b"), transact_put("c")];
+    let write = counting.client.transact_write_items();
+    write
+        .set_transact_items(Some(two.into()))
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(step(&before, "TransactWriteItems"), units(4.0, 0.0, 0.0));
+
+    plain.put("a").await.unwrap();
+    plain.put("a").await.unwrap_err();
+    assert!(plain.exists("a").await);
+    for operation in ["PutItem", "GetItem"] {
+        let bytes = |bench: &Bench| {
+            let tally = bench.proxy.counts().tally(operation);
+            (tally.request_bytes, tally.answer_bytes)
+        };
+        assert_eq!(bytes(&counting), bytes(&plain), "{operation}");
+    }
+    assert_eq!(plain.proxy.counts().units(), Units::default());
 }
 
 #[tokio::test]
@@ -222,19 +276,11 @@ async fn a_reset_is_not_a_close() {
 async fn a_conflict_cancels_a_transaction_with_a_reason_for_each_item() {
     let bench = bench(1).await;
     bench.proxy.inject(Fault::Conflict, "TransactWriteItems", 1);
-    let put = |pk: &str| {
-        let put = Put::builder()
-            .table_name("rows")
-            .item("pk", AttributeValue::S(pk.to_owned()))
-            .build()
-            .unwrap();
-        TransactWriteItem::builder().put(put).build()
-    };
     let write = bench
         .client
         .transact_write_items()
-        .transact_items(put("a"))
-        .transact_items(put("b"));
+        .transact_items(transact_put("a"))
+        .transact_items(transact_put("b"));
     let error = write.send().await.unwrap_err().into_service_error();
     let aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError::TransactionCanceledException(error) = error
     else {

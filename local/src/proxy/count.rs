@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-/// Requests and bytes of one operation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+use super::units::Units;
+
+/// Requests, bytes and units of one operation.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Tally {
     /// Requests that arrived, whatever became of them.
     pub requests: u64,
@@ -13,10 +15,12 @@ pub struct Tally {
     pub request_bytes: u64,
     /// Bytes of the answers DynamoDB gave, lost ones included.
     pub answer_bytes: u64,
+    /// Capacity units, if the proxy [counts](super::Proxy::count_units) them.
+    pub units: Units,
 }
 
 /// A snapshot of everything counted so far. Two snapshots make a difference with [`since`](Self::since).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Counts {
     by_operation: BTreeMap<String, Tally>,
     /// Requests that name one table, by table and operation.
@@ -52,6 +56,13 @@ impl Counts {
         self.by_operation.values().map(|tally| tally.requests).sum()
     }
 
+    /// Capacity units of all operations, if the proxy [counts](super::Proxy::count_units) them.
+    #[must_use]
+    pub fn units(&self) -> Units {
+        let tallies = self.by_operation.values();
+        tallies.fold(Units::default(), |sum, tally| sum + tally.units)
+    }
+
     /// The operations that were seen, with their tallies, in alphabetical order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, Tally)> {
         self.by_operation
@@ -77,6 +88,7 @@ impl Counts {
                     requests: now.requests - then.requests,
                     request_bytes: now.request_bytes - then.request_bytes,
                     answer_bytes: now.answer_bytes - then.answer_bytes,
+                    units: now.units - then.units,
                 };
                 (operation.clone(), tally)
             })
@@ -101,11 +113,10 @@ impl Counts {
         }
     }
 
-    pub(super) fn answer(&mut self, operation: &str, bytes: usize) {
-        self.by_operation
-            .entry(operation.to_owned())
-            .or_default()
-            .answer_bytes += bytes as u64;
+    pub(super) fn answer(&mut self, operation: &str, bytes: usize, units: Units) {
+        let tally = self.by_operation.entry(operation.to_owned()).or_default();
+        tally.answer_bytes += bytes as u64;
+        tally.units += units;
     }
 }
 

@@ -19,6 +19,7 @@ use tokio::net::TcpStream;
 use super::Wire;
 use super::answer::AnswerBody;
 use super::fault::Fault;
+use super::units::{self, Units};
 
 /// Why a request gets no answer: hyper then drops the connection, which is what the fault asked for.
 #[derive(Debug, thiserror::Error)]
@@ -89,20 +90,30 @@ async fn handle(
 
     // Outside of the lock: what rewrites may take its time, and may panic.
     let rewriting = wire.state().rewriting.clone();
-    let sent = match rewriting.and_then(|rewriting| rewriting.of(&operation, &body)) {
-        Some(other) => {
-            head.headers.remove(CONTENT_LENGTH);
-            other
-        }
-        None => body.clone(),
-    };
+    let other = rewriting.and_then(|rewriting| rewriting.of(&operation, &body));
+    let meant = other.unwrap_or_else(|| body.clone());
+    let counts_units = wire.counts_units.load(Ordering::Relaxed);
+    let asking = counts_units
+        .then(|| units::ask(&operation, &meant))
+        .flatten();
+    let asked = asking.is_some();
+    let sent = asking.unwrap_or(meant);
+    if sent != body {
+        head.headers.remove(CONTENT_LENGTH);
+    }
     let answer = match pass_on(head, sent, &wire).await {
         Ok(answer) => answer,
         Err((status, text)) => return Ok(plain(status, &text)),
     };
     let (head, answered) = answer.into_parts();
     let answered = answered.collect().await?.to_bytes();
-    wire.state().counts.answer(&operation, answered.len());
+    let (bytes, units) = if counts_units {
+        let added = if asked { units::added(&answered) } else { 0 };
+        (answered.len() - added, Units::of(&operation, &answered))
+    } else {
+        (answered.len(), Units::default())
+    };
+    wire.state().counts.answer(&operation, bytes, units);
     wire.pass(&answered);
 
     match fault {

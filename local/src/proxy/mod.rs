@@ -7,8 +7,10 @@ mod count;
 mod fault;
 mod forward;
 mod rewrite;
+mod units;
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -19,6 +21,7 @@ use tokio::task::JoinSet;
 
 pub use count::{Counts, Tally};
 pub use fault::Fault;
+pub use units::Units;
 
 use crate::canary::Canary;
 use crate::error::{Error, io};
@@ -47,6 +50,7 @@ struct Wire {
     state: Mutex<State>,
     canary: OnceLock<Arc<Canary>>,
     roles: OnceLock<Arc<Roles>>,
+    counts_units: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -83,6 +87,7 @@ impl Proxy {
             state: Mutex::default(),
             canary: OnceLock::new(),
             roles: OnceLock::new(),
+            counts_units: AtomicBool::new(false),
         });
         let accepting = OwnedTask::spawn(accept(listener, Arc::clone(&wire)));
         Ok(Self {
@@ -118,6 +123,12 @@ impl Proxy {
     /// Lets a canary learn the secrets in everything that passes; the first one stays.
     pub fn teach(&self, canary: &Arc<Canary>) {
         let _ = self.wire.canary.set(Arc::clone(canary));
+    }
+
+    /// Counts capacity units from now on: each request is passed on as one that asks for them. What that adds to requests
+    /// and answers is not counted.
+    pub fn count_units(&self) {
+        self.wire.counts_units.store(true, Ordering::Relaxed);
     }
 
     /// The endpoint that clients use for the service.

@@ -1,0 +1,326 @@
+//! Capacity units: the proxy asks for them in the client's stead, and reads them from the answers.
+
+use std::ops::{Add, AddAssign, Sub};
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+/// The operations whose answers tell what they consumed, if they are asked to.
+const TELLING: [&str; 10] = [
+    "BatchGetItem",
+    "BatchWriteItem",
+    "DeleteItem",
+    "GetItem",
+    "PutItem",
+    "Query",
+    "Scan",
+    "TransactGetItems",
+    "TransactWriteItems",
+    "UpdateItem",
+];
+const ASK: &str = "\"ReturnConsumedCapacity\":\"TOTAL\",";
+const TOLD: &str = "ConsumedCapacity";
+
+/// Capacity units. All of them are multiples of a half, so that sums are exact.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Units {
+    /// Write units of what was written, indexes included, as the database told.
+    pub write: f64,
+    /// Read units, as the database told.
+    pub read: f64,
+    /// Write units of what a condition refused. No answer tells them, and the service takes them all the same: one
+    /// for each KB of the item that was there, and at least one; in a transaction twice as many, for each of its items.
+    /// The item's size is known if the refusal carries it, and else taken to be below a KB.
+    pub refused: f64,
+}
+
+impl Units {
+    /// All that is paid for as writing.
+    #[must_use]
+    pub fn writing(self) -> f64 {
+        self.write + self.refused
+    }
+
+    /// What an answer to `operation` costs.
+    pub(super) fn of(operation: &str, answer: &[u8]) -> Self {
+        let Ok(answer) = serde_json::from_slice::<Answer>(answer) else {
+            return Self::default();
+        };
+        let refused = answer.refused();
+        let told = match answer.told {
+            Some(Told::One(told)) => vec![told],
+            Some(Told::PerTable(told)) => told,
+            None => Vec::new(),
+        };
+        let of_reading = matches!(
+            operation,
+            "BatchGetItem" | "GetItem" | "Query" | "Scan" | "TransactGetItems"
+        );
+        let units = told.into_iter().map(|told| {
+            let (read, write) = match (told.read, told.write) {
+                // Who does not tell them apart does one of both only.
+                (None, None) if of_reading => (told.units, 0.0),
+                (None, None) => (0.0, told.units),
+                (read, write) => (read.unwrap_or(0.0), write.unwrap_or(0.0)),
+            };
+            Self {
+                write,
+                read,
+                refused: 0.0,
+            }
+        });
+        let refused = Self {
+            refused,
+            ..Self::default()
+        };
+        units.fold(refused, Add::add)
+    }
+}
+
+impl Add for Units {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            write: self.write + other.write,
+            read: self.read + other.read,
+            refused: self.refused + other.refused,
+        }
+    }
+}
+
+impl AddAssign for Units {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+impl Sub for Units {
+    type Output = Self;
+
+    fn sub(self, other: Self) -> Self {
+        Self {
+            write: self.write - other.write,
+            read: self.read - other.read,
+            refused: self.refused - other.refused,
+        }
+    }
+}
+
+/// What matters of an answer.
+#[derive(Deserialize)]
+struct Answer {
+    #[serde(rename = "ConsumedCapacity")]
+    told: Option<Told>,
+    #[serde(rename = "__type", default)]
+    error: String,
+    #[serde(rename = "Item")]
+    item: Option<Map<String, Value>>,
+    #[serde(rename = "CancellationReasons", default)]
+    reasons: Vec<Reason>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Told {
+    One(Capacity),
+    PerTable(Vec<Capacity>),
+}
+
+#[derive(Deserialize)]
+struct Capacity {
+    #[serde(rename = "CapacityUnits")]
+    units: f64,
+    #[serde(rename = "ReadCapacityUnits")]
+    read: Option<f64>,
+    #[serde(rename = "WriteCapacityUnits")]
+    write: Option<f64>,
+}
+
+#[derive(Deserialize)]
+struct Reason {
+    #[serde(rename = "Code", default)]
+    code: String,
+    #[serde(rename = "Item")]
+    item: Option<Map<String, Value>>,
+}
+
+impl Answer {
+    fn refused(&self) -> f64 {
+        if self.error.ends_with("ConditionalCheckFailedException") {
+            return kilobytes(self.item.as_ref());
+        }
+        let conditional = |reason: &Reason| reason.code == "ConditionalCheckFailed";
+        if !self.reasons.iter().any(conditional) {
+            return 0.0;
+        }
+        let items = self.reasons.iter();
+        items
+            .map(|reason| 2.0 * kilobytes(reason.item.as_ref()))
+            .sum()
+    }
+}
+
+/// How many KB an item has, rounded up, and one if it is not known.
+fn kilobytes(item: Option<&Map<String, Value>>) -> f64 {
+    let bytes: usize = item.map_or(0, |item| {
+        item.iter()
+            .map(|(name, value)| name.len() + size(value))
+            .sum()
+    });
+    f64::from(u32::try_from(bytes.div_ceil(1024).max(1)).unwrap_or(u32::MAX))
+}
+
+/// The size of a typed value: a number has half a byte for each digit and one more, a list or a map three bytes, and
+/// one for each member.
+fn size(typed: &Value) -> usize {
+    let Some((kind, value)) = typed.as_object().and_then(|typed| typed.iter().next()) else {
+        return 0;
+    };
+    match (kind.as_str(), value) {
+        ("N", Value::String(digits)) => number(digits),
+        ("B", Value::String(coded)) => coded.len() / 4 * 3,
+        (_, Value::String(text)) => text.len(),
+        ("L", Value::Array(members)) => {
+            3 + members.iter().map(|member| 1 + size(member)).sum::<usize>()
+        }
+        ("NS", Value::Array(members)) => {
+            let numbers = members.iter().filter_map(Value::as_str);
+            numbers.map(number).sum()
+        }
+        (_, Value::Array(members)) => members.iter().filter_map(Value::as_str).map(str::len).sum(),
+        (_, Value::Object(members)) => {
+            3 + members
+                .iter()
+                .map(|(name, member)| 1 + name.len() + size(member))
+                .sum::<usize>()
+        }
+        _ => 1,
+    }
+}
+
+fn number(digits: &str) -> usize {
+    digits.len().div_ceil(2) + 1
+}
+
+/// The same request, asking for what it will have consumed; nothing if it asks already, or has no such question.
+pub(super) fn ask(operation: &str, body: &Bytes) -> Option<Bytes> {
+    let open = body.iter().position(|byte| *byte == b'{')?;
+    if !TELLING.contains(&operation) || asks(body) {
+        return None;
+    }
+    // Put between, so that everything else stays as it was sent.
+    let (before, after) = body.split_at(open + 1);
+    Some([before, ASK.as_bytes(), after].concat().into())
+}
+
+fn asks(body: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Asked {
+        #[serde(rename = "ReturnConsumedCapacity")]
+        how: Option<String>,
+    }
+    matches!(serde_json::from_slice(body), Ok(Asked { how: Some(_) }))
+}
+
+/// How many bytes of an answer are there only because the proxy asked.
+pub(super) fn added(answer: &[u8]) -> usize {
+    let Ok(answer) = serde_json::from_slice::<Map<String, Value>>(answer) else {
+        return 0;
+    };
+    // Both are compact JSON. With its name come two quotes and a colon; with another member, a comma.
+    let comma = usize::from(answer.len() > 1);
+    answer
+        .get(TOLD)
+        .map_or(0, |told| TOLD.len() + 3 + told.to_string().len() + comma)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn units(write: f64, read: f64, refused: f64) -> Units {
+        Units {
+            write,
+            read,
+            refused,
+        }
+    }
+
+    fn of(operation: &str, answer: &Value) -> Units {
+        Units::of(operation, answer.to_string().as_bytes())
+    }
+
+    #[test]
+    fn what_is_told_counts_as_reading_or_writing() {
+        let one = json!({"ConsumedCapacity": {"TableName": "rows", "CapacityUnits": 2.0}});
+        assert_eq!(of("PutItem", &one), units(2.0, 0.0, 0.0));
+        assert_eq!(of("Query", &one), units(0.0, 2.0, 0.0));
+        let tables = json!({"ConsumedCapacity": [
+            {"CapacityUnits": 4.0, "WriteCapacityUnits": 4.0},
+            {"CapacityUnits": 2.0, "ReadCapacityUnits": 2.0},
+        ]});
+        assert_eq!(of("TransactWriteItems", &tables), units(4.0, 2.0, 0.0));
+        assert_eq!(of("GetItem", &json!({"Item": {}})), Units::default());
+        assert_eq!(Units::of("GetItem", b"no JSON"), Units::default());
+    }
+
+    #[test]
+    fn a_refused_condition_costs_what_the_item_there_would_and_a_transaction_twice_that_for_each() {
+        let name = "com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException";
+        let large = json!({"pk": {"S": "a"}, "text": {"S": "x".repeat(1500)}});
+        let unknown = json!({"__type": name});
+        assert_eq!(of("UpdateItem", &unknown), units(0.0, 0.0, 1.0));
+        let carried = json!({"__type": name, "Item": large});
+        assert_eq!(of("UpdateItem", &carried), units(0.0, 0.0, 2.0));
+        let cancelled = |code: &str| {
+            json!({"__type": "x#TransactionCanceledException", "CancellationReasons": [
+                {"Code": "None"}, {"Code": code, "Item": large},
+            ]})
+        };
+        let refused = of("TransactWriteItems", &cancelled("ConditionalCheckFailed"));
+        assert_eq!(refused, units(0.0, 0.0, 6.0));
+        assert!((refused.writing() - 6.0).abs() < 1e-9);
+        let conflict = of("TransactWriteItems", &cancelled("TransactionConflict"));
+        assert_eq!(conflict, Units::default());
+    }
+
+    #[test]
+    fn an_item_is_as_large_as_its_names_and_values() {
+        assert_eq!(size(&json!({"S": "abc"})), 3);
+        assert_eq!(size(&json!({"N": "1795228800125"})), 8);
+        assert_eq!(size(&json!({"BOOL": true})), 1);
+        assert_eq!(size(&json!({"L": [{"S": "ab"}]})), 6);
+        assert_eq!(size(&json!({"M": {"k": {"S": "ab"}}})), 7);
+        assert_eq!(size(&json!({"SS": ["ab", "c"]})), 3);
+    }
+
+    #[test]
+    fn a_request_is_as_it_was_but_for_the_question() {
+        let asked =
+            |operation, body: &'static str| ask(operation, &Bytes::from_static(body.as_bytes()));
+        let put = asked("PutItem", r#"{"TableName":"rows"}"#).unwrap();
+        assert_eq!(
+            &put[..],
+            br#"{"ReturnConsumedCapacity":"TOTAL","TableName":"rows"}"#
+        );
+        assert_eq!(asked("ListTables", "{}"), None);
+        let already = r#"{"ReturnConsumedCapacity":"INDEXES","TableName":"rows"}"#;
+        assert_eq!(asked("PutItem", already), None);
+    }
+
+    #[test]
+    fn what_the_question_adds_to_an_answer_is_known() {
+        let without = json!({"Item": {"pk": {"S": "a"}}});
+        let mut with = without.clone();
+        with[TOLD] = json!({"TableName": "rows", "CapacityUnits": 0.5});
+        let (short, long) = (without.to_string(), with.to_string());
+        assert_eq!(added(long.as_bytes()), long.len() - short.len());
+        assert_eq!(added(short.as_bytes()), 0);
+        let alone = json!({TOLD: with[TOLD]}).to_string();
+        assert_eq!(added(alone.as_bytes()), alone.len() - 2);
+    }
+}
