@@ -13,6 +13,7 @@ mod python;
 pub mod report;
 pub mod site;
 pub mod waiting;
+pub mod workflows;
 
 pub use error::Error;
 

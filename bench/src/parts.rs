@@ -7,13 +7,15 @@ use serde_json::Value;
 
 use crate::measures::Measure;
 use crate::picture::Picture;
-use crate::{Error, waiting};
+use crate::{Error, waiting, workflows};
 
 /// What can be measured by itself, in the order in which it is.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, ValueEnum)]
 pub enum Part {
     /// What it costs to wait for a key that others hold.
     Waiting,
+    /// What a lease costs a workflow, in states, events and requests, and what all of it costs in money.
+    Workflows,
 }
 
 /// What every part gets.
@@ -46,6 +48,7 @@ impl Part {
     pub const fn told(self) -> &'static str {
         match self {
             Self::Waiting => "waiting",
+            Self::Workflows => "workflows",
         }
     }
 
@@ -60,6 +63,7 @@ impl Part {
     ) -> Result<Found, Error> {
         match self {
             Self::Waiting => waiting::measure(ground, waiting).await,
+            Self::Workflows => workflows::measure(ground).await,
         }
     }
 }
