@@ -3,6 +3,8 @@
 //! The shipped machines, AWS's semaphore sample and a loop without any library run on one stack ([`scenes`]). Each state
 //! is there for the lease or for the caller's work ([`purposes`]), and only the former is counted.
 
+pub mod crash;
+pub mod crowd;
 mod history;
 mod peers;
 mod promises;
@@ -39,6 +41,11 @@ pub(crate) async fn measure(ground: &Ground) -> Result<Found, Error> {
     for (who, rounds) in [(SAMPLE, 1), (SAMPLE_LOOP, 2), (LOOP, 2)] {
         waits.push(scenes::rounds_of(&stage, who, rounds, asking).await?);
     }
+    tell("many at once for one key");
+    let sizes: &[u32] = if ground.quick { &[2, 8] } else { &[2, 8, 32] };
+    let crowds = crowd::crowds(&stage, sizes).await?;
+    tell("and one that is stopped in the middle");
+    let crashes = crash::crashes(&stage).await?;
     stage.close().await;
 
     let mut measures = promises::sections(&alone);
@@ -48,6 +55,6 @@ pub(crate) async fn measure(ground: &Ground) -> Result<Found, Error> {
         told: table::scenes(&alone),
         measures,
         pictures: Vec::new(),
-        raw: json!({ "alone": alone, "waits": waits }),
+        raw: json!({ "alone": alone, "waits": waits, "crowds": crowds, "crashes": crashes }),
     })
 }

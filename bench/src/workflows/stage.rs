@@ -1,7 +1,7 @@
 //! Where executions run: the whole stack, with the shipped machines on it and room for the others'.
 //!
-//! The caller's own work comes to the database by a door of its own, and so do we: what is counted at the stack's proxy
-//! is what the leases, or the others' pattern, cost.
+//! The database has three doors. What is counted at the stack's own is what leases, or the others' patterns, cost; reap and
+//! sweep, which tidy up, have another that counts; and the caller's work and we ourselves take one where nothing is counted.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,11 +16,11 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 use super::history::{Event, History};
-use super::spent::Spent;
+use super::spent::{Asked, Spent};
 use crate::Error;
 
 /// More than anything here takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How long nothing may happen before everything is over that an execution's end sets off.
 const QUIET: Duration = Duration::from_millis(500);
@@ -36,6 +36,7 @@ const ACCOUNT: &str = "123456789012";
 pub(super) struct Stage {
     stack: Stack,
     machines: BTreeMap<String, String>,
+    tidying: Proxy,
     aside: Proxy,
 }
 
@@ -47,7 +48,8 @@ pub(super) struct Run {
 
 /// Where a scene began.
 pub(super) struct Mark {
-    counts: Counts,
+    sections: Counts,
+    tidying: Counts,
     invocations: tokio::sync::broadcast::Receiver<leasehold_local::Invocation>,
     started: Instant,
 }
@@ -71,14 +73,24 @@ impl Stage {
         stack.proxy().count_units();
         let machines = stack.deploy().await?;
         let aside = Proxy::start(stack.database().address(), 0).await?;
+        let tidying = Proxy::start(stack.database().address(), 0).await?;
+        tidying.hold_to(stack.roles());
+        tidying.count_units();
         let host = stack.functions();
-        let mut step = host.function("StepFunction")?;
-        let by = ("AWS_ENDPOINT_URL_DYNAMODB".to_owned(), aside.url());
-        step.environment.extend([by]);
-        host.register(step);
+        for (name, door) in [
+            ("StepFunction", &aside),
+            ("ReapFunction", &tidying),
+            ("SweepFunction", &tidying),
+        ] {
+            let mut function = host.function(name)?;
+            let by = ("AWS_ENDPOINT_URL_DYNAMODB".to_owned(), door.url());
+            function.environment.extend([by]);
+            host.register(function);
+        }
         Ok(Self {
             stack,
             machines,
+            tidying,
             aside,
         })
     }
@@ -171,7 +183,8 @@ impl Stage {
 
     pub(super) fn mark(&self) -> Mark {
         Mark {
-            counts: self.stack.proxy().counts(),
+            sections: self.stack.proxy().counts(),
+            tidying: self.tidying.counts(),
             invocations: self.stack.functions().invocations(),
             started: Instant::now(),
         }
@@ -181,14 +194,18 @@ impl Stage {
     pub(super) async fn spent(&self, mut mark: Mark, runs: &[Run]) -> Result<Spent, Error> {
         let seconds = mark.started.elapsed().as_secs_f64();
         self.quiet().await;
-        let mut spent = Spent::of(&self.stack.proxy().counts().since(&mark.counts));
-        spent.seconds = seconds;
+        let mut spent = Spent {
+            sections: runs.len() as u64,
+            sections_asked: Asked::of(&self.stack.proxy().counts().since(&mark.sections)),
+            tidying_asked: Asked::of(&self.tidying.counts().since(&mark.tidying)),
+            seconds,
+            ..Spent::default()
+        };
         while let Ok(invocation) = mark.invocations.try_recv() {
             if invocation.function != "StepFunction" {
                 *spent.invocations.entry(invocation.function).or_default() += 1;
             }
         }
-        spent.sections = runs.len() as u64;
         for run in runs {
             spent.history.add(&run.history().await?);
         }
@@ -197,10 +214,11 @@ impl Stage {
 
     /// Waits until nothing has gone to the database for a while.
     async fn quiet(&self) {
-        let mut seen = self.stack.proxy().counts().total();
+        let total = || self.stack.proxy().counts().total() + self.tidying.counts().total();
+        let mut seen = total();
         loop {
             sleep(QUIET).await;
-            let now = self.stack.proxy().counts().total();
+            let now = total();
             if now == seen {
                 return;
             }
@@ -269,7 +287,8 @@ impl Run {
         Ok(History::read(&events))
     }
 
-    fn patience(&self, since: Instant) -> Result<(), Error> {
+    /// Fails if it takes too long.
+    pub(super) fn patience(&self, since: Instant) -> Result<(), Error> {
         if since.elapsed() < PATIENCE {
             return Ok(());
         }
