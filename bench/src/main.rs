@@ -28,6 +28,9 @@ struct Arguments {
     /// A document that gets the figures too, where it has the marks for them, and the pictures beside it.
     #[arg(long, value_name = "FILE")]
     document: Option<PathBuf>,
+    /// A price list like bench/prices.json, for what things cost [default: that one].
+    #[arg(long, value_name = "FILE")]
+    prices: Option<PathBuf>,
     #[command(flatten)]
     waiting: waiting::Options,
 }
@@ -66,6 +69,7 @@ async fn bench(arguments: Arguments) -> Result<bool, Error> {
     let ground = Ground {
         root: package.parent().unwrap_or(package).to_owned(),
         quick: arguments.quick,
+        prices: arguments.prices,
     };
     let parts = match &arguments.parts[..] {
         [] => Part::value_variants(),

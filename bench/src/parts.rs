@@ -25,6 +25,8 @@ pub struct Ground {
     pub root: PathBuf,
     /// Less of everything, for a first look.
     pub quick: bool,
+    /// The price list, if it is not the one in the repository.
+    pub prices: Option<PathBuf>,
 }
 
 /// What a part answers.

@@ -26,24 +26,38 @@ pub struct Crowd {
 }
 
 impl Crowd {
-    /// States for each section, all that is not the caller's own.
+    /// Whose machine it was.
+    #[must_use]
+    pub fn who(&self) -> &'static str {
+        self.scene.who
+    }
+
+    /// From the first start to the last end.
+    #[must_use]
+    pub fn seconds(&self) -> f64 {
+        self.scene.spent.seconds
+    }
+
+    /// Transitions for each section, to have the lease and to wait for it.
     #[must_use]
     pub fn transitions(&self) -> f64 {
-        self.scene.spent.each(self.scene.purposes.transitions())
+        let by = &self.scene.purposes;
+        let all = by.lease.transitions + by.waiting.transitions;
+        self.scene.spent.each(all)
     }
 
-    /// Events for each section, all that are not the caller's own.
+    /// Events for each section, to have the lease and to wait for it.
     #[must_use]
     pub fn events(&self) -> f64 {
-        self.scene.spent.each(self.scene.purposes.events())
+        let by = &self.scene.purposes;
+        self.scene.spent.each(by.lease.events + by.waiting.events)
     }
 
-    /// Requests for each section, without those that tidy up.
+    /// Requests for each section to have the lease and to wait for it, without those that tidy up. An extend is one.
     #[must_use]
     pub fn requests(&self) -> f64 {
-        self.scene
-            .spent
-            .each(self.scene.spent.sections_asked.requests())
+        let spent = &self.scene.spent;
+        spent.each(spent.sections_asked.requests() - self.scene.extends)
     }
 
     /// Requests of reap and sweep for each section.

@@ -2,7 +2,7 @@
 
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType,
-    ScalarAttributeType,
+    ScalarAttributeType, TimeToLiveSpecification,
 };
 use serde_json::{Value, json};
 
@@ -53,7 +53,7 @@ impl Counter {
             name: HELD.to_owned(),
         };
         let database = stage.database().await;
-        create_table(&database, &counter.table)
+        lock_table(&database, &counter.table, "name", None)
             .await
             .map_err(|error| failed(told(&error)))?;
         counter.set(stage, count).await?;
@@ -147,22 +147,33 @@ fn ends(state: &mut Value) {
     }
 }
 
-async fn create_table(
+/// A table of items by name.
+pub(super) async fn lock_table(
     client: &aws_sdk_dynamodb::Client,
     table: &str,
+    key: &str,
+    expiry: Option<&str>,
 ) -> Result<(), aws_sdk_dynamodb::Error> {
     let name = AttributeDefinition::builder()
-        .attribute_name("name")
+        .attribute_name(key)
         .attribute_type(ScalarAttributeType::S)
         .build()?;
     let hash = KeySchemaElement::builder()
-        .attribute_name("name")
+        .attribute_name(key)
         .key_type(KeyType::Hash)
         .build()?;
     let create = client.create_table().table_name(table);
     let create = create.billing_mode(BillingMode::PayPerRequest);
     let create = create.attribute_definitions(name).key_schema(hash);
     create.send().await?;
+    if let Some(expiry) = expiry {
+        let by = TimeToLiveSpecification::builder()
+            .enabled(true)
+            .attribute_name(expiry)
+            .build()?;
+        let update = client.update_time_to_live().table_name(table);
+        update.time_to_live_specification(by).send().await?;
+    }
     Ok(())
 }
 

@@ -1,6 +1,10 @@
 //! What is promised of a workflow's states, as measures.
 
-use super::scenes::{LOOP, POLLING, SAMPLE, SAMPLE_LOOP, Scene, Wait};
+use super::crash::{Crash, Help};
+use super::crowd::Crowd;
+use super::hot_key;
+use super::ledger::Row;
+use super::scenes::{LOOP, OURS, POLLING, SAMPLE, SAMPLE_LOOP, Scene, Wait};
 use crate::measures::Measure;
 use crate::{ratio, rounded};
 
@@ -11,6 +15,9 @@ const EVENTS_HELD: f64 = 25_000.0;
 /// How the shipped machines ask again for a held key: first after 1 s, each time after half as much again, up to 10 s,
 /// and of each of these lengths a random part.
 const POLLING_MEAN_AT_LAST: f64 = 5.0;
+
+pub(super) const PER_SECTION: &str = "state transitions per critical section, for the lease";
+pub(super) const PER_WAIT: &str = "state transitions per 10 minutes of waiting";
 
 /// One scene of this name.
 fn named<'a>(scenes: &'a [Scene], name: &str) -> Option<&'a Scene> {
@@ -40,7 +47,7 @@ pub(super) fn sections(scenes: &[Scene]) -> Vec<Measure> {
     let item = semaphore.map_or(f64::NAN, |scene| ratio(scene.purposes.lease.transitions, 5));
     vec![
         Measure::new(
-            "state transitions per critical section, for the lease",
+            PER_SECTION,
             "transitions",
             transitions("critical-section"),
         )
@@ -112,7 +119,7 @@ pub(super) fn waits(scenes: &[Scene], waits: &[Wait]) -> Vec<Measure> {
     });
     let polls = TEN_MINUTES / POLLING_MEAN_AT_LAST;
     let mut paid = Measure::new(
-        "state transitions per 10 minutes of waiting",
+        PER_WAIT,
         "transitions",
         transitions,
     )
@@ -142,4 +149,141 @@ pub(super) fn waits(scenes: &[Scene], waits: &[Wait]) -> Vec<Measure> {
         ));
     }
     vec![paid, told]
+}
+
+/// What each section takes of many that want one key at once.
+pub(super) fn crowds(crowds: &[Crowd]) -> Vec<Measure> {
+    let mut measures = Vec::new();
+    for own in crowds.iter().filter(|crowd| crowd.who() == OURS) {
+        let many = own.many;
+        let others = crowds.iter();
+        let others: Vec<_> = others
+            .filter(|crowd| crowd.many == many && crowd.who() != OURS)
+            .collect();
+        let mut measure = |name: &str, unit: &str, what: &dyn Fn(&Crowd) -> f64| {
+            let name = format!("{name}, {many} executions at once");
+            let measure = Measure::new(name, unit, rounded(what(own))).note(
+                "its extend is left out of ours, as no peer has one; what reap and sweep send afterwards is apart",
+            );
+            let add =
+                |measure: Measure, crowd: &&Crowd| measure.peer(crowd.who(), rounded(what(crowd)));
+            measures.push(others.iter().fold(measure, add));
+        };
+        measure(
+            "state transitions per contended section, for the lease",
+            "transitions",
+            &Crowd::transitions,
+        );
+        measure(
+            "history events per contended section, for the lease",
+            "events",
+            &Crowd::events,
+        );
+        measure(
+            "requests per contended section in a workflow",
+            "requests",
+            &Crowd::requests,
+        );
+        measure(
+            "executions that are done per second",
+            "per second",
+            &|crowd| f64::from(crowd.many) / crowd.seconds(),
+        );
+    }
+    measures
+}
+
+/// When the next one begins after a crash.
+pub(super) fn crashes(crashes: &[Crash]) -> Vec<Measure> {
+    let with = |help| crashes.iter().find(|crash| crash.help == help);
+    let mut measures = Vec::new();
+    for (help, name, note) in [
+        (
+            Help::Event,
+            "after a stopped execution, the next in line begins: its event arrives",
+            "reap cuts the lease to the grace, 2 s here, and sweep, every second here, ends it then. As deployed the grace is \
+             900 s and sweep runs every minute: a lease of less than 15 minutes then simply runs out. The sample's machine frees \
+             at once, while the stopped one's function may still work",
+        ),
+        (
+            Help::Sweep,
+            "after a stopped execution, the next in line begins: its event is lost",
+            "the lease's rest, the margin, and up to a period of sweep, every second here; the sample's next one never begins",
+        ),
+        (
+            Help::Clock,
+            "after a stopped execution, one who polls begins: its event is lost",
+            "the lease's rest, the margin, and what is left of a random pause of up to 10 s",
+        ),
+    ] {
+        let Some(crash) = with(help) else {
+            continue;
+        };
+        let (Some(seconds), Some(leases)) = (crash.seconds, crash.leases) else {
+            continue;
+        };
+        let note = format!("{seconds:.1} s with a lease of 5 s; {note}");
+        measures.push(Measure::new(name, "lengths of the lease", rounded(leases)).note(note));
+    }
+    if let (Some(ours), Some(sample)) = (with(Help::Event), with(Help::Cleanup)) {
+        let measure = Measure::new(
+            "state transitions of waiting and cleaning up after a stopped execution",
+            "transitions",
+            ratio(ours.transitions, 1),
+        );
+        measures.push(measure.peer(sample.who, ratio(sample.transitions, 1)).note(
+            "the sample's machine that cleans up has two states in our words; as published it has four",
+        ));
+    }
+    measures
+}
+
+/// How far a partition's write capacity goes, on paper.
+pub(super) fn hot_key(ledger: &[Row]) -> Vec<Measure> {
+    let (line, polled) = hot_units(ledger);
+    let paces = hot_key::paces();
+    let on_paper = "on paper: 1000 write units a second for a partition, units as counted here with what reap and sweep \
+                    take; what an index takes is counted in, though it lies elsewhere. Round trips are slower than that";
+    let most = Measure::new(
+        "most sections of one key, in line",
+        "per second",
+        hot_key::in_line(line).floor(),
+    );
+    let mut measures = vec![most.note(on_paper)];
+    for waiters in [100.0, 1000.0] {
+        let name = format!("most sections of one key while {waiters} wait");
+        let measure = Measure::new(name, "per second", hot_key::in_line(line).floor());
+        let measure = paces.iter().fold(measure, |measure, pace| {
+            let sections = pace.sections(waiters, polled).floor();
+            measure.peer(pace.who, sections)
+        });
+        measures.push(measure.note(format!(
+            "{on_paper}. Who waits in line asks nothing; a peer's section is taken to have {polled} units"
+        )));
+    }
+    let polling = paces.iter().find(|pace| pace.who == POLLING);
+    let measure = Measure::new(
+        "how many who poll starve a holder's own extend, with the shipped machines' Retry",
+        "executions",
+        polling.map_or(f64::NAN, hot_key::Pace::starve),
+    );
+    let others = paces.iter().filter(|pace| pace.who != POLLING);
+    let measure = others.fold(measure, |measure, pace| {
+        measure.peer(pace.who, pace.starve())
+    });
+    measures.push(measure.note(
+        "on paper: 1000 write units a second, 3000 read units for python_dynamodb_lock, which only reads while it waits; in \
+         line nobody does",
+    ));
+    measures
+}
+
+/// Write units of a section in line and of a plain one, as they are in the ledger.
+pub(super) fn hot_units(ledger: &[Row]) -> (f64, f64) {
+    let in_line = ledger.iter().rev();
+    let mut in_line = in_line.filter(|row| row.who == OURS && row.mode.ends_with("at once"));
+    let line = in_line.next().map_or(f64::NAN, |row| row.bill.write_units);
+    let mut plain = ledger.iter().filter(|row| row.who == LOOP);
+    let polled = plain.next().map_or(f64::NAN, |row| row.bill.write_units);
+    (line, polled)
 }

@@ -20,10 +20,10 @@ use super::spent::{Asked, Spent};
 use crate::Error;
 
 /// More than anything here takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(150);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How long nothing may happen before everything is over that an execution's end sets off.
-const QUIET: Duration = Duration::from_millis(500);
+const QUIET: Duration = Duration::from_millis(600);
 /// How long an event waits for its second reading by reap, instead of a minute.
 const SECOND_READING: Duration = Duration::from_millis(200);
 /// The margin here, so that a lease may be short.
@@ -193,7 +193,9 @@ impl Stage {
     /// What was spent since a mark, once everything is over that the ends of these executions set off.
     pub(super) async fn spent(&self, mut mark: Mark, runs: &[Run]) -> Result<Spent, Error> {
         let seconds = mark.started.elapsed().as_secs_f64();
-        self.quiet().await;
+        if runs.iter().any(Run::is_ours) {
+            self.quiet().await;
+        }
         let mut spent = Spent {
             sections: runs.len() as u64,
             sections_asked: Asked::of(&self.stack.proxy().counts().since(&mark.sections)),
@@ -219,7 +221,8 @@ impl Stage {
         loop {
             sleep(QUIET).await;
             let now = total();
-            if now == seen {
+            let to_read = self.stack.queue("ReapLaterQueue").unwrap_or_default();
+            if now == seen && to_read.is_empty() {
                 return;
             }
             seen = now;
@@ -230,6 +233,11 @@ impl Stage {
 impl Run {
     pub(super) fn arn(&self) -> &str {
         &self.arn
+    }
+
+    /// Whether its end is an event that reap hears of.
+    fn is_ours(&self) -> bool {
+        self.arn.contains(":leasehold-")
     }
 
     /// Waits for the end, which has to be a success.
