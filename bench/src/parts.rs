@@ -65,7 +65,7 @@ impl Part {
     ) -> Result<Found, Error> {
         match self {
             Self::Waiting => waiting::measure(ground, waiting).await,
-            Self::Workflows => workflows::measure(ground).await,
+            Self::Workflows => Box::pin(workflows::measure(ground)).await,
         }
     }
 }

@@ -287,3 +287,77 @@ pub(super) fn hot_units(ledger: &[Row]) -> (f64, f64) {
     let polled = plain.next().map_or(f64::NAN, |row| row.bill.write_units);
     (line, polled)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workflows::history::{History, State};
+    use crate::workflows::spent::Spent;
+
+    fn scene(name: &str, who: &'static str, states: &[(&str, u64)]) -> Scene {
+        let states = states.iter().map(|(name, entered)| {
+            let state = State {
+                entered: *entered,
+                retried: 0,
+                events: 5 * entered,
+            };
+            ((*name).to_owned(), state)
+        });
+        let history = History {
+            states: states.collect(),
+            events: 0,
+        };
+        let spent = Spent {
+            sections: 1,
+            history,
+            ..Spent::default()
+        };
+        Scene::new(name, who, spent)
+    }
+
+    fn named<'a>(measures: &'a [Measure], name: &str) -> &'a Measure {
+        measures
+            .iter()
+            .find(|measure| measure.name == name)
+            .unwrap()
+    }
+
+    #[test]
+    fn a_third_state_for_the_lease_misses_the_target() {
+        let states = [("Acquire", 1), ("First", 1), ("Extend", 1), ("Release", 1)];
+        let kept = sections(&[scene("critical-section", OURS, &states)]);
+        assert_eq!(named(&kept, PER_SECTION).met, Some(true));
+        assert_eq!(named(&kept, "state transitions per extend").met, Some(true));
+        let more = [&states[..], &[("Look again", 1)]].concat();
+        let missed = sections(&[scene("critical-section", OURS, &more)]);
+        assert_eq!(named(&missed, PER_SECTION).met, Some(false));
+        let twice = [("Acquire", 1), ("Extend", 1), ("Prove", 1), ("Release", 1)];
+        let missed = sections(&[scene("critical-section", OURS, &twice)]);
+        assert_eq!(
+            named(&missed, "state transitions per extend").met,
+            Some(false)
+        );
+        // What was not seen is not met.
+        assert_eq!(named(&sections(&[]), PER_SECTION).met, Some(false));
+    }
+
+    #[test]
+    fn ten_minutes_are_so_many_rounds_of_the_others() {
+        let in_line = [("Acquire", 1), ("Confirm", 1), ("Release", 1)];
+        let ours = scene("queued-section, after a wait", OURS, &in_line);
+        let wait = Wait {
+            who: SAMPLE_LOOP,
+            rounds: 2,
+            transitions: 4.0,
+            events: 14.0,
+            round_seconds: 3.0,
+        };
+        let found = waits(&[ours], &[wait]);
+        let paid = named(&found, PER_WAIT);
+        assert_eq!(paid.met, Some(true));
+        assert!((paid.peers[SAMPLE_LOOP] - 800.0).abs() < 1e-9);
+        assert!((found[1].peers[SAMPLE_LOOP] - 2800.0).abs() < 1e-9);
+        // 25,000 events are 1786 rounds of 3 s.
+        assert!(found[1].note.as_ref().unwrap().contains("1.5 h"));
+    }
+}

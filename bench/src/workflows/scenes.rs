@@ -58,8 +58,11 @@ impl Scene {
     }
 }
 
-/// Each machine once, with nobody in the way.
-pub(super) async fn alone(stage: &Stage, quick: bool) -> Result<Vec<Scene>, Error> {
+/// Each machine that `picks` picks once, with nobody in the way.
+pub(super) async fn alone(
+    stage: &Stage,
+    picks: impl Fn(&str) -> bool,
+) -> Result<Vec<Scene>, Error> {
     let section = |key: &str| json!({"key": key, "ttl_seconds": 30, "first": {}, "second": {}});
     let mut scenes = Vec::new();
     for (name, machine, input) in [
@@ -79,7 +82,7 @@ pub(super) async fn alone(stage: &Stage, quick: bool) -> Result<Vec<Scene>, Erro
             wrapped(stage, 6, 5).await?,
         ),
     ] {
-        if quick && name.ends_with("extended") {
+        if !picks(name) {
             continue;
         }
         let mark = stage.mark();
@@ -93,6 +96,9 @@ pub(super) async fn alone(stage: &Stage, quick: bool) -> Result<Vec<Scene>, Erro
     let plain = counter.plain(stage).await?;
     let polling = counter.polling_loop(stage).await?;
     for (who, machine) in [(SAMPLE, published), (SAMPLE_LOOP, plain), (LOOP, polling)] {
+        if !picks(who) {
+            continue;
+        }
         let mark = stage.mark();
         let run = stage.start(&machine, &work("free", 0.0)).await?;
         run.succeeds().await?;
