@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use leasehold_bench::workflows::{glance, scenes::Scene};
+use leasehold_bench::workflows::{glance, glance_at_line, scenes::Scene};
 
 #[allow(clippy::unwrap_used, reason = "a test's own function")]
 fn named<'a>(scenes: &'a [Scene], name: &str) -> &'a Scene {
@@ -50,4 +50,18 @@ async fn a_section_takes_what_its_states_send_and_what_tidies_up_is_apart() {
     let asked = &sample.spent.sections_asked;
     assert_eq!(asked.requests, counts(&[("UpdateItem", 2)]));
     assert!(sample.spent.invocations.is_empty(), "{sample:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn in_line_a_section_takes_the_same_however_many_want_it() {
+    let crowd = glance_at_line(3).await.unwrap();
+    assert_eq!(crowd.scene.executions, 3);
+    let by = &crowd.scene.purposes;
+    let transitions = [by.lease, by.extend, by.waiting].map(|of| of.transitions);
+    assert_eq!(transitions, [6, 3, 3]);
+    // To join, to confirm, to release; and to read a waiter's token, or to take the key that is free after all.
+    let asked = &crowd.scene.spent.sections_asked.requests;
+    assert_eq!(asked["TransactWriteItems"], 3, "{asked:?}");
+    assert!((crowd.requests() - 4.0).abs() < 1e-9, "{asked:?}");
+    assert!(crowd.tidying() > 0.0, "{crowd:?}");
 }

@@ -19,7 +19,7 @@ pub(super) fn draw(
     name: &'static str,
     title: &'static str,
     measures: &[Measure],
-    shown: &[(&str, &'static str)],
+    shown: &[(&str, &str)],
 ) -> Picture {
     let panels = shown.iter().filter_map(|(of, title)| {
         let measure = measures.iter().find(|measure| measure.name == *of)?;

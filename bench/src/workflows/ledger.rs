@@ -160,7 +160,7 @@ pub(super) fn measures(rows: &[Row], prices: &Prices) -> Vec<Measure> {
     let unit = format!("{} per million critical sections", prices.currency);
     let ours = rows.iter().filter(|row| row.who == OURS);
     let measures = ours.map(|own| {
-        let name = format!("cost of a lease {}", own.mode);
+        let name = format!("cost of a lease, {}", own.mode);
         let measure = Measure::new(name, &unit, rounded(own.million)).note(format!(
             "{}, prices of {}; a function is taken to have {} MB for {} ms; the work's own, logs, queues and storage are left out",
             prices.region, prices.date, prices.assumed.memory_mb, prices.assumed.billed_ms

@@ -75,6 +75,17 @@ pub async fn glance(names: &[&str]) -> Result<Vec<Scene>, Error> {
     Ok(scenes)
 }
 
+/// So many executions in line for one key, alone.
+///
+/// # Errors
+/// As the whole part.
+pub async fn glance_at_line(many: u32) -> Result<Crowd, Error> {
+    let stage = Stage::open().await?;
+    let crowd = crowd::crowd(&stage, scenes::OURS, many).await?;
+    stage.close().await;
+    Ok(crowd)
+}
+
 async fn see(quick: bool) -> Result<Seen, Error> {
     let stage = Stage::open().await?;
     let mut seen = Seen::default();
@@ -162,36 +173,34 @@ fn found(seen: &Seen, prices: &Prices) -> Found {
 
 fn pictures(measures: &[Measure], crowds: &[Crowd]) -> Vec<Picture> {
     let most = crowds.iter().map(|crowd| crowd.many).max().unwrap_or(2);
-    let contended = format!(
-        "state transitions per contended section, for the lease, {most} executions at once"
-    );
-    let crowded = format!("cost of a lease in a workflow, {most} at once");
+    let contended = format!("{}, {most} executions at once", promises::PER_CONTENDED);
+    let crowded = format!("cost of a lease, in a workflow, {most} at once");
     let transitions = chart::draw(
-        "transitions",
+        "workflows-transitions",
         "State transitions that a lease takes",
         measures,
         &[
             (promises::PER_SECTION, "of a section, nobody in the way"),
-            (&contended, "of a section, the most at once"),
+            (&contended, &format!("of a section, {most} at once")),
             (promises::PER_WAIT, "of 10 minutes of waiting"),
         ],
     );
     let costs = chart::draw(
-        "costs",
+        "workflows-costs",
         "What a million leases cost, in USD, from the counts",
         measures,
         &[
             (
-                "cost of a lease from a program, without functions",
+                "cost of a lease, from a program, without functions",
                 "from a program",
             ),
             (
-                "cost of a lease in a workflow, nobody in the way",
+                "cost of a lease, in a workflow, nobody in the way",
                 "in a workflow, nobody in the way",
             ),
-            (&crowded, "in a workflow, the most at once"),
+            (&crowded, &format!("in a workflow, {most} at once")),
             (
-                "cost of a lease in a workflow, after 10 minutes of waiting",
+                "cost of a lease, in a workflow, after 10 minutes of waiting",
                 "in a workflow, after 10 minutes of waiting",
             ),
         ],
