@@ -57,7 +57,8 @@ impl Crowd {
     #[must_use]
     pub fn requests(&self) -> f64 {
         let spent = &self.scene.spent;
-        spent.each(spent.sections_asked.requests() - self.scene.extends)
+        let requests = spent.sections_asked.requests();
+        spent.each(requests.saturating_sub(self.scene.extends))
     }
 
     /// Requests of reap and sweep for each section.

@@ -199,6 +199,10 @@ mod tests {
         let inner = &framed["States"]["GetLock"]["Branches"][0]["States"];
         let names: Vec<_> = inner.as_object().unwrap().keys().collect();
         assert_eq!(names, ["In", "IsItMine", "Look", "Pause", "Take"]);
+        let work = &framed["States"]["DoWork"]["Branches"][0]["States"]["Work"];
+        for last in [work, &inner["Take"]] {
+            assert_eq!((&last["End"], &last["Next"]), (&json!(true), &json!(null)));
+        }
         assert_eq!(inner["Take"]["Retry"][0]["MaxAttempts"], 6);
         assert_eq!(inner["Take"]["Catch"][0]["Next"], "Look");
         assert_eq!(inner["Pause"]["Seconds"], 3);
