@@ -52,8 +52,8 @@ local: ## start the whole stack on this machine and leave it running
 	cargo run --quiet --locked --bin leasehold-local -- up
 
 # Optimised, unlike everything else that runs here; the first build takes minutes. More words by BENCH="--quick".
-bench: ## measure what it costs to wait for a key, beside other lock clients (BENCH="--quick", "--help")
-	cargo build --profile measured --locked -p leasehold-bench
+bench: ## measure what a lease costs, beside other ways to have one (BENCH="--quick", "--help")
+	cargo build --profile measured --locked -p leasehold-bench -p step $(addprefix -p ,$(FUNCTIONS))
 	target/measured/leasehold-bench $(BENCH)
 
 # Optimised like the benchmark, since more happens that way. SOAK_SECONDS and SOAK_SEED are the program's own; more by SOAK="--help".

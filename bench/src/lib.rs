@@ -15,6 +15,7 @@ pub mod report;
 pub mod scale;
 pub mod site;
 pub mod waiting;
+pub mod workflows;
 
 pub use error::Error;
 

@@ -31,6 +31,9 @@ struct Arguments {
     /// Be one of the processes of a load, by this plan.
     #[arg(long, hide = true, value_name = "JSON")]
     scale_worker: Option<String>,
+    /// A price list like bench/prices.json, for what things cost [default: that one].
+    #[arg(long, value_name = "FILE")]
+    prices: Option<PathBuf>,
     #[command(flatten)]
     waiting: waiting::Options,
 }
@@ -78,6 +81,7 @@ async fn bench(arguments: Arguments) -> Result<bool, Error> {
     let ground = Ground {
         root: package.parent().unwrap_or(package).to_owned(),
         quick: arguments.quick,
+        prices: arguments.prices,
     };
     let parts = match &arguments.parts[..] {
         [] => Part::value_variants(),

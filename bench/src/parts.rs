@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::measures::Measure;
 use crate::picture::Picture;
-use crate::{Error, counts, scale, waiting};
+use crate::{Error, counts, scale, waiting, workflows};
 
 /// What can be measured by itself, in the order in which it is.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, ValueEnum)]
@@ -18,6 +18,8 @@ pub enum Part {
     Counts,
     /// What grows with the table, the line, the permits and the keys, and what does not.
     Scale,
+    /// What a lease costs a workflow, in states, events and requests, and what all of it costs in money.
+    Workflows,
 }
 
 /// What every part gets.
@@ -27,6 +29,8 @@ pub struct Ground {
     pub root: PathBuf,
     /// Less of everything, for a first look.
     pub quick: bool,
+    /// The price list, if it is not the one in the repository.
+    pub prices: Option<PathBuf>,
 }
 
 /// What a part answers.
@@ -52,6 +56,7 @@ impl Part {
             Self::Waiting => "waiting",
             Self::Counts => "counts",
             Self::Scale => "scale",
+            Self::Workflows => "workflows",
         }
     }
 
@@ -68,6 +73,7 @@ impl Part {
             Self::Waiting => waiting::measure(ground, waiting).await,
             Self::Counts => counts::measure(ground).await,
             Self::Scale => scale::measure(ground).await,
+            Self::Workflows => Box::pin(workflows::measure(ground)).await,
         }
     }
 }

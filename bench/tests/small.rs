@@ -101,6 +101,7 @@ async fn the_report_has_an_object_a_measure_and_a_picture() {
     let ground = Ground {
         root: PathBuf::from("/nowhere"),
         quick: true,
+        prices: None,
     };
     let found = Part::Waiting.measure(&ground, &options).await.unwrap();
     assert!(found.told.contains("per cycle: UpdateItem 2.00"));
