@@ -1,7 +1,7 @@
 //! What it costs to wait for a key that is held.
 //!
 //! Several clients want one key, each again as soon as it has released it, and hold it for a while. [`contestants`]
-//! are the ways to wait; each is [run](run) on a database of its own behind a counting proxy, for a warm-up and
+//! are the ways to wait; each is [run](mod@run) on a database of its own behind a counting proxy, for a warm-up and
 //! a window ([`course`]). What the clients live through is written down ([`diary`]) and afterwards measured
 //! ([`measure`](mod@measure)): requests per cycle, utilisation, waits, and to whom the key went. [`figures`] are what
 //! comes of it, [`promises`] says what they are held to.
