@@ -63,5 +63,10 @@ async fn in_line_a_section_takes_the_same_however_many_want_it() {
     // meets a release asks once more.
     let asked = &crowd.scene.spent.sections_asked.requests;
     assert!((4.0..=5.0).contains(&crowd.requests()), "{asked:?}");
+    let all = f64::from(u32::try_from(asked.values().sum::<u64>()).unwrap());
+    assert!(
+        (crowd.requests() * 3.0 + 3.0 - all).abs() < 1e-9,
+        "less its extends: {asked:?}"
+    );
     assert!(crowd.tidying() > 0.0, "{crowd:?}");
 }
