@@ -59,9 +59,14 @@ async fn in_line_a_section_takes_the_same_however_many_want_it() {
     let by = &crowd.scene.purposes;
     let transitions = [by.lease, by.extend, by.waiting].map(|of| of.transitions);
     assert_eq!(transitions, [6, 3, 3]);
-    // To join, to confirm, to release; and to read a waiter's token, or to take the key that is free after all.
+    // To join, to confirm, to release; and to read a waiter's token, or to take the key that is free after all. A join that
+    // meets a release asks once more.
     let asked = &crowd.scene.spent.sections_asked.requests;
-    assert_eq!(asked["TransactWriteItems"], 3, "{asked:?}");
-    assert!((crowd.requests() - 4.0).abs() < 1e-9, "{asked:?}");
+    assert!((4.0..=5.0).contains(&crowd.requests()), "{asked:?}");
+    let all = f64::from(u32::try_from(asked.values().sum::<u64>()).unwrap());
+    assert!(
+        (crowd.requests() * 3.0 + 3.0 - all).abs() < 1e-9,
+        "less its extends: {asked:?}"
+    );
     assert!(crowd.tidying() > 0.0, "{crowd:?}");
 }
