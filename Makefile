@@ -139,10 +139,12 @@ asl: $(ASL_ROOT)/complete
 lint-bites: $(ASL_ROOT)/complete ## see each rule of tidy, SAM, cfn-lint and asl-validator find a seeded fault
 	NODE_PATH=$(ASL_ROOT)/node_modules cargo run --quiet --locked -p tidy -- bites $(SAM_ENV)/bin/python $(NODE)
 
+# The plain peer links two HTTP stacks, as it comes, and is not shipped: its duplicates are let be.
 # Advisories live in a git repository. Where it cannot be reached the check says so, and does not pass for done.
 deny: $(DENY)
 	$(DENY) --locked --log-level error check bans licenses sources
 	cd fuzz && ../$(DENY) --locked --log-level error --config ../deny.toml check bans licenses sources
+	cd instructions/plain && ../../$(DENY) --locked --log-level error --config ../../deny.toml check licenses sources
 	@if timeout 120 $(DENY) --locked fetch db > target/deny-fetch.log 2>&1; then \
 	  $(DENY) --locked --log-level error check --disable-fetch advisories; \
 	else \
