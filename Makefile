@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo dashboard local bench model model-deep soak hostile fuzz mutants test track-record rehearsal sam-test sizes built-size invoke other-arch one-function check fmt clippy doc deny template asl leases tidy lint-bites build deploy clean tools-lock pictures
+.PHONY: help demo dashboard local bench instructions levers model model-deep soak hostile fuzz mutants test track-record rehearsal sam-test sizes built-size invoke other-arch one-function check fmt clippy doc deny template asl leases tidy lint-bites build deploy clean tools-lock pictures
 
 # Instruction set of the functions: arm64 or x86_64.
 ARCH ?= arm64
@@ -139,10 +139,12 @@ asl: $(ASL_ROOT)/complete
 lint-bites: $(ASL_ROOT)/complete ## see each rule of tidy, SAM, cfn-lint and asl-validator find a seeded fault
 	NODE_PATH=$(ASL_ROOT)/node_modules cargo run --quiet --locked -p tidy -- bites $(SAM_ENV)/bin/python $(NODE)
 
+# The plain peer links two HTTP stacks, as it comes, and is not shipped: its duplicates are let be.
 # Advisories live in a git repository. Where it cannot be reached the check says so, and does not pass for done.
 deny: $(DENY)
 	$(DENY) --locked --log-level error check bans licenses sources
 	cd fuzz && ../$(DENY) --locked --log-level error --config ../deny.toml check bans licenses sources
+	cd instructions/plain && ../../$(DENY) --locked --log-level error --config ../../deny.toml check licenses sources
 	@if timeout 120 $(DENY) --locked fetch db > target/deny-fetch.log 2>&1; then \
 	  $(DENY) --locked --log-level error check --disable-fetch advisories; \
 	else \
@@ -179,6 +181,22 @@ other-arch: ## build one function for the instruction set that this machine has 
 
 one-function: $(SAM_ENV)/complete
 	$(lambda-build)
+
+# How the environment has the functions built: each way has a budget of its own.
+BUILT_AS = $(if $(CARGO_PROFILE_RELEASE_LTO),quick,shipped)
+# Counted by valgrind, hence for this machine. The driver is built with the functions, so that it has what they have, and put
+# aside, for it is none. By --bin, as the demo is: nothing is built twice. CI adds INSTRUCTIONS="--quick".
+instructions: $(SAM_ENV)/complete ## count the instructions of calls and functions, and hold them to instructions/budget.json
+	@command -v valgrind > /dev/null || { echo "valgrind is not installed: install the package valgrind (apt-get install valgrind)"; exit 1; }
+	$(MAKE) one-function ARCH=$(HOST_ARCH) FUNCTIONS="$(FUNCTIONS) leasehold-calls"
+	rm -rf target/instructions && mkdir -p target/instructions && mv target/lambda/calls target/instructions/
+	echo $(BUILT_AS) > target/instructions/built-as
+	cargo build --workspace --locked
+	cargo run --quiet --locked --bin leasehold-instructions -- --as $(BUILT_AS) $(INSTRUCTIONS)
+
+levers: ## list what each lever of the cold start gives: half an hour of building (LEVERS=ours)
+	cargo build --workspace --locked
+	python3 tools/levers.py target/debug/leasehold-instructions $(LEVERS)
 
 # What `make build` has just made, for one instruction set.
 built-size: $(SAM_ENV)/complete

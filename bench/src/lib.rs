@@ -7,6 +7,7 @@
 mod counts;
 pub mod document;
 mod error;
+pub mod instructions;
 pub mod measures;
 pub mod parts;
 pub mod picture;

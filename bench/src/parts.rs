@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::measures::Measure;
 use crate::picture::Picture;
-use crate::{Error, counts, scale, waiting, workflows};
+use crate::{Error, counts, instructions, scale, waiting, workflows};
 
 /// What can be measured by itself, in the order in which it is.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, ValueEnum)]
@@ -20,6 +20,8 @@ pub enum Part {
     Scale,
     /// What a lease costs a workflow, in states, events and requests, and what all of it costs in money.
     Workflows,
+    /// What the library and the functions compute.
+    Instructions,
 }
 
 /// What every part gets.
@@ -57,6 +59,7 @@ impl Part {
             Self::Counts => "counts",
             Self::Scale => "scale",
             Self::Workflows => "workflows",
+            Self::Instructions => "instructions",
         }
     }
 
@@ -74,6 +77,7 @@ impl Part {
             Self::Counts => counts::measure(ground).await,
             Self::Scale => scale::measure(ground).await,
             Self::Workflows => Box::pin(workflows::measure(ground)).await,
+            Self::Instructions => Box::pin(instructions::measure(ground)).await,
         }
     }
 }
