@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo dashboard local bench instructions levers model model-deep soak hostile fuzz mutants test track-record rehearsal sam-test sizes built-size invoke other-arch one-function check fmt clippy doc deny template asl leases tidy lint-bites build deploy clean tools-lock pictures
+.PHONY: help demo dashboard local bench counted instructions levers model model-deep soak hostile fuzz mutants test track-record rehearsal sam-test sizes built-size invoke other-arch one-function check fmt clippy doc deny template asl leases tidy lint-bites build deploy clean tools-lock pictures
 
 # Instruction set of the functions: arm64 or x86_64.
 ARCH ?= arm64
@@ -54,6 +54,7 @@ local: ## start the whole stack on this machine and leave it running
 # Optimised, unlike everything else that runs here; the first build takes minutes. More words by BENCH="--quick".
 bench: ## measure what a lease costs, beside other ways to have one (BENCH="--quick", "--help")
 	cargo build --profile measured --locked -p leasehold-bench -p step $(addprefix -p ,$(FUNCTIONS))
+	$(if $(findstring --parts,$(BENCH)),,if command -v valgrind > /dev/null; then $(MAKE) counted; fi)
 	target/measured/leasehold-bench $(BENCH)
 
 # Optimised like the benchmark, since more happens that way. SOAK_SECONDS and SOAK_SEED are the program's own; more by SOAK="--help".
@@ -185,12 +186,19 @@ one-function: $(SAM_ENV)/complete
 # How the environment has the functions built: each way has a budget of its own.
 BUILT_AS = $(if $(CARGO_PROFILE_RELEASE_LTO),quick,shipped)
 # Counted by valgrind, hence for this machine. The driver is built with the functions, so that it has what they have, and put
-# aside, for it is none. By --bin, as the demo is: nothing is built twice. CI adds INSTRUCTIONS="--quick".
-instructions: $(SAM_ENV)/complete ## count the instructions of calls and functions, and hold them to instructions/budget.json
-	@command -v valgrind > /dev/null || { echo "valgrind is not installed: install the package valgrind (apt-get install valgrind)"; exit 1; }
+# aside, for it is none. Where it is shipped as it is built here, its zips are listed too.
+counted: $(SAM_ENV)/complete
 	$(MAKE) one-function ARCH=$(HOST_ARCH) FUNCTIONS="$(FUNCTIONS) leasehold-calls"
 	rm -rf target/instructions && mkdir -p target/instructions && mv target/lambda/calls target/instructions/
 	echo $(BUILT_AS) > target/instructions/built-as
+	if [ $(BUILT_AS) = shipped ]; then rm -rf target/sizes/$(HOST_ARCH) && mkdir -p target/sizes \
+	  && cp -r target/lambda target/sizes/$(HOST_ARCH) \
+	  && $(SAM_ENV)/bin/python tools/sizes.py --json=target/instructions/zips.json target/sizes/$(HOST_ARCH); fi
+
+# By --bin, as the demo is: nothing is built twice. CI adds INSTRUCTIONS="--quick".
+instructions: $(SAM_ENV)/complete ## count the instructions of calls and functions, and hold them to instructions/budget.json
+	@command -v valgrind > /dev/null || { echo "valgrind is not installed: install the package valgrind (apt-get install valgrind)"; exit 1; }
+	$(MAKE) counted
 	cargo build --workspace --locked
 	cargo run --quiet --locked --bin leasehold-instructions -- --as $(BUILT_AS) $(INSTRUCTIONS)
 
