@@ -146,6 +146,7 @@ fn found(counted: &Counted, beside: &Beside) -> Found {
         "an upper bound for the first TLS request: the whole life of a process that serves one invocation; {} authorities trusted; {built}",
         counted.cold.authorities
     )));
+    measures.push(first(counted, levers).note(built));
     if let Some((name, largest)) = beside.zips.iter().max_by_key(|(_, zip)| **zip) {
         let name = format!("the largest zip, which is {name}");
         let zip = Measure::new(name, "bytes", f64::from(*largest)).at_most(ZIP);
@@ -171,6 +172,18 @@ fn cold(counted: &Counted, levers: &Levers) -> Measure {
     match levers.of(PLAIN, "cold") {
         Some(plain) => measure.peer("plain", plain),
         None => measure,
+    }
+}
+
+/// What is left of a cold start for the first invocation, when nobody waits for the sandbox any more but for the answer.
+fn first(counted: &Counted, levers: &Levers) -> Measure {
+    #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+    let ours = counted.cold.instructions.saturating_sub(counted.cold.started) as f64;
+    let name = "instructions of the first invocation, over TLS";
+    let measure = Measure::new(name, "instructions", ours);
+    match (levers.of(PLAIN, "cold"), levers.of(PLAIN, "started")) {
+        (Some(cold), Some(started)) => measure.peer("plain", cold - started),
+        _ => measure,
     }
 }
 
@@ -277,6 +290,7 @@ mod tests {
             )],
             cold: Cold {
                 instructions: 17_000_000,
+                started: 15_000_000,
                 authorities: 145,
             },
         }
@@ -309,7 +323,7 @@ mod tests {
     fn what_the_levers_told_stands_beside_ours() {
         let beside = Beside {
             levers: Levers(vec![
-                json!({"name": PLAIN, "cold": 436_000_000, "warm": 583_032, "zip": 7_490_261}),
+                json!({"name": PLAIN, "cold": 436_000_000, "started": 9_000_000, "warm": 583_032, "zip": 7_490_261}),
             ]),
             zips: [("a, arm64", 1_900_000), ("b, arm64", 2_000_001)]
                 .map(|(name, zip)| (name.to_owned(), zip))
@@ -319,6 +333,8 @@ mod tests {
         let found = found(&counted(1_000_000.0), &beside);
         let cold = named(&found, "first answer");
         assert_eq!((cold.met, cold.peers["plain"]), (Some(true), 436_000_000.0));
+        let first = named(&found, "first invocation");
+        assert_eq!((first.ours, first.peers["plain"]), (2_000_000.0, 427_000_000.0));
         let zip = named(&found, "the largest zip, which is b");
         assert_eq!((zip.met, zip.peers["plain"]), (Some(false), 7_490_261.0));
         assert!(

@@ -116,6 +116,8 @@ pub struct Invoked {
 pub struct Cold {
     /// From the start of the process to its end after one invocation: more than to its first request.
     pub instructions: u64,
+    /// The same without an invocation: what falls into the start of a sandbox.
+    pub started: u64,
     /// How many authorities it was told to trust.
     pub authorities: usize,
 }
@@ -163,14 +165,25 @@ async fn plain(function: Function, binary: &Path, many: usize) -> Result<u64, Er
     Err(failed.unwrap_or_else(|| Error::TooSlow(function.name.to_owned())))
 }
 
-/// Counts a fresh process that serves one invocation, with TLS between it and the table.
+/// Counts a fresh process that serves one invocation, and one that serves none, with TLS between it and the table.
 ///
 /// # Errors
 /// As [`invoked`].
 pub async fn cold(function: Function, binary: &Path) -> Result<Cold, Error> {
+    let (instructions, authorities) = by_tls(function, binary, 1).await?;
+    let (started, _) = by_tls(function, binary, 0).await?;
+    Ok(Cold {
+        instructions,
+        started,
+        authorities,
+    })
+}
+
+/// The instructions, and how many authorities were trusted.
+async fn by_tls(function: Function, binary: &Path, many: usize) -> Result<(u64, usize), Error> {
     for _ in 0..TRIES {
         let ground = Ground::start().await?;
-        let leases = ground.leases(1).await?;
+        let leases = ground.leases(many).await?;
         let tls = Tls::start(ground.url().replace("http://", "")).await?;
         let place = tempfile::tempdir().map_err(io("create a temporary directory"))?;
         let trusted = place.path().join("authorities.pem");
@@ -180,11 +193,9 @@ pub async fn cold(function: Function, binary: &Path) -> Result<Cold, Error> {
             ("SSL_CERT_FILE".to_owned(), trusted.display().to_string()),
         ]);
         let instructions = serve(function, binary, &leases, table).await?;
-        if tls.connections() == 1 {
-            return Ok(Cold {
-                instructions,
-                authorities,
-            });
+        // Whoever opens none beforehand needs none without an invocation.
+        if (many.min(1)..=1).contains(&tls.connections()) {
+            return Ok((instructions, authorities));
         }
     }
     Err(Error::TooSlow(function.name.to_owned()))
