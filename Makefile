@@ -54,7 +54,7 @@ local: ## start the whole stack on this machine and leave it running
 # Optimised, unlike everything else that runs here; the first build takes minutes. More words by BENCH="--quick".
 bench: ## measure what a lease costs, beside other ways to have one (BENCH="--quick", "--help")
 	cargo build --profile measured --locked -p leasehold-bench -p step $(addprefix -p ,$(FUNCTIONS))
-	$(if $(findstring --parts,$(BENCH)),,if command -v valgrind > /dev/null; then $(MAKE) counted; fi)
+	$(if $(findstring --parts,$(BENCH))$(findstring --quick,$(BENCH))$(findstring --help,$(BENCH)),,if command -v valgrind > /dev/null; then $(MAKE) counted; fi)
 	target/measured/leasehold-bench $(BENCH)
 
 # Optimised like the benchmark, since more happens that way. SOAK_SECONDS and SOAK_SEED are the program's own; more by SOAK="--help".
@@ -189,7 +189,7 @@ BUILT_AS = $(if $(CARGO_PROFILE_RELEASE_LTO),quick,shipped)
 # aside, for it is none. Where it is shipped as it is built here, its zips are listed too.
 counted: $(SAM_ENV)/complete
 	$(MAKE) one-function ARCH=$(HOST_ARCH) FUNCTIONS="$(FUNCTIONS) leasehold-calls"
-	rm -rf target/instructions && mkdir -p target/instructions && mv target/lambda/calls target/instructions/
+	rm -rf target/instructions && cp -r target/lambda target/instructions && rm -r target/lambda/calls
 	echo $(BUILT_AS) > target/instructions/built-as
 	if [ $(BUILT_AS) = shipped ]; then rm -rf target/sizes/$(HOST_ARCH) && mkdir -p target/sizes \
 	  && cp -r target/lambda target/sizes/$(HOST_ARCH) \

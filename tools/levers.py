@@ -21,7 +21,7 @@ QUIET = {"AWS_LC_SYS_NO_JITTER_ENTROPY": "1"}
 VARIANTS = [
     ("plain", "plain, as cargo builds it (opt-level 3)", "3", USUAL, {}),
     ("plain", "plain, without jitter entropy", "3", USUAL, QUIET),
-    ("plain", "plain, opt-level z, LTO, without jitter entropy", "z", SMALL, QUIET),
+    ("plain", "plain, opt-level 3, LTO", "3", SMALL, {}),
     ("acquire", "ours, opt-level 3, LTO", "3", SMALL, {}),
     ("acquire", "ours, opt-level 2, LTO", "2", SMALL, {}),
     ("acquire", "ours, opt-level s, LTO", "s", SMALL, {}),

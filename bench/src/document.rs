@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use clap::ValueEnum;
+
 use crate::Error;
 use crate::error::io;
 use crate::measures::Measure;
@@ -22,14 +24,15 @@ pub fn write(document: &Path, parts: &[(Part, Found)]) -> Result<(), Error> {
     let mut text = std::fs::read_to_string(document).map_err(io(format!("read {name}")))?;
     let judged = parts.iter().flat_map(|(_, found)| &found.measures);
     let judged: Vec<&Measure> = judged.filter(|measure| measure.target.is_some()).collect();
-    // A part by itself does not replace what all of them came to.
-    if parts.len() > 1 {
+    // Some parts do not replace what all of them came to.
+    if parts.len() == Part::value_variants().len() {
         text = between(&text, TARGETS, &table(&judged));
     }
     let directory = document.with_extension("").to_string_lossy().to_lowercase();
     let directory = Path::new(&directory);
     std::fs::create_dir_all(directory).map_err(io(format!("create {}", directory.display())))?;
-    for (part, found) in parts {
+    // What could not be measured stays as it was.
+    for (part, found) in parts.iter().filter(|(_, found)| !found.measures.is_empty()) {
         let others: Vec<&Measure> = found.measures.iter().collect();
         text = between(&text, part.told(), &table(&others));
         for picture in &found.pictures {

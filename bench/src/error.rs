@@ -15,6 +15,9 @@ pub enum Error {
         /// What went wrong.
         message: String,
     },
+    /// A part that was asked for could not be measured; what it told says why.
+    #[error("nothing was measured of {0}: see above")]
+    NothingMeasured(&'static str),
     /// The operating system refused.
     #[error("could not {what}")]
     Io {

@@ -26,7 +26,7 @@ struct Arguments {
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// A document that gets the figures too, where it has the marks for them, and the pictures beside it.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "quick")]
     document: Option<PathBuf>,
     /// Be one of the processes of a load, by this plan.
     #[arg(long, hide = true, value_name = "JSON")]
@@ -119,6 +119,11 @@ async fn bench(arguments: Arguments) -> Result<bool, Error> {
         told.push(format!("wrote {}", document.display()));
     }
     let _ = writeln!(std::io::stdout(), "{}", told.join("\n"));
+    if let Some((part, _)) = found.iter().find(|(_, part)| part.measures.is_empty())
+        && arguments.parts.contains(part)
+    {
+        return Err(Error::NothingMeasured(part.told()));
+    }
     let measures = found.iter().flat_map(|(_, part)| &part.measures);
     Ok(!measures.into_iter().any(Measure::missed))
 }

@@ -90,7 +90,9 @@ pub fn verdicts(parts: &[(Part, Found)]) -> String {
             measure.name, measure.ours, measure.unit
         ))
     });
-    lines.collect::<Vec<_>>().join("\n")
+    let missing = parts.iter().filter(|(_, found)| found.measures.is_empty());
+    let missing = missing.map(|(part, _)| format!("NOT MEASURED: {}", part.told()));
+    lines.chain(missing).collect::<Vec<_>>().join("\n")
 }
 
 fn pretty(value: &Value) -> String {

@@ -43,7 +43,7 @@ impl Options {
     #[must_use]
     pub fn new(target: &Path) -> Self {
         Self {
-            built: target.join("lambda"),
+            built: target.join("instructions"),
             driver: target.join("instructions/calls/bootstrap"),
             calls: 100,
             invocations: 40,

@@ -193,7 +193,12 @@ fn good() -> All {
         all.played
             .push(played(loss, other, &[("acquire", 9)], 60_000));
     }
-    for (client, took) in [(crash::REAPED, 5), (crash::POLLED, 140), (other, 190)] {
+    for (client, took) in [
+        (crash::REAPED, 5),
+        (crash::SWEPT, 130),
+        (crash::POLLED, 140),
+        (other, 190),
+    ] {
         all.played.push(played(
             crash::NAME.to_owned(),
             client,
@@ -228,11 +233,17 @@ fn each_promise_can_be_broken_by_itself() {
         let mut all = good();
         let at = find(&mut all);
         all.played[at].all.requests = 3;
-        let name = format!("requests until a lost answer is settled, {}", act.told());
+        let name = format!(
+            "requests until an answer that was lost with its connection is settled, {}",
+            act.told()
+        );
         assert_eq!(missed(&all), [name]);
         let mut all = good();
         all.played[at].took_ms = 101.0;
-        let name = format!("time until a lost answer is settled, {}", act.told());
+        let name = format!(
+            "time until an answer that was lost with its connection is settled, {}",
+            act.told()
+        );
         assert_eq!(missed(&all), [name]);
     }
 }
@@ -246,17 +257,17 @@ fn others_stand_beside_ours_and_a_crash_is_told_by_ways() {
             .find(|measure| measure.name == name)
             .unwrap()
     };
-    let lost = of("requests until a lost answer is settled, acquire");
+    let lost = of("requests until an answer that was lost with its connection is settled, acquire");
     assert_eq!((lost.ours, lost.peers["dynamodb-lease"]), (2.0, 9.0));
     let crash = of("wait after a crash of the holder");
-    assert!((crash.ours - 0.05).abs() < 1e-9);
-    assert_eq!(
-        (
-            crash.peers["leasehold, polling"],
-            crash.peers["dynamodb-lease"]
-        ),
-        (1.4, 1.9)
-    );
+    assert!((crash.ours - 1.3).abs() < 1e-9);
+    let ways = [
+        "leasehold, in line, reaped",
+        "leasehold, polling",
+        "dynamodb-lease",
+    ];
+    let peers = ways.map(|way| crash.peers[way].to_string());
+    assert_eq!(peers, ["0.05", "1.4", "1.9"]);
 }
 
 #[test]
@@ -288,8 +299,8 @@ fn everything_that_was_played_is_told_drawn_and_priced() {
         assert!(found.told.contains(played), "{played}: {}", found.told);
     }
     let svg = &found.pictures[0].svg;
-    // Two bars in each panel of sections and losses, three in each of crashes.
-    assert_eq!(svg.matches("<rect class=\"bar").count(), 4 * 2 + 2 * 3);
+    // Two bars in each panel of sections and losses, four in each of crashes.
+    assert_eq!(svg.matches("<rect class=\"bar").count(), 4 * 2 + 2 * 4);
     assert!(svg.contains("class=\"bar polling\""));
     assert!(svg.contains(">2, and 4 of who cleans up<"));
 }

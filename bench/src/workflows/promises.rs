@@ -34,6 +34,9 @@ pub(super) fn sections(scenes: &[Scene]) -> Vec<Measure> {
     let events = |name| of(name, &|scene| scene.purposes.lease.events);
     let extends = |name| {
         named(scenes, name).map_or(f64::NAN, |scene| {
+            if scene.extends == 0 {
+                return f64::NAN;
+            }
             ratio(scene.purposes.extend.transitions, scene.extends)
         })
     };
@@ -235,53 +238,50 @@ pub(super) fn crashes(crashes: &[Crash]) -> Vec<Measure> {
 
 /// How far a partition's write capacity goes, on paper.
 pub(super) fn hot_key(ledger: &[Row]) -> Vec<Measure> {
-    let (line, polled) = hot_units(ledger);
+    let (crowd, line, polled) = hot_units(ledger);
     let paces = hot_key::paces();
     let on_paper = "on paper: 1000 write units a second for a partition, units as counted here with what reap and sweep \
-                    take; what an index takes is counted in, though it lies elsewhere. A long line makes the row larger \
-                    than a KB, and each write of it dearer: this is the largest crowd's. Round trips take longer than that";
-    let most = Measure::new(
-        "most sections of one key, in line",
-        "per second",
-        hot_key::in_line(line).floor(),
-    );
-    let mut measures = vec![most.note(on_paper)];
-    for waiters in [100.0, 1000.0] {
-        let name = format!("most sections of one key while {waiters} wait");
-        let measure = Measure::new(name, "per second", hot_key::in_line(line).floor());
-        let measure = paces.iter().fold(measure, |measure, pace| {
-            let sections = pace.sections(waiters, polled).floor();
-            measure.peer(pace.who, sections)
-        });
-        measures.push(measure.note(format!(
-            "{on_paper}. Who waits in line asks nothing; a peer's section is taken to have {polled} units"
-        )));
-    }
+                    take; what an index takes is counted in, though it lies elsewhere. A longer line makes the row larger, and \
+                    each write of it dearer. Round trips take longer than that";
+    let name = format!("most sections of one key while {crowd} wait");
+    let most = Measure::new(name, "per second", hot_key::in_line(line).floor());
+    let most = paces.iter().fold(most, |measure, pace| {
+        measure.peer(pace.who, pace.sections(crowd, polled).floor())
+    });
+    let mut measures = vec![most.note(format!(
+        "{on_paper}. Who waits in line asks nothing; a peer's section is taken to have {polled} units"
+    ))];
     let polling = paces.iter().find(|pace| pace.who == POLLING);
     let measure = Measure::new(
         "how many who poll starve a holder's own extend, with the shipped machines' Retry",
         "executions",
         polling.map_or(f64::NAN, hot_key::Pace::starve),
     );
-    let others = paces.iter().filter(|pace| pace.who != POLLING);
+    // Who only reads costs a holder no write.
+    let others = paces
+        .iter()
+        .filter(|pace| pace.who != POLLING && pace.write_units > 0.0);
     let measure = others.fold(measure, |measure, pace| {
         measure.peer(pace.who, pace.starve())
     });
     measures.push(measure.note(
-        "on paper: 1000 write units a second, 3000 read units for python_dynamodb_lock, which only reads while it waits; in \
-         line nobody does",
+        "on paper: 1000 write units a second; python_dynamodb_lock only reads while it waits, and in line nobody asks",
     ));
     measures
 }
 
-/// Write units of a section in line and of a plain one, as they are in the ledger.
-pub(super) fn hot_units(ledger: &[Row]) -> (f64, f64) {
+/// The largest crowd, write units of a section in it in line, and those of a plain one, as they are in the ledger.
+pub(super) fn hot_units(ledger: &[Row]) -> (f64, f64, f64) {
     let in_line = ledger.iter().rev();
     let mut in_line = in_line.filter(|row| row.who == OURS && row.mode.ends_with("at once"));
-    let line = in_line.next().map_or(f64::NAN, |row| row.bill.write_units);
+    let (crowd, line) = in_line.next().map_or((f64::NAN, f64::NAN), |row| {
+        let mut words = row.mode.split_whitespace();
+        let crowd = words.find_map(|word| word.parse().ok());
+        (crowd.unwrap_or(f64::NAN), row.bill.write_units)
+    });
     let mut plain = ledger.iter().filter(|row| row.who == LOOP);
     let polled = plain.next().map_or(f64::NAN, |row| row.bill.write_units);
-    (line, polled)
+    (crowd, line, polled)
 }
 
 #[cfg(test)]

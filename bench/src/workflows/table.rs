@@ -97,9 +97,9 @@ pub(super) fn ledger(ledger: &[Row], prices: &Prices) -> String {
 
 /// One hot key, on paper.
 pub(super) fn hot_key(ledger: &[Row]) -> String {
-    let (line, polled) = hot_units(ledger);
+    let (crowd, line, polled) = hot_units(ledger);
     let head = format!(
-        "one hot key, on paper: in line {:.0} sections a second at most, at {line} write units each\n\
+        "one hot key, on paper: in line {:.0} sections a second at most while {crowd} wait, at {line} write units each\n\
          who polls                     asks every    sections a second with 100, with 1000    starves at",
         hot_key::in_line(line).floor()
     );

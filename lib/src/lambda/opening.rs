@@ -27,6 +27,7 @@ use aws_smithy_runtime_api::{
     },
     shared::IntoShared,
 };
+use aws_smithy_types::retry::RetryConfig;
 use http::Uri;
 use tower_service::Service;
 
@@ -43,7 +44,9 @@ const KEPT: Duration = Duration::from_secs(10);
 /// Opens a connection to where `client` sends its requests, for `https` to use.
 pub(super) async fn open(client: &Client, https: &Https, table: &str) {
     let request = client.get_item().table_name(table).customize();
-    let instead = Config::builder().http_client(Door(https.clone()));
+    let instead = Config::builder()
+        .http_client(Door(https.clone()))
+        .retry_config(RetryConfig::disabled());
     // An error in any case: there is no answer to what is not sent.
     let _ = request.config_override(instead).send().await;
 }
@@ -69,7 +72,6 @@ impl HttpConnector for Door {
             if let Ok(to) = to {
                 https.open(to).await;
             }
-            // Of the kinds there are, the one that nobody asks again for.
             Err(ConnectorError::user("nothing is sent".into()))
         })
     }

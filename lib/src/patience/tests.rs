@@ -182,7 +182,6 @@ async fn pauses_are_jittered_in_full_under_a_limit_that_doubles_up_to_the_longes
     }
 }
 
-/// No limit makes it ask without a pause, or overflow.
 #[tokio::test(start_paused = true)]
 async fn who_crashed_is_not_slept_through() {
     for _ in 0..5 {
@@ -194,6 +193,7 @@ async fn who_crashed_is_not_slept_through() {
     }
 }
 
+/// No limit makes it ask without a pause, or overflow.
 #[tokio::test(start_paused = true)]
 async fn limits_out_of_reason_are_brought_within_it() {
     for limit in [Duration::ZERO, Duration::MAX] {

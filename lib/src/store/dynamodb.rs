@@ -40,6 +40,8 @@ use crate::{
 pub struct DynamoDb {
     client: Client,
     table: String,
+    /// The client has the usual limit by itself.
+    is_limited: bool,
 }
 
 /// How the client talks to DynamoDB: pinned, since the SDK's defaults change with its versions
@@ -103,7 +105,12 @@ impl DynamoDb {
     /// The table `table`, through a client from [`Connection`].
     #[must_use]
     pub fn new(client: Client, table: impl Into<String>) -> Self {
+        let timeouts = client.config().timeout_config();
+        let operation = timeouts.and_then(TimeoutConfig::operation_timeout);
+        let attempt = timeouts.and_then(TimeoutConfig::operation_attempt_timeout);
         Self {
+            is_limited: operation.is_some_and(|limit| limit <= Connection::OPERATION)
+                && attempt.is_some_and(|limit| limit <= Connection::ATTEMPT),
             client,
             table: table.into(),
         }
@@ -171,12 +178,12 @@ impl Store for DynamoDb {
             .set_expression_attribute_values(Some(values))
             .return_values(answer)
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-        // The client has the usual limit already, and to override it costs more than all that is ours in the call.
-        let answered = if limit < Connection::OPERATION {
-            within(update.customize(), limit).send().await
-        } else {
+        // To override the limit costs more than all that is ours in the call.
+        let answered = if self.is_limited && limit >= Connection::OPERATION {
             // On the heap, lest the futures of those who call this nest deeper than the compiler goes.
             Box::pin(update.send()).await
+        } else {
+            within(update.customize(), limit).send().await
         };
         match answered {
             Ok(output) => match (Stored::read(output.attributes()), change) {

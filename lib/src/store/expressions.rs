@@ -19,7 +19,7 @@ use crate::{
     },
     values::{Counter, KeysDigest},
 };
-use build::build;
+use build::{build, build_once};
 
 /// A text of its pieces, one behind the other: names, literals, and expressions in parentheses. `format!` would take some ten
 /// times as long about it, in every request.
@@ -300,7 +300,7 @@ fn swapping(swap: &Swap) -> Expressions {
     };
     let seen = swap.seen.map(|version| ("seen", n(version.get())));
     let values = has.into_iter().map(|name| (name, item[name].clone()));
-    build(condition, update, values.chain(seen))
+    build_once(condition, update, values.chain(seen))
 }
 
 /// A condition and nothing else.

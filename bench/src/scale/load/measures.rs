@@ -59,7 +59,7 @@ pub fn measures(loads: &[Loaded]) -> Vec<Measure> {
             measure("write units per granted section", "write units", |run| {
                 run.cost.units.write / ratio(run.sections.max(1), 1)
             })
-            .note("a write that is refused is charged too, and not counted here: no answer says so"),
+            .note("what was refused included, as one unit for each KB of the row"),
         ]);
         let alone = |name| {
             let mut runs = of(loads, name);

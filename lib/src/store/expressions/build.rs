@@ -42,7 +42,26 @@ pub(super) fn build(
     update: String,
     values: impl IntoIterator<Item = (&'static str, AttributeValue)>,
 ) -> Expressions {
-    let mentioned = mentioned(&condition, &update);
+    let mentioned = known(&condition, &update);
+    filled(condition, update, &mentioned, values)
+}
+
+/// The same for texts that hang on the row, of which there are too many to be kept.
+pub(super) fn build_once(
+    condition: String,
+    update: String,
+    values: impl IntoIterator<Item = (&'static str, AttributeValue)>,
+) -> Expressions {
+    let mentioned = Mentioned::of(&condition, &update);
+    filled(condition, update, &mentioned, values)
+}
+
+fn filled(
+    condition: String,
+    update: String,
+    mentioned: &Mentioned,
+    values: impl IntoIterator<Item = (&'static str, AttributeValue)>,
+) -> Expressions {
     let mut all = mentioned.constants.clone();
     for (name, value) in values {
         if let Some(placeholder) = mentioned.placeholder(name) {
@@ -107,11 +126,10 @@ fn part_of_a_word(c: char) -> bool {
 }
 
 /// What was found out already. To look through these texts costs as much as half of what the SDK does for a request, and
-/// there are few of them; those of a swap depend on the row, hence the bound.
+/// there are some forty of them.
 static KNOWN: RwLock<Vec<Arc<Mentioned>>> = RwLock::new(Vec::new());
-const MOST_KNOWN: usize = 64;
 
-fn mentioned(condition: &str, update: &str) -> Arc<Mentioned> {
+fn known(condition: &str, update: &str) -> Arc<Mentioned> {
     // Nothing panics while it holds the lock.
     let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
     let same = |known: &&Arc<Mentioned>| known.condition == condition && known.update == update;
@@ -121,9 +139,7 @@ fn mentioned(condition: &str, update: &str) -> Arc<Mentioned> {
     drop(known);
     let found = Arc::new(Mentioned::of(condition, update));
     let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
-    if known.len() < MOST_KNOWN {
-        known.push(Arc::clone(&found));
-    }
+    known.push(Arc::clone(&found));
     found
 }
 
@@ -153,12 +169,16 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_are_not_kept_are_understood_as_well() {
-        for number in 0..2 * MOST_KNOWN {
-            let built = build(format!("#a{number} = :one"), String::new(), []);
-            assert_eq!(built.names[&format!("#a{number}")], format!("a{number}"));
+    fn texts_that_hang_on_the_row_are_understood_and_not_kept() {
+        for number in 0..3 {
+            let built = build_once(format!("#once{number} = :one"), String::new(), []);
+            assert_eq!(
+                built.names[&format!("#once{number}")],
+                format!("once{number}")
+            );
             assert_eq!(built.values.len(), 1);
         }
-        assert!(KNOWN.read().unwrap().len() <= MOST_KNOWN);
+        let known = KNOWN.read().unwrap();
+        assert!(!known.iter().any(|known| known.condition.contains("#once")));
     }
 }

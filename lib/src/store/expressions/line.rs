@@ -3,7 +3,8 @@
 use aws_sdk_dynamodb::types::AttributeValue;
 
 use super::{
-    Expressions, FREE, HELD, HISTORY, KEPT, OURS, UNKEPT, at_least_one, build, not_remembered,
+    Expressions, FREE, HELD, HISTORY, KEPT, OURS, UNKEPT, at_least_one, build, build_once,
+    not_remembered,
 };
 use crate::{
     row::{instant, metadata_value, n, s},
@@ -100,7 +101,7 @@ pub(super) fn joining(join: &Join) -> Expressions {
 
 pub(super) fn leaving(leave: &Leave) -> Expressions {
     let (place, ours) = (leave.place.to_string(), ours_in_any_state());
-    build(
+    build_once(
         text![ours " AND #line[" place "] = :request"],
         text!["REMOVE #line[" place "]"],
         [("request", s(leave.request.as_str()))],
