@@ -58,6 +58,9 @@ fn between(text: &str, name: &str, new: &str) -> String {
     }
 }
 
+/// The most who have a column each; more are told in one.
+const COLUMNS: usize = 4;
+
 /// The measures, a row each, with a column for everybody who is in one of them.
 fn table(measures: &[&Measure]) -> String {
     let peers: BTreeSet<&str> = measures
@@ -65,8 +68,13 @@ fn table(measures: &[&Measure]) -> String {
         .flat_map(|measure| measure.peers.keys().map(String::as_str))
         .collect();
     let judged = measures.iter().any(|measure| measure.target.is_some());
+    let crowded = peers.len() > COLUMNS;
     let mut head = vec!["", "unit", "Leasehold"];
-    head.extend(&peers);
+    if crowded {
+        head.push("others");
+    } else {
+        head.extend(&peers);
+    }
     if judged {
         head.extend(["at most", "met"]);
     }
@@ -86,10 +94,16 @@ fn table(measures: &[&Measure]) -> String {
             measure.unit.clone(),
             figure(measure.ours),
         ];
-        cells.extend(peers.iter().map(|peer| {
-            let value = measure.peers.get(*peer).copied();
-            value.map_or_else(String::new, figure)
-        }));
+        if crowded {
+            let others = measure.peers.iter();
+            let others = others.map(|(name, value)| format!("{name} {}", figure(*value)));
+            cells.push(others.collect::<Vec<_>>().join("; "));
+        } else {
+            cells.extend(peers.iter().map(|peer| {
+                let value = measure.peers.get(*peer).copied();
+                value.map_or_else(String::new, figure)
+            }));
+        }
         if judged {
             cells.push(measure.target.map_or_else(String::new, figure));
             cells.push(match measure.met {
@@ -115,7 +129,9 @@ fn row(cells: &[impl AsRef<str>]) -> String {
 
 /// As people read it: `1 980 829`, `3`, `0.25`.
 fn figure(value: f64) -> String {
-    let text = if value.abs() < 100.0 {
+    let text = if value.abs() < 10.0 {
+        format!("{:.3}", (value * 1000.0).round() / 1000.0)
+    } else if value.abs() < 100.0 {
         format!("{:.2}", (value * 100.0).round() / 100.0)
     } else {
         format!("{value:.0}")
@@ -150,7 +166,8 @@ mod tests {
             (0.0, "0"),
             (3.0, "3"),
             (2.5, "2.5"),
-            (0.126, "0.13"),
+            (0.1264, "0.126"),
+            (12.346, "12.35"),
             (99.996, "100"),
             (1234.5, "1 234"),
             (1_980_829.0, "1 980 829"),
@@ -190,5 +207,19 @@ mod tests {
             "(1) n.",
         ];
         assert_eq!(table(&[&one, &two, &three]), lines.join("\n") + "\n");
+    }
+
+    #[test]
+    fn many_others_share_a_column() {
+        let names = ["a", "b", "c", "d", "e"].into_iter();
+        let many = names.fold(Measure::new("many", "bytes", 1.0), |measure, name| {
+            measure.peer(name, 2.0)
+        });
+        let lines = [
+            "|  | unit | Leasehold | others |",
+            "| --- | --- | --- | --- |",
+            "| many | bytes | 1 | a 2; b 2; c 2; d 2; e 2 |",
+        ];
+        assert_eq!(table(&[&many]), lines.join("\n") + "\n");
     }
 }

@@ -6,6 +6,8 @@ use super::lines::{HEIGHT, WIDTH};
 
 const TOP: f64 = 28.0;
 const THICKEST: f64 = 20.0;
+/// From one bar to the next.
+const FARTHEST: f64 = 56.0;
 /// What the name and the figure of a bar need.
 const TEXT: f64 = 16.0;
 /// What the shortest bar is long, so that it is seen.
@@ -45,7 +47,7 @@ impl Bars<'_> {
             self.title
         ));
         let longest = self.bars.iter().map(|bar| bar.value).fold(0.0, f64::max);
-        let step = (HEIGHT - TOP) / super::number(self.bars.len().max(1));
+        let step = ((HEIGHT - TOP) / super::number(self.bars.len().max(1))).min(FARTHEST);
         let thick = (step - TEXT - 6.0).clamp(4.0, THICKEST);
         for (index, bar) in self.bars.iter().enumerate() {
             let y = TOP + super::number(index) * step;

@@ -14,33 +14,27 @@ const MARGIN: f64 = 24.0;
 const GAP: f64 = 30.0;
 const HEAD: f64 = 84.0;
 
-// A class is the name of a contestant, as it is told.
+// A class is the name of a contestant, or of what is done, as it is told.
 const STYLE: &str = "
+  svg { color: #687385; }
   text { font: 12px system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif; fill: #1c2430; }
   .paper { fill: #ffffff; } .title { font-size: 17px; font-weight: 600; } .head { font-weight: 600; font-size: 13px; }
   .quiet { fill: #687385; } .middle { text-anchor: middle; } .end { text-anchor: end; } .grid { stroke: #e5e9ef; }
-  polyline { fill: none; stroke-width: 2.2; stroke-linejoin: round; }
-  circle, rect.bar { fill: #687385; } polyline { stroke: #687385; }
-  polyline.queue, polyline.leasehold { stroke: #1f8a70; } circle.queue, .leasehold:not(polyline) { fill: #1f8a70; }
-  polyline.polling { stroke: #1565c0; } .polling:not(polyline) { fill: #1565c0; }
-  polyline.dynamodb-lease { stroke: #c77700; } .dynamodb-lease:not(polyline) { fill: #c77700; }
-  polyline.python-dynamodb-lock { stroke: #8e44ad; } .python-dynamodb-lock:not(polyline) { fill: #8e44ad; }
-  polyline.aws-semaphore { stroke: #b23b3b; } .aws-semaphore:not(polyline) { fill: #b23b3b; }
-  polyline.join, polyline.sweep { stroke: #1f8a70; } circle.join, circle.sweep { fill: #1f8a70; }
-  polyline.acquire, polyline.hand-over { stroke: #1565c0; } circle.acquire, circle.hand-over { fill: #1565c0; }
-  polyline.inspect, polyline.leave { stroke: #8e44ad; } circle.inspect, circle.leave { fill: #8e44ad; }
-  polyline.scan, polyline.confirm { stroke: #b23b3b; } circle.scan, circle.confirm { fill: #b23b3b; }
+  polyline { fill: none; stroke: currentColor; stroke-width: 2.2; stroke-linejoin: round; }
+  circle, .bar { fill: currentColor; }
+  .leasehold, .queue, .join, .sweep { color: #1f8a70; }
+  .polling, .acquire, .hand-over { color: #1565c0; }
+  .dynamodb-lease { color: #c77700; }
+  .python-dynamodb-lock, .inspect, .leave { color: #8e44ad; }
+  .aws-semaphore, .scan, .confirm { color: #b23b3b; }
   @media (prefers-color-scheme: dark) {
+    svg { color: #93a0b0; }
     text { fill: #dbe2ea; } .paper { fill: #10151c; } .quiet { fill: #93a0b0; } .grid { stroke: #242d38; }
-    polyline.queue, polyline.leasehold { stroke: #2fae8e; } circle.queue, .leasehold:not(polyline) { fill: #2fae8e; }
-    polyline.polling { stroke: #64b5f6; } .polling:not(polyline) { fill: #64b5f6; }
-    polyline.dynamodb-lease { stroke: #f2a93c; } .dynamodb-lease:not(polyline) { fill: #f2a93c; }
-    polyline.python-dynamodb-lock { stroke: #c58be0; } .python-dynamodb-lock:not(polyline) { fill: #c58be0; }
-    polyline.aws-semaphore { stroke: #e57373; } .aws-semaphore:not(polyline) { fill: #e57373; }
-    polyline.join, polyline.sweep { stroke: #2fae8e; } circle.join, circle.sweep { fill: #2fae8e; }
-    polyline.acquire, polyline.hand-over { stroke: #64b5f6; } circle.acquire, circle.hand-over { fill: #64b5f6; }
-    polyline.inspect, polyline.leave { stroke: #c58be0; } circle.inspect, circle.leave { fill: #c58be0; }
-    polyline.scan, polyline.confirm { stroke: #e57373; } circle.scan, circle.confirm { fill: #e57373; }
+    .leasehold, .queue, .join, .sweep { color: #2fae8e; }
+    .polling, .acquire, .hand-over { color: #64b5f6; }
+    .dynamodb-lease { color: #f2a93c; }
+    .python-dynamodb-lock, .inspect, .leave { color: #c58be0; }
+    .aws-semaphore, .scan, .confirm { color: #e57373; }
   }
 ";
 
