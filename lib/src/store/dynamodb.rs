@@ -40,7 +40,7 @@ use crate::{
 pub struct DynamoDb {
     client: Client,
     table: String,
-    /// The client has the usual limit by itself.
+    /// The client has limits of its own, as one from [`Connection`] has.
     is_limited: bool,
 }
 
@@ -106,11 +106,10 @@ impl DynamoDb {
     #[must_use]
     pub fn new(client: Client, table: impl Into<String>) -> Self {
         let timeouts = client.config().timeout_config();
-        let operation = timeouts.and_then(TimeoutConfig::operation_timeout);
-        let attempt = timeouts.and_then(TimeoutConfig::operation_attempt_timeout);
         Self {
-            is_limited: operation.is_some_and(|limit| limit <= Connection::OPERATION)
-                && attempt.is_some_and(|limit| limit <= Connection::ATTEMPT),
+            is_limited: timeouts.is_some_and(|limits| {
+                limits.operation_timeout().is_some() && limits.operation_attempt_timeout().is_some()
+            }),
             client,
             table: table.into(),
         }
