@@ -102,7 +102,8 @@ impl Connection {
 }
 
 impl DynamoDb {
-    /// The table `table`, through a client from [`Connection`].
+    /// The table `table`, through a client from [`Connection`]. No call takes longer than [`Connection::OPERATION`], unless the
+    /// client has longer limits of its own: those hold for the one write of an acquire, extend or release.
     #[must_use]
     pub fn new(client: Client, table: impl Into<String>) -> Self {
         let timeouts = client.config().timeout_config();
