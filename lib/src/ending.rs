@@ -8,7 +8,7 @@ use crate::{
     outcomes::{Ended, Lease, ReleaseOutcome, Released},
     row::{Row, Stored},
     store::{Address, Applied, Store},
-    transition::{Change, Expire, Next, Of, Release, ReleaseRefusal, why_not_released},
+    transition::{Change, End, Next, Of, Release, ReleaseRefusal, why_not_released},
     values::{Counter, Key, LeaseId},
 };
 
@@ -34,7 +34,9 @@ impl<S: Store> Leases<S> {
     /// Ends the lease in the way that suits the row, and tells whoever is next in line.
     pub(crate) async fn end(&self, lease: &Lease) -> Result<ReleaseOutcome, Error> {
         let key = &lease.key;
-        let next = self.next();
+        let promised = lease.looks_promised();
+        let token = lease.fencing_token;
+        let next = self.next(if promised { token.before() } else { token });
         let ours = match &next {
             Next::Is(heir) => Some(heir.lease_id.clone()),
             Next::Later => None,
@@ -42,7 +44,7 @@ impl<S: Store> Leases<S> {
         let mut release = Release {
             lease_id: lease.lease_id.clone(),
             fencing_token: lease.fencing_token,
-            of: if lease.looks_promised() {
+            of: if promised {
                 Of::Reservation(lease.holder.clone())
             } else {
                 Of::Grant
@@ -94,24 +96,31 @@ impl<S: Store> Leases<S> {
         } else if let Some(reserved) = row.reserved()
             && reserved.tries == Counter::MIN
             && ours.is_some()
-            && let Some(row) = self.try_again(key, reserved).await?
+            && let Some(row) = self.try_again(key, &row).await?
         {
             self.wake(key, row, Sender::Again).await;
         }
         Ok(())
     }
 
-    /// Ends an expired grant, if the row is still as it was read, and tells whoever is next in line.
-    /// Whether somebody was told; none if the row has changed.
-    pub(crate) async fn expire(&self, address: &Address, row: &Row) -> Result<Option<bool>, Error> {
+    /// Ends the grant that `row` carries, if the row is still as it was read, and tells whoever is
+    /// next in line. Whether somebody was told; none if the row has changed.
+    pub(crate) async fn end_as_read(
+        &self,
+        address: &Address,
+        row: &Row,
+        ended: Ended,
+    ) -> Result<Option<bool>, Error> {
         let key = &address.key;
-        // A row from before there was a line has nobody in it.
-        let next = match row.line {
-            Some(_) => self.next(),
-            None => Next::Later,
+        // Nobody is told of a frozen key; a row from before there was a line has nobody in it.
+        let next = if row.line.is_some() && row.frozen.is_none() {
+            self.next(row.fencing_token)
+        } else {
+            Next::Later
         };
-        let change = Change::Expire(Expire {
+        let change = Change::End(End {
             version: row.version,
+            ended,
             next: next.clone(),
             purge_at: self.purge_at(self.now()),
         });
@@ -180,6 +189,7 @@ mod tests {
         drop(in_time.expect("extended"));
         let after = store.row().await.to_item();
         clock.advance(Duration::from_millis(2));
+        clock.advance(Settings::default().clock_margin);
 
         // As the late one finds it, and as it stands when the late one would end it.
         let address = address_of(&lease);
@@ -209,10 +219,16 @@ mod tests {
         };
         store.table.put(address.clone(), &row.to_item());
         store.script([Fate::SentAgain]);
-        let ended = leases.expire(&address, &row).await.expect("an answer");
+        let ended = leases
+            .end_as_read(&address, &row, Ended::Expired)
+            .await
+            .expect("an answer");
         assert!(ended.is_some(), "it was this call that ended it");
         // And if it was not, nobody is told.
-        let again = leases.expire(&address, &row).await.expect("an answer");
+        let again = leases
+            .end_as_read(&address, &row, Ended::Expired)
+            .await
+            .expect("an answer");
         assert_eq!(again, None);
     }
 }

@@ -7,12 +7,12 @@ use crate::{
     clock::{Clock, SystemClock, Timestamp},
     error::{Cause, Error},
     metrics::{self, Metric},
-    outcomes::{Extended, Lease, Standing},
+    outcomes::{Ended, Extended, Lease, Standing},
     requests::ExtendOptions,
     row::{Frozen, Holding, Row, State},
     settings::Settings,
     store::{Address, Applied, Connection, Store},
-    transition::{Change, Extend, ExtendRefusal, Take, why_not_extended},
+    transition::{Change, Extend, ExtendRefusal, Over, Take, why_not_extended},
     values::{Counter, Holder, Key, Ttl},
     workflows::Workflows,
 };
@@ -141,7 +141,8 @@ impl<S: Store> Leases<S> {
     /// One conditional write. It never shortens: repeated, delayed, or asked for less than is
     /// left, it answers with the deadline that stands, and takes a second write to show observers
     /// that the holder lives. A lease whose deadline has passed is revived if nobody was granted
-    /// it since and nobody waits for it; if somebody does, it is ended, and is the next one's turn.
+    /// it since and nobody waits for it; if somebody does, it is lost, and ended once the clock
+    /// margin has passed as well.
     ///
     /// The first extend of a lease that one in line was told of is its grant.
     ///
@@ -197,7 +198,8 @@ impl<S: Store> Leases<S> {
                 }
                 Applied::Refused(stored) => stored,
             };
-            match why_not_extended(refused, &extend, confirming) {
+            let floor = self.settings.token_floor;
+            match why_not_extended(refused, &extend, confirming, floor) {
                 ExtendRefusal::Unconfirmed => confirming = true,
                 ExtendRefusal::Confirmed => confirming = false,
                 ExtendRefusal::Taken(row) => {
@@ -219,9 +221,17 @@ impl<S: Store> Leases<S> {
                 ExtendRefusal::Expired => return Err(Error::Expired { key }),
                 ExtendRefusal::Frozen(row) => return Err(frozen(key, row)),
                 ExtendRefusal::Awaited(row) => {
-                    // Whoever waits need not wait for sweep. If the row has changed since, another
-                    // extend of this very lease may have come in time.
-                    if self.expire(&address, &row).await?.is_some() {
+                    // By a clock that is behind ours the holder may still trust its lease: only
+                    // what anybody might take is ended, so that whoever waits need not wait for
+                    // sweep. If the row has changed since, another extend of this very lease may
+                    // have come in time.
+                    let takeable = Over::At(self.takeable()).holds(&row);
+                    if !takeable
+                        || self
+                            .end_as_read(&address, &row, Ended::Expired)
+                            .await?
+                            .is_some()
+                    {
                         return Err(Error::Lost { key });
                     }
                 }
@@ -237,6 +247,7 @@ impl<S: Store> Leases<S> {
         Take {
             lease_id: extend.lease_id.clone(),
             fencing_token: extend.fencing_token,
+            floor: self.settings.token_floor,
             holder: lease.holder.clone(),
             metadata: lease.metadata.clone(),
             ttl: extend.ttl,
@@ -255,6 +266,11 @@ impl<S: Store> Leases<S> {
             resource: format!("table {}", self.store.name()),
             source: Cause::said("others kept writing to the same rows"),
         }
+    }
+
+    /// What expired at this instant or before may be taken by now: the clock margin is over.
+    pub(crate) fn takeable(&self) -> Timestamp {
+        self.now().minus(self.settings.clock_margin)
     }
 
     pub(crate) fn purge_at(&self, now: Timestamp) -> u64 {

@@ -64,7 +64,7 @@ pub use outcomes::{
     ReleaseOutcome, Released, Standing,
 };
 pub use patience::{Patience, Waited};
-pub use reap::{EndOf, Reaped};
+pub use reap::Reaped;
 pub use record::{Act, Record};
 pub use requests::{Acquire, AcquireAll, ExtendOptions, Queue};
 pub use sets::{AcquiredAll, ExtendOutcome, ExtendedAll, GrantedAll, LeaseSet, ReleasedAll};

@@ -88,7 +88,7 @@ impl<S: Store> Leases<S> {
         let token = seen.fencing_token;
         for _ in 0..TRIES {
             let next = Row {
-                fencing_token: operators(token),
+                fencing_token: self.operators(token),
                 purge_at: seen.purge_at.or(Some(self.purge_at(self.now()))),
                 state: State::Free {
                     ended: Ended::Forced,
@@ -139,7 +139,7 @@ impl<S: Store> Leases<S> {
 
     fn forced(&self, address: Address, evicted: &Row) -> Forced {
         Forced::Forced {
-            fencing_token: operators(evicted.fencing_token),
+            fencing_token: self.operators(evicted.fencing_token),
             evicted: Box::new(self.view(address, evicted)),
         }
     }
@@ -148,7 +148,7 @@ impl<S: Store> Leases<S> {
     fn untouched(&self, because: &Because) -> Row {
         let now = self.now();
         let holder = Holder::from(&because.who);
-        let token = seed(now).plus(TOKEN_STEP);
+        let token = seed(now).max(self.settings().token_floor).plus(TOKEN_STEP);
         Row {
             fencing_token: token,
             version: seed(now),
@@ -167,6 +167,11 @@ impl<S: Store> Leases<S> {
                 reserved: None,
             },
         }
+    }
+
+    /// The operator's own number: above the evicted grant's and the floor, and below the next grant's.
+    fn operators(&self, token: Counter) -> Counter {
+        token.max(self.settings().token_floor).plus(1)
     }
 
     fn record(&self, act: Act, because: &Because) -> Record {
@@ -260,11 +265,6 @@ impl<S: Store> Leases<S> {
             });
         ours.collect()
     }
-}
-
-/// The operator's own number: the one above the evicted grant's, and below the next.
-pub(crate) const fn operators(token: Counter) -> Counter {
-    token.plus(1)
 }
 
 /// The line may grow and shrink at any time, and is not the operator's.

@@ -1,53 +1,22 @@
-//! Reap: frees what an execution held that has ended. Hygiene, as sweep is, and sooner.
+//! Reap: sees to what an execution held that has ended. Hygiene, as sweep is, and sooner.
+
+use std::time::Duration;
 
 use serde::Serialize;
 
 use crate::{
+    clock::Timestamp,
     error::Error,
-    leases::{Leases, TRIES, corrupt},
+    leases::{Leases, corrupt},
     line::{Sender, first_of},
     metrics::{self, Metric},
-    outcomes::ReleaseOutcome,
-    row::{Row, Stored},
+    outcomes::Ended,
+    row::{Holding, Row, Stored},
     store::{Address, Applied, Store, What},
     transition::{Change, Cut},
     values::{Counter, Holder, Key, RequestDigest},
     workflows::Execution,
 };
-
-/// How an execution ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EndOf {
-    /// It came to a good end: nothing of it is at work.
-    Success,
-    /// It failed, and nothing of it is at work, unless it was redriven since.
-    Failure,
-    /// It was stopped, or its time was over, or that of a task. A Lambda function of its may still be at work.
-    Force,
-}
-
-/// Names of errors after which a Lambda function may still be at work: Step Functions gave up waiting for it, or a state
-/// machine of ours failed, which releases beforehand what it may, and keeps the rest on purpose.
-const LEAVE_WORK: [&str; 6] = [
-    "Lambda.",
-    "Lease.",
-    "Semaphore.",
-    "States.HeartbeatTimeout",
-    "States.Timeout",
-    "WithLease.",
-];
-
-impl EndOf {
-    /// The end of an execution that failed with this error.
-    #[must_use]
-    pub fn failure(error: &str) -> Self {
-        if LEAVE_WORK.iter().any(|name| error.starts_with(name)) {
-            Self::Force
-        } else {
-            Self::Failure
-        }
-    }
-}
 
 /// What a reaping did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -56,7 +25,7 @@ pub enum Reaped {
     /// The execution runs: there is nothing to reap.
     #[default]
     Running,
-    /// It does not.
+    /// It does not, or it holds nothing, or nobody knows it.
     Reaped {
         /// Leases that were released.
         released: u64,
@@ -70,107 +39,166 @@ pub enum Reaped {
 /// Entries of the index that are read at a time.
 const PAGE: u32 = 100;
 
+/// Step Functions shows a redrive within this time of it, however late its answers are.
+const LATEST_ANSWER: Duration = Duration::from_secs(30);
+
+/// What an execution left behind, as it was read before the execution was looked up.
+enum Left {
+    Lease(Address, Row),
+    Waiter(Key, RequestDigest),
+}
+
+/// How an execution came to its end.
+struct End {
+    /// When, by Step Functions' clock.
+    stopped_at: Timestamp,
+    /// No task that it started can still be at work.
+    all_answered: bool,
+}
+
 impl<S: Store> Leases<S> {
-    /// Frees what `holder` holds, which has ended, and gives up its places in line. After
-    /// [`EndOf::Force`] a lease is not ended but cut to [`crate::Settings::reap_grace`], which no
-    /// other write may do.
+    /// Sees to what the execution `holder` left behind, if it has ended: its leases and its places
+    /// in line. That it has ended is a question to [`crate::Workflows::look_up`], asked once, and
+    /// only if it left anything; the caller's word for it is not enough. Holders that are no
+    /// executions, and executions that nobody knows, are left alone.
     ///
-    /// An execution that did not succeed may have been redriven since: it is asked for
-    /// ([`crate::Workflows::look_up`]), and left alone if it runs. The error that it ended with may
-    /// also tell more than the caller was told.
+    /// A Lambda function of an execution may outlive it: that of a branch that was aborted because
+    /// another one failed, or of a task that ran into its time limit. So a lease is not released but
+    /// cut to [`crate::Settings::reap_grace`], which no other write may do, unless the execution's
+    /// history shows that every task it started has answered. Places in line are given up.
+    ///
+    /// Each write is made on the condition of the version that was read before the execution was
+    /// looked up. So an execution that is redriven, and proves its lease in between, keeps it. A
+    /// lease that was written after the end, and less than half a minute ago, is left to a later
+    /// call: a redrive may have written it that the look-up does not show yet.
     ///
     /// The index lags a little behind the rows, and an acquire that was under way commits after the
-    /// end: repeat it a little later. It may be repeated for ever.
+    /// end: repeat it a minute later. It may be repeated for ever.
     ///
     /// # Errors
-    /// Those of [`Store::apply`]; what was done before stays done.
-    pub async fn reap(&self, holder: &Holder, mut end: EndOf) -> Result<Reaped, Error> {
-        if end != EndOf::Success
-            && let Some(workflows) = self.workflows()
-        {
-            match workflows.look_up(holder, self.limit()).await? {
-                Execution::Running => return Ok(Reaped::Running),
-                Execution::Ended { error: Some(error) } if end == EndOf::Failure => {
-                    end = EndOf::failure(&error);
-                }
-                Execution::Ended { .. } | Execution::Unknown => {}
-            }
-        }
+    /// [`Error::Misconfigured`] without [`Leases::with_workflows`]; those of
+    /// [`crate::Workflows::look_up`] and of [`Store::apply`]. What was done before stays done.
+    pub async fn reap(&self, holder: &Holder) -> Result<Reaped, Error> {
+        let Some(workflows) = self.workflows() else {
+            return Err(Error::Misconfigured {
+                problem: "there is nobody to ask for the execution: these leases know no workflows"
+                    .to_owned(),
+                source: None,
+            });
+        };
         let (mut released, mut cut, mut left) = (0, 0, 0);
-        let mut from = None;
-        loop {
-            let page = self
-                .store()
-                .held_by(holder, from.as_ref(), PAGE, self.limit())
-                .await?;
-            for entry in page.entries {
-                let done = match entry.what {
-                    What::Lease(address) => self.reap_lease(&address, holder, end).await,
-                    What::Waiter(key, request) => self.reap_wait(&key, &request, end).await,
-                    What::Foreign => continue,
+        let all = self.left_by(holder).await?;
+        let stands = if all.is_empty() {
+            Execution::Unknown
+        } else {
+            workflows.look_up(holder, self.limit()).await?
+        };
+        let end = match stands {
+            Execution::Running => return Ok(Reaped::Running),
+            Execution::Ended {
+                stopped_at,
+                all_answered,
+            } => Some(End {
+                stopped_at,
+                all_answered,
+            }),
+            Execution::Unknown => None,
+        };
+        if let Some(end) = end {
+            for one in all {
+                let done = match one {
+                    Left::Lease(address, row) => self.reap_lease(&address, &row, &end).await,
+                    Left::Waiter(key, request) => self.reap_wait(&key, &request, &end).await,
                 };
                 match done {
                     Ok(Done::Released) => released += 1,
                     Ok(Done::Cut) => cut += 1,
                     Ok(Done::Left) => left += 1,
                     Ok(Done::Nothing) => {}
-                    Err(Error::Corrupt { key, reason }) => {
-                        metrics::tell(Metric::Corrupt, 1);
-                        tracing::warn!(%key, reason, "reap left an item alone");
-                    }
+                    Err(Error::Corrupt { key, reason }) => left_alone(&key, &reason),
                     Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(Reaped::Reaped {
+            released,
+            cut,
+            left,
+        })
+    }
+
+    /// All that the index knows of this holder: its leases as they are, its places in line by name.
+    async fn left_by(&self, holder: &Holder) -> Result<Vec<Left>, Error> {
+        let (mut all, mut from) = (Vec::new(), None);
+        loop {
+            let page = self
+                .store()
+                .held_by(holder, from.as_ref(), PAGE, self.limit())
+                .await?;
+            for entry in page.entries {
+                match entry.what {
+                    What::Lease(address) => {
+                        match self.store().read(&address, self.limit()).await? {
+                            Stored::Row(row)
+                                if row.granted_to == *holder && row.holding().is_some() =>
+                            {
+                                all.push(Left::Lease(address, row));
+                            }
+                            Stored::Foreign(reason) => left_alone(&address.key, reason),
+                            Stored::Row(_) | Stored::Absent => {}
+                        }
+                    }
+                    What::Waiter(key, request) => all.push(Left::Waiter(key, request)),
+                    What::Foreign => {}
                 }
             }
             from = page.next;
             if from.is_none() {
-                return Ok(Reaped::Reaped {
-                    released,
-                    cut,
-                    left,
-                });
+                return Ok(all);
             }
         }
     }
 
-    async fn reap_lease(
-        &self,
-        address: &Address,
-        holder: &Holder,
-        end: EndOf,
-    ) -> Result<Done, Error> {
-        for _ in 0..TRIES {
-            let row = match self.store().read(address, self.limit()).await? {
-                Stored::Row(row) if row.granted_to == *holder => row,
-                Stored::Foreign(reason) => return Err(corrupt(address.key.clone(), reason)),
-                Stored::Row(_) | Stored::Absent => return Ok(Done::Nothing),
-            };
-            let Some(held) = row.holding() else {
-                return Ok(Done::Nothing);
-            };
-            if end != EndOf::Force {
-                let lease = self.handle(address.clone(), row)?;
-                return Ok(match self.end(&lease).await? {
-                    ReleaseOutcome::Released => Done::Released,
-                    ReleaseOutcome::AlreadyReleased | ReleaseOutcome::Lost => Done::Nothing,
-                });
-            }
-            let expires_at = self.now().plus(self.settings().reap_grace);
-            if held.expires_at <= expires_at {
-                return Ok(Done::Nothing);
-            }
-            let change = Change::Cut(Cut {
-                version: row.version,
-                expires_at,
-                sweep_after: expires_at.plus(self.settings().clock_margin),
-            });
-            let applied = self.store().apply(address, &change, self.limit()).await?;
-            if let Applied::Done { .. } = applied {
-                let (key, token) = (&address.key, row.fencing_token.get());
-                tracing::info!(%key, %holder, fencing_token = token, %expires_at, "cut");
-                return Ok(Done::Cut);
-            }
+    async fn reap_lease(&self, address: &Address, row: &Row, end: &End) -> Result<Done, Error> {
+        let Some(held) = row.holding() else {
+            return Ok(Done::Nothing);
+        };
+        if self.may_be_redriven(held, end) {
+            return Ok(Done::Nothing);
         }
-        Err(self.never_still())
+        if end.all_answered {
+            let ended = self.end_as_read(address, row, Ended::Released).await?;
+            return Ok(ended.map_or(Done::Nothing, |_| Done::Released));
+        }
+        let expires_at = self.now().plus(self.settings().reap_grace);
+        if held.expires_at <= expires_at {
+            return Ok(Done::Nothing);
+        }
+        let change = Change::Cut(Cut {
+            version: row.version,
+            expires_at,
+            sweep_after: expires_at.plus(self.settings().clock_margin),
+        });
+        let applied = self.store().apply(address, &change, self.limit()).await?;
+        Ok(match applied {
+            Applied::Done { row, .. } => {
+                let (key, holder, token) = (&address.key, &row.granted_to, row.fencing_token);
+                tracing::info!(%key, %holder, fencing_token = token.get(), %expires_at, "cut");
+                Done::Cut
+            }
+            // Extended, released or taken since it was read.
+            Applied::Refused(_) => Done::Nothing,
+        })
+    }
+
+    /// Whether a redrive that the look-up did not show may have written this.
+    fn may_be_redriven(&self, held: &Holding, end: &End) -> bool {
+        let written = held
+            .extended_at
+            .map_or(held.acquired_at, |at| at.max(held.acquired_at));
+        // Clocks differ by less than half the margin.
+        let after_the_end = written.plus(self.settings().clock_margin / 2) > end.stopped_at;
+        after_the_end && written.plus(LATEST_ANSWER) > self.now()
     }
 
     /// One that waits, or whose turn has come and who will not come any more.
@@ -178,7 +206,7 @@ impl<S: Store> Leases<S> {
         &self,
         key: &Key,
         request: &RequestDigest,
-        end: EndOf,
+        end: &End,
     ) -> Result<Done, Error> {
         if self.leave(key, request).await? {
             return Ok(Done::Left);
@@ -191,22 +219,22 @@ impl<S: Store> Leases<S> {
         let Some(reserved) = row.reserved().filter(|r| r.request == *request) else {
             return Ok(Done::Nothing);
         };
-        match end {
-            EndOf::Success | EndOf::Failure => {
-                let passed: Option<Row> = self.pass_on(key, reserved).await?;
-                if let Some(row) = passed {
-                    self.wake(key, row, Sender::First).await;
-                    return Ok(Done::Left);
-                }
+        if end.all_answered {
+            if let Some(next) = self.pass_on(key, &row).await? {
+                self.wake(key, next, Sender::First).await;
+                return Ok(Done::Left);
             }
+        } else if reserved.tries == Counter::MIN {
             // It may act on the promise until its time is over, and is not told again.
-            EndOf::Force if reserved.tries == Counter::MIN => {
-                self.count_a_try(key, reserved, reserved.until).await?;
-            }
-            EndOf::Force => {}
+            self.count_a_try(key, &row, reserved.until).await?;
         }
         Ok(Done::Nothing)
     }
+}
+
+fn left_alone(key: &Key, reason: &str) {
+    metrics::tell(Metric::Corrupt, 1);
+    tracing::warn!(%key, reason, "reap left an item alone");
 }
 
 enum Done {

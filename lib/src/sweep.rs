@@ -10,6 +10,7 @@ use crate::{
     leases::{Leases, corrupt},
     line::{Waiting, Waits},
     metrics::{self, Metric},
+    outcomes::Ended,
     row::Stored,
     store::{Address, Store, What},
     values::Key,
@@ -169,14 +170,14 @@ impl<S: Store> Leases<S> {
             Stored::Foreign(reason) => return Err(corrupt(address.key.clone(), reason)),
             Stored::Row(row) => row,
         };
-        let takeable = self.now().minus(self.settings().clock_margin);
+        let takeable = self.takeable();
         let expired = row
             .holding()
             .is_some_and(|held| held.expires_at <= takeable);
         if !expired || row.frozen.is_some() {
             return Ok(Look::Nothing);
         }
-        let told = self.expire(address, &row).await?;
+        let told = self.end_as_read(address, &row, Ended::Expired).await?;
         Ok(told.map_or(Look::Nothing, Look::Freed))
     }
 }

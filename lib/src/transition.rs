@@ -34,8 +34,9 @@ pub enum Change {
     Cut(Cut),
     /// Ends the grant named.
     Release(Release),
-    /// Sweep's write: ends whatever grant the row carried when sweep read it.
-    Expire(Expire),
+    /// Ends whatever grant the row carried at the version that was read: by sweep, by reap, by an
+    /// extend that came too late.
+    End(End),
     /// An operator's write: puts another row in the place of the one that was read.
     Swap(Box<Swap>),
     /// Puts a request at the end of the line.
@@ -90,8 +91,8 @@ pub enum Over {
     Unmoved(ObservedVersion),
 }
 
-/// Which tokens a row may have for a grant, and what its next one is. Conditions know no maximum:
-/// a row below the floor takes another write than one above it.
+/// Which tokens a row may have, and what the next one is: of a grant, and of a promise. Conditions
+/// know no maximum: a row below the floor takes another write than one above it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Tokens {
     /// The floor or more: the next is counted from the row's. A row that does not exist counts
@@ -109,13 +110,18 @@ impl Tokens {
     }
 
     /// What a row with this token takes.
-    fn for_row(self, token: Counter) -> Self {
+    #[must_use]
+    pub fn for_row(self, token: Counter) -> Self {
         let floor = self.floor();
         if token < floor {
             Self::LiftedTo(floor)
         } else {
             Self::From(floor)
         }
+    }
+
+    fn suit(self, row: &Row) -> bool {
+        self == self.for_row(row.fencing_token)
     }
 }
 
@@ -200,11 +206,13 @@ pub enum Of {
     Reservation(Holder),
 }
 
-/// See [`Change::Expire`].
+/// See [`Change::End`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Expire {
-    /// The version that was read as expired.
+pub struct End {
+    /// The version that was read.
     pub version: Counter,
+    /// What is said of its end.
+    pub ended: Ended,
     /// What becomes of the line.
     pub next: Next,
     /// When DynamoDB may delete the row, in epoch seconds.
@@ -247,10 +255,7 @@ pub fn transition(stored: &Stored, change: &Change) -> Option<Row> {
         Change::Extend(extend) => extended(row, extend),
         Change::Cut(cut) => ending::shortened(row, cut),
         Change::Release(release) => ending::released(row, release),
-        Change::Expire(expire) => {
-            row.holding().filter(|_| row.version == expire.version)?;
-            ending::ended(row, Ended::Expired, expire.purge_at, &expire.next)
-        }
+        Change::End(end) => ending::ended_as_read(row, end),
         Change::Swap(swap) => (swap.seen == Some(row.version)).then(|| Row {
             line: Some(row.waiting().to_vec()),
             ..swap.row.clone()
@@ -299,7 +304,7 @@ fn next_grant(row: &Row, grant: &Grant) -> Option<Row> {
     if !may || row.remembers(&grant.request) {
         return None;
     }
-    if grant.tokens != grant.tokens.for_row(row.fencing_token) {
+    if !grant.tokens.suit(row) {
         return None;
     }
     let token = row.fencing_token.max(grant.tokens.floor()).plus(TOKEN_STEP);

@@ -4,10 +4,13 @@
 use std::{future::Future, pin::Pin, time::Duration};
 
 use crate::{
+    clock::Timestamp,
     error::Error,
     values::{Holder, TaskToken},
 };
 
+#[cfg(feature = "workflows")]
+mod history;
 #[cfg(feature = "workflows")]
 mod step_functions;
 
@@ -28,16 +31,19 @@ pub enum Delivery {
 }
 
 /// How an execution stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Execution {
     /// It runs, or is about to again.
     Running,
-    /// It has ended, by this error if by one.
+    /// It has ended, well or badly.
     Ended {
-        /// The error's name.
-        error: Option<String>,
+        /// When.
+        stopped_at: Timestamp,
+        /// Its history proves that nothing it started can still be at work: every task has
+        /// answered. False whenever that is not certain.
+        all_answered: bool,
     },
-    /// Nobody knows it.
+    /// Nobody knows it, or it is no execution.
     Unknown,
 }
 
@@ -65,7 +71,7 @@ pub trait Workflows: Send + Sync {
         limit: Duration,
     ) -> Call<'a, Delivery>;
 
-    /// How an execution stands.
+    /// How an execution stands. The answer may be some seconds old.
     fn look_up<'a>(&'a self, execution: &'a Holder, limit: Duration) -> Call<'a, Execution>;
 }
 

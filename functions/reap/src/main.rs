@@ -1,4 +1,4 @@
-//! Frees what an execution held that has ended, and gives up its places in line. On status events of
+//! Sees to what an execution held that has ended, and gives up its places in line. On status events of
 //! Step Functions, at once and once more later. Refuses with `Lease.Invalid` what is no such event.
 
 use leasehold::{
@@ -17,6 +17,6 @@ pub(crate) async fn handle<S: Store>(
     ends: Ends,
 ) -> Result<EndsFailed<Reaped>, Error> {
     let leases = &leases;
-    let reap = |holder, end| async move { leases.reap(&holder, end).await };
+    let reap = |holder| async move { leases.reap(&holder).await };
     ends.each(reap).await
 }

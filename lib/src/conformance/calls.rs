@@ -137,7 +137,7 @@ impl Workflows for Calls {
     }
 
     fn look_up<'a>(&'a self, execution: &'a Holder, _limit: Duration) -> Call<'a, Execution> {
-        let stands = self.book().executions.get(execution.as_str()).cloned();
+        let stands = self.book().executions.get(execution.as_str()).copied();
         Box::pin(std::future::ready(Ok(stands.unwrap_or(Execution::Unknown))))
     }
 }

@@ -3,7 +3,7 @@ use crate::{
     Ended, Error, ExtendOptions, GrantKind, Holder, Inspected, Lease, LeaseState, ReleaseOutcome,
     SweepBounds, Swept,
     store::{Applied, Store as _},
-    transition::{Change, Expire, Next},
+    transition::{Change, End, Next},
 };
 
 pub(super) async fn all<B: Bench>(bench: &B) {
@@ -149,8 +149,9 @@ async fn sweep_frees_nothing_that_changed_since_it_was_read<B: Bench>(bench: &B)
     let extended = case.leases.extend(&lease, ExtendOptions::default()).await;
     let extended = extended.expect("extended").into_lease();
     let expire = async |version| {
-        let change = Change::Expire(Expire {
+        let change = Change::End(End {
             version,
+            ended: Ended::Expired,
             next: Next::Later,
             purge_at: 1,
         });

@@ -1,6 +1,10 @@
 //! Tokens after a restore.
 
-use super::{Bench, Case, TTL, operating::because};
+use super::{
+    Bench, Case, TTL,
+    line::{Line, Turn},
+    operating::because,
+};
 use crate::{
     AcquireAll, Acquired, Act, Counter, Ended, Error, ExtendOptions, Forced, Freeze, GrantKind,
     Key, Keys, Leases, Permits, Raised, ReleaseOutcome, Settings,
@@ -11,6 +15,8 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     a_raised_floor_is_below_every_later_token(bench).await;
     a_floor_is_not_raised_under_a_holder(bench).await;
     a_deployment_may_have_a_floor(bench).await;
+    a_line_is_handed_over_above_the_floor(bench).await;
+    what_was_promised_below_the_floor_is_void(bench).await;
 }
 
 impl<B: Bench> Case<'_, B> {
@@ -195,4 +201,127 @@ async fn a_deployment_may_have_a_floor<B: Bench>(bench: &B) {
         }
         case.expire();
     }
+}
+
+impl<B: Bench> Line<'_, B> {
+    /// The table was restored, and a floor is deployed that is above all that it says.
+    fn lifted(&mut self) -> Counter {
+        let floor = Counter::new(self.case.now().as_millis() + 1_000_000).expect("valid");
+        let settings = Settings {
+            token_floor: floor,
+            ..Settings::default()
+        };
+        self.case.leases = Leases::new(self.case.bench.store(), settings)
+            .with_clock(self.case.clock.clone())
+            .with_workflows(self.calls.clone());
+        floor
+    }
+
+    /// The turn of this one, who has a token so far above the floor, and confirms.
+    async fn next(&self, who: &str, floor: Counter, above: u64) -> Turn {
+        let turn = self.turn();
+        let token = turn.lease.fencing_token.get();
+        assert_eq!((turn.who.as_str(), token), (who, floor.get() + above));
+        let confirmed = self.confirm(&turn).await;
+        assert_eq!(confirmed.fencing_token.get(), token);
+        turn
+    }
+}
+
+async fn a_line_is_handed_over_above_the_floor<B: Bench>(bench: &B) {
+    // By a release: the first is lifted, and the others count on from there.
+    let (mut line, holder) = Line::held(bench, "floor/released", &["a", "b"]).await;
+    let floor = line.lifted();
+    line.release(&holder).await;
+    let turn = line.next("a", floor, 1).await;
+    assert_eq!(
+        turn.told["previous"]["fencing_token"],
+        holder.fencing_token.get()
+    );
+    let row = line.case.row().await;
+    let before = row.previous.map(|p| p.fencing_token);
+    assert_eq!(before, Some(holder.fencing_token));
+    line.release(&turn.lease).await;
+    line.next("b", floor, 2).await;
+
+    // By sweep.
+    let (mut line, _) = Line::held(bench, "floor/swept", &["a"]).await;
+    let floor = line.lifted();
+    line.expire();
+    line.sweep().await;
+    line.next("a", floor, 1).await;
+
+    // By an extend that comes too late.
+    let (mut line, holder) = Line::held(bench, "floor/late", &["a"]).await;
+    let floor = line.lifted();
+    line.expire();
+    let lost = line.extend(&holder).await;
+    assert!(matches!(lost, Err(Error::Lost { .. })), "{lost:?}");
+    line.next("a", floor, 1).await;
+
+    // By whoever sees to a row that was freed and left.
+    let (mut line, holder) = Line::held(bench, "floor/left", &["a"]).await;
+    let mute = Leases::new(bench.store(), Settings::default()).with_clock(line.case.clock.clone());
+    mute.release(&holder).await.expect("released");
+    let floor = line.lifted();
+    let seen = line.case.leases.acquire(line.request("x")).await;
+    let Ok(Acquired::Held(contention)) = seen else {
+        panic!("{seen:?}");
+    };
+    assert_eq!(contention.held.fencing_token.get(), floor.get() + 1);
+    assert!(line.hand_over().await);
+    line.next("a", floor, 1).await;
+
+    // An operator's own number is no holder's, before the restore or after it.
+    let (mut line, holder) = Line::held(bench, "floor/forced", &["a"]).await;
+    let floor = line.lifted();
+    let forced = line.case.force(None).await;
+    let Forced::Forced { fencing_token, .. } = forced else {
+        panic!("{forced:?}");
+    };
+    assert_eq!(fencing_token.get(), floor.get() + 1);
+    assert!(line.hand_over().await);
+    let turn = line.next("a", floor, 2).await;
+    assert_eq!(
+        turn.told["previous"]["fencing_token"],
+        holder.fencing_token.get()
+    );
+}
+
+async fn what_was_promised_below_the_floor_is_void<B: Bench>(bench: &B) {
+    // It is passed on, or given back; or its own next telling promises another token.
+    let promised = ["a", "b"];
+    let (mut line, turn) = Line::promised(bench, "floor/void", &promised).await;
+    let floor = line.lifted();
+    let lost = line.extend(&turn.lease).await;
+    assert!(matches!(lost, Err(Error::Lost { .. })), "{lost:?}");
+    line.case.clock.set(turn.lease.expires_at);
+    line.calls.forget(&line.token("a"));
+    assert!(line.hand_over().await);
+    let again = line.turn();
+    assert_eq!(
+        (again.who.as_str(), again.lease.fencing_token.get()),
+        ("a", floor.get() + 1)
+    );
+    line.expire();
+    assert!(line.hand_over().await);
+    line.next("b", floor, 2).await;
+
+    let (mut line, turn) = Line::promised(bench, "floor/given back", &promised).await;
+    let floor = line.lifted();
+    line.release(&turn.lease).await;
+    let next = line.next("b", floor, 1).await;
+    assert_eq!(
+        next.told["previous"]["fencing_token"],
+        turn.lease.fencing_token.get()
+    );
+
+    // Twice told and silent, it is passed over.
+    let (mut line, turn) = Line::promised(bench, "floor/passed", &promised).await;
+    line.case.clock.set(turn.lease.expires_at);
+    line.hand_over().await;
+    let floor = line.lifted();
+    line.expire();
+    assert!(line.hand_over().await);
+    line.next("b", floor, 1).await;
 }

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use super::{Bench, Case, TTL, line::Line};
-use crate::{EndOf, Error, Execution, Granted, Holder, Lease, Reaped, Settings, Ttl};
+use crate::{Error, Execution, Granted, Holder, Lease, Reaped, Settings, Ttl};
 
 pub(super) async fn all<B: Bench>(bench: &B) {
-    what_ended_well_or_badly_is_released(bench).await;
-    what_was_stopped_is_cut_to_the_grace(bench).await;
-    what_failed_with_work_left_is_cut_even_if_only_step_functions_knows(bench).await;
-    what_runs_again_is_left_alone(bench).await;
+    what_has_answered_in_full_leaves_nothing(bench).await;
+    what_may_be_at_work_is_cut_to_the_grace(bench).await;
+    what_runs_or_is_unknown_is_left_alone(bench).await;
+    what_was_written_after_the_end_is_left_to_a_later_look(bench).await;
     places_in_line_are_given_up(bench).await;
     whoever_will_not_come_is_passed_over(bench).await;
 }
@@ -25,16 +25,28 @@ fn reaped(released: u64, cut: u64, left: u64) -> Reaped {
 }
 
 impl<B: Bench> Line<'_, B> {
-    async fn reap(&self, who: &str, end: EndOf) -> Reaped {
+    async fn reap(&self, who: &str) -> Reaped {
         let holder = Holder::new(who).expect("a valid holder");
-        let reaped = self.case.leases.reap(&holder, end).await;
+        let reaped = self.case.leases.reap(&holder).await;
         reaped.expect("an answer")
+    }
+
+    /// An execution ends, some seconds after all that it did; whether every task has answered.
+    fn ends(&self, who: &str, all_answered: bool) {
+        self.case.pass(Duration::from_secs(5));
+        let stopped_at = self.case.now();
+        let ended = Execution::Ended {
+            stopped_at,
+            all_answered,
+        };
+        self.calls.stands(who, ended);
     }
 
     /// A lease that long outlives the grace, on a key beside.
     async fn long(&self, name: &str, who: &str) -> (Case<'_, B>, Lease) {
         let key = format!("{}/{name}", self.case.address.key);
-        let beside = Case::new(self.case.bench, &key);
+        let mut beside = Case::new(self.case.bench, &key);
+        beside.clock = self.case.clock.clone();
         let mut request = beside.request(who, "1");
         request.ttl = Ttl::new(10 * GRACE).expect("valid");
         let acquired = self.case.leases.acquire(request).await.expect("an answer");
@@ -43,41 +55,41 @@ impl<B: Bench> Line<'_, B> {
     }
 }
 
-async fn what_ended_well_or_badly_is_released<B: Bench>(bench: &B) {
-    for (n, end) in [EndOf::Success, EndOf::Failure].into_iter().enumerate() {
-        let line = Line::new(bench, &format!("reap/{n}"));
-        let execution = format!("execution {n}");
-        let lease = line.granted(&execution).await.lease;
-        let (beside, _) = line.long("beside", &execution).await;
-        let (others, others_lease) = line.long("another's", "somebody else").await;
-        line.join("a").await;
-        assert_eq!(line.reap(&execution, end).await, reaped(2, 0, 0));
-        let turn = line.turn();
-        assert_eq!(turn.who, "a", "at once");
-        assert_eq!(turn.told["previous"]["ended"], "released");
-        assert_eq!(
-            turn.told["previous"]["fencing_token"],
-            lease.fencing_token.get()
-        );
-        assert!(beside.row().await.holding().is_none());
-        assert_eq!(
-            others.row().await.version,
-            others_lease.version,
-            "untouched"
-        );
-        assert_eq!(line.reap(&execution, end).await, reaped(0, 0, 0));
-        line.nobody_was_told();
-    }
+async fn what_has_answered_in_full_leaves_nothing<B: Bench>(bench: &B) {
+    let line = Line::new(bench, "reap/answered");
+    let execution = "an execution whose tasks have answered";
+    let lease = line.granted(execution).await.lease;
+    let (beside, _) = line.long("beside", execution).await;
+    let (others, others_lease) = line.long("another's", "somebody else").await;
+    line.join("a").await;
+    line.ends(execution, true);
+    assert_eq!(line.reap(execution).await, reaped(2, 0, 0));
+    let turn = line.turn();
+    assert_eq!(turn.who, "a", "at once");
+    assert_eq!(turn.told["previous"]["ended"], "released");
+    assert_eq!(
+        turn.told["previous"]["fencing_token"],
+        lease.fencing_token.get()
+    );
+    assert!(beside.row().await.holding().is_none());
+    assert_eq!(
+        others.row().await.version,
+        others_lease.version,
+        "untouched"
+    );
+    assert_eq!(line.reap(execution).await, reaped(0, 0, 0));
+    line.nobody_was_told();
 }
 
-async fn what_was_stopped_is_cut_to_the_grace<B: Bench>(bench: &B) {
-    let line = Line::new(bench, "reap/stopped");
-    let execution = "stopped execution";
+async fn what_may_be_at_work_is_cut_to_the_grace<B: Bench>(bench: &B) {
+    let line = Line::new(bench, "reap/at work");
+    let execution = "an execution with a task at work";
     let short = line.granted(execution).await.lease;
     line.join("a").await;
     let (beside, long) = line.long("long", execution).await;
-    assert_eq!(line.reap(execution, EndOf::Force).await, reaped(0, 1, 0));
-    // A task of it may still be at work: it is not freed, and nobody is told.
+    line.ends(execution, false);
+    assert_eq!(line.reap(execution).await, reaped(0, 1, 0));
+    // It is not freed, and nobody is told.
     line.nobody_was_told();
     let row = beside.row().await;
     let held = row.holding().expect("held");
@@ -97,7 +109,7 @@ async fn what_was_stopped_is_cut_to_the_grace<B: Bench>(bench: &B) {
     assert_eq!(line.case.row().await.version, short.version);
     // Nor is it cut again.
     line.case.pass(TTL / 2);
-    assert_eq!(line.reap(execution, EndOf::Force).await, reaped(0, 0, 0));
+    assert_eq!(line.reap(execution).await, reaped(0, 0, 0));
     assert_eq!(beside.row().await, row);
 
     line.expire();
@@ -112,46 +124,52 @@ async fn what_was_stopped_is_cut_to_the_grace<B: Bench>(bench: &B) {
     );
 }
 
-async fn what_failed_with_work_left_is_cut_even_if_only_step_functions_knows<B: Bench>(bench: &B) {
-    for (error, released, cut) in [("Lease.StepTimeout", 0, 1), ("Payment.Declined", 1, 0)] {
-        let line = Line::new(bench, &format!("reap/failed by {error}"));
-        let execution = format!("failed by {error}");
-        let (_, _) = line.long("long", &execution).await;
-        let ended = Execution::Ended {
-            error: Some(error.to_owned()),
-        };
-        line.calls.stands(&execution, ended);
-        let done = line.reap(&execution, EndOf::Failure).await;
-        assert_eq!(done, reaped(released, cut, 0), "{error}");
-    }
+async fn what_runs_or_is_unknown_is_left_alone<B: Bench>(bench: &B) {
+    let line = Line::new(bench, "reap/not ended");
+    let execution = "an execution that has not ended";
+    let lease = line.granted(execution).await.lease;
+    let (waits, _) = Line::held(bench, "reap/not ended/waits", &[execution]).await;
+    assert_eq!(
+        line.reap(execution).await,
+        reaped(0, 0, 0),
+        "nobody knows it"
+    );
+    line.calls.stands(execution, Execution::Running);
+    assert_eq!(line.reap(execution).await, Reaped::Running);
+    assert_eq!(line.case.row().await.version, lease.version);
+    assert_eq!(waits.waiting().await.len(), 1);
+    line.ends(execution, true);
+    assert_eq!(line.reap(execution).await, reaped(1, 0, 1));
 }
 
-async fn what_runs_again_is_left_alone<B: Bench>(bench: &B) {
-    let line = Line::new(bench, "reap/redriven");
-    let execution = "redriven execution";
-    line.calls.stands(execution, Execution::Running);
-    let lease = line.granted(execution).await.lease;
-    let (waits, _) = Line::held(bench, "reap/redriven/waits", &[execution]).await;
-    for end in [EndOf::Failure, EndOf::Force] {
-        assert_eq!(line.reap(execution, end).await, Reaped::Running);
-        assert_eq!(line.case.row().await.version, lease.version);
+/// The look-up may be older than a redrive that has written it.
+async fn what_was_written_after_the_end_is_left_to_a_later_look<B: Bench>(bench: &B) {
+    for all_answered in [true, false] {
+        let line = Line::new(bench, &format!("reap/redriven {all_answered}"));
+        let execution = format!("an execution redriven {all_answered}");
+        let (beside, lease) = line.long("beside", &execution).await;
+        line.ends(&execution, all_answered);
+        line.case.pass(Duration::from_secs(1));
+        let proven = line.extend(&lease).await.expect("extended");
+        assert_eq!(line.reap(&execution).await, reaped(0, 0, 0));
+        assert_eq!(beside.row().await.version, proven.version);
+        // Half a minute later the look-up would show it.
+        line.case.pass(Duration::from_secs(30));
+        let (released, cut) = if all_answered { (1, 0) } else { (0, 1) };
+        assert_eq!(line.reap(&execution).await, reaped(released, cut, 0));
     }
-    assert_eq!(waits.waiting().await.len(), 1);
-    // What succeeded cannot run again.
-    assert_eq!(line.reap(execution, EndOf::Success).await, reaped(1, 0, 1));
 }
 
 async fn places_in_line_are_given_up<B: Bench>(bench: &B) {
-    for (n, end) in [EndOf::Success, EndOf::Failure, EndOf::Force]
-        .into_iter()
-        .enumerate()
-    {
-        let execution = format!("waiting execution {n}");
+    for all_answered in [true, false] {
+        let execution = format!("waiting execution {all_answered}");
         let waiting = ["a", &execution, "b"];
-        let (line, holder) = Line::held(bench, &format!("reap/waits {n}"), &waiting).await;
-        assert_eq!(line.reap(&execution, end).await, reaped(0, 0, 1));
+        let key = format!("reap/waits {all_answered}");
+        let (line, holder) = Line::held(bench, &key, &waiting).await;
+        line.ends(&execution, all_answered);
+        assert_eq!(line.reap(&execution).await, reaped(0, 0, 1));
         assert_eq!(line.waiting().await, ["a", "b"].map(Line::<B>::digest));
-        assert_eq!(line.reap(&execution, end).await, reaped(0, 0, 0));
+        assert_eq!(line.reap(&execution).await, reaped(0, 0, 0));
         line.sweep().await;
         assert!(line.waiter(&execution).await.is_none(), "no ghost");
         drop(line.told());
@@ -165,25 +183,24 @@ async fn places_in_line_are_given_up<B: Bench>(bench: &B) {
 }
 
 async fn whoever_will_not_come_is_passed_over<B: Bench>(bench: &B) {
-    for (n, end) in [EndOf::Success, EndOf::Failure].into_iter().enumerate() {
-        let execution = format!("next execution {n}");
-        let waiting = [&execution, "b"];
-        let (line, turn) = Line::promised(bench, &format!("reap/next {n}"), &waiting).await;
-        assert_eq!(line.reap(&execution, end).await, reaped(0, 0, 1));
-        let next = line.turn();
-        assert_eq!(next.who, "b", "at once");
-        assert_eq!(next.told["previous"]["holder"], "holder");
-        assert!(next.lease.fencing_token > turn.lease.fencing_token);
-        let lost = line.extend(&turn.lease).await;
-        assert!(matches!(lost, Err(Error::Lost { .. })), "{lost:?}");
-        line.confirm(&next).await;
-    }
-    // Stopped, a task of it may still act on the promise, until its time is over; and then it is
-    // not told again.
+    let execution = "next execution";
+    let waiting = [execution, "b"];
+    let (line, turn) = Line::promised(bench, "reap/next", &waiting).await;
+    line.ends(execution, true);
+    assert_eq!(line.reap(execution).await, reaped(0, 0, 1));
+    let next = line.turn();
+    assert_eq!(next.who, "b", "at once");
+    assert_eq!(next.told["previous"]["holder"], "holder");
+    assert!(next.lease.fencing_token > turn.lease.fencing_token);
+    let lost = line.extend(&turn.lease).await;
+    assert!(matches!(lost, Err(Error::Lost { .. })), "{lost:?}");
+    line.confirm(&next).await;
+    // A task of it may still act on the promise, until its time is over; and then it is not told
+    // again.
     let execution = "next stopped execution";
     let (line, turn) = Line::promised(bench, "reap/next stopped", &[execution, "b"]).await;
-    line.case.pass(TTL / 6);
-    assert_eq!(line.reap(execution, EndOf::Force).await, reaped(0, 0, 0));
+    line.ends(execution, false);
+    assert_eq!(line.reap(execution).await, reaped(0, 0, 0));
     line.nobody_was_told();
     let row = line.case.row().await;
     let reserved = row.reserved().expect("kept for it still");
@@ -192,7 +209,7 @@ async fn whoever_will_not_come_is_passed_over<B: Bench>(bench: &B) {
         (turn.lease.expires_at, 2)
     );
     // The event comes twice.
-    assert_eq!(line.reap(execution, EndOf::Force).await, reaped(0, 0, 0));
+    assert_eq!(line.reap(execution).await, reaped(0, 0, 0));
     assert_eq!(line.case.row().await, row);
     let margin = Settings::default().clock_margin;
     line.case.clock.set(reserved.until.plus(margin));

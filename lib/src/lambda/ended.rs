@@ -6,7 +6,7 @@ use aws_lambda_events::event::sqs::SqsBatchResponse;
 use serde::Serialize;
 
 use super::{Event, FromEvent};
-use crate::{error::Error, json::Json, metrics, reap::EndOf, values::Holder};
+use crate::{error::Error, json::Json, metrics, values::Holder};
 
 /// What status events tell of: one execution, or a batch of them from a queue.
 #[derive(Debug)]
@@ -21,8 +21,8 @@ enum Told {
 #[derive(Debug)]
 struct Status {
     execution: Holder,
-    /// None if it runs.
-    end: Option<EndOf>,
+    /// As the event says, which is a hint.
+    has_ended: bool,
 }
 
 /// The answer: what was done for one event, or which messages of a batch are to be sent again.
@@ -67,30 +67,26 @@ fn status(event: &Json) -> Result<Status, Error> {
     };
     let execution = Holder::new(detail("executionArn")?)
         .map_err(|problem| Error::invalid("detail.executionArn", problem))?;
-    let end = match detail("status")? {
-        "RUNNING" | "PENDING_REDRIVE" => None,
-        "SUCCEEDED" => Some(EndOf::Success),
-        // Without an error, Step Functions is asked for it.
-        "FAILED" => Some(
-            event
-                .text_at(&["detail", "error"])
-                .map_or(EndOf::Failure, EndOf::failure),
-        ),
-        "ABORTED" | "TIMED_OUT" => Some(EndOf::Force),
+    let has_ended = match detail("status")? {
+        "RUNNING" | "PENDING_REDRIVE" => false,
+        "SUCCEEDED" | "FAILED" | "ABORTED" | "TIMED_OUT" => true,
         _ => return Err(Error::invalid("detail.status", "is none that is known")),
     };
-    Ok(Status { execution, end })
+    Ok(Status {
+        execution,
+        has_ended,
+    })
 }
 
 impl Ends {
-    /// Does `work` for each execution that has ended; none of them for one that runs. What fails of
-    /// a batch is logged and told by its message's id, and does not stop the rest.
+    /// Does `work` for each execution that has ended, by what the events say, and nothing for one
+    /// that runs. What fails of a batch is logged and told by its message's id, and does not stop the rest.
     ///
     /// # Errors
     /// Those of `work`, if there was one event and no batch.
     pub async fn each<T: Default, F>(
         self,
-        work: impl Fn(Holder, EndOf) -> F,
+        work: impl Fn(Holder) -> F,
     ) -> Result<EndsFailed<T>, Error>
     where
         F: Future<Output = Result<T, Error>>,
@@ -98,20 +94,18 @@ impl Ends {
         let messages = match self.0 {
             Told::Batch(messages) => messages,
             Told::One(status) => {
-                return Ok(EndsFailed::Done(match status.end {
-                    Some(end) => work(status.execution, end).await?,
-                    None => T::default(),
+                return Ok(EndsFailed::Done(if status.has_ended {
+                    work(status.execution).await?
+                } else {
+                    T::default()
                 }));
             }
         };
         let mut failed = SqsBatchResponse::default();
         for (id, status) in messages {
             let done = match status {
-                Ok(Status { end: None, .. }) => continue,
-                Ok(Status {
-                    execution,
-                    end: Some(end),
-                }) => work(execution, end).await.map(drop),
+                Ok(status) if !status.has_ended => continue,
+                Ok(status) => work(status.execution).await.map(drop),
                 Err(error) => Err(error),
             };
             if let Err(error) = done {
@@ -124,40 +118,5 @@ impl Ends {
             }
         }
         Ok(EndsFailed::Batch(failed))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_execution_that_failed_may_have_left_a_function_at_work() {
-        let end = |error: &str| {
-            let event = format!(
-                r#"{{"detail": {{"executionArn": "arn:aws:states:e", "status": "FAILED"{error}}}}}"#
-            );
-            status(&Json::parse(&event).unwrap()).unwrap().end.unwrap()
-        };
-        for kept in [
-            "Lease.StepTimeout",
-            "Lease.Expired",
-            "WithLease.ChildAborted",
-            "Semaphore.ItemsFailed",
-            "Lambda.Unknown",
-            "States.Timeout",
-        ] {
-            assert_eq!(end(&format!(r#", "error": "{kept}""#)), EndOf::Force);
-        }
-        for freed in [
-            "Payment.Declined",
-            "Step.Timeout",
-            "States.DataLimitExceeded",
-        ] {
-            assert_eq!(end(&format!(r#", "error": "{freed}""#)), EndOf::Failure);
-        }
-        for unknown in ["", r#", "error": null"#] {
-            assert_eq!(end(unknown), EndOf::Failure);
-        }
     }
 }

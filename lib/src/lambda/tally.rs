@@ -343,7 +343,7 @@ mod tests {
             let batch = json!({"Records": [{"messageId": "1", "body": status}]}).to_string();
             let batch = Json::parse(&batch).expect("JSON");
             let ends = Ends::from_event(&super::super::Event(&batch)).expect("a batch");
-            let reap = |_, _| async { Err::<(), _>(denied()) };
+            let reap = |_| async { Err::<(), _>(denied()) };
             drop(ends.each(reap).await.expect("an answer"));
             TALLY.with(RefCell::take)
         });

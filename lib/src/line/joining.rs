@@ -11,9 +11,9 @@ use crate::{
     error::Error,
     leases::{Leases, TRIES, corrupt, frozen},
     requests::{Acquire, Queue},
-    row::Reservation,
+    row::Row,
     store::{Joined, Store, occupied},
-    transition::{Grant, GrantRefusal, Join, JoinRefusal, Over, why_not_joined},
+    transition::{Grant, GrantRefusal, Join, JoinRefusal, why_not_joined},
     turns::Turns,
     values::{Key, Permits},
     waiter::Waiter,
@@ -78,7 +78,7 @@ impl<S: Store> Leases<S> {
         }
         let join = Join {
             request: grant.request.clone(),
-            over: Over::At(grant.now.minus(self.settings().clock_margin)),
+            over: grant.over,
             cap: self.settings().queue_cap,
         };
         let mut turns = Turns::from(self);
@@ -167,10 +167,7 @@ impl<S: Store> Leases<S> {
                 self.answer(workflows, &waiter.task_token, granted).await?;
                 Ok(Some(Queued::Acquired))
             }
-            GrantRefusal::Reserved(row) => match row.reserved().cloned() {
-                Some(reserved) => self.its_turn(&key, &reserved, waiter).await,
-                None => Ok(None),
-            },
+            GrantRefusal::Reserved(row) => self.its_turn(&key, &row, waiter).await,
             GrantRefusal::OtherKeys => Err(other_keys()),
             GrantRefusal::Consumed => Err(Error::Consumed { key }),
             GrantRefusal::Frozen(row) => Err(frozen(key, row)),
@@ -184,11 +181,11 @@ impl<S: Store> Leases<S> {
     async fn its_turn(
         &self,
         key: &Key,
-        reserved: &Reservation,
+        row: &Row,
         waiter: &Waiter,
     ) -> Result<Option<Queued>, Error> {
         // Counted before it is told: whoever told the old token must not pass the turn on.
-        let Some(row) = self.try_again(key, reserved).await? else {
+        let Some(row) = self.try_again(key, row).await? else {
             return Ok(None);
         };
         let stands = self.store().call_back_by(key, waiter, self.limit()).await?;

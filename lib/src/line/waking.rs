@@ -11,7 +11,7 @@ use crate::{
     outcomes::{Acquired, Granted, Lease},
     row::{Reservation, Row, Stored},
     store::{Address, Applied, Store},
-    transition::{Change, Heir, Next, Pass, Reserve, TryAgain},
+    transition::{Change, Heir, Next, Pass, Reserve, Tokens, TryAgain},
     values::{Counter, Key, LeaseId, TaskToken},
     waiter::Waiter,
     workflows::{Delivery, Workflows},
@@ -36,20 +36,27 @@ enum Told {
 }
 
 impl<S: Store> Leases<S> {
-    /// What becomes of the line when these leases end a grant: they see to it themselves if they can
-    /// tell anybody.
-    pub(crate) fn next(&self) -> Next {
+    /// What becomes of the line when these leases end the grant of a row with this token: they see
+    /// to it themselves if they can tell anybody.
+    pub(crate) fn next(&self, token: Counter) -> Next {
         match self.workflows() {
-            Some(_) => Next::Is(self.heir()),
+            Some(_) => Next::Is(self.heir(token)),
             None => Next::Later,
         }
     }
 
-    pub(crate) fn heir(&self) -> Heir {
+    /// What the first in line of a row with this token gets.
+    pub(crate) fn heir(&self, token: Counter) -> Heir {
         Heir {
             lease_id: LeaseId::random(),
             until: self.now().plus(self.settings().claim),
+            tokens: self.tokens_for(token),
         }
+    }
+
+    /// What a row with this token takes, by the floor that is in force.
+    fn tokens_for(&self, token: Counter) -> Tokens {
+        Tokens::From(self.settings().token_floor).for_row(token)
     }
 
     /// Tells the one that `row` is kept for, if it is, and the next one if nobody waits there any
@@ -70,7 +77,7 @@ impl<S: Store> Leases<S> {
                     return false;
                 }
             }
-            match self.pass_on(key, &reserved).await {
+            match self.pass_on(key, &row).await {
                 Ok(Some(next)) => row = next,
                 Ok(None) => return false,
                 Err(error) => {
@@ -175,7 +182,7 @@ impl<S: Store> Leases<S> {
                 key,
                 holder: to.holder.clone(),
                 lease_id: reserved.lease_id.clone(),
-                fencing_token: row.fencing_token.plus(1),
+                fencing_token: row.fencing_token.max(self.settings().token_floor).plus(1),
                 version: row.version,
                 ttl: to.ttl,
                 acquired_at: now,
@@ -219,14 +226,12 @@ impl<S: Store> Leases<S> {
     /// Of a row that is kept for one whose item is gone: nobody can be told, and with nobody in line
     /// behind that one sweep sees nothing of the key. Whoever asks for it frees it.
     pub(crate) async fn give_up_on_nobody(&self, key: &Key, row: &Row) -> Result<(), Error> {
-        let over = self.now().minus(self.settings().clock_margin);
+        let over = self.takeable();
         match (row.reserved(), row.head()) {
-            (Some(reserved), _) if reserved.until <= over => {
-                self.pass_on(key, reserved).await.map(drop)
-            }
+            (Some(reserved), _) if reserved.until <= over => self.pass_on(key, row).await.map(drop),
             // In line, and gone: its turn has to come before it can be passed over.
             (None, Some(_)) => {
-                let heir = self.heir();
+                let heir = self.heir(row.fencing_token);
                 let change = Change::Reserve(Reserve { heir: heir.clone() });
                 self.kept_by(key, &change, &heir).await.map(drop)
             }
@@ -236,12 +241,11 @@ impl<S: Store> Leases<S> {
 
     /// Keeps the key for the next in line instead, or for nobody: what stands there now, unless
     /// somebody else was quicker.
-    pub(crate) async fn pass_on(
-        &self,
-        key: &Key,
-        reserved: &Reservation,
-    ) -> Result<Option<Row>, Error> {
-        let heir = self.heir();
+    pub(crate) async fn pass_on(&self, key: &Key, row: &Row) -> Result<Option<Row>, Error> {
+        let Some(reserved) = row.reserved() else {
+            return Ok(None);
+        };
+        let heir = self.heir(row.fencing_token);
         let change = Change::Pass(Pass {
             lease_id: reserved.lease_id.clone(),
             tries: reserved.tries,
@@ -280,19 +284,19 @@ impl<S: Store> Leases<S> {
             if row.head().is_none() {
                 return Ok(false);
             }
-            let heir = self.heir();
+            let heir = self.heir(row.fencing_token);
             let change = Change::Reserve(Reserve { heir: heir.clone() });
             let kept = self.kept_by(key, &change, &heir).await?;
             return Ok(self.wake_if(key, kept, Sender::First).await);
         };
         let now = self.now();
         if reserved.tries == Counter::MIN && reserved.until <= now {
-            let again = self.try_again(key, reserved).await?;
+            let again = self.try_again(key, &row).await?;
             return Ok(self.wake_if(key, again, Sender::Again).await);
         }
         // The one it was promised to may act on the promise until then, by a clock of its own.
         if reserved.until.plus(self.settings().clock_margin) <= now {
-            let next = self.pass_on(key, reserved).await?;
+            let next = self.pass_on(key, &row).await?;
             return Ok(self.wake_if(key, next, Sender::First).await);
         }
         Ok(false)
@@ -306,25 +310,25 @@ impl<S: Store> Leases<S> {
     }
 
     /// Gives the one it is kept for more time, and says that somebody tells it again.
-    pub(crate) async fn try_again(
-        &self,
-        key: &Key,
-        reserved: &Reservation,
-    ) -> Result<Option<Row>, Error> {
+    pub(crate) async fn try_again(&self, key: &Key, row: &Row) -> Result<Option<Row>, Error> {
         let until = self.now().plus(self.settings().claim);
-        self.count_a_try(key, reserved, until).await
+        self.count_a_try(key, row, until).await
     }
 
     pub(crate) async fn count_a_try(
         &self,
         key: &Key,
-        reserved: &Reservation,
-        until: crate::Timestamp,
+        row: &Row,
+        until: Timestamp,
     ) -> Result<Option<Row>, Error> {
+        let Some(reserved) = row.reserved() else {
+            return Ok(None);
+        };
         let change = Change::TryAgain(TryAgain {
             lease_id: reserved.lease_id.clone(),
             tries: reserved.tries,
             until,
+            tokens: self.tokens_for(row.fencing_token),
         });
         let address = first_of(key);
         let applied = self.store().apply(&address, &change, self.limit());

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Because, operators};
+use super::Because;
 use crate::{
     error::Error,
     leases::Leases,
@@ -49,8 +49,9 @@ impl<S: Store> Leases<S> {
         if floor > Counter::HIGHEST_FLOOR {
             return Err(Error::invalid("floor", "must be at most 5 * 10^14"));
         }
-        let over = Over::At(now.minus(self.settings().clock_margin));
-        let token = operators(floor);
+        let floor = floor.max(self.settings().token_floor);
+        let over = Over::At(self.takeable());
+        let token = floor.plus(1);
         let raised = self
             .change_all(key, Act::RaiseFloor, because, |address, row| {
                 let Some(row) = row else {

@@ -14,8 +14,7 @@ use crate::{
     row::{instant, metadata_value, n, s},
     store::attributes as at,
     transition::{
-        Change, Confirm, Cut, Expire, Extend, Grant, Next, Of, Over, Release, Swap, TOKEN_STEP,
-        Tokens,
+        Change, Confirm, Cut, End, Extend, Grant, Next, Of, Over, Release, Swap, TOKEN_STEP, Tokens,
     },
     values::{Counter, KeysDigest},
 };
@@ -49,7 +48,7 @@ pub(super) fn of(change: &Change) -> Expressions {
         Change::Extend(extend) => extending(extend),
         Change::Cut(cut) => cutting(cut),
         Change::Release(release) => releasing(release),
-        Change::Expire(expire) => expiring(expire),
+        Change::End(end) => ending_as_read(end),
         Change::Swap(swap) => swapping(swap),
         Change::Join(join) => line::joining(join),
         Change::Leave(leave) => line::leaving(leave),
@@ -124,10 +123,10 @@ fn granting(grant: &Grant) -> Expressions {
         None => ("", ", #request_keys"),
         Some(_) => (", #request_keys = :request_keys", ""),
     };
-    let (which_tokens, next_token, absent) = match grant.tokens {
-        Tokens::From(Counter::MIN) => ("", COUNTED_ON, ABSENT),
-        Tokens::From(_) => (" AND #fencing_token >= :floor", COUNTED_ON, ABSENT),
-        Tokens::LiftedTo(_) => (" AND #fencing_token < :floor", ":lifted", ""),
+    let which_tokens = suiting(grant.tokens);
+    let (next_token, absent) = match grant.tokens {
+        Tokens::From(_) => (COUNTED_ON, ABSENT),
+        Tokens::LiftedTo(_) => (":lifted", ""),
     };
     let not_remembered = not_remembered("request");
     let condition = text![absent "(((" FREE " AND " UNKEPT ") OR (" expired ")) AND " NO_LINE " AND " OURS which_tokens
@@ -162,6 +161,15 @@ fn granting(grant: &Grant) -> Expressions {
             ("request_keys", s(keys.unwrap_or_default())),
         ],
     )
+}
+
+/// The row's token is one that this takes. Every row's is at least the least floor.
+pub(super) fn suiting(tokens: Tokens) -> &'static str {
+    match tokens {
+        Tokens::From(Counter::MIN) => "",
+        Tokens::From(_) => " AND #fencing_token >= :floor",
+        Tokens::LiftedTo(_) => " AND #fencing_token < :floor",
+    }
 }
 
 /// The row does not remember the request that this value names.
@@ -215,36 +223,35 @@ fn releasing(release: &Release) -> Expressions {
     match &release.of {
         Of::Grant => {
             let which = text![HELD " AND " OWNED];
-            ending(&which, "", release.ended, next, purge_at, proof)
+            ending(&which, None, release.ended, next, purge_at, proof)
         }
         Of::Reservation(holder) => {
             let which = text![(line::kept()) " AND " (line::PROMISED)];
             // It counts as a grant, lest a repeated release find no trace of it.
-            let granted = text![
-                "#granted_to = :holder, #request = #claim, " HISTORY ", \
-                #fencing_token = :fencing_token, "
-            ];
+            let granted = text!["#granted_to = :holder, #request = #claim, " HISTORY ", "];
             let more = [
                 ("holder", s(holder.as_str())),
                 line::promise_of(release.fencing_token),
             ];
             let values = proof.into_iter().chain(more);
-            ending(&which, &granted, release.ended, next, purge_at, values)
+            let granted = Some(granted.as_str());
+            ending(&which, granted, release.ended, next, purge_at, values)
         }
     }
 }
 
-fn expiring(expire: &Expire) -> Expressions {
+fn ending_as_read(end: &End) -> Expressions {
     let which = text![HELD " AND #version = :version"];
-    let version = [("version", n(expire.version.get()))];
-    let (next, purge_at) = (&expire.next, expire.purge_at);
-    ending(&which, "", Ended::Expired, next, purge_at, version)
+    let version = [("version", n(end.version.get()))];
+    let (next, purge_at) = (&end.next, end.purge_at);
+    ending(&which, None, end.ended, next, purge_at, version)
 }
 
-/// Frees the row and keeps it: the next grant counts on from its token. `first` is set beside.
+/// Frees the row and keeps it: the next grant counts on from its token. What ends may not have been
+/// `granted` before: then that is set beside, with the token of the proof.
 fn ending(
     which: &str,
-    first: &str,
+    granted: Option<&str>,
     how: Ended,
     next: &Next,
     purge_at: u64,
@@ -256,21 +263,30 @@ fn ending(
         remove,
         values: handed,
     } = line::handed(next);
+    let lifted = matches!(next, Next::Is(heir) if matches!(heir.tokens, Tokens::LiftedTo(_)));
+    let token = match (granted, lifted) {
+        (None, false) => "",
+        (None, true) => "#last_fencing_token = #fencing_token, #fencing_token = :floor, ",
+        (Some(_), false) => "#fencing_token = :fencing_token, ",
+        (Some(_), true) => "#last_fencing_token = :fencing_token, #fencing_token = :floor, ",
+    };
+    let forget = match (granted, lifted) {
+        (None, false) => ", #last_fencing_token",
+        (None, true) => "",
+        (Some(_), false) => ", #last_fencing_token, #request_keys",
+        (Some(_), true) => ", #request_keys",
+    };
     let values = values
         .into_iter()
         .chain([("ended", s(how.as_str())), ("purge_at", n(purge_at))])
         .chain(handed);
-    let forget = if first.is_empty() {
-        ""
-    } else {
-        ", #request_keys"
-    };
     build(
         text![which " AND " OURS condition],
         text![
-            "SET " first "#ended = :ended, #purge_at = if_not_exists(#purge_at, :purge_at), \
+            "SET " (granted.unwrap_or_default()) token "#ended = :ended, \
+             #purge_at = if_not_exists(#purge_at, :purge_at), \
              #version = #version + :one, " set " \
-             REMOVE " HOLDING ", #last_fencing_token, " remove forget
+             REMOVE " HOLDING ", " remove forget
         ],
         values,
     )

@@ -1,6 +1,6 @@
 //! How a grant is shortened, and how it ends.
 
-use super::{Cut, Next, Of, Release, line, owned, succeeded};
+use super::{Cut, End, Next, Of, Release, line, owned, succeeded};
 use crate::{
     outcomes::Ended,
     row::{Holding, Row, State},
@@ -20,6 +20,7 @@ pub(super) fn shortened(row: &Row, cut: &Cut) -> Option<Row> {
 }
 
 pub(super) fn released(row: &Row, release: &Release) -> Option<Row> {
+    release.next.suits(row)?;
     let (lease_id, token) = (&release.lease_id, release.fencing_token);
     let row = match &release.of {
         Of::Grant => {
@@ -39,8 +40,14 @@ pub(super) fn released(row: &Row, release: &Release) -> Option<Row> {
     ended(row, release.ended, release.purge_at, &release.next)
 }
 
+pub(super) fn ended_as_read(row: &Row, end: &End) -> Option<Row> {
+    end.next.suits(row)?;
+    row.holding().filter(|_| row.version == end.version)?;
+    ended(row, end.ended, end.purge_at, &end.next)
+}
+
 /// A row whose last grant, the one of its token, has ended like this.
-pub(super) fn ended(row: &Row, ended: Ended, purge_at: u64, next: &Next) -> Option<Row> {
+fn ended(row: &Row, ended: Ended, purge_at: u64, next: &Next) -> Option<Row> {
     let free = Row {
         version: row.version.plus(1),
         purge_at: row.purge_at.or(Some(purge_at)),

@@ -1,6 +1,6 @@
 //! What the line does to a row: joining, leaving, being first.
 
-use super::{Over, State, succeeded};
+use super::{Over, State, Tokens, succeeded};
 use crate::{
     clock::Timestamp,
     row::{Holding, Reservation, Row},
@@ -24,6 +24,31 @@ pub struct Heir {
     pub lease_id: LeaseId,
     /// Until when it is to be confirmed.
     pub until: Timestamp,
+    /// Which tokens the row may have, and which one is promised: the one above the row's, or above
+    /// the floor.
+    pub tokens: Tokens,
+}
+
+impl Next {
+    /// Whether the row's token is one that this may promise from.
+    pub(super) fn suits(&self, row: &Row) -> Option<()> {
+        match self {
+            Self::Is(heir) => heir.tokens.suit(row).then_some(()),
+            Self::Later => Some(()),
+        }
+    }
+
+    /// The same, in the way that suits a row with this token.
+    #[must_use]
+    pub fn suited_to(&self, token: Counter) -> Self {
+        match self {
+            Self::Is(heir) => Self::Is(Heir {
+                tokens: heir.tokens.for_row(token),
+                ..heir.clone()
+            }),
+            Self::Later => Self::Later,
+        }
+    }
 }
 
 /// See [`Change::Join`](super::Change::Join).
@@ -62,6 +87,8 @@ pub struct TryAgain {
     pub tries: Counter,
     /// Until when it is to be confirmed now.
     pub until: Timestamp,
+    /// Which tokens the row may have, and which one is promised now.
+    pub tokens: Tokens,
 }
 
 /// See [`Change::Pass`](super::Change::Pass).
@@ -82,6 +109,8 @@ pub struct Take {
     pub lease_id: LeaseId,
     /// The token that was promised.
     pub fencing_token: Counter,
+    /// It must be above this one: a promise from before a restore is void.
+    pub floor: Counter,
     /// Whom it was promised to.
     pub holder: Holder,
     /// What the holder wants others to see.
@@ -132,6 +161,9 @@ fn in_line(row: &Row, line: Vec<RequestDigest>) -> Row {
 
 pub(super) fn reserved(row: &Row, reserve: &Reserve) -> Option<Row> {
     row.head()?;
+    if !reserve.heir.tokens.suit(row) {
+        return None;
+    }
     if row.holding().is_some() || row.reserved().is_some() {
         return None;
     }
@@ -144,6 +176,7 @@ pub(super) fn reserved(row: &Row, reserve: &Reserve) -> Option<Row> {
 
 /// A free row, kept for whoever is first in line; for nobody if nobody is.
 pub(super) fn kept_for_the_first(row: Row, heir: &Heir) -> Option<Row> {
+    let row = lifted(row, heir.tokens);
     let State::Free {
         ended, last_token, ..
     } = row.state
@@ -168,6 +201,17 @@ pub(super) fn kept_for_the_first(row: Row, heir: &Heir) -> Option<Row> {
     })
 }
 
+/// A row below the floor has the floor for its token: the next one is promised.
+fn lifted(row: Row, tokens: Tokens) -> Row {
+    match tokens {
+        Tokens::From(_) => row,
+        Tokens::LiftedTo(floor) => Row {
+            fencing_token: row.fencing_token.max(floor),
+            ..row
+        },
+    }
+}
+
 /// The reservation that the caller can prove is meant for it.
 pub(super) fn kept<'a>(
     row: &'a Row,
@@ -186,12 +230,16 @@ fn of_try<'a>(row: &'a Row, lease_id: &LeaseId, tries: Counter) -> Option<&'a Re
 
 pub(super) fn tried_again(row: &Row, again: &TryAgain) -> Option<Row> {
     let reserved = of_try(row, &again.lease_id, again.tries)?;
+    if !again.tokens.suit(row) {
+        return None;
+    }
     let State::Free {
         ended, last_token, ..
     } = row.state
     else {
         return None;
     };
+    let row = lifted(row.clone(), again.tokens);
     Some(Row {
         version: row.version.plus(1),
         state: State::Free {
@@ -203,13 +251,16 @@ pub(super) fn tried_again(row: &Row, again: &TryAgain) -> Option<Row> {
                 ..reserved.clone()
             }),
         },
-        ..row.clone()
+        ..row
     })
 }
 
 /// The token that was promised is used up, whether the one it was promised to knows it or not.
 pub(super) fn passed_on(row: &Row, pass: &Pass) -> Option<Row> {
     of_try(row, &pass.lease_id, pass.tries)?;
+    if !pass.heir.tokens.suit(row) {
+        return None;
+    }
     let row = Row {
         fencing_token: row.fencing_token.plus(1),
         version: row.version.plus(1),
@@ -221,7 +272,8 @@ pub(super) fn passed_on(row: &Row, pass: &Pass) -> Option<Row> {
 pub(super) fn taken(row: &Row, take: &Take) -> Option<Row> {
     let reserved = kept(row, &take.lease_id, take.fencing_token)?;
     let late = reserved.until <= take.now && take.require_unexpired;
-    (!late && row.frozen.is_none()).then(|| Row {
+    let void = take.fencing_token <= take.floor;
+    (!late && !void && row.frozen.is_none()).then(|| Row {
         purge_at: None,
         state: State::Held(Holding {
             lease_id: take.lease_id.clone(),

@@ -135,9 +135,14 @@ pub enum ExtendRefusal {
 }
 
 /// Reads what stood there when an extend was refused, or a first extend that would have taken up a
-/// promise: `confirming`.
+/// promise: `confirming`. A promise of a token that is not above `floor` is void.
 #[must_use]
-pub fn why_not_extended(stored: Stored, extend: &Extend, confirming: bool) -> ExtendRefusal {
+pub fn why_not_extended(
+    stored: Stored,
+    extend: &Extend,
+    confirming: bool,
+    floor: Counter,
+) -> ExtendRefusal {
     let row = match stored {
         Stored::Row(row) => row,
         Stored::Foreign(reason) => return ExtendRefusal::Corrupt(reason),
@@ -145,6 +150,9 @@ pub fn why_not_extended(stored: Stored, extend: &Extend, confirming: bool) -> Ex
     };
     let (lease_id, token) = (&extend.lease_id, extend.fencing_token);
     if let Some(reserved) = kept(&row, lease_id, token) {
+        if token <= floor {
+            return ExtendRefusal::Lost;
+        }
         let late = reserved.until <= extend.now && extend.require_unexpired;
         return match (late, &row.frozen) {
             (true, _) => ExtendRefusal::Expired,
@@ -192,7 +200,7 @@ pub fn why_not_released(stored: Stored, release: &Release, holder: &Holder) -> R
     if let Some(of) = what_it_is(&row, lease_id, token, holder) {
         let next = match &release.next {
             Next::Is(_) if row.frozen.is_some() || row.line.is_none() => Next::Later,
-            next => next.clone(),
+            next => next.suited_to(row.fencing_token),
         };
         return ReleaseRefusal::Suits(Box::new(Release {
             of,

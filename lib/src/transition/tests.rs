@@ -49,6 +49,7 @@ fn release(row: &Row) -> Change {
         next: Next::Is(Heir {
             lease_id: LeaseId::stored("heir"),
             until: at(9),
+            tokens: Tokens::From(Counter::MIN),
         }),
         purge_at: 77,
     })
@@ -106,6 +107,7 @@ fn who_takes_up_a_promise_asked_for_one_key() {
     let take = Change::Take(Take {
         lease_id: LeaseId::stored("heir"),
         fencing_token: kept.fencing_token.plus(1),
+        floor: Counter::MIN,
         holder: holder("b"),
         metadata: Metadata::default(),
         ttl: b.ttl,
@@ -177,6 +179,7 @@ fn a_promise_in_a_row_from_before_there_was_a_line_is_not_handed_on() {
     let heir = Heir {
         lease_id: LeaseId::stored("next"),
         until: at(9),
+        tokens: Tokens::From(Counter::MIN),
     };
     let stands = Stored::Row(kept.clone());
     assert_eq!(transition(&stands, &gives_up(Next::Is(heir))), None);
@@ -249,7 +252,7 @@ fn an_extend_that_is_repeated_is_known_by_its_time_and_its_deadline() {
             expires_at,
             ..extend.clone()
         };
-        why_not_extended(stored.clone(), &extend, confirming)
+        why_not_extended(stored.clone(), &extend, confirming, Counter::MIN)
     };
     assert!(matches!(
         refused(at(1), at(6), true),

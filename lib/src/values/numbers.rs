@@ -149,6 +149,11 @@ impl Counter {
     pub(crate) const fn plus(self, step: u64) -> Self {
         Self(self.0 + step)
     }
+
+    /// One less, and never less than the least.
+    pub(crate) fn before(self) -> Self {
+        Self(self.0.saturating_sub(1)).max(Self::MIN)
+    }
 }
 
 impl fmt::Display for Counter {

@@ -12,8 +12,9 @@ use aws_sdk_sfn::{
 };
 use aws_smithy_types::{retry::RetryConfig, timeout::TimeoutConfig};
 
-use super::{Call, Delivery, Execution, Workflows};
+use super::{Call, Delivery, Execution, Workflows, history::History};
 use crate::{
+    clock::Timestamp,
     error::{Cause, Error},
     store::{is_denial, is_throttling, lacks_credentials},
     values::{Holder, TaskToken},
@@ -49,6 +50,44 @@ impl StepFunctions {
             client: Client::from_conf(config.build()),
         }
     }
+}
+
+/// Of a history, pages of a thousand events, as many as this: what is longer proves nothing.
+const PAGES: usize = 5;
+
+impl StepFunctions {
+    async fn all_answered(&self, execution: &Holder, limit: Duration) -> Result<bool, Error> {
+        let mut history = History::default();
+        let mut next = None;
+        for _ in 0..PAGES {
+            let call = self.client.get_execution_history();
+            let call = call.execution_arn(execution.as_str());
+            let call = call.include_execution_data(false).max_results(1000);
+            let call = call.set_next_token(next);
+            let page = within(call.customize(), limit).send().await;
+            let page = page.map_err(|error| {
+                let what = format!("execution {execution}");
+                failed("states:GetExecutionHistory", what, &error)
+            })?;
+            for event in page.events() {
+                history.add(event);
+            }
+            next = page.next_token;
+            if next.is_none() {
+                return Ok(history.all_answered());
+            }
+        }
+        Ok(false)
+    }
+}
+
+fn instant(at: &aws_smithy_types::DateTime) -> Timestamp {
+    Timestamp::from_millis(
+        at.to_millis()
+            .ok()
+            .and_then(|at| at.try_into().ok())
+            .unwrap_or(0),
+    )
 }
 
 fn timeouts(limit: Duration) -> TimeoutConfig {
@@ -101,12 +140,13 @@ impl Workflows for StepFunctions {
         let call = call.execution_arn(execution.as_str());
         Box::pin(async move {
             match within(call.customize(), limit).send().await {
-                Ok(described) => Ok(match described.status() {
-                    ExecutionStatus::Running | ExecutionStatus::PendingRedrive => {
+                Ok(described) => Ok(match (described.status(), described.stop_date()) {
+                    (ExecutionStatus::Running | ExecutionStatus::PendingRedrive, _) | (_, None) => {
                         Execution::Running
                     }
-                    _ => Execution::Ended {
-                        error: described.error,
+                    (_, Some(stopped)) => Execution::Ended {
+                        stopped_at: instant(stopped),
+                        all_answered: self.all_answered(execution, limit).await?,
                     },
                 }),
                 Err(error) if is_one_of(&error, &["ExecutionDoesNotExist", "InvalidArn"]) => {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::ground::{Ground, Mishap, Stray, Told, no_answer, too_busy};
 use crate::{
+    clock::Timestamp,
     error::Error,
     values::{Holder, TaskToken},
     workflows::{Call, Delivery, Execution, Workflows},
@@ -65,12 +66,17 @@ impl Workflows for Calls {
             if self.0.step("look".to_owned()).await.is_some() {
                 return Err(no_answer());
             }
-            let runs = self.0.get().running.contains(execution.as_str());
-            Ok(if runs {
-                Execution::Running
-            } else {
-                Execution::Unknown
-            })
+            let ground = self.0.get();
+            if ground.running.contains(execution.as_str()) {
+                return Ok(Execution::Running);
+            }
+            let over = ground.over.get(execution.as_str());
+            Ok(
+                over.map_or(Execution::Unknown, |(at, all_answered)| Execution::Ended {
+                    stopped_at: Timestamp::from_millis(*at),
+                    all_answered: *all_answered,
+                }),
+            )
         })
     }
 }

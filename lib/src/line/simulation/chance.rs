@@ -1,5 +1,6 @@
 //! A run in which chance decides who goes next, and what goes wrong.
 
+use super::ground::EndOf;
 use super::{
     dice::Dice,
     ground::{Broken, Mishap},
@@ -8,7 +9,7 @@ use super::{
     workflow::State,
     world::{Plan, World},
 };
-use crate::{line::first_of, reap::EndOf, row::Stored, values::Key};
+use crate::{line::first_of, row::Stored, values::Key};
 
 /// What can go wrong in a run, and how often, in a thousand steps.
 struct Odds {

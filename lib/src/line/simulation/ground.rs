@@ -48,6 +48,17 @@ pub(super) enum Broken {
     Hasty,
 }
 
+/// How a workflow comes to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum EndOf {
+    /// Well: all that it started has answered.
+    Success,
+    /// Badly: all that it started has answered.
+    Failure,
+    /// While something of it may be at work.
+    Force,
+}
+
 /// What a task token was answered with.
 pub(super) type Told = Result<String, String>;
 
@@ -72,6 +83,8 @@ pub(super) struct Inner {
     /// Answers to task tokens, on their way to who waited.
     pub(super) told: Vec<(usize, Told)>,
     pub(super) running: BTreeSet<String>,
+    /// The others: when they ended, and whether all that they started had answered.
+    pub(super) over: BTreeMap<String, (u64, bool)>,
     /// With when they set out.
     pub(super) strays: Vec<(u64, Stray)>,
     /// Keys that a record of the stream is under way for.

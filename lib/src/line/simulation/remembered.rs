@@ -1,5 +1,6 @@
 //! What the simulation has found, each told in as few steps as it takes.
 
+use super::ground::EndOf;
 use super::{
     ground::{Broken, Mishap, START},
     tasks::{Answer, What},
@@ -9,7 +10,7 @@ use super::{
 };
 use std::time::Duration;
 
-use crate::{line::first_of, reap::EndOf, row::Stored, store::Store as _};
+use crate::{line::first_of, row::Stored, store::Store as _};
 
 const LONG: u64 = 200_000;
 

@@ -1,12 +1,12 @@
 //! One thing goes wrong, once: at every step of a run, each thing that can.
 
+use super::ground::EndOf;
 use super::{
     ground::{Mishap, START},
     tasks::What,
     workflow::State,
     world::{Plan, World},
 };
-use crate::reap::EndOf;
 
 /// How the first holder comes to its end, with three in line behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

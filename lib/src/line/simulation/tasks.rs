@@ -9,7 +9,7 @@ use std::{
 
 use super::{
     calls::Calls,
-    ground::{Mishap, Skewed},
+    ground::{EndOf, Mishap, Skewed},
     steps::Steps,
     witness::SKEW,
     workflow::Workflow,
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     Acquire, Because, Evict, ExtendOptions, Operator, Queue, Reason, SweepBounds, TaskToken,
-    error::Error, leases::Leases, line::Queued, outcomes, reap::EndOf, values::Key,
+    error::Error, leases::Leases, line::Queued, outcomes, values::Key,
 };
 
 pub(super) struct Task {
@@ -148,7 +148,7 @@ impl World {
         let holder = self.workflows[who].holder.clone();
         let name = format!("reap {}", self.workflows[who].name);
         self.spawn(name, Purpose::Reap(who, end), async move {
-            Answer::Done(leases.reap(&holder, end).await.map(drop))
+            Answer::Done(leases.reap(&holder).await.map(drop))
         });
     }
 

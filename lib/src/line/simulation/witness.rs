@@ -265,7 +265,8 @@ fn skew() -> std::time::Duration {
 /// Nobody loses a lease before its time, but by an operator.
 fn ended(change: &Change, was: &Holding, now: Timestamp) -> Seen {
     let by_time = match change {
-        Change::Expire(_) | Change::Grant(_) => true,
+        Change::End(end) => end.ended == Ended::Expired,
+        Change::Grant(_) => true,
         Change::Release(release) => release.ended == Ended::Expired,
         Change::Swap(_) => false,
         _ => return Err(format!("a grant is gone after {}", kind_of(change))),

@@ -1,7 +1,7 @@
 //! A workflow that waits in line, confirms, works, and releases; or asks without waiting.
 
 use super::{
-    ground::Told,
+    ground::{EndOf, Told},
     tasks::{Answer, What},
     witness::SKEW,
     world::World,
@@ -9,7 +9,6 @@ use super::{
 use crate::{
     error::Error,
     outcomes::{Acquired, Lease},
-    reap::EndOf,
     values::{Holder, Key, RequestDigest, RequestId, Ttl, WaitTime},
 };
 
@@ -98,7 +97,10 @@ impl World {
         if let Some(token) = workflow.token.take() {
             ground.tokens.remove(&token);
         }
-        ground.running.remove(workflow.holder.as_str());
+        let name = workflow.holder.as_str();
+        ground.running.remove(name);
+        let over = (ground.now, end != EndOf::Force);
+        ground.over.insert(name.to_owned(), over);
         ground.witness.ended.insert(workflow.request.clone());
         ground.note(|| format!("{} is over: {end:?}", workflow.name));
         drop(ground);

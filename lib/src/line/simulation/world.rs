@@ -4,14 +4,13 @@ use std::time::Duration;
 
 use super::{
     dice::Dice,
-    ground::{Broken, Ground, START, Stray},
+    ground::{Broken, EndOf, Ground, START, Stray},
     steps::Steps,
     tasks::{Order, Purpose, Task, What},
     workflow::{State, Workflow},
 };
 use crate::{
     line::first_of,
-    reap::EndOf,
     row::Stored,
     settings::Settings,
     store::{Memory, Part, Store as _},

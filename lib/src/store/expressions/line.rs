@@ -4,12 +4,12 @@ use aws_sdk_dynamodb::types::AttributeValue;
 
 use super::{
     Expressions, FREE, HELD, HISTORY, KEPT, OURS, UNKEPT, at_least_one, build, build_once,
-    not_remembered,
+    not_remembered, suiting,
 };
 use crate::{
     row::{instant, metadata_value, n, s},
     store::attributes as at,
-    transition::{Heir, Join, Leave, Next, Over, Pass, Reserve, Take, TryAgain},
+    transition::{Heir, Join, Leave, Next, Over, Pass, Reserve, Take, Tokens, TryAgain},
     values::Counter,
 };
 
@@ -38,7 +38,7 @@ pub(super) fn promise_of(fencing_token: Counter) -> (&'static str, AttributeValu
 
 /// What handing over adds to the end of a grant.
 pub(super) struct Handed {
-    pub(super) condition: &'static str,
+    pub(super) condition: String,
     pub(super) set: &'static str,
     pub(super) remove: &'static str,
     pub(super) values: Vec<(&'static str, AttributeValue)>,
@@ -48,13 +48,17 @@ pub(super) fn handed(next: &Next) -> Handed {
     match next {
         // The removal of an entry of a list that does not exist would be an error.
         Next::Is(heir) => Handed {
-            condition: " AND attribute_type(#line, :list) AND attribute_not_exists(#frozen)",
+            condition: text![
+                " AND attribute_type(#line, :list) AND attribute_not_exists(#frozen)"(suiting(
+                    heir.tokens
+                ))
+            ],
             set: KEEP_FOR_THE_FIRST,
             remove: "#heir, #line[0]",
             values: heir_values(heir).into(),
         },
         Next::Later => Handed {
-            condition: "",
+            condition: String::new(),
             set: "#heir = if_not_exists(#line[0], :null)",
             remove: "#claim, #claim_id, #claim_until, #claim_tries",
             values: Vec::new(),
@@ -66,11 +70,27 @@ pub(super) fn handed(next: &Next) -> Handed {
 const KEEP_FOR_THE_FIRST: &str = "#claim = if_not_exists(#line[0], :null), #claim_id = :heir, \
     #claim_until = :until, #claim_tries = :one";
 
-fn heir_values(heir: &Heir) -> [(&'static str, AttributeValue); 2] {
+fn heir_values(heir: &Heir) -> [(&'static str, AttributeValue); 3] {
     [
         ("heir", s(heir.lease_id.expose())),
         ("until", at_least_one(heir.until)),
+        floor_of(heir.tokens),
     ]
+}
+
+fn floor_of(tokens: Tokens) -> (&'static str, AttributeValue) {
+    ("floor", n(tokens.floor().get()))
+}
+
+/// The token of a row that nobody holds, before it is promised on: as it is, or lifted.
+fn lifting(tokens: Tokens) -> &'static str {
+    match tokens {
+        Tokens::From(_) => "",
+        Tokens::LiftedTo(_) => {
+            "#last_fencing_token = if_not_exists(#last_fencing_token, #fencing_token), \
+             #fencing_token = :floor, "
+        }
+    }
 }
 
 /// The version stays: who watches it watches the holder.
@@ -112,9 +132,9 @@ pub(super) fn reserving(reserve: &Reserve) -> Expressions {
     build(
         text![
             FREE " AND " UNKEPT " AND " OURS " AND attribute_exists(#line[0]) \
-             AND attribute_not_exists(#frozen)"
+             AND attribute_not_exists(#frozen)" (suiting(reserve.heir.tokens))
         ],
-        text!["SET #version = #version + :one, " KEEP_FOR_THE_FIRST " REMOVE #heir, #line[0]"],
+        text!["SET #version = #version + :one, " (lifting(reserve.heir.tokens)) KEEP_FOR_THE_FIRST " REMOVE #heir, #line[0]"],
         heir_values(&reserve.heir),
     )
 }
@@ -122,14 +142,19 @@ pub(super) fn reserving(reserve: &Reserve) -> Expressions {
 pub(super) fn trying_again(again: &TryAgain) -> Expressions {
     let kept = kept();
     build(
-        text![kept " AND " OURS " AND #claim_id = :lease_id AND #claim_tries = :tries"],
-        "SET #claim_until = :until, #claim_tries = #claim_tries + :one, \
-         #version = #version + :one"
-            .to_owned(),
+        text![
+            kept " AND " OURS " AND #claim_id = :lease_id AND #claim_tries = :tries"
+            (suiting(again.tokens))
+        ],
+        text![
+            "SET " (lifting(again.tokens)) "#claim_until = :until, \
+             #claim_tries = #claim_tries + :one, #version = #version + :one"
+        ],
         [
             ("lease_id", s(again.lease_id.expose())),
             ("tries", n(again.tries.get())),
             ("until", at_least_one(again.until)),
+            floor_of(again.tokens),
         ],
     )
 }
@@ -140,15 +165,20 @@ pub(super) fn passing(pass: &Pass) -> Expressions {
         ("lease_id", s(pass.lease_id.expose())),
         ("tries", n(pass.tries.get())),
     ];
+    let token = match pass.heir.tokens {
+        Tokens::From(_) => {
+            "#last_fencing_token = if_not_exists(#last_fencing_token, #fencing_token), \
+             #fencing_token = #fencing_token + :one, "
+        }
+        lifted @ Tokens::LiftedTo(_) => lifting(lifted),
+    };
     build(
         text![
             kept " AND " OURS " AND #claim_id = :lease_id AND #claim_tries = :tries \
              AND attribute_type(#line, :list) AND attribute_not_exists(#frozen)"
+            (suiting(pass.heir.tokens))
         ],
-        text![
-            "SET #last_fencing_token = if_not_exists(#last_fencing_token, #fencing_token), \
-             #fencing_token = #fencing_token + :one, #version = #version + :one, "
-            KEEP_FOR_THE_FIRST " REMOVE #heir, #line[0]"
+        text!["SET " token "#version = #version + :one, " KEEP_FOR_THE_FIRST " REMOVE #heir, #line[0]"
         ],
         values.into_iter().chain(heir_values(&pass.heir)),
     )
@@ -161,8 +191,11 @@ pub(super) fn taking(take: &Take) -> Expressions {
     } else {
         ""
     };
+    let in_force = suiting(Tokens::From(take.floor));
     build(
-        text![kept " AND " OURS " AND " PROMISED " AND attribute_not_exists(#frozen)" in_time],
+        text![
+            kept " AND " OURS " AND " PROMISED " AND attribute_not_exists(#frozen)" in_time in_force
+        ],
         text![
             "SET #holder = :holder, #granted_to = :holder, #lease_id = :lease_id, \
              #ttl_ms = :ttl_ms, #metadata = :metadata, #acquired_at = :acquired_at, \
@@ -182,6 +215,7 @@ pub(super) fn taking(take: &Take) -> Expressions {
             ("sweep_after", instant(take.sweep_after)),
             ("fencing_token", n(take.fencing_token.get())),
             promise_of(take.fencing_token),
+            floor_of(Tokens::From(take.floor)),
         ],
     )
 }

@@ -49,6 +49,12 @@ fn every_change() -> Vec<Change> {
     let heir = Heir {
         lease_id: LeaseId::random(),
         until: now,
+        tokens: Tokens::From(Counter::MIN),
+    };
+    let floor = Counter::new(7).expect("valid");
+    let above = |tokens| Heir {
+        tokens,
+        ..heir.clone()
     };
     let release = |of, next| {
         Change::Release(Release {
@@ -69,6 +75,7 @@ fn every_change() -> Vec<Change> {
         Change::Take(Take {
             lease_id: lease_id.clone(),
             fencing_token,
+            floor,
             holder: holder.clone(),
             metadata: Metadata::default(),
             ttl,
@@ -79,8 +86,27 @@ fn every_change() -> Vec<Change> {
             require_unexpired,
         })
     };
-    let floor = Counter::new(7).expect("valid");
     let suited = |tokens| Change::Grant(plain.suited_to(tokens));
+    let reserve = |tokens| {
+        Change::Reserve(Reserve {
+            heir: above(tokens),
+        })
+    };
+    let try_again = |tokens| {
+        Change::TryAgain(TryAgain {
+            lease_id: lease_id.clone(),
+            tries: Counter::MIN,
+            until: now,
+            tokens,
+        })
+    };
+    let pass = |tokens| {
+        Change::Pass(Pass {
+            lease_id: lease_id.clone(),
+            tries: Counter::MIN,
+            heir: above(tokens),
+        })
+    };
     vec![
         clock,
         extend(false),
@@ -89,8 +115,15 @@ fn every_change() -> Vec<Change> {
         release(Of::Grant, Next::Is(heir.clone())),
         release(Of::Reservation(holder.clone()), Next::Later),
         release(Of::Reservation(holder.clone()), Next::Is(heir.clone())),
-        Change::Expire(Expire {
+        release(Of::Grant, Next::Is(above(Tokens::From(floor)))),
+        release(Of::Grant, Next::Is(above(Tokens::LiftedTo(floor)))),
+        release(
+            Of::Reservation(holder.clone()),
+            Next::Is(above(Tokens::LiftedTo(floor))),
+        ),
+        Change::End(End {
             version: Counter::MIN,
+            ended: Ended::Expired,
             next: Next::Is(heir.clone()),
             purge_at: 1,
         }),
@@ -105,17 +138,12 @@ fn every_change() -> Vec<Change> {
             request: request.clone(),
             place: 17,
         }),
-        Change::Reserve(Reserve { heir: heir.clone() }),
-        Change::TryAgain(TryAgain {
-            lease_id: lease_id.clone(),
-            tries: Counter::MIN,
-            until: now,
-        }),
-        Change::Pass(Pass {
-            lease_id: lease_id.clone(),
-            tries: Counter::MIN,
-            heir: heir.clone(),
-        }),
+        reserve(Tokens::From(Counter::MIN)),
+        reserve(Tokens::LiftedTo(floor)),
+        try_again(Tokens::From(Counter::MIN)),
+        try_again(Tokens::LiftedTo(floor)),
+        pass(Tokens::From(Counter::MIN)),
+        pass(Tokens::LiftedTo(floor)),
         take(false),
         take(true),
         grant(
