@@ -4,9 +4,16 @@ use std::sync::Arc;
 
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_dynamodb::config::Credentials;
+use leasehold::{Execution, Timestamp};
 use leasehold_local::{Counts, DynamoDb, Proxy};
 
 use crate::Error;
+
+/// An execution that is over and left nothing at work, whenever its leases were written.
+pub const ENDED: Execution = Execution::Ended {
+    stopped_at: Timestamp::MAX,
+    all_answered: true,
+};
 
 /// A database that only one run uses.
 ///

@@ -3,8 +3,8 @@
 use std::{fmt::Debug, time::Duration};
 
 use leasehold::{
-    AcquireAll, Counter, EndOf, Error, Evict, ExtendOptions, Holder, Key, Keys, Lease, LeaseSet,
-    Leases, ObservedVersion, Permits, Queue, SweepBounds, TaskToken, Ttl, WaitTime, store::Store,
+    AcquireAll, Counter, Error, Evict, ExtendOptions, Holder, Key, Keys, Lease, LeaseSet, Leases,
+    ObservedVersion, Permits, Queue, SweepBounds, TaskToken, Ttl, WaitTime, store::Store,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -168,7 +168,7 @@ impl<S: Store> Actor<S> {
                 told(leases.raise_floor(key, floor, &because).await)
             }
             Act::HandOver => told(leases.hand_over(key).await),
-            Act::Reap => told(leases.reap(&self.holder, EndOf::Force).await),
+            Act::Reap => told(leases.reap(&self.holder).await),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use leasehold::Counter;
 use leasehold::transition::{
-    Change, Cut, Expire, Extend, Grant, Heir, Join, Leave, Next, Of, Over, Pass, Release, Reserve,
+    Change, Cut, End, Extend, Grant, Heir, Join, Leave, Next, Of, Over, Pass, Release, Reserve,
     Take, Tokens, TryAgain,
 };
 
@@ -61,8 +61,9 @@ impl Message {
             What::Release(lease, token, promise) => {
                 Change::Release(self.release(lease, token, promise, scope))
             }
-            What::Expire(version, _) => Change::Expire(Expire {
+            What::Expire(version, _) => Change::End(End {
                 version: names::counter(version),
+                ended: leasehold::Ended::Expired,
                 next: self.next(scope),
                 purge_at: 0,
             }),
@@ -81,6 +82,7 @@ impl Message {
                 lease_id: names::lease_id(lease),
                 tries: names::tries(tries),
                 until: instant(self.sent + scope.claim),
+                tokens: Tokens::From(Counter::MIN),
             }),
             What::Pass(lease, tries) => Change::Pass(Pass {
                 lease_id: names::lease_id(lease),
@@ -152,6 +154,7 @@ impl Message {
         Take {
             lease_id: names::lease_id(lease),
             fencing_token: names::counter(token),
+            floor: Counter::MIN,
             holder: names::holder(self.from),
             metadata: names::metadata(),
             ttl: names::ttl(scope.ttl),
@@ -190,6 +193,7 @@ impl Message {
         Heir {
             lease_id: names::lease_id(self.lease()),
             until: instant(self.sent + scope.claim),
+            tokens: Tokens::From(Counter::MIN),
         }
     }
 }

@@ -160,7 +160,7 @@ fn not_extended(
             })
         })
     };
-    match why_not_extended(stored, &extend, confirming) {
+    match why_not_extended(stored, &extend, confirming, leasehold::Counter::MIN) {
         ExtendRefusal::Longer(row) | ExtendRefusal::Taken(row) => as_it_stands(row),
         ExtendRefusal::Unconfirmed => Reading::Promised(true),
         ExtendRefusal::Confirmed => Reading::Promised(false),

@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 
 use leasehold::conformance::Calls;
 use leasehold::{
-    DynamoDb, EndOf, ExtendOptions, Holder, Lease, Leases, Queue, Queued, SweepBounds, TaskToken,
-    WaitTime,
+    DynamoDb, ExtendOptions, Holder, Lease, Leases, Queue, Queued, SweepBounds, TaskToken, WaitTime,
 };
 use serde::Deserialize;
 
@@ -184,7 +183,8 @@ pub async fn reaped(setting: &Setting) -> Result<Played, String> {
     line.step(&mut marks, "join");
     let before = line.site.spent().aside;
     let holder = Holder::new(HOLDER).map_err(|error| told(&error))?;
-    let reaped = line.aside.reap(&holder, EndOf::Failure).await;
+    line.calls.stands(HOLDER, crate::site::ENDED);
+    let reaped = line.aside.reap(&holder).await;
     reaped.map_err(|error| told(&error))?;
     let aside = Spent::from(&line.site.spent().aside.since(&before));
     line.confirm(&line.woken().await?).await?;

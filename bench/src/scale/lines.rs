@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use leasehold::{EndOf, ExtendOptions, Lease, Reaped};
+use leasehold::{ExtendOptions, Lease, Reaped};
 use serde::Serialize;
 
 use super::cost::Cost;
@@ -94,7 +94,8 @@ impl Line<'_> {
 
     async fn leave(&mut self) -> Result<(), Error> {
         let last = execution(&self.last())?;
-        let reaped = self.field.leases.reap(&last, EndOf::Success).await;
+        self.field.calls.stands(last.as_str(), crate::site::ENDED);
+        let reaped = self.field.leases.reap(&last).await;
         match reaped.map_err(failed("reap"))? {
             Reaped::Reaped { left: 1, .. } => {
                 self.waiting -= 1;

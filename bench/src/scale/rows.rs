@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use leasehold::{EndOf, ExtendOptions, Inspected, Lease, Reaped, SweepBounds, Swept};
+use leasehold::{ExtendOptions, Inspected, Lease, Reaped, SweepBounds, Swept};
 use serde::Serialize;
 
 use super::cost::Cost;
@@ -221,9 +221,10 @@ impl Walk<'_> {
         same("freed by a sweep", swept.freed, 0_u64)?;
 
         let busy = execution(BUSY)?;
+        self.field.calls.stands(busy.as_str(), crate::site::ENDED);
         let leases = &self.field.leases;
         let reaping = async {
-            let reaped = leases.reap(&busy, EndOf::Success).await;
+            let reaped = leases.reap(&busy).await;
             reaped.map_err(failed("reap"))
         };
         let theirs = held.min(FLEET);

@@ -3,18 +3,20 @@
 use std::time::Duration;
 
 use leasehold::{
-    Counter, LeaseId, Metadata, TaskToken,
+    LeaseId, Metadata, TaskToken,
     row::{Row, Stored},
     transition::{
-        Change, Cut, Expire, Extend, Grant, Join, Leave, Of, Over, Pass, Release, Reserve, Swap,
-        Take, Tokens, TryAgain,
+        Change, Cut, End, Extend, Grant, Join, Leave, Of, Over, Pass, Release, Reserve, Swap, Take,
+        TryAgain,
     },
     waiter::Waiter,
 };
 
 use super::{
     steps::{PROOFS, REQUESTS, Step, Token},
-    values::{digest, heir, holder, id, made, near, next, operated, seconds, ttl, two_keys},
+    values::{
+        digest, heir, holder, id, made, near, next, operated, seconds, tokens, ttl, two_keys,
+    },
 };
 
 /// The write that a step is, of a row that stands like this; none for what is no write of one row,
@@ -34,9 +36,10 @@ pub fn change(stands: &Stored, step: &Step) -> Option<Change> {
             seen: None,
             row: made(act),
         })),
-        Step::Expire { version, heir } => Change::Expire(Expire {
+        Step::Expire { version, heir } => Change::End(End {
             version: near(self::version(row), version),
-            next: next(heir),
+            ended: leasehold::Ended::Expired,
+            next: next(heir, token(row)),
             purge_at: 3000,
         }),
         Step::Cut { version, at } => Change::Cut(Cut {
@@ -104,13 +107,7 @@ fn grant(row: Option<&Row>, step: &Step) -> Option<Grant> {
         ttl,
         metadata: Metadata::default(),
         now,
-        tokens: match floor {
-            1 => Tokens::From(near(token, Token(0))),
-            2 => Tokens::From(near(token, Token(1))),
-            3 => Tokens::LiftedTo(near(token, Token(0))),
-            4 => Tokens::LiftedTo(near(token, Token(1))),
-            _ => Tokens::From(Counter::MIN),
-        },
+        tokens: tokens(token, floor),
         over: over(row, at, observed),
         expires_at,
         sweep_after: expires_at.plus(MARGIN),
@@ -146,7 +143,7 @@ fn by_proof(row: Option<&Row>, step: &Step) -> Option<Change> {
             fencing_token: near(stands + u64::from(kept_for.is_some()), token),
             of: kept_for.map_or(Of::Grant, |who| Of::Reservation(holder(who))),
             ended: [leasehold::Ended::Released, leasehold::Ended::Expired][usize::from(ended)],
-            next: next(heir),
+            next: next(heir, stands),
             purge_at: 2000,
         }),
         Step::Take {
@@ -156,11 +153,13 @@ fn by_proof(row: Option<&Row>, step: &Step) -> Option<Change> {
             at,
             ttl: length,
             require_unexpired,
+            floor,
         } => {
             let expires_at = seconds(at).plus(ttl(length).as_duration());
             Change::Take(Take {
                 lease_id: proof(row, n),
                 fencing_token: near(stands + 1, token),
+                floor: tokens(stands, floor).floor(),
                 holder: holder(who),
                 metadata: Metadata::default(),
                 ttl: ttl(length),
@@ -194,12 +193,16 @@ fn of_the_line(row: Option<&Row>, step: &Step) -> Option<Change> {
                 request,
             })
         }
-        Step::Reserve { heir: next } => Change::Reserve(Reserve { heir: heir(next) }),
+        Step::Reserve { heir: next } => Change::Reserve(Reserve {
+            heir: heir(next, token(row)),
+        }),
         Step::TryAgain {
             id: n,
             tries: step,
             until,
+            floor,
         } => Change::TryAgain(TryAgain {
+            tokens: tokens(token(row), floor),
             lease_id: proof(row, n),
             tries: tries(row, step),
             until: seconds(until),
@@ -211,7 +214,7 @@ fn of_the_line(row: Option<&Row>, step: &Step) -> Option<Change> {
         } => Change::Pass(Pass {
             lease_id: proof(row, n),
             tries: tries(row, step),
-            heir: heir(next),
+            heir: heir(next, token(row)),
         }),
         _ => return None,
     })

@@ -165,7 +165,11 @@ pub fn sequences() -> Vec<Vec<Step>> {
         let more = more.chain((5..8).map(swap)).chain(grants(30));
         all.push(one_by_one(&kept, remembered(&[join(0)]).chain(more)));
         let tried = [&kept[..], &[again(), again()]].concat();
-        let another = Heir { id: 2, until: 33 };
+        let another = Heir {
+            id: 2,
+            until: 33,
+            floor: 0,
+        };
         let lasts = [pass(), again(), give_up(Some(another))].into_iter();
         let lasts = lasts.flat_map(|last| [vec![last.clone()], beside(&last)].concat());
         all.push(one_by_one(&tried, lasts));

@@ -1,6 +1,6 @@
 //! What callers do, as opposed to what is written: whole operations by the library's own calls.
 
-use leasehold::{EndOf, ReleaseOutcome};
+use leasehold::{Execution, ReleaseOutcome, Timestamp};
 use proptest::prelude::*;
 
 use super::strange::{ATTRIBUTES, STRANGE};
@@ -129,7 +129,17 @@ pub enum Seen {
     Standing,
 }
 
-pub const ENDS: [EndOf; 3] = [EndOf::Success, EndOf::Failure, EndOf::Force];
+/// How an execution stands, that is asked for at this time.
+pub const fn stands(how: u8, now: Timestamp) -> Execution {
+    match how {
+        0 => Execution::Running,
+        1 => Execution::Unknown,
+        _ => Execution::Ended {
+            stopped_at: now,
+            all_answered: how == 2,
+        },
+    }
+}
 
 /// What the reference knows: one key, its holders, sweep and freeze.
 pub fn of_one_key() -> impl Strategy<Value = Vec<Operation>> {
@@ -164,7 +174,7 @@ pub fn of_all() -> impl Strategy<Value = Vec<Operation>> {
         8 => release(),
         4 => Just(Operation::Sweep),
         1 => key().prop_map(|key| Operation::HandOver { key }),
-        2 => (0..HOLDERS, 0..3_u8).prop_map(|(who, how)| Operation::Reap { who, how }),
+        2 => (0..HOLDERS, 0..6_u8).prop_map(|(who, how)| Operation::Reap { who, how }),
         1 => key().prop_map(|key| Operation::Freeze { key }),
         2 => key().prop_map(|key| Operation::Unfreeze { key }),
         1 => key().prop_map(|key| Operation::ForceRelease { key }),

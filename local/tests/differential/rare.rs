@@ -49,7 +49,11 @@ fn leave(who: u8) -> Step {
     }
 }
 
-const HEIR: Option<Heir> = Some(Heir { id: 1, until: 30 });
+const HEIR: Option<Heir> = Some(Heir {
+    id: 1,
+    until: 30,
+    floor: 0,
+});
 
 fn release(heir: Option<Heir>) -> Step {
     Step::Release {
@@ -69,6 +73,7 @@ fn take(who: u8) -> Step {
         at: 1,
         ttl: 5,
         require_unexpired: false,
+        floor: 0,
     }
 }
 
@@ -76,13 +81,21 @@ fn pass() -> Step {
     Step::Pass {
         id: PROOFS,
         tries: Token(0),
-        heir: Heir { id: 2, until: 30 },
+        heir: Heir {
+            id: 2,
+            until: 30,
+            floor: 0,
+        },
     }
 }
 
 fn reserve() -> Step {
     Step::Reserve {
-        heir: Heir { id: 1, until: 30 },
+        heir: Heir {
+            id: 1,
+            until: 30,
+            floor: 0,
+        },
     }
 }
 

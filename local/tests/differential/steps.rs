@@ -65,6 +65,7 @@ pub enum Step {
         id: u8,
         tries: Token,
         until: u8,
+        floor: u8,
     },
     Pass {
         id: u8,
@@ -78,6 +79,7 @@ pub enum Step {
         at: u8,
         ttl: u8,
         require_unexpired: bool,
+        floor: u8,
     },
     /// A waiter's item: another token for it, or its end.
     CallBack {
@@ -131,6 +133,8 @@ pub const REQUESTS: u8 = 6;
 pub struct Heir {
     pub id: u8,
     pub until: u8,
+    /// As in [`Step::Grant`].
+    pub floor: u8,
 }
 
 /// The row's own counter, or one beside it.
@@ -159,12 +163,17 @@ fn token() -> impl Strategy<Value = Token> {
 }
 
 fn heir() -> impl Strategy<Value = Heir> {
-    (0..PROOFS, 0..40_u8).prop_map(|(id, until)| Heir { id, until })
+    (0..PROOFS, 0..40_u8, floor()).prop_map(|(id, until, floor)| Heir { id, until, floor })
 }
 
 /// Mostly the one that is asked for.
 fn proof() -> impl Strategy<Value = u8> {
     prop_oneof![1 => 0..PROOFS, 6 => Just(PROOFS)]
+}
+
+/// Mostly none.
+fn floor() -> impl Strategy<Value = u8> {
+    0..20_u8
 }
 
 fn grant() -> impl Strategy<Value = Step> {
@@ -176,7 +185,7 @@ fn grant() -> impl Strategy<Value = Step> {
         1..20_u8,
         prop::option::weighted(0.5, token()),
         any::<bool>(),
-        0..20_u8,
+        floor(),
     )
         .prop_map(
             |(who, request, id, at, ttl, observed, several, floor)| Step::Grant {
@@ -239,14 +248,14 @@ fn of_the_line() -> impl Strategy<Value = Step> {
         2 => (0..3_u8, 0..2 * REQUESTS, prop::option::weighted(0.2, 0..3_u8))
             .prop_map(|(who, request, place)| Step::Leave { who, request, place }),
         3 => heir().prop_map(|heir| Step::Reserve { heir }),
-        2 => (proof(), token(), 0..40_u8)
-            .prop_map(|(id, tries, until)| Step::TryAgain { id, tries, until }),
+        2 => (proof(), token(), 0..40_u8, floor())
+            .prop_map(|(id, tries, until, floor)| Step::TryAgain { id, tries, until, floor }),
         2 => (proof(), token(), heir()).prop_map(|(id, tries, heir)| Step::Pass { id, tries, heir }),
-        4 => (proof(), token(), 0..3_u8, 0..40_u8, 1..20_u8, prop::bool::weighted(0.2)).prop_map(
-            |(id, token, who, at, ttl, require_unexpired)| Step::Take {
-                id, token, who, at, ttl, require_unexpired
-            }
-        ),
+        4 => (
+            proof(), token(), 0..3_u8, 0..40_u8, 1..20_u8, prop::bool::weighted(0.2), floor()
+        ).prop_map(|(id, token, who, at, ttl, require_unexpired, floor)| Step::Take {
+            id, token, who, at, ttl, require_unexpired, floor
+        }),
         1 => (0..3_u8, 0..REQUESTS, 0..3_u8)
             .prop_map(|(who, request, token)| Step::CallBack { who, request, token }),
         1 => (0..3_u8, 0..REQUESTS, 0..3_u8)

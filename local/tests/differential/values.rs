@@ -6,7 +6,7 @@ use leasehold::{
     Act, Counter, Ended, Holder, Key, Keys, KeysDigest, LeaseId, Metadata, Operator, Previous,
     Reason, Record, RequestDigest, RequestId, Timestamp, Ttl,
     row::{Frozen, Holding, Reservation, Row, State},
-    transition,
+    transition::{self, Tokens},
 };
 
 use super::steps::{Heir, Token};
@@ -34,16 +34,36 @@ pub fn ttl(seconds: u8) -> Ttl {
     Ttl::new(Duration::from_secs(seconds.into())).unwrap()
 }
 
-pub fn next(heir: Option<Heir>) -> transition::Next {
+/// What becomes of the line of a row with this token.
+pub fn next(heir: Option<Heir>, token: u64) -> transition::Next {
     heir.map_or(transition::Next::Later, |heir| {
-        transition::Next::Is(self::heir(heir))
+        transition::Next::Is(self::heir(heir, token))
     })
 }
 
-pub fn heir(Heir { id: n, until }: Heir) -> transition::Heir {
+pub fn heir(
+    Heir {
+        id: n,
+        until,
+        floor,
+    }: Heir,
+    token: u64,
+) -> transition::Heir {
     transition::Heir {
         lease_id: id(n),
         until: seconds(until),
+        tokens: tokens(token, floor),
+    }
+}
+
+/// No floor, or one at the row's token or just above it, in either way.
+pub fn tokens(token: u64, floor: u8) -> Tokens {
+    match floor {
+        1 => Tokens::From(near(token, Token(0))),
+        2 => Tokens::From(near(token, Token(1))),
+        3 => Tokens::LiftedTo(near(token, Token(0))),
+        4 => Tokens::LiftedTo(near(token, Token(1))),
+        _ => Tokens::From(Counter::MIN),
     }
 }
 

@@ -13,7 +13,7 @@ use leasehold::{
 };
 
 use super::{
-    operations::{ENDS, HOLDERS, MUTEXES, Operation, REQUESTS, Seen},
+    operations::{HOLDERS, MUTEXES, Operation, REQUESTS, Seen, stands},
     strange::{ATTRIBUTES, is_writable, strange},
     values::{digest, holder, seconds},
 };
@@ -256,7 +256,10 @@ impl<B: Bench> World<B> {
                 Answer::HandedOver(leases.hand_over(&self::key(key)).await?)
             }
             Operation::Reap { who, how } => {
-                Answer::Reaped(leases.reap(&holder(who), ENDS[usize::from(how)]).await?)
+                let who = holder(who);
+                let now = self.clock.now();
+                self.calls.stands(who.as_str(), stands(how, now));
+                Answer::Reaped(leases.reap(&who).await?)
             }
             Operation::Inspect { key } => Answer::Inspected(leases.inspect(&self::key(key)).await?),
             Operation::Freeze { .. }

@@ -9,6 +9,7 @@ pub const HEIRS: u8 = 1;
 pub const HEIR: Heir = Heir {
     id: HEIRS,
     until: 30,
+    floor: 0,
 };
 
 pub fn grant(who: u8, at: u8) -> Step {
@@ -166,6 +167,7 @@ pub fn take(at: u8, require_unexpired: bool) -> Step {
         at,
         ttl: 5,
         require_unexpired,
+        floor: 0,
     }
 }
 
@@ -173,7 +175,11 @@ pub fn pass() -> Step {
     Step::Pass {
         id: HEIRS,
         tries: Token(0),
-        heir: Heir { id: 2, until: 31 },
+        heir: Heir {
+            id: 2,
+            until: 31,
+            floor: 0,
+        },
     }
 }
 
@@ -182,6 +188,7 @@ pub fn again() -> Step {
         id: HEIRS,
         tries: Token(0),
         until: 31,
+        floor: 0,
     }
 }
 

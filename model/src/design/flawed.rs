@@ -3,7 +3,7 @@
 use leasehold::{
     Ended, LeaseId,
     row::{Row, State, Stored},
-    transition::{Change, Cut, Expire, Extend, Grant, Of, Over, Release, transition},
+    transition::{Change, Cut, End, Extend, Grant, Of, Over, Release, transition},
 };
 
 use super::Flaw;
@@ -28,7 +28,7 @@ pub fn apply(
         (Change::Grant(grant), _) => granted(flaw, stored, (message, grant)),
         (Change::Extend(extend), Some(row)) => extended(flaw, scope, row, extend),
         (Change::Release(release), Some(row)) => released(flaw, row, (message, release)),
-        (Change::Expire(expire), Some(row)) => expired(flaw, row, expire),
+        (Change::End(expire), Some(row)) => expired(flaw, row, expire),
         (Change::Join(_), Some(row)) if flaw == Flaw::JoinsWhatItWasPromised => {
             let mut for_another = row.clone();
             if let State::Free {
@@ -187,12 +187,12 @@ fn released(flaw: Flaw, row: &Row, (message, release): (&Message, &Release)) -> 
     ours(row, &Change::Release(release)).map(|row| kept(flaw, row))
 }
 
-fn expired(flaw: Flaw, row: &Row, expire: &Expire) -> Option<Row> {
+fn expired(flaw: Flaw, row: &Row, expire: &End) -> Option<Row> {
     let mut expire = expire.clone();
     if flaw == Flaw::SweepFreesWhateverStands {
         expire.version = row.version;
     }
-    ours(row, &Change::Expire(expire)).map(|row| kept(flaw, row))
+    ours(row, &Change::End(expire)).map(|row| kept(flaw, row))
 }
 
 /// A row that was kept for the first in line; or not.
