@@ -16,7 +16,7 @@ use crate::{
 /// What a grant says of any of its rows.
 pub(crate) struct Wish<'a> {
     pub(crate) holder: &'a Holder,
-    pub(crate) request_id: Option<RequestId>,
+    pub(crate) request_id: RequestId,
     pub(crate) keys: Option<KeysDigest>,
     pub(crate) ttl: Ttl,
     pub(crate) metadata: Metadata,
@@ -209,13 +209,12 @@ impl<S: Store> Leases<S> {
     /// The grant that `wish` asks for, from now on.
     pub(crate) fn grant(&self, wish: Wish<'_>) -> Result<Grant, Error> {
         self.check_ttl(wish.ttl)?;
-        let id = wish.request_id.unwrap_or_else(RequestId::random);
         // The deadline counts from before the request is sent.
         let now = self.now();
         let expires_at = now.plus(wish.ttl.as_duration());
         let margin = self.settings().clock_margin;
         Ok(Grant {
-            request: RequestDigest::of(wish.holder, &id),
+            request: RequestDigest::of(wish.holder, &wish.request_id),
             holder: wish.holder.clone(),
             keys: wish.keys,
             lease_id: LeaseId::random(),

@@ -1,6 +1,9 @@
 //! The rules: extend. Acquire and release are next door.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use crate::{
     acquire::kind,
@@ -14,6 +17,7 @@ use crate::{
     store::{Address, Applied, Connection, Store},
     transition::{Change, Extend, ExtendRefusal, Over, Take, why_not_extended},
     values::{Counter, Holder, Key, Ttl},
+    walk::Cursor,
     workflows::Workflows,
 };
 
@@ -32,6 +36,8 @@ pub struct Leases<S> {
     workflows: Option<Arc<dyn Workflows>>,
     settings: Settings,
     deadline: Option<Timestamp>,
+    /// Where a sweep on the schedule stopped before it was done.
+    swept_to: Arc<Mutex<Option<Cursor>>>,
 }
 
 impl std::fmt::Debug for dyn Clock {
@@ -49,6 +55,7 @@ impl<S> Clone for Leases<S> {
             workflows: self.workflows.clone(),
             settings: self.settings,
             deadline: self.deadline,
+            swept_to: Arc::clone(&self.swept_to),
         }
     }
 }
@@ -65,6 +72,7 @@ impl<S: Store> Leases<S> {
             workflows: None,
             settings,
             deadline: None,
+            swept_to: Arc::default(),
         }
     }
 
@@ -121,6 +129,10 @@ impl<S: Store> Leases<S> {
 
     pub(crate) const fn deadline(&self) -> Option<Timestamp> {
         self.deadline
+    }
+
+    pub(crate) fn swept_to(&self) -> MutexGuard<'_, Option<Cursor>> {
+        self.swept_to.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How long a request may take that starts now.

@@ -18,6 +18,7 @@
 #![doc = include_str!("cookbook.md")]
 
 mod acquire;
+mod at_once;
 #[cfg(test)]
 mod canary;
 mod clock;

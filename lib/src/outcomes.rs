@@ -250,6 +250,7 @@ pub(crate) fn as_millis<S: Serializer>(
 
 /// The answer to a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[must_use = "it may have been lost to somebody else"]
 pub struct Released {
     /// What became of it.
     pub outcome: ReleaseOutcome,

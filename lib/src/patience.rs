@@ -9,7 +9,7 @@ use crate::{
     outcomes::{Acquired, Contention, Granted},
     requests::Acquire,
     store::{Connection, Store},
-    values::{RequestId, up_to},
+    values::up_to,
 };
 
 /// How long to keep asking, and how often.
@@ -65,10 +65,9 @@ impl<S: Store> Leases<S> {
     /// last attempt ended so.
     pub async fn acquire_within(
         &self,
-        mut request: Acquire,
+        request: Acquire,
         patience: Patience,
     ) -> Result<Waited, Error> {
-        request.request_id.get_or_insert_with(RequestId::random);
         let own = self.now().plus(patience.budget);
         // An invocation has to live to hear the last answer: it may be a grant.
         let last = |deadline: Timestamp| deadline.minus(Connection::OPERATION);

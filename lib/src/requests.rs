@@ -15,8 +15,8 @@ pub struct Acquire {
     /// The length of the lease.
     pub ttl: Ttl,
     /// Names this one logical acquire: with the same id, the same holder gets the same lease.
-    /// Random if not given, and then a repeated call is another request.
-    pub request_id: Option<RequestId>,
+    /// Random if not given; a clone has the same one, and so is the same request.
+    pub request_id: RequestId,
     /// What others may see.
     pub metadata: Metadata,
     /// How many may hold the key at once. All who ask for a key should give the same number; it
@@ -41,7 +41,7 @@ impl Acquire {
             key,
             holder,
             ttl,
-            request_id: None,
+            request_id: RequestId::random(),
             metadata: Metadata::default(),
             permits: None,
             observed_version: None,
@@ -52,10 +52,7 @@ impl Acquire {
     /// With this request id.
     #[must_use]
     pub fn request_id(self, request_id: RequestId) -> Self {
-        Self {
-            request_id: Some(request_id),
-            ..self
-        }
+        Self { request_id, ..self }
     }
 
     /// With this metadata.
@@ -113,7 +110,7 @@ pub struct AcquireAll {
     /// The length of each lease.
     pub ttl: Ttl,
     /// As [`Acquire::request_id`]; it names the whole set.
-    pub request_id: Option<RequestId>,
+    pub request_id: RequestId,
     /// What others may see, of each of them.
     pub metadata: Metadata,
     /// As [`Acquire::reentrant`], for each key by itself.
@@ -128,7 +125,7 @@ impl AcquireAll {
             keys,
             holder,
             ttl,
-            request_id: None,
+            request_id: RequestId::random(),
             metadata: Metadata::default(),
             reentrant: false,
         }
@@ -137,10 +134,7 @@ impl AcquireAll {
     /// With this request id.
     #[must_use]
     pub fn request_id(self, request_id: RequestId) -> Self {
-        Self {
-            request_id: Some(request_id),
-            ..self
-        }
+        Self { request_id, ..self }
     }
 
     /// With this metadata.

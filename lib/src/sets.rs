@@ -1,11 +1,11 @@
 //! Several leases at once: acquired together or not at all, extended and released one by one.
 
-use std::{collections::HashSet, fmt::Write as _, future::Future, time::Duration};
+use std::{collections::HashSet, fmt::Write as _, time::Duration};
 
-use futures_util::{StreamExt as _, stream};
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    at_once::{AT_ONCE, some_at_a_time},
     error::Error,
     leases::Leases,
     outcomes::{
@@ -134,9 +134,6 @@ pub struct ReleasedAll {
     pub outcomes: Vec<ReleaseOutcome>,
 }
 
-/// Requests at once: a hundred one after the other would outlast the shorter leases.
-const AT_ONCE: usize = 10;
-
 impl<S: Store> Leases<S> {
     /// As [`Leases::extend`], some leases at a time; each stands for itself.
     ///
@@ -153,7 +150,7 @@ impl<S: Store> Leases<S> {
             self.check_ttl(options.ttl.unwrap_or(lease.ttl))?;
         }
         let tried = leases.0.iter().map(|lease| self.extend(lease, options));
-        let tried = some_at_a_time(tried.collect()).await;
+        let tried = some_at_a_time(AT_ONCE, tried.collect()).await;
         let outcomes = told(leases, &tried, |extended| match extended {
             Extended::Extended { .. } => "extended",
             Extended::Revived { .. } => "revived",
@@ -181,7 +178,7 @@ impl<S: Store> Leases<S> {
     /// [`Error::OfSeveral`] says what became of each.
     pub async fn release_all(&self, leases: &LeaseSet) -> Result<ReleasedAll, Error> {
         let tried = leases.0.iter().map(|lease| self.release(lease));
-        let tried = some_at_a_time(tried.collect()).await;
+        let tried = some_at_a_time(AT_ONCE, tried.collect()).await;
         released_all(leases, tried)
     }
 
@@ -191,15 +188,9 @@ impl<S: Store> Leases<S> {
     /// As [`Leases::release_all`], and [`Error::Lost`] if any was granted to somebody else.
     pub async fn release_all_strictly(&self, leases: &LeaseSet) -> Result<ReleasedAll, Error> {
         let tried = leases.0.iter().map(|lease| self.release_strictly(lease));
-        let tried = some_at_a_time(tried.collect()).await;
+        let tried = some_at_a_time(AT_ONCE, tried.collect()).await;
         released_all(leases, tried)
     }
-}
-
-/// The answers in the order of the requests. Not of an iterator: its closure would keep the future
-/// of the whole from being sent to another thread.
-async fn some_at_a_time<F: Future>(requests: Vec<F>) -> Vec<F::Output> {
-    stream::iter(requests).buffered(AT_ONCE).collect().await
 }
 
 fn released_all(

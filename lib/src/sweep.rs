@@ -5,11 +5,11 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::{
-    clock::Timestamp,
+    at_once::{AT_ONCE, some_at_a_time},
     error::Error,
     leases::{Leases, corrupt},
     line::{Waiting, Waits},
-    metrics::{self, Metric},
+    metrics,
     outcomes::Ended,
     row::Stored,
     store::{Address, Store, What},
@@ -20,8 +20,9 @@ use crate::{
 /// How far one sweep goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SweepBounds {
-    /// Through everything, or until the invocation's time is nearly up. It starts in a
-    /// part that the clock's milliseconds pick, so that no part is always last.
+    /// Through everything, or until the invocation's time is nearly up. It goes on where the last
+    /// one stopped, or starts in a part that the clock's milliseconds pick, so that no part is
+    /// always last.
     Schedule,
     /// Through at most so many held leases, from the cursor of an earlier answer.
     Call {
@@ -44,9 +45,18 @@ pub struct Swept {
     pub granted: u64,
     /// Items that this library did not write, and left alone.
     pub skipped_corrupt: u64,
+    /// Keys that could not be seen to, because the table throttled them or did not answer. They are
+    /// left to the next sweep.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub failed: u64,
     /// There is more, from here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<Cursor>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "what serde calls")]
+const fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 /// Sweep stops when less than this is left of its invocation.
@@ -55,11 +65,15 @@ const RESERVE: Duration = Duration::from_secs(1);
 /// Keys on one page of the index.
 const PAGE: u32 = 1000;
 
-enum Look {
-    Nothing,
-    /// Whether somebody in line was told.
-    Freed(bool),
-    Corrupt,
+/// What came of one row, or of those who wait for one key.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    freed: u64,
+    granted: u64,
+    corrupt: u64,
+    failed: u64,
+    /// There was no time for it.
+    left: bool,
 }
 
 impl<S: Store> Leases<S> {
@@ -69,62 +83,77 @@ impl<S: Store> Leases<S> {
     /// those who were served. Without [`Leases::with_workflows`] it leaves those who wait alone.
     ///
     /// It reads the index of held leases, so that its cost follows their number and not the
-    /// table's size, and reads and frees one row at a time, each on the condition that the row is
+    /// table's size, and reads and frees some rows at a time, each on the condition that the row is
     /// as it was read. It passes over frozen keys. Two sweeps at once, or one that is cut short,
-    /// do no harm.
+    /// do no harm. A key that cannot be seen to, because the table throttles it or does not answer,
+    /// is counted and left to the next sweep.
+    ///
+    /// A sweep on the schedule whose time is over goes on where it stopped when it is next called
+    /// on these leases, or on a clone of them.
     ///
     /// # Errors
-    /// Those of [`Store::apply`]; what was freed before stays free.
+    /// Those of reading the index; and [`Error::Denied`] and [`Error::Misconfigured`], which are of
+    /// the whole table. What was freed before stays free.
     pub async fn sweep(&self, bounds: SweepBounds) -> Result<Swept, Error> {
-        let (mut left, mut cursor) = match bounds {
-            SweepBounds::Schedule => (u32::MAX, Cursor::start(self.now().as_millis())),
+        match bounds {
             SweepBounds::Call { limit, cursor } => {
-                (limit, cursor.unwrap_or_else(|| Cursor::start(0)))
+                let from = cursor.unwrap_or_else(|| Cursor::start(0));
+                self.sweep_from(from, limit).await
             }
-        };
+            SweepBounds::Schedule => {
+                let start = || Cursor::start(self.now().as_millis());
+                let from = self.swept_to().take().unwrap_or_else(start);
+                let swept = self.sweep_from(from.clone(), u32::MAX).await?;
+                // Where nothing moves on, the next one starts elsewhere.
+                *self.swept_to() = swept.cursor.clone().filter(|cursor| *cursor != from);
+                Ok(swept)
+            }
+        }
+    }
+
+    async fn sweep_from(&self, mut cursor: Cursor, mut left: u32) -> Result<Swept, Error> {
         let mut swept = Swept::default();
         loop {
             let (entries, next) = self.step(cursor.clone(), left.min(PAGE)).await?;
-            let mut waiting = Waiting::new();
+            left = left.saturating_sub(u32::try_from(entries.len()).unwrap_or(u32::MAX));
+            swept.examined += entries.len() as u64;
+            let (mut rows, mut waiting) = (Vec::new(), Waiting::new());
             for entry in entries {
-                if self.is_nearly_over() {
-                    // From the start of this page: what was freed of it is not there any more.
-                    swept.cursor = Some(cursor);
-                    return Ok(swept);
-                }
-                left = left.saturating_sub(1);
-                swept.examined += 1;
-                let address = match entry.what {
-                    What::Lease(address) => address,
+                match entry.what {
+                    What::Lease(address) => {
+                        if entry.sweep_after.is_none_or(|at| at <= self.now()) {
+                            rows.push(address);
+                        }
+                    }
                     What::Waiter(key, request) => {
                         let of_key = waiting.entry(key).or_default();
                         of_key.push((request, entry.sweep_after));
-                        continue;
                     }
-                    What::Foreign => {
-                        swept.skipped_corrupt += 1;
-                        continue;
-                    }
-                };
-                match self.look(&address, entry.sweep_after).await? {
-                    Look::Nothing => {}
-                    Look::Freed(told) => {
-                        swept.freed += 1;
-                        swept.granted += u64::from(told);
-                    }
-                    Look::Corrupt => swept.skipped_corrupt += 1,
+                    What::Foreign => swept.skipped_corrupt += 1,
                 }
             }
+            let looks = rows.iter().map(|address| self.look(address)).collect();
+            let of_rows = some_at_a_time(AT_ONCE, looks).await;
             // All who wait for one key at once: their line is one row.
-            for (key, waiting) in waiting {
-                swept.granted += self.look_after(&key, &waiting).await?;
-                if self.is_nearly_over() {
-                    // It may have stopped half way.
+            let width = AT_ONCE / waiting.len().clamp(1, AT_ONCE);
+            let looks = waiting.iter();
+            let looks = looks.map(|(key, waiting)| self.look_after(key, waiting, width));
+            let of_lines = some_at_a_time(AT_ONCE, looks.collect()).await;
+            let mut in_time = !self.is_nearly_over();
+            for seen in of_rows.into_iter().chain(of_lines) {
+                let seen = seen?;
+                swept.freed += seen.freed;
+                swept.granted += seen.granted;
+                swept.skipped_corrupt += seen.corrupt;
+                swept.failed += seen.failed;
+                in_time &= !seen.left;
+            }
+            match next {
+                // From the start of this page: what was freed of it is not there any more.
+                _ if !in_time => {
                     swept.cursor = Some(cursor);
                     return Ok(swept);
                 }
-            }
-            match next {
                 None => return Ok(swept),
                 Some(next) if left == 0 => {
                     swept.cursor = Some(next);
@@ -140,33 +169,29 @@ impl<S: Store> Leases<S> {
             .is_some_and(|at| at.since(self.now()) < RESERVE)
     }
 
-    async fn look(&self, address: &Address, sweep_after: Option<Timestamp>) -> Result<Look, Error> {
-        if sweep_after.is_some_and(|at| at > self.now()) {
-            return Ok(Look::Nothing);
+    async fn look(&self, address: &Address) -> Result<Seen, Error> {
+        if self.is_nearly_over() {
+            return Ok(Seen {
+                left: true,
+                ..Seen::default()
+            });
         }
-        match self.free(address).await {
-            Err(Error::Corrupt { key, reason }) => {
-                tracing::warn!(%key, reason, "sweep left an item alone");
-                Ok(Look::Corrupt)
-            }
-            answer => answer,
-        }
+        one_bad_key_is_not_all(self.free(address).await, &address.key)
     }
 
-    async fn look_after(&self, key: &Key, waiting: &[Waits]) -> Result<u64, Error> {
-        match self.tend(key, waiting).await {
-            Err(Error::Corrupt { key, reason }) => {
-                metrics::tell(Metric::Corrupt, 1);
-                tracing::warn!(%key, reason, "sweep left those alone who wait");
-                Ok(0)
-            }
-            answer => answer,
-        }
+    async fn look_after(&self, key: &Key, waiting: &[Waits], width: usize) -> Result<Seen, Error> {
+        let granted = self.tend(key, waiting, width).await;
+        let seen = granted.map(|granted| Seen {
+            granted,
+            left: self.is_nearly_over(),
+            ..Seen::default()
+        });
+        one_bad_key_is_not_all(seen, key)
     }
 
-    async fn free(&self, address: &Address) -> Result<Look, Error> {
+    async fn free(&self, address: &Address) -> Result<Seen, Error> {
         let row = match self.store().read(address, self.limit()).await? {
-            Stored::Absent => return Ok(Look::Nothing),
+            Stored::Absent => return Ok(Seen::default()),
             Stored::Foreign(reason) => return Err(corrupt(address.key.clone(), reason)),
             Stored::Row(row) => row,
         };
@@ -175,10 +200,40 @@ impl<S: Store> Leases<S> {
             .holding()
             .is_some_and(|held| held.expires_at <= takeable);
         if !expired || row.frozen.is_some() {
-            return Ok(Look::Nothing);
+            return Ok(Seen::default());
         }
         let told = self.end_as_read(address, &row, Ended::Expired).await?;
-        Ok(told.map_or(Look::Nothing, Look::Freed))
+        Ok(told.map_or_else(Seen::default, |told| Seen {
+            freed: 1,
+            granted: u64::from(told),
+            ..Seen::default()
+        }))
+    }
+}
+
+/// What is wrong with one key is counted and told, and does not keep others from being seen to.
+fn one_bad_key_is_not_all(seen: Result<Seen, Error>, key: &Key) -> Result<Seen, Error> {
+    match seen {
+        Err(error @ Error::Corrupt { .. }) => {
+            metrics::tell_failure(&error);
+            let reason = error.in_full();
+            tracing::warn!(%key, reason, "sweep left an item alone");
+            Ok(Seen {
+                corrupt: 1,
+                ..Seen::default()
+            })
+        }
+        Err(error @ (Error::Denied { .. } | Error::Misconfigured { .. })) => Err(error),
+        Err(error) => {
+            metrics::tell_failure(&error);
+            let problem = error.in_full();
+            tracing::error!(%key, problem, "sweep could not see to a key");
+            Ok(Seen {
+                failed: 1,
+                ..Seen::default()
+            })
+        }
+        seen => seen,
     }
 }
 

@@ -103,7 +103,9 @@ pub enum Tokens {
 }
 
 impl Tokens {
-    pub(crate) const fn floor(self) -> Counter {
+    /// The floor: every new token is above it.
+    #[must_use]
+    pub const fn floor(self) -> Counter {
         match self {
             Self::From(floor) | Self::LiftedTo(floor) => floor,
         }

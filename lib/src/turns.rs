@@ -6,20 +6,47 @@ use crate::{clock::Timestamp, error::Error, leases::Leases, store::Store, values
 
 pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(25);
 pub(crate) const LONGEST_PAUSE: Duration = Duration::from_millis(250);
-/// What has to be left of the time for one more attempt.
+/// What has to be left of the time for one more attempt, unless there is little in all.
 const FOR_ANOTHER: Duration = Duration::from_millis(200);
+
+/// Pauses of random lengths, each up to a limit that doubles, as long as there is time for another attempt.
+pub(crate) struct Pauses {
+    longest: Duration,
+    for_another: Duration,
+}
+
+impl Pauses {
+    /// For attempts that may take so long together.
+    pub(crate) fn within(limit: Duration) -> Self {
+        Self {
+            longest: FIRST_PAUSE,
+            for_another: FOR_ANOTHER.min(limit / 4),
+        }
+    }
+
+    /// The next pause, if so much time is left.
+    pub(crate) fn next(&mut self, left: Duration) -> Option<Duration> {
+        let most = left
+            .checked_sub(self.for_another)
+            .filter(|most| !most.is_zero())?;
+        let pause = up_to(self.longest).min(most);
+        self.longest = (self.longest * 2).min(LONGEST_PAUSE);
+        Some(pause)
+    }
+}
 
 /// As many turns as one request may take time for.
 pub(crate) struct Turns {
     end: Timestamp,
-    pause: Duration,
+    pauses: Pauses,
 }
 
 impl Turns {
     pub(crate) fn from<S: Store>(leases: &Leases<S>) -> Self {
+        let limit = leases.limit();
         Self {
-            end: leases.now().plus(leases.limit()),
-            pause: FIRST_PAUSE,
+            end: leases.now().plus(limit),
+            pauses: Pauses::within(limit),
         }
     }
 
@@ -29,13 +56,10 @@ impl Turns {
 
     /// A pause of a random length, up to a limit that doubles; or no more time for another turn.
     pub(crate) async fn wait<S: Store>(&mut self, leases: &Leases<S>) -> Result<(), Error> {
-        let left = self.left(leases);
-        if left <= FOR_ANOTHER {
+        let Some(pause) = self.pauses.next(self.left(leases)) else {
             return Err(leases.never_still());
-        }
-        let most = left.saturating_sub(FOR_ANOTHER);
-        leases.sleep(up_to(self.pause).min(most)).await;
-        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        };
+        leases.sleep(pause).await;
         Ok(())
     }
 }

@@ -165,7 +165,7 @@ impl Acquire {
             None => Holder::new(surroundings::holder())?,
         };
         let mut request = leasehold::Acquire::new(self.key.clone(), holder, self.ttl);
-        request.request_id = Some(self.request_id.clone().unwrap_or_else(RequestId::random));
+        request.request_id = self.request_id.clone().unwrap_or(request.request_id);
         request.permits = self.permits;
         request.metadata =
             Metadata::new(self.metadata.iter().cloned().collect::<BTreeMap<_, _>>())?;

@@ -17,7 +17,8 @@ pub(crate) struct Request {
     key: Option<Key>,
     keys: Option<Keys>,
     holder: Holder,
-    request_id: Option<RequestId>,
+    #[serde(default = "RequestId::random")]
+    request_id: RequestId,
     ttl_seconds: Ttl,
     permits: Option<Permits>,
     #[serde(default)]

@@ -33,7 +33,7 @@ impl<B: Bench> Case<'_, B> {
 async fn a_raised_floor_is_below_every_later_token<B: Bench>(bench: &B) {
     let case = Case::new(bench, "operate/floor");
     let lease = case.lease("a").await;
-    case.leases.release(&lease).await.expect("released");
+    let _ = case.leases.release(&lease).await.expect("released");
     let floor = lease.fencing_token.get() + 1_000_000;
     assert_eq!(case.raise(floor).await, Raised::Raised);
     let row = case.signed(Act::RaiseFloor).await;
@@ -84,7 +84,7 @@ async fn a_raised_floor_is_below_every_later_token<B: Bench>(bench: &B) {
     // Without a number the floor is now, which a restored row lies below.
     let case = Case::new(bench, "operate/floor by the clock");
     let lease = case.lease("a").await;
-    case.leases.release(&lease).await.expect("released");
+    let _ = case.leases.release(&lease).await.expect("released");
     case.pass(TTL);
     let raised = case.leases.raise_floor(&lease.key, None, &because()).await;
     assert_eq!(raised.expect("an answer"), Raised::Raised);
@@ -155,7 +155,7 @@ async fn a_deployment_may_have_a_floor<B: Bench>(bench: &B) {
         lifted.previous.map(|p| p.fencing_token),
         Some(old.fencing_token)
     );
-    leases.release(&lifted.lease).await.expect("released");
+    let _ = leases.release(&lifted.lease).await.expect("released");
     let next = leases
         .acquire(case.request("c", "1"))
         .await
@@ -173,8 +173,8 @@ async fn a_deployment_may_have_a_floor<B: Bench>(bench: &B) {
     request.key = key("restored");
     let restored = case.leases.acquire(request).await.expect("an answer");
     let restored = restored.granted().expect("a grant").lease;
-    case.leases.release(&restored).await.expect("released");
-    leases.release(&next).await.expect("released");
+    let _ = case.leases.release(&restored).await.expect("released");
+    let _ = leases.release(&next).await.expect("released");
     let keys = vec![key("new"), key("restored"), next.key.clone()];
     let set = AcquireAll::new(
         Keys::new(keys).expect("valid"),
@@ -262,7 +262,7 @@ async fn a_line_is_handed_over_above_the_floor<B: Bench>(bench: &B) {
     // By whoever sees to a row that was freed and left.
     let (mut line, holder) = Line::held(bench, "floor/left", &["a"]).await;
     let mute = Leases::new(bench.store(), Settings::default()).with_clock(line.case.clock.clone());
-    mute.release(&holder).await.expect("released");
+    let _ = mute.release(&holder).await.expect("released");
     let floor = line.lifted();
     let seen = line.case.leases.acquire(line.request("x")).await;
     let Ok(Acquired::Held(contention)) = seen else {

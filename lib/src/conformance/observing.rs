@@ -130,7 +130,7 @@ async fn an_observed_version_takes_over_what_has_not_moved<B: Bench>(bench: &B) 
     );
     assert_eq!(again.previous, taken.previous);
     // What is free needs no observation.
-    case.leases.release(&taken.lease).await.expect("released");
+    let _ = case.leases.release(&taken.lease).await.expect("released");
     let free = ask(&case.leases, case.request("d", "1"), ObservedVersion::NONE).await;
     assert_eq!(free.expect("granted").grant, GrantKind::New);
 }
@@ -203,7 +203,7 @@ async fn a_reentrant_request_gets_its_holders_lease<B: Bench>(bench: &B) {
         Acquired::Granted(granted) => panic!("it has expired: {granted:?}"),
     }
     // And where there is none, a new one.
-    case.leases.release(&first.lease).await.expect("released");
+    let _ = case.leases.release(&first.lease).await.expect("released");
     let new = case.leases.acquire(request).await.expect("an answer");
     assert_eq!(new.granted().expect("granted").grant, GrantKind::New);
     let spent = case.request("a", "1").reentrant();

@@ -179,7 +179,7 @@ async fn a_frozen_key_stays_frozen<B: Bench>(bench: &B) {
         .await
         .expect("swept");
     assert!(case.row().await.holding().is_some());
-    case.leases.release(&lease).await.expect("released");
+    let _ = case.leases.release(&lease).await.expect("released");
     assert_eq!(case.row().await.purge_at, Some(Row::NEVER));
     let answer = case.ask("b", "1").await;
     assert!(matches!(answer, Err(Error::Frozen { .. })), "{answer:?}");

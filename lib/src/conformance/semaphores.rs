@@ -61,7 +61,7 @@ async fn no_more_than_there_are_permits<B: Bench>(bench: &B) {
         (leases[0].permit, &leases[0].holder)
     );
     // One that comes back is the one that is granted next.
-    case.leases.release(&leases[2]).await.expect("released");
+    let _ = case.leases.release(&leases[2]).await.expect("released");
     let next = case.permit_of(5, "next").await;
     assert_eq!(next.lease.permit, leases[2].permit);
     assert!(next.lease.fencing_token > leases[2].fencing_token);
@@ -95,12 +95,12 @@ async fn a_request_finds_its_own_permit_again<B: Bench>(bench: &B) {
     }
     // Whatever else became free in the meantime, and whatever the number is now.
     for other in others {
-        case.leases.release(&other.lease).await.expect("released");
+        let _ = case.leases.release(&other.lease).await.expect("released");
     }
     for permits in [2, 3, 1000] {
         assert_eq!(case.permit_of(permits, "a").await.lease, first.lease);
     }
-    case.leases.release(&first.lease).await.expect("released");
+    let _ = case.leases.release(&first.lease).await.expect("released");
     let spent = case.leases.acquire(case.one_of(3, "a", "by a")).await;
     assert!(matches!(spent, Err(Error::Consumed { .. })), "{spent:?}");
     let spent = case.leases.acquire(case.one_of(3, "x", "by x")).await;
@@ -147,19 +147,19 @@ async fn a_lower_number_takes_effect_as_permits_come_back<B: Bench>(bench: &B) {
     case.full(2).await;
     // Three have to come back before anybody is granted one, whichever they are.
     for lease in &leases[..3] {
-        case.leases.release(lease).await.expect("released");
+        let _ = case.leases.release(lease).await.expect("released");
         case.full(2).await;
     }
-    case.leases.release(&leases[3]).await.expect("released");
+    let _ = case.leases.release(&leases[3]).await.expect("released");
     let granted = case.permit_of(2, "new").await;
     assert!(granted.lease.permit < 2, "{}", granted.lease.permit);
     case.full(2).await;
-    case.leases.release(&leases[4]).await.expect("released");
+    let _ = case.leases.release(&leases[4]).await.expect("released");
     assert!(case.permit_of(2, "newer").await.lease.permit < 2);
     case.full(2).await;
     // Down to one, which is no mutex as long as it is said: two are out.
     case.full(1).await;
-    case.leases.release(&granted.lease).await.expect("released");
+    let _ = case.leases.release(&granted.lease).await.expect("released");
     case.full(1).await;
 }
 
@@ -197,7 +197,7 @@ async fn a_strangers_row_is_not_a_permit<B: Bench>(bench: &B) {
     assert_eq!(granted.lease.permit, 0);
     // The other one is left alone, and will not come back by waiting: but a permit will.
     assert_eq!(case.full(2).await.held.permit, 0);
-    case.leases.release(&granted.lease).await.expect("released");
+    let _ = case.leases.release(&granted.lease).await.expect("released");
     bench.put(&address(0), strange).await;
     let answer = case.leases.acquire(case.one_of(2, "b", "1")).await;
     assert!(matches!(answer, Err(Error::Corrupt { .. })), "{answer:?}");

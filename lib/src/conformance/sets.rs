@@ -108,7 +108,7 @@ async fn all_or_nothing<B: Bench>(bench: &B) {
     };
     assert_eq!(contention.held.key, case.key("c"));
 
-    case.leases.release(&blocker).await.expect("released");
+    let _ = case.leases.release(&blocker).await.expect("released");
     let granted = case.grant_all(&["b", "a"], "h", "1").await;
     assert_eq!(granted.grant, GrantKind::New);
     let keys: Vec<_> = granted
@@ -150,7 +150,7 @@ async fn a_repeated_request_gets_the_whole_set_back<B: Bench>(bench: &B) {
     let turned = case.grant_all(&["b", "a"], "h", "1").await;
     assert_eq!(turned.leases[0], first.leases[1], "in the order asked");
     // Once any of them is over, the request is spent.
-    case.leases
+    let _ = case.leases
         .release(&first.leases[1])
         .await
         .expect("released");
@@ -191,14 +191,14 @@ async fn the_worst_refusal_is_told<B: Bench>(bench: &B) {
     let case = Case::new(bench, "set/worst");
     case.single("held", "x").await;
     let frozen = case.single("frozen", "x").await;
-    case.leases.release(&frozen).await.expect("released");
+    let _ = case.leases.release(&frozen).await.expect("released");
     let because = super::operating::because();
     case.leases
         .freeze(&frozen.key, &because)
         .await
         .expect("frozen");
     let spent = case.grant_all(&["spent"], "h", "1").await;
-    case.leases
+    let _ = case.leases
         .release(&spent.leases[0])
         .await
         .expect("released");
@@ -314,7 +314,7 @@ async fn a_set_is_over_as_soon_as_a_part_of_it_is<B: Bench>(bench: &B) {
             .await
     };
     drop(ask().await.expect("an answer").granted().expect("a grant"));
-    case.leases.release(&own).await.expect("released");
+    let _ = case.leases.release(&own).await.expect("released");
     let answer = ask().await;
     assert!(
         matches!(&answer, Err(Error::Consumed { key }) if *key == own.key),
@@ -323,10 +323,10 @@ async fn a_set_is_over_as_soon_as_a_part_of_it_is<B: Bench>(bench: &B) {
     // Also when the row has forgotten whose it was.
     let case = Case::new(bench, "set/forgotten");
     let set = case.grant_all(&["a", "b"], "h", "1").await.leases;
-    case.leases.release(&set[0]).await.expect("released");
+    let _ = case.leases.release(&set[0]).await.expect("released");
     for holder in ["v", "w", "x", "y"] {
         let other = case.single("a", holder).await;
-        case.leases.release(&other).await.expect("released");
+        let _ = case.leases.release(&other).await.expect("released");
     }
     let answer = case.ask_all(&["a", "b"], "h", "1").await;
     assert!(

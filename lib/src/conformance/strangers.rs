@@ -62,7 +62,7 @@ async fn a_stranger_that_nobody_holds_is_left_alone<B: Bench>(bench: &B) {
     for (nth, (name, value)) in faults_of_a_free_row().into_iter().enumerate() {
         let case = Case::new(bench, &format!("stranger/free/{nth}/{name}"));
         let lease = case.lease("a").await;
-        case.leases.release(&lease).await.expect("released");
+        let _ = case.leases.release(&lease).await.expect("released");
         case.tamper(|item| match value {
             Some(value) => drop(item.insert(name.into(), value)),
             None => drop(item.remove(name)),

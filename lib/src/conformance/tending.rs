@@ -151,7 +151,7 @@ async fn whoever_was_not_told_is_told_by_sweep<B: Bench>(bench: &B) {
     let (line, holder) = Line::held(bench, "line/silence", &["a", "b"]).await;
     let silent = crate::Leases::new(bench.store(), Settings::default());
     let silent = silent.with_clock(line.case.clock.clone());
-    silent.release(&holder).await.expect("released");
+    let _ = silent.release(&holder).await.expect("released");
     line.sweep().await;
     let turn = line.turn();
     assert_eq!(turn.who, "a");

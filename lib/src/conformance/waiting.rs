@@ -216,7 +216,7 @@ async fn nobody_passes_those_who_wait<B: Bench>(bench: &B) {
     // Freed by one who cannot tell anybody.
     let silent = crate::Leases::new(bench.store(), Settings::default());
     let silent = silent.with_clock(line.case.clock.clone());
-    silent.release(&lease).await.expect("released");
+    let _ = silent.release(&lease).await.expect("released");
     line.nobody_was_told();
     in_the_way(2, "b").await;
     assert!(line.hand_over().await);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::waking::first_of;
 use crate::{
+    at_once::some_at_a_time,
     clock::Timestamp,
     error::Error,
     leases::{Leases, TRIES, corrupt},
@@ -26,15 +27,20 @@ const BETWEEN_LOOKS: usize = 100;
 
 impl<S: Store> Leases<S> {
     /// Sees to those who wait for `key`: tells whoever's turn it is, sends away whoever has waited
-    /// long enough, and clears up behind those who were served. How many were told.
-    pub(crate) async fn tend(&self, key: &Key, waiting: &[Waits]) -> Result<u64, Error> {
+    /// long enough, and clears up behind those who were served, so many at a time. How many were told.
+    pub(crate) async fn tend(
+        &self,
+        key: &Key,
+        waiting: &[Waits],
+        at_once: usize,
+    ) -> Result<u64, Error> {
         if self.workflows().is_none() {
             return Ok(0);
         }
         let Some(mut row) = self.line_of(key).await? else {
             // Deleted by hand, and the line with it; or made anew by now.
-            self.clear(key, waiting.iter().map(|(request, _)| request).collect())
-                .await?;
+            let strays = waiting.iter().map(|(request, _)| request);
+            self.clear(key, strays.collect(), at_once).await?;
             return Ok(0);
         };
         metrics::tell(Metric::QueueDepth, row.waiting().len() as u64);
@@ -56,28 +62,35 @@ impl<S: Store> Leases<S> {
                 strays.push(request);
             }
         }
-        self.clear(key, strays).await?;
+        self.clear(key, strays, at_once).await?;
         Ok(told)
     }
 
     /// Items whose requests were not in line when the row was read: served, or passed over, or back in
     /// line since.
-    async fn clear(&self, key: &Key, strays: Vec<&RequestDigest>) -> Result<(), Error> {
+    async fn clear(
+        &self,
+        key: &Key,
+        strays: Vec<&RequestDigest>,
+        at_once: usize,
+    ) -> Result<(), Error> {
         for some in strays.chunks(BETWEEN_LOOKS) {
             if self.is_nearly_over() {
                 return Ok(());
             }
-            let mut waiters = Vec::new();
-            for request in some {
-                waiters.extend(self.waiting(key, request).await?);
-            }
+            let reads = some.iter().map(|request| self.waiting(key, request));
+            let read = some_at_a_time(at_once, reads.collect()).await;
+            let read = read.into_iter().collect::<Result<Vec<_>, _>>()?;
+            let waiters: Vec<_> = read.into_iter().flatten().collect();
             if waiters.is_empty() {
                 continue;
             }
             // Read after the items: one that came back has another token by now, or is in line here.
             let row = self.line_of(key).await?;
-            for waiter in &waiters {
-                self.clear_one(key, row.as_ref(), waiter).await?;
+            let ends = waiters.iter();
+            let ends = ends.map(|waiter| self.clear_one(key, row.as_ref(), waiter));
+            for end in some_at_a_time(at_once, ends.collect()).await {
+                end?;
             }
         }
         Ok(())

@@ -32,6 +32,8 @@ enum Told {
     Yes,
     /// For certain nobody will come with this token.
     NoGood,
+    /// For certain nobody was told: we are not allowed to call back the machine that waits.
+    Forbidden,
     Unknown,
 }
 
@@ -65,11 +67,16 @@ impl<S: Store> Leases<S> {
         let Some(workflows) = self.workflows() else {
             return false;
         };
+        let mut forbidden = false;
         while let Some(reserved) = row.reserved().cloned() {
+            let may_pass = sender == Sender::First && !self.is_nearly_over();
             match self.tell(workflows, key, &row, &reserved).await {
                 Ok(Told::Yes) => return true,
-                Ok(Told::NoGood) if sender == Sender::First && !self.is_nearly_over() => {}
-                Ok(Told::NoGood | Told::Unknown) => return false,
+                Ok(Told::NoGood) if may_pass => {}
+                // One of them, whose machine it is. If the next one is forbidden as well, our own
+                // role is at fault, and nobody else loses a place for that.
+                Ok(Told::Forbidden) if may_pass && !forbidden => forbidden = true,
+                Ok(Told::NoGood | Told::Forbidden | Told::Unknown) => return false,
                 Err(error) => {
                     metrics::tell_failure(&error);
                     let problem = error.in_full();
@@ -100,14 +107,21 @@ impl<S: Store> Leases<S> {
     ) -> Result<Told, Error> {
         let waiter = self.store().waiter(key, &reserved.request, self.limit());
         let Some(waiter) = waiter.await? else {
+            // Not seen is no proof that nobody waits: it may not be visible yet. Sweep looks again.
             tracing::warn!(%key, "the item of the one who is next in line is gone");
-            return Ok(Told::NoGood);
+            return Ok(Told::Unknown);
         };
         let granted = self.promised(key.clone(), row, reserved, &waiter);
         let (holder, token) = (waiter.holder.as_str(), granted.lease.fencing_token.get());
-        let told = self
-            .call_back(workflows, &waiter.task_token, granted)
-            .await?;
+        let told = match self.call_back(workflows, &waiter.task_token, granted).await {
+            Err(denied @ Error::Denied { .. }) => {
+                metrics::tell_failure(&denied);
+                let problem = denied.in_full();
+                tracing::error!(%key, holder, problem, "the next in line may not be told");
+                Told::Forbidden
+            }
+            told => told?,
+        };
         match told {
             Told::Yes => {
                 let joined = Timestamp::from_millis(waiter.ticket);
@@ -115,6 +129,7 @@ impl<S: Store> Leases<S> {
                 metrics::tell(Metric::QueueDepth, row.waiting().len() as u64);
                 tracing::info!(%key, holder, fencing_token = token, "woken");
             }
+            Told::Forbidden => {}
             Told::NoGood | Told::Unknown => {
                 tracing::info!(%key, holder, fencing_token = token, "nobody waits with this token");
             }

@@ -116,7 +116,7 @@ async fn whoever_comes_next_is_not_evicted_in_the_first_ones_place() {
     let leases = Leases::new(Memory::new(), Settings::default());
     let lease = grant(&leases, "a").await;
     let before = row(leases.store()).await.to_item();
-    leases.release(&lease).await.expect("released");
+    let _ = leases.release(&lease).await.expect("released");
     for _ in 0..2 {
         let after = row(leases.store()).await;
         let (quick, store) = quicker(Some(before.clone()), after.to_item());
@@ -133,7 +133,7 @@ async fn whoever_comes_next_is_not_evicted_in_the_first_ones_place() {
 async fn a_floor_is_not_called_high_enough_because_somebody_came_in() {
     let leases = Leases::new(Memory::new(), Settings::default());
     let lease = grant(&leases, "a").await;
-    leases.release(&lease).await.expect("released");
+    let _ = leases.release(&lease).await.expect("released");
     let before = row(leases.store()).await.to_item();
     grant(&leases, "b").await;
     let after = row(leases.store()).await;

@@ -7,8 +7,8 @@ use tokio::time::{Instant, timeout};
 
 use super::*;
 use crate::{
-    Clock, ExtendOptions, GrantKind, Holder, Key, Lease, Memory, Settings, Standing, Ttl,
-    transition::TOKEN_STEP,
+    Clock, ExtendOptions, GrantKind, Holder, Key, Lease, Memory, RequestId, Settings, Standing,
+    Ttl, transition::TOKEN_STEP,
 };
 
 use crate::store::wire::{Fate, ROUND_TRIP, Wire};
@@ -101,7 +101,7 @@ async fn every_budget_is_kept_among_32_contenders() {
                 match waited {
                     Waited::Granted(granted) => {
                         leases.sleep(Duration::from_millis(1500)).await;
-                        leases.release(&granted.lease).await.expect("released");
+                        let _ = leases.release(&granted.lease).await.expect("released");
                         true
                     }
                     Waited::TimedOut(last) => {
@@ -225,7 +225,7 @@ async fn running_out_tells_who_held_it_last() {
     });
     leases.sleep(seconds(4)).await;
     // In one go: the one that waits is asleep.
-    leases.release(&first).await.expect("released");
+    let _ = leases.release(&first).await.expect("released");
     grant(&leases, request("second")).await;
     assert_eq!(holder_told(waiting.await.expect("no panic")), "second");
 }
@@ -269,7 +269,7 @@ async fn an_outage_is_told_only_if_the_last_attempt_met_it() {
 async fn what_waiting_cannot_change_is_told_at_once() {
     let leases = leases();
     let lease = grant(&leases, named("a")).await;
-    leases.release(&lease).await.expect("released");
+    let _ = leases.release(&lease).await.expect("released");
     let start = leases.now();
     let waited = leases.acquire_within(named("a"), Patience::of(seconds(60)));
     assert!(matches!(waited.await, Err(Error::Consumed { .. })));
@@ -300,7 +300,7 @@ async fn dropped_in_a_pause_and_called_again_it_is_one_grant() {
         let waiting = leases.acquire_within(named("b"), patience);
         timeout(seconds(1), waiting).await.expect_err("dropped");
     }
-    leases.release(&first).await.expect("released");
+    let _ = leases.release(&first).await.expect("released");
     let new = granted(leases.acquire_within(named("b"), patience).await);
     let again = granted(leases.acquire_within(named("b"), patience).await);
     assert_eq!(

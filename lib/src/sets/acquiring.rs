@@ -12,7 +12,7 @@ use crate::{
     store::{Address, AppliedAll, Store},
     transition::{Change, Confirm, Grant, GrantRefusal, why_not_granted},
     turns::Turns,
-    values::{KeysDigest, LeaseId},
+    values::{Key, KeysDigest, LeaseId},
 };
 
 /// What stood in the way of a set.
@@ -27,6 +27,8 @@ enum Verdict {
     Replayed(Vec<Row>),
     /// The same, but not all of the rows were told: these leases stand.
     Stands(Vec<(Address, Change)>),
+    /// The caller had the set already, and a part of it may be over, or just not have been told.
+    Over(Key),
     Held(Address, Row),
 }
 
@@ -45,6 +47,7 @@ impl<S: Store> Leases<S> {
     /// end; and those of [`Store::apply`]. Contention is [`AcquiredAll::Held`].
     pub async fn acquire_all(&self, request: AcquireAll) -> Result<AcquiredAll, Error> {
         let keys = request.keys.as_slice();
+        check_size(&request)?;
         let grant = self.grant(Wish {
             holder: &request.holder,
             request_id: request.request_id,
@@ -75,6 +78,9 @@ impl<S: Store> Leases<S> {
                             return self.together(rows, GrantKind::Replayed);
                         }
                         Verdict::Stands(leases) => return self.read_back(&leases).await,
+                        Verdict::Over(key) => {
+                            return self.replayed_all(&changes, &grant, key).await;
+                        }
                         Verdict::Held(address, row) => {
                             return self
                                 .contention(address, row, &grant.holder)
@@ -87,16 +93,41 @@ impl<S: Store> Leases<S> {
         }
     }
 
-    /// The rows that a transaction wrote.
-    async fn read_back(&self, changes: &[(Address, Change)]) -> Result<AcquiredAll, Error> {
+    /// The rows of these changes, as they stood at one moment.
+    async fn rows_of(&self, changes: &[(Address, Change)]) -> Result<Vec<Stored>, Error> {
         let addresses: Vec<_> = changes.iter().map(|(address, _)| address.clone()).collect();
         let mut turns = Turns::from(self);
-        let rows = loop {
+        loop {
             match self.store().read_all(&addresses, turns.left(self)).await? {
-                Some(rows) => break rows,
+                Some(rows) => return Ok(rows),
                 None => turns.wait(self).await?,
             }
-        };
+        }
+    }
+
+    /// The set that was granted to this very request, if all of it still stands. `over` is the key
+    /// of a part of which the refusal did not say so.
+    async fn replayed_all(
+        &self,
+        changes: &[(Address, Change)],
+        grant: &Grant,
+        over: Key,
+    ) -> Result<AcquiredAll, Error> {
+        let mut ours = Vec::with_capacity(changes.len());
+        for ((address, _), stored) in changes.iter().zip(self.rows_of(changes).await?) {
+            match stored {
+                Stored::Row(row) if row.holding().is_some() && row.request == grant.request => {
+                    ours.push((address.clone(), row));
+                }
+                _ => return Err(Error::Consumed { key: over }),
+            }
+        }
+        self.together(ours.into_iter(), GrantKind::Replayed)
+    }
+
+    /// The rows that a transaction wrote.
+    async fn read_back(&self, changes: &[(Address, Change)]) -> Result<AcquiredAll, Error> {
+        let rows = self.rows_of(changes).await?;
         let mut ours = Vec::with_capacity(changes.len());
         for ((address, change), stored) in changes.iter().zip(rows) {
             let key = address.key.clone();
@@ -132,6 +163,35 @@ impl<S: Store> Leases<S> {
             previous,
         }))
     }
+}
+
+/// What Step Functions takes for a task's answer, in bytes.
+const LARGEST_ANSWER: usize = 262_144;
+
+/// What an answer says of a lease beside its key, holder and metadata; and of the grant before it, which is thought to
+/// be of a holder whose name is as long.
+const REST_OF_A_LEASE: usize = 480;
+
+/// A workflow must not lose the answer to a grant because it is too long.
+fn check_size(request: &AcquireAll) -> Result<(), Error> {
+    let length = |text: Result<String, _>| text.map_or(0, |text: String| text.len());
+    let metadata = length(serde_json::to_string(&request.metadata));
+    let each = REST_OF_A_LEASE + metadata + 2 * length(serde_json::to_string(&request.holder));
+    let keys = request.keys.as_slice();
+    let all: usize = keys
+        .iter()
+        .map(|key| each + length(serde_json::to_string(key)))
+        .sum();
+    if all <= LARGEST_ANSWER {
+        return Ok(());
+    }
+    let field = if metadata > 2 { "metadata" } else { "keys" };
+    let problem = format!(
+        "the answer for {} keys would be longer than the {LARGEST_ANSWER} bytes that a workflow takes: \
+         ask for fewer or shorter keys, or give less metadata",
+        keys.len()
+    );
+    Err(Error::invalid(field, problem))
 }
 
 /// Each lease of the set has a proof of its own.
@@ -209,8 +269,7 @@ fn judge(
     let over = missing.or(ice.as_ref().map(|(key, _)| key));
     let over = over.or(held.as_ref().map(|(address, _)| &address.key));
     if let Some(key) = over.filter(|_| own) {
-        let key = key.clone();
-        return Err(Error::Consumed { key });
+        return Ok(Verdict::Over(key.clone()));
     }
     let missing = missing.is_some();
     if let Some((key, row)) = ice {

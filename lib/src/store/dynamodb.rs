@@ -8,12 +8,13 @@ use aws_sdk_dynamodb::{
     client::customize::CustomizableOperation,
     config::{Builder, StalledStreamProtectionConfig},
     error::SdkError,
-    operation::update_item::UpdateItemError,
+    operation::update_item::{UpdateItemError, UpdateItemOutput},
     types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure},
 };
 use aws_smithy_types::{retry::RetryConfig, timeout::TimeoutConfig};
 
 mod clocks;
+mod conflicts;
 mod pages;
 mod transactions;
 mod waiters;
@@ -21,7 +22,7 @@ mod waiters;
 use super::{
     Address, Applied, AppliedAll, Joined, Page, Part, Position, Store, attributes as at,
     expressions::{self, Expressions},
-    failures::{Request, RetryConflicts},
+    failures::Request,
 };
 use crate::{
     error::Error,
@@ -95,7 +96,6 @@ impl Connection {
                     .build(),
             )
             .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
-            .retry_classifier(RetryConflicts)
             .interceptor(clocks::CompareClocks)
             .build()
     }
@@ -120,6 +120,42 @@ impl DynamoDb {
     #[must_use]
     pub fn table(&self) -> &str {
         &self.table
+    }
+
+    async fn update(
+        &self,
+        address: &Address,
+        change: &Change,
+        limit: Duration,
+    ) -> Result<UpdateItemOutput, SdkError<UpdateItemError>> {
+        let Expressions {
+            condition,
+            update,
+            names,
+            values,
+        } = expressions::of(change);
+        // A grant brings the row as it is now, token and all; the others what they changed.
+        let answer = match change {
+            Change::Grant(_) => ReturnValue::AllNew,
+            _ => ReturnValue::AllOld,
+        };
+        let update = self
+            .client
+            .update_item()
+            .table_name(&self.table)
+            .set_key(Some(primary_key(address)))
+            .condition_expression(condition)
+            .set_update_expression(Some(update).filter(|update| !update.is_empty()))
+            .set_expression_attribute_names(Some(names))
+            .set_expression_attribute_values(Some(values))
+            .return_values(answer)
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+        // To override the limit costs more than all that is ours in the call.
+        if self.is_limited && limit >= Connection::OPERATION {
+            update.send().await
+        } else {
+            within(update.customize(), limit).send().await
+        }
     }
 
     fn request<'a>(&'a self, action: &'static str, key: Option<&'a Key>) -> Request<'a> {
@@ -156,36 +192,11 @@ impl Store for DynamoDb {
         change: &Change,
         limit: Duration,
     ) -> Result<Applied, Error> {
-        let Expressions {
-            condition,
-            update,
-            names,
-            values,
-        } = expressions::of(change);
-        // A grant brings the row as it is now, token and all; the others what they changed.
-        let answer = match change {
-            Change::Grant(_) => ReturnValue::AllNew,
-            _ => ReturnValue::AllOld,
-        };
-        let update = self
-            .client
-            .update_item()
-            .table_name(&self.table)
-            .set_key(Some(primary_key(address)))
-            .condition_expression(condition)
-            .set_update_expression(Some(update).filter(|update| !update.is_empty()))
-            .set_expression_attribute_names(Some(names))
-            .set_expression_attribute_values(Some(values))
-            .return_values(answer)
-            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-        // To override the limit costs more than all that is ours in the call.
-        let answered = if self.is_limited && limit >= Connection::OPERATION {
-            // On the heap, lest the futures of those who call this nest deeper than the compiler goes.
-            Box::pin(update.send()).await
-        } else {
-            within(update.customize(), limit).send().await
-        };
-        match answered {
+        // On the heap, lest the futures of those who call this nest deeper than the compiler goes.
+        let answered = Box::pin(conflicts::through_conflicts(limit, |limit| {
+            self.update(address, change, limit)
+        }));
+        match answered.await {
             Ok(output) => match (Stored::read(output.attributes()), change) {
                 (Stored::Row(row), Change::Grant(_)) => Ok(Applied::Done {
                     row,
@@ -247,6 +258,7 @@ impl Store for DynamoDb {
     async fn read_key(&self, key: &Key, limit: Duration) -> Result<Vec<(u16, Stored)>, Error> {
         let mut rows = Vec::new();
         let mut from = None;
+        let began = conflicts::now();
         loop {
             let query = self
                 .client
@@ -259,7 +271,9 @@ impl Store for DynamoDb {
                 .expression_attribute_values(":pk", s(key.as_str()))
                 .expression_attribute_values(":lease", s("LEASE#"))
                 .set_exclusive_start_key(from);
-            let output = within(query.customize(), limit)
+            // All pages together.
+            let left = limit.saturating_sub(began.elapsed());
+            let output = within(query.customize(), left)
                 .send()
                 .await
                 .map_err(|e| self.request("dynamodb:Query", Some(key)).failed(e))?;

@@ -234,7 +234,7 @@ fn releasing(release: &Release) -> Expressions {
                 line::promise_of(release.fencing_token),
             ];
             let values = proof.into_iter().chain(more);
-            let granted = Some(granted.as_str());
+            let granted = Some((granted.as_str(), release.fencing_token));
             ending(&which, granted, release.ended, next, purge_at, values)
         }
     }
@@ -248,10 +248,10 @@ fn ending_as_read(end: &End) -> Expressions {
 }
 
 /// Frees the row and keeps it: the next grant counts on from its token. What ends may not have been
-/// `granted` before: then that is set beside, with the token of the proof.
+/// `granted` before: then that is set beside, with the token of the proof, which is this one.
 fn ending(
     which: &str,
-    granted: Option<&str>,
+    granted: Option<(&str, Counter)>,
     how: Ended,
     next: &Next,
     purge_at: u64,
@@ -263,18 +263,31 @@ fn ending(
         remove,
         values: handed,
     } = line::handed(next);
-    let lifted = matches!(next, Next::Is(heir) if matches!(heir.tokens, Tokens::LiftedTo(_)));
-    let token = match (granted, lifted) {
-        (None, false) => "",
-        (None, true) => "#last_fencing_token = #fencing_token, #fencing_token = :floor, ",
-        (Some(_), false) => "#fencing_token = :fencing_token, ",
-        (Some(_), true) => "#last_fencing_token = :fencing_token, #fencing_token = :floor, ",
+    let lifted = match next {
+        Next::Is(heir) => match heir.tokens {
+            Tokens::From(_) => false,
+            // The token of the proof may be the floor itself.
+            Tokens::LiftedTo(floor) => granted.is_none_or(|(_, token)| token < floor),
+        },
+        Next::Later => false,
     };
-    let forget = match (granted, lifted) {
-        (None, false) => ", #last_fencing_token",
-        (None, true) => "",
-        (Some(_), false) => ", #last_fencing_token, #request_keys",
-        (Some(_), true) => ", #request_keys",
+    let (granted, token, forget) = match (granted, lifted) {
+        (None, false) => ("", "", ", #last_fencing_token"),
+        (None, true) => (
+            "",
+            "#last_fencing_token = #fencing_token, #fencing_token = :floor, ",
+            "",
+        ),
+        (Some((granted, _)), false) => (
+            granted,
+            "#fencing_token = :fencing_token, ",
+            ", #last_fencing_token, #request_keys",
+        ),
+        (Some((granted, _)), true) => (
+            granted,
+            "#last_fencing_token = :fencing_token, #fencing_token = :floor, ",
+            ", #request_keys",
+        ),
     };
     let values = values
         .into_iter()
@@ -283,7 +296,7 @@ fn ending(
     build(
         text![which " AND " OURS condition],
         text![
-            "SET " (granted.unwrap_or_default()) token "#ended = :ended, \
+            "SET " granted token "#ended = :ended, \
              #purge_at = if_not_exists(#purge_at, :purge_at), \
              #version = #version + :one, " set " \
              REMOVE " HOLDING ", " remove forget

@@ -1,15 +1,7 @@
 //! What a failed request means: the service's many error codes, sorted by what the caller can do.
 
 use aws_credential_types::provider::error::CredentialsError;
-use aws_sdk_dynamodb::{
-    error::{ProvideErrorMetadata, SdkError},
-    operation::update_item::UpdateItemError,
-};
-use aws_smithy_runtime_api::client::{
-    interceptors::context::InterceptorContext,
-    retries::classifiers::{ClassifyRetry, RetryAction, RetryClassifierPriority},
-};
-use aws_smithy_types::retry::ErrorKind;
+use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 
 use crate::{
     error::{Cause, Error},
@@ -171,33 +163,4 @@ pub(crate) fn is_denial(code: &str) -> bool {
 pub(crate) fn lacks_credentials(error: &(dyn std::error::Error + 'static)) -> bool {
     std::iter::successors(Some(error), |error| error.source())
         .any(<dyn std::error::Error + 'static>::is::<CredentialsError>)
-}
-
-/// Has the SDK retry a conflict of writers, with its own jitter: it does not do so by itself for
-/// single writes, and the write surely did not happen.
-#[derive(Debug)]
-pub(super) struct RetryConflicts;
-
-impl ClassifyRetry for RetryConflicts {
-    fn classify_retry(&self, context: &InterceptorContext) -> RetryAction {
-        let conflict = context
-            .output_or_error()
-            .and_then(Result::err)
-            .and_then(|error| error.as_operation_error())
-            .and_then(|error| error.downcast_ref::<UpdateItemError>())
-            .is_some_and(|error| error.code() == Some("TransactionConflictException"));
-        if conflict {
-            RetryAction::retryable_error(ErrorKind::ThrottlingError)
-        } else {
-            RetryAction::NoActionIndicated
-        }
-    }
-
-    fn name(&self) -> &'static str {
-        "transaction conflict"
-    }
-
-    fn priority(&self) -> RetryClassifierPriority {
-        RetryClassifierPriority::modeled_as_retryable_classifier()
-    }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold::{
-    LeaseId, Metadata, TaskToken,
+    Counter, LeaseId, Metadata, TaskToken,
     row::{Row, Stored},
     transition::{
         Change, Cut, End, Extend, Grant, Join, Leave, Of, Over, Pass, Release, Reserve, Swap, Take,

@@ -4,8 +4,8 @@ use super::{
     steps::{Heir, Step},
     strange::attribute,
     writes::{
-        HEIR, again, asking, beside, by_sight, check, cut, expire, extend, give_up, grant, grants,
-        join, joins, leave, of_several, pass, release, sees, swap, take,
+        HEIR, again, asking, at_every_floor, beside, by_sight, check, cut, expire, extend, give_up,
+        grant, grants, join, joins, leave, of_several, pass, release, sees, swap, take,
     },
 };
 
@@ -116,8 +116,9 @@ pub fn sequences() -> Vec<Vec<Step>> {
     // Who has asked later is not put back: the later ask comes last.
     let joins = [2, 3, 9].map(|cap| [sees(0, 0, cap), sees(0, 2, cap), joins(0, 30, None, cap)]);
     let repeated = [join(1), by_sight(1), extend(20, 9, false)];
+    let ends = ends.iter().flat_map(at_every_floor);
     let others = joins.concat().into_iter().chain(repeated).chain(grants(30));
-    all.push(one_by_one(&in_line, ends.into_iter().chain(others)));
+    all.push(one_by_one(&in_line, ends.chain(others)));
     // However the last grant ended.
     let kinds = |heir| [release(heir), expire(heir), swap(2)];
     for end in kinds(None) {
@@ -137,7 +138,7 @@ pub fn sequences() -> Vec<Vec<Step>> {
             swap(0),
             grant(0, 30),
         ];
-        for last in lasts {
+        for last in lasts.iter().flat_map(at_every_floor) {
             all.push(guarded(&free, &last, &[&FREE, &[("claim", ANOTHER)]]));
         }
         all.push(one_by_one(
@@ -158,7 +159,7 @@ pub fn sequences() -> Vec<Vec<Step>> {
             join(0),
         ];
         lasts.extend([by_sight(0), give_up(None), give_up(Some(HEIR)), swap(0)]);
-        for last in lasts {
+        for last in lasts.iter().flat_map(at_every_floor) {
             all.push(guarded(&kept, &last, &[&FREE, &KEPT]));
         }
         let more = [take(30, true), join(1), by_sight(1)].into_iter();
@@ -171,7 +172,7 @@ pub fn sequences() -> Vec<Vec<Step>> {
             floor: 0,
         };
         let lasts = [pass(), again(), give_up(Some(another))].into_iter();
-        let lasts = lasts.flat_map(|last| [vec![last.clone()], beside(&last)].concat());
+        let lasts = lasts.flat_map(|last| [at_every_floor(&last), beside(&last)].concat());
         all.push(one_by_one(&tried, lasts));
     }
     // Nobody is in line behind the one that it is kept for.

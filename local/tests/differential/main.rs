@@ -46,7 +46,7 @@ const KINDS: [&str; 13] = [
     "Cut",
     "Release",
     "Release of what was kept",
-    "Expire",
+    "End",
     "Swap",
     "Join",
     "Leave",

@@ -216,10 +216,39 @@ pub fn check(at: u8) -> Step {
     }
 }
 
+/// The same with every floor.
+pub fn at_every_floor(step: &Step) -> Vec<Step> {
+    let mut all = vec![step.clone(); 5];
+    for (which, step) in (0..).zip(&mut all) {
+        match step {
+            Step::Grant { floor, .. }
+            | Step::Take { floor, .. }
+            | Step::TryAgain { floor, .. }
+            | Step::Reserve {
+                heir: Heir { floor, .. },
+            }
+            | Step::Pass {
+                heir: Heir { floor, .. },
+                ..
+            }
+            | Step::Release {
+                heir: Some(Heir { floor, .. }),
+                ..
+            }
+            | Step::Expire {
+                heir: Some(Heir { floor, .. }),
+                ..
+            } => *floor = which,
+            _ => return vec![step.clone()],
+        }
+    }
+    all
+}
+
 /// Every grant by the clock or by observation, with every floor.
 pub fn grants(at: u8) -> Vec<Step> {
     [None, Some(Token(0))]
         .into_iter()
-        .flat_map(|observed| (0..5).map(move |floor| granted(2, at, observed, floor)))
+        .flat_map(|observed| at_every_floor(&granted(2, at, observed, 0)))
         .collect()
 }

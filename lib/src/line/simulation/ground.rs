@@ -107,10 +107,11 @@ impl Ground {
     pub(super) async fn step(&self, about: String) -> Option<Mishap> {
         self.get().about = about;
         let mut been = false;
-        poll_fn(|_| {
+        poll_fn(|context| {
             if std::mem::replace(&mut been, true) {
                 Poll::Ready(())
             } else {
+                context.waker().wake_by_ref();
                 Poll::Pending
             }
         })

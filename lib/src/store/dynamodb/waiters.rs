@@ -11,7 +11,9 @@ use aws_sdk_dynamodb::{
     },
 };
 
-use super::{DynamoDb, is_condition, place, transactions::unbuilt, within};
+use super::{
+    DynamoDb, conflicts::through_conflicts, is_condition, place, transactions::unbuilt, within,
+};
 use crate::{
     error::Error,
     row::{Stored, s},
@@ -143,7 +145,10 @@ impl DynamoDb {
                 .expression_attribute_names(format!("#{name}"), name)
                 .expression_attribute_values(format!(":{name}"), value);
         }
-        match within(update.customize(), limit).send().await {
+        let answered = through_conflicts(limit, |limit| {
+            within(update.clone().customize(), limit).send()
+        });
+        match answered.await {
             Ok(output) => output
                 .attributes()
                 .and_then(Waiter::read)
@@ -177,7 +182,10 @@ impl DynamoDb {
             .expression_attribute_names("#task_token", at::TASK_TOKEN)
             .expression_attribute_values(":task_token", token)
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::None);
-        match within(delete.customize(), limit).send().await {
+        let answered = through_conflicts(limit, |limit| {
+            within(delete.clone().customize(), limit).send()
+        });
+        match answered.await {
             Ok(_) => Ok(()),
             Err(SdkError::ServiceError(refusal))
                 if refusal.err().is_conditional_check_failed_exception() =>
