@@ -223,23 +223,29 @@ pub(crate) mod slow {
 
     use super::{Clock, Timestamp};
 
-    /// A clock by which every look at it takes a tenth of a second.
-    pub(crate) struct Slow(AtomicU64);
+    /// A clock by which every look at it takes so many milliseconds.
+    pub(crate) struct Slow {
+        now: AtomicU64,
+        look: u64,
+    }
 
-    impl Default for Slow {
-        fn default() -> Self {
-            Self(AtomicU64::new(1_800_000_000_000))
+    impl Slow {
+        pub(crate) fn by(look: u64) -> Self {
+            Self {
+                now: AtomicU64::new(1_800_000_000_000),
+                look,
+            }
         }
     }
 
     impl Clock for Slow {
         fn now(&self) -> Timestamp {
-            Timestamp::from_millis(self.0.fetch_add(100, Ordering::Relaxed))
+            Timestamp::from_millis(self.now.fetch_add(self.look, Ordering::Relaxed))
         }
 
         fn sleep(&self, length: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
             let millis = u64::try_from(length.as_millis()).expect("short");
-            self.0.fetch_add(millis, Ordering::Relaxed);
+            self.now.fetch_add(millis, Ordering::Relaxed);
             Box::pin(std::future::ready(()))
         }
     }

@@ -358,7 +358,7 @@ mod tests {
     #[tokio::test]
     async fn a_list_is_cut_before_the_invocation_is_over() {
         let leases = Leases::new(Memory::new(), Settings::default());
-        let leases = leases.with_clock(Arc::new(Slow::default()));
+        let leases = leases.with_clock(Arc::new(Slow::by(100)));
         let ttl = Ttl::new(Duration::from_hours(1)).expect("valid");
         let holder = Holder::new("h").expect("valid");
         for n in 0..300 {

@@ -196,9 +196,9 @@ impl<S: Store> Leases<S> {
         let written = held
             .extended_at
             .map_or(held.acquired_at, |at| at.max(held.acquired_at));
-        // Clocks differ by less than half the margin.
-        let after_the_end = written.plus(self.settings().clock_margin / 2) > end.stopped_at;
-        after_the_end && written.plus(LATEST_ANSWER) > self.now()
+        // By the writer's clock, which may be a whole margin behind the one it is compared with.
+        let at_most = written.plus(self.settings().clock_margin);
+        at_most >= end.stopped_at && at_most.plus(LATEST_ANSWER) > self.now()
     }
 
     /// One that waits, or whose turn has come and who will not come any more.
@@ -242,4 +242,82 @@ enum Done {
     Cut,
     Left,
     Nothing,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{
+        Acquire, Call, Delivery, ExtendOptions, Lease, ManualClock, Memory, Settings, TaskToken,
+        Ttl, Workflows, clock::Clock as _,
+    };
+
+    /// An execution that ended, and is redriven and extends its lease while it is looked up.
+    struct Redriven {
+        leases: Leases<Memory>,
+        lease: Lease,
+        all_answered: bool,
+    }
+
+    impl Workflows for Redriven {
+        fn succeed<'a>(&'a self, _: &'a TaskToken, _: String, _: Duration) -> Call<'a, Delivery> {
+            unreachable!("nobody waits")
+        }
+
+        fn fail<'a>(
+            &'a self,
+            _: &'a TaskToken,
+            _: &'a str,
+            _: String,
+            _: Duration,
+        ) -> Call<'a, Delivery> {
+            unreachable!("nobody waits")
+        }
+
+        fn look_up<'a>(&'a self, _: &'a Holder, _: Duration) -> Call<'a, Execution> {
+            Box::pin(async {
+                let stopped_at = self.leases.now();
+                let proven = self.leases.extend(&self.lease, ExtendOptions::default());
+                proven.await.map(drop)?;
+                Ok(Execution::Ended {
+                    stopped_at,
+                    all_answered: self.all_answered,
+                })
+            })
+        }
+    }
+
+    #[tokio::test]
+    async fn a_redrive_that_proves_its_lease_meanwhile_keeps_it() {
+        for all_answered in [true, false] {
+            let clock = Arc::new(ManualClock::at(Timestamp::from_millis(1_800_000_000_000)));
+            let leases = Leases::new(Memory::new(), Settings::default()).with_clock(clock.clone());
+            let holder = Holder::new("execution").expect("valid");
+            let ttl = Ttl::new(Duration::from_hours(2)).expect("valid");
+            let request = Acquire::new(Key::new("k").expect("valid"), holder.clone(), ttl);
+            let acquired = leases.acquire(request).await.expect("an answer");
+            let lease = acquired.granted().expect("a grant").lease;
+            clock.advance(Duration::from_mins(1));
+            let redriven = Redriven {
+                leases: leases.clone(),
+                lease: lease.clone(),
+                all_answered,
+            };
+            let reaper = leases.clone().with_workflows(Arc::new(redriven));
+            let reaped = reaper.reap(&holder).await.expect("reaped");
+            assert_eq!(
+                reaped,
+                Reaped::Reaped {
+                    released: 0,
+                    cut: 0,
+                    left: 0
+                }
+            );
+            let still = leases.extend(&lease, ExtendOptions::default()).await;
+            let until = still.expect("still the holder's").into_lease().expires_at;
+            assert_eq!(until, clock.now().plus(ttl.as_duration()));
+        }
+    }
 }

@@ -63,7 +63,7 @@ const fn is_zero(n: &u64) -> bool {
 const RESERVE: Duration = Duration::from_secs(1);
 
 /// Keys on one page of the index.
-const PAGE: u32 = 1000;
+const PAGE: u32 = 250;
 
 /// What came of one row, or of those who wait for one key.
 #[derive(Clone, Copy, Debug, Default)]
@@ -243,15 +243,18 @@ mod tests {
 
     use super::*;
     use crate::{
-        Acquire, Holder, Key, Memory, Queue, Settings, TaskToken, Ttl, WaitTime, clock::slow::Slow,
+        Acquire, Holder, Key, ManualClock, Memory, Queue, Settings, TaskToken, Timestamp, Ttl,
+        WaitTime,
+        clock::slow::Slow,
         conformance::Calls,
+        store::wire::{Fate, Wire},
     };
 
     #[tokio::test]
     async fn a_sweep_that_stops_among_those_who_wait_says_so_too() {
         let calls = Arc::new(Calls::default());
         let leases = Leases::new(Memory::new(), Settings::default())
-            .with_clock(Arc::new(Slow::default()))
+            .with_clock(Arc::new(Slow::by(10)))
             .with_workflows(calls.clone());
         let ttl = Ttl::new(Duration::from_hours(1)).expect("valid");
         let ask = |who: &str| {
@@ -271,7 +274,7 @@ mod tests {
         leases.sleep(Duration::from_secs(60)).await;
         let (mut cursor, mut rounds) = (None, 0);
         loop {
-            let soon = leases.for_call(leases.now().plus(Duration::from_secs(10)));
+            let soon = leases.for_call(leases.now().plus(Duration::from_secs(2)));
             let limit = 1000;
             let swept = soon.sweep(SweepBounds::Call { limit, cursor }).await;
             (cursor, rounds) = (swept.expect("swept").cursor, rounds + 1);
@@ -291,7 +294,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_sweep_whose_time_runs_out_says_where_to_go_on() {
-        let clock = Arc::new(Slow::default());
+        let clock = Arc::new(Slow::by(10));
         let leases = Leases::new(Memory::new(), Settings::default()).with_clock(clock);
         let ttl = Ttl::new(Duration::from_secs(2)).expect("valid");
         for n in 0..50 {
@@ -303,7 +306,7 @@ mod tests {
         leases.sleep(Duration::from_secs(60)).await;
         let (mut freed, mut cursor, mut calls) = (0, None, 0);
         loop {
-            let deadline = leases.now().plus(Duration::from_secs(20));
+            let deadline = leases.now().plus(Duration::from_secs(2));
             let limit = 1000;
             let swept = leases
                 .for_call(deadline)
@@ -318,5 +321,54 @@ mod tests {
         }
         assert_eq!(freed, 50);
         assert!(calls > 1, "one call had not enough time");
+    }
+    /// Items of a stranger's stay in the index, and each takes time.
+    #[tokio::test]
+    async fn a_sweep_on_the_schedule_goes_on_where_the_last_one_stopped() {
+        let memory = Memory::new();
+        for n in 0..600 {
+            let item = [("holder".to_owned(), crate::row::s("a stranger"))];
+            memory.put_at(&format!("a{n}"), "LEASE#0000", &item.into());
+        }
+        let leases = Leases::new(memory, Settings::default()).with_clock(Arc::new(Slow::by(10)));
+        let ttl = Ttl::new(Duration::from_secs(2)).expect("valid");
+        let key = Key::new("z").expect("valid");
+        let acquire = Acquire::new(key, Holder::new("h").expect("valid"), ttl);
+        let acquired = leases.acquire(acquire).await.expect("an answer");
+        acquired.granted().expect("a grant");
+        leases.sleep(Duration::from_secs(60)).await;
+        let mut freed = 0;
+        for run in 0..8 {
+            let deadline = leases.now().plus(Duration::from_secs(12));
+            let invocation = leases.for_call(deadline);
+            let swept = invocation.sweep(SweepBounds::Schedule).await;
+            let swept = swept.expect("swept");
+            assert!(
+                run > 0 || swept.cursor.is_some(),
+                "one run has not enough time"
+            );
+            freed += swept.freed;
+        }
+        assert_eq!(freed, 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_key_that_cannot_be_written_does_not_keep_a_sweep_from_the_others() {
+        let store = Wire::default();
+        let clock = Arc::new(ManualClock::at(Timestamp::from_millis(1_800_000_000_000)));
+        let leases = Leases::new(store.clone(), Settings::default()).with_clock(clock.clone());
+        let ttl = Ttl::new(Duration::from_secs(2)).expect("valid");
+        for n in 0..5 {
+            let key = Key::new(format!("k{n}")).expect("valid");
+            let acquire = Acquire::new(key, Holder::new("h").expect("valid"), ttl);
+            let acquired = leases.acquire(acquire).await.expect("an answer");
+            acquired.granted().expect("a grant");
+        }
+        clock.advance(Duration::from_secs(60));
+        store.script([Fate::Throttled, Fate::RequestLost]);
+        let swept = leases.sweep(SweepBounds::Schedule).await.expect("swept");
+        assert_eq!((swept.examined, swept.freed, swept.failed), (5, 3, 2));
+        let swept = leases.sweep(SweepBounds::Schedule).await.expect("swept");
+        assert_eq!((swept.examined, swept.freed, swept.failed), (2, 2, 0));
     }
 }

@@ -20,6 +20,7 @@ struct Book {
     over: HashSet<String>,
     losses: HashMap<String, (Loss, u32)>,
     executions: HashMap<String, Execution>,
+    forbidden: HashSet<String>,
 }
 
 /// Somebody was called back.
@@ -63,6 +64,11 @@ impl Calls {
         self.book().over.remove(token);
     }
 
+    /// Nobody may call this token back.
+    pub fn forbid(&self, token: &str) {
+        self.book().forbidden.insert(token.to_owned());
+    }
+
     /// The next so many calls to this token come to nothing.
     pub fn lose(&self, token: &str, loss: Loss, times: u32) {
         self.book().losses.insert(token.to_owned(), (loss, times));
@@ -100,7 +106,14 @@ impl Calls {
             problem: "the call was lost".to_owned(),
             source: None,
         });
-        let answer = if loss == Some(Loss::Call) {
+        let denied = Err(Error::Denied {
+            action: "states:SendTaskSuccess",
+            resource: "a task token".to_owned(),
+            source: crate::Cause::said("AccessDeniedException"),
+        });
+        let answer = if book.forbidden.contains(&token) {
+            denied
+        } else if loss == Some(Loss::Call) {
             no_answer
         } else if book.over.insert(token.clone()) {
             book.told.push(Told { token, what });

@@ -19,6 +19,7 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     whoever_does_not_wait_any_more_is_passed_over(bench).await;
     an_expired_lease_that_others_wait_for_is_over(bench).await;
     a_frozen_line_stands_still(bench).await;
+    whoever_may_not_be_told_is_passed_over_and_no_more_than_one(bench).await;
 }
 
 const CLAIM: Duration = Duration::from_secs(30);
@@ -299,4 +300,25 @@ async fn a_frozen_line_stands_still<B: Bench>(bench: &B) {
         line.release(&turn.lease).await,
         ReleaseOutcome::AlreadyReleased
     );
+}
+
+async fn whoever_may_not_be_told_is_passed_over_and_no_more_than_one<B: Bench>(bench: &B) {
+    let (line, holder) = Line::held(bench, "line/forbidden", &["a", "b"]).await;
+    line.calls.forbid(&line.token("a"));
+    line.release(&holder).await;
+    let turn = line.turn();
+    assert_eq!(turn.who, "b", "at once");
+    line.confirm(&turn).await;
+    // If it is our own role that may tell nobody, nobody else loses a place.
+    let waiting = ["a", "b", "c"];
+    let (line, holder) = Line::held(bench, "line/all forbidden", &waiting).await;
+    for who in waiting {
+        line.calls.forbid(&line.token(who));
+    }
+    line.release(&holder).await;
+    line.nobody_was_told();
+    let row = line.case.row().await;
+    let next = row.reserved().map(|reserved| reserved.request.clone());
+    assert_eq!(next, Some(Line::<B>::digest("b")));
+    assert_eq!(line.waiting().await, [Line::<B>::digest("c")]);
 }

@@ -150,7 +150,8 @@ async fn a_repeated_request_gets_the_whole_set_back<B: Bench>(bench: &B) {
     let turned = case.grant_all(&["b", "a"], "h", "1").await;
     assert_eq!(turned.leases[0], first.leases[1], "in the order asked");
     // Once any of them is over, the request is spent.
-    let _ = case.leases
+    let _ = case
+        .leases
         .release(&first.leases[1])
         .await
         .expect("released");
@@ -198,7 +199,8 @@ async fn the_worst_refusal_is_told<B: Bench>(bench: &B) {
         .await
         .expect("frozen");
     let spent = case.grant_all(&["spent"], "h", "1").await;
-    let _ = case.leases
+    let _ = case
+        .leases
         .release(&spent.leases[0])
         .await
         .expect("released");

@@ -142,3 +142,44 @@ async fn conflicts_are_waited_out_with_jitter_and_not_for_ever() {
         "the same pause again and again: {firsts:?}"
     );
 }
+
+/// A cancelled transaction need not give a reason for each row that is in its way.
+#[tokio::test(start_paused = true)]
+async fn a_replay_is_one_though_the_refusal_does_not_say_so_of_every_row() {
+    let store = Wire::default();
+    let leases = Leases::new(store.clone(), Settings::default());
+    let first = leases.acquire_all(set(["a", "b"])).await;
+    let first = first.expect("an answer").granted().expect("a grant");
+    store.leave_one_out();
+    let again = leases.acquire_all(set(["a", "b"])).await;
+    let again = again.expect("an answer").granted().expect("a grant");
+    assert_eq!(
+        (again.grant, &again.leases),
+        (GrantKind::Replayed, &first.leases)
+    );
+    // One of them is over.
+    let _ = leases.release(&first.leases[1]).await.expect("released");
+    store.leave_one_out();
+    let answer = leases.acquire_all(set(["a", "b"])).await;
+    assert!(matches!(answer, Err(Error::Consumed { .. })), "{answer:?}");
+}
+
+#[tokio::test]
+async fn a_set_whose_answer_no_workflow_could_take_is_refused_before_it_is_granted() {
+    let leases = Leases::new(Memory::new(), Settings::default());
+    let of = |keys: u16, metadata: usize| {
+        let keys = (0..keys).map(|n| key(&format!("k{n}"))).collect();
+        let keys = Keys::new(keys).expect("valid");
+        let text = [("text".to_owned(), "x".repeat(metadata))];
+        let metadata = crate::Metadata::new(text.into()).expect("valid");
+        AcquireAll::new(keys, Holder::new("h").expect("valid"), ttl()).metadata(metadata)
+    };
+    let refused = leases.acquire_all(of(100, 4000)).await;
+    let Err(Error::Invalid { field, .. }) = refused else {
+        panic!("{refused:?}");
+    };
+    assert_eq!(field.as_deref(), Some("metadata"));
+    let granted = leases.acquire_all(of(100, 2000)).await.expect("an answer");
+    let answer = serde_json::to_string(&granted).expect("JSON");
+    assert!(answer.len() < LARGEST_ANSWER, "{}", answer.len());
+}
