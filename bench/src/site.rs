@@ -12,6 +12,7 @@ use crate::Error;
 /// An execution that is over and left nothing at work, whenever its leases were written.
 pub const ENDED: Execution = Execution::Ended {
     stopped_at: Timestamp::MAX,
+    redrivable: false,
     all_answered: true,
 };
 

@@ -79,6 +79,7 @@ impl Workflows for Desk {
                 2 => return Err(silent()),
                 answered => Execution::Ended {
                     stopped_at: Timestamp::from_millis(0),
+                    redrivable: true,
                     all_answered: answered == 3,
                 },
             })

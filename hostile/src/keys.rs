@@ -170,9 +170,8 @@ pub fn judge(asked: &[Asked; 2]) -> Result<String, String> {
     .ok_or_else(|| "one was taken for the other".to_owned())
 }
 
-fn digest(asked: &Acquire) -> Option<RequestDigest> {
-    let id = asked.request_id.as_ref()?;
-    Some(RequestDigest::of(&asked.holder, id))
+fn digest(asked: &Acquire) -> RequestDigest {
+    RequestDigest::of(&asked.holder, &asked.request_id)
 }
 
 /// The request, unless its names are to be refused.

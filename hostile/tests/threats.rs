@@ -77,7 +77,7 @@ async fn a_name_is_enough_for_whoever_may_acquire() {
     let (leases, _) = table();
     let held = lease(&leases, "holder").await;
     let mut posing = ask("holder");
-    posing.request_id = None;
+    posing.request_id = RequestId::random();
     let acquired = leases.acquire(posing.reentrant()).await.unwrap();
     let theirs = acquired.granted().unwrap();
     assert_eq!(theirs.grant, GrantKind::Replayed);

@@ -52,6 +52,8 @@ enum Left {
 struct End {
     /// When, by Step Functions' clock.
     stopped_at: Timestamp,
+    /// It may have been redriven since.
+    redrivable: bool,
     /// No task that it started can still be at work.
     all_answered: bool,
 }
@@ -69,8 +71,9 @@ impl<S: Store> Leases<S> {
     ///
     /// Each write is made on the condition of the version that was read before the execution was
     /// looked up. So an execution that is redriven, and proves its lease in between, keeps it. A
-    /// lease that was written after the end, and less than half a minute ago, is left to a later
-    /// call: a redrive may have written it that the look-up does not show yet.
+    /// lease that was written after the end of an execution that did not succeed, and less than half
+    /// a minute ago, is left to a later call: a redrive may have written it that the look-up does
+    /// not show yet.
     ///
     /// The index lags a little behind the rows, and an acquire that was under way commits after the
     /// end: repeat it a minute later. It may be repeated for ever.
@@ -97,9 +100,11 @@ impl<S: Store> Leases<S> {
             Execution::Running => return Ok(Reaped::Running),
             Execution::Ended {
                 stopped_at,
+                redrivable,
                 all_answered,
             } => Some(End {
                 stopped_at,
+                redrivable,
                 all_answered,
             }),
             Execution::Unknown => None,
@@ -198,7 +203,7 @@ impl<S: Store> Leases<S> {
             .map_or(held.acquired_at, |at| at.max(held.acquired_at));
         // By the writer's clock, which may be a whole margin behind the one it is compared with.
         let at_most = written.plus(self.settings().clock_margin);
-        at_most >= end.stopped_at && at_most.plus(LATEST_ANSWER) > self.now()
+        end.redrivable && at_most >= end.stopped_at && at_most.plus(LATEST_ANSWER) > self.now()
     }
 
     /// One that waits, or whose turn has come and who will not come any more.
@@ -283,6 +288,7 @@ mod tests {
                 proven.await.map(drop)?;
                 Ok(Execution::Ended {
                     stopped_at,
+                    redrivable: true,
                     all_answered: self.all_answered,
                 })
             })

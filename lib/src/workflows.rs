@@ -39,6 +39,9 @@ pub enum Execution {
     Ended {
         /// When.
         stopped_at: Timestamp,
+        /// It may have been redriven since, which the answer need not show yet. What succeeded
+        /// cannot be.
+        redrivable: bool,
         /// Its history proves that nothing it started can still be at work: every task has
         /// answered. False whenever that is not certain.
         all_answered: bool,

@@ -29,6 +29,7 @@ struct Book {
     /// Nobody waits with these.
     over: HashSet<String>,
     running: HashSet<String>,
+    stopped: HashSet<String>,
     /// Everything is answered with this error of the service.
     out_of_order: Option<&'static str>,
 }
@@ -108,9 +109,14 @@ impl Desk {
         self.book().over.insert(token.to_owned());
     }
 
-    /// From here on this execution is running.
+    /// From here on this execution is running. Any other has succeeded, unless it was stopped.
     pub fn run(&self, execution: &str) {
         self.book().running.insert(execution.to_owned());
+    }
+
+    /// From here on this execution was stopped, with a task at work.
+    pub fn stop(&self, execution: &str) {
+        self.book().stopped.insert(execution.to_owned());
     }
 
     /// Answers everything with this error, until it is put in order by `None`.
@@ -144,18 +150,16 @@ impl Book {
         if let Some(error) = self.out_of_order {
             return refused(StatusCode::INTERNAL_SERVER_ERROR, error);
         }
-        if operation == "DescribeExecution" {
-            let arn = &body["executionArn"];
-            if !self.running.contains(arn.as_str().unwrap_or_default()) {
-                return refused(StatusCode::BAD_REQUEST, "ExecutionDoesNotExist");
+        if let Some(told) = execution(operation, &body, |arn| {
+            if self.running.contains(arn) {
+                How::Runs
+            } else if self.stopped.contains(arn) {
+                How::Stopped
+            } else {
+                How::Succeeded
             }
-            let described = json!({
-                "executionArn": arn,
-                "stateMachineArn": arn,
-                "startDate": 1_795_226_400,
-                "status": "RUNNING",
-            });
-            return (StatusCode::OK, described);
+        }) {
+            return (StatusCode::OK, told);
         }
         if self
             .over
@@ -169,4 +173,47 @@ impl Book {
         });
         (StatusCode::OK, json!({}))
     }
+}
+
+/// How an execution stands that is no real one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// It runs.
+    Runs,
+    /// It was stopped, with a task at work.
+    Stopped,
+    /// It succeeded, and every task has answered.
+    Succeeded,
+}
+
+/// What `DescribeExecution` and `GetExecutionHistory` answer of such an execution; nothing for any other operation.
+pub fn execution(operation: &str, body: &Value, how: impl FnOnce(&str) -> How) -> Option<Value> {
+    let arn = body["executionArn"].as_str().unwrap_or_default();
+    let (status, last) = match operation {
+        "DescribeExecution" | "GetExecutionHistory" => match how(arn) {
+            How::Runs => ("RUNNING", "ExecutionStarted"),
+            How::Stopped => ("ABORTED", "ExecutionAborted"),
+            How::Succeeded => ("SUCCEEDED", "ExecutionSucceeded"),
+        },
+        _ => return None,
+    };
+    // Later than anything that was written for it.
+    let stopped = 4_102_444_800_u64;
+    if operation == "DescribeExecution" {
+        return Some(json!({
+            "executionArn": arn,
+            "stateMachineArn": arn,
+            "startDate": 1_795_226_400,
+            "stopDate": (status != "RUNNING").then_some(stopped),
+            "status": status,
+        }));
+    }
+    let events = ["TaskScheduled", "TaskStarted", "TaskSucceeded", last];
+    let events = events
+        .into_iter()
+        .filter(|kind| status == "SUCCEEDED" || *kind != "TaskSucceeded");
+    let events = events.enumerate().map(|(before, kind)| {
+        json!({"timestamp": stopped, "type": kind, "id": before + 1, "previousEventId": before})
+    });
+    Some(json!({"events": events.collect::<Vec<_>>()}))
 }

@@ -28,7 +28,7 @@ mod venv;
 
 pub use canary::Canary;
 pub use cloudformation::CloudFormation;
-pub use desk::{Desk, Told};
+pub use desk::{Desk, How, Told, execution};
 pub use dynamodb::DynamoDb;
 pub use dynoxide::storage_backend::ManualClock;
 pub use error::Error;

@@ -126,7 +126,7 @@ async fn a_transaction_is_refused_once_its_lease_is_over() {
     let late = table.write_under(&old, "sleeper").await;
     assert!(late.unwrap_err().is_transaction_canceled_exception());
     assert_eq!(table.writer().await, "successor");
-    table.leases().release(&new).await.unwrap();
+    let _ = table.leases().release(&new).await.unwrap();
     let after = table.write_under(&new, "released").await;
     assert!(after.unwrap_err().is_transaction_canceled_exception());
 }

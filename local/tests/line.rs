@@ -61,7 +61,7 @@ async fn a_stranger_in_the_place_of_one_who_waits_is_left_alone() {
     assert!(table.row("k").await.waiting().is_empty(), "both or neither");
     // Others are none the worse for it.
     join(&leases, "k", "b").await.unwrap();
-    leases.release(&holder).await.unwrap();
+    let _ = leases.release(&holder).await.unwrap();
     assert_eq!(calls.take().len(), 1);
     let stands = waiters(&table, "k").await;
     assert!(stands.contains(&stranger), "untouched");

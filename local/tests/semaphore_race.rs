@@ -289,7 +289,7 @@ async fn late_copies_find_their_permit_among_those_that_come_and_go() {
         assert_eq!(table.permit("k", "late", &n.to_string()).await, None);
         // Another permit goes from hand to hand, and is free while a copy asks.
         let released = others.remove(n % others.len());
-        table.leases().release(&released).await.unwrap();
+        let _ = table.leases().release(&released).await.unwrap();
         let (lease, _) = table.permit("k", "a", "copied").await.unwrap();
         assert_eq!(lease, first);
         let next = table.permit("k", "next", &n.to_string()).await;
@@ -312,7 +312,7 @@ async fn a_lowered_number_takes_effect_as_permits_come_back() {
         let id = format!("lowered {n}");
         let granted = table.permit_of(LOWERED, "k", "b", &id).await;
         assert_eq!(granted.is_some(), out.len() - n < usize::from(LOWERED));
-        table.leases().release(lease).await.unwrap();
+        let _ = table.leases().release(lease).await.unwrap();
     }
     assert_eq!(table.permits_held("k").await, 1);
 }

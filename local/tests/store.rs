@@ -2,11 +2,13 @@
 //! and what happens when answers are lost.
 #![allow(clippy::unwrap_used, missing_docs)]
 
-use std::{collections::HashSet, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use leasehold::{
-    Acquired, Clock as _, Error, ExtendOptions, Extended, GrantKind, Holder, Key, ReleaseOutcome,
-    conformance, store::Address,
+    Acquired, Clock as _, Error, ExtendOptions, Extended, GrantKind, Holder, Key, Queue,
+    ReleaseOutcome, RequestDigest, TaskToken, WaitTime,
+    conformance::{self, Calls},
+    store::{Address, Store as _},
 };
 use leasehold_local::Fault;
 
@@ -47,7 +49,7 @@ async fn each_call_costs_one_request() {
         .unwrap()
         .into_lease();
     assert_eq!(table.updates(), 1, "extend");
-    leases.release(&lease).await.unwrap();
+    let _ = leases.release(&lease).await.unwrap();
     assert_eq!(table.updates(), 1, "release");
 }
 
@@ -191,12 +193,12 @@ async fn a_silent_server_is_not_waited_for() {
 #[tokio::test]
 async fn throttling_and_conflicts_are_retried_and_never_called_held() {
     let table = Table::start().await;
-    for (n, fault) in [Fault::Throttle, Fault::Conflict].into_iter().enumerate() {
-        let key = format!("k{n}");
-        table.proxy.inject(fault, "UpdateItem", 2);
+    for (fault, times, for_ever) in [(Fault::Throttle, 2, 3), (Fault::Conflict, 6, u32::MAX)] {
+        let key = format!("{fault:?}");
+        table.proxy.inject(fault, "UpdateItem", times);
         table.grant(&key, "a", "1").await;
-        assert_eq!(table.updates(), 3, "{fault:?}");
-        table.proxy.inject(fault, "UpdateItem", 3);
+        assert_eq!(table.updates(), u64::from(times) + 1, "{fault:?}");
+        table.proxy.inject(fault, "UpdateItem", for_ever);
         let refused = table.leases().acquire(request(&key, "b", "2")).await;
         assert!(
             matches!(refused, Err(Error::Throttled { .. })),
@@ -257,7 +259,7 @@ async fn an_item_as_large_as_items_get_is_a_stranger() {
         permit: 0,
     };
     let lease = table.grant("k", "a", "1").await.lease;
-    table.leases().release(&lease).await.unwrap();
+    let _ = table.leases().release(&lease).await.unwrap();
     let mut item = table.get(&address).await.unwrap();
     let filler = "x".repeat(409_000);
     item.insert(
@@ -333,7 +335,7 @@ async fn only_a_free_row_can_be_purged_and_it_keeps_nothing_of_its_lease() {
             names().await,
             expected(&[&held[..], &["extended_at"]].concat())
         );
-        leases.release(&lease).await.unwrap();
+        let _ = leases.release(&lease).await.unwrap();
         let free = [&["ended", "purge_at"], told].concat();
         assert_eq!(names().await, expected(&free));
     }
@@ -350,7 +352,7 @@ async fn a_purged_row_starts_again_above_every_token_it_gave_out() {
         .unwrap();
     let held = table.grant("held", "a", "1").await.lease;
     let lease = table.grant("k", "a", "1").await.lease;
-    table.leases().release(&lease).await.unwrap();
+    let _ = table.leases().release(&lease).await.unwrap();
 
     clock.tick(Duration::from_hours(7 * 24) - Duration::from_mins(1));
     assert_eq!(table.server.sweep_ttl().unwrap(), 0, "kept for seven days");
@@ -367,4 +369,27 @@ async fn a_purged_row_starts_again_above_every_token_it_gave_out() {
     assert!(matches!(lost, Err(Error::Lost { .. })), "{lost:?}");
     let still = table.leases().extend(&held, ExtendOptions::default()).await;
     assert!(still.is_ok(), "{still:?}");
+}
+
+/// Who joins a line writes both items in one transaction.
+#[tokio::test]
+async fn a_waiters_item_is_deleted_though_a_transaction_is_in_the_way() {
+    let table = Table::start().await;
+    let leases = table.leases();
+    let (store, limit) = (leases.store(), Duration::from_secs(1));
+    let lease = table.grant("k", "a", "1").await.lease;
+    let leases = leases.clone().with_workflows(Arc::new(Calls::default()));
+    let queue = Queue {
+        task_token: TaskToken::new("t").unwrap(),
+        wait: WaitTime::new(Duration::from_secs(60)).unwrap(),
+    };
+    let asked = request("k", "b", "1");
+    let digest = RequestDigest::of(&asked.holder, &asked.request_id);
+    leases.acquire_in_line(asked, queue).await.unwrap();
+    let waiter = store.waiter(&lease.key, &digest, limit).await.unwrap();
+    table.proxy.inject(Fault::Conflict, "DeleteItem", 4);
+    let waiter = waiter.expect("an item");
+    store.forget(&lease.key, &waiter, limit).await.unwrap();
+    let gone = store.waiter(&lease.key, &digest, limit).await.unwrap();
+    assert_eq!(gone, None);
 }

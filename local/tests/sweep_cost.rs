@@ -50,7 +50,7 @@ impl Table {
     async fn fill_with_free_rows(&self, rows: usize) {
         use aws_sdk_dynamodb::types::{PutRequest, WriteRequest};
         let lease = self.grant("model", "a", "1").await.lease;
-        self.leases().release(&lease).await.unwrap();
+        let _ = self.leases().release(&lease).await.unwrap();
         let model = self.row("model").await.to_item();
         let mut writing = tokio::task::JoinSet::new();
         for batch in (0..rows).collect::<Vec<_>>().chunks(25) {

@@ -110,7 +110,11 @@ pub const ROLES: &[(&str, &[&str])] = &[
             "dynamodb:Query on ${LeaseTable.Arn}/index/held",
             "dynamodb:GetItem, dynamodb:UpdateItem on LeaseTable.Arn",
             machines!("states:SendTaskSuccess", "stateMachine", ""),
-            machines!("states:DescribeExecution", "execution", ":*"),
+            machines!(
+                "states:DescribeExecution, states:GetExecutionHistory",
+                "execution",
+                ":*"
+            ),
             "sqs:DeleteMessage, sqs:GetQueueAttributes, sqs:ReceiveMessage on ReapLaterQueue.Arn",
             "logs:CreateLogStream, logs:PutLogEvents on ReapLogs.Arn",
             key!(),

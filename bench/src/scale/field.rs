@@ -83,7 +83,7 @@ impl Field {
         let extended = self.leases.extend(&lease, ExtendOptions::default()).await;
         let lease = extended.map_err(failed("extend"))?.into_lease();
         let released = self.leases.release(&lease).await;
-        released.map_err(failed("release"))?;
+        let _ = released.map_err(failed("release"))?;
         let database = self.site.database();
         database.copy(TABLE, (&model, "LEASE#0000"), (0..rows).map(free))?;
         // The library reads them as its own.

@@ -38,7 +38,7 @@ pub async fn measure(depths: &[u64]) -> Result<Vec<Depth>, Error> {
     for n in 0..4 {
         let lease = field.grant(KEY, &format!("before/{n}")).await?;
         let released = field.leases.release_strictly(&lease).await;
-        released.map_err(failed("release"))?;
+        let _ = released.map_err(failed("release"))?;
     }
     let mut holder = field.grant(KEY, "holder").await?;
     let mut line = Line {

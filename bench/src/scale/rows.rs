@@ -165,7 +165,7 @@ impl Walk<'_> {
             let released = leases.release_strictly(&lease).await;
             released.map_err(failed("release"))
         };
-        self.step(release, self.field.cost(releasing)).await?;
+        let _ = self.step(release, self.field.cost(releasing)).await?;
         Ok(())
     }
 

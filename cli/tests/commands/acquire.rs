@@ -131,7 +131,7 @@ async fn who_comes_second_is_told_by_a_code_and_waits_if_asked_to() {
         stand.proxy.counts().of("UpdateItem") >= before + 2
     })
     .await;
-    stand.leases().release(&lease).await.unwrap();
+    let _ = stand.leases().release(&lease).await.unwrap();
     let ran = second.await.unwrap();
     assert_eq!((ran.code, ran.out.as_str()), (Some(0), "ran\n"), "{ran:?}");
 }

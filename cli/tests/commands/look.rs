@@ -164,7 +164,7 @@ async fn what_changes_is_told_line_by_line() {
         .await;
     let lease = extended.unwrap().into_lease();
     assert_eq!(next().await, "TIME a extended by worker 1 until TIME\n");
-    stand.leases().release(&lease).await.unwrap();
+    let _ = stand.leases().release(&lease).await.unwrap();
     assert_eq!(next().await, "TIME a free, after token TOKEN\n");
     let pid = rustix::process::Pid::from_raw(watch.id().try_into().unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();

@@ -158,7 +158,7 @@ async fn only_the_one_who_was_shown_is_evicted() {
     let line = "$LEASEHOLD force-release k --who alice --why test";
     let mut session = Session::start(&stand, line);
     session.until_it_says("Evict worker 7? [y/N]").await;
-    stand.leases().release(&lease).await.unwrap();
+    let _ = stand.leases().release(&lease).await.unwrap();
     stand.grant("k", "worker 8", Duration::from_secs(600)).await;
     session.types("y\n");
     session.until_it_says("worker 7 no longer holds k").await;

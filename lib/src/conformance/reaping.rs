@@ -37,6 +37,7 @@ impl<B: Bench> Line<'_, B> {
         let stopped_at = self.case.now();
         let ended = Execution::Ended {
             stopped_at,
+            redrivable: true,
             all_answered,
         };
         self.calls.stands(who, ended);
@@ -159,6 +160,17 @@ async fn what_was_written_after_the_end_is_left_to_a_later_look<B: Bench>(bench:
         let (released, cut) = if all_answered { (1, 0) } else { (0, 1) };
         assert_eq!(line.reap(&execution).await, reaped(released, cut, 0));
     }
+    // What has succeeded cannot be redriven.
+    let line = Line::new(bench, "reap/succeeded");
+    let execution = "an execution that has just succeeded";
+    line.granted(execution).await;
+    let ended = Execution::Ended {
+        stopped_at: line.case.now(),
+        redrivable: false,
+        all_answered: true,
+    };
+    line.calls.stands(execution, ended);
+    assert_eq!(line.reap(execution).await, reaped(1, 0, 0));
 }
 
 async fn places_in_line_are_given_up<B: Bench>(bench: &B) {

@@ -144,8 +144,9 @@ impl Workflows for StepFunctions {
                     (ExecutionStatus::Running | ExecutionStatus::PendingRedrive, _) | (_, None) => {
                         Execution::Running
                     }
-                    (_, Some(stopped)) => Execution::Ended {
+                    (status, Some(stopped)) => Execution::Ended {
                         stopped_at: instant(stopped),
+                        redrivable: *status != ExecutionStatus::Succeeded,
                         all_answered: self.all_answered(execution, limit).await?,
                     },
                 }),

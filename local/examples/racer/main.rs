@@ -119,7 +119,7 @@ async fn section(
         // Perhaps still inside: the lease may only run out.
         Err("unavailable") => Ok("unavailable"),
         left => {
-            leases.release(&lease).await?;
+            let _ = leases.release(&lease).await?;
             Ok(left.map_or_else(|failure| failure, |()| "done"))
         }
     }

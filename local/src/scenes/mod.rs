@@ -46,6 +46,8 @@ struct Entry {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Step {
+    /// An execution was stopped, with a task at work.
+    Stop(String),
     /// A lease of somebody's.
     Hold { key: String, holder: Option<String> },
     /// Another sample event.

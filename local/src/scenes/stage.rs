@@ -142,6 +142,7 @@ impl Stage {
 
     async fn take(&self, step: &Step) -> Result<(), Error> {
         match step {
+            Step::Stop(execution) => self.desk.stop(execution),
             Step::Hold { key, holder } => {
                 let holder = holder.as_deref().unwrap_or("other");
                 let request =

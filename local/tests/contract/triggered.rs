@@ -122,8 +122,9 @@ async fn reap_says_what_it_did() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lease_of_what_was_stopped_is_cut_once_and_now_or_later() {
     for name in ["reap-aborted", "reap-later"] {
-        let (functions, _desk) = with_desk(&[("LEASE_REAP_GRACE_SECONDS", "60")]).await;
+        let (functions, desk) = with_desk(&[("LEASE_REAP_GRACE_SECONDS", "60")]).await;
         let arn = &event("reap-aborted")["detail"]["executionArn"];
+        desk.stop(arn.as_str().unwrap());
         let long = json!({"key": "orders/80", "holder": arn, "ttl_seconds": 86400});
         let lease = functions.call("acquire", long).await.unwrap()["lease"].clone();
         functions.acquire("orders/91", "other", "1").await;

@@ -136,7 +136,8 @@ pub const fn stands(how: u8, now: Timestamp) -> Execution {
         1 => Execution::Unknown,
         _ => Execution::Ended {
             stopped_at: now,
-            all_answered: how == 2,
+            redrivable: how % 2 == 0,
+            all_answered: how < 4,
         },
     }
 }

@@ -77,10 +77,10 @@ async fn happen(scene: &Scene, meanwhile: Meanwhile) {
     match meanwhile {
         Meanwhile::Released => drop(scene.leases.release(lease).await.unwrap()),
         Meanwhile::ReleasedAndTaken | Meanwhile::ReleasedTakenAndReleased => {
-            scene.leases.release(lease).await.unwrap();
+            let _ = scene.leases.release(lease).await.unwrap();
             let other = scene.granted("b", "2").await;
             if meanwhile == Meanwhile::ReleasedTakenAndReleased {
-                scene.leases.release(&other).await.unwrap();
+                let _ = scene.leases.release(&other).await.unwrap();
             }
         }
         Meanwhile::TakenOver => {
@@ -141,14 +141,14 @@ async fn a_duplicate_beyond_the_rows_memory_ends_at_the_deadline_that_it_carried
         let Told::Granted(GrantKind::Replayed, lease) = scene.make().await.unwrap() else {
             panic!("its own")
         };
-        scene.leases.release(&lease).await.unwrap();
+        let _ = scene.leases.release(&lease).await.unwrap();
         for n in 0..others {
             scene.clock.advance(TTL);
             let lease = scene.granted("b", &n.to_string()).await;
             // While somebody holds it, it is refused in any case.
             assert!(matches!(arrives().await, Applied::Refused(_)));
             scene.stands(&lease).await;
-            scene.leases.release(&lease).await.unwrap();
+            let _ = scene.leases.release(&lease).await.unwrap();
         }
         match arrives().await {
             Applied::Refused(Stored::Row(_)) if others < REMEMBERED => {}

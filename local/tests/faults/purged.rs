@@ -10,7 +10,7 @@ async fn a_row_that_is_deleted_starts_above_its_tokens_and_its_holder_has_lost()
         let scene = Scene::of(Call::Extend).await;
         let lease = scene.lease.clone().unwrap();
         if !held {
-            scene.leases.release(&lease).await.unwrap();
+            let _ = scene.leases.release(&lease).await.unwrap();
         }
         let address = Address {
             key: Key::new(KEY).unwrap(),
@@ -50,7 +50,7 @@ async fn a_purged_row_starts_above_its_tokens_by_a_clock_that_was_set_back() {
     // Even after as many grants as can be made meanwhile.
     for n in 0..50 {
         last = scene.granted("b", &n.to_string()).await;
-        scene.leases.release(&last).await.unwrap();
+        let _ = scene.leases.release(&last).await.unwrap();
     }
     let address = Address {
         key: last.key.clone(),

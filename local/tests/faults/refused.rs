@@ -10,10 +10,12 @@ const FAULTS: [Fault; 2] = [Fault::Throttle, Fault::Conflict];
 #[tokio::test(flavor = "multi_thread")]
 async fn throttled_once_or_in_the_way_of_a_transaction_it_is_tried_again() {
     each(&FAULTS, &Call::ALL, async |fault, scene| {
-        scene.table.proxy.inject(fault, UPDATE, 2);
+        // A holder asks through as many transactions as those do who join its line.
+        let times = if fault == Fault::Conflict { 6 } else { 2 };
+        scene.table.proxy.inject(fault, UPDATE, times);
         let told = scene.make().await.unwrap();
         assert!(!matches!(told, Told::Held), "{fault:?}");
-        assert_eq!(scene.requests(), 3, "{fault:?}");
+        assert_eq!(scene.requests(), u64::from(times) + 1, "{fault:?}");
     })
     .await;
 }
@@ -31,7 +33,10 @@ async fn throttled_for_ever_it_says_so_and_never_held_and_the_old_deadline_stand
             text.contains("dynamodb:UpdateItem on table leases"),
             "{text}"
         );
-        assert_eq!(scene.requests(), 3, "{fault:?}");
+        match fault {
+            Fault::Conflict => assert!(scene.requests() > 6, "as long as a request may take"),
+            _ => assert_eq!(scene.requests(), 3, "{fault:?}"),
+        }
         if let Some(lease) = &scene.lease {
             scene.stands(lease).await;
         }

@@ -69,7 +69,7 @@ async fn one_back_off_of_at_most_100_ms_settles_a_lost_answer() {
                 .await;
             proxy.inject(fault, "UpdateItem", 1);
             let lease = extended.unwrap().into_lease();
-            leases.release(&lease).await.unwrap();
+            let _ = leases.release(&lease).await.unwrap();
         }
     }
     assert_eq!(proxy.pending_faults(), 0);

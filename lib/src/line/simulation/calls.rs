@@ -74,6 +74,7 @@ impl Workflows for Calls {
             Ok(
                 over.map_or(Execution::Unknown, |(at, all_answered)| Execution::Ended {
                     stopped_at: Timestamp::from_millis(*at),
+                    redrivable: true,
                     all_answered: *all_answered,
                 }),
             )
