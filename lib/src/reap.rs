@@ -44,7 +44,7 @@ const LATEST_ANSWER: Duration = Duration::from_secs(30);
 
 /// What an execution left behind, as it was read before the execution was looked up.
 enum Left {
-    Lease(Address, Row),
+    Lease(Address, Box<Row>),
     Waiter(Key, RequestDigest),
 }
 
@@ -147,7 +147,7 @@ impl<S: Store> Leases<S> {
                             Stored::Row(row)
                                 if row.granted_to == *holder && row.holding().is_some() =>
                             {
-                                all.push(Left::Lease(address, row));
+                                all.push(Left::Lease(address, Box::new(row)));
                             }
                             Stored::Foreign(reason) => left_alone(&address.key, reason),
                             Stored::Row(_) | Stored::Absent => {}
@@ -312,9 +312,9 @@ mod tests {
                 all_answered,
             };
             let reaper = leases.clone().with_workflows(Arc::new(redriven));
-            let reaped = reaper.reap(&holder).await.expect("reaped");
+            let done = reaper.reap(&holder).await.expect("an answer");
             assert_eq!(
-                reaped,
+                done,
                 Reaped::Reaped {
                     released: 0,
                     cut: 0,

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::cost::Cost;
+use super::keeps_up::KeepsUp;
 use super::lines::Depth;
 use super::load::{self, Loaded};
 use super::permits::Semaphore;
@@ -21,6 +22,8 @@ pub struct Figures {
     pub rows: Vec<Rows>,
     /// In deeper and deeper lines.
     pub lines: Vec<Depth>,
+    /// A sweep behind those who were served.
+    pub keeps_up: Vec<KeepsUp>,
     /// With more and more permits.
     pub permits: Vec<Semaphore>,
     /// With more and more keys in one acquire.
@@ -46,6 +49,13 @@ impl Figures {
     pub fn measures(&self) -> Vec<Measure> {
         let mut measures = self.of_rows();
         measures.extend(self.of_lines());
+        measures.extend(self.keeps_up.iter().map(|found| {
+            let name = format!(
+                "served waiters that one sweep a minute keeps up with, {} lines, {} ms a request",
+                found.lines, found.latency_ms
+            );
+            Measure::new(name, "1/s", found.served_per_second)
+        }));
         measures.extend(self.of_permits());
         measures.extend(self.of_several());
         measures.extend(load::measures::measures(&self.loads));

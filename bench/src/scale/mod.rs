@@ -8,6 +8,7 @@ mod chart;
 pub mod cost;
 pub mod field;
 pub mod figures;
+pub mod keeps_up;
 pub mod lines;
 pub mod load;
 pub mod permits;
@@ -48,6 +49,14 @@ pub(crate) async fn measure(ground: &Ground) -> Result<Found, Error> {
     };
     tell(&format!("lines of {depths:?}"));
     found.lines = lines::measure(depths).await?;
+    tell("a sweep behind those who were served");
+    for lines in [1, 8] {
+        let served = if quick { 200 } else { 1000 };
+        let far = std::time::Duration::from_millis(5);
+        found
+            .keeps_up
+            .push(keeps_up::measure(lines, served, far).await?);
+    }
     tell("permits, several keys");
     found.permits = permits::measure(&[2, 10, 100]).await?;
     found.several = several::measure(&[1, 2, 10, 50, 100]).await?;

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::cost::Cost;
 use super::figures::Figures;
+use super::keeps_up;
 use super::load::Loaded;
 use super::rows::Rows;
 use crate::ratio;
@@ -45,6 +46,7 @@ impl Figures {
             ),
             LEGEND.to_owned(),
             String::new(),
+            keeps_up::told(&self.keeps_up),
             loads(&self.loads),
         ];
         tables.join("\n")

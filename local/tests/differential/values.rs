@@ -63,6 +63,8 @@ pub fn tokens(token: u64, floor: u8) -> Tokens {
         2 => Tokens::From(near(token, Token(1))),
         3 => Tokens::LiftedTo(near(token, Token(0))),
         4 => Tokens::LiftedTo(near(token, Token(1))),
+        // Above what was promised as well.
+        5 => Tokens::LiftedTo(near(token, Token(2))),
         _ => Tokens::From(Counter::MIN),
     }
 }

@@ -218,7 +218,7 @@ pub fn check(at: u8) -> Step {
 
 /// The same with every floor.
 pub fn at_every_floor(step: &Step) -> Vec<Step> {
-    let mut all = vec![step.clone(); 5];
+    let mut all = vec![step.clone(); 6];
     for (which, step) in (0..).zip(&mut all) {
         match step {
             Step::Grant { floor, .. }

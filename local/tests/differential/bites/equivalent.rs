@@ -3,7 +3,7 @@
 
 /// Why nothing can come of this mistake in writes of this form; none if something can.
 pub fn because(form: &str, what: &str) -> Option<&'static str> {
-    let rules: [(Rule, &str); 11] = [
+    let rules: [(Rule, &str); 12] = [
         (
             |m| m.is("attribute_type(#", ", :number)` always true"),
             "here a range is false of anything but a number; not in every engine",
@@ -73,6 +73,10 @@ pub fn because(form: &str, what: &str) -> Option<&'static str> {
             "there is nothing to remove, and nobody in line",
         ),
         (
+            |m| m.form.contains(":floor") && !m.is_a_grant() && m.is_of_another_part(),
+            "the same write without a floor has the same part, and shows it",
+        ),
+        (
             |m| m.removes_nothing(),
             "no row that passes the condition has it, or it is NULL",
         ),
@@ -114,6 +118,16 @@ impl<'a> Mutant<'a> {
     /// The version that an observer saw is asked of held rows only.
     fn sees(&self) -> bool {
         self.form.contains("#version = :over") && self.name == "version"
+    }
+
+    /// Whoever takes over asks for a deadline or a version.
+    fn is_a_grant(&self) -> bool {
+        self.form.contains(":over")
+    }
+
+    /// Of the condition, and not of what it says of the floor.
+    fn is_of_another_part(&self) -> bool {
+        self.what.starts_with('`') && !self.what.contains(":floor")
     }
 
     fn is_held(&self) -> bool {
