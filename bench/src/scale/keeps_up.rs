@@ -6,7 +6,7 @@ use leasehold::{Reaped, SweepBounds};
 use serde::Serialize;
 
 use super::field::{Field, execution, failed};
-use crate::{Error, ratio};
+use crate::Error;
 
 /// What one sweep did behind waiters that were served.
 #[derive(Clone, Debug, Serialize)]
@@ -77,19 +77,16 @@ pub async fn measure(lines: u64, served: u64, latency: Duration) -> Result<Keeps
 
 /// The table on the terminal.
 pub(super) fn told(all: &[KeepsUp]) -> String {
-    let mut text =
-        String::from("lines  served  ms a request  sweep's requests  served a second, at most\n");
-    for one in all {
-        text.push_str(&format!(
-            "{:>5}  {:>6}  {:>12}  {:>16}  {:>24.0}\n",
+    let head = "lines  served  ms a request  sweep's requests  served a second, at most";
+    let row = |one: &KeepsUp| {
+        format!(
+            "{:>5}  {:>6}  {:>12}  {:>16}  {:>23.0}",
             one.lines, one.served, one.latency_ms, one.requests, one.served_per_second
-        ));
-    }
-    text.push_str(&format!(
-        "requests for each served waiter: {:.1}\n",
-        all.iter()
-            .map(|one| ratio(one.requests, one.served))
-            .fold(0.0, f64::max)
-    ));
-    text
+        )
+    };
+    let lines: Vec<_> = std::iter::once(head.to_owned())
+        .chain(all.iter().map(row))
+        .chain([String::new()])
+        .collect();
+    lines.join("\n")
 }

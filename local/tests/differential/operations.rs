@@ -136,7 +136,7 @@ pub const fn stands(how: u8, now: Timestamp) -> Execution {
         1 => Execution::Unknown,
         _ => Execution::Ended {
             stopped_at: now,
-            redrivable: how % 2 == 0,
+            redrivable: how.is_multiple_of(2),
             all_answered: how < 4,
         },
     }
