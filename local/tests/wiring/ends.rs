@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_lambda::primitives::Blob;
+use leasehold::{Clock as _, SystemClock};
 use leasehold_local::{Options, Source, Stack};
 use serde_json::{Value, json};
 
@@ -142,6 +143,10 @@ async fn an_execution_that_is_stopped_keeps_what_it_holds_for_the_grace() {
     let world = world().await;
     let execution = world.start("stopped", 3600, "stay").await;
     let before = world.held("stopped").await;
+    // As in a workflow, which is stopped some time after it was granted: later than by what clocks may be apart.
+    let granted = before - 3_600_000;
+    let later = async || (SystemClock.now().as_millis() > granted + 500).then_some(());
+    eventually(later).await;
     world.stop(&execution).await;
     let after = eventually(async || {
         let until = world.held("stopped").await;
