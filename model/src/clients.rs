@@ -1,23 +1,39 @@
 //! What clients do: workflows that acquire, extend, release and write, or wait in line, and die.
 
 use crate::{
-    message::What,
+    message::{Ended, Floor, What},
     names::{Attempt, Count, LeaseNo, Tick, Who},
     reading::{Handle, Reading},
     rows::{Kept, Reply},
-    scope::Clocks,
-    world::{Action, Client, Phase, State, Tell, World},
+    scope::{Clocks, Scope},
+    world::{Action, Client, End, Phase, State, Tell, World},
 };
 
 impl Client {
     /// What it has in its hands, if it goes on as one that holds.
-    pub fn believes(&self, now: Tick) -> Option<Handle> {
-        let handle = match self.phase {
-            Phase::Holding(handle) => handle,
-            Phase::Lingering(handle, until) if now < until => handle,
-            _ => return None,
+    pub fn believes(&self, scope: &Scope, now: Tick) -> Option<Handle> {
+        let ((Phase::Holding(handle), _) | (_, Some((handle, _)))) = (self.phase, self.stray)
+        else {
+            return None;
         };
-        (now + self.process.error < handle.until).then_some(handle)
+        let error = if scope.branches {
+            -scope.error
+        } else {
+            self.process.error
+        };
+        (now + error < handle.until).then_some(handle)
+    }
+
+    /// Its execution ends; with a Lambda of it at work, or with none if every task has answered.
+    fn fails(&mut self, scope: &Scope, now: Tick, handle: Handle, all_answered: bool) {
+        self.ends(Phase::Ended(handle));
+        if !all_answered {
+            self.stray = Some((handle, now + scope.grace));
+        }
+        self.ended = Some(End {
+            stopped_at: now + scope.error,
+            all_answered: all_answered && self.stray.is_none(),
+        });
     }
 }
 
@@ -35,24 +51,32 @@ pub fn actions(world: &World, state: &State, actions: &mut Vec<Action>) {
             }
             Phase::Asking => actions.push(Action::AsksAgain(who)),
             Phase::Holding(_) => {
-                actions.extend([Action::Extends(who), Action::Releases(who)]);
+                actions.push(Action::Extends(who));
+                // Not before a Lambda of before a redrive is done: that is the workflow's to know, no table can.
+                if client.stray.is_none() {
+                    actions.push(Action::Releases(who));
+                }
                 if scope.writes {
                     actions.push(Action::Writes(who));
                 }
-                if scope.reap {
-                    actions.push(Action::IsStopped(who));
+                if scope.branches {
+                    actions.push(Action::Fails(who));
                 }
             }
             Phase::Releasing(_) => actions.push(Action::Releases(who)),
-            Phase::Lingering(..) => {
-                if scope.writes {
-                    actions.push(Action::Writes(who));
+            Phase::Ended(_) => {
+                if !client.redriven {
+                    actions.push(Action::IsRedriven(who));
                 }
                 continue;
             }
+            Phase::Proving(_) => actions.push(Action::Extends(who)),
             Phase::Gone => continue,
         }
-        actions.push(Action::Crashes(who));
+        // Of those in line that die the line's own worlds tell.
+        if !scope.once || client.phase != Phase::Asking {
+            actions.push(Action::Crashes(who));
+        }
         if scope.jumps > state.jumps {
             let errors = [-scope.error, 0, scope.error].into_iter();
             let others = errors.filter(|error| *error != client.process.error);
@@ -64,10 +88,7 @@ pub fn actions(world: &World, state: &State, actions: &mut Vec<Action>) {
 
 /// The answers that a process may hear, and what may become of what it then has to tell.
 pub fn hearings(world: &World, state: &State, who: Who, actions: &mut Vec<Action>) {
-    let process = match who {
-        crate::names::KEEPER => &state.keeper,
-        _ => &state.clients[usize::from(who)].process,
-    };
+    let process = state.of(who);
     let Some(call) = process.call else { return };
     for reply in &process.replies {
         let tells = match world.rows.reading(call, *reply) {
@@ -86,7 +107,8 @@ pub fn acts(world: &World, state: &mut State, action: Action) -> Option<()> {
     | Action::Releases(who)
     | Action::Writes(who)
     | Action::Crashes(who)
-    | Action::IsStopped(who)) = action
+    | Action::Fails(who)
+    | Action::IsRedriven(who)) = action
     else {
         return None;
     };
@@ -98,13 +120,8 @@ pub fn acts(world: &World, state: &mut State, action: Action) -> Option<()> {
             asks(world, state, who)
         }
         (Action::AsksAgain(_), _) => asks(world, state, who),
-        (Action::Extends(_), Phase::Holding(handle)) => {
-            let what = if handle.confirmed {
-                What::Extend(handle.lease, handle.token)
-            } else {
-                What::Take(handle.lease, handle.token)
-            };
-            world.send(state, who, what).map(drop)
+        (Action::Extends(_), Phase::Holding(handle) | Phase::Proving(handle)) => {
+            extends(world, state, who, handle)
         }
         (Action::Releases(_), Phase::Holding(handle) | Phase::Releasing(handle)) => {
             state.clients[n].phase = Phase::Releasing(handle);
@@ -112,37 +129,65 @@ pub fn acts(world: &World, state: &mut State, action: Action) -> Option<()> {
             world.send(state, who, what).map(drop)
         }
         (Action::Writes(_), phase) => {
-            let (Phase::Holding(handle) | Phase::Lingering(handle, _)) = phase else {
+            let Phase::Holding(handle) = phase else {
                 return None;
             };
             // One that believes; its write may arrive when it has long stopped to.
-            state.clients[n].believes(state.now)?;
+            state.clients[n].believes(&world.scope, state.now)?;
             state.fly(crate::message::Message {
                 from: who,
                 call: 0,
                 sent: 0,
                 what: What::Write(handle.token),
+                floor: Floor::None,
             });
             Some(())
         }
-        (Action::Crashes(_), _) => {
-            state.clients[n].ends(Phase::Gone);
+        (Action::Crashes(_), Phase::Holding(handle) | Phase::Proving(handle))
+            if world.scope.branches =>
+        {
+            state.clients[n].fails(&world.scope, state.now, handle, true);
             Some(())
         }
-        (Action::IsStopped(_), Phase::Holding(handle)) => {
-            let until = state.now + world.scope.grace;
-            state.clients[n].ends(Phase::Lingering(handle, until));
+        (Action::Crashes(_), _) => {
+            // When does not matter: it does not come back.
+            state.clients[n].ends(Phase::Gone);
+            state.clients[n].ended = Some(End {
+                stopped_at: 0,
+                all_answered: state.clients[n].stray.is_none(),
+            });
             Some(())
+        }
+        (Action::Fails(_), Phase::Holding(handle)) => {
+            state.clients[n].fails(&world.scope, state.now, handle, false);
+            Some(())
+        }
+        (Action::IsRedriven(_), Phase::Ended(handle)) => {
+            let client = &mut state.clients[n];
+            client.phase = Phase::Proving(handle);
+            client.redriven = true;
+            let until = state.now + world.scope.stale;
+            let late = client.ended.take().filter(|_| until > state.now);
+            client.before = late.map(|end| (end, until));
+            extends(world, state, who, handle)
         }
         _ => None,
     }
 }
 
+fn extends(world: &World, state: &mut State, who: Who, handle: Handle) -> Option<()> {
+    let what = if handle.confirmed {
+        What::Extend(handle.lease, handle.token)
+    } else {
+        What::Take(handle.lease, handle.token)
+    };
+    world.send(state, who, what).map(drop)
+}
+
 fn asks(world: &World, state: &mut State, who: Who) -> Option<()> {
     let client = &state.clients[usize::from(who)];
     let attempt = client.attempt;
-    let polls = world.scope.one_polls && usize::from(who) + 1 == state.clients.len();
-    let what = if world.scope.queue && !polls {
+    let what = if world.scope.queue && !world.scope.polls(who) {
         What::Join(attempt)
     } else {
         match (world.scope.clocks, client.observed) {
@@ -170,7 +215,7 @@ pub fn hears(world: &World, state: &mut State, who: Who, reply: Reply, tell: Tel
     let clock = World::clock(state, &state.clients[n].process);
     let client = &mut state.clients[n];
     match (reading, client.phase) {
-        (Reading::Has(handle), Phase::Asking | Phase::Holding(_)) => {
+        (Reading::Has(handle), Phase::Asking | Phase::Holding(_) | Phase::Proving(_)) => {
             let until = world
                 .design
                 .believed_until(handle.until, clock, &world.scope);
@@ -183,7 +228,10 @@ pub fn hears(world: &World, state: &mut State, who: Who, reply: Reply, tell: Tel
                 .observes(version, world.rows.facts(reply.row).token);
             client.observed = Some((seen, state.now));
         }
-        (Reading::Consumed | Reading::Lost, _) => client.ends(Phase::Idle),
+        (Reading::Consumed | Reading::Lost, _) => lost(world, state, who),
+        (Reading::Suits(floor), _) => {
+            world.send_by(state, who, call.what, floor)?;
+        }
         (Reading::Grantable, Phase::Asking) => {
             let attempt = client.attempt;
             world.send(state, who, What::Grant(attempt, None))?;
@@ -192,7 +240,10 @@ pub fn hears(world: &World, state: &mut State, who: Who, reply: Reply, tell: Tel
         (Reading::ItsTurn(lease, tries), Phase::Asking) => {
             world.send(state, who, What::TryAgain(lease, tries))?;
         }
-        (Reading::Promised(promised), Phase::Holding(handle) | Phase::Releasing(handle)) => {
+        (
+            Reading::Promised(promised),
+            Phase::Holding(handle) | Phase::Proving(handle) | Phase::Releasing(handle),
+        ) => {
             let (lease, token) = (handle.lease, handle.token);
             let what = match (call.what, promised) {
                 (What::Release(..), promise) => What::Release(lease, token, promise),
@@ -201,13 +252,18 @@ pub fn hears(world: &World, state: &mut State, who: Who, reply: Reply, tell: Tel
             };
             world.send(state, who, what)?;
         }
-        (Reading::Awaited(version, lease), _) => {
-            world.send(state, who, What::Expire(version, lease))?;
+        // Whoever works in another branch goes on, and may still trust the lease.
+        (Reading::Awaited(version, held), _) => {
+            if held.until + world.design.margin_of_late_extends(&world.scope) <= clock {
+                world.send(state, who, What::End(version, held.lease, Ended::Expired))?;
+            } else {
+                lost(world, state, who);
+            }
         }
         (Reading::Over(kept), phase) => {
             // It asked in line; or it ended a grant of its own.
             if !matches!(call.what, What::TryAgain(..)) && phase != Phase::Asking {
-                client.ends(Phase::Idle);
+                lost(world, state, who);
             }
             if let Some(kept) = kept {
                 let first = !matches!(call.what, What::TryAgain(..));
@@ -219,6 +275,18 @@ pub fn hears(world: &World, state: &mut State, who: Who, reply: Reply, tell: Tel
     Some(())
 }
 
+/// It has its lease no more. If it thought that it had, its execution fails, while a Lambda of another branch goes on.
+fn lost(world: &World, state: &mut State, who: Who) {
+    let client = &mut state.clients[usize::from(who)];
+    match client.phase {
+        Phase::Holding(handle) if world.scope.branches => {
+            client.fails(&world.scope, state.now, handle, false);
+        }
+        Phase::Proving(handle) => client.fails(&world.scope, state.now, handle, true),
+        _ => client.ends(Phase::Idle),
+    }
+}
+
 /// Tells the one whom the row is kept for. A sender that is the first to, and is refused, passes the turn on.
 pub fn tells(world: &World, state: &mut State, who: Who, kept: Kept, (first, tell): (bool, Tell)) {
     match tell {
@@ -228,6 +296,7 @@ pub fn tells(world: &World, state: &mut State, who: Who, kept: Kept, (first, tel
             call: 0,
             sent: 0,
             what: What::Wake(kept.who, kept.attempt, kept.lease, kept.token, kept.until),
+            floor: Floor::None,
         }),
         Tell::Now => {
             let to = (kept.who, kept.attempt);
@@ -270,14 +339,12 @@ pub fn is_dismissed(state: &mut State, (who, attempt): (Who, Attempt)) {
     }
 }
 
-/// Lambdas of stopped executions live no longer than a Lambda may.
-pub fn die_in_time(state: &mut State) {
+/// Lambdas live no longer than a Lambda may, and answers of Step Functions are no older than they may be.
+pub fn end_in_time(state: &mut State) {
+    let now = state.now;
     for client in &mut state.clients {
-        if let Phase::Lingering(_, until) = client.phase
-            && state.now >= until
-        {
-            client.ends(Phase::Gone);
-        }
+        client.stray = client.stray.filter(|(_, until)| now < *until);
+        client.before = client.before.filter(|(_, until)| now < *until);
     }
 }
 

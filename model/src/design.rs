@@ -8,9 +8,10 @@ use crate::{
     message::{Message, What},
     names::{Count, Tick},
     reading::Reading,
-    rows::Facts,
+    rows::{Facts, Held},
     scope::{self, Scope},
     witness::Invariant,
+    world::End,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +46,13 @@ pub enum Flaw {
     OneOwnLeaseIsSomebodyElses,
     DeadlineCountsFromTheAnswer,
     WhoeverIsRefusedPassesOn,
-    StoppedIsReleasedAtOnce,
+    LateExtendsHandOverByABareClock,
+    HandOversIgnoreTheFloor,
+    PromisesOfBeforeAreTaken,
+    WhatEndedIsReleasedAtOnce,
+    ReapLooksUpBeforeItReads,
+    ReapTrustsAStaleAnswer,
+    ReapComparesClocksAsTheyAre,
     CutsWhoeverHoldsItByNow,
     NobodySweeps,
     NobodyTendsTheLine,
@@ -60,7 +67,7 @@ pub enum Flaw {
 pub type Broken = (Flaw, &'static str, Invariant, Scope);
 
 /// All of them.
-pub const FLAWS: [Broken; 31] = {
+pub const FLAWS: [Broken; 37] = {
     use Flaw as F;
     use Invariant as I;
     [
@@ -201,16 +208,52 @@ pub const FLAWS: [Broken; 31] = {
             scope::HAND_OVER,
         ),
         (
-            F::StoppedIsReleasedAtOnce,
-            "what a stopped execution held is free at once",
+            F::LateExtendsHandOverByABareClock,
+            "a late extend hands over by its bare clock",
             I::S8,
-            scope::REAPED,
+            scope::JOINED,
+        ),
+        (
+            F::HandOversIgnoreTheFloor,
+            "a hand-over ignores the floor",
+            I::S1,
+            scope::JOINED,
+        ),
+        (
+            F::PromisesOfBeforeAreTaken,
+            "a promise from before a restore is taken up",
+            I::S1,
+            scope::JOINED,
+        ),
+        (
+            F::WhatEndedIsReleasedAtOnce,
+            "what a failed execution held is free at once, with a branch of it at work",
+            I::S8,
+            scope::JOINED,
+        ),
+        (
+            F::ReapLooksUpBeforeItReads,
+            "reap looks up before it reads, and writes whatever the version",
+            I::S8,
+            scope::JOINED,
+        ),
+        (
+            F::ReapTrustsAStaleAnswer,
+            "reap trusts an answer that is older than a redrive",
+            I::S8,
+            scope::JOINED,
+        ),
+        (
+            F::ReapComparesClocksAsTheyAre,
+            "reap tells what a redrive wrote by clocks, without the margin",
+            I::S5,
+            scope::JOINED,
         ),
         (
             F::CutsWhoeverHoldsItByNow,
             "a cut that comes late cuts whoever holds it by now",
             I::S5,
-            scope::REAPED,
+            scope::JOINED,
         ),
         (
             F::NobodySweeps,
@@ -262,6 +305,8 @@ impl Design {
     pub const fn in_its_world(self, scope: Scope) -> Scope {
         match self {
             Self::Broken(Flaw::NoMargin) => Scope { margin: 0, ..scope },
+            // Even if no answer is old.
+            Self::Broken(Flaw::ReapLooksUpBeforeItReads) => Scope { stale: 0, ..scope },
             Self::Broken(Flaw::ClocksThatJump) => Scope {
                 clocks: scope::Clocks::Agree,
                 ..scope
@@ -282,8 +327,34 @@ impl Design {
         self.is(Flaw::WhoeverIsRefusedPassesOn)
     }
 
-    pub const fn reaps_at_once(self) -> bool {
-        self.is(Flaw::StoppedIsReleasedAtOnce)
+    /// How long before an extend the lease must have expired for it to hand over.
+    pub const fn margin_of_late_extends(self, scope: &Scope) -> Tick {
+        if self.is(Flaw::LateExtendsHandOverByABareClock) {
+            0
+        } else {
+            scope.margin
+        }
+    }
+
+    pub const fn looks_up_before_it_reads(self) -> bool {
+        self.is(Flaw::ReapLooksUpBeforeItReads)
+    }
+
+    /// Whether what an execution held can be freed that ended like this.
+    pub const fn may_be_freed(self, end: End) -> bool {
+        end.all_answered || self.is(Flaw::WhatEndedIsReleasedAtOnce)
+    }
+
+    /// Whether a redrive may have written this that the answer does not show yet. Two clocks may be a margin apart.
+    pub const fn spares(self, scope: &Scope, held: Held, end: End, now: Tick) -> bool {
+        let margin = if self.is(Flaw::ReapComparesClocksAsTheyAre) {
+            0
+        } else {
+            scope.margin
+        };
+        let at_most = held.written + margin;
+        let may_be = at_most >= end.stopped_at && at_most + scope.stale > now;
+        may_be && !self.is(Flaw::ReapTrustsAStaleAnswer) && !self.looks_up_before_it_reads()
     }
 
     pub const fn frees_what_expired(self) -> bool {

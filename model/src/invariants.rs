@@ -18,7 +18,7 @@ pub fn look(world: &World, state: &mut State) {
         let believers = state
             .clients
             .iter()
-            .filter_map(|client| client.believes(state.now));
+            .filter_map(|client| client.believes(&world.scope, state.now));
         let alone = believers.count() <= 1;
         state.seen.must(alone, Invariant::S8);
     }
@@ -50,6 +50,7 @@ fn ends(world: &World, state: &mut State) {
             call: 1,
             sent: now,
             what,
+            floor: world.floor(state, facts.token),
         };
         world.rows.apply(state.row, message).applied
     };
@@ -81,6 +82,7 @@ fn waits(world: &World, state: &mut State) {
         call: 1,
         sent: until,
         what,
+        floor: world.floor(state, facts.token),
     };
     let seen_to = world.rows.apply(state.row, message).applied;
     state.seen.must(seen_to, Invariant::L4);

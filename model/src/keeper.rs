@@ -2,11 +2,11 @@
 
 use crate::{
     clients,
-    message::What,
+    message::{Ended, What},
     names::{KEEPER, Tick, Who},
     reading::Reading,
     rows::{Facts, LINE, Reply},
-    world::{Action, Phase, State, Tell, World},
+    world::{Action, End, Reaping, State, Tell, World},
 };
 
 /// What whoever sweeps and reaps may do next.
@@ -21,13 +21,23 @@ pub fn actions(world: &World, state: &State, actions: &mut Vec<Action>) {
         let line = facts.line.iter().flatten();
         actions.extend(line.map(|(who, _)| Action::SendsAway(*who)));
     }
-    if scope.reap {
+    if scope.branches && state.reaping.is_none() {
         for (who, client) in state.whos() {
-            let over = matches!(client.phase, Phase::Gone | Phase::Lingering(..));
-            if over && facts.held.is_some() && facts.holder == who {
+            let holds = facts.held.is_some() && facts.holder == who;
+            let left = holds || facts.kept.is_some_and(|kept| kept.who == who);
+            // An event may come late, and of a redrive nobody tells.
+            if left && (client.ended.is_some() || client.redriven) {
                 actions.push(Action::Reaps(who));
             }
         }
+    }
+    if let Some(reaping) = state.reaping {
+        let asked = reaping.end.is_some();
+        let now = ends(state, reaping.of).filter(|_| !asked);
+        actions.extend(reaping.end.into_iter().chain(now).map(Action::ReapWrites));
+    }
+    if state.backup.is_some() && !anybody_believes(world, state) {
+        actions.push(Action::Restored);
     }
     if scope.sweep && scope.jumps > state.jumps {
         let errors = [-scope.error, 0, scope.error].into_iter();
@@ -46,7 +56,7 @@ pub fn next(world: &World, facts: Facts, now: Tick) -> Option<What> {
     let lapsed = |until: Tick| until + scope.margin <= now;
     if let Some(held) = facts.held {
         let expired = lapsed(held.until) && world.design.frees_what_expired();
-        return expired.then_some(What::Expire(facts.version, held.lease));
+        return expired.then_some(What::End(facts.version, held.lease, Ended::Expired));
     }
     if !world.design.tends_lines() {
         return None;
@@ -76,19 +86,56 @@ pub fn sends_away(world: &World, state: &mut State, who: Who) -> Option<()> {
     world.send(state, KEEPER, what).map(drop)
 }
 
-/// Sees to what an execution held that has ended: after a stop a Lambda of it may be at work.
-pub fn reaps(world: &World, state: &mut State, who: Who) -> Option<()> {
-    let facts = world.rows.facts(state.row);
-    let held = facts.held?;
-    let lingers = matches!(state.clients[usize::from(who)].phase, Phase::Lingering(..));
-    let what = if lingers && !world.design.reaps_at_once() {
-        let cut = World::clock(state, &state.keeper) + world.scope.grace;
-        if held.until <= cut {
-            return None;
-        }
-        What::Cut(facts.version)
+/// Sets out to see to what an execution left: reads what it holds, before anybody is asked how it stands.
+pub fn reaps(world: &World, state: &mut State, of: Who) {
+    let end = ends(state, of).next();
+    state.reaping = Some(Reaping {
+        of,
+        row: state.row,
+        end: end.filter(|_| world.design.looks_up_before_it_reads()),
+    });
+}
+
+/// How Step Functions may say that an execution ended. What it says of one that was redriven may be old.
+fn ends(state: &State, who: Who) -> impl Iterator<Item = End> {
+    let client = &state.clients[usize::from(who)];
+    let before = client.before.map(|(end, _)| end);
+    client.ended.into_iter().chain(before)
+}
+
+/// Writes, by what it has read, and what it was told since.
+pub fn reap_writes(world: &World, state: &mut State, end: End) -> Option<()> {
+    let Reaping { of: who, row, .. } = state.reaping.take()?;
+    let row = if world.design.looks_up_before_it_reads() {
+        state.row
     } else {
-        What::Release(held.lease, facts.token, false)
+        row
+    };
+    let facts = world.rows.facts(row);
+    let now = World::clock(state, &state.keeper);
+    let what = match facts.held.filter(|_| facts.holder == who) {
+        Some(held) if world.design.spares(&world.scope, held, end, now) => return None,
+        Some(held) if !world.design.may_be_freed(end) => {
+            let cut = held.until > now + world.scope.grace;
+            cut.then_some(What::Cut(facts.version))?
+        }
+        Some(held) if world.design.looks_up_before_it_reads() => {
+            What::Release(held.lease, facts.token, false)
+        }
+        Some(held) => What::End(facts.version, held.lease, Ended::Released),
+        None => {
+            // By the row as it is now.
+            let kept = world
+                .rows
+                .facts(state.row)
+                .kept
+                .filter(|kept| kept.who == who)?;
+            match kept.tries {
+                _ if world.design.may_be_freed(end) => What::Pass(kept.lease, kept.tries),
+                1 => What::NoMore(kept.lease, kept.tries, kept.until),
+                _ => return None,
+            }
+        }
     };
     world.send(state, KEEPER, what).map(drop)
 }
@@ -112,7 +159,6 @@ pub fn hears(world: &World, state: &mut State, reply: Reply, tell: Tell) -> Opti
 /// A row is purged once it has been free for days: for longer than clocks are apart, and than anybody's
 /// belief lasts. Somebody who deletes it by hand is to wait as long.
 fn may_be_purged(world: &World, state: &State, facts: Facts) -> bool {
-    let believes = |client: &crate::world::Client| client.believes(state.now).is_some();
     let quiet = state.now > state.seen.at + 2 * world.scope.error;
     if world.design.purges_at_the_deadline() {
         return facts.held.is_some_and(|held| held.until <= state.now);
@@ -121,5 +167,10 @@ fn may_be_purged(world: &World, state: &State, facts: Facts) -> bool {
         && facts.line[0].is_none()
         && facts.kept.is_none()
         && quiet
-        && !state.clients.iter().any(believes)
+        && !anybody_believes(world, state)
+}
+
+fn anybody_believes(world: &World, state: &State) -> bool {
+    let mut clients = state.clients.iter();
+    clients.any(|client| client.believes(&world.scope, state.now).is_some())
 }

@@ -7,7 +7,7 @@ use leasehold::transition::{
 };
 
 use crate::{
-    names::{self, Attempt, Count, KEEPER, LeaseNo, Tick, Who, instant},
+    names::{self, Attempt, Count, FLOOR, KEEPER, LeaseNo, Tick, Who, instant},
     scope::Scope,
 };
 
@@ -19,6 +19,52 @@ pub struct Message {
     /// Its sender's clock when it was sent.
     pub sent: Tick,
     pub what: What,
+    pub floor: Floor,
+}
+
+/// What its sender knows of a floor for tokens, and of the row's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Floor {
+    /// There is none.
+    None,
+    /// The row has reached it, and counts on from its own token.
+    Reached,
+    /// The row is below it, and is lifted.
+    Lifts,
+}
+
+impl Floor {
+    /// For a row with this token.
+    pub const fn of(deployed: bool, token: Count) -> Self {
+        match deployed {
+            false => Self::None,
+            true if token < FLOOR => Self::Lifts,
+            true => Self::Reached,
+        }
+    }
+
+    /// By what the library says of the row.
+    pub fn suited_to(tokens: Tokens) -> Self {
+        match tokens {
+            Tokens::From(Counter::MIN) => Self::None,
+            Tokens::From(_) => Self::Reached,
+            Tokens::LiftedTo(_) => Self::Lifts,
+        }
+    }
+
+    pub fn least(self) -> Counter {
+        match self {
+            Self::None => Counter::MIN,
+            Self::Reached | Self::Lifts => names::counter(FLOOR),
+        }
+    }
+
+    fn tokens(self) -> Tokens {
+        match self {
+            Self::None | Self::Reached => Tokens::From(self.least()),
+            Self::Lifts => Tokens::LiftedTo(self.least()),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,18 +77,36 @@ pub enum What {
     Take(LeaseNo, Count),
     /// Of a grant, or of a promise.
     Release(LeaseNo, Count, bool),
-    /// Sweep's: of the version it read, which was this grant's.
-    Expire(Count, LeaseNo),
+    /// Sweep's, reap's, and a late extend's: of the version it read, which was this grant's.
+    End(Count, LeaseNo, Ended),
     /// Reap's: of the version it read.
     Cut(Count),
     Reserve,
     TryAgain(LeaseNo, u8),
     Pass(LeaseNo, u8),
+    /// Reap's: who was told is not told again, and has until then.
+    NoMore(LeaseNo, u8, Tick),
     Leave(Who, Attempt, u8),
     /// To the resource, with the token.
     Write(Count),
     /// To a waiting task: the proof, the token, and until when it is to be confirmed.
     Wake(Who, Attempt, LeaseNo, Count, Tick),
+}
+
+/// How a grant ended that nobody forced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Ended {
+    Released,
+    Expired,
+}
+
+impl From<Ended> for leasehold::Ended {
+    fn from(ended: Ended) -> Self {
+        match ended {
+            Ended::Released => Self::Released,
+            Ended::Expired => Self::Expired,
+        }
+    }
 }
 
 impl Message {
@@ -61,9 +125,9 @@ impl Message {
             What::Release(lease, token, promise) => {
                 Change::Release(self.release(lease, token, promise, scope))
             }
-            What::Expire(version, _) => Change::End(End {
+            What::End(version, _, ended) => Change::End(End {
                 version: names::counter(version),
-                ended: leasehold::Ended::Expired,
+                ended: ended.into(),
                 next: self.next(scope),
                 purge_at: 0,
             }),
@@ -78,12 +142,12 @@ impl Message {
             What::Reserve => Change::Reserve(Reserve {
                 heir: self.heir(scope),
             }),
-            What::TryAgain(lease, tries) => Change::TryAgain(TryAgain {
-                lease_id: names::lease_id(lease),
-                tries: names::tries(tries),
-                until: instant(self.sent + scope.claim),
-                tokens: Tokens::From(Counter::MIN),
-            }),
+            What::TryAgain(lease, tries) => {
+                Change::TryAgain(self.try_again(lease, tries, self.sent + scope.claim))
+            }
+            What::NoMore(lease, tries, until) => {
+                Change::TryAgain(self.try_again(lease, tries, until))
+            }
             What::Pass(lease, tries) => Change::Pass(Pass {
                 lease_id: names::lease_id(lease),
                 tries: names::tries(tries),
@@ -95,6 +159,15 @@ impl Message {
             }),
             What::Write(_) | What::Wake(..) => return None,
         })
+    }
+
+    fn try_again(&self, lease: LeaseNo, tries: u8, until: Tick) -> TryAgain {
+        TryAgain {
+            lease_id: names::lease_id(lease),
+            tries: names::tries(tries),
+            until: instant(until),
+            tokens: self.floor.tokens(),
+        }
     }
 
     const fn attempt(&self) -> Attempt {
@@ -114,13 +187,13 @@ impl Message {
         Grant {
             holder: names::holder(self.from),
             request: names::request(self.from, self.attempt()),
-            keys: None,
+            keys: scope.polls(self.from).then(names::keys).flatten(),
             lease_id: names::lease_id(self.lease()),
             ttl: names::ttl(scope.ttl),
             metadata: names::metadata(),
             now: instant(self.sent),
             over,
-            tokens: Tokens::From(Counter::MIN),
+            tokens: self.floor.tokens(),
             expires_at,
             sweep_after: expires_at,
         }
@@ -154,7 +227,7 @@ impl Message {
         Take {
             lease_id: names::lease_id(lease),
             fencing_token: names::counter(token),
-            floor: Counter::MIN,
+            floor: self.floor.least(),
             holder: names::holder(self.from),
             metadata: names::metadata(),
             ttl: names::ttl(scope.ttl),
@@ -175,7 +248,7 @@ impl Message {
             } else {
                 Of::Grant
             },
-            ended: leasehold::Ended::Released,
+            ended: Ended::Released.into(),
             next: self.next(scope),
             purge_at: 0,
         }
@@ -193,7 +266,7 @@ impl Message {
         Heir {
             lease_id: names::lease_id(self.lease()),
             until: instant(self.sent + scope.claim),
-            tokens: Tokens::From(Counter::MIN),
+            tokens: self.floor.tokens(),
         }
     }
 }

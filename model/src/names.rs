@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use leasehold::{
-    Counter, Holder, LeaseId, Metadata, ObservedVersion, RequestDigest, RequestId, Timestamp, Ttl,
+    Counter, Holder, Key, Keys, KeysDigest, LeaseId, Metadata, ObservedVersion, RequestDigest,
+    RequestId, Timestamp, Ttl,
 };
 
 /// A point in time, in ticks of one second since a beginning that is the same for all worlds.
@@ -23,6 +24,9 @@ pub const KEEPER: Who = 7;
 pub const STRANGER: Who = 6;
 /// How many calls a process may make.
 pub const CALLS: u8 = 16;
+
+/// The floor that is deployed after a restore: above every token that was given out before.
+pub const FLOOR: Count = 500_000;
 
 /// Late enough that no clock in any world is before the epoch.
 const BEGINNING: u64 = 1_800_000_000_000;
@@ -96,6 +100,12 @@ pub fn who(holder: &Holder) -> Who {
 pub fn request(who: Who, attempt: Attempt) -> RequestDigest {
     let id = RequestId::new(format!("attempt {attempt}")).expect("a short name");
     RequestDigest::of(&holder(who), &id)
+}
+
+/// The key of all worlds, and one that is in none.
+pub fn keys() -> Option<KeysDigest> {
+    let key = |name: &str| Key::new(name).ok();
+    KeysDigest::of(&Keys::new(vec![key("a key")?, key("another key")?]).ok()?)
 }
 
 pub fn ttl(ticks: Tick) -> Ttl {

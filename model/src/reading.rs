@@ -3,15 +3,15 @@
 use leasehold::{
     row::{Row, Stored},
     transition::{
-        ExtendRefusal, GrantRefusal, JoinRefusal, ReleaseRefusal, why_not_extended,
+        ExtendRefusal, GrantRefusal, JoinRefusal, Next, ReleaseRefusal, why_not_extended,
         why_not_granted, why_not_joined, why_not_released,
     },
 };
 
 use crate::{
-    message::{Message, What},
+    message::{Floor, Message, What},
     names::{self, Count, LeaseNo, Tick},
-    rows::{Facts, Kept},
+    rows::{Facts, Held, Kept},
     scope::Scope,
 };
 
@@ -32,11 +32,13 @@ pub enum Reading {
     /// The caller has a promise, where it thought it had a grant; or the other way round.
     Promised(bool),
     /// Its time is over and somebody waits: the caller ends it, by this version.
-    Awaited(Count, LeaseNo),
+    Awaited(Count, Held),
     /// It is not the caller's any more.
     Lost,
     /// It is over, and kept for somebody by this very call, if for anybody.
     Over(Option<Kept>),
+    /// It can be had, by a call that knows on which side of the floor the row is.
+    Suits(Floor),
     /// Nothing came of it.
     Nothing,
 }
@@ -63,11 +65,13 @@ pub fn of_success(message: &Message, facts: Facts) -> Reading {
     match message.what {
         What::Grant(..) | What::Extend(..) | What::Take(..) => has(facts),
         What::Join(_) => Reading::InLine,
-        What::Release(..) | What::Expire(..) | What::Reserve | What::Pass(..) => {
+        What::Release(..) | What::End(..) | What::Reserve | What::Pass(..) => {
             Reading::Over(facts.kept.filter(|kept| kept.lease == message.lease()))
         }
         What::TryAgain(..) => Reading::Over(facts.kept),
-        What::Cut(_) | What::Leave(..) | What::Write(_) | What::Wake(..) => Reading::Over(None),
+        What::NoMore(..) | What::Cut(_) | What::Leave(..) | What::Write(_) | What::Wake(..) => {
+            Reading::Over(None)
+        }
     }
 }
 
@@ -98,19 +102,28 @@ pub fn of_refusal(scope: &Scope, message: &Message, stored: Stored, facts: Facts
                 JoinRefusal::Other(refusal) => not_granted(&refusal, facts),
             }
         }
-        What::Extend(lease, token) => not_extended(scope, message, (lease, token), stored, false),
-        What::Take(lease, token) => not_extended(scope, message, (lease, token), stored, true),
+        What::Extend(lease, token) => {
+            not_extended(scope, message, (lease, token), (stored, facts), false)
+        }
+        What::Take(lease, token) => {
+            not_extended(scope, message, (lease, token), (stored, facts), true)
+        }
         What::Release(lease, token, promise) => {
             let release = message.release(lease, token, promise, scope);
             match why_not_released(stored, &release, &names::holder(message.from)) {
-                ReleaseRefusal::Suits(_) => Reading::Promised(!promise),
+                ReleaseRefusal::Suits(suited) => match suited.next {
+                    Next::Is(heir) if suited.of == release.of => {
+                        Reading::Suits(Floor::suited_to(heir.tokens))
+                    }
+                    _ => Reading::Promised(!promise),
+                },
                 ReleaseRefusal::Already(_) => ours(message, facts),
                 ReleaseRefusal::Lost => Reading::Lost,
                 ReleaseRefusal::Corrupt(_) => Reading::Nothing,
             }
         }
         // Ours, and the answer was lost.
-        What::Expire(..) | What::Reserve | What::Pass(..) => match ours(message, facts) {
+        What::End(..) | What::Reserve | What::Pass(..) => match ours(message, facts) {
             Reading::Over(Some(kept)) => Reading::Over(Some(kept)),
             _ => Reading::Nothing,
         },
@@ -132,10 +145,10 @@ fn not_granted(refusal: &GrantRefusal, facts: Facts) -> Reading {
         }),
         GrantRefusal::Consumed => Reading::Consumed,
         GrantRefusal::Held(_) => Reading::Held(facts.version),
-        GrantRefusal::OtherKeys
-        | GrantRefusal::Frozen(_)
-        | GrantRefusal::Suits(_)
-        | GrantRefusal::Corrupt(_) => Reading::Nothing,
+        GrantRefusal::Suits(tokens) => Reading::Suits(Floor::suited_to(*tokens)),
+        GrantRefusal::OtherKeys | GrantRefusal::Frozen(_) | GrantRefusal::Corrupt(_) => {
+            Reading::Nothing
+        }
     }
 }
 
@@ -143,7 +156,7 @@ fn not_extended(
     scope: &Scope,
     message: &Message,
     (lease, token): (LeaseNo, Count),
-    stored: Stored,
+    (stored, facts): (Stored, Facts),
     confirming: bool,
 ) -> Reading {
     let extend = message.extend(lease, token, scope);
@@ -160,11 +173,13 @@ fn not_extended(
             })
         })
     };
-    match why_not_extended(stored, &extend, confirming, leasehold::Counter::MIN) {
+    match why_not_extended(stored, &extend, confirming, message.floor.least()) {
         ExtendRefusal::Longer(row) | ExtendRefusal::Taken(row) => as_it_stands(row),
         ExtendRefusal::Unconfirmed => Reading::Promised(true),
         ExtendRefusal::Confirmed => Reading::Promised(false),
-        ExtendRefusal::Awaited(row) => Reading::Awaited(names::count(row.version), lease),
+        ExtendRefusal::Awaited(_) => facts.held.map_or(Reading::Nothing, |held| {
+            Reading::Awaited(facts.version, held)
+        }),
         ExtendRefusal::Expired | ExtendRefusal::Lost => Reading::Lost,
         ExtendRefusal::Frozen(_) | ExtendRefusal::Corrupt(_) => Reading::Nothing,
     }

@@ -44,6 +44,8 @@ pub struct Facts {
 pub struct Held {
     pub lease: LeaseNo,
     pub until: Tick,
+    /// When its holder last wrote it, by its own clock.
+    pub written: Tick,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -191,6 +193,7 @@ impl Rows {
             held: row.holding().map(|held| Held {
                 lease: names::lease_no(&held.lease_id),
                 until: names::tick(held.expires_at),
+                written: names::tick(held.extended_at.unwrap_or(held.acquired_at)),
             }),
             kept: row.reserved().map(|kept| {
                 let (who, attempt) = of(&kept.request).unwrap_or((Who::MAX, 0));

@@ -1,6 +1,6 @@
 //! The worlds that are explored: how many, for how long, and what may happen in them.
 
-use crate::names::Tick;
+use crate::names::{Tick, Who};
 
 /// One small world. Everything that its bounds allow happens in it, in every order.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +17,8 @@ pub struct Scope {
     pub ticks: Tick,
     /// How many calls all its processes may make together.
     pub calls: u8,
+    /// How long ago what is spent was spent.
+    pub since: Tick,
     /// How many calls they have made before: if any, the first holds, and the others stand in line or have seen it.
     pub spent: u8,
     /// How many acquires the first one has behind it, each granted and released, and still on its way.
@@ -27,8 +29,10 @@ pub struct Scope {
     pub margin: Tick,
     /// How long one who was first in line may take to confirm.
     pub claim: Tick,
-    /// How long the leases of a stopped execution are left alone; and how long its Lambda may go on.
+    /// How long the leases of an execution that has ended are left alone; and how long its Lambda may go on.
     pub grace: Tick,
+    /// How late an answer of Step Functions may be.
+    pub stale: Tick,
     /// How far a clock may be from the true time.
     pub error: Tick,
     /// Which errors clocks start with, besides none.
@@ -40,18 +44,30 @@ pub struct Scope {
     pub queue: bool,
     /// They cannot tell anybody: whoever sweeps keeps the row for the first in line.
     pub mute: bool,
-    /// The last one does not wait, and asks like one that knows of no line.
+    /// The last one does not wait, and asks like one that knows of no line: for several keys at once.
     pub one_polls: bool,
     /// Clients write to a resource, with their tokens.
     pub writes: bool,
     /// Somebody sweeps.
     pub sweep: bool,
-    /// Executions are stopped, and somebody reaps what they left.
-    pub reap: bool,
+    /// Executions have two branches: one makes the calls, the other works, by the slowest clock there may be, and hears
+    /// nothing of them. They end, somebody reaps what they left, and they are redriven.
+    pub branches: bool,
+    /// Each call arrives once at most, and is answered at once or never; nothing is on its way at the beginning.
+    pub once: bool,
+    /// The table is restored, once, from a backup of the beginning; everybody has a floor for tokens from then on.
+    pub restore: bool,
     /// Rows are purged once free, or deleted by hand, when nothing old is on its way any more.
     pub purge: bool,
     /// A stranger may have put an item there.
     pub strangers: bool,
+}
+
+impl Scope {
+    /// Whether this one does not wait in line, and asks for several keys.
+    pub fn polls(&self, who: Who) -> bool {
+        self.one_polls && usize::from(who) + 1 == self.clients
+    }
 }
 
 /// By what a lease counts as over.
@@ -72,12 +88,14 @@ const SMALL: Scope = Scope {
     ticks: 4,
     calls: 3,
     spent: 0,
+    since: 0,
     past: 0,
     attempts: 2,
     ttl: 1,
     margin: 2,
     claim: 1,
     grace: 1,
+    stale: 1,
     error: 1,
     wrong_from_the_start: false,
     jumps: 0,
@@ -87,7 +105,9 @@ const SMALL: Scope = Scope {
     one_polls: false,
     writes: false,
     sweep: false,
-    reap: false,
+    branches: false,
+    once: false,
+    restore: false,
     purge: false,
     strangers: false,
 };
@@ -198,12 +218,20 @@ pub const PURGES: Scope = Scope {
     ..SMALL
 };
 
-pub const REAPED: Scope = Scope {
-    name: "reap",
-    about: "executions that are stopped while a Lambda of theirs is still at work, and reaped",
-    ttl: 3,
-    reap: true,
+pub const JOINED: Scope = Scope {
+    name: "joined",
+    about: "where features meet: clocks off by half the margin, a line, late extends, branches at work, reap, redrive, a restore and its floor",
+    ticks: 2,
+    calls: 3,
+    spent: 3,
+    since: 3,
+    ttl: 4,
     wrong_from_the_start: true,
+    queue: true,
+    sweep: true,
+    branches: true,
+    once: true,
+    restore: true,
     ..SMALL
 };
 
@@ -218,5 +246,5 @@ pub const STRANGERS: Scope = Scope {
 /// All of them.
 pub const ALL: [Scope; 13] = [
     MUTEX, MEMORY, SWEPT, JUMPS, OBSERVERS, OBSERVED, HAND_OVER, LINE, UNTOLD, POLLED, PURGES,
-    REAPED, STRANGERS,
+    JOINED, STRANGERS,
 ];

@@ -72,12 +72,17 @@ fn nobody_told_is_passed_over(world: &World, state: &mut State, lease: LeaseNo, 
     state.seen.must(!passed_over, Invariant::L4);
 }
 
-/// The one write that may shorten a lease is for those who were stopped, who do not come back.
+/// The one write that may shorten a lease is for those whose execution has ended, and who have to prove theirs before
+/// they go on.
 fn nobody_else_is_cut(state: &mut State, before: Facts) {
     let holder = state.clients.get(usize::from(before.holder));
-    let stopped =
-        holder.is_some_and(|client| matches!(client.phase, Phase::Lingering(..) | Phase::Gone));
-    state.seen.must(stopped, Invariant::S5);
+    let ended = holder.is_some_and(|client| {
+        matches!(
+            client.phase,
+            Phase::Ended(..) | Phase::Proving(..) | Phase::Gone
+        )
+    });
+    state.seen.must(ended, Invariant::S5);
 }
 
 /// The resource takes a write that carries a token, if that is not older than the last.
@@ -92,6 +97,11 @@ fn writes(world: &World, state: &mut State, token: Count) {
 /// last grant was over, and calls last for seconds.
 pub fn purged(state: &mut State) {
     state.row = ABSENT;
+    cleared(state);
+    state.seen.gone();
+}
+
+fn cleared(state: &mut State) {
     state
         .flying
         .retain(|(message, _)| matches!(message.what, What::Write(_)));
@@ -100,5 +110,15 @@ pub fn purged(state: &mut State) {
         process.call = None;
         process.replies.clear();
     }
-    state.seen.gone();
+    state.reaping = None;
+}
+
+/// The table is as it was. Nothing that was sent to the other one is on its way any more, and nobody believes
+/// in a lease of it: whoever restores a table stops those who work first.
+pub fn restored(state: &mut State) -> Option<()> {
+    let (row, seen) = *state.backup.take()?;
+    cleared(state);
+    state.row = row;
+    state.seen.is_set_back(&seen);
+    Some(())
 }

@@ -1,7 +1,7 @@
 //! A step, in words.
 
 use crate::{
-    message::{Message, What},
+    message::{Ended, Message, What},
     names::{KEEPER, Who},
     rows::{ABSENT, FOREIGN},
     world::{Action, State, Tell, World},
@@ -32,16 +32,27 @@ fn what(action: &Action) -> String {
             };
             format!("{} hears «{answer}»{tells}", name(*who))
         }
+        Action::IsNotHeard(who) => format!("the answer to {} is lost", name(*who)),
         Action::Asks(who) => format!("{} asks", name(*who)),
         Action::AsksAgain(who) => format!("{} asks again", name(*who)),
         Action::Extends(who) => format!("{} extends", name(*who)),
         Action::Releases(who) => format!("{} releases", name(*who)),
         Action::Writes(who) => format!("{} writes to the resource", name(*who)),
         Action::Crashes(who) => format!("{} dies", name(*who)),
-        Action::IsStopped(who) => format!("{} is stopped, its Lambda goes on", name(*who)),
+        Action::Fails(who) => format!("{}'s execution ends, its Lambda goes on", name(*who)),
+        Action::IsRedriven(who) => format!("{} is redriven, and extends", name(*who)),
         Action::Sweeps => "sweep looks at the row".into(),
         Action::SendsAway(who) => format!("sweep sends {} away", name(*who)),
         Action::Reaps(who) => format!("reap sees to {}", name(*who)),
+        Action::ReapWrites(end) => {
+            let all = if end.all_answered {
+                "every"
+            } else {
+                "not every"
+            };
+            format!("reap is told that it has ended, {all} task answered")
+        }
+        Action::Restored => "the table is restored, a floor deployed".into(),
         Action::Purge => "the row is purged".into(),
     }
 }
@@ -56,11 +67,13 @@ fn words(message: &Message) -> String {
         What::Extend(..) => "extend".into(),
         What::Take(..) => "first extend".into(),
         What::Release(..) => "release".into(),
-        What::Expire(..) => "expire".into(),
+        What::End(_, _, Ended::Expired) => "expire".into(),
+        What::End(..) => "end".into(),
         What::Cut(_) => "cut".into(),
         What::Reserve => "keep for the first".into(),
         What::TryAgain(..) => "one more try".into(),
         What::Pass(..) => "pass on".into(),
+        What::NoMore(..) => "no more tries".into(),
         What::Leave(who, ..) => format!("{} leaves", name(who)),
         What::Write(token) => return format!("{from}'s write to the resource, token {token}"),
         What::Wake(who, ..) => return format!("{from}'s word to {}", name(who)),

@@ -1,8 +1,8 @@
 //! One who sees every write in the order in which it takes effect, and knows what must never happen.
 
 use crate::{
-    message::{Message, What},
-    names::{Attempt, Count, LeaseNo, Tick, Who},
+    message::{Floor, Message, What},
+    names::{Attempt, Count, FLOOR, LeaseNo, Tick, Who},
     rows::{ABSENT, FOREIGN, Facts, Kept, LINE, RowNo},
     scope::Scope,
 };
@@ -117,6 +117,17 @@ impl Witness {
         self.last = None;
     }
 
+    /// The row is as it was when this had been seen. What was given out since was given out.
+    pub fn is_set_back(&mut self, seen: &Self) {
+        *self = Self {
+            granted: self.granted,
+            promised: self.promised,
+            broken: self.broken,
+            last: None,
+            ..seen.clone()
+        };
+    }
+
     /// A write that took effect.
     pub fn saw(
         &mut self,
@@ -127,6 +138,9 @@ impl Witness {
     ) {
         self.must(row != FOREIGN, Invariant::S10);
         self.last = Some((message.from, message.call));
+        if let What::Grant(..) | What::Take(..) = message.what {
+            self.is_above_the_floor(message, after.token);
+        }
         match message.what {
             What::Grant(attempt, _) => {
                 let barges = self.line[0].is_some() || self.promise.is_some();
@@ -151,14 +165,17 @@ impl Witness {
                 self.must(!revives || self.line[0].is_none(), Invariant::L3);
                 self.must(after.held.map(|held| held.until) >= was, Invariant::S5);
             }
-            What::Release(lease, _, false) | What::Expire(_, lease) => {
+            What::Release(lease, _, false) | What::End(_, lease, _) => {
                 self.must(self.owner == Some(lease), Invariant::S4);
                 self.owner = None;
             }
             What::Release(lease, token, true) => match self.promise.take() {
                 Some((promised, who, attempt)) => {
                     self.must(promised == lease, Invariant::S4);
-                    self.counts(token);
+                    // One from before a restore is void: nobody is granted anything.
+                    if message.floor == Floor::None || token > FLOOR {
+                        self.counts(token);
+                    }
                     self.remembers((who, attempt));
                 }
                 None => self.must(false, Invariant::S4),
@@ -195,14 +212,18 @@ impl Witness {
                     self.steps_up(place);
                 }
             }
-            What::Cut(_) | What::Reserve | What::TryAgain(..) | What::Write(_) | What::Wake(..) => {
-            }
+            What::Cut(_)
+            | What::Reserve
+            | What::TryAgain(..)
+            | What::NoMore(..)
+            | What::Write(_)
+            | What::Wake(..) => {}
         }
-        self.promises(before, after);
+        self.promises(message, before, after);
         self.must(after.line == self.line, Invariant::L4);
     }
 
-    fn promises(&mut self, before: Facts, after: Facts) {
+    fn promises(&mut self, message: &Message, before: Facts, after: Facts) {
         // Also by the same call, if it takes effect twice.
         let promise = |kept: &Kept| (kept.lease, kept.who, kept.attempt);
         let was = before.kept.as_ref().map(promise);
@@ -214,6 +235,7 @@ impl Witness {
         self.steps_up(0);
         self.promise = Some((kept.lease, kept.who, kept.attempt));
         let token = after.token + 1;
+        self.is_above_the_floor(message, token);
         self.must(token > self.granted && token > self.promised, Invariant::S1);
         self.promised = token;
     }
@@ -235,6 +257,11 @@ impl Witness {
         self.counts(after.token);
         self.remembers(request);
         self.owner = Some(lease);
+    }
+
+    /// A restored row may have forgotten tokens that it gave out: those below the floor.
+    fn is_above_the_floor(&mut self, message: &Message, token: Count) {
+        self.must(message.floor == Floor::None || token > FLOOR, Invariant::S1);
     }
 
     /// A token of a grant.

@@ -6,8 +6,8 @@ use crate::{
     clients,
     design::Design,
     invariants, keeper,
-    message::{Message, What},
-    names::{CALLS, Count, KEEPER, Tick, Who},
+    message::{Floor, Message, What},
+    names::{CALLS, Count, FLOOR, KEEPER, Tick, Who},
     reading::Handle,
     rows::{ABSENT, FOREIGN, Reply, RowNo, Rows},
     scope::{Clocks, Scope},
@@ -26,6 +26,10 @@ pub struct State {
     /// What may arrive, any number of times, and how often it has changed the row; in order, so that equal
     /// sets are equal.
     pub flying: Vec<(Message, u8)>,
+    /// What is being reaped.
+    pub reaping: Option<Reaping>,
+    /// The row as it is in a backup, and what had been seen then: none once that was restored.
+    pub backup: Option<Box<(RowNo, Witness)>>,
     /// The token of the last guarded write that the resource accepted.
     pub fence: Count,
     pub jumps: u8,
@@ -54,6 +58,14 @@ pub struct Client {
     pub phase: Phase,
     /// The version that it was refused by, and when.
     pub observed: Option<(Count, Tick)>,
+    /// What a Lambda has in its hands whose execution has ended, and until when that one goes on, by the true time.
+    pub stray: Option<(Handle, Tick)>,
+    /// How its execution ended.
+    pub ended: Option<End>,
+    /// It was redriven, which it is once at most.
+    pub redriven: bool,
+    /// How it had ended before that, and until when Step Functions may still say so.
+    pub before: Option<(End, Tick)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -65,8 +77,10 @@ pub enum Phase {
     Holding(Handle),
     /// It believes no more that it holds.
     Releasing(Handle),
-    /// Its execution was stopped; its Lambda goes on until then, by the true time.
-    Lingering(Handle, Tick),
+    /// Its execution has ended.
+    Ended(Handle),
+    /// It was redriven, and proves its lease before it goes on.
+    Proving(Handle),
     /// Dead.
     Gone,
 }
@@ -88,20 +102,48 @@ pub enum Action {
     Jump(Who, Tick),
     Arrives(Message),
     Hears(Who, Reply, Tell),
+    /// The answer is lost.
+    IsNotHeard(Who),
     Asks(Who),
     AsksAgain(Who),
     Extends(Who),
     Releases(Who),
     Writes(Who),
     Crashes(Who),
-    /// The execution ends, its Lambda goes on.
-    IsStopped(Who),
+    /// The execution ends, whatever its status; a Lambda of a branch that was aborted goes on.
+    Fails(Who),
+    IsRedriven(Who),
     Sweeps,
     /// Sweep finds that this one has waited long enough.
     SendsAway(Who),
+    /// Reap sets out to see to what this one left.
     Reaps(Who),
+    /// It is told that the execution ended like this, and does what it can.
+    ReapWrites(End),
+    /// The table is restored from a backup, and everybody deployed with a floor, before anybody asks for anything.
+    Restored,
     /// The row goes: by DynamoDB's own hand once it is free, by somebody's before.
     Purge,
+}
+
+/// What a reap knows before it writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Reaping {
+    /// Whose it is.
+    pub of: Who,
+    /// What stood there when it set out.
+    pub row: RowNo,
+    /// How that one had ended by then, if it asked before it read.
+    pub end: Option<End>,
+}
+
+/// How an execution ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct End {
+    /// By a clock that is as far ahead as any may be.
+    pub stopped_at: Tick,
+    /// No task of it can be at work any more.
+    pub all_answered: bool,
 }
 
 /// A scope in a design: what stateright explores.
@@ -129,6 +171,29 @@ impl World {
 
     /// A new call of a process, on its way; nothing if no more calls are to be made in this world.
     pub fn send(&self, state: &mut State, who: Who, what: What) -> Option<Message> {
+        let token = match what {
+            What::Release(_, token, promise) => token - Count::from(promise),
+            // Without having read the row.
+            What::Grant(..) => FLOOR,
+            _ => self.rows.facts(state.row).token,
+        };
+        let floor = self.floor(state, token);
+        self.send_by(state, who, what, floor)
+    }
+
+    /// What a sender knows of the floor that has read a row with this token.
+    pub fn floor(&self, state: &State, token: Count) -> Floor {
+        Floor::of(self.scope.restore && state.backup.is_none(), token)
+    }
+
+    /// The same, for a row that is known to be above the floor, or below it.
+    pub fn send_by(
+        &self,
+        state: &mut State,
+        who: Who,
+        what: What,
+        floor: Floor,
+    ) -> Option<Message> {
         let made = state.clients.iter().map(|client| client.process.calls);
         let made: u8 = made.chain([state.keeper.calls]).sum();
         let now = state.now;
@@ -142,6 +207,7 @@ impl World {
             call: process.calls,
             sent: now + process.error,
             what,
+            floor,
         };
         process.call = Some(message);
         process.replies.clear();
@@ -151,6 +217,13 @@ impl World {
 }
 
 impl State {
+    pub fn of(&self, who: Who) -> &Process {
+        match who {
+            KEEPER => &self.keeper,
+            _ => &self.clients[usize::from(who)].process,
+        }
+    }
+
     pub fn process(&mut self, who: Who) -> &mut Process {
         match who {
             KEEPER => &mut self.keeper,
@@ -194,11 +267,16 @@ impl Model for World {
             &[0]
         };
         let mut worlds: Vec<Vec<Tick>> = vec![Vec::new()];
-        let processes = self.scope.clients + usize::from(self.scope.sweep || self.scope.reap);
+        let processes = self.scope.clients + usize::from(self.scope.sweep);
         for n in 0..processes {
-            // Clients are alike: which of them has which clock does not matter.
-            let alike = |errors_of: &[Tick], error: Tick| {
-                n == self.scope.clients || errors_of.last().is_none_or(|last| *last <= error)
+            // Clients are alike: which of them has which clock does not matter. Where the first one holds from the
+            // beginning, whoever waits for it does most harm if ahead, and whoever sweeps if as far apart as may be.
+            let sweeps = n == self.scope.clients;
+            let alike = |errors_of: &[Tick], error: Tick| match errors_of {
+                [first, ..] if self.scope.branches && sweeps => error == -first,
+                [_, ..] if self.scope.branches => error > 0,
+                [.., last] => sweeps || *last <= error,
+                [] => true,
             };
             let more = |errors_of: Vec<Tick>| {
                 let errors = errors.iter().filter(|error| alike(&errors_of, **error));
@@ -222,12 +300,33 @@ impl Model for World {
         if self.scope.spent == 0 {
             return worlds.collect();
         }
-        worlds
-            .filter_map(|state| self.with_others_behind(state))
-            .collect()
+        let held = worlds.filter_map(|state| self.with_others_behind(state));
+        if !self.scope.restore {
+            return held.collect();
+        }
+        let kept = |state: &State| {
+            let state = self.next_state(state, Action::Releases(0))?;
+            let call = state.clients[0].process.call?;
+            self.next_state(&state, Action::Arrives(call))
+        };
+        let both = held.flat_map(|state| [kept(&state), Some(state)]);
+        let backed_up = |state: State| State {
+            flying: Vec::new(),
+            backup: Some(Box::new((state.row, state.seen.clone()))),
+            ..state
+        };
+        both.flatten().map(backed_up).collect()
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
+        let whos = state.whos().map(|(who, _)| who);
+        let heard = |who: &Who| !state.of(*who).replies.is_empty();
+        if self.scope.once
+            && let Some(who) = whos.chain([KEEPER]).find(heard)
+        {
+            clients::hearings(self, state, who, actions);
+            return actions.push(Action::IsNotHeard(who));
+        }
         if state.now < self.scope.ticks {
             actions.push(Action::Tick);
         }
@@ -246,18 +345,29 @@ impl Model for World {
         match action {
             Action::Tick => {
                 state.now += 1;
-                clients::die_in_time(&mut state);
+                clients::end_in_time(&mut state);
             }
             Action::Jump(who, error) => {
                 state.process(who).error = error;
                 state.jumps += 1;
             }
-            Action::Arrives(message) => table::takes(self, &mut state, message)?,
+            Action::Arrives(message) => {
+                if self.scope.once {
+                    state.flying.retain(|(flies, _)| *flies != message);
+                }
+                table::takes(self, &mut state, message)?;
+            }
+            Action::IsNotHeard(who) => {
+                state.process(who).call = None;
+                state.process(who).replies.clear();
+            }
             Action::Hears(KEEPER, reply, tell) => keeper::hears(self, &mut state, reply, tell)?,
             Action::Hears(who, reply, tell) => clients::hears(self, &mut state, who, reply, tell)?,
             Action::Sweeps => keeper::sweeps(self, &mut state)?,
             Action::SendsAway(who) => keeper::sends_away(self, &mut state, who)?,
-            Action::Reaps(who) => keeper::reaps(self, &mut state, who)?,
+            Action::Reaps(who) => keeper::reaps(self, &mut state, who),
+            Action::ReapWrites(end) => keeper::reap_writes(self, &mut state, end)?,
+            Action::Restored => table::restored(&mut state)?,
             Action::Purge => table::purged(&mut state),
             of_a_client => clients::acts(self, &mut state, of_a_client)?,
         }
@@ -277,7 +387,7 @@ impl World {
             ..Process::default()
         };
         State {
-            now: 0,
+            now: -self.scope.since,
             row,
             clients: (0..self.scope.clients)
                 .map(|n| Client {
@@ -285,10 +395,19 @@ impl World {
                     attempt: 0,
                     phase: Phase::Idle,
                     observed: None,
+                    stray: None,
+                    ended: None,
+                    redriven: false,
+                    before: None,
                 })
                 .collect(),
             keeper: process(self.scope.clients),
             flying: Vec::new(),
+            reaping: None,
+            backup: self
+                .scope
+                .restore
+                .then(|| Box::new((row, Witness::default()))),
             fence: Count::MIN,
             jumps: 0,
             seen: Witness::default(),
@@ -301,6 +420,7 @@ impl World {
             state = self.next_state(&state, Action::Asks(who))?;
             state = self.with_its_calls_made(state, who)?;
         }
+        state.now = 0;
         Some(state)
     }
 

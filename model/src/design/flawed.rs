@@ -1,9 +1,11 @@
 //! What flawed designs write: for the most part what ours would have written to another row, or by another call.
 
 use leasehold::{
-    Ended, LeaseId,
+    Counter, Ended, LeaseId,
     row::{Row, State, Stored},
-    transition::{Change, Cut, End, Extend, Grant, Of, Over, Release, transition},
+    transition::{
+        Change, Cut, End, Extend, Grant, Next, Of, Over, Pass, Release, Reserve, Tokens, transition,
+    },
 };
 
 use super::Flaw;
@@ -20,6 +22,7 @@ pub fn apply(
     stored: &Stored,
     (message, change): (&Message, &Change),
 ) -> Option<Stored> {
+    let change = &without_the_floor(flaw, change.clone());
     let row = match stored {
         Stored::Row(row) => Some(row),
         _ => None,
@@ -68,6 +71,30 @@ pub fn apply(
         (Flaw::ReleaseDeletesTheRowAndTheCounter, Change::Release(_)) => Stored::Absent,
         _ => Stored::Row(row),
     })
+}
+
+/// What somebody would write who knows of no floor.
+fn without_the_floor(flaw: Flaw, mut change: Change) -> Change {
+    let none = Tokens::From(Counter::MIN);
+    match (flaw, &mut change) {
+        (
+            Flaw::HandOversIgnoreTheFloor,
+            Change::Release(Release {
+                next: Next::Is(heir),
+                ..
+            })
+            | Change::End(End {
+                next: Next::Is(heir),
+                ..
+            })
+            | Change::Reserve(Reserve { heir })
+            | Change::Pass(Pass { heir, .. }),
+        ) => heir.tokens = none,
+        (Flaw::HandOversIgnoreTheFloor, Change::TryAgain(again)) => again.tokens = none,
+        (Flaw::PromisesOfBeforeAreTaken, Change::Take(take)) => take.floor = Counter::MIN,
+        _ => {}
+    }
+    change
 }
 
 fn ours(row: &Row, change: &Change) -> Option<Row> {
