@@ -1,30 +1,34 @@
-//! The line under everything that can go wrong at once: functions that die between any two steps,
-//! calls and answers that are lost, late or doubled, workflows that are stopped, operators who
-//! interfere, clocks that differ. Chance decides, and repeats itself: `LEASEHOLD_SEED=n` replays one
-//! run, `LEASEHOLD_RUNS=n` makes so many.
+//! The rules under everything that can go wrong at once: functions that die between any two steps,
+//! calls and answers that are lost, late or doubled, clocks that differ, executions that are stopped,
+//! or fail while a function of theirs is at work, and are redriven while reap looks at them, operators
+//! who interfere, a table that is restored, floors; and a line, sets and permits side by side. Chance
+//! decides, and repeats itself: `LEASEHOLD_SEED=n` replays one run, `LEASEHOLD_RUNS=n` makes so many.
 
 mod calls;
 mod chance;
 mod dice;
 mod ground;
 mod remembered;
-mod single;
 mod steps;
 mod tasks;
 mod witness;
 mod workflow;
 mod world;
 
-use std::{collections::BTreeMap, thread};
+use std::{
+    collections::BTreeMap,
+    sync::atomic::{AtomicU64, Ordering::SeqCst},
+    thread,
+};
 
 use ground::Broken;
 
 /// What went wrong in the run of this seed, and all that happened in it.
-fn failure(seed: u64, broken: Option<Broken>) -> Option<String> {
-    let wrong = chance::run(seed, broken, false).wrong()?;
+fn failure(seed: u64, broken: Option<Broken>) -> String {
     let again = chance::run(seed, broken, true);
     let trace = again.ground.get().trace.take().unwrap_or_default();
-    Some(format!("{trace}LEASEHOLD_SEED={seed}: {wrong}"))
+    let wrong = again.wrong().unwrap_or_default();
+    format!("{trace}LEASEHOLD_SEED={seed}: {wrong}")
 }
 
 /// A number that somebody at a terminal gives.
@@ -38,18 +42,23 @@ fn given(name: &str) -> Option<u64> {
 
 /// The first failure of so many runs, made side by side.
 fn first_failure(runs: u64, broken: Option<Broken>) -> Option<String> {
-    const SIDE_BY_SIDE: u64 = 4;
+    const SIDE_BY_SIDE: usize = 4;
+    let first = AtomicU64::new(runs);
+    let fails = |seed: &u64| chance::run(*seed, broken, false).wrong().is_some();
     thread::scope(|scope| {
-        let shares = (0..SIDE_BY_SIDE).map(|share| {
-            let mut seeds = (0..runs).filter(move |seed| seed % SIDE_BY_SIDE == share);
-            scope.spawn(move || seeds.find_map(|seed| failure(seed, broken)))
-        });
-        let shares: Vec<_> = shares.collect();
-        let failed = shares.into_iter().map(thread::ScopedJoinHandle::join);
-        failed
-            .map(|failed| failed.expect("no panic"))
-            .find_map(|failed| failed)
-    })
+        for share in (0..runs).take(SIDE_BY_SIDE) {
+            let (first, fails) = (&first, &fails);
+            scope.spawn(move || {
+                let open = |seed: &u64| *seed < first.load(SeqCst);
+                let mut seeds = (share..).step_by(SIDE_BY_SIDE).take_while(open);
+                if let Some(seed) = seeds.find(fails) {
+                    first.fetch_min(seed, SeqCst);
+                }
+            });
+        }
+    });
+    let first = first.into_inner();
+    (first < runs).then(|| failure(first, broken))
 }
 
 #[test]
@@ -74,8 +83,14 @@ fn a_line_that_is_broken_is_found_out() {
         Broken::Barging,
         Broken::Silence,
         Broken::Forgetful,
+        Broken::NoMargin,
+        Broken::NoFloor,
+        Broken::ReapEnds,
+        Broken::ReapLate,
+        Broken::ReapTrusts,
+        Broken::SweepStops,
     ] {
-        let found = first_failure(300, Some(broken));
+        let found = first_failure(1000, Some(broken));
         let found = found.unwrap_or_else(|| panic!("{broken:?} went unnoticed"));
         println!("{broken:?}: {}", found.lines().last().unwrap_or_default());
     }
@@ -108,7 +123,8 @@ fn the_runs_see_all_that_can_happen_to_a_line() {
     println!("{seen:?}");
     for what in [
         "Cut",
-        "Expire",
+        "End expired",
+        "End released",
         "Extend",
         "Grant",
         "Leave",
@@ -118,7 +134,7 @@ fn the_runs_see_all_that_can_happen_to_a_line() {
         "Swap",
         "Take",
         "TryAgain",
-        "join",
+        "Join",
         "told success",
         "nobody's token",
         "Lease.Frozen",
@@ -126,6 +142,10 @@ fn the_runs_see_all_that_can_happen_to_a_line() {
         "Lease.QueueFull",
         "told Lease.QueueTimeout",
         "told Lease.Unavailable",
+        "a floor",
+        "a set",
+        "redriven",
+        "restored",
     ] {
         let times = seen.get(what).copied().unwrap_or(0);
         assert!(times >= 3, "{what}: {times} times");

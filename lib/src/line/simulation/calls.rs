@@ -2,22 +2,25 @@
 
 use std::time::Duration;
 
-use super::ground::{Ground, Mishap, Stray, Told, no_answer, too_busy};
+use super::ground::{Broken, Ground, Mishap, Stray, Told, no_answer, too_busy};
 use crate::{
-    clock::Timestamp,
     error::Error,
     values::{Holder, TaskToken},
     workflows::{Call, Delivery, Execution, Workflows},
 };
 
-pub(super) struct Calls(pub(super) Ground);
+pub(super) struct Calls {
+    pub(super) ground: Ground,
+    /// What it tells of executions is so many milliseconds old.
+    pub(super) stale: u64,
+}
 
 impl Calls {
     async fn call(&self, token: &TaskToken, told: Told) -> Result<Delivery, Error> {
-        match self.0.step("call".to_owned()).await {
+        match self.ground.step("call".to_owned()).await {
             None => {}
             Some(Mishap::Late) => {
-                let mut ground = self.0.get();
+                let mut ground = self.ground.get();
                 let now = ground.now;
                 ground.note(|| format!("  to {}: late", token.expose()));
                 let stray = Stray::Call(token.clone(), told);
@@ -25,15 +28,15 @@ impl Calls {
                 return Err(no_answer());
             }
             Some(Mishap::Lost) => {
-                self.0
+                self.ground
                     .get()
                     .note(|| format!("  to {}: lost", token.expose()));
                 return Err(no_answer());
             }
             Some(Mishap::Twice) => return Err(too_busy()),
         }
-        let delivery = self.0.answer(token, told);
-        match self.0.step("hear of call".to_owned()).await {
+        let delivery = self.ground.answer(token, told);
+        match self.ground.step("hear of call".to_owned()).await {
             None => Ok(delivery),
             // Never sent again by itself, as `Workflows` asks for.
             Some(_) => Err(no_answer()),
@@ -63,21 +66,24 @@ impl Workflows for Calls {
 
     fn look_up<'a>(&'a self, execution: &'a Holder, _: Duration) -> Call<'a, Execution> {
         Box::pin(async move {
-            if self.0.step("look".to_owned()).await.is_some() {
+            if self.ground.step("look".to_owned()).await.is_some() {
                 return Err(no_answer());
             }
-            let ground = self.0.get();
-            if ground.running.contains(execution.as_str()) {
-                return Ok(Execution::Running);
-            }
-            let over = ground.over.get(execution.as_str());
-            Ok(
-                over.map_or(Execution::Unknown, |(at, all_answered)| Execution::Ended {
-                    stopped_at: Timestamp::from_millis(*at),
-                    redrivable: true,
-                    all_answered: *all_answered,
-                }),
-            )
+            let ground = self.ground.get();
+            let standing = ground.standing(execution.as_str(), self.stale);
+            let broken = |as_this| ground.broken == Some(as_this);
+            Ok(match standing {
+                Some(Execution::Ended {
+                    stopped_at,
+                    redrivable,
+                    all_answered,
+                }) => Execution::Ended {
+                    stopped_at,
+                    redrivable: redrivable && !broken(Broken::ReapTrusts),
+                    all_answered: all_answered || broken(Broken::ReapEnds),
+                },
+                running => running.unwrap_or(Execution::Unknown),
+            })
         })
     }
 }

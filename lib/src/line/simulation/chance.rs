@@ -1,17 +1,20 @@
 //! A run in which chance decides who goes next, and what goes wrong.
 
-use super::ground::EndOf;
 use super::{
     dice::Dice,
-    ground::{Broken, Mishap},
+    ground::{Broken, End, Mishap},
     tasks::{Answer, Order, Purpose, Task, What},
-    witness::SKEW,
-    workflow::State,
-    world::{Plan, World},
+    workflow::{State, Wants, Workflow},
+    world::{Plan, STALE, World},
 };
-use crate::{line::first_of, row::Stored, values::Key};
+use crate::{
+    line::first_of,
+    row::{Row, Stored},
+    values::Key,
+};
 
 /// What can go wrong in a run, and how often, in a thousand steps.
+#[expect(clippy::struct_excessive_bools, reason = "a model says what is so")]
 struct Odds {
     workflows: usize,
     dies: u64,
@@ -20,6 +23,11 @@ struct Odds {
     trouble: u64,
     operators: bool,
     deletions: bool,
+    /// A floor is deployed, or the table is restored and a floor deployed.
+    floors: bool,
+    restores: bool,
+    /// How many of ten workflows want something else than to wait for the first key.
+    others: u64,
 }
 
 impl Odds {
@@ -32,6 +40,9 @@ impl Odds {
             trouble: [4, 12, 1_000_000][dice.place(3)],
             operators: dice.one_in(4),
             deletions: dice.one_in(10),
+            floors: dice.one_in(4),
+            restores: dice.one_in(8),
+            others: [1, 3, 6][dice.place(3)],
         }
     }
 }
@@ -43,12 +54,13 @@ const STEPS: u32 = 350;
 pub(super) fn run(seed: u64, broken: Option<Broken>, traced: bool) -> World {
     let mut dice = Dice::new(seed);
     let odds = Odds::of(&mut dice);
-    let keys = if dice.one_in(8) { 2 } else { 1 };
-    let mut world = World::new(seed, keys, broken);
+    let mut world = World::new(seed, 3, broken);
     world.dice = dice;
     // A row that was deleted counts on from the clock: only one that goes right keeps the order.
     world.clocks_differ = !odds.deletions && world.dice.one_in(2);
     world.ground.get().clocks_differ = world.clocks_differ;
+    world.stale = [0, STALE][world.dice.place(2)];
+    world.patient = world.dice.one_in(2);
     world.settings.queue_cap = if world.dice.one_in(4) { 2 } else { 128 };
     if traced {
         world.ground.get().trace = Some(String::new());
@@ -77,19 +89,19 @@ fn turn(world: &mut World, odds: &Odds) {
         return;
     }
     match world.dice.among(0, 19) {
-        0..=3 if world.workflows.len() < odds.workflows => enter(world),
+        0..=3 if world.workflows.len() < odds.workflows => enter(world, odds),
         0..=11 if !world.workflows.is_empty() => {
             let who = world.dice.place(world.workflows.len());
             live(world, who, odds);
         }
         12 if world.tasks.is_empty() || odds.dies > 0 => {
-            let lengths = [1_000, 5_000, 11_000, 31_000, 40_000];
+            let lengths = [1_500, 5_000, 11_000, 31_000, 40_000];
             let length = lengths[world.dice.place(lengths.len())];
             world.jump(length);
         }
-        13 => world.jump(2_000),
+        13 => to_the_edge(world),
         14 => {
-            if !world.is_at_work(&Purpose::Sweep) || world.dice.one_in(4) {
+            if !world.sweeps() || world.dice.one_in(4) {
                 world.sweep();
             }
         }
@@ -112,51 +124,117 @@ fn misfortune(world: &mut World, odds: &Odds) -> Option<Mishap> {
     strikes.then(|| all[world.dice.place(all.len())])
 }
 
-fn enter(world: &mut World) {
-    let ahead = if world.clocks_differ {
-        i64::try_from(world.dice.among(0, 2 * SKEW - 2)).expect("small")
-            - i64::try_from(SKEW).expect("small")
-            + 1
+fn enter(world: &mut World, odds: &Odds) {
+    let [first, second, shared] = [0, 1, 2].map(|n| world.keys[n].clone());
+    let wants = if world.dice.among(1, 10) > odds.others {
+        if world.dice.one_in(8) {
+            Wants::AtOnce(first)
+        } else {
+            Wants::InLine(first)
+        }
     } else {
-        0
+        match world.dice.place(4) {
+            0 => Wants::InLine(second),
+            1 => Wants::Permit(shared, 2),
+            2 => Wants::All(vec![first, second]),
+            _ => Wants::All(vec![second, shared, first]),
+        }
     };
+    let most = [16, 60, 300][world.dice.place(3)];
     let plan = Plan {
-        key: world.dice.place(world.keys.len()),
-        ttl: world.dice.among(4, 60) * 1000,
+        wants,
+        ttl: world.dice.among(4, most) * 1000,
         wait: [5, 60, 120, 300][world.dice.place(4)] * 1000,
-        in_line: !world.dice.one_in(5),
         mute: world.dice.one_in(4),
-        ahead,
     };
     world.enter(plan);
 }
 
+/// Time passes until a lease is nearly over, or has just been: there clocks that differ disagree. Its
+/// holder is at work still, and extends it.
+fn to_the_edge(world: &mut World) {
+    let ends = |(_, row): (_, Row)| {
+        let held = row.holding().map(|held| held.expires_at);
+        let end = held.or(row.reserved().map(|kept| kept.until))?;
+        Some((end.as_millis(), row.granted_to))
+    };
+    let ends: Vec<_> = world.rows().into_iter().filter_map(ends).collect();
+    let around = world.dice.among(0, 3_000);
+    let Some((end, holder)) = ends.get(world.dice.place(ends.len())) else {
+        return;
+    };
+    let holds = |w: &Workflow| w.holder == *holder && w.holds_at_leisure();
+    let holder = world.workflows.iter().position(holds);
+    if let Some(who) = holder {
+        world.work(who);
+    }
+    let now = world.ground.get().now;
+    world.jump((end + around - 1_500).saturating_sub(now));
+    if let Some(who) = holder {
+        world.act(who, What::Extend);
+    }
+}
+
 /// A workflow goes on, or comes to grief.
 fn live(world: &mut World, who: usize, odds: &Odds) {
-    if world.workflows[who].state == State::Over {
+    let workflow = &world.workflows[who];
+    if let Some(end) = workflow.ended {
+        let may = end != End::Succeeded && workflow.redrives < 2;
+        if may && world.dice.one_in(odds.trouble) {
+            if world.dice.one_in(2) {
+                half_reaped(world, who);
+            }
+            world.redrive(who);
+            if world.dice.one_in(2) {
+                world.go_on(who);
+            }
+        }
         return;
     }
-    if world.dice.one_in(odds.trouble * 3) {
-        let end = [EndOf::Force, EndOf::Force, EndOf::Failure][world.dice.place(3)];
+    if world.dice.one_in(odds.trouble * 2) {
+        if workflow.holds_at_leisure() && world.dice.one_in(2) {
+            // Reap leaves alone what was written a moment ago.
+            world.jump(35_000);
+            world.work(who);
+        }
+        let ends = [End::Stopped, End::Stopped, End::Failed, End::Succeeded];
+        let end = ends[world.dice.place(ends.len())];
         world.end(who, end);
         return;
     }
-    if world.workflows[who].busy {
+    if world.workflows[who].busy.is_some() {
         return;
     }
     match world.workflows[who].state {
         // Its task fails, and is tried again with another token.
         State::Waiting if world.dice.one_in(odds.trouble) => {
-            let attempt = world.workflows[who].attempts;
+            let call = world.workflows[who].calls;
             // While the call before is at work, only those whose clocks agree know which is which.
-            let at_work = world.is_at_work(&Purpose::For(who, What::Ask, attempt));
+            let at_work = world.is_at_work(&Purpose::For(who, What::Ask, call));
             if !(at_work && world.clocks_differ) {
-                world.hears(who, What::Ask, attempt, Answer::Died);
+                world.hears(who, What::Ask, call, Answer::Died);
             }
         }
-        State::Woken if world.dice.one_in(20) => world.act(who, What::Release),
-        State::Holding if world.dice.one_in(3) => world.act(who, What::Extend),
+        State::Woken if world.dice.one_in(20) && !world.works(who) => {
+            world.act(who, What::Release);
+        }
+        State::Holding => match world.dice.place(6) {
+            0 | 1 => world.act(who, What::Extend),
+            2 => world.work(who),
+            _ => world.go_on(who),
+        },
         _ => world.go_on(who),
+    }
+}
+
+/// A reaping that is somewhere in the middle.
+fn half_reaped(world: &mut World, who: usize) {
+    let place = world.tasks.len();
+    world.reap(who);
+    for _ in 0..world.dice.place(8) {
+        if world.tasks.len() > place {
+            world.step(place, None);
+        }
     }
 }
 
@@ -208,13 +286,16 @@ fn report(world: &mut World, odds: &Odds) {
         return;
     }
     let place = world.dice.place(world.ends.len());
-    let (who, end) = world.ends.remove(place);
+    let who = world.ends.remove(place);
     if world.dice.one_in(odds.trouble) {
         return;
     }
-    world.reap(who, end);
+    if world.dice.one_in(3) {
+        world.jump(40_000);
+    }
+    world.reap(who);
     if world.dice.one_in(2) {
-        world.ends.push((who, end));
+        world.ends.push(who);
     }
 }
 
@@ -227,6 +308,7 @@ fn interfere(world: &mut World, odds: &Odds) {
             Order::Unfreeze,
             Order::Unfreeze,
             Order::Evict,
+            Order::RaiseFloor,
         ];
         let order = orders[world.dice.place(orders.len())];
         world.operate(key, order);
@@ -242,7 +324,11 @@ fn interfere(world: &mut World, odds: &Odds) {
             world.memory.delete(&first_of(&key));
             let mut ground = world.ground.get();
             ground.note(|| format!("{key} is deleted by hand"));
-            ground.witness.deleted(&key, &row);
+            ground.witness.deleted(&first_of(&key), &row);
         }
+    } else if odds.restores && world.dice.one_in(4) {
+        world.restore();
+    } else if odds.floors && world.dice.one_in(4) {
+        world.deploy_a_floor();
     }
 }

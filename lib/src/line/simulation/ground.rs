@@ -2,7 +2,7 @@
 //! call back, and what was seen to happen.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, HashMap},
     fmt::Write as _,
     future::{Future, poll_fn},
     pin::Pin,
@@ -11,13 +11,16 @@ use std::{
     time::Duration,
 };
 
+use serde::Deserialize as _;
+
 use super::{steps::Op, witness::Witness};
 use crate::{
     clock::{Clock, Timestamp},
     error::{Cause, Error},
+    store::Address,
     transition::Change,
-    values::{Key, TaskToken},
-    workflows::Delivery,
+    values::{Counter, Holder, Key, LeaseId, TaskToken},
+    workflows::{Delivery, Execution},
 };
 
 /// What may befall a call, before it takes effect or after.
@@ -46,17 +49,30 @@ pub(super) enum Broken {
     Forgetful,
     /// Any turn may be passed on: what was tried since is not looked at.
     Hasty,
+    /// An extend that finds somebody in line ends what has expired by its own clock.
+    NoMargin,
+    /// Whoever hands over counts on from the row's token, whatever the floor.
+    NoFloor,
+    /// Reap ends all that an execution had, though a function of it may be at work.
+    ReapEnds,
+    /// Reap writes on whatever version the lease has by now.
+    ReapLate,
+    /// Reap believes what it is told of an execution, though that may be old.
+    ReapTrusts,
+    /// Sweep stops at the first key that it cannot see to.
+    SweepStops,
+    /// A machine that was redriven works on what its acquire was granted before, and does not prove it.
+    ProofSkipped,
 }
 
-/// How a workflow comes to its end.
+/// How an execution comes to its end. Whatever the end, a function of its may still be at work: that
+/// of a branch which a Parallel has aborted, or one that was in the middle when it was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum EndOf {
-    /// Well: all that it started has answered.
-    Success,
-    /// Badly: all that it started has answered.
-    Failure,
-    /// While something of it may be at work.
-    Force,
+pub(super) enum End {
+    Succeeded,
+    /// By an error of its own.
+    Failed,
+    Stopped,
 }
 
 /// What a task token was answered with.
@@ -75,6 +91,9 @@ pub(super) struct Ground(Arc<Mutex<Inner>>);
 #[derive(Default)]
 pub(super) struct Inner {
     pub(super) now: u64,
+    /// Whoever is at work may go one step.
+    pub(super) turn: bool,
+    /// What befalls it there.
     pub(super) mishap: Option<Mishap>,
     pub(super) clocks_differ: bool,
     pub(super) broken: Option<Broken>,
@@ -82,13 +101,16 @@ pub(super) struct Inner {
     pub(super) tokens: BTreeMap<String, usize>,
     /// Answers to task tokens, on their way to who waited.
     pub(super) told: Vec<(usize, Told)>,
-    pub(super) running: BTreeSet<String>,
-    /// The others: when they ended, and whether all that they started had answered.
-    pub(super) over: BTreeMap<String, (u64, bool)>,
+    /// How each execution has stood, and since when.
+    pub(super) executions: BTreeMap<String, Vec<(u64, Execution)>>,
     /// With when they set out.
     pub(super) strays: Vec<(u64, Stray)>,
+    /// Which keys a call was for that met a mishap; none if it was for no single key.
+    pub(super) met: Vec<Option<Key>>,
     /// Keys that a record of the stream is under way for.
     pub(super) records: Vec<Key>,
+    /// Which lease a row had at a version that somebody read.
+    pub(super) read: HashMap<(Address, Counter), LeaseId>,
     pub(super) witness: Witness,
     pub(super) actor: String,
     /// What whoever is at work is about to do, or has done and not heard of.
@@ -108,12 +130,13 @@ impl Ground {
         self.get().about = about;
         let mut been = false;
         poll_fn(|context| {
-            if std::mem::replace(&mut been, true) {
-                Poll::Ready(())
-            } else {
-                context.waker().wake_by_ref();
-                Poll::Pending
+            if been && std::mem::take(&mut self.get().turn) {
+                return Poll::Ready(());
             }
+            been = true;
+            // Of several that go on side by side another one may take the next step.
+            context.waker().wake_by_ref();
+            Poll::Pending
         })
         .await;
         self.get().mishap.take()
@@ -145,14 +168,23 @@ impl Ground {
     }
 }
 
-fn lease_id_in(output: &str) -> Option<String> {
+fn lease_id_in(output: &str) -> Option<LeaseId> {
     let value: serde_json::Value = serde_json::from_str(output).ok()?;
-    Some(value.get("lease")?.get("lease_id")?.as_str()?.to_owned())
+    LeaseId::deserialize(value.get("lease")?.get("lease_id")?).ok()
 }
 
 impl Inner {
-    pub(super) fn now(&self) -> Timestamp {
-        Timestamp::from_millis(self.now)
+    /// From now on an execution stands like this.
+    pub(super) fn stands(&mut self, execution: &Holder, standing: Execution) {
+        let history = self.executions.entry(execution.as_str().to_owned());
+        history.or_default().push((self.now, standing));
+    }
+
+    /// How an execution stood so many milliseconds ago.
+    pub(super) fn standing(&self, execution: &str, ago: u64) -> Option<Execution> {
+        let history = self.executions.get(execution)?;
+        let known = |(since, _): &&(u64, Execution)| *since + ago <= self.now;
+        Some(history.iter().rev().find(known)?.1)
     }
 
     pub(super) fn note(&mut self, line: impl FnOnce() -> String) {
@@ -208,7 +240,23 @@ pub(super) fn too_busy() -> Error {
 
 /// The kind of a change.
 pub(super) fn kind_of(change: &Change) -> String {
-    let text = format!("{change:?}");
-    let end = text.find(['(', ' ']).unwrap_or(text.len());
-    text[..end].to_owned()
+    if let Change::End(end) = change {
+        return format!("End {}", end.ended.as_str());
+    }
+    let mut name = Name(String::new());
+    let _ = write!(name, "{change:?}");
+    name.0
+}
+
+/// What stands before the first parenthesis: the rest need not be written.
+struct Name(String);
+
+impl std::fmt::Write for Name {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        let (name, rest) = text
+            .split_once('(')
+            .map_or((text, None), |(n, r)| (n, Some(r)));
+        self.0.push_str(name);
+        rest.map_or(Ok(()), |_| Err(std::fmt::Error))
+    }
 }

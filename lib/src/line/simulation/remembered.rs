@@ -1,11 +1,10 @@
 //! What the simulation has found, each told in as few steps as it takes.
 
-use super::ground::EndOf;
 use super::{
-    ground::{Broken, Mishap, START},
+    ground::{Broken, End, Mishap, START},
     tasks::{Answer, What},
     witness::SKEW,
-    workflow::State,
+    workflow::{State, Wants},
     world::{Plan, World, at_once},
 };
 use std::time::Duration;
@@ -27,24 +26,23 @@ impl World {
 
     fn in_line(&mut self, ttl: u64, wait: u64) -> usize {
         let who = self.enter(Plan {
-            key: 0,
+            wants: Wants::InLine(self.keys[0].clone()),
             ttl,
             wait,
-            in_line: true,
             mute: false,
-            ahead: 0,
         });
         self.act(who, What::Ask);
         self.finish();
         who
     }
 
-    /// Somebody holds the key for long.
+    /// Somebody holds the key for long, and has done its work.
     fn held(&mut self) -> usize {
         let who = self.in_line(LONG, LONG);
         self.act(who, What::Extend);
         self.finish();
         assert_eq!(self.workflows[who].state, State::Holding);
+        self.ground.get().witness.stop(who);
         who
     }
 
@@ -64,8 +62,8 @@ impl World {
     }
 
     fn its_task_fails(&mut self, who: usize) {
-        let attempt = self.workflows[who].attempts;
-        self.hears(who, What::Ask, attempt, Answer::Died);
+        let call = self.workflows[who].calls;
+        self.hears(who, What::Ask, call, Answer::Died);
         assert_eq!(self.workflows[who].state, State::Asking);
     }
 
@@ -106,7 +104,11 @@ fn who_came_back_to_a_line_that_was_deleted_is_not_told_that_its_place_is_lost()
     // By the clock a row that is made anew counts on from here.
     world.jump(5 * SKEW);
     world.memory.delete(&first_of(&world.keys[0]));
-    world.ground.get().witness.deleted(&world.keys[0], &row);
+    world
+        .ground
+        .get()
+        .witness
+        .deleted(&first_of(&world.keys[0]), &row);
     world.sweep();
     let slow = world.until("read waiter");
     world.its_task_fails(back);
@@ -158,16 +160,14 @@ fn a_line_of_ghosts_gives_way(ghosts: usize) {
         let (key, request) = (world.keys[0].clone(), world.workflows[who].request.clone());
         let item = at_once(world.memory.waiter(&key, &request, Duration::MAX));
         let item = item.expect("an answer").expect("an item");
-        world.end(who, EndOf::Force);
+        world.end(who, End::Stopped);
         at_once(world.memory.forget(&key, &item, Duration::MAX)).expect("an answer");
     }
     let asker = world.enter(Plan {
-        key: 0,
+        wants: Wants::AtOnce(world.keys[0].clone()),
         ttl: 10_000,
         wait: 0,
-        in_line: false,
         mute: true,
-        ahead: 0,
     });
     for _ in 0..10 {
         world.jump(60_000);
@@ -243,4 +243,36 @@ fn who_asked_again_is_told_by_its_latest_token_whichever_is_written_last() {
     world.finish();
     assert_eq!(world.workflows[twice].state, State::Woken);
     world.nothing_is_wrong();
+}
+
+/// Its acquire was granted, and it did not hear so. It fails, is redriven, and is told of the lease
+/// that it has, while reap has found out that it had ended.
+fn redriven_to_what_it_had(broken: Option<Broken>) -> World {
+    let mut world = World::broken(broken);
+    let who = world.enter(Plan {
+        wants: Wants::AtOnce(world.keys[0].clone()),
+        ttl: LONG,
+        wait: 0,
+        mute: false,
+    });
+    world.act(who, What::Ask);
+    world.step(0, None);
+    world.step(0, Some(Mishap::Lost));
+    world.jump(5_000);
+    world.end(who, End::Failed);
+    world.reap(who);
+    let slow = world.until("End released");
+    world.redrive(who);
+    world.act(who, What::Ask);
+    world.finish();
+    world.goes_on(slow);
+    world
+}
+
+#[test]
+fn who_is_redriven_to_what_it_had_proves_it_before_it_works() {
+    redriven_to_what_it_had(None).nothing_is_wrong();
+    let skipped = redriven_to_what_it_had(Some(Broken::ProofSkipped)).wrong();
+    let works = "w0 redriven works on what End released has ended";
+    assert_eq!(skipped.as_deref(), Some(works));
 }

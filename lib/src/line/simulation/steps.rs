@@ -1,15 +1,22 @@
 //! A table in memory whose every call is two steps: before it takes effect, and before its answer
 //! is heard.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use super::ground::{Broken, Ground, Mishap, Stray, kind_of, no_answer, too_busy};
 use crate::{
     error::Error,
     line::first_of,
-    row::{Row, State, Stored},
+    outcomes::Ended,
+    row::{Holding, Row, State, Stored},
     store::{Address, Applied, AppliedAll, Joined, Memory, Page, Part, Position, Store},
-    transition::{Change, Join},
+    transition::{Change, Cut, End, Join, Next, Pass, Release, Reserve, Tokens},
     values::{Counter, Holder, Key, RequestDigest},
     waiter::Waiter,
 };
@@ -18,13 +25,17 @@ use crate::{
 pub(super) struct Steps {
     pub(super) memory: Memory,
     pub(super) ground: Ground,
+    /// A call has failed.
+    pub(super) ill: Arc<AtomicBool>,
 }
 
 /// A call, by value: it may be made again, or later.
 #[derive(Clone, Debug)]
 pub(super) enum Op {
     Apply(Address, Change),
+    ApplyAll(Vec<(Address, Change)>),
     Read(Address),
+    ReadAll(Vec<Address>),
     ReadKey(Key),
     Join(Key, Join, Waiter),
     Waiter(Key, RequestDigest),
@@ -37,7 +48,9 @@ pub(super) enum Op {
 #[derive(Debug)]
 enum Answer {
     Applied(Applied),
+    AppliedAll(AppliedAll),
     Stored(Stored),
+    AllStored(Option<Vec<Stored>>),
     Rows(Vec<(u16, Stored)>),
     Joined(Joined),
     Waiter(Option<Waiter>),
@@ -49,26 +62,46 @@ enum Answer {
 const LIMIT: Duration = Duration::MAX;
 
 impl Op {
-    /// The row that it may write.
-    fn row(&self) -> Option<Address> {
+    /// The changes of rows that it may make.
+    fn changes(&self) -> Vec<(Address, Change)> {
         match self {
-            Self::Apply(address, _) => Some(address.clone()),
-            Self::Join(key, ..) => Some(first_of(key)),
-            _ => None,
+            Self::Apply(address, change) => vec![(address.clone(), change.clone())],
+            Self::ApplyAll(all) => all.clone(),
+            Self::Join(key, join, _) => vec![(first_of(key), Change::Join(join.clone()))],
+            _ => Vec::new(),
+        }
+    }
+
+    /// The key that it asks for, if for one.
+    fn key(&self) -> Option<Key> {
+        match self {
+            Self::Apply(address, _) | Self::Read(address) => Some(address.key.clone()),
+            Self::ReadKey(key)
+            | Self::Join(key, ..)
+            | Self::Waiter(key, _)
+            | Self::CallBackBy(key, _)
+            | Self::Forget(key, _) => Some(key.clone()),
+            Self::ApplyAll(_) | Self::ReadAll(_) | Self::Held(..) | Self::HeldBy(..) => None,
         }
     }
 
     fn is_write(&self) -> bool {
         matches!(
             self,
-            Self::Apply(..) | Self::Join(..) | Self::CallBackBy(..) | Self::Forget(..)
+            Self::Apply(..)
+                | Self::ApplyAll(..)
+                | Self::Join(..)
+                | Self::CallBackBy(..)
+                | Self::Forget(..)
         )
     }
 
     fn name(&self) -> String {
         match self {
             Self::Apply(_, change) => kind_of(change),
+            Self::ApplyAll(_) => "write all".into(),
             Self::Read(_) => "read".into(),
+            Self::ReadAll(_) => "read all".into(),
             Self::ReadKey(_) => "read key".into(),
             Self::Join(..) => "join".into(),
             Self::Waiter(..) => "read waiter".into(),
@@ -82,8 +115,19 @@ impl Op {
 
 impl Steps {
     async fn call(&self, op: Op) -> Result<Answer, Error> {
+        let answer = self.in_two_steps(op).await;
+        if answer.is_err() {
+            self.ill.store(true, Ordering::Relaxed);
+        }
+        answer
+    }
+
+    async fn in_two_steps(&self, op: Op) -> Result<Answer, Error> {
         let mishap = self.ground.step(op.name()).await;
         self.note(&op, "before", mishap);
+        if self.stops() {
+            return Err(no_answer());
+        }
         match mishap {
             None => {}
             Some(Mishap::Late) if op.is_write() => {
@@ -95,10 +139,14 @@ impl Steps {
                 ground.strays.push((now, Stray::Write(op)));
                 return Err(no_answer());
             }
-            Some(Mishap::Twice) if matches!(op, Op::Join(..)) => {
-                return Ok(Answer::Joined(Joined::Conflict));
+            Some(Mishap::Twice) => {
+                return match op {
+                    Op::Join(..) => Ok(Answer::Joined(Joined::Conflict)),
+                    Op::ApplyAll(_) => Ok(Answer::AppliedAll(AppliedAll::Conflict)),
+                    Op::ReadAll(_) => Ok(Answer::AllStored(None)),
+                    _ => Err(too_busy()),
+                };
             }
-            Some(Mishap::Twice) => return Err(too_busy()),
             Some(Mishap::Lost | Mishap::Late) => return Err(no_answer()),
         }
         let answer = self.perform(&op).await?;
@@ -111,10 +159,19 @@ impl Steps {
         }
     }
 
+    /// What a broken sweep does after its first failure.
+    fn stops(&self) -> bool {
+        let ground = self.ground.get();
+        let sweeps = ground.broken == Some(Broken::SweepStops) && ground.actor == "sweep";
+        sweeps && self.ill.load(Ordering::Relaxed)
+    }
+
     fn note(&self, op: &Op, when: &str, mishap: Option<Mishap>) {
         if let Some(mishap) = mishap {
             let line = || format!("{}: {mishap:?} {when} its effect", op.name());
-            self.ground.get().note(line);
+            let mut ground = self.ground.get();
+            ground.note(line);
+            ground.met.push(op.key());
         }
     }
 
@@ -124,40 +181,54 @@ impl Steps {
     }
 
     async fn perform(&self, op: &Op) -> Result<Answer, Error> {
-        let before = self.row(op).await?;
-        let answer = self.answer(op).await?;
-        if let Some(address) = op.row() {
-            self.break_it(op, &before, &address).await?;
+        let instead = self.broken(op).await?;
+        let op = instead.as_ref().unwrap_or(op);
+        self.end_without_margin(op).await?;
+        let changes = op.changes();
+        let mut stood = Vec::with_capacity(changes.len());
+        for (address, _) in &changes {
+            stood.push(self.memory.read(address, LIMIT).await?);
         }
-        let after = self.row(op).await?;
-        let mut ground = self.ground.get();
-        let ground = &mut *ground;
-        ground.note(|| format!("{} -> {}", op.name(), said(&answer)));
-        if before != after {
-            ground.saw(&op.name());
-            let now = ground.now();
-            let seen = ground.witness.saw(op, before, &after, now);
+        let answer = self.answer(op).await?;
+        if let (Op::Read(address), Answer::Stored(Stored::Row(row))) = (op, &answer)
+            && let Some(held) = row.holding()
+        {
+            let read = (address.clone(), row.version);
+            self.ground.get().read.insert(read, held.lease_id.clone());
+        }
+        self.ground
+            .get()
+            .note(|| format!("{} -> {}", op.name(), said(&answer)));
+        for ((address, change), before) in changes.iter().zip(stood) {
+            self.break_it(address, change, &before).await?;
+            let after = self.memory.read(address, LIMIT).await?;
+            if before == after {
+                continue;
+            }
+            let mut ground = self.ground.get();
+            let ground = &mut *ground;
+            ground.saw(&kind_of(change));
+            let (now, waiter) = match op {
+                Op::Join(_, _, waiter) => (ground.now, Some(waiter)),
+                _ => (ground.now, None),
+            };
+            let seen = ground
+                .witness
+                .saw(address, change, waiter, &before, &after, now);
             let text = ground.witness.row(&after);
             ground.note(|| format!("  {text}"));
             if let Err(problem) = seen {
                 ground.wrong(problem);
             }
-            if let (Stored::Row(row), Some(address)) = (after, op.row())
+            if let Stored::Row(row) = after
                 && row.holding().is_none()
                 && row.reserved().is_none()
                 && row.head().is_some()
             {
-                ground.records.push(address.key);
+                ground.records.push(address.key.clone());
             }
         }
         Ok(answer)
-    }
-
-    async fn row(&self, op: &Op) -> Result<Stored, Error> {
-        match op.row() {
-            Some(address) => self.memory.read(&address, LIMIT).await,
-            None => Ok(Stored::Absent),
-        }
     }
 
     async fn answer(&self, op: &Op) -> Result<Answer, Error> {
@@ -166,7 +237,9 @@ impl Steps {
             Op::Apply(address, change) => {
                 Answer::Applied(memory.apply(address, change, LIMIT).await?)
             }
+            Op::ApplyAll(all) => Answer::AppliedAll(memory.apply_all(all, LIMIT).await?),
             Op::Read(address) => Answer::Stored(memory.read(address, LIMIT).await?),
+            Op::ReadAll(all) => Answer::AllStored(memory.read_all(all, LIMIT).await?),
             Op::ReadKey(key) => Answer::Rows(memory.read_key(key, LIMIT).await?),
             Op::Join(key, join, waiter) => {
                 Answer::Joined(memory.join(key, join, waiter, LIMIT).await?)
@@ -188,17 +261,75 @@ impl Steps {
         })
     }
 
+    /// What a broken library would call instead.
+    async fn broken(&self, op: &Op) -> Result<Option<Op>, Error> {
+        let (Some(broken), Op::Apply(address, change)) = (self.ground.get().broken, op) else {
+            return Ok(None);
+        };
+        let Stored::Row(row) = self.memory.read(address, LIMIT).await? else {
+            return Ok(None);
+        };
+        let mut change = change.clone();
+        match broken {
+            Broken::NoFloor => ignore_the_floor(&mut change),
+            Broken::ReapLate => {
+                let (Change::Cut(Cut { version, .. })
+                | Change::End(End {
+                    version,
+                    ended: Ended::Released,
+                    ..
+                })) = &mut change
+                else {
+                    return Ok(None);
+                };
+                let ground = self.ground.get();
+                let read = ground.read.get(&(address.clone(), *version));
+                if row.holding().is_some_and(|h| Some(&h.lease_id) == read) {
+                    *version = row.version;
+                }
+            }
+            _ => {}
+        }
+        Ok(Some(Op::Apply(address.clone(), change)))
+    }
+
+    /// What a broken extend does when it has expired by its own clock, and somebody waits.
+    async fn end_without_margin(&self, op: &Op) -> Result<(), Error> {
+        let (Some(Broken::NoMargin), Op::Apply(address, Change::Extend(extend))) =
+            (self.ground.get().broken, op)
+        else {
+            return Ok(());
+        };
+        let Stored::Row(row) = self.memory.read(address, LIMIT).await? else {
+            return Ok(());
+        };
+        let over =
+            |held: &Holding| held.lease_id == extend.lease_id && held.expires_at <= extend.now;
+        if row.holding().is_some_and(over) && row.head().is_some() {
+            let end = Change::End(End {
+                version: row.version,
+                ended: Ended::Expired,
+                next: Next::Later,
+                purge_at: 0,
+            });
+            Box::pin(self.perform(&Op::Apply(address.clone(), end))).await?;
+        }
+        Ok(())
+    }
+
     /// Does wrong what a broken library would.
-    async fn break_it(&self, op: &Op, before: &Stored, address: &Address) -> Result<(), Error> {
+    async fn break_it(
+        &self,
+        address: &Address,
+        change: &Change,
+        before: &Stored,
+    ) -> Result<(), Error> {
         let Some(broken) = self.ground.get().broken else {
             return Ok(());
         };
         let (Stored::Row(before), Stored::Row(mut row)) =
             (before, self.memory.read(address, LIMIT).await?)
         else {
-            return Ok(());
-        };
-        let Op::Apply(_, change) = op else {
             return Ok(());
         };
         match (broken, change) {
@@ -238,6 +369,21 @@ impl Steps {
     }
 }
 
+fn ignore_the_floor(change: &mut Change) {
+    let none = Tokens::From(Counter::MIN);
+    match change {
+        Change::Release(Release { next, .. }) | Change::End(End { next, .. }) => {
+            if let Next::Is(heir) = next {
+                heir.tokens = none;
+            }
+        }
+        Change::Reserve(Reserve { heir }) | Change::Pass(Pass { heir, .. }) => heir.tokens = none,
+        Change::TryAgain(again) => again.tokens = none,
+        Change::Take(take) => take.floor = Counter::MIN,
+        _ => {}
+    }
+}
+
 fn second_first(row: &mut Row) {
     let (
         State::Free {
@@ -256,8 +402,12 @@ fn second_first(row: &mut Row) {
 
 fn said(answer: &Answer) -> &'static str {
     match answer {
-        Answer::Applied(Applied::Done { .. }) | Answer::Joined(Joined::Done) => "done",
-        Answer::Applied(Applied::Refused(_)) | Answer::Joined(_) => "refused",
+        Answer::Applied(Applied::Done { .. })
+        | Answer::AppliedAll(AppliedAll::Done)
+        | Answer::Joined(Joined::Done) => "done",
+        Answer::Applied(Applied::Refused(_)) | Answer::AppliedAll(_) | Answer::Joined(_) => {
+            "refused"
+        }
         Answer::Waiter(None) | Answer::Stored(Stored::Absent) => "nothing",
         _ => "ok",
     }
@@ -286,21 +436,12 @@ impl Store for Steps {
         ask!(self, Op::Read(at.clone()), Answer::Stored)
     }
 
-    // A line is one key's: sets are asked for by nobody here, and are not told apart into steps.
-    async fn apply_all(
-        &self,
-        all: &[(Address, Change)],
-        limit: Duration,
-    ) -> Result<AppliedAll, Error> {
-        self.memory.apply_all(all, limit).await
+    async fn apply_all(&self, all: &[(Address, Change)], _: Duration) -> Result<AppliedAll, Error> {
+        ask!(self, Op::ApplyAll(all.to_vec()), Answer::AppliedAll)
     }
 
-    async fn read_all(
-        &self,
-        all: &[Address],
-        limit: Duration,
-    ) -> Result<Option<Vec<Stored>>, Error> {
-        self.memory.read_all(all, limit).await
+    async fn read_all(&self, all: &[Address], _: Duration) -> Result<Option<Vec<Stored>>, Error> {
+        ask!(self, Op::ReadAll(all.to_vec()), Answer::AllStored)
     }
 
     async fn read_key(&self, key: &Key, _: Duration) -> Result<Vec<(u16, Stored)>, Error> {

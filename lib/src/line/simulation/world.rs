@@ -1,20 +1,22 @@
 //! The world: its tables, functions and workflows, its time, and how it comes to rest.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::{
     dice::Dice,
-    ground::{Broken, EndOf, Ground, START, Stray},
+    ground::{Broken, End, Ground, START, Stray},
     steps::Steps,
     tasks::{Order, Purpose, Task, What},
-    workflow::{State, Workflow},
+    witness::SKEW,
+    workflow::{State, WORK, Wants, Workflow},
 };
 use crate::{
     line::first_of,
-    row::Stored,
+    row::{Item, Row, Stored},
     settings::Settings,
-    store::{Memory, Part, Store as _},
-    values::{Holder, Key, RequestDigest, RequestId, Ttl, WaitTime},
+    store::{Address, Memory, Part, Store as _, What as Known},
+    values::{Counter, Holder, Key, RequestDigest, RequestId, Ttl, WaitTime},
+    workflows::Execution,
 };
 
 pub(super) struct World {
@@ -23,27 +25,32 @@ pub(super) struct World {
     pub(super) dice: Dice,
     pub(super) settings: Settings,
     pub(super) clocks_differ: bool,
+    /// A machine that heard of trouble asks again; the others may fail.
+    pub(super) patient: bool,
+    /// How old what Step Functions tells of an execution may be.
+    pub(super) stale: u64,
     /// Nothing goes wrong any more.
     pub(super) calm: bool,
     pub(super) keys: Vec<Key>,
     pub(super) workflows: Vec<Workflow>,
     pub(super) tasks: Vec<Task>,
     /// Status events under way.
-    pub(super) ends: Vec<(usize, EndOf)>,
+    pub(super) ends: Vec<usize>,
+    pub(super) backup: Option<Vec<(String, String, Item)>>,
 }
 
 /// No function lives longer, nor anything that it has sent: less than anybody has to confirm.
-const LIFE: u64 = 10_000;
+pub(super) const LIFE: u64 = 10_000;
+
+/// What Step Functions tells of an execution is at most so old.
+pub(super) const STALE: u64 = 5_000;
 
 /// What a new workflow is like.
-#[derive(Clone, Copy)]
 pub(super) struct Plan {
-    pub(super) key: usize,
+    pub(super) wants: Wants,
     pub(super) ttl: u64,
     pub(super) wait: u64,
-    pub(super) in_line: bool,
     pub(super) mute: bool,
-    pub(super) ahead: i64,
 }
 
 impl World {
@@ -57,15 +64,18 @@ impl World {
             memory: Memory::new(),
             dice: Dice::new(seed),
             settings: Settings {
-                reap_grace: Duration::from_secs(8),
+                reap_grace: Duration::from_millis(WORK),
                 ..Settings::default()
             },
             clocks_differ: false,
+            patient: true,
+            stale: 0,
             calm: false,
             keys: (0..keys).map(named).collect(),
             workflows: Vec::new(),
             tasks: Vec::new(),
             ends: Vec::new(),
+            backup: None,
         }
     }
 
@@ -76,25 +86,26 @@ impl World {
         let request_id = RequestId::new("ask").expect("valid");
         let request = RequestDigest::of(&holder, &request_id);
         let mut ground = self.ground.get();
-        ground.running.insert(holder.as_str().to_owned());
+        ground.stands(&holder, Execution::Running);
         ground.witness.names.insert(request.clone(), name.clone());
         self.workflows.push(Workflow {
             name,
-            key: self.keys[plan.key].clone(),
+            wants: plan.wants,
             holder,
             request_id,
             request,
             ttl: Ttl::new(Duration::from_millis(plan.ttl)).expect("valid"),
             wait: WaitTime::new(Duration::from_millis(plan.wait)).expect("valid"),
-            in_line: plan.in_line,
             mute: plan.mute,
-            ahead: plan.ahead,
             attempts: 0,
             token: None,
             state: State::Asking,
-            lease: None,
-            busy: false,
-            believes_until: 0,
+            leases: Vec::new(),
+            busy: None,
+            calls: 0,
+            ended: None,
+            redrives: 0,
+            unheard: false,
             served: false,
             came_at: ground.now,
         });
@@ -135,15 +146,81 @@ impl World {
         }
     }
 
-    fn steps(&self) -> Steps {
+    pub(super) fn steps(&self) -> Steps {
         Steps {
             memory: self.memory.clone(),
             ground: self.ground.clone(),
+            ill: Arc::default(),
         }
     }
 
     pub(super) fn row(&self, key: &Key) -> Stored {
         at_once(self.memory.read(&first_of(key), Duration::MAX)).expect("memory does not fail")
+    }
+
+    /// Every row of every key.
+    pub(super) fn rows(&self) -> Vec<(Address, Row)> {
+        let of_key = |key: &Key| at_once(self.memory.read_key(key, Duration::MAX));
+        let mut all = Vec::new();
+        for key in &self.keys {
+            for (permit, stored) in of_key(key).expect("memory does not fail") {
+                let key = key.clone();
+                if let Stored::Row(row) = stored {
+                    all.push((Address { key, permit }, row));
+                }
+            }
+        }
+        all
+    }
+
+    /// From now on every function that starts has a floor for the tokens: now, as after a restore.
+    pub(super) fn deploy_a_floor(&mut self) {
+        let mut ground = self.ground.get();
+        let floor = ground.now + SKEW;
+        ground.saw("a floor");
+        ground.note(|| format!("deployed with the floor {}", floor % 1_000_000));
+        // Those at work have the settings of before.
+        let in_force = ground.now + LIFE + 1;
+        ground.witness.floor(in_force, floor);
+        self.settings.token_floor = Counter::new(floor).expect("small");
+    }
+
+    /// The table is set back to the backup, when all have stopped and all clocks are past what was
+    /// written; and a floor is deployed.
+    pub(super) fn restore(&mut self) {
+        let Some(backup) = self.backup.take() else {
+            self.backup = Some(self.memory.all());
+            return;
+        };
+        for who in 0..self.workflows.len() {
+            if !self.workflows[who].is_over() {
+                self.end(who, End::Stopped);
+            }
+        }
+        self.ground.get().strays.clear();
+        self.jump(LIFE + WORK);
+        self.jump(1);
+        self.memory = Memory::new();
+        for (pk, sk, item) in backup {
+            self.memory.put_at(&pk, &sk, &item);
+        }
+        let mut rows = Vec::new();
+        for (address, row) in self.rows() {
+            let waiter =
+                |request| at_once(self.memory.waiter(&address.key, request, Duration::MAX));
+            let waiters = row
+                .waiting()
+                .iter()
+                .filter_map(|r| waiter(r).expect("no failure"));
+            rows.push((address.clone(), row.clone(), waiters.collect()));
+        }
+        let mut ground = self.ground.get();
+        ground.actor = "operator".to_owned();
+        ground.saw("restored");
+        ground.note(|| "the table is restored".to_owned());
+        ground.witness.restored(rows);
+        drop(ground);
+        self.deploy_a_floor();
     }
 
     pub(super) fn wrong(&self) -> Option<String> {
@@ -159,6 +236,7 @@ impl World {
 
     /// Whatever goes wrong has an end: everybody does what is left to do, and sweep comes by.
     pub(super) fn settle(&mut self) {
+        self.finish();
         self.calm = true;
         while !self.ground.get().strays.is_empty() {
             self.arrive(0);
@@ -175,10 +253,10 @@ impl World {
                 self.go_on(who);
             }
             self.finish();
-            self.jump(LIFE);
+            self.jump(3 * LIFE);
             self.sweep();
         }
-        let waits = self.workflows.iter().find(|w| w.state != State::Over);
+        let waits = self.workflows.iter().find(|w| !w.is_over());
         let problem = match (waits, self.unrest()) {
             (Some(w), _) => format!("{} never came to an end: {:?}", w.name, w.state),
             (None, unrest) => unrest.unwrap_or_default(),
@@ -190,41 +268,59 @@ impl World {
     pub(super) fn go_on(&mut self, who: usize) {
         let workflow = &self.workflows[who];
         let what = match workflow.state {
-            _ if workflow.busy => return,
+            _ if workflow.busy.is_some() || workflow.is_over() => return,
             State::Asking => What::Ask,
             State::Woken => What::Extend,
+            // It releases what nobody works on any more.
+            State::Holding | State::Releasing if self.works(who) => {
+                return self.ground.get().witness.stop(who);
+            }
             State::Holding | State::Releasing => What::Release,
-            State::Waiting | State::Over => return,
+            State::Waiting => return,
         };
         self.act(who, what);
     }
 
     pub(super) fn is_over(&self) -> bool {
-        self.workflows.iter().all(|w| w.state == State::Over)
+        self.workflows.iter().all(Workflow::is_over)
+    }
+
+    /// Whatever the index has, by key.
+    pub(super) fn index(&self) -> Vec<Key> {
+        let part = Part { part: 0, of: 1 };
+        let page = at_once(self.memory.held(part, None, 100, Duration::MAX));
+        let entries = page.expect("memory does not fail").entries.into_iter();
+        let keys = entries.map(|entry| match entry.what {
+            Known::Lease(address) => address.key,
+            Known::Waiter(key, _) => key,
+            Known::Foreign => unreachable!("nobody else writes here"),
+        });
+        keys.collect()
     }
 
     /// What is left behind, if anything.
     fn unrest(&self) -> Option<String> {
-        for key in &self.keys {
-            if let Stored::Row(row) = self.row(key)
-                && (row.holding().is_some() || row.is_spoken_for())
-            {
+        for (Address { key, .. }, row) in self.rows() {
+            if row.holding().is_some() || row.is_spoken_for() {
                 return Some(format!("{key} is not free for anybody"));
             }
         }
-        let part = Part { part: 0, of: 1 };
-        let page = at_once(self.memory.held(part, None, 100, Duration::MAX));
-        let left = page.expect("memory does not fail").entries.len();
+        let left = self.index().len();
         (left > 0).then(|| format!("{left} items are left of those who waited"))
     }
 
     pub(super) fn is_at_work(&self, purpose: &Purpose) -> bool {
         self.tasks.iter().any(|task| task.purpose == *purpose)
     }
+
+    pub(super) fn sweeps(&self) -> bool {
+        let sweeps = |task: &Task| matches!(task.purpose, Purpose::Sweep(_));
+        self.tasks.iter().any(sweeps)
+    }
 }
 
-/// The longest wait, and the longest lease after it, in lives of a function; and some.
-const ROUNDS: u64 = 60;
+/// Of half a minute each: the longest wait, and the longest lease after it; and some.
+const ROUNDS: u64 = 30;
 
 /// What a future comes to that waits for nothing.
 pub(super) fn at_once<T>(future: impl Future<Output = T>) -> T {
