@@ -7,8 +7,8 @@ use serde::Serialize;
 use crate::{
     clock::Timestamp,
     error::Error,
-    leases::{Leases, corrupt},
-    line::{Sender, first_of},
+    leases::Leases,
+    line::Sender,
     metrics::{self, Metric},
     outcomes::Ended,
     row::{Holding, Row, Stored},
@@ -45,7 +45,8 @@ const LATEST_ANSWER: Duration = Duration::from_secs(30);
 /// What an execution left behind, as it was read before the execution was looked up.
 enum Left {
     Lease(Address, Box<Row>),
-    Waiter(Key, RequestDigest),
+    /// With the row that has the line, unless it is gone.
+    Waiter(Key, RequestDigest, Option<Box<Row>>),
 }
 
 /// How an execution came to its end.
@@ -113,7 +114,9 @@ impl<S: Store> Leases<S> {
             for one in all {
                 let done = match one {
                     Left::Lease(address, row) => self.reap_lease(&address, &row, &end).await,
-                    Left::Waiter(key, request) => self.reap_wait(&key, &request, &end).await,
+                    Left::Waiter(key, request, row) => {
+                        self.reap_wait(&key, &request, row.as_deref(), &end).await
+                    }
                 };
                 match done {
                     Ok(Done::Released) => released += 1,
@@ -132,7 +135,7 @@ impl<S: Store> Leases<S> {
         })
     }
 
-    /// All that the index knows of this holder: its leases as they are, its places in line by name.
+    /// All that the index knows of this holder, as it is: its leases, and the lines that it waits in.
     async fn left_by(&self, holder: &Holder) -> Result<Vec<Left>, Error> {
         let (mut all, mut from) = (Vec::new(), None);
         loop {
@@ -153,7 +156,11 @@ impl<S: Store> Leases<S> {
                             Stored::Row(_) | Stored::Absent => {}
                         }
                     }
-                    What::Waiter(key, request) => all.push(Left::Waiter(key, request)),
+                    What::Waiter(key, request) => match self.line_of(&key).await {
+                        Ok(row) => all.push(Left::Waiter(key, request, row.map(Box::new))),
+                        Err(Error::Corrupt { key, reason }) => left_alone(&key, &reason),
+                        Err(error) => return Err(error),
+                    },
                     What::Foreign => {}
                 }
             }
@@ -211,27 +218,27 @@ impl<S: Store> Leases<S> {
         &self,
         key: &Key,
         request: &RequestDigest,
+        row: Option<&Row>,
         end: &End,
     ) -> Result<Done, Error> {
-        if self.leave(key, request).await? {
+        let Some(row) = row else {
+            return Ok(Done::Nothing);
+        };
+        if self.leave_from(key, request, row).await? {
             return Ok(Done::Left);
         }
-        let row = match self.store().read(&first_of(key), self.limit()).await? {
-            Stored::Row(row) => row,
-            Stored::Foreign(reason) => return Err(corrupt(key.clone(), reason)),
-            Stored::Absent => return Ok(Done::Nothing),
-        };
         let Some(reserved) = row.reserved().filter(|r| r.request == *request) else {
             return Ok(Done::Nothing);
         };
+        // Whoever was redriven since, and asked again, has been told again: then neither fits.
         if end.all_answered {
-            if let Some(next) = self.pass_on(key, &row).await? {
+            if let Some(next) = self.pass_on(key, row).await? {
                 self.wake(key, next, Sender::First).await;
                 return Ok(Done::Left);
             }
         } else if reserved.tries == Counter::MIN {
             // It may act on the promise until its time is over, and is not told again.
-            self.count_a_try(key, &row, reserved.until).await?;
+            self.count_a_try(key, row, reserved.until).await?;
         }
         Ok(Done::Nothing)
     }

@@ -152,7 +152,9 @@ async fn a_call_that_was_overtaken_does_not_come_back_into_the_line<B: Bench>(be
     let (store, key) = (line.case.leases.store(), &line.case.address.key);
     let (limit, request) = (std::time::Duration::from_secs(1), Line::<B>::digest("a"));
     let stands = line.waiter("a").await.expect("an item");
-    assert!(line.case.leases.leave(key, &request).await.expect("left"));
+    let row = line.case.row().await;
+    let left = line.case.leases.leave_from(key, &request, &row).await;
+    assert!(left.expect("an answer"));
     let join = Join {
         request,
         over: Over::At(line.case.now()),

@@ -108,7 +108,7 @@ impl<S: Store> Leases<S> {
         }
     }
 
-    pub(super) async fn line_of(&self, key: &Key) -> Result<Option<Row>, Error> {
+    pub(crate) async fn line_of(&self, key: &Key) -> Result<Option<Row>, Error> {
         match self.store().read(&first_of(key), self.limit()).await? {
             Stored::Row(row) => Ok(Some(row)),
             Stored::Absent => Ok(None),
@@ -156,15 +156,26 @@ impl<S: Store> Leases<S> {
         Err(self.never_still())
     }
 
-    /// Takes a request out of the line, wherever it stands by now. Whether it was there.
-    pub(crate) async fn leave(&self, key: &Key, request: &RequestDigest) -> Result<bool, Error> {
+    /// Takes a request out of the line, of which `row` is the latest that is known, wherever it
+    /// stands by now. Whether it was there.
+    pub(crate) async fn leave_from(
+        &self,
+        key: &Key,
+        request: &RequestDigest,
+        row: &Row,
+    ) -> Result<bool, Error> {
+        let mut place = place_in(row, request);
         for _ in 0..TRIES {
-            let row = self.line_of(key).await?;
-            let Some(place) = row.and_then(|row| place_in(&row, request)) else {
+            let Some(stood) = place else {
                 return Ok(false);
             };
-            if let Applied::Done { .. } = self.leave_place(key, request, place).await? {
-                return Ok(true);
+            match self.leave_place(key, request, stood).await? {
+                Applied::Done { .. } => return Ok(true),
+                Applied::Refused(Stored::Row(row)) => place = place_in(&row, request),
+                Applied::Refused(Stored::Absent) => return Ok(false),
+                Applied::Refused(Stored::Foreign(reason)) => {
+                    return Err(corrupt(key.clone(), reason));
+                }
             }
         }
         Err(self.never_still())
