@@ -83,6 +83,27 @@ pub(crate) struct Exit {
     pub error: Option<Error>,
 }
 
+/// The ways out of a scope, each found by its error and by what is known of the leases.
+#[derive(Default)]
+struct Exits {
+    all: Vec<Exit>,
+    places: HashMap<(Option<Error>, Key), usize>,
+}
+
+impl Exits {
+    fn add(&mut self, exit: Exit) {
+        let key = (exit.error.clone(), key(&exit.env));
+        if let Some(&nth) = self.places.get(&key) {
+            for (old, new) in self.all[nth].env.iter_mut().zip(&exit.env) {
+                old.join(new);
+            }
+        } else {
+            self.places.insert(key, self.all.len());
+            self.all.push(exit);
+        }
+    }
+}
+
 impl<'m, 'a> Walker<'m, 'a> {
     pub(crate) fn new(machine: &'m Machine<'a>, calls: &'m [Call<'a>], lost_time: u64) -> Self {
         let orders = (0..machine.scopes.len())
@@ -118,7 +139,7 @@ impl<'m, 'a> Walker<'m, 'a> {
         };
         let mut open: BTreeMap<(usize, StateId, Key), Waiting> = BTreeMap::new();
         let mut done: HashMap<(StateId, Key), (Vec<u64>, usize)> = HashMap::new();
-        let mut exits: Vec<Exit> = Vec::new();
+        let mut exits = Exits::default();
         let rank = |state: &StateId| self.orders[scope].get(state).copied().unwrap_or(usize::MAX);
         let first = (rank(&start), start, key(&entry));
         open.insert(first, (entry, before, None));
@@ -132,7 +153,7 @@ impl<'m, 'a> Walker<'m, 'a> {
                     link,
                     "not gone through: too many positions before this".to_owned(),
                 );
-                return exits;
+                return exits.all;
             }
             self.reached.insert(state);
             let ages = env.iter().map(|lease| lease.age).collect();
@@ -178,7 +199,7 @@ impl<'m, 'a> Walker<'m, 'a> {
                 }
             }
         }
-        exits
+        exits.all
     }
 
     /// Whether a position comes back later than before. If that is by a loop without an extend, it has no bound.
@@ -219,7 +240,7 @@ impl<'m, 'a> Walker<'m, 'a> {
         link: usize,
         error: Option<Error>,
         by: Option<&str>,
-        exits: &mut Vec<Exit>,
+        exits: &mut Exits,
     ) {
         let state = self.links[link].state;
         let is_top = self.machine.scopes[scope].within.is_none();
@@ -240,15 +261,7 @@ impl<'m, 'a> Walker<'m, 'a> {
                 self.report_by(Rule::NoRelease, state, link, by, message);
             }
         }
-        let same = |exit: &&mut Exit| exit.error == error && key(&exit.env) == key(&env);
-        match exits.iter_mut().find(same) {
-            Some(exit) => {
-                for (old, new) in exit.env.iter_mut().zip(&env) {
-                    old.join(new);
-                }
-            }
-            None => exits.push(Exit { env, link, error }),
-        }
+        exits.add(Exit { env, link, error });
     }
 
     /// Whether a state is in a scope or in one within it.
