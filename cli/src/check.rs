@@ -5,11 +5,11 @@ use std::path::Path;
 
 use clap::{Args, ValueEnum};
 use leasehold_check::{
-    Options, Report, Rule, Source, Unreadable, Verb, definitions, draw, pictures, report,
+    Options, Report, Rule, Source, Unreadable, Verb, definitions, draw, pictures, plain, report,
 };
 
 use crate::ending::{Code, Trouble};
-use crate::output::{say, write};
+use crate::output::{json_in_lines, say_lines, write};
 use crate::surroundings::variable;
 
 const EXAMPLES: &str = "\
@@ -134,8 +134,8 @@ impl Check {
         }
         match self.format {
             Format::Human => write(&report::human(&reports, &unreadable, coloured()))?,
-            Format::Json => say(&format!("{:#}", report::json(&reports, &unreadable)))?,
-            Format::Sarif => say(&format!("{:#}", report::sarif(&reports, &unreadable)))?,
+            Format::Json => say_lines(&json_in_lines(&report::json(&reports, &unreadable))?)?,
+            Format::Sarif => say_lines(&json_in_lines(&report::sarif(&reports, &unreadable))?)?,
         }
         let found = |report: &Report| !report.checked.findings.is_empty();
         Ok(match (unreadable.is_empty(), reports.iter().any(found)) {
@@ -161,7 +161,7 @@ fn draw_all(files: &[String], options: &Options) -> Result<String, Unreadable> {
     for file in files {
         for definition in definitions(&read(file)?, options, &open)? {
             if let Some(resource) = &definition.resource {
-                drawn.extend(["%% ", resource, "\n"]);
+                drawn.extend(["%% ", &plain(resource), "\n"]);
             }
             drawn.push_str(&draw(&definition.node, &definition.options));
         }
