@@ -67,6 +67,7 @@ mod template;
 mod timing;
 mod verbs;
 mod walk;
+mod within;
 mod yaml;
 
 pub use check::{Checked, check};
@@ -82,3 +83,4 @@ pub use retries::KNOWN as KNOWN_ERRORS;
 pub use rule::Rule;
 pub use source::{Place, Source, Unreadable};
 pub use template::{Definition, definitions};
+pub use within::within;

@@ -4,10 +4,10 @@ use crate::options::Options;
 use crate::refusal::Refusal;
 use crate::spec::Spec;
 use crate::weave::{is_woven, weave};
-use leasehold_check::{Options as CheckOptions, Source, plain, plain_lines};
+use leasehold_check::{Options as CheckOptions, Source, plain, plain_lines, within};
 use similar::TextDiff;
 use std::io::{ErrorKind, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Does what the options say, and tells of it on the terminal.
@@ -25,14 +25,17 @@ pub fn run(options: &Options) -> ExitCode {
 fn done(options: &Options) -> Result<ExitCode, Refusal> {
     let spec_source = read(&options.spec)?;
     let spec = Spec::read(&spec_source)?;
-    let beside = |file: &str| {
-        let parent = options.spec.parent();
-        parent.map_or_else(|| PathBuf::from(file), |parent| parent.join(file))
+    // What a specification names, which others may have written: nothing from anywhere else.
+    let own = options.spec.parent().unwrap_or(Path::new(""));
+    let tree = options.within.as_deref().unwrap_or(own);
+    let beside = |file: &str| match within(tree, &own.join(file)) {
+        Ok(_) => Ok(own.join(file)),
+        Err(error) => Err(Refusal::of(&spec_source.name, format!("{file}: {error}"))),
     };
-    let machine = read(&beside(&spec.machine))?;
+    let machine = read(&beside(&spec.machine)?)?;
     let output = match (&options.output, &spec.output) {
         (Some(output), _) => Some(output.clone()),
-        (None, Some(output)) => Some(beside(output)),
+        (None, Some(output)) => Some(beside(output)?),
         (None, None) => None,
     };
     let limits = CheckOptions {
