@@ -8,8 +8,9 @@ use crate::machine::{Kind, Machine, StateId};
 use crate::node::Node;
 use crate::options::Options;
 use crate::rule::Rule;
-use crate::walk::Walker;
+use crate::walk::{Stand, Walker};
 use crate::{loops, requests, retries};
+use std::collections::{BTreeSet, HashMap};
 
 /// What came of a check.
 #[derive(Debug)]
@@ -31,7 +32,7 @@ pub fn check(definition: &Node, options: &Options) -> Checked {
     let calls = calls::calls(&machine, options);
     let mut walker = Walker::new(&machine, &calls, options.margin_ms + options.guard_ms);
     walker.scope(0, Vec::new(), None);
-    late(&mut walker);
+    without(&mut walker);
     let mut findings = std::mem::take(&mut walker.findings);
     for (at, state, message) in &machine.problems {
         findings.push(Finding {
@@ -84,43 +85,74 @@ pub fn check(definition: &Node, options: &Options) -> Checked {
     }
 }
 
-/// Work that was reached under a lease that was over, and elsewhere under the same lease in force.
-fn late(walker: &mut Walker<'_, '_>) {
-    for (state, lease, link) in std::mem::take(&mut walker.late) {
-        if !walker.guarded.contains(&(state, lease.acquire)) {
+/// Work, extends and releases that were come to without a lease that they have on another path.
+fn without(walker: &mut Walker<'_, '_>) {
+    let stands = std::mem::take(&mut walker.stands);
+    let mut elsewhere: HashMap<StateId, BTreeSet<&BTreeSet<StateId>>> = HashMap::new();
+    for stand in &stands {
+        let all = elsewhere.entry(walker.state_of(stand.link)).or_default();
+        all.insert(&stand.leases);
+    }
+    // What comes after is of the same fault.
+    let mut told: HashMap<usize, StateId> = HashMap::new();
+    for Stand { link, leases } in &stands {
+        let state = walker.state_of(*link);
+        // A release of several gives back what there is of them.
+        if !matches!(walker.calls[state], Call::Work(_)) && !leases.is_empty() {
             continue;
         }
-        let name = walker.machine.states[lease.acquire].name;
-        let (rule, message) = match lease.status {
-            Status::Lost => (
-                Rule::WorkAfterLost,
-                format!("works on although the lease of {name} is lost"),
-            ),
-            Status::Refused => (
-                Rule::WorkAfterLost,
-                format!("works although the lease of {name} was refused"),
-            ),
-            _ => {
-                let arguments = calls::arguments(walker.machine.states[state].node);
-                let takes = arguments.is_some_and(|node| {
-                    node.any_text(|said| {
-                        let bare = text::bare(said);
-                        text::variables(&bare)
-                            .iter()
-                            .any(|&name| lease.places.vars.contains(name))
-                    })
-                });
-                if !takes {
-                    continue;
-                }
-                (
-                    Rule::WorkAfterRelease,
-                    format!("works with the handle of {name}, which was given back before"),
-                )
-            }
+        // Fewer, not others: another lease may have come in its place.
+        let more = elsewhere[&state]
+            .iter()
+            .filter(|more| more.is_superset(leases));
+        let missing: BTreeSet<StateId> = more
+            .flat_map(|more| more.difference(leases))
+            .copied()
+            .collect();
+        let lacks = |lease| Some((lease, lacks(walker, *link, lease)?));
+        let Some((lease, (rule, message))) = missing.into_iter().find_map(lacks) else {
+            continue;
         };
-        walker.report(rule, state, link, message);
+        let is_first = !walker.way(*link).any(|nth| told.get(&nth) == Some(&lease));
+        told.insert(*link, lease);
+        if is_first {
+            walker.report(rule, state, *link, message);
+        }
     }
+}
+
+/// What there is to say of a task that has a lease elsewhere, and not here.
+fn lacks(walker: &Walker<'_, '_>, link: usize, acquire: StateId) -> Option<(Rule, String)> {
+    let machine = walker.machine;
+    let state = walker.state_of(link);
+    let call = &walker.calls[state];
+    let name = machine.states[acquire].name;
+    let why = match walker.known(link, acquire) {
+        Some((Status::Refused, _)) => format!("{name} was refused"),
+        Some((Status::Failed, _)) => format!("{name} has failed"),
+        None if !walker.passes(link, acquire) => format!("this path goes around {name}"),
+        Some((Status::Lost, _)) if matches!(call, Call::Work(_)) => {
+            let message = format!("works on although the lease of {name} is lost");
+            return Some((Rule::WorkAfterLost, message));
+        }
+        Some((Status::Released, places)) if matches!(call, Call::Work(_)) => {
+            let takes = calls::arguments(machine.states[state].node)?.any_text(|said| {
+                let bare = text::bare(said);
+                text::variables(&bare)
+                    .iter()
+                    .any(|&name| places.vars.contains(name))
+            });
+            let message = format!("works with the handle of {name}, which was given back before");
+            return takes.then_some((Rule::WorkAfterRelease, message));
+        }
+        _ => return None,
+    };
+    let does = match call {
+        Call::Extend(_) => format!("extends the lease of {name}, which is not there"),
+        Call::Release(_) => format!("gives back the lease of {name}, which is not there"),
+        _ => format!("works without the lease of {name}"),
+    };
+    Some((Rule::WithoutLease, format!("{does}: {why}")))
 }
 
 /// Items of a distributed Map may be Express workflows of their own.

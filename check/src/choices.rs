@@ -20,20 +20,24 @@ impl Walker<'_, '_> {
         let state = &machine.states[id];
         let mut after = env.clone();
         flow(&mut after, |places| places.after(id, state));
-        // Whether the last acquire that tells contention as a result was granted.
+        // What the last acquire that tells contention as a result has told: nothing, if it failed.
         let asked = env.iter().filter(|lease| {
             self.request(lease.acquire)
                 .is_some_and(|request| request.on_held_result)
         });
-        let granted = asked
+        let outcome = asked
             .max_by_key(|lease| lease.since)
-            .map(|lease| lease.status != Status::Refused);
+            .map(|lease| match lease.status {
+                Status::Refused => "held",
+                Status::Failed => "",
+                _ => "acquired",
+            });
         let mut edges = Vec::new();
         for (nth, (rule, next)) in rules.iter().enumerate() {
-            let told = tells_granted(rule);
-            if let (Some(granted), Some(told)) = (granted, told)
-                && granted != told
-            {
+            let matches = outcome
+                .zip(asks_outcome(rule))
+                .map(|(outcome, (value, differs))| (outcome == value) != differs);
+            if matches == Some(false) {
                 continue;
             }
             let to = next.map_or(To::Nowhere, To::State);
@@ -42,7 +46,7 @@ impl Walker<'_, '_> {
                 to,
                 by: Some(format!("Choice {}", nth + 1)),
             });
-            if granted.is_some() && told.is_some() {
+            if matches == Some(true) {
                 return edges;
             }
         }
@@ -62,8 +66,8 @@ impl Walker<'_, '_> {
     }
 }
 
-/// Whether a rule of a Choice asks for a grant (`Some(true)`), for a refusal, or for something else.
-fn tells_granted(rule: &Node) -> Option<bool> {
+/// The outcome that a rule of a Choice asks for, and whether it is met by any other one.
+fn asks_outcome(rule: &Node) -> Option<(&str, bool)> {
     if let Some(condition) = rule.get("Condition").and_then(Node::text) {
         let inside = text::inside(condition)?.trim();
         let (path, rest) = inside.split_once('=')?;
@@ -73,19 +77,16 @@ fn tells_granted(rule: &Node) -> Option<bool> {
         let path = path.trim();
         let simple = path.ends_with(".outcome") && !path.contains(' ');
         let value = rest.trim().trim_matches(['\'', '"']);
-        return match value {
-            "acquired" if simple => Some(!differs),
-            "held" if simple => Some(differs),
-            _ => None,
-        };
+        return Some((value, differs)).filter(|_| simple && is_outcome(value));
     }
-    let is_outcome = rule
+    let simple = rule
         .get("Variable")
         .and_then(Node::text)?
         .ends_with(".outcome");
-    match rule.get("StringEquals").and_then(Node::text)? {
-        "acquired" if is_outcome => Some(true),
-        "held" if is_outcome => Some(false),
-        _ => None,
-    }
+    let value = rule.get("StringEquals").and_then(Node::text)?;
+    Some((value, false)).filter(|_| simple && is_outcome(value))
+}
+
+fn is_outcome(value: &str) -> bool {
+    matches!(value, "acquired" | "held")
 }

@@ -168,7 +168,7 @@ impl Picture<'_, '_> {
         self.roles.extend(role);
         let class = role.map_or(String::new(), |role| format!(":::{}", role.class().0));
         let (open, close) = shape;
-        let name = words::plain(state.name);
+        let name = words::quoted(state.name);
         format!("{}{open}\"{name}\"{close}{class}", self.ids[id])
     }
 

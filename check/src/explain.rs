@@ -78,6 +78,20 @@ static WORDS: &[(Rule, &str, Pair)] = &[
         )),
     ),
     (
+        Rule::WithoutLease,
+        "A task that is protected on one path is taken for one that is to be on all. Where the key was held, the acquire failed, or a Choice went around it, the task runs beside whoever has the lease, and an extend or a release behind it has no handle to speak of.",
+        Some((
+            example!(
+                "faulty/40-work-although-refused.asl.json",
+                Show::States(&["Acquire"])
+            ),
+            example!(
+                "sound/14-held-and-counted.asl.json",
+                Show::States(&["Acquire", "Again?"])
+            ),
+        )),
+    ),
+    (
         Rule::WorkAfterLost,
         "Lease.Lost says that somebody else was granted the key. A task that is protected elsewhere is not protected here.",
         Some((

@@ -13,6 +13,8 @@ pub(crate) enum Status {
     Lost,
     /// `on_held: "result"`, and somebody else has it.
     Refused,
+    /// Its acquire failed.
+    Failed,
 }
 
 #[derive(Debug, Clone)]
@@ -48,6 +50,11 @@ pub(crate) type Env = Vec<Lease>;
 impl Lease {
     pub(crate) fn is_held(&self) -> bool {
         self.status == Status::Held
+    }
+
+    /// Whether there ever was a handle on this path.
+    pub(crate) fn was_granted(&self) -> bool {
+        !matches!(self.status, Status::Refused | Status::Failed)
     }
 
     /// Left to run out by itself: what it was taken for may still be at work, and its handle was set to null on purpose.

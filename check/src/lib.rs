@@ -24,7 +24,7 @@
 //!
 //! [`Source::read`] makes one tree of JSON and YAML in which everything knows its place; [`definitions`] finds state machines in
 //! templates and documents, and what their functions are. [`check`] makes of a definition scopes of typed states, classifies what
-//! each task calls, and walks: a position is a state with what is known of each lease (held, lost, given back; how old at worst;
+//! each task calls, and walks: a position is a state with what is known of each lease (held, lost, given back, refused; how old at worst;
 //! where its handle is), an edge is a success, a clause of a Catch, an error that nobody catches, a rule of a Choice.
 //!
 //! The walk joins: where executions meet that differ in time alone, the longest time goes on, and states are taken in an order
@@ -55,6 +55,7 @@ mod options;
 mod outcomes;
 mod pictures;
 mod places;
+mod plain;
 pub mod report;
 mod requests;
 mod retries;
@@ -66,6 +67,7 @@ mod template;
 mod timing;
 mod verbs;
 mod walk;
+mod within;
 mod yaml;
 
 pub use check::{Checked, check};
@@ -75,8 +77,10 @@ pub use finding::{Finding, Step};
 pub use node::{Member, Node, Span, Value};
 pub use options::{Options, Verb};
 pub use pictures::pictures;
+pub use plain::{plain, plain_lines};
 pub use report::Report;
 pub use retries::KNOWN as KNOWN_ERRORS;
 pub use rule::Rule;
 pub use source::{Place, Source, Unreadable};
 pub use template::{Definition, definitions};
+pub use within::within;

@@ -2,6 +2,7 @@
 
 use crate::check::Checked;
 use crate::finding::Finding;
+use crate::plain::{plain, plain_lines};
 use crate::rule::Rule;
 use crate::source::{Source, Unreadable};
 use serde_json::{Value, json};
@@ -30,40 +31,46 @@ pub fn human(reports: &[Report], unreadable: &[Unreadable], colour: bool) -> Str
     };
     let mut out = String::new();
     for error in unreadable {
+        let error = plain(&error.to_string());
         _ = writeln!(out, "{}: {error}\n", paint("1;31", "unreadable"));
     }
     for report in reports {
         for finding in &report.checked.findings {
             let place = report.source.place(finding.at.start);
             let (line, width) = report.source.line(finding.at);
-            let head = format!("{}:{}:{}", report.source.name, place.line, place.column);
+            let name = plain(&report.source.name);
             let who = if finding.state.is_empty() {
                 String::new()
             } else {
-                format!("{}: ", finding.state)
+                format!("{}: ", plain(&finding.state))
             };
             _ = writeln!(
                 out,
-                "{head}: {}: {who}{}",
+                "{name}:{}:{}: {}: {who}{}",
+                place.line,
+                place.column,
                 paint("1;31", finding.rule.id()),
-                finding.message
+                plain(&finding.message)
             );
             let number = place.line.to_string();
             let gap = " ".repeat(number.len());
             let (line, shift) = cut(line, place.column);
-            let before: String = line
+            let part = |from: usize, count: usize| {
+                plain_lines(&line.chars().skip(from).take(count).collect::<String>())
+            };
+            let before: String = part(0, shift)
                 .chars()
-                .take(shift)
                 .map(|c| if c == '\t' { '\t' } else { ' ' })
                 .collect();
-            let carets = "^".repeat(width.min(line.chars().count().saturating_sub(shift)).max(1));
+            let carets = "^".repeat(part(shift, width).chars().count().max(1));
             _ = writeln!(
                 out,
-                "  {number} | {line}\n  {gap} | {before}{}",
+                "  {number} | {}\n  {gap} | {before}{}",
+                plain_lines(&line),
                 paint("1;31", &carets)
             );
             if finding.path.len() > 1 {
-                _ = writeln!(out, "  {gap} = path: {}", finding.trail());
+                _ = writeln!(out, "  {gap} = path: {}", plain(&finding.trail()));
             }
             _ = writeln!(out, "  {gap} = cure: {}\n", finding.rule.cure());
         }

@@ -8,6 +8,7 @@ pub enum Rule {
     Outlasts,
     Unbounded,
     Unconfirmed,
+    WithoutLease,
     WorkAfterLost,
     WorkAfterRelease,
     LostRetried,
@@ -33,6 +34,7 @@ impl Rule {
         Self::Outlasts,
         Self::Unbounded,
         Self::Unconfirmed,
+        Self::WithoutLease,
         Self::WorkAfterLost,
         Self::WorkAfterRelease,
         Self::LostRetried,
@@ -59,6 +61,7 @@ impl Rule {
             Self::Outlasts => "outlasts",
             Self::Unbounded => "unbounded",
             Self::Unconfirmed => "unconfirmed",
+            Self::WithoutLease => "without-lease",
             Self::WorkAfterLost => "work-after-lost",
             Self::WorkAfterRelease => "work-after-release",
             Self::LostRetried => "lost-retried",
@@ -92,9 +95,10 @@ impl Rule {
             Self::Unconfirmed => {
                 "Who was woken in line confirms the grant by an extend before it works."
             }
-            Self::WorkAfterLost => {
-                "No protected task is reached once the lease is lost, or was refused."
+            Self::WithoutLease => {
+                "No protected task, extend or release is reached on a path that was granted no lease."
             }
+            Self::WorkAfterLost => "No protected task is reached once the lease is lost.",
             Self::WorkAfterRelease => {
                 "No protected task is reached with a handle that was given back."
             }
@@ -135,6 +139,9 @@ impl Rule {
                 "give it a TimeoutSeconds: a number that fits a ttl_seconds written out, or what is left until safe_until"
             }
             Self::Unconfirmed => "make an extend the first state after the wait in line",
+            Self::WithoutLease => {
+                "lead every Catch of the acquire, an outcome of held, and every way around the acquire past the work, its extends and its release"
+            }
             Self::WorkAfterLost => "lead Lease.Lost to a Fail state, or back to an acquire",
             Self::WorkAfterRelease => "release after the last task that uses the lease",
             Self::LostRetried => {

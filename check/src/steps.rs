@@ -79,9 +79,6 @@ impl Walker<'_, '_> {
         }
         let limit = timing::limit(state.node);
         self.spend(id, &mut env, &limit, &[id], true, link);
-        let mut edges = self.failed(id, &env, |_, env| {
-            env.retain(|lease| lease.acquire != id || !lease.is_held());
-        });
 
         // The answer may be to the first attempt, and the last may only repeat it.
         let one = Self::attempt(&limit, None);
@@ -118,10 +115,25 @@ impl Walker<'_, '_> {
             cause: Some(id),
             since: self.now(),
         };
-        flow(&mut env, |places| places.after(id, state));
         lease.places = Rc::new(Places::default().answered(id, state));
+        let mut edges = self.failed(id, &env, |_, env| {
+            let had = env
+                .iter_mut()
+                .find(|other| other.acquire == id && other.was_granted());
+            match had {
+                // The one from the last time is left behind, unless it was asked for again.
+                Some(had) if had.is_held() && !request.reentrant => had.end(Status::Lost),
+                Some(_) => {}
+                None => {
+                    let mut lease = lease.clone();
+                    lease.end(Status::Failed);
+                    put(env, lease);
+                }
+            }
+        });
         // What was over before, under the same name, is forgotten.
         env.retain(|other| other.is_held() || other.places.vars.is_disjoint(&lease.places.vars));
+        flow(&mut env, |places| places.after(id, state));
         let mut granted = env.clone();
         put(&mut granted, lease.clone());
         edges.push(self.onward(id, granted));
@@ -144,25 +156,14 @@ impl Walker<'_, '_> {
         }
         if is_work {
             self.goes_on(id, &env, link);
-            for lease in env.iter().filter(|lease| !lease.is_left_alone()) {
-                if !lease.is_held() {
-                    // Another lease may have come in its place.
-                    if !env
-                        .iter()
-                        .any(|other| other.is_held() && other.since > lease.since)
-                    {
-                        self.late.push((id, lease.clone(), link));
-                    }
-                    continue;
-                }
-                self.guarded.insert((id, lease.acquire));
-                if lease.unconfirmed {
-                    let name = machine.states[lease.acquire].name;
-                    let message = format!(
-                        "works under the lease of {name}, which after a wait in line is only reserved"
-                    );
-                    self.report(Rule::Unconfirmed, id, link, message);
-                }
+            let under = |lease: &&Lease| lease.is_held() && !lease.is_left_alone();
+            self.stands_on(link, env.iter().filter(under));
+            for lease in env.iter().filter(under).filter(|lease| lease.unconfirmed) {
+                let name = machine.states[lease.acquire].name;
+                let message = format!(
+                    "works under the lease of {name}, which after a wait in line is only reserved"
+                );
+                self.report(Rule::Unconfirmed, id, link, message);
             }
             for lease in &mut env {
                 // Told of once, by the name of what is missing.

@@ -24,6 +24,7 @@ impl Walker<'_, '_> {
         let state = &machine.states[id];
         let limit = timing::limit(state.node);
         let targets = self.targets(id, &env, payload, link);
+        self.is_about(&targets, &env, link);
         let one: Vec<u64> = targets
             .iter()
             .map(|&target| Self::attempt(&limit, find(&env, target).map(|lease| (lease, &env))))
@@ -83,6 +84,7 @@ impl Walker<'_, '_> {
         let machine = self.machine;
         let state = &machine.states[id];
         let targets = self.targets(id, &env, payload, link);
+        self.is_about(&targets, &env, link);
         let limit = timing::limit(state.node);
         self.spend(id, &mut env, &limit, &targets, false, link);
         for lease in env
@@ -103,6 +105,11 @@ impl Walker<'_, '_> {
         flow(&mut env, |places| places.after(id, state));
         edges.push(self.onward(id, env));
         edges
+    }
+
+    fn is_about(&mut self, targets: &[StateId], env: &Env, link: usize) {
+        let about = |lease: &&Lease| targets.contains(&lease.acquire) && lease.was_granted();
+        self.stands_on(link, env.iter().filter(about));
     }
 
     /// Which leases a payload speaks of.

@@ -7,10 +7,11 @@
 
 use crate::calls::{Call, Request};
 use crate::finding::{Finding, Step};
-use crate::lease::{Env, Key, Lease, key};
+use crate::lease::{Env, Key, Lease, Status, key};
 use crate::machine::{Kind, Machine, Next, ScopeId, StateId};
 use crate::node::Span;
 use crate::outcomes::Error;
+use crate::places::Places;
 use crate::rule::Rule;
 use crate::timing::FOREVER;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -28,12 +29,10 @@ pub(crate) struct Walker<'m, 'a> {
     /// How many positions were gone through.
     pub visited: usize,
     pub reached: BTreeSet<StateId>,
-    /// Work that was reached under a lease that was held.
-    pub guarded: BTreeSet<(StateId, StateId)>,
+    /// Work, extends and releases, in the order in which they were come to.
+    pub stands: Vec<Stand>,
     /// Everything else than our calls that was reached under a lease that was held: reads and guarded writes, too.
     pub protected: BTreeSet<StateId>,
-    /// Work that was reached under one that was over: which lease, how it was, and by which way.
-    pub late: Vec<(StateId, Lease, usize)>,
     /// Leases that the branch under way keeps for the branches beside it.
     pub keeping: Vec<StateId>,
     links: Vec<Link>,
@@ -47,6 +46,13 @@ struct Link {
     by: Option<String>,
     before: Option<usize>,
     key: Key,
+}
+
+/// A task at one position, and the leases that it has there: work those that are held, an extend or a release those that it is
+/// about and that were granted.
+pub(crate) struct Stand {
+    pub link: usize,
+    pub leases: BTreeSet<StateId>,
 }
 
 /// What is to be gone through from: what is known, after which link, and how that was left.
@@ -77,6 +83,27 @@ pub(crate) struct Exit {
     pub error: Option<Error>,
 }
 
+/// The ways out of a scope, each found by its error and by what is known of the leases.
+#[derive(Default)]
+struct Exits {
+    all: Vec<Exit>,
+    places: HashMap<(Option<Error>, Key), usize>,
+}
+
+impl Exits {
+    fn add(&mut self, exit: Exit) {
+        let key = (exit.error.clone(), key(&exit.env));
+        if let Some(&nth) = self.places.get(&key) {
+            for (old, new) in self.all[nth].env.iter_mut().zip(&exit.env) {
+                old.join(new);
+            }
+        } else {
+            self.places.insert(key, self.all.len());
+            self.all.push(exit);
+        }
+    }
+}
+
 impl<'m, 'a> Walker<'m, 'a> {
     pub(crate) fn new(machine: &'m Machine<'a>, calls: &'m [Call<'a>], lost_time: u64) -> Self {
         let orders = (0..machine.scopes.len())
@@ -89,9 +116,8 @@ impl<'m, 'a> Walker<'m, 'a> {
             findings: Vec::new(),
             visited: 0,
             reached: BTreeSet::new(),
-            guarded: BTreeSet::new(),
+            stands: Vec::new(),
             protected: BTreeSet::new(),
-            late: Vec::new(),
             keeping: Vec::new(),
             links: Vec::new(),
             orders,
@@ -113,7 +139,7 @@ impl<'m, 'a> Walker<'m, 'a> {
         };
         let mut open: BTreeMap<(usize, StateId, Key), Waiting> = BTreeMap::new();
         let mut done: HashMap<(StateId, Key), (Vec<u64>, usize)> = HashMap::new();
-        let mut exits: Vec<Exit> = Vec::new();
+        let mut exits = Exits::default();
         let rank = |state: &StateId| self.orders[scope].get(state).copied().unwrap_or(usize::MAX);
         let first = (rank(&start), start, key(&entry));
         open.insert(first, (entry, before, None));
@@ -127,7 +153,7 @@ impl<'m, 'a> Walker<'m, 'a> {
                     link,
                     "not gone through: too many positions before this".to_owned(),
                 );
-                return exits;
+                return exits.all;
             }
             self.reached.insert(state);
             let ages = env.iter().map(|lease| lease.age).collect();
@@ -173,7 +199,7 @@ impl<'m, 'a> Walker<'m, 'a> {
                 }
             }
         }
-        exits
+        exits.all
     }
 
     /// Whether a position comes back later than before. If that is by a loop without an extend, it has no bound.
@@ -214,7 +240,7 @@ impl<'m, 'a> Walker<'m, 'a> {
         link: usize,
         error: Option<Error>,
         by: Option<&str>,
-        exits: &mut Vec<Exit>,
+        exits: &mut Exits,
     ) {
         let state = self.links[link].state;
         let is_top = self.machine.scopes[scope].within.is_none();
@@ -235,15 +261,7 @@ impl<'m, 'a> Walker<'m, 'a> {
                 self.report_by(Rule::NoRelease, state, link, by, message);
             }
         }
-        let same = |exit: &&mut Exit| exit.error == error && key(&exit.env) == key(&env);
-        match exits.iter_mut().find(same) {
-            Some(exit) => {
-                for (old, new) in exit.env.iter_mut().zip(&env) {
-                    old.join(new);
-                }
-            }
-            None => exits.push(Exit { env, link, error }),
-        }
+        exits.add(Exit { env, link, error });
     }
 
     /// Whether a state is in a scope or in one within it.
@@ -283,6 +301,33 @@ impl<'m, 'a> Walker<'m, 'a> {
     /// The state that a link stands for.
     pub(crate) fn state_of(&self, link: usize) -> StateId {
         self.links[link].state
+    }
+
+    /// The links on the way to one, itself first.
+    pub(crate) fn way(&self, link: usize) -> impl Iterator<Item = usize> {
+        std::iter::successors(Some(link), |&nth| self.links[nth].before)
+    }
+
+    /// Whether the way to a link goes through a state, or through what that is inside of.
+    pub(crate) fn passes(&self, link: usize, state: StateId) -> bool {
+        self.way(link).any(|nth| {
+            let passed = self.links[nth].state;
+            let mut inner = self.machine.inner(passed).iter();
+            passed == state || inner.any(|&scope| self.is_inside(state, scope))
+        })
+    }
+
+    /// What is known of a lease at a link.
+    pub(crate) fn known(&self, link: usize, acquire: StateId) -> Option<(Status, &Places)> {
+        let mut known = self.links[link].key.iter();
+        let lease = known.find(|lease| lease.0 == acquire)?;
+        Some((lease.2, &lease.5))
+    }
+
+    /// A task was come to, and has these leases.
+    pub(crate) fn stands_on<'l>(&mut self, link: usize, leases: impl Iterator<Item = &'l Lease>) {
+        let leases = leases.map(|lease| lease.acquire).collect();
+        self.stands.push(Stand { link, leases });
     }
 
     pub(crate) fn report(&mut self, rule: Rule, state: StateId, link: usize, message: String) {

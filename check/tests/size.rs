@@ -148,6 +148,31 @@ fn branches_and_sections_are_gone_through_about_once_each() {
 }
 
 #[test]
+fn what_was_over_before_is_forgotten_when_its_handle_has_another_lease() {
+    let count = 20;
+    let mut definition = sections(count, false);
+    let states = definition["States"].as_object_mut().expect("an object");
+    for nth in 0..count {
+        // A section that is refused is passed over.
+        let next = if nth + 1 == count {
+            "Done".to_owned()
+        } else {
+            format!("Acquire{}", nth + 1)
+        };
+        let acquire = &mut states[&format!("Acquire{nth}")];
+        acquire["Catch"][0]["Next"] = next.into();
+        acquire["Assign"] = json!({"lease": "{% $states.result.Payload.lease %}"});
+        let release = &mut states[&format!("Release{nth}")];
+        release["Arguments"]["Payload"]["lease"] = "{% $lease %}".into();
+    }
+    let (states, positions) = visited(&definition);
+    assert!(
+        positions <= 10 * states,
+        "{positions} positions for {states} states"
+    );
+}
+
+#[test]
 fn without_a_lease_a_state_is_gone_through_once() {
     let mut definition = forks(300);
     definition["StartAt"] = "C0".into();

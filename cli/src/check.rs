@@ -1,15 +1,16 @@
 //! `leasehold check`: reads files, checks what is in them, and says what it found.
 
 use std::io::IsTerminal as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use leasehold_check::{
-    Options, Report, Rule, Source, Unreadable, Verb, definitions, draw, pictures, report,
+    Options, Report, Rule, Source, Unreadable, Verb, definitions, draw, pictures, plain, report,
+    within,
 };
 
 use crate::ending::{Code, Trouble};
-use crate::output::{say, write};
+use crate::output::{json_in_lines, say_lines, write};
 use crate::surroundings::variable;
 
 const EXAMPLES: &str = "\
@@ -52,6 +53,9 @@ pub(crate) struct Check {
     /// A rule to leave out; may be repeated
     #[arg(long, value_name = "RULE", value_parser = rule)]
     allow: Vec<Rule>,
+    /// The files that a template names have to be within this directory [default: the template's own]
+    #[arg(long, value_name = "DIRECTORY")]
+    within: Option<PathBuf>,
     /// Say what a rule is about, and check nothing
     #[arg(long, value_name = "RULE", value_parser = rule)]
     explain: Option<Rule>,
@@ -110,13 +114,15 @@ impl Check {
                 .extend(names.iter().map(|name| (name.clone(), Some(verb))));
         }
         if self.draw {
-            return print(draw_all(&self.files, &options));
+            return print(self.draw_all(&options));
         }
         if let Some(file) = &self.pictures {
+            let open = self.open(file);
             return print(read(file).and_then(|document| pictures(&document, &options, &open)));
         }
         let (mut reports, mut unreadable) = (Vec::new(), Vec::new());
         for file in &self.files {
+            let open = self.open(file);
             match read(file).and_then(|source| definitions(&source, &options, &open)) {
                 Ok(found) => reports.extend(found.into_iter().map(|definition| {
                     let mut checked = leasehold_check::check(&definition.node, &definition.options);
@@ -134,8 +140,8 @@ impl Check {
         }
         match self.format {
             Format::Human => write(&report::human(&reports, &unreadable, coloured()))?,
-            Format::Json => say(&format!("{:#}", report::json(&reports, &unreadable)))?,
-            Format::Sarif => say(&format!("{:#}", report::sarif(&reports, &unreadable)))?,
+            Format::Json => say_lines(&json_in_lines(&report::json(&reports, &unreadable))?)?,
+            Format::Sarif => say_lines(&json_in_lines(&report::sarif(&reports, &unreadable))?)?,
         }
         let found = |report: &Report| !report.checked.findings.is_empty();
         Ok(match (unreadable.is_empty(), reports.iter().any(found)) {
@@ -143,6 +149,27 @@ impl Check {
             (true, true) => Code::NO,
             (true, false) => Code::DONE,
         })
+    }
+
+    /// The pictures of all state machines; those of a template go by the names of their resources.
+    fn draw_all(&self, options: &Options) -> Result<String, Unreadable> {
+        let mut drawn = String::new();
+        for file in &self.files {
+            for definition in definitions(&read(file)?, options, &self.open(file))? {
+                if let Some(resource) = &definition.resource {
+                    drawn.extend(["%% ", &plain(resource), "\n"]);
+                }
+                drawn.push_str(&draw(&definition.node, &definition.options));
+            }
+        }
+        Ok(drawn)
+    }
+
+    /// Reads what a file names, which others may have written: nothing from anywhere else.
+    fn open(&self, file: &str) -> impl Fn(&Path) -> std::io::Result<String> {
+        let beside = Path::new(file).parent().map(Path::to_owned);
+        let tree = self.within.clone().or(beside).unwrap_or_default();
+        move |path| std::fs::read_to_string(within(&tree, path)?)
     }
 }
 
@@ -155,29 +182,11 @@ fn read(file: &str) -> Result<Source, Unreadable> {
     Ok(Source::new(file, text))
 }
 
-/// The pictures of all state machines; those of a template go by the names of their resources.
-fn draw_all(files: &[String], options: &Options) -> Result<String, Unreadable> {
-    let mut drawn = String::new();
-    for file in files {
-        for definition in definitions(&read(file)?, options, &open)? {
-            if let Some(resource) = &definition.resource {
-                drawn.extend(["%% ", resource, "\n"]);
-            }
-            drawn.push_str(&draw(&definition.node, &definition.options));
-        }
-    }
-    Ok(drawn)
-}
-
 fn print(made: Result<String, Unreadable>) -> Result<Code, Trouble> {
     match made {
         Ok(text) => write(&text).map(|()| Code::DONE),
         Err(error) => Err(Trouble::usage(error)),
     }
-}
-
-fn open(path: &Path) -> std::io::Result<String> {
-    std::fs::read_to_string(path)
 }
 
 /// On a terminal, unless the user wants none.

@@ -2,8 +2,9 @@
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 
+use leasehold_check::plain;
+
 use crate::ending::{Code, Trouble};
-use crate::output::plain;
 
 /// Asks on the terminal whether it is meant. Without a terminal only `--yes` says so.
 pub(crate) fn is_meant(yes: bool, question: &str) -> Result<(), Trouble> {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use leasehold::Error;
 
-use crate::output::{self, plain};
+use crate::output::complain;
 
 /// An exit code. `--help` lists them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,9 +89,9 @@ impl Trouble {
     /// Says it, and gives the code.
     pub(crate) fn tell(self) -> ExitCode {
         if self.code != Code::NO_READER {
-            output::complain(&plain(&self.what));
+            complain(&self.what);
             if let Some(cure) = &self.cure {
-                output::complain(&format!("  {}", plain(cure)));
+                complain(&format!("  {cure}"));
             }
         }
         self.code.into()

@@ -28,6 +28,7 @@ mod watch;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser as _};
+use leasehold_check::plain;
 
 use arguments::{Arguments, Verb};
 use ending::{Code, Trouble};
@@ -41,7 +42,11 @@ pub fn command() -> clap::Command {
 /// Does what the process's arguments say.
 #[must_use]
 pub fn run() -> ExitCode {
-    let outcome = match Arguments::parse().verb {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return refuse(&error),
+    };
+    let outcome = match arguments.verb {
         Verb::Ls(ls) => on_one_thread(ls.run()),
         Verb::Show(show) => on_one_thread(show.run()),
         Verb::Holders(holders) => on_one_thread(holders.run()),
@@ -67,6 +72,20 @@ pub fn run() -> ExitCode {
         Ok(code) => code.into(),
         Err(trouble) => trouble.tell(),
     }
+}
+
+/// Help, or what is wrong with the arguments, which may come from anywhere.
+fn refuse(error: &clap::Error) -> ExitCode {
+    let told = error.to_string();
+    let lines: Vec<_> = told.split('\n').map(plain).collect();
+    if lines.join("\n") == told {
+        let _ = error.print();
+    } else {
+        eprint!("{}", lines.join("\n"));
+    }
+    u8::try_from(error.exit_code())
+        .map_or(Code::USAGE, Code)
+        .into()
 }
 
 /// The kernel ties a command's life to the thread that started it: there is one.

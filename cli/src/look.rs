@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::arguments::Place;
 use crate::connect::Reached;
 use crate::ending::{Code, Trouble};
-use crate::output::{complain, json, json_in_lines, say, write};
+use crate::output::{complain, json, json_in_lines, say, say_lines, write};
 use crate::sheet::{Sheet, pairs};
 use crate::view;
 
@@ -83,7 +83,7 @@ impl Ls {
                 }
             } else if !leases.is_empty() {
                 let rows: Vec<_> = leases.iter().map(|lease| view::row(lease, now)).collect();
-                say(&sheet.page(&rows))?;
+                say_lines(&sheet.page(&rows))?;
             }
             shown += leases.len();
             pages.tell_progress(self.quiet);
@@ -93,7 +93,7 @@ impl Ls {
         }
         pages.end_progress();
         if self.json {
-            say("\n]}")?;
+            write("\n]}\n")?;
         } else if shown == 0 && !self.quiet {
             complain("no such lease is held");
         }
@@ -204,19 +204,19 @@ impl Show {
             Inspected::Absent => Code::NO,
         };
         if self.json {
-            say(&json_in_lines(&seen)?)?;
+            say_lines(&json_in_lines(&seen)?)?;
             return Ok(code);
         }
         let now = reached.leases.now();
         match seen {
             Inspected::Found { first, permits } => {
-                say(&pairs(view::details(&first, now)))?;
+                say_lines(&pairs(view::details(&first, now)))?;
                 if !permits.is_empty() {
                     let rows: Vec<_> = permits
                         .iter()
                         .map(|seen| view::row(&seen.lease, now))
                         .collect();
-                    say(&format!("\n{}", Sheet::new(&view::HEADER).page(&rows)))?;
+                    say_lines(&format!("\n{}", Sheet::new(&view::HEADER).page(&rows)))?;
                 }
             }
             Inspected::Absent => complain(&format!("nothing is known of {}", self.key)),
@@ -262,7 +262,7 @@ impl Holders {
                 complain("it holds nothing");
             } else {
                 let rows: Vec<_> = leases.iter().map(|lease| view::row(lease, now)).collect();
-                say(&Sheet::new(&view::HEADER).page(&rows))?;
+                say_lines(&Sheet::new(&view::HEADER).page(&rows))?;
             }
             return Ok(code);
         }
@@ -286,7 +286,7 @@ impl Holders {
             .into_iter()
             .map(|(holder, leases)| in_a_line(holder, &leases, now))
             .collect();
-        say(&Sheet::new(&["LEASES", "FIRST ENDS", "HOLDER", "KEYS"]).page(&rows))?;
+        say_lines(&Sheet::new(&["LEASES", "FIRST ENDS", "HOLDER", "KEYS"]).page(&rows))?;
         Ok(code)
     }
 }

@@ -9,7 +9,7 @@ use crate::arguments::Place;
 use crate::confirm::is_meant;
 use crate::connect::Reached;
 use crate::ending::{Code, Trouble};
-use crate::output::{complain, json, plain, say};
+use crate::output::{complain, json, say};
 use crate::sheet::pairs;
 use crate::view;
 
@@ -68,7 +68,7 @@ impl Act {
         if self.json {
             say(&json(answer)?)
         } else {
-            say(&plain(words))
+            say(words)
         }
     }
 }
@@ -181,10 +181,10 @@ impl FreezeIt {
         };
         act.tell(&frozen, &words)?;
         if let Some(held) = seen.iter().find_map(|one| one.lease.held.as_ref()) {
-            complain(&plain(&format!(
+            complain(&format!(
                 "{} holds it until it releases it or is over",
                 held.holder
-            )));
+            ));
         }
         Ok(Code::DONE)
     }

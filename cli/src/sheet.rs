@@ -2,7 +2,7 @@
 
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, Width, presets};
 
-use crate::output::plain;
+use leasehold_check::plain;
 
 /// A table that is told page by page: the columns of later pages are at least as wide as those of the first.
 pub(crate) struct Sheet {
@@ -66,7 +66,7 @@ mod tests {
         let row = |key: &str, holder: &str| vec![key.to_owned(), holder.to_owned()];
         assert_eq!(
             sheet.page(&[row("orders/42", "worker\u{1b}")]),
-            "KEY        HOLDER\norders/42  worker\\u{1b}"
+            "KEY        HOLDER\norders/42  worker\\u001b"
         );
         assert_eq!(sheet.page(&[row("k", "w")]), "k          w");
         assert_eq!(

@@ -3,11 +3,12 @@
 use aws_sdk_dynamodb::{Client, types::PointInTimeRecoveryStatus};
 use clap::{Args, Subcommand};
 use leasehold::{Connection, Error, table};
+use leasehold_check::plain;
 use serde::Serialize;
 
 use crate::arguments::Place;
 use crate::ending::{Code, Trouble, in_full};
-use crate::output::{json, say};
+use crate::output::{json, say, say_lines};
 
 #[derive(Args, Debug)]
 pub(crate) struct Table {
@@ -95,7 +96,10 @@ async fn check(client: &Client, name: &str, for_programs: bool) -> Result<Code, 
         return Ok(code);
     }
     match fault {
-        Some(fault) => say(&fault.replacen(": ", ":\n  ", 1).replace("; ", "\n  "))?,
+        Some(fault) => {
+            let fault = plain(&fault).replacen(": ", ":\n  ", 1);
+            say_lines(&fault.replace("; ", "\n  "))?;
+        }
         None => say(&format!("{name} is a lease table"))?,
     }
     for note in notes {

@@ -4,10 +4,10 @@ use crate::options::Options;
 use crate::refusal::Refusal;
 use crate::spec::Spec;
 use crate::weave::{is_woven, weave};
-use leasehold_check::{Options as CheckOptions, Source};
+use leasehold_check::{Options as CheckOptions, Source, plain, plain_lines, within};
 use similar::TextDiff;
 use std::io::{ErrorKind, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Does what the options say, and tells of it on the terminal.
@@ -16,7 +16,7 @@ pub fn run(options: &Options) -> ExitCode {
     match done(options) {
         Ok(code) => code,
         Err(refusal) => {
-            eprintln!("{refusal}");
+            eprintln!("{}", plain(&refusal.to_string()));
             ExitCode::from(if refusal.internal { 3 } else { 2 })
         }
     }
@@ -25,14 +25,17 @@ pub fn run(options: &Options) -> ExitCode {
 fn done(options: &Options) -> Result<ExitCode, Refusal> {
     let spec_source = read(&options.spec)?;
     let spec = Spec::read(&spec_source)?;
-    let beside = |file: &str| {
-        let parent = options.spec.parent();
-        parent.map_or_else(|| PathBuf::from(file), |parent| parent.join(file))
+    // What a specification names, which others may have written: nothing from anywhere else.
+    let own = options.spec.parent().unwrap_or(Path::new(""));
+    let tree = options.within.as_deref().unwrap_or(own);
+    let beside = |file: &str| match within(tree, &own.join(file)) {
+        Ok(_) => Ok(own.join(file)),
+        Err(error) => Err(Refusal::of(&spec_source.name, format!("{file}: {error}"))),
     };
-    let machine = read(&beside(&spec.machine))?;
+    let machine = read(&beside(&spec.machine)?)?;
     let output = match (&options.output, &spec.output) {
         (Some(output), _) => Some(output.clone()),
-        (None, Some(output)) => Some(beside(output)),
+        (None, Some(output)) => Some(beside(output)?),
         (None, None) => None,
     };
     let limits = CheckOptions {
@@ -46,7 +49,7 @@ fn done(options: &Options) -> Result<ExitCode, Refusal> {
         let to = output
             .as_deref()
             .map_or_else(|| "-".into(), Path::to_string_lossy);
-        print(&difference(&machine, &to, &woven))?;
+        print(&plain_lines(&difference(&machine, &to, &woven)))?;
     }
     if options.check {
         let output = output.ok_or_else(|| {
@@ -63,13 +66,13 @@ fn done(options: &Options) -> Result<ExitCode, Refusal> {
             } else {
                 "is not there"
             };
-            eprintln!("{}: {how}", output.display());
+            eprintln!("{}: {how}", plain(&output.to_string_lossy()));
         }
         return Ok(ExitCode::from(u8::from(!is_same)));
     }
     if !options.dry_run {
         match output {
-            None => print(&woven)?,
+            None => print_whole(&machine.name, &woven)?,
             Some(output) => write(&output, &woven, options.force)?,
         }
     }
@@ -138,6 +141,21 @@ fn keep_rights(file: &tempfile::NamedTempFile, output: &Path) -> std::io::Result
 #[cfg(not(unix))]
 fn keep_rights(_: &tempfile::NamedTempFile, _: &Path) -> std::io::Result<()> {
     Ok(())
+}
+
+/// What is printed is the machine to the byte, or nothing: on a terminal and in a log some of it would have to be written otherwise.
+fn print_whole(name: &str, woven: &str) -> Result<(), Refusal> {
+    let mut lines = woven.split_inclusive('\n');
+    match lines.position(|line| plain_lines(line) != line) {
+        None => print(woven),
+        Some(nth) => Err(Refusal::of(
+            name,
+            format!(
+                "line {} of the guarded machine may act on a terminal or on a build's log: write it into a file (--output FILE)",
+                nth + 1
+            ),
+        )),
+    }
 }
 
 /// A pipe that is closed has read enough.

@@ -33,6 +33,9 @@ pub struct Options {
     /// Where the guarded machine goes, instead of what the specification says; - prints it
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// The machine and the output that a specification names have to be within this directory [default: the specification's own]
+    #[arg(long, value_name = "DIRECTORY")]
+    pub within: Option<PathBuf>,
     /// Show the difference between the machine and the guarded one, and write nothing
     #[arg(long)]
     pub dry_run: bool,

@@ -3,13 +3,14 @@
 use crate::expression;
 use crate::machine::{Kind, State};
 use crate::node::{Node, Value};
+use crate::plain::plain;
 
 /// So many characters of a name, and of what stands on a line.
 const LONGEST_NAME: usize = 60;
 const LONGEST_LABEL: usize = 48;
 
 /// A text within quotes: without what Mermaid, HTML or Markdown would read into it.
-pub(super) fn plain(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     let name = escaped(&cut(text, LONGEST_NAME));
     // Nothing at all is no label.
     if name.is_empty() {
@@ -25,7 +26,7 @@ fn label(text: &str) -> String {
 
 fn cut(text: &str, longest: usize) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
-    let text = words.join(" ");
+    let text = plain(&words.join(" "));
     if text.chars().count() <= longest {
         return text;
     }
@@ -74,7 +75,7 @@ pub(super) fn title(state: &State<'_>) -> String {
     } else {
         String::new()
     };
-    format!("{}{each}{again}", plain(state.name))
+    format!("{}{each}{again}", quoted(state.name))
 }
 
 /// The names of errors without what goes before their last dot; many of one kind as that kind.

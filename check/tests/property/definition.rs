@@ -58,6 +58,10 @@ pub struct Definition {
     pub acquire_limit: u64,
     /// Attempts of the acquire after an outcome that is not known.
     pub acquire_again: u64,
+    /// Where its failure leads.
+    pub acquire_caught: Option<Target>,
+    /// Where a Choice leads that goes around the acquire.
+    pub around: Option<Target>,
     pub inner: Vec<Inner>,
 }
 
@@ -70,14 +74,32 @@ pub fn definitions() -> impl Strategy<Value = Definition> {
     );
     (head, 1_usize..5).prop_flat_map(|((jsonata, ttl, acquire_limit, acquire_again), count)| {
         let inner: Vec<_> = (0..count).map(|nth| inner(nth, count, jsonata)).collect();
-        inner.prop_map(move |inner| Definition {
+        let strays = (stray(count, 3), stray(count, 9));
+        (strays, inner).prop_map(move |((acquire_caught, around), inner)| Definition {
             jsonata,
             ttl,
             acquire_limit,
             acquire_again,
+            acquire_caught,
+            around,
             inner,
         })
     })
+}
+
+/// A way that is mostly not there, and then leads anywhere.
+fn stray(count: usize, seldom: u32) -> impl Strategy<Value = Option<Target>> {
+    let ends = vec![
+        Target::Release,
+        Target::GiveBack,
+        Target::Failed,
+        Target::Done,
+    ];
+    prop_oneof![
+        seldom => Just(None),
+        1 => prop::sample::select(ends).prop_map(Some),
+        1 => (0..count).prop_map(|nth| Some(Target::Inner(nth))),
+    ]
 }
 
 /// A state in the middle, which mostly leads on.
@@ -150,6 +172,9 @@ impl Definition {
         acquire["TimeoutSeconds"] = self.acquire_limit.into();
         acquire["Retry"] = json!([{"ErrorEquals": ["Lease.Unavailable"], "MaxAttempts": self.acquire_again, "IntervalSeconds": 2, "BackoffRate": 1}]);
         acquire["Next"] = name(Target::Inner(0)).into();
+        if let Some(target) = self.acquire_caught {
+            acquire["Catch"] = json!([self.caught(&["States.ALL"], &name(target))]);
+        }
         states.insert("Acquire".into(), acquire);
         for (nth, inner) in self.inner.iter().enumerate() {
             states.insert(format!("S{nth}"), self.inner(inner));
@@ -165,8 +190,13 @@ impl Definition {
         for fail in ["Failed", "MayRun"] {
             states.insert(fail.into(), json!({"Type": "Fail", "Error": fail}));
         }
+        let around = self.around.map(|target| {
+            let choice = Inner::Choice(vec![target], Some(Target::Acquire));
+            states.insert("Around".into(), self.inner(&choice));
+            "Around"
+        });
         let language = if self.jsonata { "JSONata" } else { "JSONPath" };
-        json!({"QueryLanguage": language, "StartAt": "Acquire", "States": states})
+        json!({"QueryLanguage": language, "StartAt": around.unwrap_or("Acquire"), "States": states})
     }
 
     fn handle(&self) -> Value {

@@ -12,7 +12,10 @@ const LOST_SECONDS: u64 = 3;
 /// How it stands with the lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Lease {
-    None,
+    /// It was never granted.
+    Never,
+    /// It was given back, or is lost.
+    Over,
     /// So many seconds since it was last granted or extended.
     Held(u64),
     /// The same, and a function may be at work that nobody waits for.
@@ -23,6 +26,9 @@ struct Walk<'a> {
     definition: &'a Definition,
     seen: HashSet<(Target, Lease)>,
     open: Vec<(Target, Lease)>,
+    /// What is done under the lease, or with its handle, and what before there is any.
+    with: HashSet<Target>,
+    without: HashSet<Target>,
     fault: Option<String>,
 }
 
@@ -32,13 +38,20 @@ pub fn worst(definition: &Definition) -> Option<String> {
         definition,
         seen: HashSet::new(),
         open: Vec::new(),
+        with: HashSet::new(),
+        without: HashSet::new(),
         fault: None,
     };
-    walk.go(Target::Acquire, Lease::None);
+    walk.go(Target::Acquire, Lease::Never);
+    if let Some(target) = definition.around {
+        walk.go(target, Lease::Never);
+    }
     while let (Some((at, lease)), None) = (walk.open.pop(), &walk.fault) {
         walk.step(at, lease);
     }
-    walk.fault
+    let both = walk.with.intersection(&walk.without).next();
+    let unprotected = both.map(|at| format!("{at:?} is done with the lease and without it"));
+    walk.fault.or(unprotected)
 }
 
 /// All the times that up to so many failed attempts may take, with growing waits between them, and one more attempt.
@@ -67,7 +80,7 @@ impl Walk<'_> {
     fn later(&self, lease: Lease, seconds: u64) -> Lease {
         let add = |age: u64| (age + seconds).min(self.trusted() + 1);
         match lease {
-            Lease::None => Lease::None,
+            Lease::Never | Lease::Over => lease,
             Lease::Held(age) => Lease::Held(add(age)),
             Lease::Abandoned(age) => Lease::Abandoned(add(age)),
         }
@@ -93,16 +106,34 @@ impl Walk<'_> {
             Target::Acquire => self.acquire(lease),
             Target::Inner(nth) => {
                 let definition = self.definition;
-                self.inner(&definition.inner[nth], lease);
+                self.inner(at, &definition.inner[nth], lease);
             }
-            Target::Release => self.go(Target::Done, Lease::None),
-            Target::GiveBack => self.go(Target::Failed, Lease::None),
+            Target::Release => self.release(at, Target::Done, lease),
+            Target::GiveBack => self.release(at, Target::Failed, lease),
             Target::MayRun | Target::Failed | Target::Done => {
                 if let Lease::Held(_) = lease {
                     self.wrong(format!("ends at {at:?} without a release"));
                 }
             }
         }
+    }
+
+    /// An extend or a release needs a handle, be it of a lease that is over.
+    fn takes_handle(&mut self, at: Target, lease: Lease) {
+        let met = match lease {
+            Lease::Never => &mut self.without,
+            _ => &mut self.with,
+        };
+        met.insert(at);
+    }
+
+    fn release(&mut self, at: Target, to: Target, lease: Lease) {
+        self.takes_handle(at, lease);
+        let after = match lease {
+            Lease::Never => Lease::Never,
+            _ => Lease::Over,
+        };
+        self.go(to, after);
     }
 
     fn acquire(&mut self, lease: Lease) {
@@ -119,12 +150,20 @@ impl Walk<'_> {
             let granted = self.later(Lease::Held(0), age);
             self.go(Target::Inner(0), granted);
         }
-        // Nobody catches its errors, and an execution without a handle has nothing to release.
-        self.go(Target::Failed, Lease::None);
+        let after = match lease {
+            Lease::Never => Lease::Never,
+            _ => Lease::Over,
+        };
+        self.fail(self.definition.acquire_caught, after);
     }
 
     /// Work that begins now and takes so long.
-    fn works(&mut self, lease: Lease, seconds: u64) -> Lease {
+    fn works(&mut self, at: Target, lease: Lease, seconds: u64) -> Lease {
+        match lease {
+            Lease::Held(_) => _ = self.with.insert(at),
+            Lease::Never => _ = self.without.insert(at),
+            Lease::Over | Lease::Abandoned(_) => {}
+        }
         let after = self.later(lease, seconds);
         if let Lease::Held(age) | Lease::Abandoned(age) = after
             && seconds > 0
@@ -135,7 +174,7 @@ impl Walk<'_> {
         after
     }
 
-    fn inner(&mut self, inner: &Inner, lease: Lease) {
+    fn inner(&mut self, at: Target, inner: &Inner, lease: Lease) {
         match inner {
             Inner::Work {
                 limit,
@@ -155,7 +194,7 @@ impl Walk<'_> {
                             left => left,
                         }
                     }
-                    (Limit::Safe, Lease::None) => return self.fail(*on_all, lease),
+                    (Limit::Safe, Lease::Never | Lease::Over) => return self.fail(*on_all, lease),
                 };
                 let is_safe = matches!(
                     inner,
@@ -169,7 +208,7 @@ impl Walk<'_> {
                     if is_safe && seconds > limit {
                         continue;
                     }
-                    let after = self.works(lease, seconds);
+                    let after = self.works(at, lease, seconds);
                     self.go(*next, after);
                     self.fail(*on_all, after);
                     let abandoned = match after {
@@ -186,8 +225,12 @@ impl Walk<'_> {
                 on_all,
                 next,
             } => {
-                self.fail(on_lost.or(*on_all), Lease::None);
-                if lease == Lease::None {
+                self.takes_handle(at, lease);
+                if lease == Lease::Never {
+                    return self.fail(*on_all, lease);
+                }
+                self.fail(on_lost.or(*on_all), Lease::Over);
+                if lease == Lease::Over {
                     return;
                 }
                 for seconds in times(*limit, *again, 1, 2) {
@@ -215,7 +258,7 @@ impl Walk<'_> {
             }
             Inner::Both(left, right, on_all, next) => {
                 for seconds in [0, *left, *right] {
-                    let after = self.works(lease, seconds);
+                    let after = self.works(at, lease, seconds);
                     // The other one is at work.
                     let abandoned = match after {
                         Lease::Held(age) => Lease::Abandoned(age),
@@ -223,7 +266,7 @@ impl Walk<'_> {
                     };
                     self.fail(*on_all, abandoned);
                 }
-                let after = self.works(lease, *left.max(right));
+                let after = self.works(at, lease, *left.max(right));
                 self.go(*next, after);
                 self.go(*next, lease);
             }

@@ -9,7 +9,7 @@ use super::signals::Signals;
 use crate::connect::Reached;
 use crate::ending::{Code, Trouble, in_full};
 use crate::lengths::told;
-use crate::output::{complain, plain};
+use crate::output::complain;
 
 /// Asks for a lease until it is granted or `wait` is over. A signal ends the wait; what was granted by then is given back.
 pub(crate) async fn get(
@@ -44,7 +44,7 @@ async fn ask(
         Err(error) => return Err(error.into()),
     };
     if !quiet {
-        complain(&plain(&format!("{why}; asks on for {}", told(wait))));
+        complain(&format!("{why}; asks on for {}", told(wait)));
     }
     match leases
         .acquire_within(request.clone(), Patience::of(wait))

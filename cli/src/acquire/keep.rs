@@ -11,7 +11,7 @@ use crate::connect::Reached;
 use crate::ending::in_full;
 use crate::instants::Instants;
 use crate::lengths::told;
-use crate::output::{complain, plain};
+use crate::output::complain;
 
 /// Why a lease could not be kept.
 #[derive(Debug)]
@@ -78,9 +78,7 @@ impl Kept {
                         let why = in_full(&error);
                         if failed.is_none() {
                             let left = told(end.left(Instants::now()));
-                            complain(&plain(&format!(
-                                "cannot extend, and tries on for {left}: {why}"
-                            )));
+                            complain(&format!("cannot extend, and tries on for {left}: {why}"));
                         }
                         failed = Some(why);
                         let pause = length / 20;

@@ -25,7 +25,7 @@ use leasehold::{Acquired, BadValue, Holder, Key, Metadata, Permits, RequestId, T
 use crate::arguments::Place;
 use crate::ending::{Code, Trouble};
 use crate::instants::Instants;
-use crate::output::{complain, json_in_lines, say};
+use crate::output::{complain, json_in_lines, say_lines};
 use crate::{lengths, surroundings};
 use signals::Signals;
 use work::Work;
@@ -143,7 +143,8 @@ impl Acquire {
                 complain("this is the lease itself: whoever has it can extend and release it");
             }
             let lease = granted.lease.clone();
-            let told = json_in_lines(&Acquired::Granted(granted)).and_then(|handle| say(&handle));
+            let told =
+                json_in_lines(&Acquired::Granted(granted)).and_then(|handle| say_lines(&handle));
             if told.is_err() {
                 // Nobody could extend or release it.
                 let _ = reached.leases.release(&lease).await;

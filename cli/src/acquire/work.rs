@@ -18,7 +18,7 @@ use super::signals::Signals;
 use crate::connect::Reached;
 use crate::ending::{Code, Trouble, in_full};
 use crate::instants::Instants;
-use crate::output::{complain, plain};
+use crate::output::complain;
 
 /// How often a release is asked for whose outcome stays unknown.
 const RELEASES: usize = 3;
@@ -199,9 +199,9 @@ async fn release(reached: &Reached, lease: &Lease) -> bool {
             Err(Error::Unavailable { .. } | Error::Throttled { .. }) if tries < RELEASES => {}
             Err(error) => {
                 let (key, end, why) = (&lease.key, lease.expires_at, in_full(&error));
-                complain(&plain(&format!(
+                complain(&format!(
                     "{key} could not be released, and comes free at {end}: {why}"
-                )));
+                ));
                 return true;
             }
         }
@@ -225,8 +225,8 @@ async fn was_released(reached: &Reached, lease: &Lease) -> bool {
 
 fn why(fate: &Fate) -> String {
     match fate {
-        Fate::Lost(error) => plain(&in_full(error)),
-        Fate::Late(why) => format!("the lease could not be extended in time: {}", plain(why)),
+        Fate::Lost(error) => in_full(error),
+        Fate::Late(why) => format!("the lease could not be extended in time: {why}"),
         Fate::Over => "the lease was over before the command had ended".to_owned(),
         Fate::Unguarded => "the command's guard was killed".to_owned(),
     }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use clap::Args;
 use leasehold::{Clock as _, Inspected, Key, LeaseView, SystemClock, Timestamp};
+use leasehold_check::plain;
 use serde::Serialize;
 
 use crate::acquire::signals::Signals;
@@ -16,7 +17,7 @@ use crate::arguments::Place;
 use crate::connect::Reached;
 use crate::ending::{Code, Trouble};
 use crate::look::Pages;
-use crate::output::{complain, json, plain, say};
+use crate::output::{complain, json, say};
 use crate::{lengths, view};
 use screen::{Key as Pressed, Screen};
 
@@ -151,7 +152,7 @@ impl Watch {
                             let at = now;
                             say(&json(&Line { at, change, lease })?)?;
                         } else {
-                            say(&plain(&changes::line(now, change, &lease)))?;
+                            say(&changes::line(now, change, &lease))?;
                         }
                     }
                     known = changes::Seen::of(look.leases, now);

@@ -108,7 +108,7 @@ async fn who_comes_second_is_told_by_a_code_and_waits_if_asked_to() {
     assert!(
         refused
             .err
-            .starts_with("leasehold: k is held by worker\\u{1b}[2J 1 for another 29 s"),
+            .starts_with("leasehold: k is held by worker\\u001b[2J 1 for another 29 s"),
         "{refused:?}"
     );
     let refused = stand

@@ -177,3 +177,47 @@ fn the_checker_knows_the_names_of_the_librarys_errors() {
     names.sort_unstable();
     assert_eq!(known, names);
 }
+
+#[test]
+fn a_template_names_files_of_its_own_directory_unless_more_is_said() {
+    let place = tempfile::tempdir().unwrap();
+    let own = place.path().join("own");
+    std::fs::create_dir(&own).unwrap();
+    let secret = "{\"secret\": 1,\n\"States\": {}}";
+    std::fs::write(place.path().join("secret"), secret).unwrap();
+    std::os::unix::fs::symlink("../secret", own.join("link")).unwrap();
+    let absolute = place.path().join("secret").to_str().unwrap().to_owned();
+    let template = own.join("template.yaml").to_str().unwrap().to_owned();
+    for uri in [absolute.as_str(), "../secret", "link", "../own/../secret"] {
+        let text = format!(
+            "Resources:\n  M:\n    Type: AWS::Serverless::StateMachine\n    Properties:\n      DefinitionUri: {uri}\n"
+        );
+        std::fs::write(&template, text).unwrap();
+        let around = place.path().to_str().unwrap();
+        for arguments in [&["--format", "human"][..], &["--draw"]] {
+            let refused = run(&[arguments, &[&template]].concat());
+            assert_eq!(refused.status.code(), Some(2), "{uri}: {refused:?}");
+            let told = said(&refused) + &String::from_utf8_lossy(&refused.stderr);
+            assert!(told.contains("template.yaml:5:22: "), "{uri}: {told}");
+            assert!(told.contains("say --within DIRECTORY"), "{uri}: {told}");
+            assert!(!told.contains("\"secret\""), "{uri}: {told}");
+        }
+        // It is no good definition, but it is read.
+        let allowed = run(&["--within", around, &template]);
+        assert_eq!(allowed.status.code(), Some(1), "{uri}: {allowed:?}");
+    }
+    // A document does not lead out by way of a template that it names.
+    let document = own.join("page.md").to_str().unwrap().to_owned();
+    std::fs::write(
+        &document,
+        "<!-- drawn from ../secret -->\n```mermaid\n```\n",
+    )
+    .unwrap();
+    let refused = run(&["--pictures", &document]);
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples");
+    let nested = format!("{examples}/nested/template.yaml");
+    assert_eq!(run(&[&nested]).status.code(), Some(2));
+    let allowed = run(&["--within", examples, &nested]);
+    assert_eq!(allowed.status.code(), Some(0), "{allowed:?}");
+}

@@ -30,7 +30,7 @@ async fn a_list_is_a_table_for_people_and_the_contract_for_programs() {
     assert_eq!(
         masked(&ran.out),
         "KEY  STATE  ENDS  TOKEN  HOLDER\n\
-         deploy  held  in 9 min N s  TOKEN  bob\\u{1b}[2J\n\
+         deploy  held  in 9 min N s  TOKEN  bob\\u001b[2J\n\
          orders/1  held  in 9 min N s  TOKEN  worker 1\n\
          orders/2  held  in 9 min N s  TOKEN  worker 1\n"
     );
@@ -130,7 +130,7 @@ async fn holders_are_told_with_what_they_have() {
     assert_eq!(
         masked(&ran.out),
         "LEASES  FIRST ENDS  HOLDER  KEYS\n\
-         1  in 9 min N s  bob\\u{1b}[2J  deploy\n\
+         1  in 9 min N s  bob\\u001b[2J  deploy\n\
          2  in 9 min N s  worker 1  orders/1, orders/2\n"
     );
     let ran = stand.run(&["holders", "--json"]).await;

@@ -3,6 +3,7 @@
 
 mod acquire;
 mod check;
+mod hostile;
 #[cfg(feature = "local")]
 mod local;
 mod look;

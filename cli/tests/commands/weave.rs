@@ -233,3 +233,50 @@ fn what_is_there_keeps_its_rights() {
     place.run(&[]);
     assert_eq!(mode(&guarded), 0o600);
 }
+
+#[test]
+fn a_specification_names_files_of_its_own_directory_unless_more_is_said() {
+    let place = Place::new();
+    let other = tempfile::tempdir().unwrap();
+    let elsewhere = |name: &str| other.path().join(name).to_str().unwrap().to_owned();
+    std::fs::write(elsewhere("count.asl.json"), PLAIN).unwrap();
+    std::os::unix::fs::symlink(other.path(), place.file("link")).unwrap();
+    let climbing = format!(
+        "../{}/guarded.asl.json",
+        other.path().file_name().unwrap().to_str().unwrap()
+    );
+    for (machine, output) in [
+        ("count.asl.json", elsewhere("guarded.asl.json").as_str()),
+        ("count.asl.json", climbing.as_str()),
+        ("count.asl.json", "link/guarded.asl.json"),
+        (elsewhere("count.asl.json").as_str(), "guarded.asl.json"),
+        ("link/count.asl.json", "guarded.asl.json"),
+    ] {
+        let spec = SPEC
+            .replace("guarded.asl.json", output)
+            .replace("machine: count.asl.json", &format!("machine: {machine}"));
+        std::fs::write(place.file("count.weave.yaml"), spec).unwrap();
+        let refused = place.run(&[]);
+        assert_eq!(code(&refused), 2, "{machine} {output}: {}", said(&refused));
+        let told = said(&refused);
+        assert!(told.contains("count.weave.yaml: "), "{told}");
+        assert!(told.contains("say --within DIRECTORY"), "{told}");
+        assert!(!other.path().join("guarded.asl.json").exists(), "{output}");
+        assert!(!place.names().contains(&"guarded.asl.json".to_owned()));
+        // By name, or because the user has said where it goes.
+        let both = place
+            .0
+            .path()
+            .parent()
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .to_owned();
+        let allowed = place.run(&["--within", &both, "--dry-run"]);
+        assert_eq!(code(&allowed), 0, "{machine} {output}: {}", said(&allowed));
+        if machine == "count.asl.json" {
+            let said_so = place.run(&["--output", &elsewhere("said"), "--force"]);
+            assert_eq!(code(&said_so), 0, "{output}: {}", said(&said_so));
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Where a file may be that another one names: the definition of a template, the machine of a specification, and what is written.
+
+use std::io::{Error, ErrorKind, Result};
+use std::path::{Path, PathBuf};
+
+/// Where a path leads, links followed, if that is within a directory, at whatever depth. What is not there yet is where its
+/// directory is.
+///
+/// # Errors
+///
+/// If it is anywhere else, or if that cannot be found out.
+pub fn within(directory: &Path, path: &Path) -> Result<PathBuf> {
+    let real = |path: &Path| {
+        let here = path.as_os_str().is_empty();
+        if here { Path::new(".") } else { path }.canonicalize()
+    };
+    let tree = real(directory)?;
+    let found = match (real(path), path.parent(), path.file_name()) {
+        (Err(error), Some(parent), Some(name)) if error.kind() == ErrorKind::NotFound => {
+            real(parent)?.join(name)
+        }
+        (found, ..) => found?,
+    };
+    if found.starts_with(&tree) {
+        return Ok(found);
+    }
+    Err(Error::new(
+        ErrorKind::PermissionDenied,
+        format!(
+            "is not within {}, and files elsewhere are not followed: move it there, or say --within DIRECTORY",
+            tree.display()
+        ),
+    ))
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_path_leads_within_a_directory_or_is_refused() {
+        let place = std::env::temp_dir().join(format!("leasehold-within-{}", std::process::id()));
+        let tree = place.join("tree");
+        std::fs::create_dir_all(tree.join("a/b")).unwrap();
+        std::fs::write(place.join("outside"), "").unwrap();
+        std::fs::write(tree.join("a/inside"), "").unwrap();
+        symlink("../outside", tree.join("out")).unwrap();
+        symlink("..", tree.join("up")).unwrap();
+        symlink("a/inside", tree.join("in")).unwrap();
+        let leads = |path: &str| within(&tree, &tree.join(path));
+        for inside in ["a/inside", "a/b/../inside", "in", "new", "a/new"] {
+            assert!(leads(inside).is_ok(), "{inside}");
+        }
+        let elsewhere = place.join("outside");
+        for outside in [
+            "../outside",
+            "../new",
+            "a/../../outside",
+            "out",
+            "up/outside",
+            "up/new",
+            "..",
+            elsewhere.to_str().unwrap(),
+            "/etc/passwd",
+        ] {
+            let error = leads(outside).unwrap_err();
+            assert!(error.to_string().contains("--within"), "{outside}: {error}");
+        }
+        assert!(leads("nowhere/new").is_err());
+        assert!(within(Path::new(""), Path::new("Cargo.toml")).is_ok());
+        std::fs::remove_dir_all(place).unwrap();
+    }
+}
