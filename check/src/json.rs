@@ -11,6 +11,7 @@ use std::fmt;
 pub(crate) const DEEPEST: usize = 100;
 
 pub(crate) fn read(source: &Source) -> Result<Node, Unreadable> {
+    source.fits()?;
     let text = source.text.as_str();
     // In one pass over the whole first: an error inside a raw value would be counted from that value's start.
     let whole = serde_json::from_str::<IgnoredAny>(text)
@@ -49,16 +50,9 @@ fn node(source: &Source, raw: &str, depth: usize) -> Result<Node, Unreadable> {
                 let value = node(source, value.get(), depth - 1)?;
                 let at = key.span(source).unwrap_or(value.span);
                 let key = key.text();
-                if members.iter().any(|member| member.key == key) {
-                    return Err(source.unreadable(
-                        at.start,
-                        format!(
-                            "the field \"{key}\" is there a second time; the first would be ignored"
-                        ),
-                    ));
-                }
                 members.push(Member { key, at, value });
             }
+            source.has_each_once(&members)?;
             Value::Object(members)
         }
         Some(b'[') => {

@@ -81,6 +81,6 @@ pub use plain::{plain, plain_lines};
 pub use report::Report;
 pub use retries::KNOWN as KNOWN_ERRORS;
 pub use rule::Rule;
-pub use source::{Place, Source, Unreadable};
+pub use source::{LARGEST, Place, Source, Unreadable};
 pub use template::{Definition, definitions};
 pub use within::within;

@@ -2,6 +2,7 @@
 
 use crate::node::{Node, Span};
 use crate::timing::Retrier;
+use std::collections::HashMap;
 
 /// A state, by its place in [`Machine::states`].
 pub(crate) type StateId = usize;
@@ -12,16 +13,17 @@ pub(crate) type ScopeId = usize;
 pub(crate) struct Machine<'a> {
     pub states: Vec<State<'a>>,
     /// The first is the machine itself.
-    pub scopes: Vec<Scope>,
+    pub scopes: Vec<Scope<'a>>,
     /// What is wrong with its shape: where, in which state, and what.
     pub problems: Vec<(Span, Option<StateId>, String)>,
 }
 
 /// States that lead to one another: the machine, a branch of a Parallel, the processor of a Map.
 #[derive(Debug)]
-pub(crate) struct Scope {
+pub(crate) struct Scope<'a> {
     pub start: Option<StateId>,
     pub states: Vec<StateId>,
+    names: HashMap<&'a str, StateId>,
     /// The Parallel or Map around it.
     pub within: Option<StateId>,
 }
@@ -135,6 +137,7 @@ impl<'a> Machine<'a> {
         self.scopes.push(Scope {
             start: None,
             states: Vec::new(),
+            names: HashMap::new(),
             within,
         });
         let empty: &'a [crate::node::Member] = &[];
@@ -147,6 +150,7 @@ impl<'a> Machine<'a> {
         for member in members {
             let state = &member.value;
             self.scopes[id].states.push(self.states.len());
+            self.scopes[id].names.insert(&member.key, self.states.len());
             self.states.push(State {
                 name: &member.key,
                 at: member.at,
@@ -284,11 +288,7 @@ impl<'a> Machine<'a> {
             self.problem(at, from, format!("expected {field}"));
             return None;
         };
-        let states = &self.scopes[scope].states;
-        let found = states
-            .iter()
-            .copied()
-            .find(|&id| self.states[id].name == text);
+        let found = self.scopes[scope].names.get(text).copied();
         if found.is_none() {
             let at = name.map_or(at, |name| name.span);
             self.problem(at, from, format!("there is no state \"{text}\" here"));

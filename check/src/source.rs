@@ -1,8 +1,12 @@
 //! A file as it was read, and why one could not be.
 
-use crate::node::{Node, Span};
+use crate::node::{Member, Node, Span};
+use std::collections::HashSet;
 use std::fmt;
 use std::path::Path;
+
+/// So many bytes a definition may have, and a template too: what is larger is refused by the service, and not read here.
+pub const LARGEST: usize = 1 << 20;
 
 /// A text with the name it goes by in messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,7 +64,7 @@ impl Source {
     ///
     /// # Errors
     ///
-    /// With the place and what was expected there.
+    /// With the place and what was expected there; also if it is larger than [`LARGEST`].
     pub fn read(&self) -> Result<Node, Unreadable> {
         let end = Path::new(&self.name).extension();
         let looks_json = self.text.trim_start().starts_with(['{', '[']);
@@ -68,6 +72,32 @@ impl Source {
             crate::json::read(self)
         } else {
             crate::yaml::read(self)
+        }
+    }
+
+    /// Without the empty lines that stand for what is before it in a template or a document.
+    pub(crate) fn fits(&self) -> Result<(), Unreadable> {
+        let bytes = self.text.trim_start().len();
+        if bytes <= LARGEST {
+            return Ok(());
+        }
+        Err(Unreadable {
+            name: self.name.clone(),
+            place: None,
+            message: format!(
+                "has {bytes} bytes, and a definition or a template may have {LARGEST} (1 MB): Step Functions would refuse it"
+            ),
+        })
+    }
+
+    pub(crate) fn has_each_once(&self, members: &[Member]) -> Result<(), Unreadable> {
+        let mut met = HashSet::with_capacity(members.len());
+        match members.iter().find(|member| !met.insert(&member.key)) {
+            None => Ok(()),
+            Some(Member { key, at, .. }) => Err(self.unreadable(
+                at.start,
+                format!("the field \"{key}\" is there a second time; the first would be ignored"),
+            )),
         }
     }
 

@@ -11,6 +11,7 @@ use std::collections::HashMap;
 const MOST: usize = 1_000_000;
 
 pub(crate) fn read(source: &Source) -> Result<Node, Unreadable> {
+    source.fits()?;
     let mut reader = Reader {
         source,
         events: Parser::new_from_str(&source.text),
@@ -104,9 +105,10 @@ impl<'a> Reader<'a> {
                 loop {
                     let (event, at) = self.next()?;
                     if event == Event::MappingEnd {
+                        self.source.has_each_once(&members)?;
                         break (Value::Object(members), tag, anchor, at.end);
                     }
-                    members.push(self.member(event, at, &members, depth)?);
+                    members.push(self.member(event, at, depth)?);
                 }
             }
             Event::Alias(anchor) => {
@@ -139,22 +141,10 @@ impl<'a> Reader<'a> {
         Ok(node)
     }
 
-    fn member(
-        &mut self,
-        event: Event<'a>,
-        at: Span,
-        before: &[Member],
-        depth: usize,
-    ) -> Result<Member, Unreadable> {
+    fn member(&mut self, event: Event<'a>, at: Span, depth: usize) -> Result<Member, Unreadable> {
         let Event::Scalar(key, ..) = event else {
             return Err(self.source.unreadable(at.start, "expected a field's name"));
         };
-        if before.iter().any(|member| member.key == *key) {
-            return Err(self.source.unreadable(
-                at.start,
-                format!("the field \"{key}\" is there a second time"),
-            ));
-        }
         let (event, span) = self.next()?;
         let value = self.node(event, span, depth - 1)?;
         Ok(Member {

@@ -1,7 +1,8 @@
 //! How much there is to go through: about as much as there is to read. Counted, since time is the machine's.
 
-use leasehold_check::{Options, Rule, Source, check};
+use leasehold_check::{LARGEST, Options, Rule, Source, check, definitions};
 use serde_json::{Value, json};
+use std::fmt::Write as _;
 
 fn work(next: &str, limit: u64) -> Value {
     json!({"Type": "Task", "Resource": "arn:aws:states:::dynamodb:putItem", "TimeoutSeconds": limit,
@@ -241,4 +242,91 @@ fn what_cannot_be_gone_through_is_said_to_be_too_large() {
         .iter()
         .find(|finding| finding.rule == Rule::Unreachable);
     assert_eq!(unreachable, None);
+}
+
+/// As many fields as a definition has room for.
+fn fields() -> String {
+    let mut fields = String::new();
+    for nth in 0.. {
+        let field = format!("\"{nth:x}\":0,\n");
+        if fields.len() + field.len() + 100 > LARGEST {
+            break;
+        }
+        fields.push_str(&field);
+    }
+    fields
+}
+
+#[test]
+fn fields_and_states_are_looked_up_and_not_compared_with_one_another() {
+    // Ninety thousand fields, and as many pairs as would take minutes.
+    let fields = fields();
+    for (name, begin) in [("x.json", ""), ("x.yaml", "# YAML\n")] {
+        let once = Source::new(name, format!("{begin}{{{fields}\"last\":0}}"));
+        assert!(once.read().expect("a definition").members().len() > 80_000);
+        let twice = Source::new(name, format!("{begin}{{{fields}\"0\":0}}"));
+        let told = twice.read().expect_err("a field twice").to_string();
+        let line = fields.lines().count() + 1 + begin.lines().count();
+        let said = "the field \"0\" is there a second time; the first would be ignored";
+        assert_eq!(told, format!("{name}:{line}:1: {said}"));
+    }
+    // Twenty thousand rules that lead to the last of forty thousand states.
+    let mut states = String::new();
+    for nth in 0..40_000 {
+        _ = write!(states, "\"{nth}\":{{}},");
+    }
+    let rules = vec!["{\"Next\":\"last\"}"; 20_000].join(",");
+    let text = format!(
+        "{{\"StartAt\":\"first\",\"States\":{{{states}\"first\":{{\"Type\":\"Choice\",\"Choices\":[{rules}]}},\"last\":{{\"Type\":\"Succeed\"}}}}}}"
+    );
+    let source = Source::new("x.json", text);
+    let checked = check(&source.read().expect("JSON"), &Options::default());
+    assert_eq!(checked.states, 40_002);
+}
+
+#[test]
+fn what_is_larger_than_the_service_takes_is_refused() {
+    let sized = |bytes: usize| {
+        let mut text =
+            r#"{"StartAt":"A","States":{"A":{"Type":"Succeed","Comment":""}}}"#.to_owned();
+        text.insert_str(text.len() - 4, &"x".repeat(bytes - text.len()));
+        text
+    };
+    let indented = |text: &str| text.replacen('{', "{\n", 1);
+    let found = |name: &str, text: String| {
+        let found = definitions(&Source::new(name, text), &Options::default(), &|_| {
+            Ok(indented(&sized(LARGEST)))
+        });
+        found
+            .map(|found| found.len())
+            .map_err(|error| error.to_string())
+    };
+    let refused = |name: &str, bytes: usize| {
+        Err(format!(
+            "{name}: has {bytes} bytes, and a definition or a template may have 1048576 (1 MB): Step Functions would refuse it"
+        ))
+    };
+    assert_eq!(found("x.json", sized(LARGEST)), Ok(1));
+    assert_eq!(
+        found("x.json", sized(LARGEST + 1)),
+        refused("x.json", LARGEST + 1)
+    );
+    let yaml = |text: &str| format!("# YAML\n{text}");
+    assert_eq!(found("x.yaml", yaml(&sized(LARGEST - 7))), Ok(1));
+    assert_eq!(
+        found("x.yaml", yaml(&sized(LARGEST))),
+        refused("x.yaml", LARGEST + 7)
+    );
+    // In a document there may be anything before it.
+    let document = |text: &str| format!("{}\n```json\n{text}\n```\n", "Words.\n".repeat(100_000));
+    assert_eq!(found("x.md", document(&sized(LARGEST - 1))), Ok(1));
+    assert_eq!(
+        found("x.md", document(&sized(LARGEST))),
+        refused("x.md", LARGEST + 1)
+    );
+    let template = "Resources: {M: {Type: AWS::Serverless::StateMachine, Properties: {DefinitionUri: y.json}}}";
+    assert_eq!(
+        found("t.yaml", template.to_owned()),
+        refused("y.json", LARGEST + 1)
+    );
 }

@@ -8,7 +8,7 @@ use crate::plan::plan;
 use crate::refusal::Refusal;
 use crate::section::{Failing, Section, line};
 use crate::spec::Spec;
-use leasehold_check::{Finding, Options, Rule, Source, check};
+use leasehold_check::{Finding, LARGEST, Options, Rule, Source, check};
 use std::collections::BTreeSet;
 
 /// No lease lasts longer.
@@ -51,6 +51,13 @@ impl<'s> Settler<'_, 's> {
     ) -> Result<(String, Vec<Finding>), Refusal> {
         let plan = plan(self.machine, self.plain, spec, sections)?;
         let text = emit(self.machine, sections, &plan)?;
+        if text.len() > LARGEST {
+            let message = format!(
+                "guarded, the machine would have {} bytes, and Step Functions takes {LARGEST} (1 MB): move a part of it into a machine of its own",
+                text.len()
+            );
+            return Err(Refusal::of(&self.machine.source.name, message));
+        }
         let source = Source::new(&self.machine.source.name, text);
         let node = source.read().map_err(|unreadable| {
             Refusal::internal(

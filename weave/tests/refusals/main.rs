@@ -255,3 +255,21 @@ fn a_machine_that_is_none_is_refused_at_its_place() {
         "{said}"
     );
 }
+
+#[test]
+fn what_grows_beyond_what_the_service_takes_is_refused() {
+    let mut machine = chain();
+    machine["Comment"] = "x".repeat((1 << 20) - 3000).into();
+    let told = refusal(&machine, FINE);
+    assert!(
+        told.starts_with("m.asl.json: guarded, the machine would have 10"),
+        "{told}"
+    );
+    assert!(
+        told.contains("and Step Functions takes 1048576 (1 MB)"),
+        "{told}"
+    );
+    machine["Comment"] = "x".repeat(1 << 20).into();
+    let told = refusal(&machine, FINE);
+    assert!(told.starts_with("m.asl.json: has 10"), "{told}");
+}
