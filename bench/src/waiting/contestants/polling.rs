@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::{
-    Acquire, Connection, DynamoDb, Granted, Holder, Key, Leases, Patience, Settings, Ttl, Waited,
+    Acquire, Connection, DynamoDb, Granted, Holder, Key, Leases, Patience, RequestId, Settings,
+    Ttl, Waited,
 };
 
 use super::{KEY, told};
@@ -28,9 +29,9 @@ impl Client for Poller {
     type Held = Granted;
 
     async fn acquire(&mut self) -> Result<Granted, String> {
-        let waited = self
-            .leases
-            .acquire_within(self.ask.clone(), Patience::of(BUDGET));
+        // A clone would be the same request.
+        let again = self.ask.clone().request_id(RequestId::random());
+        let waited = self.leases.acquire_within(again, Patience::of(BUDGET));
         match waited.await {
             Ok(Waited::Granted(granted)) => Ok(granted),
             Ok(Waited::TimedOut(_)) => Err("the budget has run out".to_owned()),
