@@ -65,7 +65,7 @@ soak: ## let many processes meet every fault for SOAK_SECONDS, and check what th
 # The tests start the functions' binaries, hence the build before them.
 test: ## build everything and run every test
 	cargo build --workspace --locked
-	cargo test --workspace --locked 2>&1 | tee target/test.log
+	cargo test --workspace --locked --no-fail-fast 2>&1 | tee target/test.log
 	@awk '/^test result:/ { passed += $$4; ignored += $$8; suites++ } \
 	  END { printf "test: %d passed in %d suites, %d ignored, none failed\n", passed, suites, ignored }' target/test.log
 

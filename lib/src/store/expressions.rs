@@ -271,21 +271,24 @@ fn ending(
         },
         Next::Later => false,
     };
-    let (granted, token, forget) = match (granted, lifted) {
-        (None, false) => ("", "", ", #last_fencing_token"),
+    let (granted, token, last, forget) = match (granted, lifted) {
+        (None, false) => ("", "", "#last_fencing_token, ", ""),
         (None, true) => (
             "",
             "#last_fencing_token = #fencing_token, #fencing_token = :floor, ",
+            "",
             "",
         ),
         (Some((granted, _)), false) => (
             granted,
             "#fencing_token = :fencing_token, ",
-            ", #last_fencing_token, #request_keys",
+            "#last_fencing_token, ",
+            ", #request_keys",
         ),
         (Some((granted, _)), true) => (
             granted,
             "#last_fencing_token = :fencing_token, #fencing_token = :floor, ",
+            "",
             ", #request_keys",
         ),
     };
@@ -299,7 +302,7 @@ fn ending(
             "SET " granted token "#ended = :ended, \
              #purge_at = if_not_exists(#purge_at, :purge_at), \
              #version = #version + :one, " set " \
-             REMOVE " HOLDING ", " remove forget
+             REMOVE " HOLDING ", " last remove forget
         ],
         values,
     )

@@ -51,7 +51,7 @@ pub(super) fn own_machines(functions: &LambdaHost) -> Result<[(String, Value); 2
                 "Type": "Choice",
                 "Choices": [
                     {"Condition": "{% $then = 'release' %}", "Next": "Release"},
-                    {"Condition": "{% $then = 'fail' %}", "Next": "Fail"},
+                    {"Condition": "{% $then = 'fail' %}", "Next": "Fail soon"},
                 ],
                 "Default": "Look",
             },
@@ -60,6 +60,8 @@ pub(super) fn own_machines(functions: &LambdaHost) -> Result<[(String, Value); 2
                 "Arguments": {"FunctionName": release, "Payload": {"lease": "{% $states.input.lease %}"}},
                 "End": true,
             },
+            // Later than by what clocks may be apart: what failed at once might have been redriven.
+            "Fail soon": {"Type": "Wait", "Seconds": 1, "Next": "Fail"},
             "Fail": {"Type": "Fail", "Error": "Mine"},
             // Keeps the key until somebody waits for it, and ends without giving it back.
             "Look": {
@@ -116,7 +118,7 @@ pub(super) async fn play(world: &World<'_>) -> Vec<(String, Shown)> {
         }
     }
     shown.push((
-        "reap, by the rule, asks how a failed execution ended".to_owned(),
+        "reap, by the rule, asks what a failed execution may have left at work".to_owned(),
         fails(world).await,
     ));
     shown

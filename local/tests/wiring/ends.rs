@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use crate::bench::eventually;
 
 const FUNCTION: &str = "arn:aws:lambda:us-east-1:123456789012:function:AcquireFunction";
+const INSPECT: &str = "arn:aws:lambda:us-east-1:123456789012:function:InspectFunction";
 
 struct World {
     stack: Stack,
@@ -55,6 +56,7 @@ async fn world() -> World {
                 "Choices": [
                     {"Condition": "{% $states.input.then = 'succeed' %}", "Next": "Succeed"},
                     {"Condition": "{% $states.input.then = 'fail' %}", "Next": "Fail soon"},
+                    {"Condition": "{% $states.input.then = 'work' %}", "Next": "Work"},
                 ],
                 "Default": "Stay",
             },
@@ -63,6 +65,14 @@ async fn world() -> World {
             "Succeed": {"Type": "Succeed"},
             "Fail": {"Type": "Fail", "Error": "Mine"},
             "Stay": {"Type": "Wait", "Seconds": 3600, "End": true},
+            // Nobody ever answers its token.
+            "Work": {
+                "Type": "Task",
+                "Resource": "arn:aws:states:::lambda:invoke.waitForTaskToken",
+                "TimeoutSeconds": 3600,
+                "Arguments": {"FunctionName": INSPECT, "Payload": {"key": "{% $states.input.key %}"}},
+                "End": true,
+            },
         },
     });
     let create = stack.sfn().create_state_machine().name("leasing-test");
@@ -138,16 +148,21 @@ async fn an_execution_that_ends_by_itself_frees_what_it_holds() {
     world.stack.stop().await;
 }
 
-#[tokio::test]
-async fn an_execution_that_is_stopped_keeps_what_it_holds_for_the_grace() {
-    let world = world().await;
-    let execution = world.start("stopped", 3600, "stay").await;
-    let before = world.held("stopped").await;
-    // As in a workflow, which is stopped some time after it was granted: later than by what clocks may be apart.
-    let granted = before - 3_600_000;
+/// Stops it some time after it was granted its lease, as in life: later than by what clocks may be apart.
+async fn stop_later(world: &World, key: &str, execution: &str) -> u64 {
+    let until = world.held(key).await;
+    let granted = until - 3_600_000;
     let later = async || (SystemClock.now().as_millis() > granted + 500).then_some(());
     eventually(later).await;
-    world.stop(&execution).await;
+    world.stop(execution).await;
+    until
+}
+
+#[tokio::test]
+async fn an_execution_that_is_stopped_at_work_keeps_what_it_holds_for_the_grace() {
+    let world = world().await;
+    let execution = world.start("stopped", 3600, "work").await;
+    let before = stop_later(&world, "stopped", &execution).await;
     let after = eventually(async || {
         let until = world.held("stopped").await;
         (until != before).then_some(until)
@@ -158,6 +173,10 @@ async fn an_execution_that_is_stopped_keeps_what_it_holds_for_the_grace() {
         cut > Duration::from_mins(58) && cut <= Duration::from_mins(59),
         "{cut:?}"
     );
+    // All that it ever started has answered: nothing can be at work.
+    let execution = world.start("idle", 3600, "stay").await;
+    stop_later(&world, "idle", &execution).await;
+    assert_eq!(world.freed("idle").await, "released");
     world.stack.stop().await;
 }
 

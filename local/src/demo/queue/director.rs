@@ -22,8 +22,9 @@ const JOIN_LIMIT_MS: u64 = 20_000;
 const PATIENCE_MS: u64 = 90_000;
 /// How long sweep may take to clear up afterwards.
 const CLEAR_LIMIT_MS: u64 = 20_000;
-/// How long the stopped holder is inside before it is stopped.
-const STOP_INSIDE: Duration = Duration::from_millis(200);
+/// How long the stopped holder is inside before it is stopped: longer than clocks may be apart, lest its lease look as if it were
+/// written by a redrive.
+const STOP_INSIDE: Duration = Duration::from_millis(1000);
 
 /// What the act is played with.
 pub(super) struct Director<'a> {

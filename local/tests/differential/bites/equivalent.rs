@@ -125,9 +125,10 @@ impl<'a> Mutant<'a> {
         self.form.contains(":over")
     }
 
-    /// Of the condition, and not of what it says of the floor.
+    /// Not of what is said of the floor, or set because of it.
     fn is_of_another_part(&self) -> bool {
-        self.what.starts_with('`') && !self.what.contains(":floor")
+        let lifts = self.what.starts_with("without SET #last_fencing_token");
+        !self.what.contains(":floor") && !lifts
     }
 
     fn is_held(&self) -> bool {
