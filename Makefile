@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo dashboard local bench counted instructions levers model model-deep soak hostile fuzz mutants test track-record rehearsal sam-test sizes built-size invoke other-arch one-function check fmt clippy doc deny template asl leases tidy lint-bites build deploy clean tools-lock pictures
+.PHONY: help demo local bench counted instructions levers model model-deep soak hostile fuzz mutants test track-record rehearsal sam-test sizes built-size invoke other-arch one-function check fmt clippy doc deny template asl leases tidy lint-bites build deploy clean tools-lock pictures
 
 # Instruction set of the functions: arm64 or x86_64.
 ARCH ?= arm64
@@ -40,12 +40,6 @@ help: ## list the targets
 demo: ## show the leases at work, on this machine, in one go
 	cargo build --workspace --locked
 	cargo run --quiet --locked --bin leasehold-local -- demo
-
-# What a demo has measured stays in target/demo; without it, one is run first.
-dashboard: ## draw the dashboard's widgets from the demo's own metrics, as target/demo/dashboard.svg
-	cargo build --workspace --locked
-	[ -f target/demo/metrics.json ] || cargo run --quiet --locked --bin leasehold-local -- demo
-	cargo run --quiet --locked --bin leasehold-local -- dashboard
 
 local: ## start the whole stack on this machine and leave it running
 	cargo build --workspace --locked

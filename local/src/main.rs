@@ -1,6 +1,5 @@
 //! `leasehold-local`: the stack for a laptop, from the command line.
 
-mod dashboard;
 mod demo;
 mod rehearsal;
 
@@ -24,8 +23,6 @@ enum Command {
     Up(up::Up),
     /// Show the leases at work, and judge what happened.
     Demo(demo::Demo),
-    /// Draw the dashboard of the template from what the demo's functions measured.
-    Dashboard(dashboard::Dashboard),
     /// Create the translated template's stack, and run the workflows on what was created.
     Rehearse(rehearsal::Rehearse),
 }
@@ -48,7 +45,6 @@ async fn main() -> ExitCode {
     let ended = match arguments.command {
         Command::Up(up) => up::run(up).await.map(|()| ExitCode::SUCCESS),
         Command::Demo(demo) => demo::run(demo).await,
-        Command::Dashboard(dashboard) => dashboard::run(dashboard).map(|()| ExitCode::SUCCESS),
         Command::Rehearse(rehearse) => Box::pin(rehearsal::run(rehearse)).await,
     };
     match ended {

@@ -121,7 +121,6 @@ fn a_run_keeps_its_promises_and_tells_them_as_text_as_data_and_as_a_picture() {
     assert!(!metrics.contains("lease_id") && !metrics.contains("token"));
     let metrics = serde_json::from_str(&metrics).unwrap();
     assert_metrics(&metrics, figures);
-    assert_dashboard(out.path(), &metrics);
 
     let line = &report["line"];
     assert_line(line);
@@ -157,30 +156,6 @@ fn assert_metrics(metrics: &Value, figures: &Value) {
     }
     let times = metrics.iter().map(|datum| datum["at"].as_u64().unwrap());
     assert!(times.is_sorted());
-}
-
-/// The dashboard is drawn from them.
-fn assert_dashboard(out: &Path, metrics: &Value) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_leasehold-local"));
-    let drawn = command.arg("dashboard").arg("--out").arg(out).output();
-    let drawn = drawn.unwrap();
-    assert!(drawn.status.success(), "{drawn:?}");
-    let svg = std::fs::read_to_string(out.join("dashboard.svg")).unwrap();
-    assert_well_formed(&svg);
-    let metrics = metrics.as_array().unwrap();
-    let of = |name: &str| {
-        let values = metrics.iter().filter(|datum| datum["metric"] == name);
-        let sum: f64 = values.map(|datum| datum["value"].as_f64().unwrap()).sum();
-        format!("{sum:.0}")
-    };
-    for (label, name) in [
-        ("taken over", "TakeOvers"),
-        ("granted", "Grants"),
-        ("runs", "Sweeps"),
-    ] {
-        let legend = format!(">{label} {}</text>", of(name));
-        assert!(svg.contains(&legend), "no {legend}");
-    }
 }
 
 /// Sixteen in line, and who had the key as which one.

@@ -104,19 +104,6 @@ impl Options {
             .unwrap_or_else(|| self.root.join("template.yaml"))
     }
 
-    /// The body of the template's dashboard, its references put in.
-    ///
-    /// # Errors
-    /// [`Error::Template`] when there is none, or the template is not understood.
-    pub fn dashboard(&self) -> Result<String, Error> {
-        let file = self.template();
-        let template = Template::read(&file, &self.parameters, &BTreeMap::new())?;
-        template.dashboard.ok_or_else(|| Error::Template {
-            file,
-            message: "has no dashboard".to_owned(),
-        })
-    }
-
     /// The directory of the function binaries.
     pub(super) fn binaries(&self) -> Result<PathBuf, Error> {
         if let Some(chosen) = &self.binaries {

@@ -46,8 +46,6 @@ pub(crate) struct Template {
     pub(crate) streams: Vec<StreamSource>,
     /// Functions that take what comes into a queue.
     pub(crate) queue_sources: Vec<QueueSource>,
-    /// The body of its dashboard.
-    pub(crate) dashboard: Option<String>,
     /// What each role may do, by its name. A state machine that the template gives no role has one of its own.
     pub(crate) roles: BTreeMap<String, Vec<Allowed>>,
     /// Who is let in by the resources themselves.
@@ -132,7 +130,6 @@ impl Template {
             queues: Vec::new(),
             streams: Vec::new(),
             queue_sources: Vec::new(),
-            dashboard: None,
             roles: BTreeMap::new(),
             invitations: Vec::new(),
         };
@@ -178,10 +175,6 @@ impl Template {
                 "AWS::SQS::Queue" => {
                     let read = events::queue(&resolver, id, &resource["Properties"]);
                     understood.queues.push(read.map_err(named)?);
-                }
-                "AWS::CloudWatch::Dashboard" => {
-                    let body = resolver.text(&resource["Properties"]["DashboardBody"]);
-                    understood.dashboard = body.map_err(named)?;
                 }
                 "AWS::Serverless::StateMachine" => {
                     let properties = &resource["Properties"];
