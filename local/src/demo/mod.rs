@@ -33,7 +33,6 @@ use plan::Part;
 use record::Record;
 use report::Report;
 use stage::Stage;
-pub(crate) use stage::options;
 use view::View;
 
 /// Instead of the template's 2000: safe, because everybody here reads the same clock.

@@ -7,7 +7,6 @@ use std::time::Duration;
 use dynoxide::storage_backend::ManualClock;
 
 use crate::error::{Error, io};
-use crate::template::Template;
 
 /// Changes to a function's environment: a text sets a variable, `None` removes one.
 pub type EnvironmentChanges = BTreeMap<String, Option<String>>;
