@@ -1,6 +1,7 @@
 //! Parallel and Map: scopes that run side by side.
 
 use crate::calls::{Call, Left};
+use crate::exits::Exit;
 use crate::lease::{Env, Lease, Status, key};
 use crate::machine::{Kind, Next, ScopeId, StateId};
 use crate::node::Node;
@@ -8,7 +9,7 @@ use crate::outcomes::{Error, clauses, is_lost, matches};
 use crate::rule::Rule;
 use crate::steps::flow;
 use crate::timing::{FOREVER, sum};
-use crate::walk::{Edge, Exit, To, Walker};
+use crate::walk::{Edge, To, Walker};
 use std::rc::Rc;
 
 /// So many combinations of how branches end are told apart.
@@ -185,17 +186,15 @@ impl Walker<'_, '_> {
             merge_in(&mut done, entry.clone());
         }
         let mut failed = Vec::new();
+        let lefts: Vec<Left> = scopes.iter().map(|&scope| self.left(scope)).collect();
         for (at, exits) in ends.iter().enumerate() {
             // What is aborted beside it may be at work.
             let alone = is_map && concurrency(state.node) == Some(1.0);
-            let beside = scopes
+            let beside = lefts
                 .iter()
                 .enumerate()
                 .filter(|(other, _)| *other != at || (is_map && !alone));
-            let left = beside
-                .map(|(_, &scope)| self.left(scope))
-                .max()
-                .unwrap_or(Left::Over);
+            let left = beside.map(|(_, left)| *left).max().unwrap_or(Left::Over);
             for exit in exits {
                 let Some(error) = &exit.error else { continue };
                 let mut env = outer(&exit.env);
@@ -272,16 +271,17 @@ impl Walker<'_, '_> {
         {
             return;
         }
+        let acquire = |&scope: &ScopeId| {
+            let mut inside = machine.inside(scope).into_iter();
+            inside.find(|&state| matches!(self.calls[state], Call::Acquire(_)))
+        };
+        let acquires: Vec<Option<StateId>> = scopes.iter().map(acquire).collect();
         for (at, exits) in ends.iter().enumerate() {
-            let beside = scopes
+            let mut beside = acquires
                 .iter()
                 .enumerate()
                 .filter(|(other, _)| is_map || *other != at);
-            let acquires: Vec<StateId> = beside
-                .flat_map(|(_, &scope)| machine.inside(scope))
-                .filter(|&state| matches!(self.calls[state], Call::Acquire(_)))
-                .collect();
-            let Some(&acquire) = acquires.first() else {
+            let Some(acquire) = beside.find_map(|(_, acquire)| *acquire) else {
                 continue;
             };
             let what = if is_map { "items" } else { "branches" };
@@ -333,9 +333,8 @@ fn merge_in(all: &mut Vec<Env>, env: Env) {
 }
 
 fn add(edges: &mut Vec<Edge>, edge: Edge) {
-    let to = format!("{:?}", edge.to);
     let same = |other: &&mut Edge| {
-        format!("{:?}", other.to) == to && other.by == edge.by && key(&other.env) == key(&edge.env)
+        other.to == edge.to && other.by == edge.by && key(&other.env) == key(&edge.env)
     };
     match edges.iter_mut().find(same) {
         Some(other) => {

@@ -13,7 +13,7 @@ pub struct Finding {
     pub state: String,
     /// What is wrong here, in a sentence.
     pub message: String,
-    /// How one gets there; empty where no path is needed.
+    /// How one gets there, the last hundred steps of it; empty where no path is needed.
     pub path: Vec<Step>,
     /// Where to look.
     pub at: Span,

@@ -43,6 +43,7 @@ mod calls;
 mod check;
 mod choices;
 mod draw;
+mod exits;
 mod explain;
 mod expression;
 mod finding;

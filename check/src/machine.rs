@@ -40,6 +40,8 @@ pub(crate) struct State<'a> {
     pub next: Next,
     pub retry: Vec<Retrier>,
     pub catch: Vec<Catcher<'a>>,
+    /// The first clause of the Catch with each name.
+    pub clauses: HashMap<String, usize>,
 }
 
 #[derive(Debug)]
@@ -161,6 +163,7 @@ impl<'a> Machine<'a> {
                 next: Next::Nowhere,
                 retry: Vec::new(),
                 catch: Vec::new(),
+                clauses: HashMap::new(),
             });
         }
         let start = node.get("StartAt");
@@ -254,7 +257,7 @@ impl<'a> Machine<'a> {
             .map_or(&[][..], Node::list)
             .iter()
             .collect();
-        let catch = catch
+        let catch: Vec<Catcher<'a>> = catch
             .into_iter()
             .map(|node| Catcher {
                 errors: errors(node),
@@ -262,7 +265,14 @@ impl<'a> Machine<'a> {
                 node,
             })
             .collect();
+        let mut clauses = HashMap::new();
+        for (nth, catcher) in catch.iter().enumerate() {
+            for name in &catcher.errors {
+                clauses.entry(name.clone()).or_insert(nth);
+            }
+        }
         let state = &mut self.states[id];
+        state.clauses = clauses;
         (state.kind, state.next, state.retry, state.catch) = (kind, next, retry, catch);
     }
 

@@ -1,7 +1,7 @@
 //! One tree for JSON and YAML, in which everything knows where it stands.
 
 /// Where something stands in its source, in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Span {
     /// The first byte.
     pub start: usize,

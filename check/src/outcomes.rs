@@ -5,6 +5,7 @@
 
 use crate::calls::{Call, Left};
 use crate::machine::State;
+use std::collections::HashSet;
 
 /// An error that leaves a scope.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -80,9 +81,10 @@ pub(crate) fn failures<'a>(state: &'a State<'_>, call: &Call<'_>) -> Vec<(&'a st
         };
         found.push(("States.QueryEvaluationError", effect));
     }
+    let mut known: HashSet<&str> = found.iter().map(|(name, _)| *name).collect();
+    known.extend([ALL, FAILED, "States.Runtime"]);
     for name in state.catch.iter().flat_map(|catcher| &catcher.errors) {
-        let known = found.iter().any(|(other, _)| other == name);
-        if known || matches!(name.as_str(), ALL | FAILED | "States.Runtime") {
+        if !known.insert(name) {
             continue;
         }
         let effect = match call {
@@ -96,12 +98,16 @@ pub(crate) fn failures<'a>(state: &'a State<'_>, call: &Call<'_>) -> Vec<(&'a st
     found
 }
 
-/// The clause that an error meets.
+/// The clause that an error meets. The empty name is one that nobody thought of.
 pub(crate) fn clause(state: &State<'_>, error: &str) -> Option<usize> {
-    state
-        .catch
-        .iter()
-        .position(|catcher| matches(&catcher.errors, error))
+    let named = |name: &str| state.clauses.get(name);
+    let own = named(error).filter(|_| !error.is_empty());
+    let failed = named(FAILED).filter(|_| error != TIMEOUT);
+    [own, named(ALL), failed]
+        .into_iter()
+        .flatten()
+        .min()
+        .copied()
 }
 
 /// The clauses that an error may meet, and whether it may meet none.

@@ -54,7 +54,8 @@ pub fn human(reports: &[Report], unreadable: &[Unreadable], colour: bool) -> Str
             );
             let number = place.line.to_string();
             let gap = " ".repeat(number.len());
-            let (line, shift) = cut(line, place.column);
+            let before_line = line.as_ptr().addr() - report.source.text.as_ptr().addr();
+            let (line, shift) = cut(line, finding.at.start.saturating_sub(before_line));
             let part = |from: usize, count: usize| {
                 plain_lines(&line.chars().skip(from).take(count).collect::<String>())
             };
@@ -110,15 +111,15 @@ pub fn human(reports: &[Report], unreadable: &[Unreadable], colour: bool) -> Str
     out
 }
 
-/// A line that fits a screen: a definition may be all in one.
-fn cut(line: &str, column: usize) -> (String, usize) {
+/// As much of a line around a byte as fits a screen, and how many characters of it are before that: a definition may be all in one.
+fn cut(line: &str, at: usize) -> (String, usize) {
     const WIDTH: usize = 160;
-    let shift = column - 1;
-    if line.chars().count() <= WIDTH {
-        return (line.to_owned(), shift);
-    }
-    let from = shift.saturating_sub(WIDTH / 4);
-    (line.chars().skip(from).take(WIDTH).collect(), shift - from)
+    let at = line.floor_char_boundary(at);
+    let is_long = line.chars().nth(WIDTH).is_some();
+    let before = line[..at].char_indices().rev().nth(WIDTH / 4 - 1);
+    let from = before.filter(|_| is_long).map_or(0, |(from, _)| from);
+    let shown = line[from..].chars().take(WIDTH).collect();
+    (shown, line[from..at].chars().count())
 }
 
 /// For programs: one object.

@@ -107,7 +107,7 @@ impl Source {
         let before = &self.text[..self.floor(at)];
         let line_start = before.rfind('\n').map_or(0, |end| end + 1);
         Place {
-            line: before.matches('\n').count() + 1,
+            line: before.bytes().filter(|byte| *byte == b'\n').count() + 1,
             column: before[line_start..].chars().count() + 1,
         }
     }

@@ -10,6 +10,7 @@ use crate::places::Places;
 use crate::rule::Rule;
 use crate::timing::{self, FOREVER, retried};
 use crate::walk::{Edge, To, Walker};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 impl Walker<'_, '_> {
@@ -200,7 +201,7 @@ impl Walker<'_, '_> {
     ) -> Vec<Edge> {
         let machine = self.machine;
         let state = &machine.states[id];
-        let mut met: Vec<(Option<usize>, Effect, &str)> = Vec::new();
+        let mut met: BTreeMap<(Option<usize>, Effect), &str> = BTreeMap::new();
         for (error, effect) in failures(state, &self.calls[id]) {
             let nth = clause(state, error);
             // Who catches nothing has not thought of what the service stops.
@@ -208,16 +209,10 @@ impl Walker<'_, '_> {
                 (None, Effect::Work(Left::Perhaps)) => Effect::Same,
                 (_, effect) => effect,
             };
-            if !met
-                .iter()
-                .any(|(other, as_other, _)| (*other, *as_other) == (nth, effect))
-            {
-                met.push((nth, effect, error));
-            }
+            met.entry((nth, effect)).or_insert(error);
         }
-        met.sort_by_key(|(nth, effect, _)| (*nth, *effect));
         met.into_iter()
-            .map(|(nth, effect, error)| {
+            .map(|((nth, effect), error)| {
                 let mut env = env.clone();
                 told(effect, &mut env);
                 match nth {

@@ -6,6 +6,7 @@
 //! more time, and without an extend in between, has no bound.
 
 use crate::calls::{Call, Request};
+use crate::exits::{Exit, Exits};
 use crate::finding::{Finding, Step};
 use crate::lease::{Env, Key, Lease, Status, key};
 use crate::machine::{Kind, Machine, Next, ScopeId, StateId};
@@ -14,10 +15,12 @@ use crate::outcomes::Error;
 use crate::places::Places;
 use crate::rule::Rule;
 use crate::timing::FOREVER;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// More positions than this are not gone through: no definition that people write comes near.
 const MOST: usize = 100_000;
+/// So many steps of the way to a finding are told, the last ones.
+const TOLD: usize = 100;
 /// So often a position may come back with more time before it counts as unbounded.
 const GROWN: usize = 40;
 
@@ -26,6 +29,7 @@ pub(crate) struct Walker<'m, 'a> {
     pub calls: &'m [Call<'a>],
     pub lost_time: u64,
     pub findings: Vec<Finding>,
+    reported: HashSet<(Rule, StateId, Span)>,
     /// How many positions were gone through.
     pub visited: usize,
     pub reached: BTreeSet<StateId>,
@@ -65,43 +69,13 @@ pub(crate) struct Edge {
     pub by: Option<String>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum To {
     State(StateId),
     Done,
     Failed(Error),
     /// Nowhere: the definition is malformed here.
     Nowhere,
-}
-
-/// A way out of a scope.
-#[derive(Clone)]
-pub(crate) struct Exit {
-    pub env: Env,
-    pub link: usize,
-    /// `None`: it succeeded.
-    pub error: Option<Error>,
-}
-
-/// The ways out of a scope, each found by its error and by what is known of the leases.
-#[derive(Default)]
-struct Exits {
-    all: Vec<Exit>,
-    places: HashMap<(Option<Error>, Key), usize>,
-}
-
-impl Exits {
-    fn add(&mut self, exit: Exit) {
-        let key = (exit.error.clone(), key(&exit.env));
-        if let Some(&nth) = self.places.get(&key) {
-            for (old, new) in self.all[nth].env.iter_mut().zip(&exit.env) {
-                old.join(new);
-            }
-        } else {
-            self.places.insert(key, self.all.len());
-            self.all.push(exit);
-        }
-    }
 }
 
 impl<'m, 'a> Walker<'m, 'a> {
@@ -114,6 +88,7 @@ impl<'m, 'a> Walker<'m, 'a> {
             calls,
             lost_time,
             findings: Vec::new(),
+            reported: HashSet::new(),
             visited: 0,
             reached: BTreeSet::new(),
             stands: Vec::new(),
@@ -354,16 +329,13 @@ impl<'m, 'a> Walker<'m, 'a> {
         way: Option<(usize, Option<&str>)>,
         message: String,
     ) {
-        let name = self.machine.path_of(state);
-        let known =
-            |finding: &Finding| finding.rule == rule && finding.state == name && finding.at == at;
-        if self.findings.iter().any(known) {
+        if !self.reported.insert((rule, state, at)) {
             return;
         }
         let path = way.map_or_else(Vec::new, |(link, by)| self.path(link, by));
         self.findings.push(Finding {
             rule,
-            state: name,
+            state: self.machine.path_of(state),
             message,
             path,
             at,
@@ -374,15 +346,18 @@ impl<'m, 'a> Walker<'m, 'a> {
     fn path(&self, link: usize, last: Option<&str>) -> Vec<Step> {
         let mut by = last.map(str::to_owned);
         let mut path = Vec::new();
-        let mut at = Some(link);
-        while let Some(nth) = at {
+        let mut way = self.way(link);
+        for nth in way.by_ref().take(TOLD) {
             let link = &self.links[nth];
             path.push(Step {
                 state: self.machine.states[link.state].name.to_owned(),
                 by: by.take(),
             });
             by.clone_from(&link.by);
-            at = link.before;
+        }
+        if way.next().is_some() {
+            let state = "…".to_owned();
+            path.push(Step { state, by });
         }
         path.reverse();
         path

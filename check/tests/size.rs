@@ -330,3 +330,47 @@ fn what_is_larger_than_the_service_takes_is_refused() {
         refused("y.json", LARGEST + 1)
     );
 }
+
+fn checked(states: &Value) -> leasehold_check::Checked {
+    let definition = json!({"QueryLanguage": "JSONata", "StartAt": "Acquire", "States": states});
+    let source = Source::new("x.asl.json", definition.to_string());
+    assert!(source.text.len() <= LARGEST);
+    check(&source.read().expect("JSON"), &Options::default())
+}
+
+#[test]
+fn what_the_service_takes_is_gone_through_without_comparing_all_with_all() {
+    // A fault at every step of a long way: each is told with the end of its way, or they would take gigabytes.
+    let count = 8000;
+    let mut states = serde_json::Map::new();
+    states.insert("Acquire".into(), acquire("k", "lease", "0"));
+    for nth in 0..count {
+        let next = (nth + 1).to_string();
+        let task = json!({"Type": "Task", "Resource": "arn:aws:states:::dynamodb:putItem", "TimeoutSeconds": 1, "Next": next});
+        states.insert(nth.to_string(), task);
+    }
+    states.insert(count.to_string(), json!({"Type": "Succeed"}));
+    let found = checked(&states.into()).findings;
+    assert!(found.len() > count, "{}", found.len());
+    assert!(found.iter().all(|finding| finding.path.len() <= 101));
+    let long = found.iter().filter(|finding| finding.path.len() == 101);
+    assert!(
+        long.clone()
+            .all(|finding| finding.trail().starts_with("… → "))
+    );
+    assert!(long.count() > count - 200);
+
+    // As many names in a Catch as there is room for.
+    let names: Vec<String> = (0..90_000).map(|nth| format!("E{nth}")).collect();
+    let mut task = work("Release", 1);
+    task["Catch"] = json!([{"ErrorEquals": names, "Next": "Release"}, {"ErrorEquals": ["States.ALL"], "Next": "Release"}]);
+    let states = json!({"Acquire": acquire("k", "lease", "Work"), "Work": task,
+        "Release": release("lease", "Done"), "Done": {"Type": "Succeed"}});
+    assert_eq!(checked(&states).findings, []);
+
+    // As many branches as there is room for, each with a failure of its own.
+    let fails = |nth: usize| json!({"StartAt": "F", "States": {"F": {"Type": "Fail", "Error": format!("E{nth}")}}});
+    let all: Vec<Value> = (0..8000).map(fails).collect();
+    let states = json!({"Acquire": {"Type": "Parallel", "Branches": all, "End": true}});
+    assert_eq!(checked(&states).findings, []);
+}
