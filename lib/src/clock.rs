@@ -211,6 +211,15 @@ mod tests {
     }
 }
 
+/// Real time, which is not a lease's: the limits of requests are of it, as the SDK's own are.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "how long a request has taken so far, and nothing else"
+)]
+pub(crate) fn stopwatch() -> tokio::time::Instant {
+    tokio::time::Instant::now()
+}
+
 /// For what has to end in time.
 #[cfg(test)]
 pub(crate) mod slow {

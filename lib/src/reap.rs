@@ -45,8 +45,8 @@ const LATEST_ANSWER: Duration = Duration::from_secs(30);
 /// What an execution left behind, as it was read before the execution was looked up.
 enum Left {
     Lease(Address, Box<Row>),
-    /// With the row that has the line, unless it is gone.
-    Waiter(Key, RequestDigest, Option<Box<Row>>),
+    /// With the row that has the line.
+    Waiter(Key, RequestDigest, Box<Row>),
 }
 
 /// How an execution came to its end.
@@ -115,7 +115,7 @@ impl<S: Store> Leases<S> {
                 let done = match one {
                     Left::Lease(address, row) => self.reap_lease(&address, &row, &end).await,
                     Left::Waiter(key, request, row) => {
-                        self.reap_wait(&key, &request, row.as_deref(), &end).await
+                        self.reap_wait(&key, &request, &row, &end).await
                     }
                 };
                 match done {
@@ -157,7 +157,11 @@ impl<S: Store> Leases<S> {
                         }
                     }
                     What::Waiter(key, request) => match self.line_of(&key).await {
-                        Ok(row) => all.push(Left::Waiter(key, request, row.map(Box::new))),
+                        // Who was served has left an item, which is sweep's to clear.
+                        Ok(Some(row)) if waits(&row, &request) => {
+                            all.push(Left::Waiter(key, request, Box::new(row)));
+                        }
+                        Ok(_) => {}
                         Err(Error::Corrupt { key, reason }) => left_alone(&key, &reason),
                         Err(error) => return Err(error),
                     },
@@ -218,12 +222,9 @@ impl<S: Store> Leases<S> {
         &self,
         key: &Key,
         request: &RequestDigest,
-        row: Option<&Row>,
+        row: &Row,
         end: &End,
     ) -> Result<Done, Error> {
-        let Some(row) = row else {
-            return Ok(Done::Nothing);
-        };
         if self.leave_from(key, request, row).await? {
             return Ok(Done::Left);
         }
@@ -242,6 +243,12 @@ impl<S: Store> Leases<S> {
         }
         Ok(Done::Nothing)
     }
+}
+
+/// Whether the request is in line, or next.
+fn waits(row: &Row, request: &RequestDigest) -> bool {
+    let next = row.reserved().is_some_and(|next| next.request == *request);
+    next || row.waiting().contains(request)
 }
 
 fn left_alone(key: &Key, reason: &str) {

@@ -125,6 +125,7 @@ fn some_millis<S: serde::Serializer>(
 
 /// The answer to a release of several leases.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[must_use = "one of them may have been lost to somebody else"]
 pub struct ReleasedAll {
     /// The worst of the outcomes.
     pub outcome: ReleaseOutcome,
@@ -289,7 +290,7 @@ mod tests {
         let extended = leases.extend_all(&set, ExtendOptions::default()).await;
         assert_eq!(extended.expect("extended").leases.len(), 100);
         assert_eq!(start.elapsed(), 10 * ROUND_TRIP);
-        leases.release_all(&set).await.expect("released");
+        let _ = leases.release_all(&set).await.expect("released");
         assert_eq!(start.elapsed(), 20 * ROUND_TRIP);
     }
 }

@@ -22,8 +22,8 @@ pub struct Settings {
     pub claim: Duration,
     /// How many a line takes.
     pub queue_cap: u16,
-    /// How long the leases of an execution that was stopped or timed out are left alone: a Lambda
-    /// function of its may still be at work.
+    /// How long a Lambda function of an execution that has ended may still be at work, and keeps its
+    /// leases.
     pub reap_grace: Duration,
 }
 

@@ -84,7 +84,7 @@ async fn a_set_costs_a_transaction_and_a_read_and_a_refusal_only_the_transaction
     assert!(matches!(held, AcquiredAll::Held(c) if c.held.key.as_str() == "c"));
     assert_eq!(table.cost(["TransactWriteItems"]), [1]);
     let leases = LeaseSet::new(granted.leases).unwrap();
-    table.leases().release_all(&leases).await.unwrap();
+    let _ = table.leases().release_all(&leases).await.unwrap();
     assert_eq!(table.cost(["UpdateItem"]), [3]);
 }
 

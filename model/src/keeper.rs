@@ -124,12 +124,7 @@ pub fn reap_writes(world: &World, state: &mut State, end: End) -> Option<()> {
         }
         Some(held) => What::End(facts.version, held.lease, Ended::Released),
         None => {
-            // By the row as it is now.
-            let kept = world
-                .rows
-                .facts(state.row)
-                .kept
-                .filter(|kept| kept.who == who)?;
+            let kept = facts.kept.filter(|kept| kept.who == who)?;
             match kept.tries {
                 _ if world.design.may_be_freed(end) => What::Pass(kept.lease, kept.tries),
                 1 => What::NoMore(kept.lease, kept.tries, kept.until),

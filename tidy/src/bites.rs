@@ -20,8 +20,6 @@ pub enum Seed {
     Lose(&'static str),
     /// There is one more file.
     Gain(&'static str, &'static str),
-    /// A file's text stands in it so many times.
-    Repeat(&'static str, usize),
 }
 
 /// The copy with the fault in it; none if there is nothing any more to put it into.
@@ -36,7 +34,6 @@ fn seeded(tree: &Tree, seed: &Seed) -> Option<Tree> {
             Some(tree.without(start))
         }
         Seed::Gain(path, text) => Some(tree.with(path, text)),
-        Seed::Repeat(path, times) => Some(tree.with(path, &tree.get(path)?.repeat(times))),
     }
 }
 
@@ -47,7 +44,6 @@ impl std::fmt::Display for Seed {
             Self::Lose("") => write!(f, "no file at all"),
             Self::Lose(start) => write!(f, "{start} is gone"),
             Self::Gain(path, _) => write!(f, "{path} is there"),
-            Self::Repeat(path, times) => write!(f, "{path}: {times} times as long"),
         }
     }
 }
@@ -176,7 +172,6 @@ mod tests {
             Seed::Change("a", "other", ""),
             Seed::Change("b", "text", ""),
             Seed::Lose("b"),
-            Seed::Repeat("b", 2),
         ] {
             assert!(seeded(&tree, &seed).is_none(), "{seed}");
         }

@@ -37,7 +37,6 @@ const RULES: &[(&str, Rule)] = &[
         proofs::promises_and_faults_have_tests,
     ),
     ("file names tell what is inside", text::names),
-    ("files stay short", text::length),
     (
         "one directory = one function = one binary = one logical id, with an event",
         stack::functions,

@@ -2,10 +2,6 @@
 
 use crate::tree::{Report, Tree, words};
 
-/// A file longer than this deserves a look; longer than `TOO_LONG`, a cut.
-const LONG: usize = 400;
-const TOO_LONG: usize = 450;
-
 /// Names that say nothing about what is inside.
 const EMPTY_NAMES: &[&str] = &[
     "common", "helper", "helpers", "misc", "shared", "util", "utils",
@@ -81,23 +77,6 @@ pub fn names(tree: &Tree, report: &mut Report) {
     }
 }
 
-pub fn length(tree: &Tree, report: &mut Report) {
-    let sources = [".rs", ".py"].map(|end| tree.files("", end).count());
-    if sources.contains(&0) {
-        report.error("no source in Rust, or none in Python, to look at");
-    }
-    for (path, content) in tree.files("", ".rs").chain(tree.files("", ".py")) {
-        let lines = content.lines().count();
-        if lines > TOO_LONG {
-            report.error(format!("{path}: {lines} lines, more than {TOO_LONG}"));
-        } else if lines > LONG {
-            report
-                .warnings
-                .push(format!("{path}: {lines} lines, more than {LONG}"));
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -165,19 +144,5 @@ mod tests {
             .len(),
             2
         );
-    }
-
-    #[test]
-    fn a_long_file_is_a_warning_and_a_longer_one_an_error() {
-        let (fine, long, too_long) = ("x\n".repeat(400), "x\n".repeat(401), "x\n".repeat(451));
-        let tree = Tree::of(&[
-            ("fine.rs", &fine),
-            ("long.rs", &long),
-            ("too_long.py", &too_long),
-        ]);
-        let mut report = Report::default();
-        length(&tree, &mut report);
-        assert_eq!(report.warnings, ["long.rs: 401 lines, more than 400"]);
-        assert_eq!(report.errors, ["too_long.py: 451 lines, more than 450"]);
     }
 }

@@ -43,7 +43,7 @@ pub async fn keys(setting: &Setting, keys: usize) -> Result<Played, String> {
         marks.step("acquire", site.door().counts());
         let leases = LeaseSet::new(granted.leases).map_err(|error| told(&error))?;
         let released = client.leases.release_all(&leases).await;
-        released.map_err(|error| told(&error))?;
+        let _ = released.map_err(|error| told(&error))?;
         marks.step("release", site.door().counts());
     }
     let scene = format!("{keys} keys at once");

@@ -111,10 +111,10 @@ impl Calls {
             resource: "a task token".to_owned(),
             source: crate::Cause::said("AccessDeniedException"),
         });
-        let answer = if book.forbidden.contains(&token) {
-            denied
-        } else if loss == Some(Loss::Call) {
+        let answer = if loss == Some(Loss::Call) {
             no_answer
+        } else if loss.is_none() && book.forbidden.contains(&token) {
+            denied
         } else if book.over.insert(token.clone()) {
             book.told.push(Told { token, what });
             if loss.is_some() {

@@ -321,4 +321,12 @@ async fn whoever_may_not_be_told_is_passed_over_and_no_more_than_one<B: Bench>(b
     let next = row.reserved().map(|reserved| reserved.request.clone());
     assert_eq!(next, Some(Line::<B>::digest("b")));
     assert_eq!(line.waiting().await, [Line::<B>::digest("c")]);
+    // Told, perhaps, before it was forbidden: its turn is not another's.
+    let (line, holder) = Line::held(bench, "line/forbidden since", &["a", "b"]).await;
+    line.calls.lose(&line.token("a"), super::Loss::Answer, 1);
+    line.calls.forbid(&line.token("a"));
+    line.release(&holder).await;
+    let turn = line.turn();
+    assert_eq!(turn.who, "a");
+    line.confirm(&turn).await;
 }

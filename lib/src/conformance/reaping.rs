@@ -10,6 +10,7 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     what_may_be_at_work_is_cut_to_the_grace(bench).await;
     what_runs_or_is_unknown_is_left_alone(bench).await;
     what_was_written_after_the_end_is_left_to_a_later_look(bench).await;
+    whoever_was_served_is_not_looked_up(bench).await;
     places_in_line_are_given_up(bench).await;
     whoever_will_not_come_is_passed_over(bench).await;
 }
@@ -171,6 +172,17 @@ async fn what_was_written_after_the_end_is_left_to_a_later_look<B: Bench>(bench:
     };
     line.calls.stands(execution, ended);
     assert_eq!(line.reap(execution).await, reaped(1, 0, 0));
+}
+
+/// What it left behind in line is sweep's to clear, and no reason to look it up.
+async fn whoever_was_served_is_not_looked_up<B: Bench>(bench: &B) {
+    let execution = "served execution";
+    let (line, turn) = Line::promised(bench, "reap/served", &[execution]).await;
+    let lease = line.confirm(&turn).await;
+    line.release(&lease).await;
+    assert!(line.waiter(execution).await.is_some());
+    line.calls.stands(execution, Execution::Running);
+    assert_eq!(line.reap(execution).await, reaped(0, 0, 0));
 }
 
 async fn places_in_line_are_given_up<B: Bench>(bench: &B) {

@@ -155,9 +155,11 @@ impl<S: Store> Leases<S> {
             Ok(Delivery::Delivered) => Told::Yes,
             Ok(Delivery::Refused) => Told::NoGood,
             Err(Error::Unavailable { .. } | Error::Throttled { .. }) => {
-                match workflows.succeed(token, output, self.limit()).await? {
-                    Delivery::Delivered => Told::Yes,
-                    Delivery::Refused => Told::Unknown,
+                match workflows.succeed(token, output, self.limit()).await {
+                    Ok(Delivery::Delivered) => Told::Yes,
+                    // The first call may have arrived.
+                    Ok(Delivery::Refused) | Err(Error::Denied { .. }) => Told::Unknown,
+                    Err(error) => return Err(error),
                 }
             }
             Err(error) => return Err(error),

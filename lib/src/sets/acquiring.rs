@@ -79,7 +79,8 @@ impl<S: Store> Leases<S> {
                         }
                         Verdict::Stands(leases) => return self.read_back(&leases).await,
                         Verdict::Over(key) => {
-                            return self.replayed_all(&changes, &grant, key).await;
+                            let asked = (&grant, request.reentrant);
+                            return self.replayed_all(&changes, asked, key).await;
                         }
                         Verdict::Held(address, row) => {
                             return self
@@ -110,15 +111,16 @@ impl<S: Store> Leases<S> {
     async fn replayed_all(
         &self,
         changes: &[(Address, Change)],
-        grant: &Grant,
+        (grant, reentrant): (&Grant, bool),
         over: Key,
     ) -> Result<AcquiredAll, Error> {
         let mut ours = Vec::with_capacity(changes.len());
         for ((address, _), stored) in changes.iter().zip(self.rows_of(changes).await?) {
             match stored {
-                Stored::Row(row) if row.holding().is_some() && row.request == grant.request => {
-                    ours.push((address.clone(), row));
-                }
+                stood @ Stored::Row(_) => match why_not_granted(stood, grant, reentrant) {
+                    GrantRefusal::Replayed(row) => ours.push((address.clone(), row)),
+                    _ => return Err(Error::Consumed { key: over }),
+                },
                 _ => return Err(Error::Consumed { key: over }),
             }
         }

@@ -25,6 +25,7 @@ use super::{
     failures::Request,
 };
 use crate::{
+    clock::stopwatch,
     error::Error,
     row::{Stored, s},
     transition::{Change, Join, transition},
@@ -258,7 +259,7 @@ impl Store for DynamoDb {
     async fn read_key(&self, key: &Key, limit: Duration) -> Result<Vec<(u16, Stored)>, Error> {
         let mut rows = Vec::new();
         let mut from = None;
-        let began = conflicts::now();
+        let began = stopwatch();
         loop {
             let query = self
                 .client

@@ -14,6 +14,7 @@ pub(super) struct History {
     /// The children of a Distributed Map have histories of their own.
     has_children: bool,
     has_ended: bool,
+    redrives: i32,
 }
 
 impl History {
@@ -25,20 +26,18 @@ impl History {
                 self.open.insert(event.id());
                 self.task_of.insert(event.id(), event.id());
             }
-            Event::TaskStarted
-            | Event::TaskSubmitted
-            | Event::LambdaFunctionStarted
-            | Event::ActivityStarted => {
+            Event::TaskStarted | Event::TaskSubmitted | Event::LambdaFunctionStarted => {
                 self.task_of.extend(task.map(|task| (event.id(), task)));
             }
-            Event::TaskSucceeded | Event::LambdaFunctionSucceeded | Event::ActivitySucceeded => {
-                self.answered(task);
-            }
-            Event::TaskFailed | Event::LambdaFunctionFailed | Event::ActivityFailed
-                if error_of(event).is_some_and(is_an_answer) =>
+            Event::TaskSucceeded
+            | Event::TaskFailed
+            | Event::LambdaFunctionSucceeded
+            | Event::LambdaFunctionFailed
+                if is_over(event) =>
             {
                 self.answered(task);
             }
+            Event::ExecutionRedriven => self.redrives += 1,
             Event::MapRunStarted => self.has_children = true,
             Event::ExecutionSucceeded
             | Event::ExecutionFailed
@@ -58,15 +57,33 @@ impl History {
     pub(super) fn all_answered(&self) -> bool {
         self.has_ended && !self.has_children && self.open.is_empty()
     }
+
+    /// How often it was redriven.
+    pub(super) const fn redrives(&self) -> i32 {
+        self.redrives
+    }
 }
 
-fn error_of(event: &HistoryEvent) -> Option<&str> {
-    let task = event.task_failed_event_details().map(|d| d.error());
-    let lambda = event
-        .lambda_function_failed_event_details()
-        .map(|d| d.error());
-    let activity = event.activity_failed_event_details().map(|d| d.error());
-    task.or(lambda).or(activity).flatten()
+/// Whether this is the end of a task that is over with it: of a Lambda function that was called, or of a request to
+/// `DynamoDB`. Of all else that is not certain. A child execution may leave a function at work; a job may go on when
+/// the call that looked after it failed; whoever has a task token, or an activity, may be told to stop by somebody else.
+fn is_over(event: &HistoryEvent) -> bool {
+    let succeeded = event.task_succeeded_event_details();
+    let succeeded = succeeded.map(|d| (d.resource_type(), d.resource(), None));
+    let failed = event.task_failed_event_details();
+    let failed = failed.map(|d| (d.resource_type(), d.resource(), d.error()));
+    // Of a function that is named as the state's resource.
+    let lambda = event.lambda_function_failed_event_details();
+    let lambda = ("lambda", "invoke", lambda.and_then(|d| d.error()));
+    match succeeded.or(failed).unwrap_or(lambda) {
+        ("lambda", "invoke.waitForTaskToken", Some(error)) => error.starts_with("Lease."),
+        ("lambda", "invoke" | "invoke.waitForTaskToken", None)
+        | ("dynamodb" | "aws-sdk:dynamodb", _, None) => true,
+        ("lambda", "invoke", Some(error)) | ("dynamodb" | "aws-sdk:dynamodb", _, Some(error)) => {
+            is_an_answer(error)
+        }
+        _ => false,
+    }
 }
 
 /// Whether this error is the task's own word, or Step Functions' that the task did not run. What
@@ -80,28 +97,39 @@ fn is_an_answer(error: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use aws_sdk_sfn::types::TaskFailedEventDetails;
+    use aws_sdk_sfn::types::{TaskFailedEventDetails, TaskSucceededEventDetails};
     use aws_smithy_types::DateTime;
 
     use super::*;
 
     /// The history of these events: each its type, the one before it, and the error of a failure.
-    fn history(events: &[(Event, i64, &str)]) -> bool {
+    fn history(events: &[(Event, i64, &str)]) -> History {
+        of(("lambda", "invoke"), events)
+    }
+
+    fn of((kind, resource): (&str, &str), events: &[(Event, i64, &str)]) -> History {
         let mut history = History::default();
-        for (id, (kind, previous, error)) in (1..).zip(events) {
+        for (id, (event, previous, error)) in (1..).zip(events) {
             let failed = TaskFailedEventDetails::builder()
-                .resource_type("lambda")
-                .resource("invoke")
+                .resource_type(kind)
+                .resource(resource)
                 .error(*error);
-            let event = HistoryEvent::builder()
+            let succeeded = TaskSucceededEventDetails::builder()
+                .resource_type(kind)
+                .resource(resource);
+            let (failed, succeeded) = (failed.build().ok(), succeeded.build().ok());
+            let built = HistoryEvent::builder()
                 .timestamp(DateTime::from_secs(1))
-                .r#type(kind.clone())
+                .r#type(event.clone())
                 .id(id)
                 .previous_event_id(*previous)
-                .set_task_failed_event_details(failed.build().ok().filter(|_| !error.is_empty()));
-            history.add(&event.build().expect("complete"));
+                .set_task_failed_event_details(failed.filter(|_| *event == Event::TaskFailed))
+                .set_task_succeeded_event_details(
+                    succeeded.filter(|_| *event == Event::TaskSucceeded),
+                );
+            history.add(&built.build().expect("complete"));
         }
-        history.all_answered()
+        history
     }
 
     #[test]
@@ -110,15 +138,44 @@ mod tests {
             ExecutionAborted, ExecutionFailed, ExecutionStarted, ExecutionSucceeded, MapRunStarted,
             TaskFailed, TaskScheduled, TaskStarted, TaskSucceeded, TaskTimedOut,
         };
-        let one = |last: Event, error| {
-            history(&[
+        let history = |events: &[_]| history(events).all_answered();
+        let task = |resource, last: Event, error| {
+            let events = [
                 (ExecutionStarted, 0, ""),
                 (TaskScheduled, 1, ""),
                 (TaskStarted, 2, ""),
                 (last, 3, error),
                 (ExecutionFailed, 4, ""),
-            ])
+            ];
+            of(resource, &events).all_answered()
         };
+        let one = |last, error| task(("lambda", "invoke"), last, error);
+        // A child's branch, a job, a function behind a gateway may go on.
+        for (kind, resource) in [
+            ("states", "startExecution.sync:2"),
+            ("states", "startExecution"),
+            ("aws-sdk:sfn", "startSyncExecution"),
+            ("batch", "submitJob.sync"),
+            ("apigateway", "invoke"),
+            ("sqs", "sendMessage.waitForTaskToken"),
+        ] {
+            assert!(
+                !task((kind, resource), TaskSucceeded, ""),
+                "{kind} {resource}"
+            );
+            assert!(
+                !task((kind, resource), TaskFailed, "Mine"),
+                "{kind} {resource}"
+            );
+        }
+        for kind in ["dynamodb", "aws-sdk:dynamodb"] {
+            assert!(task((kind, "updateItem"), TaskSucceeded, ""));
+        }
+        // Ours in line; and a step's, which somebody else may have given up.
+        let token = ("lambda", "invoke.waitForTaskToken");
+        assert!(task(token, TaskSucceeded, ""));
+        assert!(task(token, TaskFailed, "Lease.QueueTimeout"));
+        assert!(!task(token, TaskFailed, "Mine"));
         assert!(one(TaskSucceeded, ""));
         for own in [
             "Payment.Declined",
@@ -162,10 +219,11 @@ mod tests {
         ]));
         assert!(!history(&[]));
         // It was redriven, and runs.
-        assert!(!history(&[
+        let redriven = super::tests::history(&[
             (ExecutionStarted, 0, ""),
             (ExecutionFailed, 1, ""),
             (Event::ExecutionRedriven, 2, ""),
-        ]));
+        ]);
+        assert_eq!((redriven.all_answered(), redriven.redrives()), (false, 1));
     }
 }

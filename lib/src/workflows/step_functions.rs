@@ -8,14 +8,15 @@ use aws_sdk_sfn::{
     client::customize::CustomizableOperation,
     config::{Builder, StalledStreamProtectionConfig},
     error::{ProvideErrorMetadata, SdkError},
-    types::ExecutionStatus,
+    types::{ExecutionStatus, IncludedData},
 };
 use aws_smithy_types::{retry::RetryConfig, timeout::TimeoutConfig};
 
 use super::{Call, Delivery, Execution, Workflows, history::History};
 use crate::{
-    clock::Timestamp,
+    clock::{Timestamp, stopwatch},
     error::{Cause, Error},
+    metrics,
     store::{is_denial, is_throttling, lacks_credentials},
     values::{Holder, TaskToken},
 };
@@ -56,28 +57,36 @@ impl StepFunctions {
 const PAGES: usize = 5;
 
 impl StepFunctions {
-    async fn all_answered(&self, execution: &Holder, limit: Duration) -> Result<bool, Error> {
-        let mut history = History::default();
-        let mut next = None;
+    /// None if it cannot be read to its end, within `limit` in all: then it proves nothing.
+    async fn history(&self, execution: &Holder, limit: Duration) -> Option<History> {
+        let (mut history, mut next) = (History::default(), None);
+        let began = stopwatch();
         for _ in 0..PAGES {
             let call = self.client.get_execution_history();
             let call = call.execution_arn(execution.as_str());
             let call = call.include_execution_data(false).max_results(1000);
             let call = call.set_next_token(next);
-            let page = within(call.customize(), limit).send().await;
-            let page = page.map_err(|error| {
-                let what = format!("execution {execution}");
-                failed("states:GetExecutionHistory", what, &error)
-            })?;
+            let left = limit.saturating_sub(began.elapsed());
+            let page = match within(call.customize(), left).send().await {
+                Ok(page) => page,
+                Err(error) => {
+                    let what = format!("execution {execution}");
+                    let error = failed("states:GetExecutionHistory", what, &error);
+                    metrics::tell_failure(&error);
+                    let problem = error.in_full();
+                    tracing::warn!(%execution, problem, "its history could not be read");
+                    return None;
+                }
+            };
             for event in page.events() {
                 history.add(event);
             }
             next = page.next_token;
             if next.is_none() {
-                return Ok(history.all_answered());
+                return Some(history);
             }
         }
-        Ok(false)
+        None
     }
 }
 
@@ -137,18 +146,35 @@ impl Workflows for StepFunctions {
 
     fn look_up<'a>(&'a self, execution: &'a Holder, limit: Duration) -> Call<'a, Execution> {
         let call = self.client.describe_execution();
+        // Neither input nor output, which a key of the machine's own may hide.
         let call = call.execution_arn(execution.as_str());
+        let call = call.included_data(IncludedData::MetadataOnly);
         Box::pin(async move {
+            let began = stopwatch();
             match within(call.customize(), limit).send().await {
                 Ok(described) => Ok(match (described.status(), described.stop_date()) {
                     (ExecutionStatus::Running | ExecutionStatus::PendingRedrive, _) | (_, None) => {
                         Execution::Running
                     }
-                    (status, Some(stopped)) => Execution::Ended {
-                        stopped_at: instant(stopped),
-                        redrivable: *status != ExecutionStatus::Succeeded,
-                        all_answered: self.all_answered(execution, limit).await?,
-                    },
+                    (status, Some(stopped)) => {
+                        let redrives = described.redrive_count().unwrap_or_default();
+                        let left = limit.saturating_sub(began.elapsed());
+                        let history = self.history(execution, left).await;
+                        // The two answers need not be of the same age.
+                        if history
+                            .as_ref()
+                            .is_some_and(|history| history.redrives() > redrives)
+                        {
+                            return Ok(Execution::Running);
+                        }
+                        Execution::Ended {
+                            stopped_at: instant(stopped),
+                            redrivable: *status != ExecutionStatus::Succeeded,
+                            all_answered: history.is_some_and(|history| {
+                                history.redrives() == redrives && history.all_answered()
+                            }),
+                        }
+                    }
                 }),
                 Err(error) if is_one_of(&error, &["ExecutionDoesNotExist", "InvalidArn"]) => {
                     Ok(Execution::Unknown)

@@ -218,7 +218,7 @@ impl Bank {
 
     async fn release(&self, leases: Vec<Lease>) {
         if let Ok(leases) = LeaseSet::new(leases) {
-            self.leases().release_all(&leases).await.unwrap();
+            let _ = self.leases().release_all(&leases).await.unwrap();
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::{
     Faults,
-    Seed::{Change, Gain, Lose, Repeat},
+    Seed::{Change, Gain, Lose},
 };
 
 pub const FAULTS: &[(&str, Faults)] = &[
@@ -71,13 +71,6 @@ pub const FAULTS: &[(&str, Faults)] = &[
     (
         "file names tell what is inside",
         &[(Gain("lib/src/utils.rs", ""), "lib/src/utils.rs")],
-    ),
-    (
-        "files stay short",
-        &[
-            (Repeat("lib/src/leases.rs", 4), "lib/src/leases.rs"),
-            (Repeat("local/asl/engine.py", 9), "local/asl/engine.py"),
-        ],
     ),
     (
         "what is built is what is locked",

@@ -4,9 +4,9 @@
 use std::{future::Future, time::Duration};
 
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
-use crate::turns::Pauses;
+use crate::{clock::stopwatch, turns::Pauses};
 
 /// Makes a write again, with the time that is left of `limit`, until it meets no transaction or the time is over.
 #[expect(
@@ -21,7 +21,7 @@ where
     E: ProvideErrorMetadata,
     F: Future<Output = Result<T, SdkError<E, R>>>,
 {
-    let began = now();
+    let began = stopwatch();
     let mut pauses = Pauses::within(limit);
     let mut left = limit;
     loop {
@@ -35,13 +35,4 @@ where
         }
         left = limit.saturating_sub(began.elapsed());
     }
-}
-
-/// Real time, which is not a lease's: the SDK's own limits are of it.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "how long a request has taken so far, and nothing else"
-)]
-pub(super) fn now() -> Instant {
-    Instant::now()
 }
