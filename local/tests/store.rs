@@ -4,6 +4,7 @@
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
+use aws_sdk_dynamodb::types::AttributeValue;
 use leasehold::{
     Acquired, Clock as _, Error, ExtendOptions, Extended, GrantKind, Holder, Key, Queue,
     ReleaseOutcome, RequestDigest, TaskToken, WaitTime,
@@ -392,4 +393,29 @@ async fn a_waiters_item_is_deleted_though_a_transaction_is_in_the_way() {
     store.forget(&lease.key, &waiter, limit).await.unwrap();
     let gone = store.waiter(&lease.key, &digest, limit).await.unwrap();
     assert_eq!(gone, None);
+}
+
+/// Together, not each: the function has to live to answer.
+#[tokio::test]
+async fn the_pages_of_a_key_share_one_time_limit() {
+    let table = Table::start().await;
+    let text = |text: &str| AttributeValue::S(text.to_owned());
+    // More than a page holds.
+    for permit in 0..6 {
+        let item = [
+            ("pk".to_owned(), text("k")),
+            ("sk".to_owned(), text(&format!("LEASE#{permit:04}"))),
+            ("text".to_owned(), text(&"x".repeat(350_000))),
+        ];
+        let put = table.client.put_item().table_name(bench::TABLE);
+        put.set_item(Some(item.into())).send().await.unwrap();
+    }
+    let leases = table.leases();
+    let (key, store) = (Key::new("k").unwrap(), leases.store());
+    let read = store.read_key(&key, Duration::from_millis(1500)).await;
+    assert_eq!(read.unwrap().len(), 6);
+    table.proxy.reset();
+    table.proxy.set_latency(Duration::from_millis(300));
+    let late = store.read_key(&key, Duration::from_millis(400)).await;
+    assert!(matches!(late, Err(Error::Unavailable { .. })), "{late:?}");
 }

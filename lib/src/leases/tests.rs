@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    Acquire, Memory,
+    Acquire, GrantKind, Memory,
     clock::ManualClock,
     store::wire::{Before, Wire},
 };
@@ -80,4 +80,24 @@ async fn an_extend_that_others_overtake_twice_moves_the_version_once_or_not_at_a
     let late = late.expect("it is the holder's").into_lease();
     assert_eq!(late.expires_at, clock.now().plus(MINUTE * 3));
     assert_eq!(second.requests(), 2, "others have moved the version since");
+}
+
+/// After an answer that was lost the same value finds its lease, though nobody named the request.
+#[tokio::test]
+async fn a_clone_of_a_request_is_the_same_request() {
+    let leases = Leases::new(Memory::new(), Settings::default());
+    let ttl = Ttl::new(Duration::from_secs(60)).expect("valid");
+    let request = Acquire::new(
+        Key::new("k").expect("valid"),
+        Holder::new("h").expect("valid"),
+        ttl,
+    );
+    let first = leases.acquire(request.clone()).await.expect("an answer");
+    let first = first.granted().expect("a grant");
+    let again = leases.acquire(request).await.expect("an answer");
+    let again = again.granted().expect("a grant");
+    assert_eq!(
+        (again.grant, again.lease),
+        (GrantKind::Replayed, first.lease)
+    );
 }
