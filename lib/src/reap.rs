@@ -184,7 +184,11 @@ impl<S: Store> Leases<S> {
         }
         if end.all_answered {
             let ended = self.end_as_read(address, row, Ended::Released).await?;
-            return Ok(ended.map_or(Done::Nothing, |_| Done::Released));
+            return Ok(ended.map_or(Done::Nothing, |_| {
+                let length = self.now().since(held.acquired_at);
+                metrics::tell_length(Metric::HeldTime, length);
+                Done::Released
+            }));
         }
         let expires_at = self.now().plus(self.settings().reap_grace);
         if held.expires_at <= expires_at {

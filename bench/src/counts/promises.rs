@@ -212,7 +212,7 @@ fn crashes(all: &All) -> Vec<Measure> {
     };
     let note = "ours: in line, with a sweep every second; by the clock a lease is taken 2 s after its end, the margin between \
                 clocks. Reaped: told at once that the execution has ended; what that event takes on its way is not measured, \
-                and one that was stopped or timed out has 15 minutes of grace";
+                and one that may have left a Lambda at work has 15 minutes of grace";
     [
         waits(
             "requests of the one who waits, after a crash of the holder",

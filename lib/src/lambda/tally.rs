@@ -133,8 +133,8 @@ mod tests {
         *,
     };
     use crate::{
-        Acquire, Holder, Key, Leases, Memory, Settings, Timestamp, Ttl, clock::ManualClock,
-        error::Cause, json::Json, metrics,
+        Acquire, Execution, Holder, Key, Leases, Memory, Settings, Timestamp, Ttl,
+        clock::ManualClock, conformance::Calls, error::Cause, json::Json, metrics,
     };
 
     fn values(tally: &Tally) -> Vec<(&'static str, u64)> {
@@ -301,25 +301,39 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_release_tells_how_long_the_lease_was_held() {
+    async fn release_and_reap_tell_how_long_the_lease_was_held() {
         let told = tracing_subscriber::registry().with(Collect);
         let _listening = tracing::subscriber::set_default(told);
         let clock = Arc::new(ManualClock::at(Timestamp::from_millis(1_800_000_000_000)));
-        let leases =
-            Leases::new(Memory::new(), Settings::default()).with_clock(Arc::clone(&clock) as _);
-        let tally = TALLY.scope(RefCell::default(), async {
-            let (key, holder) = (Key::new("k"), Holder::new("h"));
-            let ttl = Ttl::new(Duration::from_mins(1)).expect("valid");
-            let wanted = Acquire::new(key.expect("valid"), holder.expect("valid"), ttl);
-            let granted = leases.acquire(wanted).await.expect("an answer");
-            let lease = granted.granted().expect("a grant").lease;
-            clock.advance(Duration::from_secs(7));
-            for _ in 0..2 {
-                let _ = leases.release(&lease).await.expect("an answer");
-            }
-            TALLY.with(RefCell::take)
-        });
-        assert_eq!(values(&tally.await), [("HeldTime", 7000)]);
+        let calls = Arc::new(Calls::default());
+        let ended = Execution::Ended {
+            stopped_at: Timestamp::MAX,
+            redrivable: false,
+            all_answered: true,
+        };
+        calls.stands("h", ended);
+        let leases = Leases::new(Memory::new(), Settings::default())
+            .with_clock(Arc::clone(&clock) as _)
+            .with_workflows(calls);
+        for by_reap in [false, true] {
+            let tally = TALLY.scope(RefCell::default(), async {
+                let (key, holder) = (Key::new("k"), Holder::new("h").expect("valid"));
+                let ttl = Ttl::new(Duration::from_mins(1)).expect("valid");
+                let wanted = Acquire::new(key.expect("valid"), holder.clone(), ttl);
+                let granted = leases.acquire(wanted).await.expect("an answer");
+                let lease = granted.granted().expect("a grant").lease;
+                clock.advance(Duration::from_secs(7));
+                for _ in 0..2 {
+                    if by_reap {
+                        leases.reap(&holder).await.expect("an answer");
+                    } else {
+                        let _ = leases.release(&lease).await.expect("an answer");
+                    }
+                }
+                TALLY.with(RefCell::take)
+            });
+            assert_eq!(values(&tally.await), [("HeldTime", 7000)], "{by_reap}");
+        }
     }
 
     #[tokio::test]

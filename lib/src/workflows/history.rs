@@ -69,22 +69,34 @@ impl History {
 /// the call that looked after it failed; whoever has a task token, or an activity, may be told to stop by somebody else.
 fn is_over(event: &HistoryEvent) -> bool {
     let succeeded = event.task_succeeded_event_details();
-    let succeeded = succeeded.map(|d| (d.resource_type(), d.resource(), None));
     let failed = event.task_failed_event_details();
-    let failed = failed.map(|d| (d.resource_type(), d.resource(), d.error()));
-    // Of a function that is named as the state's resource.
     let lambda = event.lambda_function_failed_event_details();
-    let lambda = ("lambda", "invoke", lambda.and_then(|d| d.error()));
-    match succeeded.or(failed).unwrap_or(lambda) {
-        ("lambda", "invoke.waitForTaskToken", Some(error)) => error.starts_with("Lease."),
-        ("lambda", "invoke" | "invoke.waitForTaskToken", None)
-        | ("dynamodb" | "aws-sdk:dynamodb", _, None) => true,
-        ("lambda", "invoke", Some(error)) | ("dynamodb" | "aws-sdk:dynamodb", _, Some(error)) => {
-            is_an_answer(error)
+    match event.r#type() {
+        Event::TaskSucceeded => succeeded.is_some_and(|d| match d.resource_type() {
+            "lambda" => ["invoke", "invoke.waitForTaskToken"].contains(&d.resource()),
+            kind => DYNAMODB.contains(&kind),
+        }),
+        Event::TaskFailed => failed.is_some_and(|d| {
+            let error = d.error().unwrap_or(UNNAMED);
+            match (d.resource_type(), d.resource()) {
+                ("lambda", "invoke") => is_an_answer(error),
+                ("lambda", "invoke.waitForTaskToken") => error.starts_with("Lease."),
+                (kind, _) => DYNAMODB.contains(&kind) && is_an_answer(error),
+            }
+        }),
+        // Of a function that is named as the state's resource.
+        Event::LambdaFunctionSucceeded => true,
+        Event::LambdaFunctionFailed => {
+            lambda.is_some_and(|d| is_an_answer(d.error().unwrap_or(UNNAMED)))
         }
         _ => false,
     }
 }
+
+const DYNAMODB: [&str; 2] = ["dynamodb", "aws-sdk:dynamodb"];
+
+/// A failure without a name says nothing.
+const UNNAMED: &str = "States.";
 
 /// Whether this error is the task's own word, or Step Functions' that the task did not run. What
 /// else Step Functions says of a task leaves open whether that one is still at work.
@@ -113,7 +125,7 @@ mod tests {
             let failed = TaskFailedEventDetails::builder()
                 .resource_type(kind)
                 .resource(resource)
-                .error(*error);
+                .set_error(Some((*error).to_owned()).filter(|error| !error.is_empty()));
             let succeeded = TaskSucceededEventDetails::builder()
                 .resource_type(kind)
                 .resource(resource);
@@ -170,6 +182,17 @@ mod tests {
         }
         for kind in ["dynamodb", "aws-sdk:dynamodb"] {
             assert!(task((kind, "updateItem"), TaskSucceeded, ""));
+        }
+        // Without a word of what it was, or of how it failed, it is not certain.
+        assert!(!one(TaskFailed, ""));
+        for kind in [TaskSucceeded, TaskFailed, Event::LambdaFunctionFailed] {
+            let mut history = History::default();
+            for (id, kind) in (1..).zip([TaskScheduled, kind, ExecutionFailed]) {
+                let event = HistoryEvent::builder().timestamp(DateTime::from_secs(1));
+                let event = event.r#type(kind).id(id).previous_event_id(id - 1);
+                history.add(&event.build().expect("complete"));
+            }
+            assert!(!history.all_answered());
         }
         // Ours in line; and a step's, which somebody else may have given up.
         let token = ("lambda", "invoke.waitForTaskToken");
