@@ -213,7 +213,13 @@ pub fn execution(operation: &str, body: &Value, how: impl FnOnce(&str) -> How) -
         .into_iter()
         .filter(|kind| status == "SUCCEEDED" || *kind != "TaskSucceeded");
     let events = events.enumerate().map(|(before, kind)| {
-        json!({"timestamp": stopped, "type": kind, "id": before + 1, "previousEventId": before})
+        let mut event =
+            json!({"timestamp": stopped, "type": kind, "id": before + 1, "previousEventId": before});
+        if kind == "TaskSucceeded" {
+            event["taskSucceededEventDetails"] =
+                json!({"resourceType": "lambda", "resource": "invoke"});
+        }
+        event
     });
     Some(json!({"events": events.collect::<Vec<_>>()}))
 }
