@@ -86,13 +86,13 @@ hostile: ## a million hostile events, items and names, in minutes (HOSTILE="--se
 	cargo run --locked -p leasehold-hostile -- $(HOSTILE)
 
 # The stable compiler, which keeps what libFuzzer needs for itself unless it is told otherwise. What is found on the way stays
-# in target/fuzz-corpus; a case that fails is written to fuzz/artifacts.
+# in target/fuzz-corpus; a case that fails is written to proof/fuzz/artifacts.
 fuzz: $(FUZZ_ROOT)/bin/cargo-fuzz ## let a fuzzer look for hostile events, keys and rows (FUZZ_SECONDS for each)
-	cd fuzz && cargo fetch --quiet --locked
-	cd fuzz && for target in event key row; do \
-	  mkdir -p ../target/fuzz-corpus/$$target; \
-	  RUSTC_BOOTSTRAP=1 ../$(FUZZ_ROOT)/bin/cargo-fuzz run --fuzz-dir . --sanitizer none --target-dir ../target/fuzz $$target \
-	    ../target/fuzz-corpus/$$target corpus/$$target -- -max_total_time=$(FUZZ_SECONDS) -max_len=8192 -timeout=10; \
+	cd proof/fuzz && cargo fetch --quiet --locked
+	cd proof/fuzz && for target in event key row; do \
+	  mkdir -p ../../target/fuzz-corpus/$$target; \
+	  RUSTC_BOOTSTRAP=1 ../../$(FUZZ_ROOT)/bin/cargo-fuzz run --fuzz-dir . --sanitizer none --target-dir ../../target/fuzz $$target \
+	    ../../target/fuzz-corpus/$$target corpus/$$target -- -max_total_time=$(FUZZ_SECONDS) -max_len=8192 -timeout=10; \
 	done
 
 check: fmt clippy doc tidy template asl leases lint-bites deny ## format, lints, documentation, licences, template, state machines, and the repository against itself
@@ -138,15 +138,15 @@ lint-bites: $(ASL_ROOT)/complete ## see each rule of tidy, SAM, cfn-lint and asl
 # Advisories live in a git repository. Where it cannot be reached the check says so, and does not pass for done.
 deny: $(DENY)
 	$(DENY) --locked --log-level error check bans licenses sources
-	cd fuzz && ../$(DENY) --locked --log-level error --config ../deny.toml check bans licenses sources
-	cd instructions/plain && ../../$(DENY) --locked --log-level error --config ../../deny.toml check licenses sources
+	cd proof/fuzz && ../../$(DENY) --locked --log-level error --config ../../.deny.toml check bans licenses sources
+	cd proof/instructions/plain && ../../../$(DENY) --locked --log-level error --config ../../../.deny.toml check licenses sources
 	@if timeout 120 $(DENY) --locked fetch db > target/deny-fetch.log 2>&1; then \
 	  $(DENY) --locked --log-level error check --disable-fetch advisories; \
 	else \
 	  echo "advisories: NOT CHECKED, their database cannot be reached (target/deny-fetch.log)"; \
 	fi
 
-# Hours, hence not part of CI. The mutants of expressions, which are text to the compiler, are: local/tests/differential/bites.
+# Hours, hence not part of CI. The mutants of expressions, which are text to the compiler, are: proof/tests/differential/bites.
 mutants: $(MUTANTS_BIN) ## change the code around conditions and rows, place by place: a test has to fail each time
 	tools/mutants.sh $(MUTANTS_BIN)
 
@@ -190,7 +190,7 @@ counted: $(SAM_ENV)/complete
 	  && $(SAM_ENV)/bin/python tools/sizes.py --json=target/instructions/zips.json target/sizes/$(HOST_ARCH); fi
 
 # By --bin, as the demo is: nothing is built twice. CI adds INSTRUCTIONS="--quick".
-instructions: $(SAM_ENV)/complete ## count the instructions of calls and functions, and hold them to instructions/budget.json
+instructions: $(SAM_ENV)/complete ## count the instructions of calls and functions, and hold them to proof/instructions/budget.json
 	@command -v valgrind > /dev/null || { echo "valgrind is not installed: install the package valgrind (apt-get install valgrind)"; exit 1; }
 	$(MAKE) counted
 	cargo build --workspace --locked

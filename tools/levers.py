@@ -77,7 +77,7 @@ def build(package, level, profile, more):
     # What the C compiler is told by its build script is no part of cargo's fingerprint: a directory for each.
     quiet = "-quiet" if more else ""
     target = os.path.abspath(f"target/levers/{package}{quiet}")
-    where = "instructions/plain" if package == "plain" else "."
+    where = "proof/instructions/plain" if package == "plain" else "."
     command = ["cargo", "build", "--quiet", "--release", "--locked", "-p", package, "--target-dir", target]
     subprocess.run(command, cwd=where, env=environment, check=True)
     return f"{target}/release/{package}"

@@ -103,7 +103,7 @@ impl From<Error> for Trouble {
         let trouble = Self::new(Code::of(&error), in_full(&error));
         let cure = match &error {
             Error::Denied { action, .. } => format!(
-                "SECURITY.md lists what each command needs; this one needs {action} on the table"
+                "docs/SECURITY.md lists what each command needs; this one needs {action} on the table"
             ),
             Error::Misconfigured { .. } => {
                 "check --table, --region and --profile; `leasehold table check` looks at the table"

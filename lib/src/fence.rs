@@ -46,7 +46,7 @@ use crate::{
 ///
 /// Whoever reads the item before it writes should raise the fence when it reads, by this same
 /// update with `ReturnValue::AllNew`: until the fence is raised, a holder whose time is over may
-/// still get in between. `local/examples/late_writer` does so, and shows what is lost otherwise.
+/// still get in between. `proof/examples/late_writer` does so, and shows what is lost otherwise.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fence {
     /// `(attribute_not_exists(#fence) OR #fence <= :fencing_token)`

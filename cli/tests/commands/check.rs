@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};
 
-const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../check/corpus/");
+const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../asl/corpus/");
 
 fn run(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_leasehold"));

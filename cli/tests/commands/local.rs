@@ -14,7 +14,7 @@ async fn the_stack_starts_and_ends_with_the_program() {
     // A filtered run (`cargo test --test …`) does not build examples by itself.
     assert!(
         binaries.join("echo").exists(),
-        "build it first: cargo build -p leasehold-local --examples"
+        "build it first: cargo build --workspace --examples"
     );
     let directory = tempfile::tempdir().unwrap();
     let mut child = Command::new(program)

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::*;
 
 fn fixture() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/template.yaml")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../proof/tests/fixtures/template.yaml")
 }
 
 fn read(parameters: &[(&str, &str)]) -> Result<Template, Error> {

@@ -1,0 +1,45 @@
+//! The harness that every proof shares: where the built programs are.
+
+use std::path::{Path, PathBuf};
+
+/// The root of the repository.
+#[must_use]
+pub fn root() -> &'static Path {
+    let proof = Path::new(env!("CARGO_MANIFEST_DIR"));
+    proof.parent().unwrap_or(proof)
+}
+
+/// Path of a program that `cargo build --workspace` has built into the directory of this test's profile.
+///
+/// # Panics
+///
+/// Panics if the program has not been built: a filtered `cargo test` does not build other packages' programs.
+#[must_use]
+pub fn program(name: &str) -> PathBuf {
+    built("", name)
+}
+
+/// Path of an example program of this package, built by `cargo build --examples`.
+///
+/// # Panics
+///
+/// Panics if the example has not been built.
+#[must_use]
+pub fn example(name: &str) -> PathBuf {
+    built("examples", name)
+}
+
+fn built(directory: &str, name: &str) -> PathBuf {
+    let here = std::env::current_exe().expect("a running test has a path");
+    let profile = here
+        .ancestors()
+        .nth(2)
+        .expect("tests run in target/<profile>/deps");
+    let path = profile.join(directory).join(name);
+    assert!(
+        path.exists(),
+        "{} is missing, build it first: cargo build --workspace --locked --examples --bins",
+        path.display()
+    );
+    path
+}
