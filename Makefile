@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo local bench counted instructions levers model model-deep soak hostile fuzz mutants test track-record rehearsal sam-test sizes built-size invoke other-arch one-function check fmt clippy doc deny template asl leases tidy lint-bites build deploy clean tools-lock pictures
+.PHONY: help demo local bench counted instructions levers model model-deep soak hostile fuzz mutants test track-record rehearsal sam-test sizes built-size invoke other-arch one-function check fmt clippy doc deny translated translate template asl leases tidy lint-bites build deploy clean tools-lock pictures
 
 # Instruction set of the functions: arm64 or x86_64.
 ARCH ?= arm64
@@ -37,11 +37,11 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
 # With --bin instead of -p the features are those of the whole workspace, as just built: nothing is built twice.
-demo: ## show the leases at work, on this machine, in one go
+demo: translated ## show the leases at work, on this machine, in one go
 	cargo build --workspace --locked
 	cargo run --quiet --locked --bin leasehold-local -- demo
 
-local: ## start the whole stack on this machine and leave it running
+local: translated ## start the whole stack on this machine and leave it running
 	cargo build --workspace --locked
 	cargo run --quiet --locked --bin leasehold-local -- up
 
@@ -57,7 +57,7 @@ soak: ## let many processes meet every fault for SOAK_SECONDS, and check what th
 	target/measured/leasehold-soak $(SOAK)
 
 # The tests start the functions' binaries, hence the build before them.
-test: ## build everything and run every test
+test: translated ## build everything and run every test
 	cargo build --workspace --locked
 	cargo test --workspace --locked --no-fail-fast 2>&1 | tee target/test.log
 	@awk '/^test result:/ { passed += $$4; ignored += $$8; suites++ } \
@@ -70,9 +70,8 @@ track-record: ## show known bugs of other locks on themselves, and their absence
 	cargo run --quiet --locked --bin leasehold-track-record
 
 # What the roles allow is what is needed: everything runs with the rights that the translated template gives, and needs them all.
-rehearsal: $(SAM_ENV)/complete ## create the stack of the translated template on this machine, run the workflows there, seed faults
+rehearsal: translated ## run every workflow with the rights that the template gives, and no others; seed faults
 	cargo build --workspace --locked
-	$(SAM_ENV)/bin/python tools/translate.py template.yaml > target/template.json
 	cargo run --quiet --locked --bin leasehold-local -- rehearse --seeded-faults
 
 model: ## go through every order of events in small worlds, and find out broken designs (MODEL="--only line", "--help")
@@ -124,8 +123,17 @@ pictures: ## draw the state machines in README.md anew, from their definitions
 # As written by `sam validate --lint`; as translated, with the state machines put in, by cfn-lint.
 template: $(SAM_ENV)/complete
 	$(SAM_ENV)/bin/python tools/translate.py template.yaml > target/template.json
+	diff local/template.json target/template.json || { echo "local/template.json is not what template.yaml says: make translate"; exit 1; }
 	$(SAM_ENV)/bin/python tools/lint.py .
-	cargo run --quiet --locked -p tidy -- translated target/template.json
+	cargo run --quiet --locked -p tidy -- translated local/template.json
+
+# Everything on this machine reads the translation, so that nobody needs SAM to start a stack.
+translate: $(SAM_ENV)/complete ## translate template.yaml to local/template.json, after every change
+	$(SAM_ENV)/bin/python tools/translate.py template.yaml > target/template.json
+	cp target/template.json local/template.json
+
+translated:
+	@grep -q "$$(sha256sum < template.yaml | cut -c1-64)" local/template.json || { echo "template.yaml has changed: make translate"; exit 1; }
 
 asl: $(ASL_ROOT)/complete
 	NODE_PATH=$(ASL_ROOT)/node_modules $(NODE) tools/asl/check.js .

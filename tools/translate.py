@@ -1,9 +1,11 @@
-"""Prints template.yaml as CloudFormation gets it. tools/lint.py lints it in that form, too.
+"""Prints template.yaml as CloudFormation gets it. local/template.json is its output, which local stacks and tests read, and
+tools/lint.py lints it in that form, too.
 
 The linter does not look inside AWS::Serverless::Function: a Runtime that does not exist, or a Timeout out of range,
 shows only in what the transform makes of it.
 """
 
+import hashlib
 import json
 import os
 import sys
@@ -35,5 +37,14 @@ def translated(path):
     return transform(template, {}, NoManagedPolicies())
 
 
+def main(path):
+    with open(path, "rb") as file:
+        fingerprint = hashlib.sha256(file.read()).hexdigest()
+    document = translated(path)
+    # By this, who has no SAM can tell whether the translation is up to date.
+    document.setdefault("Metadata", {})["TranslatedFrom"] = f"{os.path.basename(path)} {fingerprint}"
+    print(json.dumps(document, indent=1))
+
+
 if __name__ == "__main__":
-    json.dump(translated(sys.argv[1]), sys.stdout, indent=1)
+    main(sys.argv[1])

@@ -17,7 +17,6 @@ The patches are in the modules beside this file, each with the gap it fills:
     expressions.py  JSONata            tasks.py  what a Task state calls, and its errors
     states.py       how states behave  executions.py  life of an execution, redrive included
     tokens.py       task tokens     api.py  the service's API
-    cloudformation.py  what the rehearsal of a deployment creates by
 They replace internals of the exact moto release in requirements.txt.
 """
 
@@ -38,12 +37,11 @@ def arguments():
     parser.add_argument(
         "--exit-with-parent", action="store_true", help="end when the process that started this one ends"
     )
-    parser.add_argument("--cloudformation", action="store_true", help="serve CloudFormation too, and what it creates")
     parser.add_argument("--verbose", action="store_true", help="log requests and failing states to stderr")
     return parser.parse_args()
 
 
-def server(port, with_cloudformation):
+def server(port):
     from moto.core.config import default_user_config
 
     # Run the definitions (by default moto only pretends to), and never look for a Docker daemon.
@@ -58,16 +56,10 @@ def server(port, with_cloudformation):
     import tokens
     import api
 
-    modules = [tasks, expressions, states, executions, tokens, api]
-    if with_cloudformation:
-        import cloudformation
-
-        modules.append(cloudformation)
-
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
     from werkzeug.serving import make_server
 
-    for module in modules:
+    for module in (tasks, expressions, states, executions, tokens, api):
         module.install()
     listening = make_server(
         "127.0.0.1", port, DomainDispatcherApplication(create_backend_app), threaded=True,
@@ -84,7 +76,7 @@ def main():
         logging.getLogger("moto").setLevel(logging.CRITICAL)
         logging.getLogger("werkzeug").setLevel(logging.ERROR)
 
-    serving = server(args.port, args.cloudformation)
+    serving = server(args.port)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())

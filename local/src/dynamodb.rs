@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use dynoxide::storage_backend::{Clock, ManualClock};
 use dynoxide::{AttributeValue, Database, ImportOptions};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
@@ -72,6 +72,31 @@ impl DynamoDb {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Creates a table by its `CloudFormation` properties, past the server and so past every count.
+    pub(crate) fn create_table(&self, name: &str, properties: &Value) -> Result<(), Error> {
+        let failed = |why: &dyn ToString| {
+            Error::DynamoDb(format!("create the table {name}: {}", why.to_string()))
+        };
+        let mut table = properties.clone();
+        // Encryption and backups are AWS's alone; that there is a stream is said by its view type.
+        table["TableName"] = name.into();
+        table["SSESpecification"] = Value::Null;
+        if table["StreamSpecification"].is_object() {
+            table["StreamSpecification"]["StreamEnabled"] = true.into();
+        }
+        let ttl = table["TimeToLiveSpecification"].take();
+        let create = serde_json::from_value(table).map_err(|error| failed(&error))?;
+        let created = self.database.create_table(create);
+        created.map_err(|error| failed(&error))?;
+        if ttl["Enabled"] == true {
+            let set = json!({"TableName": name, "TimeToLiveSpecification": ttl});
+            let set = serde_json::from_value(set).map_err(|error| failed(&error))?;
+            let set = self.database.update_time_to_live(set);
+            set.map_err(|error| failed(&error))?;
+        }
+        Ok(())
     }
 
     /// Deletes what has passed its DynamoDB TTL, as the service does in its own time; answers how many items went.

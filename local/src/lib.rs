@@ -5,20 +5,19 @@
 //! [`Stack`] is all of it, wired as `template.yaml` says; [`DynamoDb`], [`Proxy`] and [`LambdaHost`] are parts
 //! that a test may want alone. Nothing in the library or the functions depends on this crate.
 
+mod arn;
 mod canary;
-mod cloudformation;
-mod desk;
 mod dynamodb;
 mod engine;
 mod error;
 mod events;
+mod fake_step_functions;
 mod iam;
 mod lambda;
 pub mod metrics;
 mod process;
 mod proxy;
 pub mod scenes;
-mod schedule;
 mod signals;
 mod stack;
 mod task;
@@ -27,15 +26,16 @@ pub mod up;
 mod venv;
 
 pub use canary::Canary;
-pub use cloudformation::CloudFormation;
-pub use desk::{Desk, How, Told, execution};
 pub use dynamodb::DynamoDb;
 pub use dynoxide::storage_backend::ManualClock;
 pub use error::Error;
 pub use events::{Deliveries, Source};
+pub use fake_step_functions::{
+    ExecutionState, FakeStepFunctionsServer, StepFunctionsCall, execution,
+};
 pub use iam::{Allowed, Asked, Roles};
 pub use lambda::{Function, Invocation, LambdaHost, Outcome};
 pub use proxy::{Counts, Fault, Proxy, Tally, Units};
-pub use signals::{Signals, tell_interrupted};
+pub use signals::{Signals, report_interrupted};
 pub use stack::{EnvironmentChanges, Options, Ports, Schedules, Stack};
 pub use venv::{PythonEnvironment, prepare as prepare_python};

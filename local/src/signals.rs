@@ -44,7 +44,7 @@ impl Signals {
 }
 
 /// Said once a signal has ended a command and nothing of it runs any more.
-pub fn tell_interrupted() {
+pub fn report_interrupted() {
     // Not `eprintln!`, which panics when the terminal has gone.
     let _ = writeln!(std::io::stderr(), "interrupted; everything is stopped");
 }

@@ -19,7 +19,7 @@ fn options() -> Options {
         binaries.join("echo").exists(),
         "build it first: cargo build --workspace --examples"
     );
-    let template = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/stack.yaml");
+    let template = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/stack.json");
     Options {
         template: Some(template),
         binaries: Some(binaries),
@@ -94,7 +94,7 @@ async fn a_schedule_invokes_its_function_with_an_event() {
     );
     assert_eq!(
         event["resources"][0],
-        "arn:aws:events:us-east-1:123456789012:rule/local-EchoFunction"
+        "arn:aws:events:us-east-1:123456789012:rule/EchoFunctionTimer"
     );
 }
 

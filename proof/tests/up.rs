@@ -29,7 +29,7 @@ fn command(directory: &Path) -> Command {
     command
         .arg("up")
         .arg("--template")
-        .arg(fixtures.join("stack.yaml"))
+        .arg(fixtures.join("stack.json"))
         .arg("--run-directory")
         .arg(directory);
     command

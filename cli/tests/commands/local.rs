@@ -19,7 +19,7 @@ async fn the_stack_starts_and_ends_with_the_program() {
     let directory = tempfile::tempdir().unwrap();
     let mut child = Command::new(program)
         .args(["local", "--no-engine", "--no-sweep", "--template"])
-        .arg(local.join("tests/fixtures/stack.yaml"))
+        .arg(local.join("tests/fixtures/stack.json"))
         .arg("--run-directory")
         .arg(directory.path())
         .env("LEASEHOLD_BIN_DIR", binaries)

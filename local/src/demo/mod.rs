@@ -23,7 +23,7 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
 use clap::Args;
-use leasehold_local::{Counts, Error, Options, Signals, Stack, metrics, tell_interrupted};
+use leasehold_local::{Counts, Error, Options, Signals, Stack, metrics, report_interrupted};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 
@@ -92,7 +92,7 @@ pub(crate) async fn run(demo: Demo) -> Result<ExitCode, Error> {
     let stack = tokio::select! {
         started = Stack::start(stage::options(&out)) => started?,
         () = signals.wait() => {
-            tell_interrupted();
+            report_interrupted();
             return Ok(ExitCode::from(INTERRUPTED));
         }
     };
@@ -102,7 +102,7 @@ pub(crate) async fn run(demo: Demo) -> Result<ExitCode, Error> {
     };
     stack.stop().await;
     ended.unwrap_or_else(|| {
-        tell_interrupted();
+        report_interrupted();
         Ok(ExitCode::from(INTERRUPTED))
     })
 }

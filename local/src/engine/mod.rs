@@ -14,8 +14,8 @@ use hyper_util::rt::TokioExecutor;
 use tokio::process::Child;
 use tokio::time::Instant;
 
+use crate::arn::REGION;
 use crate::error::{Error, io};
-use crate::lambda::REGION;
 use crate::process::{self, Program};
 use crate::venv::{self, PythonEnvironment};
 
@@ -35,8 +35,6 @@ pub(crate) struct Wiring {
     pub(crate) sfn: String,
     /// Where it tells of executions that start and end.
     pub(crate) status_events: String,
-    /// Whether it serves CloudFormation too.
-    pub(crate) cloudformation: bool,
 }
 
 /// The running engine. Dropping it kills the process.
@@ -59,15 +57,12 @@ impl Engine {
         let home = root.join("local/asl");
         let python = python(root).await?;
         let log = logs.join("engine.log");
-        let mut arguments: Vec<OsString> = vec![
+        let arguments: Vec<OsString> = vec![
             home.join("engine.py").into(),
             "-p".into(),
             port.to_string().into(),
             "--exit-with-parent".into(),
         ];
-        if wiring.cloudformation {
-            arguments.push("--cloudformation".into());
-        }
         let child = Program {
             path: &python,
             arguments,

@@ -8,6 +8,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use super::queues::Queues;
+use crate::arn;
 use crate::lambda::{Invoker, Outcome};
 use crate::template::StreamSource;
 
@@ -167,7 +168,7 @@ fn dead_letter(source: &StreamSource, condition: &str, piece: &Piece, request_id
     json!({
         "requestContext": {
             "requestId": request_id,
-            "functionArn": source.function_arn(),
+            "functionArn": arn::function(&source.function),
             "condition": condition,
             "approximateInvokeCount": piece.failures,
         },

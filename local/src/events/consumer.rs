@@ -7,7 +7,8 @@ use serde_json::{Map, Value, json};
 use super::batch::failed_items;
 use super::deliveries::{Deliveries, Source};
 use super::queues::{Message, Queues};
-use crate::lambda::{ACCOUNT, Invoker, Outcome, REGION};
+use crate::arn::{self, REGION};
+use crate::lambda::{Invoker, Outcome};
 use crate::task::OwnedTask;
 use crate::template::QueueSource;
 
@@ -71,7 +72,7 @@ fn record(source: &QueueSource, message: &Message) -> Value {
         // Nobody here checks it, and nothing here computes it.
         "md5OfBody": "00000000000000000000000000000000",
         "eventSource": "aws:sqs",
-        "eventSourceARN": format!("arn:aws:sqs:{REGION}:{ACCOUNT}:{}", source.queue),
+        "eventSourceARN": arn::queue(&source.queue),
         "awsRegion": REGION,
     })
 }

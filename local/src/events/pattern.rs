@@ -19,10 +19,7 @@ enum Node {
 enum Test {
     Is(Value),
     Exists(bool),
-    Prefix(String),
-    Suffix(String),
     Wildcard(String),
-    AnythingBut(Vec<Value>),
 }
 
 impl Pattern {
@@ -80,16 +77,8 @@ fn read_test(said: &Value, place: &str) -> Result<Test, String> {
     };
     Ok(match (name.as_str(), argument) {
         ("exists", Value::Bool(wanted)) => Test::Exists(*wanted),
-        ("prefix", Value::String(text)) => Test::Prefix(text.clone()),
-        ("suffix", Value::String(text)) => Test::Suffix(text.clone()),
         ("wildcard", Value::String(text)) if !text.contains('\\') && !text.contains("**") => {
             Test::Wildcard(text.clone())
-        }
-        ("anything-but", Value::String(_) | Value::Number(_)) => {
-            Test::AnythingBut(vec![argument.clone()])
-        }
-        ("anything-but", Value::Array(none)) if none.iter().all(|one| !one.is_object()) => {
-            Test::AnythingBut(none.clone())
         }
         _ => return Err(unknown()),
     })
@@ -116,19 +105,9 @@ impl Test {
             // Of a list one element is enough.
             (_, Some(Value::Array(items))) => items.iter().any(|item| self.holds(Some(item))),
             (Self::Is(wanted), Some(found)) => wanted == found,
-            (Self::AnythingBut(unwanted), Some(found)) => !unwanted.contains(found),
-            (Self::Prefix(_) | Self::Suffix(_) | Self::Wildcard(_), Some(found)) => {
-                found.as_str().is_some_and(|text| self.fits(text))
+            (Self::Wildcard(pattern), Some(found)) => {
+                found.as_str().is_some_and(|text| wildcard(pattern, text))
             }
-        }
-    }
-
-    fn fits(&self, text: &str) -> bool {
-        match self {
-            Self::Prefix(prefix) => text.starts_with(prefix),
-            Self::Suffix(suffix) => text.ends_with(suffix),
-            Self::Wildcard(pattern) => wildcard(pattern, text),
-            _ => false,
         }
     }
 }
@@ -192,18 +171,14 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_compared_by_their_ends_by_wildcards_and_by_what_they_are_not() {
-        for (test, right, wrong) in [
-            (json!({"prefix": "ab"}), "abc", "cab"),
-            (json!({"suffix": "ab"}), "cab", "abc"),
-            (json!({"wildcard": "a*c"}), "abbc", "abcd"),
-            (json!({"wildcard": "a*b*c"}), "a-b-c", "a-c-b"),
-            (json!({"wildcard": "abc"}), "abc", "abcd"),
-            (json!({"wildcard": "ab*ba"}), "abba", "aba"),
-            (json!({"anything-but": "ab"}), "abc", "ab"),
-            (json!({"anything-but": ["ab", "cd"]}), "abc", "cd"),
+    fn an_asterisk_stands_for_any_text() {
+        for (wildcard, right, wrong) in [
+            ("a*c", "abbc", "abcd"),
+            ("a*b*c", "a-b-c", "a-c-b"),
+            ("abc", "abc", "abcd"),
+            ("ab*ba", "abba", "aba"),
         ] {
-            let pattern = json!({"a": [test]});
+            let pattern = json!({"a": [{"wildcard": wildcard}]});
             assert!(matches(&pattern, &json!({"a": right})), "{pattern} {right}");
             assert!(
                 !matches(&pattern, &json!({"a": wrong})),
@@ -218,8 +193,8 @@ mod tests {
     fn what_is_not_understood_is_refused_and_not_ignored() {
         for pattern in [
             json!({"a": [{"numeric": [">", 1]}]}),
-            json!({"a": [{"anything-but": {"prefix": "b"}}]}),
-            json!({"a": [{"exists": true, "prefix": "b"}]}),
+            json!({"a": [{"prefix": "b"}]}),
+            json!({"a": [{"exists": true, "wildcard": "b"}]}),
             json!({"a": [{"wildcard": "a\\*"}]}),
             json!({"$or": [{"a": ["b"]}]}),
             json!({"a": "b"}),

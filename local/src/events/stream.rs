@@ -14,8 +14,9 @@ use tokio::sync::mpsc;
 use super::batch;
 use super::deliveries::{Deliveries, Source};
 use super::queues::Queues;
+use crate::arn::REGION;
 use crate::error::Error;
-use crate::lambda::{Invoker, REGION};
+use crate::lambda::Invoker;
 use crate::task::OwnedTask;
 use crate::template::StreamSource;
 

@@ -6,9 +6,9 @@
 //! tables, transactions as their parts, callbacks by the machine that waits. Left out: conditions, denials, boundaries, and the
 //! policies of an organization.
 
-mod needs;
 mod policy;
-mod ways;
+mod requests;
+mod services;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,11 +17,11 @@ use hyper::HeaderMap;
 use hyper::header::AUTHORIZATION;
 use serde_json::Value;
 
-pub(crate) use needs::Need;
 pub use policy::Allowed;
 pub(crate) use policy::{allowed, list, texts};
+use requests::Need;
 
-use crate::lambda::ACCOUNT;
+use crate::arn::ACCOUNT;
 use crate::template::Template;
 
 /// The roles of a stack, and what they have asked for.
@@ -103,8 +103,8 @@ impl Roles {
             return Ok(());
         };
         let machine_of = |token: &str| self.seen().tokens.get(token).cloned();
-        let needs = needs::of(target, body, machine_of);
-        self.request();
+        let needs = requests::needs(target, body, machine_of);
+        self.seen().requests += 1;
         needs
             .into_iter()
             .try_for_each(|need| self.need(&role, need))
@@ -130,12 +130,12 @@ impl Roles {
         if !self.roles.contains_key(key) {
             return Ok(());
         }
-        self.request();
+        self.seen().requests += 1;
         self.need(key, Need::new("lambda:InvokeFunction", function))
     }
 
     /// Judges one action of a role, and remembers it. The error is what the service would say.
-    pub(crate) fn need(&self, role: &str, need: Need) -> Result<(), String> {
+    fn need(&self, role: &str, need: Need) -> Result<(), String> {
         let resource = need.resource.as_deref();
         let may = self.roles.get(role).is_some_and(|allowed| {
             let mut allowed = allowed.iter();
@@ -160,10 +160,6 @@ impl Roles {
         Err(refusal)
     }
 
-    fn request(&self) {
-        self.seen().requests += 1;
-    }
-
     /// The role by which a request is signed.
     fn asking(&self, headers: &HeaderMap) -> Option<String> {
         let key = key_of(headers)?;
@@ -185,13 +181,13 @@ fn key_of(headers: &HeaderMap) -> Option<&str> {
 /// Reads the roles of a template, with the machines that they are of.
 ///
 /// # Errors
-/// What happens by itself in the stack, and that nobody is allowed.
+/// What services would be refused that act in the name of the stack's functions, state machines and rules.
 pub(crate) fn of(template: &Template) -> Result<Roles, Vec<String>> {
     let roles = Roles::new(template.roles.clone());
     for machine in &template.state_machines {
         roles.machine(&machine.role, &machine.arn());
     }
-    let refused = ways::closed(&roles, template);
+    let refused = services::refused(&roles, template);
     if refused.is_empty() {
         Ok(roles)
     } else {

@@ -4,10 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The account that all local ARNs name.
-pub(crate) const ACCOUNT: &str = "123456789012";
-/// The Region that all local ARNs name.
-pub(crate) const REGION: &str = "us-east-1";
+use crate::arn::{self, REGION};
 
 /// A function as the host runs it. The host knows it by its logical id and by its verb.
 #[derive(Clone, Debug)]
@@ -32,10 +29,56 @@ impl Function {
     /// The function's ARN in the local account and Region.
     #[must_use]
     pub fn arn(&self) -> String {
-        format!(
-            "arn:aws:lambda:{REGION}:{ACCOUNT}:function:{}",
-            self.logical_id
-        )
+        arn::function(&self.logical_id)
+    }
+
+    /// What a sandbox finds in its environment: what Lambda sets, what points the SDK at this machine, and the template's
+    /// variables, which win. A talkative one logs all it can.
+    pub(super) fn environment(
+        &self,
+        runtime_api: &str,
+        sandbox: &str,
+        talkative: bool,
+    ) -> BTreeMap<String, String> {
+        let root = self
+            .binary
+            .parent()
+            .map_or_else(String::new, |path| path.display().to_string());
+        let memory = self.memory_mb.to_string();
+        let group = format!("/aws/lambda/{}", self.logical_id);
+        let own = [
+            ("AWS_ACCESS_KEY_ID", "local"),
+            ("AWS_SECRET_ACCESS_KEY", "local"),
+            ("AWS_SESSION_TOKEN", "local"),
+            ("AWS_REGION", REGION),
+            ("AWS_DEFAULT_REGION", REGION),
+            // Any service without a local endpoint fails here at once instead of being asked for on the network.
+            ("AWS_ENDPOINT_URL", "http://127.0.0.1:9"),
+            ("AWS_EC2_METADATA_DISABLED", "true"),
+            ("AWS_LAMBDA_FUNCTION_NAME", &self.logical_id),
+            ("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST"),
+            ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", &memory),
+            ("AWS_LAMBDA_INITIALIZATION_TYPE", "on-demand"),
+            ("AWS_LAMBDA_LOG_FORMAT", "JSON"),
+            ("AWS_LAMBDA_LOG_GROUP_NAME", &group),
+            ("AWS_LAMBDA_LOG_STREAM_NAME", sandbox),
+            ("AWS_LAMBDA_RUNTIME_API", runtime_api),
+            ("LAMBDA_TASK_ROOT", &root),
+            ("LANG", "en_US.UTF-8"),
+            ("PATH", "/usr/local/bin:/usr/bin:/bin"),
+            ("TZ", ":UTC"),
+            ("_HANDLER", "bootstrap"),
+        ];
+        let mut all: BTreeMap<String, String> = own
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect();
+        if talkative {
+            let levels = [("AWS_LAMBDA_LOG_LEVEL", "TRACE"), ("RUST_LOG", "trace")];
+            all.extend(levels.map(|(name, level)| (name.to_owned(), level.to_owned())));
+        }
+        all.extend(self.environment.clone());
+        all
     }
 }
 

@@ -12,11 +12,11 @@ use axum::Router;
 use tokio::net::TcpListener;
 use tokio::sync::broadcast;
 
-use super::controls::{self, PlannedDeaths};
+use super::deaths::PlannedDeaths;
 use super::function::{Function, name_of};
 use super::outcome::{Invocation, Outcome};
 use super::sandbox::{Order, Sandbox};
-use super::{environment, invoke_api, runtime_api};
+use super::{invoke_api, runtime_api};
 use crate::canary::Canary;
 use crate::error::{Error, io};
 use crate::iam::Roles;
@@ -54,12 +54,12 @@ impl Invoker {
 pub(super) struct Inner {
     address: SocketAddr,
     logs: PathBuf,
-    pub(super) functions: RwLock<HashMap<String, Arc<Hosted>>>,
+    functions: RwLock<HashMap<String, Arc<Hosted>>>,
     sandboxes: Mutex<HashMap<String, Arc<Sandbox>>>,
-    pub(super) invocations: broadcast::Sender<Invocation>,
+    invocations: broadcast::Sender<Invocation>,
     started: AtomicU64,
-    pub(super) stopped: AtomicBool,
-    pub(super) canary: OnceLock<Arc<Canary>>,
+    stopped: AtomicBool,
+    canary: OnceLock<Arc<Canary>>,
     pub(super) roles: OnceLock<Arc<Roles>>,
 }
 
@@ -97,7 +97,6 @@ impl LambdaHost {
         let routes = Router::new()
             .merge(invoke_api::routes())
             .merge(runtime_api::routes())
-            .merge(controls::routes())
             .with_state(Arc::clone(&inner));
         let serving = OwnedTask::spawn(async move {
             if let Err(error) = axum::serve(listener, routes).await {
@@ -119,6 +118,12 @@ impl LambdaHost {
     /// Holds those who invoke with a role to it; the first roles stay.
     pub fn hold_to(&self, roles: &Arc<Roles>) {
         let _ = self.inner.roles.set(Arc::clone(roles));
+    }
+
+    /// Has functions log all they can from now on, lets a canary learn the secrets in their events and answers, and
+    /// looks for every secret it knows in everything they wrote, when the host ends: one that is found is a panic.
+    pub fn watch(&self, canary: &Arc<Canary>) {
+        let _ = self.inner.canary.set(Arc::clone(canary));
     }
 
     /// Adds a function, or replaces the one with the same logical id; its old sandboxes are killed.
@@ -194,7 +199,13 @@ impl LambdaHost {
     /// # Errors
     /// [`Error::UnknownFunction`]; [`Error::Io`] when the file cannot be read.
     pub fn log(&self, name: &str) -> Result<String, Error> {
-        self.inner.log(name)
+        let path = self.inner.log_file(&self.inner.hosted(name)?.function);
+        match std::fs::read(&path) {
+            Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+            // A function that has not run has written nothing.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
+            Err(error) => Err(io(format!("read {}", path.display()))(error)),
+        }
     }
 
     /// Kills every sandbox, waits until they are gone, and refuses to start others.
@@ -206,6 +217,21 @@ impl LambdaHost {
         }
         for sandbox in &living {
             sandbox.ended().await;
+        }
+    }
+}
+
+impl Drop for LambdaHost {
+    fn drop(&mut self) {
+        // Invocations that are under way share `inner`, so that it alone does not end the processes.
+        self.inner.stopped.store(true, Ordering::Release);
+        for sandbox in self.inner.sandboxes().values() {
+            sandbox.order(Order::Kill);
+        }
+        let found = self.inner.leaks();
+        // A test that fails already says why, and a second panic would not let it.
+        if !std::thread::panicking() {
+            assert!(found.is_empty(), "secrets in logs: {found:#?}");
         }
     }
 }
@@ -233,16 +259,6 @@ impl Inner {
             .values()
             .filter(|sandbox| sandbox.function == logical_id);
         ours.map(|sandbox| sandbox.order(order)).count()
-    }
-
-    pub(super) fn log(&self, name: &str) -> Result<String, Error> {
-        let path = self.log_file(&self.hosted(name)?.function);
-        match std::fs::read(&path) {
-            Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
-            // A function that has not run has written nothing.
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
-            Err(error) => Err(io(format!("read {}", path.display()))(error)),
-        }
     }
 
     pub(super) async fn invoke(
@@ -313,7 +329,7 @@ impl Inner {
         let program = Program {
             path: &function.binary,
             arguments: Vec::new(),
-            environment: environment::of(function, &runtime_api, &id, self.canary.get().is_some()),
+            environment: function.environment(&runtime_api, &id, self.canary.get().is_some()),
             output: OpenOptions::new()
                 .create(true)
                 .append(true)
@@ -339,11 +355,41 @@ impl Inner {
         )))
     }
 
-    pub(super) fn log_file(&self, function: &Function) -> PathBuf {
+    /// The secrets of an invocation that has ended.
+    fn learn(&self, invocation: &Invocation) {
+        let Some(canary) = self.canary.get() else {
+            return;
+        };
+        canary.learn(invocation.payload.as_bytes());
+        if let Outcome::Answer(text) | Outcome::FunctionError(text) = &invocation.outcome {
+            canary.learn(text.as_bytes());
+        }
+    }
+
+    /// For each function whose log has a secret in it the first one.
+    fn leaks(&self) -> Vec<String> {
+        let Some(canary) = self.canary.get() else {
+            return Vec::new();
+        };
+        let functions = self
+            .functions
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        let own = functions
+            .iter()
+            .filter(|(name, hosted)| **name == hosted.function.logical_id);
+        let leaks = own.filter_map(|(name, hosted)| {
+            let log = std::fs::read(self.log_file(&hosted.function)).unwrap_or_default();
+            canary.finds(&log).map(|leak| format!("{name}, {leak}"))
+        });
+        leaks.collect()
+    }
+
+    fn log_file(&self, function: &Function) -> PathBuf {
         self.logs.join(format!("{}.log", function.logical_id))
     }
 
-    pub(super) fn sandboxes(&self) -> MutexGuard<'_, HashMap<String, Arc<Sandbox>>> {
+    fn sandboxes(&self) -> MutexGuard<'_, HashMap<String, Arc<Sandbox>>> {
         self.sandboxes
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -352,25 +398,12 @@ impl Inner {
 
 /// A random request id in the form that Lambda gives them, a version 4 UUID.
 pub(crate) fn request_id() -> String {
-    let mut bytes = [0_u8; 16];
-    // Without random numbers the clock still tells requests apart well enough for one laptop.
-    if getrandom::fill(&mut bytes).is_err() {
-        let now = SystemTime::now()
-            .duration_since(SystemTime::UNIX_EPOCH)
-            .unwrap_or_default();
-        bytes = now.as_nanos().to_be_bytes();
+    let number = fastrand::u128(..) & !(0xf << 76) & !(0x3 << 62) | (0x4 << 76) | (0x2 << 62);
+    let mut id = format!("{number:032x}");
+    for at in [8, 13, 18, 23] {
+        id.insert(at, '-');
     }
-    let number =
-        u128::from_be_bytes(bytes) & !(0xf << 76) & !(0x3 << 62) | (0x4 << 76) | (0x2 << 62);
-    let digits = format!("{number:032x}");
-    format!(
-        "{}-{}-{}-{}-{}",
-        &digits[..8],
-        &digits[8..12],
-        &digits[12..16],
-        &digits[16..20],
-        &digits[20..]
-    )
+    id
 }
 
 #[cfg(test)]

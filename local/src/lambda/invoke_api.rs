@@ -30,85 +30,68 @@ async fn invoke(
     body: Bytes,
 ) -> Response<Body> {
     let request_id = request_id();
+    let respond = |status, header, body| respond(status, &request_id, header, body);
+    let refuse = |status: StatusCode, name: &'static str, message: String| {
+        let body = json!({"Type": "User", "Message": message}).to_string();
+        respond(status, Some(("x-amzn-errortype", name)), Body::from(body))
+    };
     let Ok(hosted) = host.hosted(&name) else {
         let message = format!("Function not found: {name}");
-        return refused(
-            &request_id,
-            StatusCode::NOT_FOUND,
-            "ResourceNotFoundException",
-            &message,
-        );
+        return refuse(StatusCode::NOT_FOUND, "ResourceNotFoundException", message);
     };
     if body.len() > LARGEST_EVENT {
         let message = format!(
             "Request must be smaller than {LARGEST_EVENT} bytes for the InvokeFunction operation"
         );
-        return refused(
-            &request_id,
+        return refuse(
             StatusCode::PAYLOAD_TOO_LARGE,
             "RequestTooLargeException",
-            &message,
+            message,
         );
     }
     let payload = match event(&body) {
         Ok(payload) => payload,
         Err(error) => {
             let message = format!("Could not parse request body into json: {error}");
-            return refused(
-                &request_id,
+            return refuse(
                 StatusCode::BAD_REQUEST,
                 "InvalidRequestContentException",
-                &message,
+                message,
             );
         }
     };
     if let Some(roles) = host.roles.get()
         && let Err(message) = roles.judge_invocation(&headers, &hosted.function.arn(), &payload)
     {
-        return refused(
-            &request_id,
-            StatusCode::FORBIDDEN,
-            "AccessDeniedException",
-            &message,
-        );
+        return refuse(StatusCode::FORBIDDEN, "AccessDeniedException", message);
     }
-    let kind = headers
-        .get("x-amz-invocation-type")
-        .and_then(|value| value.to_str().ok())
-        .unwrap_or("RequestResponse");
-    if kind == "DryRun" {
-        return respond(StatusCode::NO_CONTENT, &request_id, None, Body::empty());
-    }
+    let kind = headers.get("x-amz-invocation-type");
     // A task of its own: the function runs to its end even if the caller hangs up.
     let running = tokio::spawn(Arc::clone(&host).invoke(hosted, request_id.clone(), payload));
-    if kind == "Event" {
-        return respond(StatusCode::ACCEPTED, &request_id, None, Body::empty());
+    if kind.is_some_and(|kind| kind == "Event") {
+        return respond(StatusCode::ACCEPTED, None, Body::empty());
     }
     match running.await.map(|invocation| invocation.outcome) {
-        Ok(Outcome::Answer(text)) => respond(StatusCode::OK, &request_id, None, Body::from(text)),
-        Ok(Outcome::FunctionError(text)) => respond(
-            StatusCode::OK,
-            &request_id,
-            Some(("x-amz-function-error", "Unhandled")),
-            Body::from(text),
-        ),
+        Ok(Outcome::Answer(text)) => respond(StatusCode::OK, None, Body::from(text)),
+        Ok(Outcome::FunctionError(text)) => {
+            let header = Some(("x-amz-function-error", "Unhandled"));
+            respond(StatusCode::OK, header, Body::from(text))
+        }
         Ok(Outcome::Throttled) => {
             let body = json!({"Type": "User", "message": "Rate Exceeded.", "Reason": "ConcurrentInvocationLimitExceeded"});
-            let name = Some(("x-amzn-errortype", "TooManyRequestsException"));
+            let header = Some(("x-amzn-errortype", "TooManyRequestsException"));
             respond(
                 StatusCode::TOO_MANY_REQUESTS,
-                &request_id,
-                name,
+                header,
                 Body::from(body.to_string()),
             )
         }
         Err(error) => {
-            let status = StatusCode::INTERNAL_SERVER_ERROR;
-            refused(
-                &request_id,
-                status,
+            let message = format!("the host failed: {error}");
+            refuse(
+                StatusCode::INTERNAL_SERVER_ERROR,
                 "ServiceException",
-                &format!("the host failed: {error}"),
+                message,
             )
         }
     }
@@ -121,21 +104,6 @@ fn event(body: &[u8]) -> Result<String, serde_json::Error> {
         return Ok("{}".to_owned());
     }
     Ok(serde_json::from_slice::<&RawValue>(body)?.get().to_owned())
-}
-
-fn refused(
-    request_id: &str,
-    status: StatusCode,
-    error_type: &str,
-    message: &str,
-) -> Response<Body> {
-    let body = json!({"Type": "User", "Message": message}).to_string();
-    respond(
-        status,
-        request_id,
-        Some(("x-amzn-errortype", error_type)),
-        Body::from(body),
-    )
 }
 
 fn respond(

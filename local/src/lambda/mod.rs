@@ -3,12 +3,10 @@
 //!
 //! Kept from the service: one event at a time per sandbox, reuse of idle sandboxes, the concurrency limit, a
 //! kill at the function's timeout, a clean environment, `X-Amz-Function-Error` and the error names of the
-//! sandbox, and who may invoke what, as far as callers come with a role. Left out: layers, extensions, versions and aliases (qualifiers are accepted and
-//! ignored), and the service's own two retries of an asynchronous invocation.
+//! sandbox, and who may invoke what, as far as callers come with a role. Left out: layers, extensions, versions and aliases
+//! (qualifiers are accepted and ignored), and the service's own two retries of an asynchronous invocation.
 
-mod controls;
-mod ending;
-mod environment;
+mod deaths;
 mod function;
 mod host;
 mod invoke_api;
@@ -17,7 +15,6 @@ mod runtime_api;
 mod sandbox;
 
 pub use function::Function;
-pub(crate) use function::{ACCOUNT, REGION};
 pub use host::LambdaHost;
 pub(crate) use host::{Invoker, request_id};
 pub use outcome::{Invocation, Outcome};

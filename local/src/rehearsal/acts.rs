@@ -3,13 +3,13 @@
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::json;
 
-use super::line;
+use super::queue;
 use super::world::{ACCOUNTS, Shown, World};
 
 /// Plays everything side by side; what went wrong.
 pub(super) async fn play(world: &World<'_>) -> Vec<String> {
-    let (line, section, stopped, wrapped, ended, observed, permits, transferred, functions) = tokio::join!(
-        line::play(world),
+    let (queued, section, stopped, wrapped, ended, observed, permits, transferred, functions) = tokio::join!(
+        queue::play(world),
         critical_section(world),
         is_stopped_at_work(world),
         with_lease(world),
@@ -37,7 +37,7 @@ pub(super) async fn play(world: &World<'_>) -> Vec<String> {
     ]
     .map(|(what, outcome)| (what.to_owned(), outcome))
     .to_vec();
-    shown.extend(line);
+    shown.extend(queued);
     let cleared = world.until_asked("SweepRole", "dynamodb:DeleteItem").await;
     shown.push((
         "sweep clears up after those who were served".to_owned(),
@@ -78,7 +78,7 @@ async fn is_stopped_at_work(world: &World<'_>) -> Shown {
 }
 
 async fn with_lease(world: &World<'_>) -> Shown {
-    let (key, child) = ("a/with-lease", world.machine(line::CHILD)?);
+    let (key, child) = ("a/with-lease", world.machine(queue::CHILD)?);
     let input = json!({"key": key, "ttl_seconds": 60, "state_machine_arn": child, "input": {"seconds": 0, "x": 1}});
     let output = world.run("leasehold-with-lease", input).await?;
     if output["x"] != 1 {
@@ -88,7 +88,7 @@ async fn with_lease(world: &World<'_>) -> Shown {
 }
 
 async fn with_lease_stopped(world: &World<'_>) -> Shown {
-    let (key, child) = ("a/with-lease-stopped", world.machine(line::CHILD)?);
+    let (key, child) = ("a/with-lease-stopped", world.machine(queue::CHILD)?);
     let input = json!({"key": key, "ttl_seconds": 60, "state_machine_arn": child, "input": {"seconds": 3600}});
     let run = world.start("leasehold-with-lease", input).await?;
     let began = std::time::Instant::now();

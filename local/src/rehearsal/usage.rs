@@ -5,9 +5,6 @@ use std::fmt;
 
 use leasehold_local::{Allowed, Asked, Roles};
 
-/// What nothing that runs here needs: a part of the role's name, the action, and why it is allowed all the same.
-const NOT_EXERCISED: &[(&str, &str, &str)] = &[];
-
 /// What was allowed, asked for and refused.
 #[derive(Debug)]
 pub(super) struct Usage {
@@ -45,16 +42,13 @@ impl Usage {
         let mut idle = Vec::new();
         for (role, allowed) in &self.allowed {
             for (at, one) in allowed.iter().enumerate() {
-                let reason = NOT_EXERCISED
-                    .iter()
-                    .find(|(part, action, _)| role.contains(part) && one.action == *action);
                 let needed = self.asked.iter().any(|asked| {
                     let others = allowed.iter().enumerate().filter(|(other, _)| *other != at);
                     asked.role == *role
                         && one.allows(asked)
                         && !others.into_iter().any(|(_, other)| other.allows(asked))
                 });
-                if !needed && reason.is_none() {
+                if !needed {
                     idle.push((role.as_str(), one));
                 }
             }

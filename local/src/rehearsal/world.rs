@@ -1,7 +1,6 @@
 //! The created stack, and what a person does on it.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use aws_sdk_lambda::primitives::Blob;
@@ -9,9 +8,6 @@ use aws_sdk_sfn::error::DisplayErrorContext;
 use leasehold_local::{Error, Stack};
 use serde_json::{Value, json};
 
-use super::text;
-
-pub(super) const STEP: &str = "arn:aws:lambda:us-east-1:123456789012:function:StepFunction";
 pub(super) const ACCOUNTS: &str = "ResourceTable";
 const ASK_EVERY: Duration = Duration::from_millis(50);
 /// How long anything may take that has to come. Generous: it only tells when something is wrong.
@@ -34,26 +30,15 @@ pub(super) struct World<'a> {
     machines: BTreeMap<String, String>,
 }
 
-/// What was created: logical id, type, and physical name.
-pub(super) fn created(file: &Path) -> Result<Vec<(String, String, String)>, Error> {
-    let wrong = |message: String| Error::Template {
-        file: file.to_owned(),
-        message,
-    };
-    let told = std::fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
-    let told: Value = serde_json::from_str(&told).map_err(|error| wrong(error.to_string()))?;
-    let all = told["Metadata"]["Created"].as_array().into_iter().flatten();
-    Ok(all
-        .map(|one| (text(&one["id"]), text(&one["type"]), text(&one["name"])))
-        .collect())
-}
-
 impl<'a> World<'a> {
     /// Creates the state machines, the template's and a user's own.
-    pub(super) async fn open(stack: &'a Stack, file: &Path) -> Result<Self, Error> {
-        let mut machines = stack.deploy().await?;
+    pub(super) async fn open(stack: &'a Stack) -> Result<Self, Error> {
+        let arns = stack.deploy().await?.into_values();
+        // By their names, which are the last part of their ARNs.
+        let named = arns.map(|arn| (arn.rsplit(':').next().unwrap_or_default().to_owned(), arn));
+        let mut machines: BTreeMap<_, _> = named.collect();
         let functions = stack.functions();
-        for (name, definition) in super::line::own_machines(functions)? {
+        for (name, definition) in super::queue::own_machines(functions)? {
             let create = stack.sfn().create_state_machine().name(&name);
             let create = create.definition(definition.to_string());
             // A role of the user's own, which the template knows nothing of.
@@ -65,18 +50,14 @@ impl<'a> World<'a> {
             stack.roles().machine(&name, created.state_machine_arn());
             machines.insert(name, created.state_machine_arn().to_owned());
         }
-        let mut world = Self::functions(stack, file).await?;
+        let mut world = Self::functions(stack).await?;
         world.machines = machines;
         Ok(world)
     }
 
     /// The same without state machines. The table has to be what the library takes for one.
-    pub(super) async fn functions(stack: &'a Stack, file: &Path) -> Result<Self, Error> {
-        let tables = created(file)?;
-        let tables = tables
-            .iter()
-            .filter(|(_, kind, _)| kind == "AWS::DynamoDB::Table");
-        for (_, _, table) in tables {
+    pub(super) async fn functions(stack: &'a Stack) -> Result<Self, Error> {
+        for table in stack.tables() {
             let checked = leasehold::table::check(&stack.dynamodb(), table).await;
             checked.map_err(|error| Error::Call {
                 what: format!("the library looks at the table {table}"),
@@ -214,7 +195,7 @@ impl<'a> World<'a> {
     }
 
     /// Whether a role has answered a task of the machine.
-    pub(super) fn has_told(&self, role: &str, machine: &str) -> bool {
+    pub(super) fn has_answered(&self, role: &str, machine: &str) -> bool {
         let asked = self.stack.roles().asked();
         asked.iter().any(|asked| {
             let machine = asked

@@ -94,7 +94,7 @@ impl Scene {
 
     /// What of an answer, and of what Step Functions was told, is other than the list says; nothing if it fits.
     #[must_use]
-    pub fn judge(&self, answer: &str, told: &[crate::Told]) -> Option<String> {
+    pub fn judge(&self, answer: &str, told: &[crate::StepFunctionsCall]) -> Option<String> {
         let operations: Vec<_> = told.iter().map(|told| told.operation.as_str()).collect();
         if operations != self.told.tells {
             let expected = self.told.tells.join(", ");
@@ -160,7 +160,7 @@ mod tests {
         ] {
             assert!(absent.judge(other, &[]).is_some(), "{other}");
         }
-        let told = crate::Told {
+        let told = crate::StepFunctionsCall {
             operation: "SendTaskSuccess".to_owned(),
             body: Value::Null,
         };

@@ -10,15 +10,15 @@ use leasehold::{Lease, RequestDigest, RequestId};
 use serde_json::{Value, json};
 
 use super::{Scene, Step};
-use crate::desk::{Desk, Told};
 use crate::error::{Error, io};
+use crate::fake_step_functions::{FakeStepFunctionsServer, StepFunctionsCall};
 use crate::lambda::Outcome;
 use crate::stack::{Options, Stack};
 
 /// A stack with a fresh table in which a scene is set.
 pub struct Stage {
     stack: Stack,
-    desk: Desk,
+    desk: FakeStepFunctionsServer,
     verb: String,
     payload: String,
 }
@@ -45,7 +45,7 @@ impl Scene {
         let settings = options.environment.entry("*".to_owned()).or_default();
         let ours = self.told.environment.iter();
         settings.extend(ours.map(|(name, value)| (name.clone(), Some(value.clone()))));
-        let desk = Desk::open(&mut options).await?;
+        let desk = FakeStepFunctionsServer::start(&mut options).await?;
         let stage = Stage {
             stack: Stack::start(options).await?,
             desk,
@@ -56,7 +56,7 @@ impl Scene {
             stage.take(step).await?;
         }
         // What was told until here is not the event's doing.
-        stage.desk.told();
+        stage.desk.calls();
         Ok(stage)
     }
 }
@@ -76,8 +76,8 @@ impl Stage {
 
     /// What Step Functions was told since this was last asked.
     #[must_use]
-    pub fn told(&self) -> Vec<Told> {
-        self.desk.told()
+    pub fn told(&self) -> Vec<StepFunctionsCall> {
+        self.desk.calls()
     }
 
     /// Lets what functions call listen at `ip` too, for containers.

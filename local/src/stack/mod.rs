@@ -1,12 +1,8 @@
 //! The whole stack: what `template.yaml` describes, on this machine.
 
-mod clients;
-mod containers;
-mod machines;
+mod functions;
 mod options;
-mod register;
-mod table;
-mod work;
+mod schedule;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -15,21 +11,34 @@ use std::sync::Arc;
 
 pub use options::{EnvironmentChanges, Options, Ports, Schedules};
 
+use crate::arn;
 use crate::canary::Canary;
 use crate::dynamodb::DynamoDb;
-use crate::engine;
+use crate::engine::{Engine, Wiring};
 use crate::error::{Error, io};
 use crate::events::{Deliveries, Events};
 use crate::iam::{self, Roles};
-use crate::lambda::{ACCOUNT, LambdaHost};
+use crate::lambda::LambdaHost;
 use crate::proxy::Proxy;
-use crate::schedule;
 use crate::task::OwnedTask;
-use crate::template::Template;
-use machines::Machines;
+use crate::template::{Target, Template};
 
 /// Nobody listens here: what is sent to it fails at once instead of leaving the machine.
-pub(crate) const NOWHERE: &str = "http://127.0.0.1:9";
+const NOWHERE: &str = "http://127.0.0.1:9";
+
+macro_rules! client {
+    ($sdk:ident, $url:expr) => {{
+        use $sdk::config::{BehaviorVersion, Config, Credentials, Region};
+        let config = Config::builder()
+            .behavior_version(BehaviorVersion::latest())
+            .region(Region::new(arn::REGION))
+            .credentials_provider(Credentials::new("local", "local", None, None, "local"))
+            .endpoint_url($url)
+            .build();
+        $sdk::Client::from_conf(config)
+    }};
+}
+
 /// A running stack. Dropping it kills every process; [`stop`](Self::stop) also waits until they are gone.
 pub struct Stack {
     // In the order in which they have to go: first who calls, last who is called.
@@ -42,6 +51,15 @@ pub struct Stack {
     dynamodb: DynamoDb,
     template: Template,
     run_directory: RunDirectory,
+}
+
+/// The state machine engine, and who comes to it.
+struct Machines {
+    engine: Engine,
+    /// For functions.
+    proxy: Proxy,
+    /// For executions that start others. Nothing is counted there, but it holds to the roles, too.
+    _nested: Proxy,
 }
 
 enum RunDirectory {
@@ -66,19 +84,20 @@ impl Stack {
     /// [`Error::Template`], [`Error::MissingBinaries`], [`Error::Engine`], or [`Error::Io`] for ports and files.
     pub async fn start(options: Options) -> Result<Self, Error> {
         let binaries = options.binaries()?;
-        let has_work = work::is_built(&binaries);
+        let has_work = functions::work_is_built(&binaries);
         let offered = if has_work {
-            work::parameters()
+            functions::work_parameters()
         } else {
             BTreeMap::new()
         };
-        let template = Template::read(&options.template(), &options.parameters, &offered)?;
+        let file = options.template();
+        let template = Template::read(&file, &options.root, &options.parameters, &offered)?;
         let roles = iam::of(&template).map_err(|refused| Error::Template {
-            file: options.template(),
+            file,
             message: refused.join("\n"),
         })?;
         let roles = Arc::new(roles);
-        register::all_are_built(&template, binaries.clone())?;
+        functions::all_are_built(&template, &binaries)?;
         let run_directory = match &options.run_directory {
             Some(path) => {
                 std::fs::create_dir_all(path).map_err(io(format!("create {}", path.display())))?;
@@ -94,7 +113,12 @@ impl Stack {
             Some(clock) => DynamoDb::start_with_clock(clock).await?,
             None => DynamoDb::start().await?,
         };
-        table::create_all(&template, &dynamodb, has_work).await?;
+        for (name, properties) in &template.tables {
+            dynamodb.create_table(name, properties)?;
+        }
+        if has_work {
+            dynamodb.create_table(functions::RESOURCE_TABLE, &functions::resource_table())?;
+        }
         let proxy = Proxy::start(dynamodb.address(), options.ports.dynamodb).await?;
         let lambda = LambdaHost::start(&logs, options.ports.lambda).await?;
         let delay = options.queue_delay;
@@ -108,12 +132,11 @@ impl Stack {
         let mut events = Events::start(&template, &lambda, delay, options.ports.events).await?;
         let mut machines = None;
         if options.engine {
-            let wiring = engine::Wiring {
+            let wiring = Wiring {
                 sfn: String::new(),
                 lambda: lambda.url(),
                 dynamodb: proxy.url(),
                 status_events: format!("{}/events", events.url()),
-                cloudformation: false,
             };
             let started = Machines::start(&options, &logs, wiring, &roles).await?;
             if let Some(canary) = &canary {
@@ -128,7 +151,7 @@ impl Stack {
             ("AWS_ENDPOINT_URL_DYNAMODB", proxy.url()),
             ("AWS_ENDPOINT_URL_SFN", sfn),
         ];
-        register::all(&lambda, &template, &options, &binaries, &endpoints);
+        functions::register(&lambda, &template, &options, &binaries, &endpoints);
         if options.follow {
             events.follow(&template, &lambda, &dynamodb)?;
         }
@@ -144,7 +167,7 @@ impl Stack {
             template,
             run_directory,
         };
-        stack.schedule(options.schedules)?;
+        stack.schedule(options.schedules);
         Ok(stack)
     }
 
@@ -160,7 +183,7 @@ impl Stack {
                 .create_state_machine()
                 .name(&machine.name)
                 .definition(machine.definition()?)
-                .role_arn(format!("arn:aws:iam::{ACCOUNT}:role/{}", machine.role))
+                .role_arn(arn::role(&machine.role))
                 .send()
                 .await
                 .map_err(|error| Error::Call {
@@ -178,19 +201,19 @@ impl Stack {
     /// A client for DynamoDB, through the proxy: its requests are counted too.
     #[must_use]
     pub fn dynamodb(&self) -> aws_sdk_dynamodb::Client {
-        clients::dynamodb(&self.proxy.url())
+        client!(aws_sdk_dynamodb, self.proxy.url())
     }
 
     /// A client for Lambda.
     #[must_use]
     pub fn lambda(&self) -> aws_sdk_lambda::Client {
-        clients::lambda(&self.lambda.url())
+        client!(aws_sdk_lambda, self.lambda.url())
     }
 
     /// A client for Step Functions. Without an engine its calls fail.
     #[must_use]
     pub fn sfn(&self) -> aws_sdk_sfn::Client {
-        clients::sfn(self.sfn_url())
+        client!(aws_sdk_sfn, self.sfn_url())
     }
 
     /// The proxy between the functions and Step Functions: counts and faults of what functions send there. Clients
@@ -286,10 +309,33 @@ impl Stack {
         &self.template.environment
     }
 
+    /// The variables of every function, by logical id, with this machine under the name or address `host`, as a container
+    /// needs them: what `sam local invoke --env-vars` reads.
+    #[must_use]
+    pub fn environments(&self, host: &str) -> BTreeMap<String, BTreeMap<String, String>> {
+        let functions = self.functions().functions().into_iter();
+        functions
+            .map(|mut function| {
+                for (name, value) in &mut function.environment {
+                    if name.starts_with("AWS_ENDPOINT_URL_") {
+                        *value = value.replace("127.0.0.1", host);
+                    }
+                }
+                (function.logical_id, function.environment)
+            })
+            .collect()
+    }
+
+    /// How many resources of each type the template has.
+    #[must_use]
+    pub fn resources(&self) -> &BTreeMap<String, usize> {
+        &self.template.kinds
+    }
+
     /// The names of the tables.
     #[must_use]
     pub fn tables(&self) -> Vec<&str> {
-        self.template.tables.iter().map(String::as_str).collect()
+        self.template.tables.keys().map(String::as_str).collect()
     }
 
     /// Where the logs are: `logs/<logical id>.log`, and `logs/engine.log`.
@@ -322,17 +368,44 @@ impl Stack {
         self.lambda.stop().await;
     }
 
-    fn schedule(&mut self, schedules: Schedules) -> Result<(), Error> {
-        for resource in &self.template.functions {
-            let period = match (schedules, resource.every) {
+    fn schedule(&mut self, schedules: Schedules) {
+        for rule in &self.template.rules {
+            let period = match (schedules, rule.every) {
                 (Schedules::Never, _) | (_, None) => continue,
                 (Schedules::FromTemplate, Some(period)) | (Schedules::Every(period), Some(_)) => {
                     period
                 }
             };
-            self.schedules
-                .push(schedule::start(&self.lambda, &resource.logical_id, period)?);
+            for target in &rule.targets {
+                if let Target::Function(id) = target {
+                    let invoker = self.lambda.invoker(id);
+                    let task = schedule::start(invoker, rule.arn.clone(), period);
+                    self.schedules.push(task);
+                }
+            }
         }
-        Ok(())
+    }
+}
+
+impl Machines {
+    /// Starts the engine; where it finds itself is not for `wiring` to say.
+    async fn start(
+        options: &Options,
+        logs: &Path,
+        mut wiring: Wiring,
+        roles: &Arc<Roles>,
+    ) -> Result<Self, Error> {
+        let nested = Proxy::start_before(0).await?;
+        nested.hold_to(roles);
+        wiring.sfn = nested.url();
+        let engine = Engine::start(&options.root, logs, options.ports.sfn, &wiring).await?;
+        nested.lead_to(engine.address());
+        let proxy = Proxy::start(engine.address(), 0).await?;
+        proxy.hold_to(roles);
+        Ok(Self {
+            engine,
+            proxy,
+            _nested: nested,
+        })
     }
 }

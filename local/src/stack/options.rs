@@ -17,7 +17,8 @@ pub type EnvironmentChanges = BTreeMap<String, Option<String>>;
 pub struct Options {
     /// The repository: where `local/asl/` and `target/` are.
     pub root: PathBuf,
-    /// The template; `None` is the repository's `template.yaml`.
+    /// The template as translated to plain `CloudFormation`; `None` is `local/template.json`, which is the repository's
+    /// `template.yaml`. Keys of code and definitions in it are paths in the repository.
     pub template: Option<PathBuf>,
     /// Values for the template's parameters, instead of their defaults.
     pub parameters: BTreeMap<String, String>,
@@ -100,7 +101,7 @@ impl Options {
     pub(super) fn template(&self) -> PathBuf {
         self.template
             .clone()
-            .unwrap_or_else(|| self.root.join("template.yaml"))
+            .unwrap_or_else(|| self.root.join("local/template.json"))
     }
 
     /// The directory of the function binaries.

@@ -1,82 +1,158 @@
-//! `template.yaml`, read for what this machine runs: the table, the functions, the state machines, and what happens
-//! by itself.
+//! A stack's template, read for what this machine runs: plain `CloudFormation`, as SAM translates template.yaml to it.
 //!
-//! The template is the only definition of the stack; nothing here knows a function by heart.
+//! First every function in it is replaced by its result, in all resources and outputs, so that a reference to nothing is an
+//! error wherever it is. What is left is plain JSON, and is read by type. A property that would change what is delivered, and
+//! that is not understood here, is an error.
 
-mod events;
 mod intrinsics;
-mod machine;
-mod plain;
-mod roles;
-mod schedule;
-#[cfg(test)]
-mod tests;
+mod properties;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use crate::arn;
 use crate::error::Error;
+use crate::events::Pattern;
 use crate::iam::Allowed;
-pub(crate) use events::{QueueResource, QueueSource, RuleResource, StreamSource, Target};
 use intrinsics::Resolver;
-pub(crate) use machine::StateMachineResource;
-pub(crate) use roles::Invitation;
+use properties::EventSource;
 
-/// What Lambda gives a function whose template says nothing.
-const DEFAULT_TIMEOUT_SECONDS: f64 = 3.0;
-const DEFAULT_MEMORY_MB: u64 = 128;
-
-/// The stack as the template describes it, with every reference resolved to a local name or ARN.
-#[derive(Debug)]
+/// The stack as its template describes it, with every reference resolved to a local name or ARN.
+#[derive(Debug, Default)]
 pub(crate) struct Template {
     pub(crate) functions: Vec<FunctionResource>,
     pub(crate) state_machines: Vec<StateMachineResource>,
-    /// The variables that every function has.
-    pub(crate) environment: BTreeMap<String, String>,
-    /// The names of the tables. What they look like is the library's business.
-    pub(crate) tables: Vec<String>,
-    /// Tables that are to be created as they are described here, by name: those of a stack that was created once.
-    pub(crate) described: BTreeMap<String, Value>,
+    /// The tables' properties, by name.
+    pub(crate) tables: BTreeMap<String, Value>,
     pub(crate) rules: Vec<RuleResource>,
     pub(crate) queues: Vec<QueueResource>,
     /// Functions that follow a table's stream.
     pub(crate) streams: Vec<StreamSource>,
     /// Functions that take what comes into a queue.
     pub(crate) queue_sources: Vec<QueueSource>,
-    /// What each role may do, by its name. A state machine that the template gives no role has one of its own.
+    /// What each role may do, by its name.
     pub(crate) roles: BTreeMap<String, Vec<Allowed>>,
-    /// Who is let in by the resources themselves.
-    pub(crate) invitations: Vec<Invitation>,
+    /// What functions and queues allow others by their own policies.
+    pub(crate) permissions: Vec<Permission>,
+    /// The variables that every function has, with the same value.
+    pub(crate) environment: BTreeMap<String, String>,
+    /// How many resources there are of each type.
+    pub(crate) kinds: BTreeMap<String, usize>,
 }
 
-/// A `AWS::Serverless::Function`.
-#[derive(Debug)]
+/// A `AWS::Lambda::Function`.
+#[derive(Clone, Debug)]
 pub(crate) struct FunctionResource {
     pub(crate) logical_id: String,
-    /// The last segment of its `CodeUri`, which is also the name of its binary.
+    /// The last segment of its code's key, which is also the name of its binary.
     pub(crate) verb: String,
     pub(crate) environment: BTreeMap<String, String>,
     pub(crate) timeout: Duration,
     pub(crate) memory_mb: u32,
-    /// The period at which a schedule invokes it.
-    pub(crate) every: Option<Duration>,
     /// The name of its role.
     pub(crate) role: Option<String>,
     /// The name of the log group that it writes to, if the template has it.
     pub(crate) log_group: Option<String>,
 }
 
+/// A `AWS::StepFunctions::StateMachine`.
+#[derive(Debug)]
+pub(crate) struct StateMachineResource {
+    pub(crate) logical_id: String,
+    pub(crate) name: String,
+    /// The name of its role.
+    pub(crate) role: String,
+    file: PathBuf,
+    substitutions: BTreeMap<String, String>,
+}
+
+/// A `AWS::Events::Rule`.
+#[derive(Clone, Debug)]
+pub(crate) struct RuleResource {
+    pub(crate) arn: String,
+    /// None for a rule of the clock's.
+    pub(crate) pattern: Option<Pattern>,
+    /// The period of a rule of the clock's.
+    pub(crate) every: Option<Duration>,
+    pub(crate) targets: Vec<Target>,
+    /// Queues for what reached no target.
+    pub(crate) dead_letters: Vec<String>,
+}
+
+/// Where a rule leads, by logical id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    Function(String),
+    Queue(String),
+}
+
+/// A `AWS::SQS::Queue`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct QueueResource {
+    pub(crate) logical_id: String,
+    /// How long a message is kept back after it was sent.
+    pub(crate) delay: Duration,
+    /// How long it is kept back after it was received and not dealt with.
+    pub(crate) visibility: Duration,
+    /// The queue that takes what was received more often than this.
+    pub(crate) redrive: Option<(String, u32)>,
+}
+
+/// A function that follows a table's stream.
+#[derive(Clone, Debug)]
+pub(crate) struct StreamSource {
+    /// Logical id.
+    pub(crate) function: String,
+    pub(crate) table: String,
+    pub(crate) stream_arn: String,
+    pub(crate) filters: Vec<Pattern>,
+    pub(crate) batch_size: usize,
+    /// Whether a batch that failed is halved.
+    pub(crate) bisect: bool,
+    /// `None`: without limit.
+    pub(crate) retries: Option<u32>,
+    pub(crate) record_age: Option<Duration>,
+    /// How many batches of one shard are under way at once.
+    pub(crate) lanes: usize,
+    /// Whether the answer may name the records that failed.
+    pub(crate) partial: bool,
+    /// The queue for what was given up.
+    pub(crate) dead_letters: Option<String>,
+}
+
+/// A function that takes what comes into a queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct QueueSource {
+    /// Logical id.
+    pub(crate) function: String,
+    /// Logical id.
+    pub(crate) queue: String,
+    pub(crate) batch_size: usize,
+    /// Whether the answer may name the messages that failed.
+    pub(crate) partial: bool,
+}
+
+/// What a resource's own policy lets a service do in the name of another resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Permission {
+    pub(crate) principal: String,
+    /// The ARN of the resource that it acts for.
+    pub(crate) source: String,
+    pub(crate) allowed: Allowed,
+}
+
 impl Template {
-    /// Reads a template; `parameters` win over the defaults it names, and `offered` ones too, as far as the
-    /// template has them. Resources whose `Condition` does not hold are left out.
+    /// Reads a template; `parameters` win over the defaults it names, and `offered` ones too, as far as the template has
+    /// them. Resources whose `Condition` does not hold are left out. `root` is where its code and definitions are.
     ///
     /// # Errors
     /// [`Error::Template`] naming the resource and what is wrong with it.
     pub(crate) fn read(
         file: &Path,
+        root: &Path,
         parameters: &BTreeMap<String, String>,
         offered: &BTreeMap<String, String>,
     ) -> Result<Self, Error> {
@@ -84,165 +160,117 @@ impl Template {
             file: file.to_owned(),
             message,
         };
-        let text = std::fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
-        let yaml = yaml_serde::from_str(&text).map_err(|error| wrong(error.to_string()))?;
-        let template = plain::json(yaml);
-        let declared = &template["Parameters"];
+        let json = std::fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
+        let template: Value = serde_json::from_str(&json).map_err(|error| {
+            wrong(format!(
+                "is no translated template (tools/translate.py makes one): {error}"
+            ))
+        })?;
         let mut given = parameters.clone();
         for (name, value) in offered {
-            if declared.get(name).is_some() {
+            if template["Parameters"].get(name).is_some() {
                 given.entry(name.clone()).or_insert_with(|| value.clone());
             }
         }
-        let directory = file.parent().unwrap_or(Path::new("."));
-        Self::understand(&template, directory, &given).map_err(wrong)
+        Self::of(&template, root, &given).map_err(wrong)
     }
 
-    fn understand(
-        template: &Value,
-        directory: &Path,
-        given: &BTreeMap<String, String>,
-    ) -> Result<Self, String> {
-        let nothing = Map::new();
-        let section = |name: &str| {
-            template
-                .get(name)
-                .and_then(Value::as_object)
-                .unwrap_or(&nothing)
-        };
-        let resources = section("Resources");
-        let resolver = resolver(
-            template,
-            resources,
-            parameters(section("Parameters"), given)?,
-        )?;
-        let tables = resolver.tables.values().cloned().collect();
-
-        let globals = &template["Globals"]["Function"];
-        let mut understood = Self {
-            functions: Vec::new(),
-            state_machines: Vec::new(),
-            environment: texts(&resolver, &globals["Environment"]["Variables"])
-                .map_err(|message| format!("Globals: {message}"))?,
-            tables,
-            described: BTreeMap::new(),
-            rules: Vec::new(),
-            queues: Vec::new(),
-            streams: Vec::new(),
-            queue_sources: Vec::new(),
-            roles: BTreeMap::new(),
-            invitations: Vec::new(),
-        };
-        for (id, resource) in resources {
-            let named = |message: String| format!("{id}: {message}");
-            if let Some(condition) = resource["Condition"].as_str()
-                && !resolver.condition(condition).map_err(named)?
-            {
-                continue;
-            }
-            match type_of(resource) {
-                "AWS::Serverless::Function" => {
-                    let read = function(
-                        &resolver,
-                        id,
-                        globals,
-                        &resource["Properties"],
-                        &understood.environment,
-                    );
-                    understood.functions.push(read.map_err(named)?);
-                    let events = &resource["Properties"]["Events"];
-                    let subscribed = events::of(&resolver, id, events).map_err(named)?;
-                    understood.rules.extend(subscribed.rules);
-                    understood.streams.extend(subscribed.streams);
-                    understood.queue_sources.extend(subscribed.queues);
+    fn of(template: &Value, root: &Path, given: &BTreeMap<String, String>) -> Result<Self, String> {
+        let resolver = Resolver::new(template, given)?;
+        let mut read = Self::default();
+        for section in ["Resources", "Outputs"] {
+            for (id, described) in template[section].as_object().into_iter().flatten() {
+                let named = |why: String| format!("{id}: {why}");
+                if let Some(condition) = described["Condition"].as_str()
+                    && !resolver.condition(condition).map_err(named)?
+                {
+                    continue;
                 }
-                "AWS::DynamoDB::Table" if !template["Metadata"]["Created"].is_null() => {
-                    let described = resource["Properties"].clone();
-                    understood.described.insert(id.clone(), described);
+                let part = if section == "Outputs" {
+                    "Value"
+                } else {
+                    "Properties"
+                };
+                let plain = resolver.resolve(&described[part]).map_err(named)?;
+                if let Some(kind) = described["Type"].as_str() {
+                    let name = resolver.name(id).map_err(named)?;
+                    let properties = plain.filter(|plain| !plain.is_null());
+                    let properties = properties.unwrap_or_else(|| Value::Object(Map::new()));
+                    read.resource(kind, id, name, properties, root)
+                        .map_err(named)?;
                 }
-                "AWS::IAM::Role" => {
-                    let read = roles::allowed(&resolver, &resource["Properties"]);
-                    understood.roles.insert(id.clone(), read.map_err(named)?);
-                }
-                "AWS::Lambda::Permission" | "AWS::SQS::QueuePolicy" => {
-                    let read = roles::invitations(&resolver, resource);
-                    understood.invitations.extend(read.map_err(named)?);
-                }
-                "AWS::Events::Rule" => {
-                    let read = events::rule(&resolver, id, &resource["Properties"]);
-                    understood.rules.extend(read.map_err(named)?);
-                }
-                "AWS::SQS::Queue" => {
-                    let read = events::queue(&resolver, id, &resource["Properties"]);
-                    understood.queues.push(read.map_err(named)?);
-                }
-                "AWS::Serverless::StateMachine" => {
-                    let properties = &resource["Properties"];
-                    let read = machine::read(&resolver, id, properties, directory);
-                    let machine = read.map_err(named)?;
-                    if !properties["Policies"].is_null() {
-                        let allowed = roles::allowed(&resolver, properties).map_err(named)?;
-                        understood.roles.insert(machine.role.clone(), allowed);
-                    }
-                    understood.state_machines.push(machine);
-                }
-                _ => {}
             }
         }
-        understood.check_ends()?;
-        understood.schedule(&resolver, resources)?;
-        Ok(understood)
+        read.check_ends()?;
+        if let Some((first, others)) = read.functions.split_first() {
+            let mut shared = first.environment.clone();
+            shared.retain(|name, value| {
+                let mut others = others.iter();
+                others.all(|other| other.environment.get(name) == Some(value))
+            });
+            read.environment = shared;
+        }
+        Ok(read)
     }
 
-    /// Rules of the clock's that are resources of their own, as SAM makes them of a function's schedule.
-    fn schedule(
+    fn resource(
         &mut self,
-        resolver: &Resolver,
-        resources: &Map<String, Value>,
+        kind: &str,
+        id: &str,
+        name: String,
+        properties: Value,
+        root: &Path,
     ) -> Result<(), String> {
-        for rule in self.rules.iter().filter(|rule| rule.pattern.is_none()) {
-            let id = rule.arn.rsplit('/').next().unwrap_or_default();
-            let expression = &resources[id]["Properties"]["ScheduleExpression"];
-            let every = schedule::period(resolver, id, expression)?;
-            for function in &mut self.functions {
-                let target = Target::Function(function.logical_id.clone());
-                if rule.targets.contains(&target) {
-                    function.every = every;
-                }
+        *self.kinds.entry(kind.to_owned()).or_default() += 1;
+        match kind {
+            "AWS::DynamoDB::Table" => {
+                self.tables.insert(name, properties);
             }
+            "AWS::Events::Rule" => self.rules.push(properties::rule(id, properties)?),
+            "AWS::IAM::Role" => {
+                self.roles.insert(name, properties::allowed(&properties)?);
+            }
+            "AWS::Lambda::EventSourceMapping" => match properties::event_source(properties)? {
+                EventSource::Queue(source) => self.queue_sources.push(source),
+                EventSource::Stream(source) => self.streams.push(source),
+            },
+            "AWS::Lambda::Function" => self.functions.push(properties::function(id, properties)?),
+            "AWS::Lambda::Permission" => self.permissions.push(properties::permission(properties)?),
+            "AWS::SQS::Queue" => self.queues.push(properties::queue(id, properties)?),
+            "AWS::SQS::QueuePolicy" => self
+                .permissions
+                .extend(properties::queue_policy(&properties)?),
+            "AWS::StepFunctions::StateMachine" => {
+                self.state_machines
+                    .push(properties::state_machine(id, name, properties, root)?);
+            }
+            _ => {}
         }
         Ok(())
     }
 
     /// What is named as the end of a way has to exist: a message for nobody would be lost without a word.
     fn check_ends(&self) -> Result<(), String> {
-        let targets = self.rules.iter().flat_map(|rule| &rule.targets);
-        let functions = targets.clone().filter_map(|target| match target {
-            Target::Function(id) => Some(id),
-            Target::Queue(_) => None,
-        });
-        let redriven = self
-            .queues
-            .iter()
-            .filter_map(|queue| queue.redrive.as_ref());
-        let queues = targets
-            .filter_map(|target| match target {
-                Target::Queue(id) => Some(id),
-                Target::Function(_) => None,
-            })
-            .chain(redriven.map(|(id, _)| id))
-            .chain(self.rules.iter().flat_map(|rule| &rule.dead_letters))
-            .chain(self.streams.iter().filter_map(|s| s.dead_letters.as_ref()))
-            .chain(self.queue_sources.iter().map(|source| &source.queue));
-        for id in functions {
-            if !self
-                .functions
-                .iter()
-                .any(|function| function.logical_id == *id)
-            {
-                return Err(format!("a rule leads to {id}, which is no function"));
+        let mut queues: Vec<&String> = Vec::new();
+        for rule in &self.rules {
+            queues.extend(&rule.dead_letters);
+            for target in &rule.targets {
+                match target {
+                    Target::Queue(id) => queues.push(id),
+                    Target::Function(id) if self.functions.iter().any(|f| f.logical_id == *id) => {}
+                    Target::Function(id) => {
+                        return Err(format!("a rule leads to {id}, which is no function"));
+                    }
+                }
             }
         }
+        queues.extend(
+            self.queues
+                .iter()
+                .filter_map(|q| Some(&q.redrive.as_ref()?.0)),
+        );
+        queues.extend(self.streams.iter().filter_map(|s| s.dead_letters.as_ref()));
+        queues.extend(self.queue_sources.iter().map(|source| &source.queue));
         for id in queues {
             if !self.queues.iter().any(|queue| queue.logical_id == *id) {
                 return Err(format!("messages go to {id}, which is no queue"));
@@ -252,136 +280,268 @@ impl Template {
     }
 }
 
-fn type_of(resource: &Value) -> &str {
-    resource["Type"].as_str().unwrap_or("")
-}
-
-/// Reads what names in the template stand for.
-fn resolver(
-    template: &Value,
-    resources: &Map<String, Value>,
-    parameters: BTreeMap<String, Value>,
-) -> Result<Resolver, String> {
-    let conditions = template.get("Conditions").and_then(Value::as_object);
-    let mut resolver = Resolver {
-        parameters,
-        conditions: conditions.cloned().unwrap_or_default(),
-        mappings: template.get("Mappings").cloned().unwrap_or_default(),
-        resources: resources
-            .iter()
-            .map(|(id, resource)| (id.clone(), type_of(resource).to_owned()))
-            .collect(),
-        tables: BTreeMap::new(),
-        machines: BTreeMap::new(),
-        alarms: BTreeMap::new(),
-        log_groups: BTreeMap::new(),
-    };
-    for (id, resource) in resources {
-        let name = |property: &str| resolver.text(&resource["Properties"][property]);
-        match type_of(resource) {
-            "AWS::Serverless::StateMachine" => {
-                let name = name("Name")?.map(|name| (id.clone(), name));
-                resolver.machines.extend(name);
-            }
-            "AWS::CloudWatch::Alarm" => {
-                let name = name("AlarmName")?.map(|name| (id.clone(), name));
-                resolver.alarms.extend(name);
-            }
-            "AWS::Logs::LogGroup" => {
-                let name = name("LogGroupName")?.map(|name| (id.clone(), name));
-                resolver.log_groups.extend(name);
-            }
-            "AWS::DynamoDB::Table" => {
-                let name = name("TableName")?.unwrap_or_else(|| id.clone());
-                resolver.tables.insert(id.clone(), name);
-            }
-            _ => {}
-        }
+impl StreamSource {
+    /// Whether a record passes the filters; without any, all do.
+    pub(crate) fn wants(&self, record: &Value) -> bool {
+        self.filters.is_empty() || self.filters.iter().any(|filter| filter.matches(record))
     }
-    Ok(resolver)
-}
 
-fn parameters(
-    declared: &Map<String, Value>,
-    given: &BTreeMap<String, String>,
-) -> Result<BTreeMap<String, Value>, String> {
-    if let Some(unknown) = given.keys().find(|name| !declared.contains_key(*name)) {
-        return Err(format!("there is no parameter {unknown}"));
+    /// The embedded database has one shard per table.
+    pub(crate) fn shard_id(&self) -> String {
+        dynoxide::streams::shard_id(&self.table)
     }
-    let values = declared.iter().filter_map(|(name, declaration)| {
-        let value = given.get(name).map(|text| Value::String(text.clone()));
-        // One without a value is an error only where somebody refers to it.
-        value
-            .or_else(|| declaration.get("Default").cloned())
-            .map(|value| (name.clone(), value))
-    });
-    Ok(values.collect())
 }
 
-fn function(
-    resolver: &Resolver,
-    id: &str,
-    globals: &Value,
-    properties: &Value,
-    shared: &BTreeMap<String, String>,
-) -> Result<FunctionResource, String> {
-    let own = |name: &str| {
-        properties
-            .get(name)
-            .or_else(|| globals.get(name))
-            .unwrap_or(&Value::Null)
-    };
-    let code = resolver.text(own("CodeUri"))?.ok_or("has no CodeUri")?;
-    let verb = code
-        .trim_end_matches('/')
-        .rsplit('/')
-        .next()
-        .unwrap_or_default()
-        .to_owned();
-    let number = |name: &str| -> Result<Option<f64>, String> {
-        let Some(text) = resolver.text(own(name))? else {
-            return Ok(None);
+impl StateMachineResource {
+    pub(crate) fn arn(&self) -> String {
+        arn::state_machine(&self.name)
+    }
+
+    /// The definition with its substitutions made. Read only when it is wanted: who tests functions does not depend on
+    /// state machines.
+    ///
+    /// # Errors
+    /// [`Error::Template`] when the file cannot be read or wants a substitution that the template does not have.
+    pub(crate) fn definition(&self) -> Result<String, Error> {
+        let wrong = |message: String| Error::Template {
+            file: self.file.clone(),
+            message,
         };
-        text.parse()
-            .map(Some)
-            .map_err(|_| format!("{name} {text:?} is not a number"))
-    };
-    let seconds = number("Timeout")?.unwrap_or(DEFAULT_TIMEOUT_SECONDS);
-    let memory = resolver
-        .text(own("MemorySize"))?
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(DEFAULT_MEMORY_MB);
-    let mut environment = shared.clone();
-    environment.extend(texts(resolver, &properties["Environment"]["Variables"])?);
-    Ok(FunctionResource {
-        logical_id: id.to_owned(),
-        verb,
-        environment,
-        timeout: Duration::try_from_secs_f64(seconds)
-            .map_err(|error| format!("Timeout {seconds}: {error}"))?,
-        memory_mb: u32::try_from(memory)
-            .map_err(|error| format!("MemorySize {memory}: {error}"))?,
-        every: schedule::of(resolver, &properties["Events"])?,
-        // A fixture may name a role that it does not have.
-        role: resolver
-            .text(own("Role"))
-            .ok()
-            .flatten()
-            .map(|arn| roles::name_of(&arn)),
-        log_group: resolver.text(&own("LoggingConfig")["LogGroup"])?,
-    })
+        let mut definition =
+            std::fs::read_to_string(&self.file).map_err(|error| wrong(error.to_string()))?;
+        for (name, value) in &self.substitutions {
+            definition = definition.replace(&format!("${{{name}}}"), value);
+        }
+        // A forgotten substitution would reach the service as a strange ARN and fail much later.
+        if let Some((_, rest)) = definition.split_once("${") {
+            let name = rest.split('}').next().unwrap_or(rest);
+            let id = &self.logical_id;
+            return Err(wrong(format!(
+                "wants ${{{name}}}, which DefinitionSubstitutions of {id} does not have"
+            )));
+        }
+        Ok(definition)
+    }
 }
 
-/// A map of names to texts, such as environment variables.
-fn texts(resolver: &Resolver, map: &Value) -> Result<BTreeMap<String, String>, String> {
-    let mut texts = BTreeMap::new();
-    for (name, value) in map.as_object().into_iter().flatten() {
-        if let Some(text) = resolver
-            .text(value)
-            .map_err(|message| format!("{name}: {message}"))?
-        {
-            texts.insert(name.clone(), text);
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(template: &Value, parameters: &[(&str, &str)]) -> Result<Template, String> {
+        let given = parameters
+            .iter()
+            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
+        Template::of(template, Path::new("root"), &given.collect())
+    }
+
+    fn own() -> Value {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("template.json");
+        serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap()
+    }
+
+    fn function_with(variables: &Value) -> Value {
+        json!({
+            "Parameters": {"Margin": {"Type": "Number", "Default": 2000}, "Step": {"Type": "String", "Default": ""}},
+            "Conditions": {"HasStep": {"Fn::Not": [{"Fn::Equals": [{"Ref": "Step"}, ""]}]}},
+            "Resources": {
+                "Rows": {"Type": "AWS::DynamoDB::Table"},
+                "Take": {"Type": "AWS::Lambda::Function", "Properties": {
+                    "Code": {"S3Key": "functions/take"}, "Environment": {"Variables": variables},
+                }},
+                "Maybe": {"Type": "AWS::SQS::Queue", "Condition": "HasStep"},
+            },
+        })
+    }
+
+    #[test]
+    fn functions_of_the_template_language_stand_for_local_names() {
+        let no_value = json!({"Ref": "AWS::NoValue"});
+        let template = function_with(&json!({
+            "INDEX": {"Fn::Sub": "${Rows.Arn}/index/${AWS::Region} ${!Kept}"},
+            "LONG": {"Fn::GetAtt": ["Take", "Arn"]},
+            "MARGIN": {"Ref": "Margin"},
+            "STEP": {"Fn::If": ["HasStep", {"Ref": "Step"}, no_value]},
+            "TABLE": {"Ref": "Rows"},
+        }));
+        let variables = |parameters: &[(&str, &str)]| {
+            let template = read(&template, parameters).unwrap();
+            let queues = template.queues.len();
+            (json!(template.functions[0].environment), queues)
+        };
+        let mut expected = json!({
+            "INDEX": "arn:aws:dynamodb:us-east-1:123456789012:table/Rows/index/us-east-1 ${Kept}",
+            "LONG": "arn:aws:lambda:us-east-1:123456789012:function:Take",
+            "MARGIN": "2000",
+            "TABLE": "Rows",
+        });
+        assert_eq!(variables(&[]), (expected.clone(), 0));
+        expected["MARGIN"] = json!("5");
+        expected["STEP"] = json!("arn:step");
+        let given = [("Margin", "5"), ("Step", "arn:step")];
+        assert_eq!(variables(&given), (expected, 1));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_resource() {
+        let variable = |value: Value| function_with(&json!({"A": value}));
+        let resource = |properties: Value| {
+            let mut template = function_with(&json!({}));
+            template["Resources"]["R"] = properties;
+            template
+        };
+        let mapping = |key: &str, value: Value| {
+            let mut properties =
+                json!({"EventSourceArn": arn::queue("Q"), "FunctionName": {"Ref": "Take"}});
+            properties[key] = value;
+            resource(json!({"Type": "AWS::Lambda::EventSourceMapping", "Properties": properties}))
+        };
+        let rule = |pattern: Value, target: String| {
+            let targets = json!([{"Id": "t", "Arn": target}]);
+            let properties = json!({"EventPattern": pattern, "Targets": targets});
+            resource(json!({"Type": "AWS::Events::Rule", "Properties": properties}))
+        };
+        let pattern = json!({"a": ["b"]});
+        for (template, said) in [
+            (
+                variable(json!({"Ref": "X"})),
+                "Take: Ref X: no such parameter or resource",
+            ),
+            (
+                variable(json!({"Fn::GetAtt": ["X", "Arn"]})),
+                "Take: GetAtt X.Arn: no such resource",
+            ),
+            (
+                variable(json!({"Fn::GetAtt": ["Rows", "X"]})),
+                "no such attribute",
+            ),
+            (
+                variable(json!({"Fn::Select": [0, []]})),
+                "Fn::Select [0,[]] is not understood",
+            ),
+            (
+                variable(json!(["list"])),
+                "Take: A: [\"list\"] stands where a text is needed",
+            ),
+            (
+                resource(json!({"Type": "AWS::Lambda::Function"})),
+                "R: missing field `Code`",
+            ),
+            (
+                mapping("FilterCriteria2", json!({})),
+                "unknown field `FilterCriteria2`",
+            ),
+            (
+                mapping("BatchSize", json!(1)),
+                "messages go to Q, which is no queue",
+            ),
+            (
+                rule(json!({"a": [{"cidr": "::"}]}), arn::function("Take")),
+                "R: .a: ",
+            ),
+            (
+                rule(pattern.clone(), arn::function("X")),
+                "a rule leads to X, which is no function",
+            ),
+            (
+                rule(pattern, arn::queue("X")),
+                "messages go to X, which is no queue",
+            ),
+        ] {
+            let refused = read(&template, &[]).unwrap_err();
+            assert!(refused.contains(said), "{refused}");
+        }
+        let unknown = read(&own(), &[("Nobody", "1")]).unwrap_err();
+        assert_eq!(unknown, "there is no parameter Nobody");
+    }
+
+    #[test]
+    fn what_happens_by_itself_is_read_with_its_ends() {
+        let template = read(&own(), &[("SweepSchedule", "rate(2 hours)")]).unwrap();
+        let function = |id: &str| Target::Function(id.to_owned());
+        let [ends, clock] = &template.rules[..] else {
+            panic!("{:?}", template.rules);
+        };
+        let later = Target::Queue("ReapLaterQueue".to_owned());
+        assert_eq!(ends.targets, [function("ReapFunction"), later]);
+        assert_eq!(clock.targets, [function("SweepFunction")]);
+        assert_eq!(
+            (ends.every, clock.every),
+            (None, Some(Duration::from_hours(2)))
+        );
+
+        let later = QueueResource {
+            logical_id: "ReapLaterQueue".to_owned(),
+            delay: Duration::from_mins(1),
+            visibility: Duration::from_mins(3),
+            redrive: Some(("ReapDeadLetterQueue".to_owned(), 5)),
+        };
+        assert!(template.queues.contains(&later), "{:?}", template.queues);
+        let [source] = &template.queue_sources[..] else {
+            panic!("{:?}", template.queue_sources);
+        };
+        assert_eq!(
+            (&*source.function, &*source.queue),
+            ("ReapFunction", "ReapLaterQueue")
+        );
+        assert_eq!((source.batch_size, source.partial), (10, true));
+        let [stream] = &template.streams[..] else {
+            panic!("{:?}", template.streams);
+        };
+        assert_eq!(
+            (&*stream.function, &*stream.table),
+            ("GrantFunction", "LeaseTable")
+        );
+        assert_eq!(
+            (stream.batch_size, stream.lanes, stream.filters.len()),
+            (10, 4, 1)
+        );
+        assert_eq!(
+            (stream.bisect, stream.partial, stream.retries),
+            (true, true, Some(5))
+        );
+        assert_eq!(stream.record_age, Some(Duration::from_hours(1)));
+        assert_eq!(stream.dead_letters.as_deref(), Some("GrantDeadLetterQueue"));
+    }
+
+    #[test]
+    fn a_definition_has_its_substitutions_made_and_needs_them_all() {
+        let mut template = own();
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let definition = |template: &Value| {
+            let template = Template::of(template, &root, &BTreeMap::new()).unwrap();
+            assert_eq!(template.state_machines[0].name, "leasehold-with-lease");
+            template.state_machines[0].definition()
+        };
+        assert!(
+            definition(&template)
+                .unwrap()
+                .contains(&arn::function("AcquireFunction"))
+        );
+        let machine = &mut template["Resources"]["WithLeaseStateMachine"]["Properties"];
+        machine["DefinitionSubstitutions"] = json!({});
+        let refused = definition(&template).unwrap_err().to_string();
+        assert!(
+            refused.contains("with-lease.asl.json: wants ${"),
+            "{refused}"
+        );
+    }
+
+    #[test]
+    fn a_rate_is_a_period() {
+        assert_eq!(
+            properties::rate("rate(1 minute)"),
+            Some(Duration::from_mins(1))
+        );
+        for wrong in [
+            "rate(0 minutes)",
+            "rate(1 fortnight)",
+            "rate(minute)",
+            "1 minute",
+        ] {
+            assert_eq!(properties::rate(wrong), None, "{wrong}");
         }
     }
-    Ok(texts)
 }

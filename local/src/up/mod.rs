@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::{Error, Options, Ports, Schedules, Signals, Stack, tell_interrupted};
+use crate::{Error, Options, Ports, Schedules, Signals, Stack, report_interrupted};
 use clap::Args;
 
 const EXAMPLES: &str = "Examples:
@@ -80,7 +80,7 @@ pub struct Up {
     /// A value for a parameter of the template; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
     parameter: Vec<(String, String)>,
-    /// The template to run instead of the repository's
+    /// The template to run instead of the repository's, as tools/translate.py translates it
     #[arg(long, value_name = "FILE")]
     template: Option<PathBuf>,
     /// Where logs, env.sh and env.json go [default: target/local]
@@ -149,7 +149,7 @@ pub async fn run(up: Up) -> Result<(), Error> {
     let (mut stack, machines) = tokio::select! {
         started = starting => started?,
         () = ended.wait() => {
-            tell_interrupted();
+            report_interrupted();
             return Ok(());
         }
     };
@@ -166,7 +166,7 @@ pub async fn run(up: Up) -> Result<(), Error> {
     files.remove();
     stack.stop().await;
     if result.is_ok() {
-        tell_interrupted();
+        report_interrupted();
     }
     result
 }

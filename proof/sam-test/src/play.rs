@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use leasehold_local::Told;
+use leasehold_local::StepFunctionsCall;
 use leasehold_local::scenes::{Scene, Stage, masked};
 
 use crate::container::Container;
@@ -57,8 +57,8 @@ pub(crate) async fn play(host: &Host, scene: &Scene) -> Result<Verdict, Error> {
 fn compare(
     scene: &Scene,
     event: &str,
-    here: (&str, &[Told]),
-    there: (&str, &[Told]),
+    here: (&str, &[StepFunctionsCall]),
+    there: (&str, &[StepFunctionsCall]),
     host: &str,
 ) -> Verdict {
     let mut verdict = String::new();
@@ -68,7 +68,7 @@ fn compare(
         }
     }
     // Byte by byte, ids and times aside; also what Step Functions was told.
-    let texts = |(answer, told): (&str, &[Told])| {
+    let texts = |(answer, told): (&str, &[StepFunctionsCall])| {
         let told = told
             .iter()
             .map(|told| format!("{} {}", told.operation, told.body));

@@ -8,7 +8,7 @@ use std::{
 use aws_sdk_dynamodb::primitives::{DateTime, DateTimeFormat};
 use axum::{Router, http::StatusCode, routing::post};
 use leasehold::metrics::METRICS;
-use leasehold_local::{Desk, Fault, Options, metrics};
+use leasehold_local::{FakeStepFunctionsServer, Fault, Options, metrics};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
@@ -241,12 +241,12 @@ async fn a_line_is_counted_by_those_who_hand_over() {
     assert_eq!(confirmed.counts(), [("Grants", 1)]);
     assert_eq!(functions.counts("extend", &extend).await, []);
     // Nobody can be told: the release goes well, and somebody should look.
-    desk.out_of_order(Some("InternalServerError"));
+    desk.fail_with(Some("InternalServerError"));
     let lease = confirmed.answer.unwrap()["lease"].clone();
     let released = functions.written("release", &json!({"lease": lease})).await;
     assert_eq!(released.answer.as_ref().unwrap()["outcome"], "released");
     assert_eq!(released.counted["Unavailable"], 1);
-    desk.out_of_order(None);
+    desk.fail_with(None);
     // Who finds it free is answered at once, by its token.
     let mut free = wait("e");
     free["key"] = json!("free");
@@ -281,7 +281,7 @@ async fn how_far_the_clock_is_from_the_tables_is_told() {
     assert!((50_000..=60_000).contains(&apart), "{apart}");
 }
 
-fn promised(desk: &Desk) -> Value {
+fn promised(desk: &FakeStepFunctionsServer) -> Value {
     let granted: Value = serde_json::from_str(desk.one().output()).unwrap();
     granted["lease"].clone()
 }

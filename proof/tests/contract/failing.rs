@@ -1,6 +1,6 @@
 //! What is answered when something else than the request is wrong.
 
-use leasehold_local::{Desk, Fault, Options};
+use leasehold_local::{FakeStepFunctionsServer, Fault, Options};
 use serde_json::{Value, json};
 
 use crate::{
@@ -223,7 +223,7 @@ async fn no_secret_reaches_the_logs() {
 
 /// Everything that can go wrong in a line: the tokens of those who waited, and the proofs of what
 /// they were promised.
-async fn wait_in_line(functions: &Functions, desk: &Desk) -> Vec<Value> {
+async fn wait_in_line(functions: &Functions, desk: &FakeStepFunctionsServer) -> Vec<Value> {
     let proxy = functions.stack.proxy();
     let token = |who: &str| format!("token of {who} {}", "x".repeat(40));
     let wait = |key: &str, who: &str, seconds: u32| {
@@ -247,7 +247,7 @@ async fn wait_in_line(functions: &Functions, desk: &Desk) -> Vec<Value> {
             .await
             .unwrap();
     }
-    desk.hang_up(&token("a"));
+    desk.expire_token(&token("a"));
     proxy.inject(Fault::HalfAnswer, "UpdateItem", 1);
     // Told, and told again; confirmed, and released with the desk out of order.
     functions
@@ -270,9 +270,9 @@ async fn wait_in_line(functions: &Functions, desk: &Desk) -> Vec<Value> {
         .call("extend", json!({"lease": lease}))
         .await
         .unwrap();
-    desk.told();
+    desk.calls();
     for error in ["AccessDeniedException", "InternalFailure"] {
-        desk.out_of_order(Some(error));
+        desk.fail_with(Some(error));
         functions
             .call("release", json!({"lease": lease}))
             .await
@@ -294,7 +294,7 @@ async fn wait_in_line(functions: &Functions, desk: &Desk) -> Vec<Value> {
     let mut ended = event("reap-succeeded");
     ended["detail"]["executionArn"] = json!("c");
     let _ = functions.call("reap", &ended).await;
-    desk.out_of_order(None);
+    desk.fail_with(None);
     functions.call("reap", &ended).await.unwrap();
     functions.event("sweep").await.unwrap();
     secrets

@@ -1,6 +1,6 @@
 //! What is answered to those who wait in line, and what their task tokens are told.
 
-use leasehold_local::{Desk, Outcome};
+use leasehold_local::{FakeStepFunctionsServer, Outcome};
 use serde_json::{Value, json};
 
 use crate::{
@@ -20,9 +20,9 @@ impl Functions {
     }
 }
 
-pub async fn with_desk(variables: &[(&str, &str)]) -> (Functions, Desk) {
+pub async fn with_desk(variables: &[(&str, &str)]) -> (Functions, FakeStepFunctionsServer) {
     let mut options = quiet();
-    let desk = Desk::open(&mut options).await.unwrap();
+    let desk = FakeStepFunctionsServer::start(&mut options).await.unwrap();
     let everywhere = options.environment.entry("*".to_owned()).or_default();
     let variables = variables.iter();
     everywhere
@@ -67,7 +67,7 @@ async fn whoever_waits_is_told_when_the_lease_is_released() {
         tickets.push(answer["ticket"].as_u64().unwrap());
     }
     assert_eq!(tickets[0], tickets[1], "the same place");
-    assert!(desk.told().is_empty());
+    assert!(desk.calls().is_empty());
     let inspected = functions.call("inspect", json!({"key": "orders/91"})).await;
     assert_eq!(inspected.unwrap()["waiting"], 1);
     let request = json!({"key": "orders/91", "holder": "x", "ttl_seconds": 5});
@@ -136,7 +136,7 @@ async fn whoever_waits_is_told_when_the_lease_is_released() {
             .unwrap();
         assert_eq!(released["outcome"], outcome);
     }
-    assert!(desk.told().is_empty());
+    assert!(desk.calls().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -158,7 +158,7 @@ async fn a_full_line_and_a_frozen_key_are_errors_and_the_token_hears_of_neither(
     let (name, message) = functions.event("acquire-queue-frozen").await.unwrap_err();
     assert_eq!(name, "Lease.Frozen");
     assert_eq!(fields(&message), ["message", "key"].into());
-    assert!(desk.told().is_empty());
+    assert!(desk.calls().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -193,7 +193,7 @@ async fn whoever_has_waited_long_enough_is_told_an_error_by_sweep() {
         .call("acquire", event("acquire-queued"))
         .await
         .unwrap();
-    desk.told();
+    desk.calls();
     let long_ago = aws_sdk_dynamodb::types::AttributeValue::N("1700000000000".into());
     for attribute in ["expires_at", "sweep_after"] {
         functions
@@ -220,7 +220,7 @@ async fn what_step_functions_does_has_a_name() {
     ];
     let sample = event("acquire-in-line");
     for (error, expected) in cases {
-        desk.out_of_order(Some(error));
+        desk.fail_with(Some(error));
         let (name, message) = functions.event("acquire-in-line").await.unwrap_err();
         assert_eq!(name, expected, "{error}: {message}");
         assert_eq!(fields(&message), ["message", "key"].into(), "{error}");
@@ -232,7 +232,7 @@ async fn what_step_functions_does_has_a_name() {
         );
     }
     // The lease was granted: the same request brings it to the token.
-    desk.out_of_order(None);
+    desk.fail_with(None);
     functions.event("acquire-in-line").await.unwrap();
     let granted: Value = serde_json::from_str(desk.one().output()).unwrap();
     assert_eq!(granted["grant"], "replayed");

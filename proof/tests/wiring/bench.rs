@@ -1,4 +1,4 @@
-//! A stack of `fixtures/wiring.yaml`, whose function fails as its records say.
+//! A stack of `fixtures/wiring.json`, whose function fails as its records say.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -20,7 +20,7 @@ pub fn options() -> Options {
         binaries.join("picky").exists(),
         "build it first: cargo build --workspace --examples"
     );
-    let template = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/wiring.yaml");
+    let template = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/wiring.json");
     Options {
         template: Some(template),
         binaries: Some(binaries),

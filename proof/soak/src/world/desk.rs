@@ -8,7 +8,7 @@ use axum::Router;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::post;
-use leasehold_local::How;
+use leasehold_local::ExecutionState;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -85,7 +85,9 @@ async fn answer(
     let token = body["taskToken"].as_str().unwrap_or_default();
     let operation = target.and_then(|target| target.strip_prefix("AWSStepFunctions."));
     // It is asked for executions that are over only.
-    let over = leasehold_local::execution(operation.unwrap_or_default(), &body, |_| How::Succeeded);
+    let over = leasehold_local::execution(operation.unwrap_or_default(), &body, |_| {
+        ExecutionState::Succeeded
+    });
     if let Some(over) = over {
         return (StatusCode::OK, over.to_string());
     }

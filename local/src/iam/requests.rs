@@ -2,17 +2,17 @@
 
 use serde_json::Value;
 
-use crate::lambda::{ACCOUNT, REGION};
+use crate::arn;
 
 /// An action on a resource; none where the request does not tell which, and where the action on any will do.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Need {
-    pub(crate) action: String,
-    pub(crate) resource: Option<String>,
+pub(super) struct Need {
+    pub(super) action: String,
+    pub(super) resource: Option<String>,
 }
 
 impl Need {
-    pub(crate) fn new(action: impl Into<String>, resource: impl Into<String>) -> Self {
+    pub(super) fn new(action: impl Into<String>, resource: impl Into<String>) -> Self {
         Self {
             action: action.into(),
             resource: Some(resource.into()),
@@ -21,7 +21,7 @@ impl Need {
 }
 
 /// What a request of the JSON protocols needs, by its `X-Amz-Target` and body. `machine_of` tells whose a task token is.
-pub(super) fn of(
+pub(super) fn needs(
     target: &str,
     body: &[u8],
     machine_of: impl Fn(&str) -> Option<String>,
@@ -83,7 +83,7 @@ fn table_arn(name: &str) -> String {
     if name.starts_with("arn:") {
         return name.to_owned();
     }
-    format!("arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{name}")
+    arn::table(name)
 }
 
 fn of_step_functions(
@@ -107,9 +107,9 @@ mod tests {
 
     use super::*;
 
-    fn needs(target: &str, body: &Value) -> Vec<(String, String)> {
+    fn needed(target: &str, body: &Value) -> Vec<(String, String)> {
         let machine = |token: &str| (token == "t").then(|| "machine".to_owned());
-        of(target, body.to_string().as_bytes(), machine)
+        needs(target, body.to_string().as_bytes(), machine)
             .into_iter()
             .map(|need| (need.action, need.resource.unwrap_or_default()))
             .collect()
@@ -123,11 +123,11 @@ mod tests {
 
     #[test]
     fn an_index_is_not_its_table() {
-        let query = needs("DynamoDB_20120810.Query", &json!({"TableName": "T"}));
+        let query = needed("DynamoDB_20120810.Query", &json!({"TableName": "T"}));
         assert_eq!(query, [need("dynamodb:Query", TABLE)]);
         let index = json!({"TableName": TABLE, "IndexName": "held"});
         let expected = [need("dynamodb:Scan", &format!("{TABLE}/index/held"))];
-        assert_eq!(needs("DynamoDB_20120810.Scan", &index), expected);
+        assert_eq!(needed("DynamoDB_20120810.Scan", &index), expected);
     }
 
     #[test]
@@ -139,18 +139,18 @@ mod tests {
         let actions = ["ConditionCheckItem", "UpdateItem", "PutItem", "DeleteItem"];
         let expected = actions.map(|action| need(&format!("dynamodb:{action}"), TABLE));
         assert_eq!(
-            needs("DynamoDB_20120810.TransactWriteItems", &body),
+            needed("DynamoDB_20120810.TransactWriteItems", &body),
             expected
         );
         let body = json!({"TransactItems": [{"Get": {"TableName": "T"}}]});
-        let read = needs("DynamoDB_20120810.TransactGetItems", &body);
+        let read = needed("DynamoDB_20120810.TransactGetItems", &body);
         assert_eq!(read, [need("dynamodb:GetItem", TABLE)]);
     }
 
     #[test]
     fn a_token_is_its_machines() {
         let told = |token| {
-            needs(
+            needed(
                 "AWSStepFunctions.SendTaskSuccess",
                 &json!({"taskToken": token}),
             )
@@ -159,6 +159,6 @@ mod tests {
         assert_eq!(told("other"), [need("states:SendTaskSuccess", "")]);
         let stop = json!({"executionArn": "e"});
         let expected = [need("states:StopExecution", "e")];
-        assert_eq!(needs("AWSStepFunctions.StopExecution", &stop), expected);
+        assert_eq!(needed("AWSStepFunctions.StopExecution", &stop), expected);
     }
 }

@@ -1,4 +1,4 @@
-//! The line: everybody who may wake one that waits wakes one, of the stack's own machines and of a user's.
+//! The queue: everybody who may wake one that waits wakes one, of the stack's own machines and of a user's.
 
 use leasehold_local::{Error, LambdaHost};
 use serde_json::{Value, json};
@@ -85,7 +85,7 @@ pub(super) fn own_machines(functions: &LambdaHost) -> Result<[(String, Value); 2
     Ok([(USERS.to_owned(), leasing), (CHILD.to_owned(), child)])
 }
 
-/// Everybody who may tell one that waits, tells one.
+/// Everybody who may wake one that waits, wakes one.
 pub(super) async fn play(world: &World<'_>) -> Vec<(String, Shown)> {
     let mut shown = Vec::new();
     for machine in [STACKS, USERS] {
@@ -144,7 +144,7 @@ async fn start(
 }
 
 /// Starts one that has to wait, and waits until it does.
-async fn in_line(world: &World<'_>, machine: &str, key: &str) -> Result<String, String> {
+async fn queued(world: &World<'_>, machine: &str, key: &str) -> Result<String, String> {
     let waiting = start(world, machine, key, 100).await?;
     world.until_waited_for(key).await?;
     Ok(waiting)
@@ -158,7 +158,7 @@ async fn is_free(world: &World<'_>, machine: &str) -> Shown {
 async fn is_released(world: &World<'_>, machine: &str) -> Shown {
     let key = key(machine, "released");
     let lease = world.occupy(&key, 600.0).await?;
-    let waiting = in_line(world, machine, &key).await?;
+    let waiting = queued(world, machine, &key).await?;
     world.call("release", json!({"lease": lease})).await?;
     world.success(&waiting).await.map(|_| ())
 }
@@ -193,7 +193,7 @@ async fn has_waited_long_enough(world: &World<'_>, machine: &str) -> Shown {
 async fn is_forced(world: &World<'_>, machine: &str) -> Shown {
     for round in 0..5 {
         is_forced_once(world, machine, &key(machine, &format!("forced/{round}"))).await?;
-        if world.has_told("GrantRole", machine) {
+        if world.has_answered("GrantRole", machine) {
             return Ok(());
         }
     }
@@ -202,7 +202,7 @@ async fn is_forced(world: &World<'_>, machine: &str) -> Shown {
 
 async fn is_forced_once(world: &World<'_>, machine: &str, key: &str) -> Shown {
     world.occupy(key, 600.0).await?;
-    let waiting = in_line(world, machine, key).await?;
+    let waiting = queued(world, machine, key).await?;
     let force =
         json!({"operation": "force_release", "key": key, "who": "a person", "why": "a rehearsal"});
     world.call("operate", force).await?;
@@ -216,7 +216,7 @@ async fn is_reaped(world: &World<'_>, machine: &str) -> Shown {
     world
         .until(&key, "held", |shown| shown["state"] == "held")
         .await?;
-    let waiting = in_line(world, machine, &key).await?;
+    let waiting = queued(world, machine, &key).await?;
     world.success(&keeper).await?;
     world.success(&waiting).await.map(|_| ())
 }

@@ -1,34 +1,25 @@
-//! Schedules: functions that are invoked by the clock.
+//! Rules of the clock's: functions that are invoked at a period.
 
 use std::time::Duration;
 
 use serde_json::json;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
-use tokio::time::MissedTickBehavior;
+use tokio::time::{Instant, MissedTickBehavior};
 
-use crate::error::Error;
-use crate::lambda::{ACCOUNT, LambdaHost, REGION, request_id};
+use crate::arn::{ACCOUNT, REGION};
+use crate::lambda::{Invoker, request_id};
 use crate::task::OwnedTask;
 
 /// Invokes a function at a period, first after one period, with the event `EventBridge` would send, until the
 /// returned task is dropped. A run that outlasts the period delays the next one instead of piling up.
-pub(crate) fn start(
-    host: &LambdaHost,
-    function: &str,
-    period: Duration,
-) -> Result<OwnedTask, Error> {
-    let function = host.function(function)?.logical_id;
-    let invoker = host.invoker(&function);
-    let rule = format!("arn:aws:events:{REGION}:{ACCOUNT}:rule/local-{function}");
-    Ok(OwnedTask::spawn(async move {
-        let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
+pub(super) fn start(invoker: Invoker, rule: String, period: Duration) -> OwnedTask {
+    OwnedTask::spawn(async move {
+        let mut ticks = tokio::time::interval_at(Instant::now() + period, period);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
-            let now = OffsetDateTime::now_utc()
-                .replace_nanosecond(0)
-                .unwrap_or_else(|_| OffsetDateTime::now_utc());
+            let now = OffsetDateTime::now_utc().truncate_to_second();
             let event = json!({
                 "version": "0",
                 "id": request_id(),
@@ -44,5 +35,5 @@ pub(crate) fn start(
                 return;
             }
         }
-    }))
+    })
 }

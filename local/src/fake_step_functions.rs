@@ -1,4 +1,4 @@
-//! Step Functions, as far as our functions call it: a desk that writes down what is told to whom.
+//! Step Functions, as far as our functions call it: a server that writes down every call.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
@@ -15,35 +15,35 @@ use crate::error::{Error, io};
 use crate::stack::Options;
 use crate::task::OwnedTask;
 
-/// A desk that functions call in the place of Step Functions. It closes when the last of its copies goes.
+/// A server that functions call in the place of Step Functions. It stops when the last of its clones goes.
 #[derive(Clone, Debug)]
-pub struct Desk {
+pub struct FakeStepFunctionsServer {
     address: SocketAddr,
-    book: Arc<Mutex<Book>>,
+    state: Arc<Mutex<ServerState>>,
     serving: Arc<Mutex<Vec<OwnedTask>>>,
 }
 
 #[derive(Debug, Default)]
-struct Book {
-    told: Vec<Told>,
-    /// Nobody waits with these.
-    over: HashSet<String>,
+struct ServerState {
+    received: Vec<StepFunctionsCall>,
+    /// Tokens with which nobody waits.
+    expired: HashSet<String>,
     running: HashSet<String>,
     stopped: HashSet<String>,
     /// Everything is answered with this error of the service.
-    out_of_order: Option<&'static str>,
+    failing_with: Option<&'static str>,
 }
 
 /// One call that arrived: the operation, and what was sent.
 #[derive(Debug)]
-pub struct Told {
+pub struct StepFunctionsCall {
     /// The action: `SendTaskSuccess`, `SendTaskFailure` or `SendTaskHeartbeat`.
     pub operation: String,
     /// The call's parameters.
     pub body: Value,
 }
 
-impl Told {
+impl StepFunctionsCall {
     /// The text that ends a task well; nothing if this ended it otherwise.
     #[must_use]
     pub fn output(&self) -> &str {
@@ -51,26 +51,28 @@ impl Told {
     }
 }
 
-impl Desk {
-    /// Opens it, and has every function call it.
+impl FakeStepFunctionsServer {
+    /// Starts it, and has every function call it.
     ///
     /// # Errors
     /// [`Error::Io`] when no port can be had.
-    pub async fn open(options: &mut Options) -> Result<Self, Error> {
+    pub async fn start(options: &mut Options) -> Result<Self, Error> {
         let listener = TcpListener::bind("127.0.0.1:0")
             .await
-            .map_err(io("bind a port for the desk"))?;
-        let address = listener.local_addr().map_err(io("read the desk's port"))?;
-        let desk = Self {
+            .map_err(io("bind a port for the fake Step Functions"))?;
+        let address = listener
+            .local_addr()
+            .map_err(io("read the port of the fake Step Functions"))?;
+        let server = Self {
             address,
-            book: Arc::default(),
+            state: Arc::default(),
             serving: Arc::default(),
         };
-        desk.serve(listener);
+        server.serve(listener);
         let everywhere = options.environment.entry("*".to_owned()).or_default();
         let url = format!("http://{address}");
         everywhere.insert("AWS_ENDPOINT_URL_SFN".to_owned(), Some(url));
-        Ok(desk)
+        Ok(server)
     }
 
     /// Listens at the same port of `ip` too, for a container.
@@ -80,66 +82,66 @@ impl Desk {
     pub async fn listen_also(&self, ip: IpAddr) -> Result<(), Error> {
         let address = SocketAddr::new(ip, self.address.port());
         let listener = TcpListener::bind(address).await;
-        self.serve(listener.map_err(io(format!("bind {address} for the desk")))?);
+        self.serve(listener.map_err(io(format!("bind {address} for the fake Step Functions")))?);
         Ok(())
     }
 
     fn serve(&self, listener: TcpListener) {
-        // The book alone: a task that held the desk would keep itself alive.
+        // The state alone: a task that held the server would keep itself alive.
         let router = Router::new()
             .route("/", post(answer))
-            .with_state(Arc::clone(&self.book));
+            .with_state(Arc::clone(&self.state));
         let task = OwnedTask::spawn(async move {
             if let Err(error) = axum::serve(listener, router).await {
-                tracing::error!(%error, "the desk closed");
+                tracing::error!(%error, "the fake Step Functions ended");
             }
         });
         let mut serving = self.serving.lock().unwrap_or_else(PoisonError::into_inner);
         serving.push(task);
     }
 
-    /// What was told since this was last asked.
+    /// The calls that arrived since this was last asked.
     #[expect(clippy::must_use_candidate, reason = "asked to forget, too")]
-    pub fn told(&self) -> Vec<Told> {
-        std::mem::take(&mut self.book().told)
+    pub fn calls(&self) -> Vec<StepFunctionsCall> {
+        std::mem::take(&mut self.state().received)
     }
 
     /// From here on nobody waits with this token.
-    pub fn hang_up(&self, token: &str) {
-        self.book().over.insert(token.to_owned());
+    pub fn expire_token(&self, token: &str) {
+        self.state().expired.insert(token.to_owned());
     }
 
     /// From here on this execution is running. Any other has succeeded, unless it was stopped.
     pub fn run(&self, execution: &str) {
-        self.book().running.insert(execution.to_owned());
+        self.state().running.insert(execution.to_owned());
     }
 
     /// From here on this execution was stopped, with a task at work.
     pub fn stop(&self, execution: &str) {
-        self.book().stopped.insert(execution.to_owned());
+        self.state().stopped.insert(execution.to_owned());
     }
 
-    /// Answers everything with this error, until it is put in order by `None`.
-    pub fn out_of_order(&self, error: Option<&'static str>) {
-        self.book().out_of_order = error;
+    /// Answers everything with this error, until `None`.
+    pub fn fail_with(&self, error: Option<&'static str>) {
+        self.state().failing_with = error;
     }
 
-    fn book(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, ServerState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 async fn answer(
-    State(book): State<Arc<Mutex<Book>>>,
+    State(state): State<Arc<Mutex<ServerState>>>,
     headers: HeaderMap,
     body: String,
 ) -> (StatusCode, String) {
-    let mut book = book.lock().unwrap_or_else(PoisonError::into_inner);
-    let (status, answer) = book.answer(&headers, &body);
+    let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+    let (status, answer) = state.answer(&headers, &body);
     (status, answer.to_string())
 }
 
-impl Book {
+impl ServerState {
     fn answer(&mut self, headers: &HeaderMap, body: &str) -> (StatusCode, Value) {
         let refused = |status, name: &str| (status, json!({"__type": name, "message": "as asked"}));
         let target = headers.get("x-amz-target").and_then(|t| t.to_str().ok());
@@ -147,27 +149,27 @@ impl Book {
         let (Some(operation), Ok(body)) = (operation, serde_json::from_str::<Value>(body)) else {
             return refused(StatusCode::BAD_REQUEST, "ValidationException");
         };
-        if let Some(error) = self.out_of_order {
+        if let Some(error) = self.failing_with {
             return refused(StatusCode::INTERNAL_SERVER_ERROR, error);
         }
-        if let Some(told) = execution(operation, &body, |arn| {
+        if let Some(answer) = execution(operation, &body, |arn| {
             if self.running.contains(arn) {
-                How::Runs
+                ExecutionState::Running
             } else if self.stopped.contains(arn) {
-                How::Stopped
+                ExecutionState::Stopped
             } else {
-                How::Succeeded
+                ExecutionState::Succeeded
             }
         }) {
-            return (StatusCode::OK, told);
+            return (StatusCode::OK, answer);
         }
         if self
-            .over
+            .expired
             .contains(body["taskToken"].as_str().unwrap_or_default())
         {
             return refused(StatusCode::BAD_REQUEST, "TaskTimedOut");
         }
-        self.told.push(Told {
+        self.received.push(StepFunctionsCall {
             operation: operation.to_owned(),
             body,
         });
@@ -175,11 +177,11 @@ impl Book {
     }
 }
 
-/// How an execution stands that is no real one.
+/// The state of an execution that is no real one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
+pub enum ExecutionState {
     /// It runs.
-    Runs,
+    Running,
     /// It was stopped, with a task at work.
     Stopped,
     /// It succeeded, and every task has answered.
@@ -187,13 +189,17 @@ pub enum How {
 }
 
 /// What `DescribeExecution` and `GetExecutionHistory` answer of such an execution; nothing for any other operation.
-pub fn execution(operation: &str, body: &Value, how: impl FnOnce(&str) -> How) -> Option<Value> {
+pub fn execution(
+    operation: &str,
+    body: &Value,
+    how: impl FnOnce(&str) -> ExecutionState,
+) -> Option<Value> {
     let arn = body["executionArn"].as_str().unwrap_or_default();
     let (status, last) = match operation {
         "DescribeExecution" | "GetExecutionHistory" => match how(arn) {
-            How::Runs => ("RUNNING", "ExecutionStarted"),
-            How::Stopped => ("ABORTED", "ExecutionAborted"),
-            How::Succeeded => ("SUCCEEDED", "ExecutionSucceeded"),
+            ExecutionState::Running => ("RUNNING", "ExecutionStarted"),
+            ExecutionState::Stopped => ("ABORTED", "ExecutionAborted"),
+            ExecutionState::Succeeded => ("SUCCEEDED", "ExecutionSucceeded"),
         },
         _ => return None,
     };

@@ -1,0 +1,81 @@
+//! What a test or the demo may do to the processes of a function: kill them at a chosen moment, freeze and thaw them.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::host::LambdaHost;
+use super::sandbox::Order;
+use crate::error::Error;
+
+/// Deaths that wait for their invocations.
+#[derive(Debug, Default)]
+pub(super) struct PlannedDeaths {
+    before_answer: AtomicU32,
+    after_start: AtomicU32,
+}
+
+impl PlannedDeaths {
+    pub(super) fn take_before_answer(&self) -> bool {
+        take(&self.before_answer)
+    }
+
+    pub(super) fn take_after_start(&self) -> bool {
+        take(&self.after_start)
+    }
+}
+
+fn take(planned: &AtomicU32) -> bool {
+    planned
+        .fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| {
+            left.checked_sub(1)
+        })
+        .is_ok()
+}
+
+impl LambdaHost {
+    /// The next `times` invocations finish their work and post their answer, but the process is killed instead
+    /// of being heard: the invocation ends in `Runtime.ExitError`. The kill -9 between request and answer.
+    ///
+    /// # Errors
+    /// [`Error::UnknownFunction`].
+    pub fn kill_before_answer(&self, name: &str, times: u32) -> Result<(), Error> {
+        self.inner
+            .hosted(name)?
+            .deaths
+            .before_answer
+            .store(times, Ordering::Release);
+        Ok(())
+    }
+
+    /// The next `times` invocations start a process, or take an idle one, which is killed when it asks for the
+    /// event: nothing of the handler runs, and the invocation ends in `Runtime.ExitError`.
+    ///
+    /// # Errors
+    /// [`Error::UnknownFunction`].
+    pub fn kill_after_start(&self, name: &str, times: u32) -> Result<(), Error> {
+        self.inner
+            .hosted(name)?
+            .deaths
+            .after_start
+            .store(times, Ordering::Release);
+        Ok(())
+    }
+
+    /// Stops all processes of a function where they are (SIGSTOP), as a paused machine would; tells how many.
+    /// The time limit of an invocation goes on, and ends a frozen process too.
+    ///
+    /// # Errors
+    /// [`Error::UnknownFunction`].
+    pub fn freeze(&self, name: &str) -> Result<usize, Error> {
+        let hosted = self.inner.hosted(name)?;
+        Ok(self.inner.order(&hosted.function.logical_id, Order::Freeze))
+    }
+
+    /// Lets the frozen processes of a function go on; tells how many processes it has.
+    ///
+    /// # Errors
+    /// [`Error::UnknownFunction`].
+    pub fn thaw(&self, name: &str) -> Result<usize, Error> {
+        let hosted = self.inner.hosted(name)?;
+        Ok(self.inner.order(&hosted.function.logical_id, Order::Thaw))
+    }
+}

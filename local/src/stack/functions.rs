@@ -1,0 +1,113 @@
+//! The functions of a stack on the Lambda host, and the sample work beside them: the function `local/step`, and the table that it
+//! works on. In a deployment both are the user's own, so the template knows them by parameters only.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::Options;
+use crate::arn;
+use crate::error::Error;
+use crate::lambda::{Function, LambdaHost};
+use crate::template::{FunctionResource, Template};
+
+/// More than any test or demo has at once, less than what a laptop cannot bear.
+const CONCURRENCY: usize = 50;
+
+const WORK: &str = "StepFunction";
+const WORK_VERB: &str = "step";
+const WORK_TIMEOUT: Duration = Duration::from_mins(1);
+/// The resource's table, which is also that of the accounts; nobody but the library writes to the leases' table.
+pub(super) const RESOURCE_TABLE: &str = "ResourceTable";
+
+/// Makes sure that each function has its binary.
+pub(super) fn all_are_built(template: &Template, binaries: &Path) -> Result<(), Error> {
+    let verbs = template.functions.iter().map(|function| &function.verb);
+    let missing: Vec<_> = verbs
+        .filter(|verb| !binaries.join(verb).is_file())
+        .cloned()
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(Error::MissingBinaries {
+        missing,
+        directory: binaries.to_owned(),
+    })
+}
+
+/// Registers the template's functions, and the sample work if it is built; `endpoints` win over what the template
+/// says, which are AWS's own.
+pub(super) fn register(
+    lambda: &LambdaHost,
+    template: &Template,
+    options: &Options,
+    binaries: &Path,
+    endpoints: &[(&str, String)],
+) {
+    let work = work_is_built(binaries).then(|| work(template.environment.clone()));
+    for resource in template.functions.iter().cloned().chain(work) {
+        let mut environment = resource.environment;
+        let endpoints = endpoints.iter();
+        environment.extend(endpoints.map(|(name, url)| ((*name).to_owned(), url.clone())));
+        // Who it is at the doors of the services.
+        if let Some(role) = resource.role
+            && template.roles.contains_key(&role)
+        {
+            environment.insert("AWS_ACCESS_KEY_ID".to_owned(), role);
+        }
+        options.change(&mut environment, &resource.logical_id, &resource.verb);
+        lambda.register(Function {
+            binary: binaries.join(&resource.verb),
+            logical_id: resource.logical_id,
+            verb: resource.verb,
+            environment,
+            timeout: resource.timeout,
+            memory_mb: resource.memory_mb,
+            concurrency: CONCURRENCY,
+        });
+    }
+}
+
+/// Whether the sample work has been built.
+pub(super) fn work_is_built(binaries: &Path) -> bool {
+    binaries.join(WORK_VERB).is_file()
+}
+
+/// What the template is offered for its parameters.
+pub(super) fn work_parameters() -> BTreeMap<String, String> {
+    BTreeMap::from([
+        ("StepFunctionArn".to_owned(), arn::function(WORK)),
+        ("AccountsTableName".to_owned(), RESOURCE_TABLE.to_owned()),
+    ])
+}
+
+/// The sample work as if the template had it.
+fn work(mut environment: BTreeMap<String, String>) -> FunctionResource {
+    environment.insert("RESOURCE_TABLE".to_owned(), RESOURCE_TABLE.to_owned());
+    FunctionResource {
+        logical_id: WORK.to_owned(),
+        verb: WORK_VERB.to_owned(),
+        environment,
+        timeout: WORK_TIMEOUT,
+        memory_mb: 128,
+        role: None,
+        log_group: None,
+    }
+}
+
+pub(super) fn resource_table() -> Value {
+    json!({
+        "BillingMode": "PAY_PER_REQUEST",
+        "AttributeDefinitions": [
+            {"AttributeName": "pk", "AttributeType": "S"},
+            {"AttributeName": "sk", "AttributeType": "S"},
+        ],
+        "KeySchema": [
+            {"AttributeName": "pk", "KeyType": "HASH"},
+            {"AttributeName": "sk", "KeyType": "RANGE"},
+        ],
+    })
+}
