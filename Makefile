@@ -56,10 +56,14 @@ soak: ## let many processes meet every fault for SOAK_SECONDS, and check what th
 	cargo build --profile measured --locked -p leasehold-soak $(addprefix -p ,$(FUNCTIONS))
 	target/measured/leasehold-soak $(SOAK)
 
-# The tests start the functions' binaries, hence the build before them.
-test: ## build everything and run every test
-	cargo build --workspace --locked
-	cargo test --workspace --locked --no-fail-fast 2>&1 | tee target/test.log
+# The tests start the functions' binaries, hence the build before them. How long each test takes, the harness tells only where
+# it is allowed what is unstable: in the running tests, by their runner, and not in what is compiled.
+TIMED := --config 'target."cfg(all())".runner = ["env", "RUSTC_BOOTSTRAP=1"]'
+test: ## build everything, run every test, and list the slowest ten
+	cargo build --workspace --locked --bins --examples
+	cargo test --workspace --locked --no-fail-fast --lib --bins --tests $(TIMED) -- -Zunstable-options --report-time 2>&1 | tee target/test.log
+	cargo test --workspace --locked --doc 2>&1 | tee -a target/test.log
+	@echo "the slowest ten:"; sed -nE 's/^test (.*) \.\.\. ok <([0-9.]+)s>$$/\2 s  \1/p' target/test.log | sort -rn | head -10
 	@awk '/^test result:/ { passed += $$4; ignored += $$8; suites++ } \
 	  END { printf "test: %d passed in %d suites, %d ignored, none failed\n", passed, suites, ignored }' target/test.log
 
