@@ -44,7 +44,7 @@ impl DynamoDb {
     }
 
     async fn serve(database: Database) -> Result<Self, Error> {
-        tend_stream(&database)?;
+        index_stream(&database)?;
         let listener = TcpListener::bind("127.0.0.1:0")
             .await
             .map_err(io("bind a port for DynamoDB"))?;
@@ -80,9 +80,10 @@ impl DynamoDb {
             Error::DynamoDb(format!("create the table {name}: {}", why.to_string()))
         };
         let mut table = properties.clone();
-        // Encryption and backups are AWS's alone; that there is a stream is said by its view type.
+        // Encryption is AWS's alone, and a test may delete its table; that there is a stream is said by its view type.
         table["TableName"] = name.into();
         table["SSESpecification"] = Value::Null;
+        table["DeletionProtectionEnabled"] = false.into();
         if table["StreamSpecification"].is_object() {
             table["StreamSpecification"]["StreamEnabled"] = true.into();
         }
@@ -158,21 +159,23 @@ fn refused(error: &impl ToString) -> Error {
     Error::DynamoDb(error.to_string())
 }
 
-/// Gap: every write to a table with a stream looks at all records that the stream ever had, and so does every
-/// reading of it. An index spares both, and what is ten thousand records old goes, where the service keeps a day.
-/// The database lets nobody at its `SQLite`, hence the way by a snapshot.
-fn tend_stream(database: &Database) -> Result<(), Error> {
+/// Every write to a table with a stream looks at all records that the stream ever had, and so does every reading of it. An
+/// index spares both, and what is ten thousand records old goes, where the service keeps a day. The database lets nobody at
+/// its `SQLite`, hence the way by a snapshot.
+fn index_stream(database: &Database) -> Result<(), Error> {
     let directory = tempfile::tempdir().map_err(io("create a temporary directory"))?;
     let file = directory.path().join("empty.db");
     let name = file.display().to_string();
     database.vacuum_into(&name).map_err(|e| refused(&e))?;
     let snapshot = rusqlite::Connection::open(&file).map_err(|e| refused(&e))?;
-    snapshot.execute_batch(TENDING).map_err(|e| refused(&e))?;
+    snapshot
+        .execute_batch(STREAM_INDEX)
+        .map_err(|e| refused(&e))?;
     snapshot.close().map_err(|(_, e)| refused(&e))?;
     database.restore_from(&name).map_err(|e| refused(&e))
 }
 
-const TENDING: &str = "
+const STREAM_INDEX: &str = "
     CREATE INDEX stream_order ON _stream_records (table_name, CAST(sequence_number AS INTEGER));
     CREATE TRIGGER stream_horizon AFTER INSERT ON _stream_records BEGIN
         DELETE FROM _stream_records WHERE id <= NEW.id - 10000;

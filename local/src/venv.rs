@@ -73,7 +73,7 @@ pub async fn prepare(root: &Path, environment: &PythonEnvironment<'_>) -> Result
     )
     .await
     .map_err(|error| match error {
-        Error::Python(told) => Error::Python(format!("{told}\n{without}")),
+        Error::Python(output) => Error::Python(format!("{output}\n{without}")),
         other => other,
     })?;
     let install = [
@@ -133,10 +133,10 @@ async fn run(program: &Path, arguments: &[&str], last: &Path, log: &Path) -> Res
     if status.success() {
         return Ok(());
     }
-    let told = std::fs::read_to_string(log).unwrap_or_default();
+    let output = std::fs::read_to_string(log).unwrap_or_default();
     Err(Error::Python(format!(
         "{shown} failed ({status}): {}",
-        told.trim()
+        output.trim()
     )))
 }
 

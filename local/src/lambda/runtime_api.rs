@@ -38,13 +38,13 @@ pub(super) fn routes() -> Router<Arc<Inner>> {
 /// Waits until there is an event for the sandbox.
 async fn next(State(host): State<Arc<Inner>>, Path(sandbox): Path<String>) -> Response<Body> {
     let Some(sandbox) = host.sandbox(&sandbox) else {
-        return told(StatusCode::GONE, "this sandbox is over");
+        return respond(StatusCode::GONE, "this sandbox is over");
     };
     let Some((event, deadline)) = sandbox.next_event().await else {
-        return told(StatusCode::GONE, "this sandbox is over");
+        return respond(StatusCode::GONE, "this sandbox is over");
     };
     let Ok(hosted) = host.hosted(&sandbox.function) else {
-        return told(StatusCode::GONE, "this function is gone");
+        return respond(StatusCode::GONE, "this function is gone");
     };
     if hosted.deaths.take_after_start() {
         sandbox.order(Order::Kill);
@@ -67,7 +67,7 @@ async fn next(State(host): State<Arc<Inner>>, Path(sandbox): Path<String>) -> Re
         )
         .body(Body::from(payload))
         .unwrap_or_else(|_| {
-            told(
+            respond(
                 StatusCode::INTERNAL_SERVER_ERROR,
                 "a header is not a header",
             )
@@ -92,7 +92,7 @@ async fn error(
 
 async fn answer(host: &Inner, sandbox: &str, request: &str, outcome: Outcome) -> Response<Body> {
     let Some(sandbox) = host.sandbox(sandbox) else {
-        return told(StatusCode::GONE, "this sandbox is over");
+        return respond(StatusCode::GONE, "this sandbox is over");
     };
     if host
         .hosted(&sandbox.function)
@@ -103,9 +103,9 @@ async fn answer(host: &Inner, sandbox: &str, request: &str, outcome: Outcome) ->
         return std::future::pending().await;
     }
     if sandbox.answer(request, outcome) {
-        told(StatusCode::ACCEPTED, "OK")
+        respond(StatusCode::ACCEPTED, "OK")
     } else {
-        told(
+        respond(
             StatusCode::BAD_REQUEST,
             "this is not the event of this sandbox",
         )
@@ -120,10 +120,10 @@ async fn init_error(
     if let Some(sandbox) = host.sandbox(&sandbox) {
         sandbox.fail_init(Outcome::FunctionError(body));
     }
-    told(StatusCode::ACCEPTED, "OK")
+    respond(StatusCode::ACCEPTED, "OK")
 }
 
-fn told(status: StatusCode, text: &str) -> Response<Body> {
+fn respond(status: StatusCode, text: &str) -> Response<Body> {
     let mut response = Response::new(Body::from(format!("{{\"status\":\"{text}\"}}")));
     *response.status_mut() = status;
     response

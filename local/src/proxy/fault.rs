@@ -101,21 +101,21 @@ impl Fault {
     }
 
     fn refusal_of_step_functions(self, operation: &str) -> Option<(StatusCode, Value)> {
-        let told = |status, name: &str, message: String| {
+        let error = |status, name: &str, message: String| {
             Some((status, json!({"__type": name, "message": message})))
         };
         match self {
             Self::Throttle => {
                 let message = "Rate exceeded (injected)".to_owned();
-                told(StatusCode::BAD_REQUEST, "ThrottlingException", message)
+                error(StatusCode::BAD_REQUEST, "ThrottlingException", message)
             }
             Self::Denied => {
                 let message = format!("not authorized to perform: states:{operation} (injected)");
-                told(StatusCode::BAD_REQUEST, "AccessDeniedException", message)
+                error(StatusCode::BAD_REQUEST, "AccessDeniedException", message)
             }
             Self::ServerError | Self::FailAnswer => {
                 let message = "an unknown error (injected)".to_owned();
-                told(
+                error(
                     StatusCode::INTERNAL_SERVER_ERROR,
                     "InternalServerError",
                     message,

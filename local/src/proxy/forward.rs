@@ -61,7 +61,7 @@ async fn handle(
         .unwrap_or("")
         .to_owned();
     let operation = target.rsplit('.').next().unwrap_or("").to_owned();
-    wire.pass(&body);
+    wire.learn(&body);
     if let Some(roles) = wire.roles.get()
         && let Err(message) = roles.judge(&head.headers, &target, &body)
     {
@@ -78,7 +78,7 @@ async fn handle(
             tokio::spawn(async move {
                 tokio::time::sleep(Fault::LATE).await;
                 // Nobody waits for what becomes of it.
-                let _ = pass_on(head, body, &wire).await;
+                let _ = forward(head, body, &wire).await;
             });
             return Err(NoAnswer::Lost);
         }
@@ -101,7 +101,7 @@ async fn handle(
     if sent != body {
         head.headers.remove(CONTENT_LENGTH);
     }
-    let answer = match pass_on(head, sent, &wire).await {
+    let answer = match forward(head, sent, &wire).await {
         Ok(answer) => answer,
         Err((status, text)) => return Ok(plain(status, &text)),
     };
@@ -114,7 +114,7 @@ async fn handle(
         (answered.len(), Units::default())
     };
     wire.state().counts.answer(&operation, bytes, units);
-    wire.pass(&answered);
+    wire.learn(&answered);
 
     match fault {
         Some(Fault::LoseAnswer) => Err(NoAnswer::Lost),
@@ -136,7 +136,7 @@ async fn handle(
 }
 
 /// To what is behind the proxy, and the answer.
-async fn pass_on(
+async fn forward(
     mut head: Parts,
     body: Bytes,
     wire: &Wire,
@@ -160,17 +160,17 @@ async fn pass_on(
 
 fn refuse(fault: Fault, target: &str, body: &[u8]) -> Result<Response<AnswerBody>, NoAnswer> {
     let (status, error) = fault.refusal(target, body).ok_or(NoAnswer::Lost)?;
-    Ok(told(status, &error))
+    Ok(error_response(status, &error))
 }
 
 fn denied(message: &str) -> Response<AnswerBody> {
     let name = "com.amazon.coral.service#AccessDeniedException";
     let error = json!({"__type": name, "Message": message, "message": message});
-    told(StatusCode::BAD_REQUEST, &error)
+    error_response(StatusCode::BAD_REQUEST, &error)
 }
 
 /// An error in the form that both services give it.
-fn told(status: StatusCode, error: &Value) -> Response<AnswerBody> {
+fn error_response(status: StatusCode, error: &Value) -> Response<AnswerBody> {
     let mut response = plain(status, &error.to_string());
     response.headers_mut().insert(
         CONTENT_TYPE,

@@ -203,7 +203,7 @@ impl Proxy {
 }
 
 impl Wire {
-    fn pass(&self, body: &[u8]) {
+    fn learn(&self, body: &[u8]) {
         if let Some(canary) = self.canary.get() {
             canary.learn(body);
         }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 /// The operations whose answers tell what they consumed, if they are asked to.
-const TELLING: [&str; 10] = [
+const REPORTING: [&str; 10] = [
     "BatchGetItem",
     "BatchWriteItem",
     "DeleteItem",
@@ -20,7 +20,7 @@ const TELLING: [&str; 10] = [
     "UpdateItem",
 ];
 const ASK: &str = "\"ReturnConsumedCapacity\":\"TOTAL\",";
-const TOLD: &str = "ConsumedCapacity";
+const CONSUMED: &str = "ConsumedCapacity";
 
 /// Capacity units. All of them are multiples of a half, so that sums are exact.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -49,20 +49,20 @@ impl Units {
             return Self::default();
         };
         let refused = answer.refused();
-        let told = match answer.told {
-            Some(Told::One(told)) => vec![told],
-            Some(Told::PerTable(told)) => told,
+        let consumed = match answer.consumed {
+            Some(Consumed::One(consumed)) => vec![consumed],
+            Some(Consumed::PerTable(consumed)) => consumed,
             None => Vec::new(),
         };
         let of_reading = matches!(
             operation,
             "BatchGetItem" | "GetItem" | "Query" | "Scan" | "TransactGetItems"
         );
-        let units = told.into_iter().map(|told| {
-            let (read, write) = match (told.read, told.write) {
+        let units = consumed.into_iter().map(|consumed| {
+            let (read, write) = match (consumed.read, consumed.write) {
                 // Who does not tell them apart does one of both only.
-                (None, None) if of_reading => (told.units, 0.0),
-                (None, None) => (0.0, told.units),
+                (None, None) if of_reading => (consumed.units, 0.0),
+                (None, None) => (0.0, consumed.units),
                 (read, write) => (read.unwrap_or(0.0), write.unwrap_or(0.0)),
             };
             Self {
@@ -113,7 +113,7 @@ impl Sub for Units {
 #[derive(Deserialize)]
 struct Answer {
     #[serde(rename = "ConsumedCapacity")]
-    told: Option<Told>,
+    consumed: Option<Consumed>,
     #[serde(rename = "__type", default)]
     error: String,
     #[serde(rename = "Item")]
@@ -124,7 +124,7 @@ struct Answer {
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Told {
+enum Consumed {
     One(Capacity),
     PerTable(Vec<Capacity>),
 }
@@ -208,7 +208,7 @@ fn number(digits: &str) -> usize {
 /// The same request, asking for what it will have consumed; nothing if it asks already, or has no such question.
 pub(super) fn ask(operation: &str, body: &Bytes) -> Option<Bytes> {
     let open = body.iter().position(|byte| *byte == b'{')?;
-    if !TELLING.contains(&operation) || asks(body) {
+    if !REPORTING.contains(&operation) || asks(body) {
         return None;
     }
     // Put between, so that everything else stays as it was sent.
@@ -232,9 +232,9 @@ pub(super) fn added(answer: &[u8]) -> usize {
     };
     // Both are compact JSON. With its name come two quotes and a colon; with another member, a comma.
     let comma = usize::from(answer.len() > 1);
-    answer
-        .get(TOLD)
-        .map_or(0, |told| TOLD.len() + 3 + told.to_string().len() + comma)
+    answer.get(CONSUMED).map_or(0, |consumed| {
+        CONSUMED.len() + 3 + consumed.to_string().len() + comma
+    })
 }
 
 #[cfg(test)]
@@ -317,11 +317,11 @@ mod tests {
     fn what_the_question_adds_to_an_answer_is_known() {
         let without = json!({"Item": {"pk": {"S": "a"}}});
         let mut with = without.clone();
-        with[TOLD] = json!({"TableName": "rows", "CapacityUnits": 0.5});
+        with[CONSUMED] = json!({"TableName": "rows", "CapacityUnits": 0.5});
         let (short, long) = (without.to_string(), with.to_string());
         assert_eq!(added(long.as_bytes()), long.len() - short.len());
         assert_eq!(added(short.as_bytes()), 0);
-        let alone = json!({TOLD: with[TOLD]}).to_string();
+        let alone = json!({CONSUMED: with[CONSUMED]}).to_string();
         assert_eq!(added(alone.as_bytes()), alone.len() - 2);
     }
 }

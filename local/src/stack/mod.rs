@@ -109,10 +109,7 @@ impl Stack {
         };
         let logs = run_directory.path().join("logs");
 
-        let dynamodb = match &options.ttl_clock {
-            Some(clock) => DynamoDb::start_with_clock(clock).await?,
-            None => DynamoDb::start().await?,
-        };
+        let dynamodb = DynamoDb::start().await?;
         for (name, properties) in &template.tables {
             dynamodb.create_table(name, properties)?;
         }

@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use dynoxide::storage_backend::ManualClock;
-
 use crate::error::{Error, io};
 
 /// Changes to a function's environment: a text sets a variable, `None` removes one.
@@ -38,8 +36,6 @@ pub struct Options {
     pub queue_delay: Option<Duration>,
     /// Changes to environments, by logical id or verb; `"*"` is every function.
     pub environment: BTreeMap<String, EnvironmentChanges>,
-    /// The clock by which DynamoDB's own TTL counts; `None` is the machine's.
-    pub ttl_clock: Option<ManualClock>,
     /// Whether functions log all they can and a [`Canary`](crate::Canary) looks for secrets in it when the stack ends,
     /// which then panics.
     pub canary: bool,
@@ -89,7 +85,6 @@ impl Default for Options {
             follow: true,
             queue_delay: None,
             environment: BTreeMap::new(),
-            ttl_clock: None,
             canary: true,
             ports: Ports::default(),
         }

@@ -32,7 +32,7 @@ async fn grant_names_the_records_that_failed_and_works_on_the_rest() {
     let operation =
         json!({"operation": "force_release", "key": "orders/91", "who": "w", "why": "y"});
     functions.call("operate", operation).await.unwrap();
-    assert!(desk.told().is_empty());
+    assert!(desk.calls().is_empty());
     functions
         .put("strange", [("colour".to_owned(), s("blue"))].into())
         .await;
@@ -61,7 +61,7 @@ async fn grant_names_the_records_that_failed_and_works_on_the_rest() {
     // Repeated, it changes nothing.
     let item = functions.item("orders/91").await;
     functions.call("grant", &batch).await.unwrap();
-    assert!(desk.told().is_empty());
+    assert!(desk.calls().is_empty());
     assert_eq!(functions.item("orders/91").await, item);
 
     for strange in [json!({}), json!({"Records": 7}), json!([])] {
@@ -106,10 +106,10 @@ async fn reap_says_what_it_did() {
     desk.run(&second);
     let answer = functions.event("reap-aborted").await.unwrap();
     assert_eq!(answer, json!({"outcome": "running"}), "it was redriven");
-    desk.out_of_order(Some("AccessDeniedException"));
+    desk.fail_with(Some("AccessDeniedException"));
     let (name, _) = functions.event("reap-aborted").await.unwrap_err();
     assert_eq!(name, "Lease.Denied");
-    desk.out_of_order(None);
+    desk.fail_with(None);
     let later = functions.event("reap-later").await.unwrap();
     assert_eq!(later, json!({"batchItemFailures": []}), "it runs still");
     let held = functions

@@ -1,5 +1,4 @@
 //! The parts together, wired as a template says.
-#![allow(clippy::unwrap_used, missing_docs)]
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,7 +1,6 @@
 //! Functions reach AWS over TLS, and only whom the machine trusts. Everything else here speaks plain HTTP to them.
 //!
 //! The certificates are for nobody but these tests, made by openssl: an authority, and what it says of `localhost`.
-#![allow(clippy::unwrap_used, missing_docs)]
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,5 +1,4 @@
 //! The proxy between the real SDK and the embedded DynamoDB: what it counts, and every fault.
-#![allow(clippy::unwrap_used, missing_docs)]
 
 use std::time::{Duration, Instant};
 

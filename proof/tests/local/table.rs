@@ -1,10 +1,8 @@
 //! Creating and checking the table, whose definition is the template's.
-#![allow(clippy::unwrap_used, missing_docs)]
 
 use leasehold::Error;
 
-mod bench;
-use bench::{Table, request};
+use crate::bench::{TABLE, Table, request};
 
 #[tokio::test]
 async fn a_table_is_created_once_and_checked() {
@@ -35,14 +33,14 @@ async fn a_table_of_another_shape_is_named_fault_by_fault() {
     table
         .client
         .create_table()
-        .table_name(bench::TABLE)
+        .table_name(TABLE)
         .billing_mode(BillingMode::PayPerRequest)
         .key_schema(key.build().unwrap())
         .attribute_definitions(id.attribute_type(ScalarAttributeType::S).build().unwrap())
         .send()
         .await
         .unwrap();
-    let fault = leasehold::table::check(&table.client, bench::TABLE)
+    let fault = leasehold::table::check(&table.client, TABLE)
         .await
         .unwrap_err();
     for part in [

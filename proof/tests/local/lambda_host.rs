@@ -1,5 +1,4 @@
 //! The Lambda host with a real function process behind it, called through the real SDK.
-#![allow(clippy::unwrap_used, missing_docs)]
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -1,12 +1,10 @@
 //! Names go to DynamoDB and come back byte for byte, and those that only look the same stay apart.
-#![allow(clippy::unwrap_used, missing_docs)]
 
 use std::{collections::BTreeSet, time::Duration};
 
 use leasehold::{Acquire, Acquired, GrantKind, Holder, Inspected, Key, RequestId, Ttl};
 
-mod bench;
-use bench::{TABLE, Table};
+use crate::bench::{TABLE, Table};
 
 /// Letters that are written in two ways, run backwards, take no room, mean something to a table or to us; and the longest.
 fn names() -> Vec<String> {

@@ -1,5 +1,4 @@
 //! Functions and state machines are held to the roles of the template, on every local stack.
-#![allow(clippy::unwrap_used, missing_docs)]
 
 use std::path::PathBuf;
 
