@@ -5,6 +5,7 @@ use std::time::Duration;
 use leasehold_bench::clients::Who;
 use leasehold_bench::scale;
 use leasehold_bench::sections::{lost_answer, section};
+use leasehold_bench::site::Cost;
 use leasehold_bench::waiting::{Waited, run};
 use leasehold_bench::workflows::stage::{Peer, Stage};
 use leasehold_bench::workflows::{Crowd, alone, crowd};
@@ -21,10 +22,7 @@ async fn a_section_costs_everybody_what_the_calls_send() {
     ];
     for who in who {
         let steps = section(who).await.unwrap();
-        let sent: Vec<_> = steps
-            .iter()
-            .map(leasehold_bench::site::Cost::told)
-            .collect();
+        let sent: Vec<_> = steps.iter().map(Cost::told).collect();
         assert_eq!(sent, who.writes(), "{}", who.name());
     }
     // The row, and what the index has of it: an extend leaves that alone.
@@ -122,7 +120,7 @@ async fn free_rows_cost_nothing_but_to_who_scans() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deeper_line_takes_the_same_requests() {
     for depth in scale::line(&[1, 7, 32]).await.unwrap() {
-        let sent = [&depth.join, &depth.hand_over, &depth.confirm].map(|cost| cost.told());
+        let sent = [&depth.join, &depth.hand_over, &depth.confirm].map(Cost::told);
         assert_eq!(
             sent,
             ["TransactWriteItems", "GetItem, UpdateItem", "UpdateItem"],

@@ -1,13 +1,10 @@
-//! An answer is lost in each of the five ways that the proxy knows, in one run for both sides.
-//!
-//! Counts are judged; times are told only, as they depend on the machine.
+//! An answer is lost in each of the five ways that the proxy knows, on both sides. Five worlds at once, one per way.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use leasehold::{Clock as _, SystemClock};
 use leasehold_local::Fault;
 use serde_json::Value;
-use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 use super::dynamodb_lease::{self as peer, LEASES};
@@ -15,8 +12,6 @@ use super::ours::{Answer, Ours, found, in_time};
 
 /// When a call that meets silence counts as one that waits for ever: twice the peer's lease.
 const SILENCE: Duration = Duration::from_secs(4);
-/// Ours are measured one at a time.
-static MEASURING: Mutex<()> = Mutex::const_new(());
 
 /// How long a call of the peer is waited for.
 fn patience(fault: Fault) -> Duration {
@@ -27,81 +22,47 @@ fn patience(fault: Fault) -> Duration {
     }
 }
 
-/// What one call cost.
-#[derive(Clone, Copy)]
-struct Cost {
-    fault: Fault,
-    requests: u64,
-    /// None: no result after all that patience.
-    time: Option<Duration>,
-}
-
-impl Cost {
-    fn told(self) -> String {
-        let Self {
-            fault,
-            requests,
-            time,
-        } = self;
-        let time = time.map_or_else(
-            || format!("no result after {SILENCE:?}"),
-            |time| format!("{} ms", time.as_millis()),
-        );
-        format!("{fault:?} {requests} requests, {time}")
-    }
-}
-
-fn told(costs: &[Cost]) -> String {
-    let costs: Vec<_> = costs.iter().map(|cost| cost.told()).collect();
-    costs.join("; ")
-}
-
-/// Five worlds at once, one per way.
-async fn in_five_ways<F>(run: fn(Fault) -> F) -> (Vec<Cost>, Vec<Cost>)
+/// The requests of the peer, one way after the other; nothing where it waits for ever.
+async fn in_five_ways<F>(run: fn(Fault) -> F) -> String
 where
-    F: Future<Output = (Cost, Cost)> + Send + 'static,
+    F: Future<Output = Option<u64>> + Send + 'static,
 {
-    let runs = Fault::LOST_ANSWERS.map(|fault| tokio::spawn(run(fault)));
-    let (mut there, mut here) = (Vec::new(), Vec::new());
-    for run in runs {
-        let costs = run.await.unwrap();
-        there.push(costs.0);
-        here.push(costs.1);
+    let mut told = Vec::new();
+    for (fault, run) in Fault::LOST_ANSWERS
+        .into_iter()
+        .zip(Fault::LOST_ANSWERS.map(|fault| tokio::spawn(run(fault))))
+    {
+        let requests = run.await.unwrap();
+        told.push(requests.map_or_else(
+            || format!("{fault:?}: no result"),
+            |sent| format!("{fault:?}: {sent} requests"),
+        ));
     }
-    (there, here)
+    told.join("; ")
 }
 
-/// Ours, with everything warm: how a call ended, and what it cost.
-async fn here(ours: &Ours, fault: Fault, call: impl Future<Output = Answer>) -> (Value, Cost) {
-    let _alone = MEASURING.lock().await;
+/// How a call of ours ends that takes one more request at the most.
+async fn here(ours: &Ours, fault: Fault, call: impl Future<Output = Answer>) -> Value {
     ours.requests();
     ours.stack.proxy().inject(fault, "UpdateItem", 1);
-    let began = Instant::now();
     let answer = call.await;
-    let time = Some(began.elapsed());
     let requests = ours.requests();
     assert!(requests <= 2, "{fault:?}: {requests} requests");
-    let cost = Cost {
-        fault,
-        requests,
-        time,
-    };
-    (answer.unwrap(), cost)
+    answer.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_answer_to_acquire() {
-    let (there, here) = in_five_ways(acquiring).await;
-    found(told(&there), told(&here));
+    let there = in_five_ways(acquiring).await;
+    found(there, "acquired with 2 requests in each way");
 }
 
-async fn acquiring(fault: Fault) -> (Cost, Cost) {
+async fn acquiring(fault: Fault) -> Option<u64> {
     let world = Ours::start().await;
     let client = peer::client(&world).await;
     let proxy = world.stack.proxy();
     proxy.reset();
     proxy.inject(fault, "PutItem", 1);
-    let began = Instant::now();
     let acquiring = tokio::spawn(async move { client.acquire("orders/42").await });
     let expiry = in_time(async {
         loop {
@@ -112,9 +73,9 @@ async fn acquiring(fault: Fault) -> (Cost, Cost) {
         }
     });
     let expiry = expiry.await;
-    let acquired = timeout(patience(fault), acquiring).await;
-    let time = acquired.is_ok().then(|| began.elapsed());
-    if let Ok(acquired) = acquired {
+    let acquired = timeout(patience(fault), acquiring).await.ok();
+    let requests = acquired.is_some().then(|| proxy.counts().of("PutItem"));
+    if let Some(acquired) = acquired {
         let lease = acquired.unwrap().unwrap();
         // Its first lease was there from the first request on, and nobody else has been here.
         let now = SystemClock.now().as_millis() / 1000;
@@ -122,6 +83,7 @@ async fn acquiring(fault: Fault) -> (Cost, Cost) {
             now > expiry,
             "{fault:?}: not locked out by its own lease any more"
         );
+        assert!(requests > Some(2), "{fault:?}: {requests:?}");
         lease.release().await.unwrap();
     } else {
         // Its settings have no time limit: silence is waited for.
@@ -131,68 +93,52 @@ async fn acquiring(fault: Fault) -> (Cost, Cost) {
             "locked out for longer than its lease"
         );
     }
-    let requests = proxy.counts().of("PutItem");
-    assert!(
-        requests > 2 || time.is_none(),
-        "{fault:?}: {requests} requests"
-    );
-    let there = Cost {
-        fault,
-        requests,
-        time,
-    };
 
     world.acquire("warm", "somebody", 60).await.unwrap();
-    let (answer, here) = here(&world, fault, world.acquire("orders/42", "us", 60)).await;
+    let answer = here(&world, fault, world.acquire("orders/42", "us", 60)).await;
     assert_eq!(answer["outcome"], "acquired", "{fault:?}: {answer}");
-    (there, here)
+    requests
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_answer_to_release() {
-    let (there, here) = in_five_ways(releasing).await;
+    let there = in_five_ways(releasing).await;
     found(
-        format!("the row is gone, told as an error: {}", told(&there)),
-        told(&here),
+        format!("the row is gone, told as an error: {there}"),
+        "released with 2 requests in each way",
     );
 }
 
-async fn releasing(fault: Fault) -> (Cost, Cost) {
+async fn releasing(fault: Fault) -> Option<u64> {
     let world = Ours::start().await;
     let client = peer::client(&world).await;
     let lease = client.acquire("orders/42").await.unwrap();
     let proxy = world.stack.proxy();
     proxy.reset();
     proxy.inject(fault, "DeleteItem", 1);
-    let began = Instant::now();
-    let released = timeout(patience(fault), lease.release()).await;
-    let time = released.is_ok().then(|| began.elapsed());
+    let released = timeout(patience(fault), lease.release()).await.ok();
+    let requests = released.is_some().then(|| proxy.counts().of("DeleteItem"));
     match released {
-        Ok(released) => {
+        Some(released) => {
             let error = format!("{:?}", released.expect_err("told as a success"));
             assert!(error.contains("ConditionalCheckFailed"), "{error}");
         }
-        Err(_) => assert_eq!(fault, Fault::HangAnswer),
+        None => assert_eq!(fault, Fault::HangAnswer),
     }
     let gone = peer::number(&world, "orders/42", "lease_expiry").await;
     assert_eq!(gone, None, "{fault:?}: the release was not applied");
-    let there = Cost {
-        fault,
-        requests: proxy.counts().of("DeleteItem"),
-        time,
-    };
 
     let warm = world.acquire("warm", "us", 60).await.unwrap();
     world.release(&warm["lease"]).await.unwrap();
     let lease = world.acquire("orders/42", "us", 60).await.unwrap();
-    let (answer, here) = here(&world, fault, world.release(&lease["lease"])).await;
+    let answer = here(&world, fault, world.release(&lease["lease"])).await;
     // It is released; a lost answer makes that "already".
     assert_eq!(answer["outcome"], "already_released", "{fault:?}: {answer}");
     assert_eq!(answer["expired"], false);
-    (there, here)
+    requests
 }
 
-/// What the peer does with a lost answer to extend is an entry of its own.
+/// What the peer does with a lost answer to extend is a bug of its own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_answer_to_extend_costs_one_more_request() {
     let world = Ours::start().await;
@@ -201,8 +147,7 @@ async fn a_lost_answer_to_extend_costs_one_more_request() {
     for fault in Fault::LOST_ANSWERS {
         let key = format!("{LEASES}/{fault:?}");
         let lease = world.acquire(&key, "us", 60).await.unwrap();
-        let (answer, cost) = here(&world, fault, world.extend(&lease["lease"])).await;
+        let answer = here(&world, fault, world.extend(&lease["lease"])).await;
         assert_eq!(answer["outcome"], "extended", "{fault:?}: {answer}");
-        println!("extend: {}", cost.told());
     }
 }
