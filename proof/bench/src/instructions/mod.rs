@@ -338,6 +338,8 @@ fn environment(name: &str, runtime_api: &str) -> BTreeMap<String, String> {
 /// The lease table that everything counted here works on, behind a proxy that counts requests.
 struct Table {
     proxy: Proxy,
+    /// What is made ready goes through here, and is not counted.
+    _ready: Proxy,
     leases: Leases<DynamoDb>,
     // Closed last.
     _database: leasehold_local::DynamoDb,
@@ -347,11 +349,11 @@ impl Table {
     async fn start() -> Result<Self, Error> {
         let database = leasehold_local::DynamoDb::start().await?;
         let proxy = Proxy::start(database.address(), 0).await?;
-        // What is made ready is not counted.
         let ready = Proxy::start(database.address(), 0).await?;
         let leases = Library::at(&ready).await?.leases;
         Ok(Self {
             proxy,
+            _ready: ready,
             leases,
             _database: database,
         })

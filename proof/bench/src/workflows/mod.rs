@@ -70,8 +70,12 @@ impl Spent {
     /// Transitions to have leases and to give them back.
     #[must_use]
     pub fn of_the_lease(&self) -> u64 {
-        self.history
-            .transitions(|state| !is_work(state) && !is_extend(state) && !is_wait(state))
+        // The end of a machine with a Map is the Map's.
+        let has_map = self.history.states.contains_key("Each");
+        let is_frame = |state: &str| has_map && state == "Done";
+        self.history.transitions(|state| {
+            !is_work(state) && !is_extend(state) && !is_wait(state) && !is_frame(state)
+        })
     }
 
     /// Transitions to keep them.

@@ -89,6 +89,8 @@ async fn a_workflow_pays_two_transitions_for_a_lease_and_one_for_a_wait() {
     assert_eq!(section.tidying.told(), "2 Query");
     let queued = alone(&stage, "QueuedSection").await.unwrap();
     assert_eq!([queued.of_the_lease(), queued.of_waiting()], [2, 1]);
+    let permits = alone(&stage, "Semaphore").await.unwrap();
+    assert_eq!(permits.of_the_lease(), 10, "two for each of five items");
     let sample = stage.once(Peer::Published).await.unwrap();
     assert_eq!(
         (sample.of_the_lease(), sample.sections.told().as_str()),
