@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo local bench counted instructions levers model model-deep soak hostile fuzz mutants test track-record rehearsal sam-test sizes built-size invoke other-arch one-function check fmt clippy doc deny translated translate template asl leases build deploy clean tools-lock pictures
+.PHONY: help demo local bench counted instructions model model-deep soak hostile fuzz mutants test track-record rehearsal sam-test sizes built-size invoke other-arch one-function check fmt clippy doc deny translated translate template asl leases build deploy clean tools-lock pictures
 
 # Instruction set of the functions: arm64 or x86_64.
 ARCH ?= arm64
@@ -67,11 +67,10 @@ test: translated ## build everything, run every test, and list the slowest ten
 	@awk '/^test result:/ { passed += $$4; ignored += $$8; suites++ } \
 	  END { printf "test: %d passed in %d suites, %d ignored, none failed\n", passed, suites, ignored }' target/test.log
 
+# The names of its tests are those in docs/PERFORMANCE.md.
 track-record: ## show known bugs of other locks on themselves, and their absence here
 	cargo build --workspace --locked
-	rm -rf target/track-record
-	cargo test --workspace --locked --test record
-	cargo run --quiet --locked --bin leasehold-track-record
+	cargo test --workspace --locked --test bench -- known_bugs --nocapture --test-threads=1
 
 # What the roles allow is what is needed: everything runs with the rights that the translated template gives, and needs them all.
 rehearsal: translated ## run every workflow with the rights that the template gives, and no others; seed faults
@@ -138,12 +137,10 @@ translated:
 asl: $(ASL_ROOT)/complete
 	NODE_PATH=$(ASL_ROOT)/node_modules $(NODE) tools/asl/check.js .
 
-# The plain peer links two HTTP stacks, as it comes, and is not shipped: its duplicates are let be.
 # Advisories live in a git repository. Where it cannot be reached the check says so, and does not pass for done.
 deny: $(DENY)
 	$(DENY) --locked --log-level error check bans licenses sources
 	cd proof/fuzz && ../../$(DENY) --locked --log-level error --config ../../.deny.toml check bans licenses sources
-	cd proof/instructions/plain && ../../../$(DENY) --locked --log-level error --config ../../../.deny.toml check licenses sources
 	@if timeout 120 $(DENY) --locked fetch db > target/deny-fetch.log 2>&1; then \
 	  $(DENY) --locked --log-level error check --disable-fetch advisories; \
 	else \
@@ -184,25 +181,17 @@ one-function: $(SAM_ENV)/complete
 # How the environment has the functions built: each way has a budget of its own.
 BUILT_AS = $(if $(CARGO_PROFILE_RELEASE_LTO),quick,shipped)
 # Counted by valgrind, hence for this machine. The driver is built with the functions, so that it has what they have, and put
-# aside, for it is none. Where it is shipped as it is built here, its zips are listed too.
+# aside, for it is none.
 counted: $(SAM_ENV)/complete
 	$(MAKE) one-function ARCH=$(HOST_ARCH) FUNCTIONS="$(FUNCTIONS) leasehold-calls"
 	rm -rf target/instructions && cp -r target/lambda target/instructions && rm -r target/lambda/calls
-	echo $(BUILT_AS) > target/instructions/built-as
-	if [ $(BUILT_AS) = shipped ]; then rm -rf target/sizes/$(HOST_ARCH) && mkdir -p target/sizes \
-	  && cp -r target/lambda target/sizes/$(HOST_ARCH) \
-	  && $(SAM_ENV)/bin/python tools/sizes.py --json=target/instructions/zips.json target/sizes/$(HOST_ARCH); fi
 
 # By --bin, as the demo is: nothing is built twice. CI adds INSTRUCTIONS="--quick".
-instructions: $(SAM_ENV)/complete ## count the instructions of calls and functions, and hold them to proof/instructions/budget.json
+instructions: $(SAM_ENV)/complete ## count the instructions of calls and functions, and hold them to proof/bench/budget.json
 	@command -v valgrind > /dev/null || { echo "valgrind is not installed: install the package valgrind (apt-get install valgrind)"; exit 1; }
 	$(MAKE) counted
 	cargo build --workspace --locked
-	cargo run --quiet --locked --bin leasehold-instructions -- --as $(BUILT_AS) $(INSTRUCTIONS)
-
-levers: ## list what each lever of the cold start gives: half an hour of building (LEVERS=ours)
-	cargo build --workspace --locked
-	python3 tools/levers.py target/debug/leasehold-instructions $(LEVERS)
+	cargo run --quiet --locked --bin leasehold-bench -- --parts instructions --out target/instructions/report --as $(BUILT_AS) $(INSTRUCTIONS)
 
 # What `make build` has just made, for one instruction set.
 built-size: $(SAM_ENV)/complete

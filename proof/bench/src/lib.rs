@@ -1,46 +1,143 @@
-//! What a lease costs, measured beside what a user would pick instead.
+//! What a lease costs, beside what one would use instead: requests, capacity units, state transitions and instructions, which are
+//! the same on every machine, and ratios of times.
 //!
-//! Each [part](parts) looks at something else and answers with [measures]: a figure of ours, the same of the others, and
-//! the target it is held to. What is counted is counted where it costs money: at the socket of the embedded database
-//! ([`site`]), in an execution's history, by a processor that counts instructions. [`report`] writes it all down.
+//! [`clients`] has ours and the others behind one trait; [`sections`], [`waiting`], [`scale`], [`workflows`] and [`instructions`]
+//! are what is measured of them; [`report`] is what comes of it.
 
-mod counts;
-pub mod document;
-mod error;
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use leasehold_local::{PythonEnvironment, prepare_python};
+
+mod chart;
+pub mod clients;
 pub mod instructions;
-pub mod measures;
-pub mod parts;
-pub mod picture;
-mod python;
+pub mod python;
 pub mod report;
 pub mod scale;
+pub mod sections;
 pub mod site;
 pub mod waiting;
 pub mod workflows;
 
-pub use error::Error;
+use report::Found;
 
-/// `part` of `whole`, as a number; of nothing it is zero.
+/// What can keep a measurement from taking place. What fails during one is counted instead.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The local stack, its database or its proxy.
+    #[error(transparent)]
+    Local(#[from] leasehold_local::Error),
+    /// The library refused what it should not, or a request to the database failed.
+    #[error("{0}")]
+    Failed(String),
+    /// valgrind is not installed.
+    #[error("valgrind is not installed: install the package valgrind")]
+    NoValgrind,
+    /// A program that is to be counted was not built.
+    #[error("{} is not built: `make counted` builds it", .0.display())]
+    NotBuilt(PathBuf),
+}
+
+impl From<String> for Error {
+    fn from(message: String) -> Self {
+        Self::Failed(message)
+    }
+}
+
+/// Says what could not be done, with the causes of the error.
+pub fn failed<E: Into<Box<dyn std::error::Error>>>(what: &str) -> impl FnOnce(E) -> Error {
+    move |error| {
+        Error::Failed(format!(
+            "could not {what}: {}",
+            message(error.into().as_ref())
+        ))
+    }
+}
+
+/// An error with its causes, in one line.
 #[must_use]
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "counts and nanoseconds of one run are far below 2^53"
-)]
-pub fn ratio(part: u64, whole: u64) -> f64 {
-    if whole == 0 {
+pub fn message(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
+
+/// What is measured by itself, in the order in which it is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub enum Part {
+    /// What a section costs, undisturbed and after a fault.
+    Sections,
+    /// What a wait for a held key costs.
+    Waiting,
+    /// What grows with the table, the line, the permits and the keys, and what does not.
+    Scale,
+    /// What a lease costs a workflow, in states and events.
+    Workflows,
+    /// What the library and the functions compute.
+    Instructions,
+}
+
+/// How it is measured.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Less of everything, for a first look and for CI.
+    pub quick: bool,
+    /// How many clients wait for one key, a run each; the usual numbers if nothing is said.
+    pub waiters: Option<Vec<usize>>,
+    /// How the binaries were built whose instructions are counted.
+    pub build: instructions::Build,
+}
+
+impl Part {
+    /// Its name on the command line and in the document.
+    #[must_use]
+    pub fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
+    }
+
+    /// Measures it.
+    ///
+    /// # Errors
+    /// [`Error`] when something cannot be set up.
+    pub async fn measure(self, options: &Options) -> Result<Found, Error> {
+        match self {
+            Self::Sections => sections::measure(options).await,
+            Self::Waiting => waiting::measure(options).await,
+            Self::Scale => scale::measure(options).await,
+            Self::Workflows => Box::pin(workflows::measure(options)).await,
+            Self::Instructions => Box::pin(instructions::measure(options)).await,
+        }
+    }
+}
+
+/// The repository.
+#[must_use]
+pub fn root() -> &'static Path {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    package.ancestors().nth(2).unwrap_or(package)
+}
+
+/// The Python that has the other locks; installed on first use.
+///
+/// # Errors
+/// [`Error::Local`] when Python or a package cannot be had.
+pub async fn interpreter() -> Result<PathBuf, Error> {
+    let environment = PythonEnvironment {
+        name: "bench-venv",
+        requirements: &root().join("proof/bench/python/requirements.txt"),
+        purpose: "the locks written in Python",
+        without: "install python3 and python3-venv",
+    };
+    Ok(prepare_python(root(), &environment).await?)
+}
+
+/// How many times `part` goes into `whole`; zero if nothing can be said.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "counts far below 2^52")]
+pub fn ratio(whole: u64, part: u64) -> f64 {
+    if part == 0 {
         return 0.0;
     }
-    part as f64 / whole as f64
-}
-
-/// To three places: more is noise.
-#[must_use]
-pub fn rounded(number: f64) -> f64 {
-    (number * 1000.0).round() / 1000.0
-}
-
-/// Progress, for who watches. Not `eprintln!`, which panics when the terminal has gone.
-pub fn tell(line: &str) {
-    use std::io::Write;
-    let _ = writeln!(std::io::stderr(), "{line}");
+    whole as f64 / part as f64
 }

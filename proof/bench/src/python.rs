@@ -1,21 +1,118 @@
-//! The Python that has the other lock clients.
+//! A lock written in Python, in a process of its own that does as it is told: a JSON object a line, both ways.
 
-use std::path::{Path, PathBuf};
+use std::collections::HashMap;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex as StdMutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use leasehold_local::{PythonEnvironment, prepare_python};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{Child, ChildStdin, Command};
+use tokio::sync::{Mutex, oneshot};
 
-use crate::Error;
+use crate::{Error, failed, interpreter, root};
 
-/// Where our scripts are, below the repository.
-pub(crate) const HOME: &str = "proof/bench/python";
+/// How long an answer may take.
+const LIMIT: Duration = Duration::from_mins(3);
 
-/// Makes sure of the packages, and answers the interpreter that has them.
-pub(crate) async fn prepare(root: &Path) -> Result<PathBuf, Error> {
-    let environment = PythonEnvironment {
-        name: "bench-venv",
-        requirements: &root.join(HOME).join("requirements.txt"),
-        purpose: "python_dynamodb_lock",
-        without: "install python3 and python3-venv, or leave this contestant out with --only",
-    };
-    Ok(prepare_python(root, &environment).await?)
+type Waiting = Arc<StdMutex<HashMap<String, oneshot::Sender<Value>>>>;
+
+/// A process. Killed when it is dropped, in the middle of whatever it does.
+pub struct Python {
+    child: Child,
+    input: Mutex<ChildStdin>,
+    waiting: Waiting,
+}
+
+fn lock(waiting: &Waiting) -> MutexGuard<'_, HashMap<String, oneshot::Sender<Value>>> {
+    // Nothing panics while it holds the lock.
+    waiting.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Python {
+    /// Starts a program of `proof/bench/python`.
+    ///
+    /// # Errors
+    /// [`Error`] when Python cannot be had or the process does not start.
+    pub async fn start(program: &str, arguments: &[&str]) -> Result<Self, Error> {
+        let started = Command::new(interpreter().await?)
+            .arg(root().join("proof/bench/python").join(program))
+            .args(arguments)
+            .env_clear()
+            .env("LANG", "C.UTF-8")
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .env("AWS_EC2_METADATA_DISABLED", "true")
+            // What they warn of is what the known bugs are about.
+            .env("PYTHONWARNINGS", "ignore")
+            // It ends when its input does, so that it does not outlive us whatever happens.
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn();
+        let mut child = started.map_err(failed("start Python"))?;
+        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(Error::Failed("Python has no input or output".to_owned()));
+        };
+        let waiting = Waiting::default();
+        let answering = Arc::clone(&waiting);
+        tokio::spawn(async move {
+            let mut lines = BufReader::new(output).lines();
+            while let Ok(Some(line)) = lines.next_line().await {
+                let answer: Value = serde_json::from_str(&line).unwrap_or(Value::Null);
+                let client = answer["client"].as_str().unwrap_or_default();
+                if let Some(sender) = lock(&answering).remove(client) {
+                    // Who does not wait any more needs no answer.
+                    let _ = sender.send(answer);
+                }
+            }
+            // Who waits still is told that nothing comes.
+            lock(&answering).clear();
+        });
+        Ok(Self {
+            child,
+            input: Mutex::new(input),
+            waiting,
+        })
+    }
+
+    /// The answer of `client` to an order. Each has one under way at a time.
+    ///
+    /// # Errors
+    /// What the lock says, in text; or that there was no answer.
+    pub async fn ask(&self, client: &str, order: Value) -> Result<Value, String> {
+        let mut order = order;
+        order["client"] = json!(client);
+        let (sender, answer) = oneshot::channel();
+        lock(&self.waiting).insert(client.to_owned(), sender);
+        let mut input = self.input.lock().await;
+        let written = input.write_all(format!("{order}\n").as_bytes()).await;
+        written.map_err(|error| error.to_string())?;
+        drop(input);
+        let answer = tokio::time::timeout(LIMIT, answer).await;
+        let answer = answer
+            .map_err(|_| "no answer in time")?
+            .map_err(|_| "the process has ended")?;
+        match answer["error"].as_str() {
+            None => Ok(answer),
+            Some(code) => Err(format!(
+                "{code}: {}",
+                answer["message"].as_str().unwrap_or_default()
+            )),
+        }
+    }
+
+    /// The process's id, while it runs.
+    #[must_use]
+    pub fn id(&self) -> Option<u32> {
+        self.child.id()
+    }
+
+    /// Ends it as a crash does, and waits until it is gone.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] when it cannot be ended.
+    pub async fn kill(&mut self) -> Result<(), Error> {
+        self.child.kill().await.map_err(failed("kill Python"))
+    }
 }

@@ -1,106 +1,187 @@
-//! What is left of a run: `report.json` with every measure, `runs.json` with everything else, and the pictures.
+//! What is left of a run: `report.json`, one object a measure; `report.md`, the same as tables; and the charts.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::fmt::Write as _;
+use std::path::Path;
 
-use serde::Serialize;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 
-use crate::Error;
-use crate::error::io;
-use crate::measures::Measure;
-use crate::parts::{Found, Part};
+use crate::{Error, Part, failed};
 
-/// The machine that it ran on.
-#[derive(Clone, Debug, Serialize)]
-pub struct Machine {
-    /// Processors that this process may use.
-    pub cores: usize,
-    /// Operating system and instruction set.
-    pub system: String,
-    /// What answers for DynamoDB.
-    pub database: &'static str,
+/// One measure, as it stands in `report.json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Measure {
+    /// What was measured, so that it is understood by itself.
+    pub name: String,
+    /// What is counted: `requests`, `write units`, `transitions`, `instructions`, `ratio` …
+    pub unit: String,
+    /// Ours.
+    pub ours: f64,
+    /// The others', by name, as far as they can do it at all.
+    pub peers: BTreeMap<String, f64>,
+    /// The most that ours may be, if something was promised.
+    pub target: Option<f64>,
+    /// Whether it is; nothing if nothing was promised.
+    pub met: Option<bool>,
 }
 
-impl Machine {
-    /// This one.
+impl Measure {
+    /// A measure of ours alone, without a target.
     #[must_use]
-    pub fn this() -> Self {
+    pub fn new(name: impl Into<String>, unit: &str, ours: f64) -> Self {
         Self {
-            cores: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
-            system: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
-            database: "embedded, in this process, behind the counting proxy: a request takes about a millisecond",
+            name: name.into(),
+            unit: unit.to_owned(),
+            ours: rounded(ours),
+            peers: BTreeMap::new(),
+            target: None,
+            met: None,
         }
     }
+
+    /// The same of somebody else.
+    #[must_use]
+    pub fn peer(mut self, name: &str, value: f64) -> Self {
+        self.peers.insert(name.to_owned(), rounded(value));
+        self
+    }
+
+    /// Holds ours to `target` at most. What cannot be computed misses it.
+    #[must_use]
+    pub fn at_most(mut self, target: f64) -> Self {
+        self.target = Some(target);
+        self.met = Some(self.ours <= target);
+        self
+    }
 }
 
-/// Writes it all below `directory`, and answers where it is.
+/// What a part answers.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// Its measures.
+    pub measures: Vec<Measure>,
+    /// Its charts, as SVG, by name.
+    pub charts: Vec<(&'static str, String)>,
+}
+
+/// To three digits behind the point.
+fn rounded(value: f64) -> f64 {
+    (value * 1000.0).round() / 1000.0
+}
+
+/// Measures as a Markdown table.
+#[must_use]
+pub fn table(measures: &[Measure]) -> String {
+    let mut table = "| | unit | Leasehold | at most | others |\n|---|---|---|---|---|\n".to_owned();
+    for measure in measures {
+        let peers = measure.peers.iter();
+        let peers: Vec<_> = peers
+            .map(|(name, value)| format!("{name} {}", grouped(*value)))
+            .collect();
+        let target = match (measure.target, measure.met) {
+            (Some(target), Some(true)) => grouped(target),
+            (Some(target), _) => format!("{}, **missed**", grouped(target)),
+            (None, _) => String::new(),
+        };
+        let ours = grouped(measure.ours);
+        let Measure { name, unit, .. } = measure;
+        let _ = writeln!(
+            table,
+            "| {name} | {unit} | {ours} | {target} | {} |",
+            peers.join(" · ")
+        );
+    }
+    table
+}
+
+/// A number with its thousands set apart.
+#[must_use]
+pub fn grouped(value: f64) -> String {
+    let text = value.to_string();
+    let (whole, rest) = text
+        .split_once('.')
+        .map_or((text.as_str(), None), |(a, b)| (a, Some(b)));
+    let mut grouped = String::new();
+    for (place, digit) in whole.chars().enumerate() {
+        if place > 0 && whole.len() > 4 && (whole.len() - place).is_multiple_of(3) {
+            grouped.push(' ');
+        }
+        grouped.push(digit);
+    }
+    rest.map_or(grouped.clone(), |rest| format!("{grouped}.{rest}"))
+}
+
+/// Writes everything below `directory`.
 ///
 /// # Errors
-/// [`Error::Io`] when something cannot be written.
-pub fn write(
-    directory: &Path,
-    machine: &Machine,
-    parts: &[(Part, Found)],
-) -> Result<Vec<PathBuf>, Error> {
-    std::fs::create_dir_all(directory).map_err(io(format!("create {}", directory.display())))?;
-    let measures: Vec<&Measure> = parts
+/// [`Error::Failed`] when something cannot be written.
+pub fn write(directory: &Path, all: &[(Part, Found)]) -> Result<(), Error> {
+    std::fs::create_dir_all(directory).map_err(failed("create the directory of the report"))?;
+    let measures: Vec<&Measure> = all.iter().flat_map(|(_, found)| &found.measures).collect();
+    let json = serde_json::to_string_pretty(&measures).map_err(failed("write JSON"))?;
+    put(&directory.join("report.json"), &format!("{json}\n"))?;
+    let tables = all
         .iter()
-        .flat_map(|(_, found)| &found.measures)
-        .collect();
-    let runs: BTreeMap<&str, &Value> = parts
-        .iter()
-        .map(|(part, found)| (part.told(), &found.raw))
-        .collect();
-    let mut files = vec![
-        put(directory, "report.json", &pretty(&json!(measures)))?,
-        put(
-            directory,
-            "runs.json",
-            &pretty(&json!({ "machine": machine, "parts": runs })),
-        )?,
-    ];
-    for picture in parts.iter().flat_map(|(_, found)| &found.pictures) {
-        files.push(put(
-            directory,
-            &format!("{}.svg", picture.name),
-            &picture.svg,
-        )?);
-    }
-    Ok(files)
+        .map(|(part, found)| format!("## {}\n\n{}", part.name(), table(&found.measures)));
+    put(
+        &directory.join("report.md"),
+        &tables.collect::<Vec<_>>().join("\n"),
+    )?;
+    charts(directory, all)
 }
 
-/// The measures that have a target, a line each: what was promised, what was found, what the others need.
-#[must_use]
-pub fn verdicts(parts: &[(Part, Found)]) -> String {
-    let judged = parts.iter().flat_map(|(_, found)| &found.measures);
-    let lines = judged.filter_map(|measure| {
-        let met = if measure.met? { "met   " } else { "MISSED" };
-        let others = measure.peers.iter();
-        let others: Vec<String> = others
-            .map(|(name, value)| format!("{name} {value}"))
-            .collect();
-        let others = match &others[..] {
-            [] => String::new(),
-            others => format!(" ({})", others.join(", ")),
+/// Puts each part's table into a document, between `<!-- measured: PART -->` and `<!-- end of PART -->`, and the charts into the
+/// directory `performance` beside it.
+///
+/// # Errors
+/// [`Error::Failed`] when the document cannot be read or written, or has no such marks.
+pub fn write_into(document: &Path, all: &[(Part, Found)]) -> Result<(), Error> {
+    let mut text = std::fs::read_to_string(document).map_err(failed("read the document"))?;
+    for (part, found) in all {
+        let name = part.name();
+        let (begin, end) = (
+            format!("<!-- measured: {name} -->\n"),
+            format!("<!-- end of {name} -->"),
+        );
+        let (Some(from), Some(until)) = (text.find(&begin), text.find(&end)) else {
+            return Err(Error::Failed(format!(
+                "{} has no place for {name}",
+                document.display()
+            )));
         };
-        let target = measure.target.unwrap_or_default();
-        Some(format!(
-            "{met} {}: {} {}, at most {target}{others}",
-            measure.name, measure.ours, measure.unit
-        ))
-    });
-    let missing = parts.iter().filter(|(_, found)| found.measures.is_empty());
-    let missing = missing.map(|(part, _)| format!("NOT MEASURED: {}", part.told()));
-    lines.chain(missing).collect::<Vec<_>>().join("\n")
+        text.replace_range(
+            from + begin.len()..until,
+            &format!("\n{}\n", table(&found.measures)),
+        );
+    }
+    put(document, &text)?;
+    charts(&document.with_file_name("performance"), all)
 }
 
-fn pretty(value: &Value) -> String {
-    format!("{value:#}\n")
+fn charts(directory: &Path, all: &[(Part, Found)]) -> Result<(), Error> {
+    std::fs::create_dir_all(directory).map_err(failed("create the directory of the charts"))?;
+    for (name, svg) in all.iter().flat_map(|(_, found)| &found.charts) {
+        put(&directory.join(format!("{name}.svg")), svg)?;
+    }
+    Ok(())
 }
 
-pub(crate) fn put(directory: &Path, name: &str, text: &str) -> Result<PathBuf, Error> {
-    let file = directory.join(name);
-    std::fs::write(&file, text).map_err(io(format!("write {}", file.display())))?;
-    Ok(file)
+fn put(file: &Path, text: &str) -> Result<(), Error> {
+    std::fs::write(file, text).map_err(failed(&format!("write {}", file.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missed_target_shows() {
+        let measure = |ours| Measure::new("requests per acquire", "requests", ours).at_most(1.0);
+        assert_eq!(measure(1.0).met, Some(true));
+        assert_eq!(measure(f64::NAN).met, Some(false));
+        let missed = measure(1234.5).peer("other", 12_345.0);
+        assert!(table(&[missed]).ends_with(
+            "| requests per acquire | requests | 1234.5 | 1, **missed** | other 12 345 |\n"
+        ));
+    }
 }

@@ -1,39 +1,75 @@
-//! Where one run takes place: an empty database, and a proxy that counts for each kind of request.
+//! Where clients meet: an embedded DynamoDB behind counting proxies.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use aws_config::{BehaviorVersion, Region, SdkConfig};
+use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::Credentials;
-use leasehold::{Execution, Timestamp};
+use aws_sdk_dynamodb::types::{
+    AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
+    TimeToLiveSpecification,
+};
 use leasehold_local::{Counts, DynamoDb, Proxy};
 
-use crate::Error;
+use crate::{Error, failed};
 
-/// An execution that is over and left nothing at work, whenever its leases were written.
-pub const ENDED: Execution = Execution::Ended {
-    stopped_at: Timestamp::MAX,
-    redrivable: false,
-    all_answered: true,
-};
-
-/// A database that only one run uses.
-///
-/// It has two doors, and what goes through each is counted by itself. Which door a client takes says what a request
-/// is for; what it looks like does not matter, so that a contestant may change its expressions freely.
+/// A database of one run with two doors, counted apart: which one a client takes says what a request is for.
 pub struct Site {
-    cycle: Arc<Proxy>,
-    aside: Proxy,
+    door: Arc<Proxy>,
+    aside: Arc<Proxy>,
     // Closed last.
     database: DynamoDb,
 }
 
-/// What has gone through the doors so far.
-#[derive(Clone, Debug, Default)]
-pub struct Spent {
-    /// What a cycle is made of: to ask, to wait, to hand over.
-    pub cycle: Counts,
-    /// What is reported apart: to confirm a grant, and to clean up.
-    pub aside: Counts,
+/// What went through a door.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Cost {
+    /// Requests, by operation.
+    pub operations: BTreeMap<String, u64>,
+    /// Bytes of bodies, both ways.
+    pub bytes: u64,
+    /// Write units, of the table and its index, refused conditions included.
+    pub write_units: f64,
+    /// Read units.
+    pub read_units: f64,
+}
+
+impl Cost {
+    /// Requests of all operations.
+    #[must_use]
+    pub fn requests(&self) -> u64 {
+        self.operations.values().sum()
+    }
+
+    /// The operations in one line, as in `GetItem, 2 UpdateItem`.
+    #[must_use]
+    pub fn told(&self) -> String {
+        let each = self.operations.iter().map(|(name, times)| match times {
+            1 => name.clone(),
+            times => format!("{times} {name}"),
+        });
+        each.collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl From<&Counts> for Cost {
+    fn from(counts: &Counts) -> Self {
+        let units = counts.units();
+        Self {
+            operations: counts
+                .iter()
+                .map(|(name, tally)| (name.to_owned(), tally.requests))
+                .collect(),
+            bytes: counts
+                .iter()
+                .map(|(_, tally)| tally.request_bytes + tally.answer_bytes)
+                .sum(),
+            write_units: units.writing(),
+            read_units: units.read,
+        }
+    }
 }
 
 impl Site {
@@ -44,82 +80,109 @@ impl Site {
     pub async fn start() -> Result<Self, Error> {
         let database = DynamoDb::start().await?;
         let site = Self {
-            cycle: Arc::new(Proxy::start(database.address(), 0).await?),
-            aside: Proxy::start(database.address(), 0).await?,
+            door: Arc::new(Proxy::start(database.address(), 0).await?),
+            aside: Arc::new(Proxy::start(database.address(), 0).await?),
             database,
         };
-        site.cycle.count_units();
+        site.door.count_units();
         site.aside.count_units();
         Ok(site)
     }
 
-    /// Adds this much to the way of each request.
-    pub fn set_latency(&self, latency: std::time::Duration) {
-        self.cycle.set_latency(latency);
-        self.aside.set_latency(latency);
-    }
-
-    /// The door for everything that belongs to a cycle, for who wants something to happen there.
+    /// The door for what is measured.
     #[must_use]
     pub fn door(&self) -> &Arc<Proxy> {
-        &self.cycle
+        &self.door
     }
 
-    /// The endpoint for everything that belongs to a cycle.
+    /// The door for what is counted apart.
     #[must_use]
-    pub fn url(&self) -> String {
-        self.cycle.url()
+    pub fn aside(&self) -> &Arc<Proxy> {
+        &self.aside
     }
 
-    /// The database behind the doors: past it nothing is counted.
+    /// The database behind both.
     #[must_use]
     pub const fn database(&self) -> &DynamoDb {
         &self.database
     }
 
-    /// How a Rust client reaches the door for what belongs to a cycle.
-    pub async fn config(&self) -> SdkConfig {
-        config(self.cycle.url()).await
+    /// What `doing` sends through the door, with its answer.
+    ///
+    /// # Errors
+    /// What `doing` fails with.
+    pub async fn cost<T, E>(
+        &self,
+        doing: impl Future<Output = Result<T, E>>,
+    ) -> Result<(T, Cost), E> {
+        let before = self.door.counts();
+        // What the SDK does is large.
+        let done = Box::pin(doing).await?;
+        Ok((done, Cost::from(&self.door.counts().since(&before))))
     }
 
-    /// The endpoint for what is reported apart.
-    #[must_use]
-    pub fn url_aside(&self) -> String {
-        self.aside.url()
-    }
-
-    /// How a Rust client reaches the door for what is reported apart.
-    pub async fn config_aside(&self) -> SdkConfig {
-        config(self.aside.url()).await
-    }
-
-    /// Everything counted so far.
-    #[must_use]
-    pub fn spent(&self) -> Spent {
-        Spent {
-            cycle: self.cycle.counts(),
-            aside: self.aside.counts(),
-        }
+    /// Adds this much to the way of each request.
+    pub fn set_latency(&self, latency: Duration) {
+        self.door.set_latency(latency);
+        self.aside.set_latency(latency);
     }
 }
 
-impl Spent {
-    /// What was added after `earlier` was taken.
-    #[must_use]
-    pub fn since(&self, earlier: &Self) -> Self {
-        Self {
-            cycle: self.cycle.since(&earlier.cycle),
-            aside: self.aside.since(&earlier.aside),
-        }
-    }
-}
-
-/// How a Rust client of this or another process reaches `url`.
-pub(crate) async fn config(url: String) -> SdkConfig {
+/// How a client of the SDK reaches a door.
+pub async fn config(door: &Proxy) -> SdkConfig {
     aws_config::defaults(BehaviorVersion::v2026_01_12())
         .region(Region::new("us-east-1"))
         .credentials_provider(Credentials::new("local", "local", None, None, "bench"))
-        .endpoint_url(url)
+        .endpoint_url(door.url())
         .load()
         .await
+}
+
+/// Makes a table of items that have one text as their key, if there is none, and may have an attribute by which they are purged.
+///
+/// # Errors
+/// [`Error::Failed`] when the database refuses.
+pub async fn create_table(
+    client: &Client,
+    table: &str,
+    key: &str,
+    purged_by: Option<&str>,
+) -> Result<(), Error> {
+    if client
+        .describe_table()
+        .table_name(table)
+        .send()
+        .await
+        .is_ok()
+    {
+        return Ok(());
+    }
+    let hash = KeySchemaElement::builder()
+        .attribute_name(key)
+        .key_type(KeyType::Hash);
+    let text = AttributeDefinition::builder()
+        .attribute_name(key)
+        .attribute_type(ScalarAttributeType::S);
+    let create = client
+        .create_table()
+        .table_name(table)
+        .billing_mode(BillingMode::PayPerRequest);
+    let create = create
+        .key_schema(hash.build().map_err(failed("name the key"))?)
+        .attribute_definitions(text.build().map_err(failed("name the key"))?);
+    create.send().await.map_err(failed("create a table"))?;
+    if let Some(attribute) = purged_by {
+        let by = TimeToLiveSpecification::builder()
+            .enabled(true)
+            .attribute_name(attribute);
+        let by = by
+            .build()
+            .map_err(failed("name the attribute to purge by"))?;
+        let update = client
+            .update_time_to_live()
+            .table_name(table)
+            .time_to_live_specification(by);
+        update.send().await.map_err(failed("have items purged"))?;
+    }
+    Ok(())
 }

@@ -1,209 +1,375 @@
 //! What a lease costs a workflow: states, events, requests and invocations, from the histories of executions.
 //!
-//! The shipped machines, AWS's semaphore sample and a loop without any library run on one stack ([`scenes`]). Each state
-//! is there for the lease or for the caller's work ([`purposes`]), and only the former is counted.
+//! The shipped machines, AWS's semaphore sample and a loop without any library run on one [`stage`]. What the caller wants done
+//! is left out.
 
-pub mod calls;
-mod chart;
-pub mod crash;
-pub mod crowd;
 mod history;
-pub mod hot_key;
-pub mod ledger;
-mod peers;
-pub mod prices;
-mod promises;
-pub mod purposes;
-pub mod scenes;
-pub mod spent;
-mod stage;
-mod table;
+pub mod stage;
 
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
+
+use serde_json::{Value, json};
+
+use crate::chart::bars;
+use crate::report::{Found, Measure};
+use crate::site::Cost;
+use crate::waiting::{self, HOLD, Turn, Waited};
+use crate::{Error, Options, ratio};
 pub use history::{History, State};
+use stage::{Peer, Run, Stage};
 
-use serde_json::json;
+/// A child that knows nothing of leases, for the machine that wraps one.
+const CHILD: &str = r#"{"StartAt": "Work", "States": {"Work": {"Type": "Wait", "SecondsPath": "$.seconds", "End": true}}}"#;
 
-use crate::measures::Measure;
-use crate::parts::{Found, Ground};
-use crate::picture::Picture;
-use crate::{Error, tell};
-use calls::Call;
-use crash::Crash;
-use crowd::Crowd;
-use ledger::Counted;
-use peers::{Asking, PUBLISHED};
-use prices::Prices;
-use scenes::{LOOP, SAMPLE, SAMPLE_LOOP, Scene, Wait};
-use stage::Stage;
+/// The wait that all are compared by.
+const TEN_MINUTES: f64 = 600.0;
+/// A round of the sample as published: its Retry asks again after 1, 2, 4 … 32 s, and it pauses for 3 s after that.
+const PUBLISHED_ROUND: f64 = 66.0;
+const PUBLISHED_RETRIES: f64 = 6.0;
+/// A round of its loop without that Retry, which is how it is often copied, and of the loop without a library.
+const ROUND: f64 = 3.0;
+/// How the shipped machine that polls asks at last: at a random instant within ten seconds.
+const POLLING_ROUND: f64 = 5.0;
 
-/// The sample's own round, shortened: the rest is arithmetic.
-const SHORT: Asking = Asking {
-    retries: 1,
-    pause: 1,
-};
-
-/// What was seen on the stages.
-#[derive(Default)]
-struct Seen {
-    alone: Vec<Scene>,
-    waits: Vec<Wait>,
-    calls: Vec<Call>,
-    crowds: Vec<Crowd>,
-    crashes: Vec<Crash>,
+/// What an execution took, or several.
+#[derive(Clone, Debug, Default)]
+pub struct Spent {
+    /// Their states.
+    pub history: History,
+    /// What sections sent.
+    pub sections: Cost,
+    /// What reap and sweep sent.
+    pub tidying: Cost,
+    /// Invocations of our functions, by logical id.
+    pub invocations: BTreeMap<String, u64>,
 }
 
-/// What takes long only because it waits has stages of its own.
-pub(crate) async fn measure(ground: &Ground) -> Result<Found, Error> {
-    let prices = Prices::read(ground.prices.as_deref())?;
-    let quick = ground.quick;
-    let (mut seen, sample, slow) =
-        tokio::try_join!(see(quick), published_round(quick), published_crowds(quick))?;
-    seen.waits.insert(0, sample);
-    seen.crowds.extend(slow);
-    seen.crowds.sort_by_key(|crowd| crowd.many);
-    Ok(found(&seen, &prices))
+/// The caller's own states, and the Map around them.
+fn is_work(state: &str) -> bool {
+    matches!(
+        state,
+        "First" | "Second" | "Work" | "Read" | "Write" | "Run" | "Each" | "AllWell?" | "Succeeded"
+    )
 }
 
-/// These scenes alone, each with nobody in the way: what a test can wait for.
-///
-/// # Errors
-/// As the whole part.
-pub async fn glance(names: &[&str]) -> Result<Vec<Scene>, Error> {
-    let stage = Stage::open().await?;
-    let scenes = scenes::alone(&stage, |name| names.contains(&name)).await?;
-    stage.close().await;
-    Ok(scenes)
+/// The states that keep a lease.
+fn is_extend(state: &str) -> bool {
+    matches!(state, "Extend" | "Prove" | "Wait" | "Again")
 }
 
-/// So many executions in line for one key, alone.
-///
-/// # Errors
-/// As the whole part.
-pub async fn glance_at_line(many: u32) -> Result<Crowd, Error> {
-    let stage = Stage::open().await?;
-    let crowd = crowd::crowd(&stage, scenes::OURS, many).await?;
-    stage.close().await;
-    Ok(crowd)
+/// The states that wait for it, whether they have to or not.
+fn is_wait(state: &str) -> bool {
+    matches!(
+        state,
+        "Confirm" | "TurnMissed" | "Look" | "IsItMine" | "OftenEnough?" | "Pause"
+    )
 }
 
-async fn see(quick: bool) -> Result<Seen, Error> {
-    let stage = Stage::open().await?;
-    let mut seen = Seen::default();
-    tell("each machine once, with nobody in the way");
-    // The one that waits for an extend takes its time.
-    let picks = |name: &str| !quick || !name.ends_with("extended");
-    seen.alone = scenes::alone(&stage, picks).await?;
-    tell("and with somebody in the way");
-    seen.alone.extend(scenes::waits_of_ours(&stage).await?);
-    for who in [SAMPLE_LOOP, LOOP] {
-        seen.waits
-            .push(scenes::rounds_of(&stage, who, 2, SHORT).await?);
+impl Spent {
+    /// Transitions to have leases and to give them back.
+    #[must_use]
+    pub fn of_the_lease(&self) -> u64 {
+        // The end of a machine with a Map is the Map's.
+        let has_map = self.history.states.contains_key("Each");
+        let is_frame = |state: &str| has_map && state == "Done";
+        self.history.transitions(|state| {
+            !is_work(state) && !is_extend(state) && !is_wait(state) && !is_frame(state)
+        })
     }
-    tell("and without a workflow");
-    seen.calls = calls::calls(&stage).await?;
-    tell("many at once for one key");
-    let sizes: &[u32] = if quick { &[2, 8] } else { &[2, 8, 32] };
-    seen.crowds = crowd::crowds(&stage, sizes).await?;
-    tell("and one that is stopped in the middle");
-    seen.crashes = crash::crashes(&stage, quick).await?;
-    stage.close().await;
-    Ok(seen)
-}
 
-/// A round of the sample as published takes more than a minute; quickly, a shorter one and arithmetic.
-async fn published_round(quick: bool) -> Result<Wait, Error> {
-    let stage = Stage::open().await?;
-    let asking = if quick { SHORT } else { PUBLISHED };
-    let wait = scenes::rounds_of(&stage, SAMPLE, 1, asking).await?;
-    stage.close().await;
-    Ok(wait)
-}
-
-/// So does a crowd of it.
-async fn published_crowds(quick: bool) -> Result<Vec<Crowd>, Error> {
-    if quick {
-        return Ok(Vec::new());
+    /// Transitions to keep them.
+    #[must_use]
+    pub fn of_extending(&self) -> u64 {
+        self.history.transitions(is_extend)
     }
-    let stage = Stage::open().await?;
-    let mut crowds = Vec::new();
-    for many in [2, 8] {
-        crowds.push(crowd::crowd(&stage, SAMPLE, many).await?);
+
+    /// Transitions to wait for them.
+    #[must_use]
+    pub fn of_waiting(&self) -> u64 {
+        self.history.transitions(is_wait)
     }
-    stage.close().await;
-    Ok(crowds)
 }
 
-fn found(seen: &Seen, prices: &Prices) -> Found {
-    let Seen {
-        alone,
-        waits,
-        calls,
-        crowds,
-        crashes,
-    } = seen;
-    let mut measures = promises::sections(alone);
-    measures.extend(promises::waits(alone, waits));
-    measures.extend(promises::crowds(crowds));
-    measures.extend(promises::crashes(crashes));
-    let counted = Counted {
-        alone,
-        waits,
-        crowds,
-        calls,
+pub(crate) async fn measure(options: &Options) -> Result<Found, Error> {
+    let stage = Stage::open().await?;
+    let mut measures = undisturbed(&stage).await?;
+    let groups: Vec<_> = measures
+        .iter()
+        .filter(|measure| !measure.peers.is_empty())
+        .map(|measure| (measure.name.as_str(), measure))
+        .collect();
+    let chart = bars(&groups)?;
+    let usual: &[usize] = if options.quick {
+        &[2, 8]
+    } else {
+        &[2, 8, 32, 128]
     };
-    let ledger = counted.rows(prices);
-    measures.extend(ledger::measures(&ledger, prices));
-    measures.extend(promises::hot_key(&ledger));
-    let pictures = pictures(&measures, crowds);
-    Found {
-        title: "What a lease costs a workflow",
-        told: [
-            table::scenes(alone),
-            table::crowds(crowds),
-            table::crashes(crashes),
-            table::ledger(&ledger, prices),
-            table::hot_key(&ledger),
-        ]
-        .join("\n\n"),
-        measures,
-        pictures,
-        raw: json!({ "alone": alone, "waits": waits, "crowds": crowds, "crashes": crashes, "calls": calls, "ledger": ledger, "prices": prices }),
+    let mut runs = Vec::new();
+    for number in options.waiters.as_deref().unwrap_or(usual) {
+        for who in [
+            Crowd::Line,
+            Crowd::Polling,
+            Crowd::Of(Peer::Sample),
+            Crowd::Of(Peer::Loop),
+        ] {
+            runs.push((who.name(), *number, crowd(&stage, who, *number).await?));
+        }
+    }
+    stage.close().await;
+    let waited = waiting::found("workflow", &runs)?;
+    measures.extend(waited.measures);
+    let charts = [("workflows", chart)]
+        .into_iter()
+        .chain(waited.charts)
+        .collect();
+    Ok(Found { measures, charts })
+}
+
+/// Each machine by itself, and what a long wait comes to by arithmetic.
+async fn undisturbed(stage: &Stage) -> Result<Vec<Measure>, Error> {
+    let section = alone(stage, "CriticalSection").await?;
+    let queued = alone(stage, "QueuedSection").await?;
+    let of = |name: &str, spent: &Spent| {
+        Measure::new(name, "transitions", ratio(spent.of_the_lease(), 1))
+    };
+    let mut per_section = of("transitions per section, for the lease", &section).at_most(2.0);
+    for peer in [Peer::Published, Peer::Sample, Peer::Loop] {
+        let spent = stage.once(peer).await?;
+        per_section = per_section.peer(peer.name(), ratio(spent.of_the_lease(), 1));
+    }
+    let waited = ratio(queued.of_waiting(), 1);
+    let per_wait = Measure::new(
+        "transitions per ten minutes of waiting",
+        "transitions",
+        waited,
+    )
+    .at_most(1.0);
+    let (sample, polling) = (
+        round(stage, Peer::Sample).await?,
+        round(stage, Peer::Loop).await?,
+    );
+    let per_wait = per_wait
+        .peer("polling", TEN_MINUTES / POLLING_ROUND)
+        .peer(Peer::Sample.name(), sample * TEN_MINUTES / ROUND)
+        .peer(
+            Peer::Published.name(),
+            (sample + PUBLISHED_RETRIES) * TEN_MINUTES / PUBLISHED_ROUND,
+        )
+        .peer(Peer::Loop.name(), polling * TEN_MINUTES / ROUND);
+    let permits = alone(stage, "Semaphore").await?;
+    let invocations = ratio(section.invocations.values().sum(), 1);
+    Ok(vec![
+        per_section,
+        of("transitions per section in line, for the lease", &queued).at_most(2.0),
+        Measure::new(
+            "transitions per extend",
+            "transitions",
+            ratio(section.of_extending(), 1),
+        )
+        .at_most(1.0),
+        per_wait,
+        Measure::new(
+            "transitions per permit of a semaphore",
+            "transitions",
+            ratio(permits.of_the_lease(), 5),
+        )
+        .at_most(2.0),
+        of(
+            "transitions for two keys at once",
+            &alone(stage, "Transfer").await?,
+        )
+        .at_most(2.0),
+        of(
+            "transitions of with-lease, for the lease",
+            &alone(stage, "WithLease").await?,
+        ),
+        Measure::new(
+            "requests per section with an extend",
+            "requests",
+            ratio(section.sections.requests(), 1),
+        )
+        .at_most(3.0),
+        Measure::new(
+            "write units per section with an extend",
+            "write units",
+            section.sections.write_units,
+        ),
+        Measure::new(
+            "invocations per section with an extend, reap's included",
+            "invocations",
+            invocations,
+        ),
+        Measure::new(
+            "events per section with an extend and two steps",
+            "events",
+            ratio(section.history.events, 1),
+        ),
+    ])
+}
+
+/// A shipped machine once, with nobody in the way.
+///
+/// # Errors
+/// [`Error`] when the execution does not succeed.
+pub async fn alone(stage: &Stage, machine: &str) -> Result<Spent, Error> {
+    let key = format!("alone/{machine}");
+    let input = match machine {
+        "Semaphore" => {
+            json!({"key": key, "permits": 5, "ttl_seconds": 30, "items": [{}, {}, {}, {}, {}]})
+        }
+        "Transfer" => {
+            stage.open_account("a").await?;
+            stage.open_account("b").await?;
+            json!({"from": "a", "to": "b", "amount": 1, "ttl_seconds": 30})
+        }
+        "WithLease" => {
+            let child = stage.create("leasehold-wrapped", CHILD, &[]).await?;
+            json!({"key": key, "ttl_seconds": 30, "state_machine_arn": child, "input": {"seconds": 0}})
+        }
+        _ => json!({"key": key, "ttl_seconds": 30, "first": {}, "second": {}}),
+    };
+    let mark = stage.mark();
+    let run = stage.start(&stage.shipped(machine)?, &input).await?;
+    run.succeeds().await?;
+    stage.spent(mark, &[run]).await
+}
+
+/// Transitions of one round of somebody who waits.
+async fn round(stage: &Stage, peer: Peer) -> Result<f64, Error> {
+    let (machine, lock) = stage.peer(peer).await?;
+    lock.take().await?;
+    let run = stage.start(&machine, &work("permit", 0.0)).await?;
+    let mut at = [0; 2];
+    for (pauses, transitions) in (1..).zip(&mut at) {
+        run.reaches("Pause", pauses).await?;
+        *transitions = run.history().await?.transitions(|_| true);
+    }
+    run.stop().await?;
+    Ok(ratio(at[1] - at[0], 1))
+}
+
+/// Who waits in a crowd of executions.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Crowd {
+    /// Ours, called back.
+    Line,
+    /// Ours, asking again.
+    Polling,
+    /// Somebody else's machine.
+    Of(Peer),
+}
+
+impl Crowd {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Line => "in line",
+            Self::Polling => "polling",
+            Self::Of(peer) => peer.name(),
+        }
     }
 }
 
-fn pictures(measures: &[Measure], crowds: &[Crowd]) -> Vec<Picture> {
-    let most = crowds.iter().map(|crowd| crowd.many).max().unwrap_or(2);
-    let contended = format!("{}, {most} executions at once", promises::PER_CONTENDED);
-    let crowded = format!("cost of a lease, in a workflow, {most} at once");
-    let transitions = chart::draw(
-        "workflows-transitions",
-        "State transitions that a lease takes",
-        measures,
-        &[
-            (promises::PER_SECTION, "of a section, nobody in the way"),
-            (&contended, &format!("of a section, {most} at once")),
-            (promises::PER_WAIT, "of 10 minutes of waiting"),
-        ],
-    );
-    let costs = chart::draw(
-        "workflows-costs",
-        "What a million leases cost, in USD, from the counts",
-        measures,
-        &[
+/// What the others' machines are told. The key is the loop's: the sample has its own.
+fn work(key: &str, seconds: f64) -> Value {
+    json!({"key": key, "seconds": seconds})
+}
+
+/// So many executions want a key that somebody holds until all of them have asked.
+///
+/// # Errors
+/// [`Error`] when an execution does not succeed.
+pub async fn crowd(stage: &Stage, who: Crowd, many: usize) -> Result<Waited, Error> {
+    let key = format!("crowd/{}/{many}", who.name());
+    let ours = json!({"key": key, "ttl_seconds": 300, "first": {"seconds": HOLD.as_secs_f64()}, "second": {}});
+    let (machine, input, asks, lock) = match who {
+        Crowd::Line => (stage.shipped("QueuedSection")?, ours, "Acquire", None),
+        Crowd::Polling => (stage.shipped("CriticalSection")?, ours, "Acquire", None),
+        Crowd::Of(peer) => {
+            let (machine, lock) = stage.peer(peer).await?;
             (
-                "cost of a lease, from a program, without functions",
-                "from a program",
-            ),
-            (
-                "cost of a lease, in a workflow, nobody in the way",
-                "in a workflow, nobody in the way",
-            ),
-            (&crowded, &format!("in a workflow, {most} at once")),
-            (
-                "cost of a lease, in a workflow, after 10 minutes of waiting",
-                "in a workflow, after 10 minutes of waiting",
-            ),
-        ],
-    );
-    vec![transitions, costs]
+                machine,
+                work("permit", HOLD.as_secs_f64()),
+                "Pause",
+                Some(lock),
+            )
+        }
+    };
+    let held = match &lock {
+        Some(lock) => {
+            lock.take().await?;
+            Value::Null
+        }
+        None => {
+            stage
+                .call(
+                    "AcquireFunction",
+                    &json!({"key": key, "holder": "somebody", "ttl_seconds": 300}),
+                )
+                .await?
+        }
+    };
+    let mut mark = stage.mark();
+    let mut runs: Vec<(Run, SystemTime)> = Vec::new();
+    for _ in 0..many {
+        runs.push((stage.start(&machine, &input).await?, SystemTime::now()));
+    }
+    for (run, _) in &runs {
+        run.reaches(asks, 1).await?;
+    }
+    // Whoever asks through a function has been answered by then.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let from = SystemTime::now();
+    match &lock {
+        Some(lock) => lock.free().await?,
+        None => drop(
+            stage
+                .call("ReleaseFunction", &json!({"lease": held["lease"]}))
+                .await?,
+        ),
+    }
+    for (run, _) in &runs {
+        run.succeeds().await?;
+    }
+    let since = |at: SystemTime| {
+        at.duration_since(mark_start(&runs))
+            .unwrap_or_default()
+            .as_secs_f64()
+    };
+    let steps = mark.steps();
+    // A machine of ours has two steps: inside from the first to the second, an extend between them.
+    let turns: Vec<Turn> = runs
+        .iter()
+        .filter_map(|(run, asked)| {
+            let theirs: Vec<_> = steps
+                .iter()
+                .filter(|step| step.payload.contains(run.name()))
+                .collect();
+            Some(Turn {
+                asked: since(*asked),
+                entered: since(theirs.iter().map(|step| step.started_at).min()?),
+                left: since(theirs.iter().map(|step| step.ended_at).max()?),
+            })
+        })
+        .collect();
+    let from = since(from);
+    let runs: Vec<Run> = runs.into_iter().map(|(run, _)| run).collect();
+    let spent = stage.spent(mark, &runs).await?;
+    let count = u64::try_from(many).unwrap_or(u64::MAX);
+    let transitions = spent
+        .history
+        .transitions(|state| !is_work(state) && !is_extend(state));
+    Ok(Waited {
+        transitions: Some(ratio(transitions, count)),
+        invocations: Some(ratio(spent.invocations.values().sum(), count)),
+        ..Waited::of(&turns, from).with(&spent.sections, &spent.tidying)
+    })
+}
+
+/// When the first of them was started.
+fn mark_start(runs: &[(Run, SystemTime)]) -> SystemTime {
+    runs.iter()
+        .map(|(_, asked)| *asked)
+        .min()
+        .unwrap_or(SystemTime::UNIX_EPOCH)
 }

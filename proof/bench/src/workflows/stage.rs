@@ -1,39 +1,106 @@
-//! Where executions run: the whole stack, with the shipped machines on it and room for the others'.
+//! Where executions run: the whole stack with the shipped machines on it, and room for the others'.
 //!
-//! The database has three doors. What is counted at the stack's own is what leases, or the others' patterns, cost; reap and
-//! sweep, which tidy up, have another that counts; and the caller's work and we ourselves take one where nothing is counted.
+//! What is counted at the stack's own door is what leases, or the others' patterns, cost; reap and sweep, which tidy up, have
+//! another that counts; the caller's work and whoever watches take one where nothing is counted.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use aws_config::{BehaviorVersion, Region};
-use aws_sdk_dynamodb::config::Credentials;
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_sfn::types::ExecutionStatus;
-use leasehold_local::{Counts, Options, Outcome, Proxy, Stack};
+use leasehold_local::{Counts, Invocation, Options, Outcome, Proxy, Stack};
 use serde_json::Value;
+use tokio::sync::broadcast::Receiver;
 use tokio::time::{Instant, sleep};
 
-use super::history::{Event, History};
-use super::spent::{Asked, Spent};
-use crate::Error;
+use super::{History, Spent, work};
+use crate::site::{Cost, config, create_table};
+use crate::{Error, failed};
 
 /// More than anything here takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(150);
+const PATIENCE: Duration = Duration::from_mins(5);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How long nothing may happen before everything is over that an execution's end sets off.
 const QUIET: Duration = Duration::from_millis(600);
 /// How long an event waits for its second reading by reap, instead of a minute.
 const SECOND_READING: Duration = Duration::from_millis(200);
-/// The margin here, so that a lease may be short.
-pub(super) const MARGIN: Duration = Duration::from_millis(300);
-/// What reap waits for a Lambda function that may still run, here; 900 s by default.
-pub(super) const GRACE: Duration = Duration::from_secs(2);
 const ACCOUNT: &str = "123456789012";
+const TABLE: &str = "PeerTable";
+
+/// AWS's sample in our own words: its loop alone, and in the frame and with the Retry that it has as published.
+const SAMPLE: &str = include_str!("../../peers/semaphore.asl.json");
+const PUBLISHED: &str = include_str!("../../peers/semaphore-published.asl.json");
+const LOOP: &str = include_str!("../../peers/polling-loop.asl.json");
+
+/// Whose machine it is, if it is not ours.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Peer {
+    /// AWS's semaphore sample as published, with one permit.
+    Published,
+    /// Its loop without its Retry, which is how it is often copied.
+    Sample,
+    /// What one writes without a library.
+    Loop,
+}
+
+impl Peer {
+    /// Its name in the report.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Published => "AWS's semaphore",
+            Self::Sample => "AWS's semaphore, no retry",
+            Self::Loop => "polling loop",
+        }
+    }
+}
+
+/// The item that a machine of somebody else's asks for: a counter, or an item that is there while it is held.
+pub struct Lock {
+    client: aws_sdk_dynamodb::Client,
+    name: String,
+    is_counter: bool,
+}
+
+impl Lock {
+    /// Somebody takes it.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] when the database refuses.
+    pub async fn take(&self) -> Result<(), Error> {
+        self.set(1).await
+    }
+
+    /// Somebody gives it back.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] when the database refuses.
+    pub async fn free(&self) -> Result<(), Error> {
+        if self.is_counter {
+            return self.set(0).await;
+        }
+        let delete = self
+            .client
+            .delete_item()
+            .table_name(TABLE)
+            .key("name", AttributeValue::S(self.name.clone()));
+        delete.send().await.map(drop).map_err(failed("free a lock"))
+    }
+
+    async fn set(&self, count: u32) -> Result<(), Error> {
+        let put = self
+            .client
+            .put_item()
+            .table_name(TABLE)
+            .item("name", AttributeValue::S(self.name.clone()));
+        let put = put.item("currentlockcount", AttributeValue::N(count.to_string()));
+        put.send().await.map(drop).map_err(failed("set a lock"))
+    }
+}
 
 /// A stack, and who watches it.
-pub(super) struct Stage {
+pub struct Stage {
     stack: Stack,
     machines: BTreeMap<String, String>,
     tidying: Proxy,
@@ -41,26 +108,48 @@ pub(super) struct Stage {
 }
 
 /// An execution that was started.
-pub(super) struct Run {
+pub struct Run {
     arn: String,
     sfn: aws_sdk_sfn::Client,
 }
 
 /// Where a scene began.
-pub(super) struct Mark {
+pub struct Mark {
     sections: Counts,
     tidying: Counts,
-    invocations: tokio::sync::broadcast::Receiver<leasehold_local::Invocation>,
-    started: Instant,
+    invocations: Receiver<Invocation>,
+    seen: Vec<Invocation>,
+}
+
+impl Mark {
+    /// The invocations of the caller's own function since then.
+    pub fn steps(&mut self) -> Vec<Invocation> {
+        self.read();
+        self.seen
+            .iter()
+            .filter(|seen| seen.function == "StepFunction")
+            .cloned()
+            .collect()
+    }
+
+    fn read(&mut self) {
+        while let Ok(invocation) = self.invocations.try_recv() {
+            self.seen.push(invocation);
+        }
+    }
 }
 
 impl Stage {
-    pub(super) async fn open() -> Result<Self, Error> {
-        let setting = |name: &str, value: String| (name.to_owned(), Some(value));
+    /// Starts the stack, and creates the machines of the template.
+    ///
+    /// # Errors
+    /// [`Error::Local`] when the stack does not start.
+    pub async fn open() -> Result<Self, Error> {
+        let setting = |name: &str, value: &str| (name.to_owned(), Some(value.to_owned()));
         let settings = [
-            setting("LEASE_CLOCK_MARGIN_MS", MARGIN.as_millis().to_string()),
-            setting("LEASE_GUARD_MS", "200".to_owned()),
-            setting("LEASE_REAP_GRACE_SECONDS", GRACE.as_secs().to_string()),
+            setting("LEASE_CLOCK_MARGIN_MS", "300"),
+            setting("LEASE_GUARD_MS", "200"),
+            setting("LEASE_REAP_GRACE_SECONDS", "2"),
         ];
         let stack = Stack::start(Options {
             engine: true,
@@ -74,7 +163,6 @@ impl Stage {
         let machines = stack.deploy().await?;
         let aside = Proxy::start(stack.database().address(), 0).await?;
         let tidying = Proxy::start(stack.database().address(), 0).await?;
-        tidying.hold_to(stack.roles());
         tidying.count_units();
         let host = stack.functions();
         for (name, door) in [
@@ -83,130 +171,196 @@ impl Stage {
             ("SweepFunction", &tidying),
         ] {
             let mut function = host.function(name)?;
-            let by = ("AWS_ENDPOINT_URL_DYNAMODB".to_owned(), door.url());
-            function.environment.extend([by]);
+            function
+                .environment
+                .extend([("AWS_ENDPOINT_URL_DYNAMODB".to_owned(), door.url())]);
             host.register(function);
         }
-        Ok(Self {
+        let stage = Self {
             stack,
             machines,
             tidying,
             aside,
-        })
-    }
-
-    /// A machine of the template.
-    pub(super) fn shipped(&self, logical_id: &str) -> Result<&str, Error> {
-        let machine = self.machines.get(logical_id).map(String::as_str);
-        machine.ok_or_else(|| failed(format!("the template has no {logical_id}")))
-    }
-
-    /// Creates a machine of somebody else's, its `${…}` replaced.
-    pub(super) async fn create(
-        &self,
-        definition: &str,
-        names: &[(&str, &str)],
-    ) -> Result<String, Error> {
-        let mut definition = definition.to_owned();
-        for (name, value) in names {
-            definition = definition.replace(&format!("${{{name}}}"), value);
-        }
-        let step = format!("arn:aws:lambda:us-east-1:{ACCOUNT}:function:StepFunction");
-        let definition = definition.replace("${StepFunction}", &step);
-        self.create_named("bench", &definition).await
-    }
-
-    /// Creates a machine that with-lease may start.
-    pub(super) async fn create_wrapped(&self, definition: &str) -> Result<String, Error> {
-        self.create_named("leasehold-wrapped", definition).await
-    }
-
-    async fn create_named(&self, stem: &str, definition: &str) -> Result<String, Error> {
-        static LAST: AtomicU64 = AtomicU64::new(0);
-        let name = format!("{stem}-{}", LAST.fetch_add(1, Ordering::Relaxed));
-        let create = self.stack.sfn().create_state_machine().name(name);
-        let role = format!("arn:aws:iam::{ACCOUNT}:role/bench");
-        let created = create.definition(definition).role_arn(role).send().await;
-        let created = created.map_err(|error| failed(told(&error)))?;
-        Ok(created.state_machine_arn)
-    }
-
-    pub(super) async fn start(&self, machine: &str, input: &Value) -> Result<Run, Error> {
-        let sfn = self.stack.sfn();
-        let start = sfn.start_execution().state_machine_arn(machine);
-        let started = start.input(input.to_string()).send().await;
-        let arn = started.map_err(|error| failed(told(&error)))?.execution_arn;
-        Ok(Run { arn, sfn })
-    }
-
-    /// Opens an account for the machine that transfers, by the door at which nothing is counted.
-    pub(super) async fn open_account(&self, account: &str) -> Result<(), Error> {
-        let text = |text: &str| AttributeValue::S(text.to_owned());
-        let put = self.database().await.put_item().table_name("ResourceTable");
-        let put = put.item("pk", text(account)).item("sk", text("BALANCE"));
-        let put = put.item("balance", AttributeValue::N("100".to_owned()));
-        put.send().await.map_err(|error| failed(told(&error)))?;
-        Ok(())
-    }
-
-    /// Calls a function, and answers what it answers; an error of its own is an error.
-    pub(super) async fn call(&self, function: &str, event: &Value) -> Result<Value, Error> {
-        let event = event.to_string();
-        let invoked = self.stack.functions().invoke(function, &event);
-        match invoked.await?.outcome {
-            Outcome::Answer(text) => {
-                serde_json::from_str(&text).map_err(|error| failed(error.to_string()))
-            }
-            Outcome::FunctionError(text) => Err(failed(format!("{function}: {text}"))),
-            Outcome::Throttled => Err(failed(format!("{function} was throttled"))),
-        }
+        };
+        create_table(&stage.database().await, TABLE, "name", None).await?;
+        Ok(stage)
     }
 
     /// Ends every process and waits until it is gone.
-    pub(super) async fn close(self) {
+    pub async fn close(self) {
         self.stack.stop().await;
     }
 
-    pub(super) fn stack(&self) -> &Stack {
-        &self.stack
+    /// A machine of the template.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] when there is none of that name.
+    pub fn shipped(&self, name: &str) -> Result<String, Error> {
+        let machine = self.machines.get(&format!("{name}StateMachine")).cloned();
+        machine.ok_or_else(|| Error::Failed(format!("the template has no {name}")))
+    }
+
+    /// Creates a machine of somebody else's, its `${…}` replaced.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] when the engine refuses it.
+    pub async fn create(
+        &self,
+        stem: &str,
+        definition: &str,
+        names: &[(&str, &str)],
+    ) -> Result<String, Error> {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        let function = format!("arn:aws:lambda:us-east-1:{ACCOUNT}:function:StepFunction");
+        let mut definition = definition.replace("${StepFunction}", &function);
+        for (name, value) in names {
+            definition = definition.replace(&format!("${{{name}}}"), value);
+        }
+        let create = self.stack.sfn().create_state_machine();
+        let create = create.name(format!("{stem}-{}", LAST.fetch_add(1, Ordering::Relaxed)));
+        let create = create
+            .definition(definition)
+            .role_arn(format!("arn:aws:iam::{ACCOUNT}:role/bench"));
+        Ok(create
+            .send()
+            .await
+            .map_err(failed("create a state machine"))?
+            .state_machine_arn)
+    }
+
+    /// A machine of somebody else's, with a lock of its own that is free. To the loop the lock's name is `permit`.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] when it cannot be created.
+    pub async fn peer(&self, peer: Peer) -> Result<(String, Lock), Error> {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        let (definition, is_counter) = match peer {
+            Peer::Published => (PUBLISHED, true),
+            Peer::Sample => (SAMPLE, true),
+            Peer::Loop => (LOOP, false),
+        };
+        let name = if is_counter {
+            format!("permit-{}", LAST.fetch_add(1, Ordering::Relaxed))
+        } else {
+            "permit".to_owned()
+        };
+        let lock = Lock {
+            client: self.database().await,
+            name,
+            is_counter,
+        };
+        lock.free().await?;
+        let machine = self
+            .create(
+                "bench",
+                definition,
+                &[("Table", TABLE), ("Name", &lock.name), ("Limit", "1")],
+            )
+            .await?;
+        Ok((machine, lock))
+    }
+
+    /// One section of somebody else's, with nobody in the way.
+    ///
+    /// # Errors
+    /// [`Error`] when it does not succeed.
+    pub async fn once(&self, peer: Peer) -> Result<Spent, Error> {
+        let (machine, _) = self.peer(peer).await?;
+        let mark = self.mark();
+        let run = self.start(&machine, &work("permit", 0.0)).await?;
+        run.succeeds().await?;
+        self.spent(mark, &[run]).await
+    }
+
+    /// Starts an execution.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] when the engine refuses.
+    pub async fn start(&self, machine: &str, input: &Value) -> Result<Run, Error> {
+        let sfn = self.stack.sfn();
+        let start = sfn
+            .start_execution()
+            .state_machine_arn(machine)
+            .input(input.to_string());
+        let arn = start
+            .send()
+            .await
+            .map_err(failed("start an execution"))?
+            .execution_arn;
+        Ok(Run { arn, sfn })
+    }
+
+    /// Opens an account for the machine that transfers, where nothing is counted.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] when the database refuses.
+    pub async fn open_account(&self, account: &str) -> Result<(), Error> {
+        let text = |text: &str| AttributeValue::S(text.to_owned());
+        let put = self.database().await.put_item().table_name("ResourceTable");
+        let put = put
+            .item("pk", text(account))
+            .item("sk", text("BALANCE"))
+            .item("balance", AttributeValue::N("100".to_owned()));
+        put.send()
+            .await
+            .map(drop)
+            .map_err(failed("open an account"))
+    }
+
+    /// Calls a function; an error of its own is an error.
+    ///
+    /// # Errors
+    /// [`Error`] when it does not answer.
+    pub async fn call(&self, function: &str, event: &Value) -> Result<Value, Error> {
+        match self
+            .stack
+            .functions()
+            .invoke(function, &event.to_string())
+            .await?
+            .outcome
+        {
+            Outcome::Answer(text) => serde_json::from_str(&text).map_err(failed("read an answer")),
+            Outcome::FunctionError(text) => Err(Error::Failed(format!("{function}: {text}"))),
+            Outcome::Throttled => Err(Error::Failed(format!("{function} was throttled"))),
+        }
     }
 
     /// The database by the door at which nothing is counted.
-    pub(super) async fn database(&self) -> aws_sdk_dynamodb::Client {
-        client(self.aside.url()).await
+    async fn database(&self) -> aws_sdk_dynamodb::Client {
+        aws_sdk_dynamodb::Client::new(&config(&self.aside).await)
     }
 
-    /// The database by the door at which it is.
-    pub(super) async fn counted_database(&self) -> aws_sdk_dynamodb::Client {
-        client(self.stack.dynamodb_url()).await
-    }
-
-    pub(super) fn mark(&self) -> Mark {
+    /// Where a scene begins.
+    #[must_use]
+    pub fn mark(&self) -> Mark {
         Mark {
             sections: self.stack.proxy().counts(),
             tidying: self.tidying.counts(),
             invocations: self.stack.functions().invocations(),
-            started: Instant::now(),
+            seen: Vec::new(),
         }
     }
 
     /// What was spent since a mark, once everything is over that the ends of these executions set off.
-    pub(super) async fn spent(&self, mut mark: Mark, runs: &[Run]) -> Result<Spent, Error> {
-        let seconds = mark.started.elapsed().as_secs_f64();
+    ///
+    /// # Errors
+    /// [`Error::Failed`] when a history cannot be read.
+    pub async fn spent(&self, mut mark: Mark, runs: &[Run]) -> Result<Spent, Error> {
         if runs.iter().any(Run::is_ours) {
             self.quiet().await;
         }
+        mark.read();
         let mut spent = Spent {
-            sections: runs.len() as u64,
-            sections_asked: Asked::of(&self.stack.proxy().counts().since(&mark.sections)),
-            tidying_asked: Asked::of(&self.tidying.counts().since(&mark.tidying)),
-            seconds,
+            sections: Cost::from(&self.stack.proxy().counts().since(&mark.sections)),
+            tidying: Cost::from(&self.tidying.counts().since(&mark.tidying)),
             ..Spent::default()
         };
-        while let Ok(invocation) = mark.invocations.try_recv() {
-            if invocation.function != "StepFunction" {
-                *spent.invocations.entry(invocation.function).or_default() += 1;
-            }
+        for invocation in mark
+            .seen
+            .into_iter()
+            .filter(|seen| seen.function != "StepFunction")
+        {
+            *spent.invocations.entry(invocation.function).or_default() += 1;
         }
         for run in runs {
             spent.history.add(&run.history().await?);
@@ -221,8 +375,13 @@ impl Stage {
         loop {
             sleep(QUIET).await;
             let now = total();
-            let to_read = self.stack.queue("ReapLaterQueue").unwrap_or_default();
-            if now == seen && to_read.is_empty() {
+            if now == seen
+                && self
+                    .stack
+                    .queue("ReapLaterQueue")
+                    .unwrap_or_default()
+                    .is_empty()
+            {
                 return;
             }
             seen = now;
@@ -231,8 +390,10 @@ impl Stage {
 }
 
 impl Run {
-    pub(super) fn arn(&self) -> &str {
-        &self.arn
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.arn.rsplit(':').next().unwrap_or_default()
     }
 
     /// Whether its end is an event that reap hears of.
@@ -241,15 +402,18 @@ impl Run {
     }
 
     /// Waits for the end, which has to be a success.
-    pub(super) async fn succeeds(&self) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// [`Error::Failed`] when it is none.
+    pub async fn succeeds(&self) -> Result<(), Error> {
         match self.ended().await? {
             (ExecutionStatus::Succeeded, _) => Ok(()),
             (status, error) => {
-                let (status, history) = (status.as_str(), self.history().await?);
-                let path: Vec<_> = history.states.into_keys().collect();
-                Err(failed(format!(
-                    "{} ended {status}: {error}, after {path:?}",
-                    self.arn
+                let path: Vec<_> = self.history().await?.states.into_keys().collect();
+                Err(Error::Failed(format!(
+                    "{} ended {}: {error}, after {path:?}",
+                    self.arn,
+                    status.as_str()
                 )))
             }
         }
@@ -258,72 +422,69 @@ impl Run {
     async fn ended(&self) -> Result<(ExecutionStatus, String), Error> {
         let since = Instant::now();
         loop {
-            let describe = self.sfn.describe_execution().execution_arn(&self.arn);
-            let described = describe.send().await.map_err(|e| failed(told(&e)))?;
+            let described = self
+                .sfn
+                .describe_execution()
+                .execution_arn(&self.arn)
+                .send()
+                .await;
+            let described = described.map_err(failed("describe an execution"))?;
             if described.status != ExecutionStatus::Running {
                 return Ok((described.status, described.error.unwrap_or_default()));
             }
-            self.patience(since)?;
-            sleep(LOOK_EVERY).await;
+            self.patience(since).await?;
         }
     }
 
     /// Waits until the state has been entered so often, its tries counted.
-    pub(super) async fn reaches(&self, state: &str, times: u64) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// [`Error::Failed`] when that takes too long.
+    pub async fn reaches(&self, state: &str, times: u64) -> Result<(), Error> {
         let since = Instant::now();
-        while self.history().await?.transitions_of(|name| name == state) < times {
-            self.patience(since)?;
-            sleep(LOOK_EVERY).await;
+        while self.history().await?.transitions(|name| name == state) < times {
+            self.patience(since).await?;
         }
         Ok(())
     }
 
     /// Stops it in the middle.
-    pub(super) async fn stop(&self) -> Result<(), Error> {
-        let stop = self.sfn.stop_execution().execution_arn(&self.arn);
-        stop.send().await.map_err(|error| failed(told(&error)))?;
-        self.ended().await?;
+    ///
+    /// # Errors
+    /// [`Error::Failed`] when the engine refuses.
+    pub async fn stop(&self) -> Result<(), Error> {
+        let stopped = self
+            .sfn
+            .stop_execution()
+            .execution_arn(&self.arn)
+            .send()
+            .await;
+        stopped.map_err(failed("stop an execution"))?;
+        self.ended().await.map(drop)
+    }
+
+    /// What it has come to so far.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] when its history cannot be read.
+    pub async fn history(&self) -> Result<History, Error> {
+        let pages = self
+            .sfn
+            .get_execution_history()
+            .execution_arn(&self.arn)
+            .into_paginator()
+            .items()
+            .send();
+        let events: Result<Vec<_>, _> = pages.collect().await;
+        Ok(History::read(&events.map_err(failed("read a history"))?))
+    }
+
+    /// Pauses before the next look, and fails if it has taken too long.
+    async fn patience(&self, since: Instant) -> Result<(), Error> {
+        if since.elapsed() > PATIENCE {
+            return Err(Error::Failed(format!("{} takes too long", self.arn)));
+        }
+        sleep(LOOK_EVERY).await;
         Ok(())
     }
-
-    pub(super) async fn history(&self) -> Result<History, Error> {
-        let pages = self.sfn.get_execution_history().execution_arn(&self.arn);
-        let events = pages.into_paginator().items().send();
-        let events: Result<Vec<_>, _> = events.collect().await;
-        let events = events.map_err(|error| failed(told(&error)))?;
-        let events: Vec<Event> = events.iter().map(Event::from).collect();
-        Ok(History::read(&events))
-    }
-
-    /// Fails if it takes too long.
-    pub(super) fn patience(&self, since: Instant) -> Result<(), Error> {
-        if since.elapsed() < PATIENCE {
-            return Ok(());
-        }
-        Err(failed(format!("{} takes too long", self.arn)))
-    }
-}
-
-async fn client(url: String) -> aws_sdk_dynamodb::Client {
-    let config = aws_config::defaults(BehaviorVersion::v2026_01_12())
-        .region(Region::new("us-east-1"))
-        .credentials_provider(Credentials::new("local", "local", None, None, "bench"))
-        .endpoint_url(url)
-        .load()
-        .await;
-    aws_sdk_dynamodb::Client::new(&config)
-}
-
-/// Something that a scene needs did not happen.
-pub(super) fn failed(message: impl Into<String>) -> Error {
-    Error::Contestant {
-        contestant: "workflows",
-        message: message.into(),
-    }
-}
-
-/// An error with its causes, once each.
-pub(super) fn told(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |cause| cause.source());
-    causes.fold(error.to_string(), |told, cause| format!("{told}: {cause}"))
 }

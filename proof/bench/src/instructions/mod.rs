@@ -1,0 +1,392 @@
+//! How many instructions the library and the functions take, counted by valgrind and held to `budget.json`.
+//!
+//! Instructions are the same on a busy machine as on an idle one, which times are not, so that a small step back is seen. They
+//! are counted by difference: of two runs of one program, one does more of one thing, and everything else drops out.
+//!
+//! valgrind offers no instructions for SHA-256, so that signing is counted as done without: a quarter of a request.
+
+mod runtime_api;
+mod valgrind;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use leasehold::{Acquire, BadValue, DynamoDb, Holder, Key, Lease, Leases, RequestId, Ttl};
+use leasehold_local::Proxy;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::chart::bars;
+use crate::clients::{Library, TABLE};
+use crate::report::{Found, Measure};
+use crate::{Error, Options, failed, ratio, root};
+use runtime_api::RuntimeApi;
+use valgrind::Program;
+
+/// How often something is counted whose requests time out.
+const TRIES: usize = 8;
+const OPERATIONS: [&str; 3] = ["acquire", "extend", "release"];
+/// Calls in the shorter run, beside which the longer one has more: the first ones connect and fill what is kept.
+const FIRST: usize = 10;
+/// How many leases are held, of whatever many invocations: sweep looks at all of them.
+const ROWS: usize = 50;
+/// The instruction set that the budget speaks of.
+const BUDGETED: &str = "x86_64";
+/// One authority to trust: how many a machine has differs, and so would the counts.
+const AUTHORITY: &str = include_str!("../../../tests/fixtures/tls/rsa/ca.pem");
+
+/// How the binaries were built that are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Build {
+    /// As `make build` does.
+    Shipped,
+    /// As CI does: without optimisation across packages.
+    Quick,
+}
+
+/// The most that each count may be, by its name.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Budget {
+    #[serde(rename = "about")]
+    _about: String,
+    shipped: BTreeMap<String, f64>,
+    quick: BTreeMap<String, f64>,
+}
+
+/// A function, its sample event, what makes one invocation different from the one before, and how many requests each sends.
+struct Function {
+    name: &'static str,
+    sample: &'static str,
+    about: About,
+    requests: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum About {
+    FreshKey,
+    Key,
+    Lease,
+    Same,
+}
+
+/// The first three are what every workflow calls, and are counted quickly too.
+const FUNCTIONS: [Function; 8] = [
+    Function {
+        name: "acquire",
+        sample: include_str!("../../../../events/acquire.json"),
+        about: About::FreshKey,
+        requests: 1,
+    },
+    Function {
+        name: "extend",
+        sample: include_str!("../../../../events/extend.json"),
+        about: About::Lease,
+        requests: 1,
+    },
+    Function {
+        name: "release",
+        sample: include_str!("../../../../events/release.json"),
+        about: About::Lease,
+        requests: 1,
+    },
+    Function {
+        name: "sweep",
+        sample: include_str!("../../../../events/sweep.json"),
+        about: About::Same,
+        requests: 4,
+    },
+    Function {
+        name: "inspect",
+        sample: include_str!("../../../../events/inspect.json"),
+        about: About::Key,
+        requests: 1,
+    },
+    Function {
+        name: "operate",
+        sample: include_str!("../../../../events/operate-freeze.json"),
+        about: About::Key,
+        requests: 2,
+    },
+    Function {
+        name: "grant",
+        sample: include_str!("../../../../events/grant.json"),
+        about: About::Same,
+        requests: 1,
+    },
+    Function {
+        name: "reap",
+        sample: include_str!("../../../../events/reap-succeeded.json"),
+        about: About::Same,
+        requests: 1,
+    },
+];
+
+/// Counts everything that `make counted` has built, and holds each count to its bound. What has none misses it.
+pub(crate) async fn measure(options: &Options) -> Result<Found, Error> {
+    valgrind::find().await?;
+    let budget =
+        std::fs::read(root().join("proof/bench/budget.json")).map_err(failed("read the budget"))?;
+    let budget: Budget = serde_json::from_slice(&budget).map_err(failed("read the budget"))?;
+    let bounds = match options.build {
+        Build::Shipped => budget.shipped,
+        Build::Quick => budget.quick,
+    };
+    let built = root().join("target/instructions");
+    let (calls, invocations) = if options.quick { (40, 15) } else { (100, 40) };
+    let held = |name: &str, count: f64| {
+        let measure = Measure::new(name, "instructions", count.ceil());
+        match std::env::consts::ARCH {
+            BUDGETED => measure.at_most(bounds.get(name).copied().unwrap_or(f64::NAN)),
+            _ => measure,
+        }
+    };
+    let mut measures = Vec::new();
+    let driver = built.join("calls/bootstrap");
+    for operation in OPERATIONS {
+        let [library, sdk] = ["library", "sdk"].map(|by| per_call(&driver, by, operation, calls));
+        let (library, sdk) = tokio::try_join!(library, sdk)?;
+        measures.push(
+            held(&format!("{operation} by the library"), library)
+                .peer("the same request by the SDK", sdk),
+        );
+        measures.push(held(
+            &format!("{operation}, above the SDK's request"),
+            library - sdk,
+        ));
+        let name = format!("{operation} by the library, by the same request by the SDK");
+        let ratio = Measure::new(name, "ratio", library / sdk);
+        measures.push(if options.build == Build::Shipped {
+            ratio.at_most(1.03)
+        } else {
+            ratio
+        });
+    }
+    let functions = if options.quick {
+        &FUNCTIONS[..3]
+    } else {
+        &FUNCTIONS
+    };
+    for function in functions {
+        let binary = built.join(function.name).join("bootstrap");
+        let first = invoked(function, &binary, 1).await?;
+        let all = invoked(function, &binary, 1 + invocations).await?;
+        let name = function.name;
+        measures.push(held(
+            &format!("{name} function, warm invocation"),
+            difference(first, all, invocations),
+        ));
+        measures.push(held(
+            &format!("{name} function, process and first answer"),
+            ratio(first, 1),
+        ));
+    }
+    let groups: Vec<_> = measures
+        .iter()
+        .filter(|measure| measure.unit == "instructions")
+        .map(|measure| (measure.name.as_str(), measure))
+        .collect();
+    let chart = bars(&groups)?;
+    Ok(Found {
+        measures,
+        charts: vec![("instructions", chart)],
+    })
+}
+
+/// What one of `times` takes by which two runs differ.
+#[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+fn difference(few: u64, many: u64, times: usize) -> f64 {
+    (many as f64 - few as f64) / times as f64
+}
+
+async fn per_call(driver: &Path, by: &str, operation: &str, calls: usize) -> Result<f64, Error> {
+    let (few, many) = tokio::try_join!(
+        run(driver, by, operation, FIRST, FIRST + calls),
+        run(driver, by, operation, FIRST + calls, FIRST + calls)
+    )?;
+    Ok(difference(few, many, calls))
+}
+
+/// A table of its own for each run: what one leaves behind is no other's.
+async fn run(
+    driver: &Path,
+    by: &str,
+    operation: &str,
+    calls: usize,
+    rows: usize,
+) -> Result<u64, Error> {
+    for _ in 0..TRIES {
+        let table = Table::start().await?;
+        let leases = table.grant(rows).await?;
+        if operation == "acquire" {
+            for lease in &leases {
+                let _ = table
+                    .leases
+                    .release(lease)
+                    .await
+                    .map_err(failed("release"))?;
+            }
+        }
+        let place = tempfile::tempdir().map_err(failed("create a temporary directory"))?;
+        let file = place.path().join("leases.json");
+        let json = serde_json::to_vec(&leases).map_err(failed("write the leases"))?;
+        std::fs::write(&file, json).map_err(failed("write the leases"))?;
+        let counted = valgrind::count(&Program {
+            path: driver.to_owned(),
+            arguments: vec![
+                by.to_owned(),
+                operation.to_owned(),
+                file.display().to_string(),
+                calls.to_string(),
+            ],
+            environment: BTreeMap::from([("TABLE_URL".to_owned(), table.proxy.url())]),
+        })
+        .await?;
+        if table.requests() == calls {
+            return counted.of_a_success();
+        }
+    }
+    Err(Error::Failed(format!(
+        "the requests of {operation} time out under valgrind"
+    )))
+}
+
+/// The instructions of a function's process that serves so many invocations.
+async fn invoked(function: &Function, binary: &Path, many: usize) -> Result<u64, Error> {
+    let name = function.name;
+    let mut last = Error::Failed(format!("the requests of {name} time out under valgrind"));
+    for _ in 0..TRIES {
+        let table = Table::start().await?;
+        let leases = table.grant(ROWS).await?;
+        let place = tempfile::tempdir().map_err(failed("create a temporary directory"))?;
+        let trusted = place.path().join("authority.pem");
+        std::fs::write(&trusted, AUTHORITY).map_err(failed("write an authority"))?;
+        let events: Vec<String> = leases
+            .iter()
+            .take(many)
+            .map(|lease| function.event(lease))
+            .collect::<Result<_, _>>()?;
+        let api = RuntimeApi::start(events).await?;
+        let mut environment = environment(name, &api.address());
+        environment.insert("AWS_ENDPOINT_URL_DYNAMODB".to_owned(), table.proxy.url());
+        environment.insert("SSL_CERT_FILE".to_owned(), trusted.display().to_string());
+        let counted = valgrind::count(&Program {
+            path: binary.to_owned(),
+            arguments: Vec::new(),
+            environment,
+        })
+        .await?;
+        match api.answers() {
+            Ok(answers)
+                if answers == many
+                    && table.requests()
+                        == many * usize::try_from(function.requests).unwrap_or(usize::MAX) =>
+            {
+                // However it ended: a function that nobody calls any more ends with an error.
+                return Ok(counted.in_any_case());
+            }
+            Ok(_) => {}
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+impl Function {
+    fn event(&self, lease: &Lease) -> Result<String, Error> {
+        let mut event: Value =
+            serde_json::from_str(self.sample).map_err(failed("read a sample event"))?;
+        match self.about {
+            About::FreshKey => event["key"] = json!(format!("fresh/{}", lease.key.as_str())),
+            About::Key => event["key"] = json!(lease.key.as_str()),
+            About::Lease => {
+                event["lease"] = serde_json::to_value(lease).map_err(failed("write a lease"))?;
+            }
+            About::Same => {}
+        }
+        Ok(event.to_string())
+    }
+}
+
+/// What Lambda tells a function.
+fn environment(name: &str, runtime_api: &str) -> BTreeMap<String, String> {
+    let told = [
+        ("AWS_ACCESS_KEY_ID", "local"),
+        ("AWS_SECRET_ACCESS_KEY", "local"),
+        ("AWS_SESSION_TOKEN", "local"),
+        ("AWS_REGION", "us-east-1"),
+        ("AWS_DEFAULT_REGION", "us-east-1"),
+        ("AWS_ENDPOINT_URL", "http://127.0.0.1:9"),
+        ("AWS_LAMBDA_FUNCTION_NAME", name),
+        ("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST"),
+        ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "256"),
+        ("AWS_LAMBDA_INITIALIZATION_TYPE", "on-demand"),
+        ("AWS_LAMBDA_LOG_FORMAT", "JSON"),
+        ("AWS_LAMBDA_LOG_GROUP_NAME", "/aws/lambda/counted"),
+        ("AWS_LAMBDA_LOG_STREAM_NAME", "counted"),
+        ("AWS_LAMBDA_RUNTIME_API", runtime_api),
+        ("LANG", "en_US.UTF-8"),
+        ("LEASE_TABLE", TABLE),
+        ("TZ", ":UTC"),
+        ("_HANDLER", "bootstrap"),
+    ];
+    told.map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into()
+}
+
+/// The lease table that everything counted here works on, behind a proxy that counts requests.
+struct Table {
+    proxy: Proxy,
+    /// What is made ready goes through here, and is not counted.
+    _ready: Proxy,
+    leases: Leases<DynamoDb>,
+    // Closed last.
+    _database: leasehold_local::DynamoDb,
+}
+
+impl Table {
+    async fn start() -> Result<Self, Error> {
+        let database = leasehold_local::DynamoDb::start().await?;
+        let proxy = Proxy::start(database.address(), 0).await?;
+        let ready = Proxy::start(database.address(), 0).await?;
+        let leases = Library::at(&ready).await?.leases;
+        Ok(Self {
+            proxy,
+            _ready: ready,
+            leases,
+            _database: database,
+        })
+    }
+
+    fn requests(&self) -> usize {
+        usize::try_from(self.proxy.counts().total()).unwrap_or(usize::MAX)
+    }
+
+    /// Grants so many leases of keys of their own, as a workflow would hold them.
+    async fn grant(&self, many: usize) -> Result<Vec<Lease>, Error> {
+        let request = |n: usize| {
+            let holder =
+                Holder::new("arn:aws:states:us-east-1:123456789012:execution:deploy:7f3c")?;
+            let request = Acquire::new(
+                Key::new(format!("orders/{n:04}"))?,
+                holder,
+                Ttl::new(Duration::from_mins(5))?,
+            );
+            Ok(request.request_id(RequestId::new(format!(
+                "Acquire 2026-11-21T03:00:00.{n:03}Z"
+            ))?))
+        };
+        let mut held = Vec::new();
+        for n in 0..many {
+            let request = request(n).map_err(failed::<BadValue>("name a lease"))?;
+            let acquired = self
+                .leases
+                .acquire(request)
+                .await
+                .map_err(failed("acquire"))?;
+            held.push(acquired.granted().map_err(failed("acquire"))?.lease);
+        }
+        Ok(held)
+    }
+}

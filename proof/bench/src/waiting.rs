@@ -1,0 +1,392 @@
+//! What it costs to wait for a key that is held.
+//!
+//! Somebody holds the key until everybody who wants it has come, one every few milliseconds. Each gets it once, holds it for a
+//! while and gives it back. What is sent until the last is in is counted for each who was served.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout_at};
+
+use crate::chart::{Panel, lines};
+use crate::clients::{Client, Settings, Who};
+use crate::report::{Found, Measure};
+use crate::site::{Cost, Site};
+use crate::{Error, Options, ratio};
+
+const KEY: &str = "orders/42";
+const EVERYBODY: [Who; 5] = [
+    Who::Line,
+    Who::Polling,
+    Who::Direct,
+    Who::DynamodbLease,
+    Who::PythonLock,
+];
+/// How long each holds the key.
+pub const HOLD: Duration = Duration::from_millis(50);
+/// How long after one another they come.
+const APART: Duration = Duration::from_millis(20);
+/// How long a client rests whose call failed.
+const AFTER_A_FAILURE: Duration = Duration::from_millis(100);
+
+/// What one run came to. Everything but `served` and `overlaps` is for each who was served.
+#[derive(Clone, Debug, Default)]
+pub struct Waited {
+    /// How many were served before the run was over.
+    pub served: usize,
+    /// Requests to ask, to wait and to hand over.
+    pub requests: f64,
+    /// Requests to confirm and to clean up, which only ours has.
+    pub aside: f64,
+    /// Write units of all of them, refused conditions included.
+    pub write_units: f64,
+    /// Read units of all of them.
+    pub read_units: f64,
+    /// State transitions, in a workflow.
+    pub transitions: Option<f64>,
+    /// Invocations of functions, in a workflow.
+    pub invocations: Option<f64>,
+    /// Part of the time from the first hand-over to the last end in which nobody was inside.
+    pub idle: f64,
+    /// Sections in a second of that time.
+    pub throughput: f64,
+    /// Part of all pairs who were not served in the order in which they came.
+    pub out_of_turn: f64,
+    /// Entries while another was inside.
+    pub overlaps: u64,
+    /// What failed, and how often.
+    pub errors: BTreeMap<String, u64>,
+}
+
+/// One section of one client, in seconds since the run began.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Turn {
+    /// When it asked.
+    pub asked: f64,
+    /// When it knew that the key is its own.
+    pub entered: f64,
+    /// When it was about to give the key back.
+    pub left: f64,
+}
+
+impl Waited {
+    /// What can be said of the turns alone, after a hand-over at `from`.
+    #[must_use]
+    pub fn of(turns: &[Turn], from: f64) -> Self {
+        let mut turns = turns.to_vec();
+        turns.sort_by(|one, other| one.entered.total_cmp(&other.entered));
+        let until = turns.iter().map(|turn| turn.left).fold(from, f64::max);
+        let inside: f64 = turns.iter().map(|turn| turn.left - turn.entered).sum();
+        let (mut inverted, mut pairs) = (0, 0);
+        for (place, turn) in turns.iter().enumerate() {
+            for later in turns.iter().skip(place + 1) {
+                pairs += 1;
+                inverted += u64::from(later.asked < turn.asked);
+            }
+        }
+        let overlaps = turns
+            .windows(2)
+            .filter(|pair| pair[1].entered < pair[0].left)
+            .count();
+        let span = (until - from).max(f64::MIN_POSITIVE);
+        #[expect(clippy::cast_precision_loss, reason = "a few hundred")]
+        let served = turns.len() as f64;
+        Self {
+            served: turns.len(),
+            idle: 1.0 - inside / span,
+            throughput: served / span,
+            out_of_turn: ratio(inverted, pairs),
+            overlaps: wide(overlaps),
+            ..Self::default()
+        }
+    }
+
+    /// Shares what was sent among those who were served.
+    #[must_use]
+    pub fn with(mut self, cost: &Cost, aside: &Cost) -> Self {
+        let each = |total: f64| {
+            if self.served == 0 {
+                f64::NAN
+            } else {
+                total / ratio(wide(self.served), 1)
+            }
+        };
+        self.requests = each(ratio(cost.requests(), 1));
+        self.aside = each(ratio(aside.requests(), 1));
+        self.write_units = each(cost.write_units + aside.write_units);
+        self.read_units = each(cost.read_units + aside.read_units);
+        self
+    }
+}
+
+fn wide(count: usize) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
+}
+
+/// Everybody, one after the other, with more and more who wait.
+pub(crate) async fn measure(options: &Options) -> Result<Found, Error> {
+    let usual: &[usize] = if options.quick {
+        &[2, 8]
+    } else {
+        &[2, 8, 32, 128]
+    };
+    let numbers = options.waiters.as_deref().unwrap_or(usual);
+    let limit = Duration::from_secs(if options.quick { 20 } else { 90 });
+    let mut runs = Vec::new();
+    for number in numbers {
+        for who in EVERYBODY {
+            runs.push((who.name(), *number, run(who, *number, limit).await?));
+        }
+    }
+    found("program", &runs)
+}
+
+/// One run, which is over when everybody was served, or after `limit`.
+///
+/// # Errors
+/// [`Error`] when the clients cannot be set up.
+pub async fn run(who: Who, waiters: usize, limit: Duration) -> Result<Waited, Error> {
+    let site = Site::start().await?;
+    let mut clients = who
+        .clients(&site, &Settings::default(), waiters + 1)
+        .await?;
+    let Some(mut holder) = clients.pop() else {
+        return Ok(Waited::default());
+    };
+    holder.wait(KEY).await?;
+    let counts = || (site.door().counts(), site.aside().counts());
+    let before = counts();
+    let began = Instant::now();
+    let mut running = JoinSet::new();
+    for (place, client) in clients.into_iter().enumerate() {
+        let after = APART * u32::try_from(place).unwrap_or(u32::MAX);
+        running.spawn(async move {
+            sleep(after).await;
+            turn(client, began).await
+        });
+    }
+    // A busy machine may need longer than they take to come.
+    let everybody = before.0.total() + wide(waiters);
+    while site.door().counts().total() < everybody && began.elapsed() < limit {
+        sleep(APART).await;
+    }
+    sleep(Duration::from_millis(200)).await;
+    let from = began.elapsed().as_secs_f64();
+    holder.release().await?;
+    let (mut turns, mut errors) = (Vec::new(), BTreeMap::new());
+    let mut after = counts();
+    let deadline = Instant::now() + limit;
+    // When the last one leaves, the next but last has entered: what its release sends is counted, its own is not.
+    while let Ok(Some(Ok((turn, failures, mut client)))) =
+        timeout_at(deadline, running.join_next()).await
+    {
+        turns.push(turn);
+        for failure in failures {
+            *errors.entry(failure).or_default() += 1;
+        }
+        after = counts();
+        if let Err(error) = client.release().await {
+            *errors.entry(error).or_default() += 1;
+        }
+    }
+    if turns.len() < waiters {
+        after = counts();
+    }
+    running.shutdown().await;
+    let cost = Cost::from(&after.0.since(&before.0));
+    let aside = Cost::from(&after.1.since(&before.1));
+    Ok(Waited {
+        errors,
+        ..Waited::of(&turns, from).with(&cost, &aside)
+    })
+}
+
+/// Waits, holds, and gives the client back with the key still its own, so that whoever counts does so before the release.
+async fn turn(mut client: Box<dyn Client>, began: Instant) -> (Turn, Vec<String>, Box<dyn Client>) {
+    let now = || began.elapsed().as_secs_f64();
+    let asked = now();
+    let mut failures = Vec::new();
+    while let Err(error) = client.wait(KEY).await {
+        failures.push(error);
+        sleep(AFTER_A_FAILURE).await;
+    }
+    let entered = now();
+    sleep(HOLD).await;
+    (
+        Turn {
+            asked,
+            entered,
+            left: now(),
+        },
+        failures,
+        client,
+    )
+}
+
+type Look = fn(&Waited) -> Option<f64>;
+
+/// What is told of each run: what it is, in what, how it is read, and the most that ours may be from a program and in a workflow.
+/// A join whose answer was late is sent again, and is as good.
+const FIGURES: [(&str, &str, Look, [Option<f64>; 2]); 12] = [
+    (
+        REQUESTS,
+        "requests",
+        |run| Some(run.requests),
+        [Some(3.05), None],
+    ),
+    (
+        "requests to confirm and to sweep per served waiter",
+        "requests",
+        |run| Some(run.aside),
+        [None; 2],
+    ),
+    (
+        WRITE_UNITS,
+        "write units",
+        |run| Some(run.write_units),
+        [None; 2],
+    ),
+    (
+        "read units per served waiter",
+        "read units",
+        |run| Some(run.read_units),
+        [None; 2],
+    ),
+    (
+        TRANSITIONS,
+        "transitions",
+        |run| run.transitions,
+        [None, Some(3.0)],
+    ),
+    (
+        "invocations per served waiter",
+        "invocations",
+        |run| run.invocations,
+        [None; 2],
+    ),
+    (IDLE, "ratio", |run| Some(run.idle), [None; 2]),
+    (
+        "section throughput by what the holds allow",
+        "ratio",
+        |run| Some(run.throughput * HOLD.as_secs_f64()),
+        [None; 2],
+    ),
+    (OUT_OF_TURN, "ratio", |run| Some(run.out_of_turn), [None; 2]),
+    (
+        "waiters that were served before the run was over",
+        "waiters",
+        |run| Some(ratio(wide(run.served), 1)),
+        [None; 2],
+    ),
+    (
+        "calls that failed",
+        "calls",
+        |run| Some(ratio(run.errors.values().sum(), 1)),
+        [Some(0.0); 2],
+    ),
+    (
+        "entries while another was inside",
+        "entries",
+        |run| Some(ratio(run.overlaps, 1)),
+        [Some(0.0); 2],
+    ),
+];
+const REQUESTS: &str = "requests per served waiter";
+const WRITE_UNITS: &str = "write units per served waiter";
+const TRANSITIONS: &str = "transitions per served waiter";
+const IDLE: &str = "part of the time in which nobody was inside";
+const OUT_OF_TURN: &str = "pairs served out of turn";
+
+/// The measures and the chart of runs by name and number, from a `program` or a `workflow`; the first of each number is ours.
+pub(crate) fn found(
+    from: &'static str,
+    runs: &[(&'static str, usize, Waited)],
+) -> Result<Found, Error> {
+    let in_workflow = from == "workflow";
+    let mut numbers: Vec<usize> = runs.iter().map(|(_, number, _)| *number).collect();
+    numbers.dedup();
+    let mut measures = Vec::new();
+    for number in &numbers {
+        for (what, unit, look, targets) in FIGURES {
+            let mut these = runs.iter().filter(|(_, of, _)| of == number);
+            let Some(ours) = these.next().and_then(|(_, _, ours)| look(ours)) else {
+                continue;
+            };
+            let measure = Measure::new(name(what, *number, from), unit, ours);
+            let measure = these.fold(measure, |measure, (name, _, run)| match look(run) {
+                Some(value) if value.is_finite() => measure.peer(name, value),
+                _ => measure,
+            });
+            let target = targets[usize::from(in_workflow)];
+            measures.push(match target {
+                Some(target) => measure.at_most(target),
+                None => measure,
+            });
+        }
+    }
+    let panels = [
+        REQUESTS,
+        WRITE_UNITS,
+        IDLE,
+        if in_workflow {
+            TRANSITIONS
+        } else {
+            OUT_OF_TURN
+        },
+    ]
+    .map(|title| Panel {
+        title,
+        points: numbers
+            .iter()
+            .filter_map(|number| {
+                let name = name(title, *number, from);
+                Some((
+                    *number,
+                    measures.iter().find(|measure| measure.name == name)?,
+                ))
+            })
+            .collect(),
+    });
+    let chart = lines("waiters", &panels)?;
+    let file = if in_workflow {
+        "waiting-workflows"
+    } else {
+        "waiting"
+    };
+    Ok(Found {
+        measures,
+        charts: vec![(file, chart)],
+    })
+}
+
+fn name(what: &str, waiters: usize, from: &str) -> String {
+    format!("{what}, {waiters} waiters, from a {from}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn turn(asked: f64, entered: f64, left: f64) -> Turn {
+        Turn {
+            asked,
+            entered,
+            left,
+        }
+    }
+
+    #[test]
+    fn idle_time_the_order_and_overlaps_are_read_from_the_turns() {
+        let fair = Waited::of(&[turn(0.0, 2.0, 3.0), turn(1.0, 4.0, 5.0)], 1.0);
+        assert!(
+            (fair.idle - 0.5).abs() < 1e-9 && (fair.throughput - 0.5).abs() < 1e-9,
+            "{fair:?}"
+        );
+        assert_eq!((fair.served, fair.overlaps), (2, 0));
+        assert!(fair.out_of_turn.abs() < 1e-9);
+        let unfair = Waited::of(&[turn(1.0, 2.0, 5.0), turn(0.0, 4.0, 6.0)], 1.0);
+        assert_eq!(unfair.overlaps, 1);
+        assert!((unfair.out_of_turn - 1.0).abs() < 1e-9, "{unfair:?}");
+    }
+}

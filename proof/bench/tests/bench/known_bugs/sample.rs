@@ -1,0 +1,102 @@
+//! The semaphore of AWS's sample: a counter in one item, beside the names of those it counts.
+//!
+//! `peers/semaphore.asl.json` and `peers/semaphore-cleanup.asl.json` do what the sample does, in our own words: the
+//! same conditional writes, the same look at who is in, the same clean-up.
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use aws_sdk_sfn::types::ExecutionStatus;
+use leasehold_local::Invocation;
+use serde_json::json;
+use tokio::sync::broadcast::Receiver;
+
+use super::world::{Execution, World, fresh_key};
+
+pub const SEMAPHORE: &str = include_str!("../../../peers/semaphore.asl.json");
+const CLEANUP: &str = include_str!("../../../peers/semaphore-cleanup.asl.json");
+/// Where its items are, by name.
+pub const TABLE: &str = "SemaphoreTable";
+
+/// A semaphore of the sample.
+pub struct Sample<'a> {
+    world: &'a World,
+    name: String,
+}
+
+impl<'a> Sample<'a> {
+    /// A new one, whose count may be above zero.
+    pub async fn new(world: &'a World, count: u32) -> Self {
+        let name = fresh_key();
+        let put = world.stack.dynamodb().put_item().table_name(TABLE);
+        put.item("name", AttributeValue::S(name.clone()))
+            .item("currentlockcount", AttributeValue::N(count.to_string()))
+            .send()
+            .await
+            .unwrap();
+        Self { world, name }
+    }
+
+    pub async fn machine(&self, definition: &str, limit: u32) -> String {
+        let names = [
+            ("Table", TABLE),
+            ("Name", &self.name),
+            ("Limit", &limit.to_string()),
+        ];
+        self.world.create(definition, &names).await
+    }
+
+    /// What the rule starts when an execution has not succeeded.
+    pub async fn clean_up_after(&self, ended: &Execution) {
+        let machine = self.machine(CLEANUP, 0).await;
+        let input = json!({"executionArn": ended.arn});
+        let cleanup = self.world.start(&machine, input).await;
+        assert_eq!(cleanup.ended().await.0, ExecutionStatus::Succeeded);
+    }
+
+    /// The count, and who is counted.
+    pub async fn state(&self) -> (u32, Vec<String>) {
+        let get = self.world.stack.dynamodb().get_item().table_name(TABLE);
+        let get = get.key("name", AttributeValue::S(self.name.clone()));
+        let item = get
+            .consistent_read(true)
+            .send()
+            .await
+            .unwrap()
+            .item
+            .unwrap();
+        let count = item["currentlockcount"].as_n().unwrap().parse().unwrap();
+        let others = ["name", "currentlockcount"];
+        let holders = item
+            .into_keys()
+            .filter(|name| !others.contains(&name.as_str()));
+        (count, holders.collect())
+    }
+}
+
+/// Waits for the invocations of the step that name this text, so many.
+pub async fn steps(ended: &mut Receiver<Invocation>, text: &str, many: usize) -> Vec<Invocation> {
+    let mut found = Vec::new();
+    while found.len() < many {
+        let invocation = ended.recv().await.unwrap();
+        if invocation.function == "StepFunction" && invocation.payload.contains(text) {
+            found.push(invocation);
+        }
+    }
+    found
+}
+
+/// Which of these executions' steps ends first.
+pub async fn first_to_end<'a>(
+    ended: &mut Receiver<Invocation>,
+    runs: [&'a Execution; 2],
+) -> &'a str {
+    loop {
+        let invocation = ended.recv().await.unwrap();
+        let mut runs = runs.iter();
+        if let Some(run) = runs.find(|run| invocation.payload.contains(run.name())) {
+            return &run.arn;
+        }
+    }
+}
+
+/// Longer than anything that happens meanwhile.
+pub const LONG: u32 = 60;
