@@ -12,6 +12,7 @@ use crate::manual::{Completions, Man};
 use crate::operate::{ForceRelease, FreezeIt, UnfreezeIt};
 use crate::tables::Table;
 use crate::watch::Watch;
+use crate::weave::Weave;
 
 const CODES: &str = "\
 Exit codes:
@@ -77,14 +78,6 @@ pub(crate) enum Verb {
     Launch(Launch),
     #[command(hide = true, name = "__manual")]
     Manual,
-}
-
-/// As the library takes it.
-#[derive(Args, Debug)]
-#[command(after_help = leasehold_weave::EXAMPLES)]
-pub(crate) struct Weave {
-    #[command(flatten)]
-    pub(crate) options: leasehold_weave::Options,
 }
 
 /// Where the table is.

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 
-use leasehold_check::plain;
+use leasehold_asl::plain;
 
 use crate::ending::{Code, Trouble};
 

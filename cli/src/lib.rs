@@ -24,11 +24,12 @@ mod surroundings;
 mod tables;
 mod view;
 mod watch;
+mod weave;
 
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser as _};
-use leasehold_check::plain;
+use leasehold_asl::plain;
 
 use arguments::{Arguments, Verb};
 use ending::{Code, Trouble};
@@ -59,7 +60,7 @@ pub fn run() -> ExitCode {
         Verb::Unfreeze(unfreeze) => on_one_thread(unfreeze.run()),
         Verb::Table(table) => on_one_thread(table.run()),
         Verb::Check(check) => check.run(),
-        Verb::Weave(weave) => return leasehold_weave::run(&weave.options),
+        Verb::Weave(weave) => return weave.run(),
         #[cfg(feature = "local")]
         Verb::Local(local) => on_many_threads(local.run()),
         Verb::Completions(completions) => completions.run(),

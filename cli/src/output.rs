@@ -4,7 +4,7 @@
 use std::fmt::Display;
 use std::io::{ErrorKind, Write as _};
 
-use leasehold_check::{plain, plain_lines};
+use leasehold_asl::{plain, plain_lines};
 use serde::Serialize;
 
 use crate::ending::{Code, Trouble};

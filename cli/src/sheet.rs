@@ -2,7 +2,7 @@
 
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, Width, presets};
 
-use leasehold_check::plain;
+use leasehold_asl::plain;
 
 /// A table that is told page by page: the columns of later pages are at least as wide as those of the first.
 pub(crate) struct Sheet {

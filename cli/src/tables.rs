@@ -3,7 +3,7 @@
 use aws_sdk_dynamodb::{Client, types::PointInTimeRecoveryStatus};
 use clap::{Args, Subcommand};
 use leasehold::{Connection, Error, table};
-use leasehold_check::plain;
+use leasehold_asl::plain;
 use serde::Serialize;
 
 use crate::arguments::Place;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::Args;
 use leasehold::{Clock as _, Inspected, Key, LeaseView, SystemClock, Timestamp};
-use leasehold_check::plain;
+use leasehold_asl::plain;
 use serde::Serialize;
 
 use crate::acquire::signals::Signals;

@@ -1,0 +1,10 @@
+//! What `check` finds and leaves alone, and what `draw` shows.
+
+mod corpus;
+mod damaged;
+mod naming;
+mod pictures;
+mod property;
+mod size;
+mod templates;
+mod variants;
