@@ -47,7 +47,6 @@ mod read;
 pub mod weave;
 
 pub use check::checker::{Checked, check};
-pub use check::error_names::KNOWN as KNOWN_ERRORS;
 pub use check::explain::{Example, examples, explain, manual};
 pub use check::finding::{Finding, Step};
 pub use check::options::{Options, Verb};
@@ -57,6 +56,7 @@ pub use check::template::{Definition, definitions};
 pub use draw::documents::pictures;
 pub use draw::draw;
 pub use escape::{plain, plain_lines};
+pub use read::error_names::KNOWN as KNOWN_ERRORS;
 pub use read::node::{Member, Node, Span, Value};
 pub use read::source::{LARGEST, Place, Source, Unreadable};
 pub use read::within::within;

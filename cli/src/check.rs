@@ -9,9 +9,9 @@ use leasehold_asl::{
     within,
 };
 
-use crate::ending::{Code, Trouble};
+use crate::environment::variable;
+use crate::exit::{Code, Failure};
 use crate::output::{json_in_lines, say_lines, write};
-use crate::surroundings::variable;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -89,7 +89,7 @@ fn rule(id: &str) -> Result<Rule, String> {
 }
 
 impl Check {
-    pub(crate) fn run(&self) -> Result<Code, Trouble> {
+    pub(crate) fn run(&self) -> Result<Code, Failure> {
         if let Some(rule) = self.explain {
             write(&leasehold_asl::explain(rule))?;
             return Ok(Code::DONE);
@@ -182,10 +182,10 @@ fn read(file: &str) -> Result<Source, Unreadable> {
     Ok(Source::new(file, text))
 }
 
-fn print(made: Result<String, Unreadable>) -> Result<Code, Trouble> {
+fn print(made: Result<String, Unreadable>) -> Result<Code, Failure> {
     match made {
         Ok(text) => write(&text).map(|()| Code::DONE),
-        Err(error) => Err(Trouble::usage(error)),
+        Err(error) => Err(Failure::usage(error)),
     }
 }
 

@@ -6,7 +6,7 @@ use crate::check::lease::Status;
 use crate::check::options::Options;
 use crate::check::rule::Rule;
 use crate::check::walk::{Stand, Walker};
-use crate::check::{error_names, loops, requests};
+use crate::check::{loops, requests, retries};
 use crate::read::expression as text;
 use crate::read::machine::{Kind, Machine, StateId};
 use crate::read::node::Node;
@@ -69,7 +69,7 @@ pub fn check(definition: &Node, options: &Options) -> Checked {
         }
     }
     requests::look(&machine, &calls, &mut findings);
-    error_names::look(&machine, &calls, &mut findings);
+    retries::look(&machine, &calls, &mut findings);
     loops::look(&machine, &calls, &mut findings);
     findings
         .sort_by(|a, b| (a.at.start, a.rule, &a.message).cmp(&(b.at.start, b.rule, &b.message)));

@@ -341,7 +341,7 @@ pub fn manual() -> String {
             };
             _ = write!(
                 out,
-                "\n{word} ([{file}](corpus/{file})):\n\n```{language}\n{}\n```\n",
+                "\n{word} ([{file}](../asl/corpus/{file})):\n\n```{language}\n{}\n```\n",
                 example.excerpt(),
                 file = example.file
             );

@@ -6,9 +6,10 @@
 
 use crate::check::calls::Call;
 use crate::check::finding::Finding;
-use crate::check::outcomes::{clause, matches};
+use crate::check::outcomes::clause;
 use crate::check::requests;
 use crate::check::rule::Rule;
+use crate::read::error_names::matches;
 use crate::read::expression as text;
 use crate::read::machine::{Kind, Machine, Next, StateId};
 use crate::read::node::{Member, Node};

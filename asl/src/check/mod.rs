@@ -2,7 +2,6 @@
 
 pub(crate) mod calls;
 pub(crate) mod checker;
-pub(crate) mod error_names;
 mod exits;
 pub(crate) mod explain;
 pub(crate) mod finding;
@@ -13,6 +12,7 @@ pub(crate) mod options;
 pub(crate) mod outcomes;
 pub mod report;
 mod requests;
+mod retries;
 pub(crate) mod rule;
 pub(crate) mod template;
 pub(crate) mod walk;

@@ -4,6 +4,9 @@
 //! clause names it: `States.ALL` does not catch it.
 
 use crate::check::calls::{Call, Left};
+use crate::read::error_names::{
+    ALL, MAY_RUN, NO_VALUE, RUNTIME, TASK_FAILED, TIMEOUT, TOO_LARGE, is_lost,
+};
 use crate::read::machine::State;
 use std::collections::HashSet;
 
@@ -28,30 +31,6 @@ pub(crate) enum Effect {
     Lost,
 }
 
-/// Raised by Lambda when nobody knows whether the function runs.
-pub(crate) const MAY_RUN: [&str; 5] = [
-    "Lambda.ServiceException",
-    "Lambda.AWSLambdaException",
-    "Lambda.SdkClientException",
-    "Lambda.ClientExecutionTimeoutException",
-    "Lambda.Unknown",
-];
-
-const TIMEOUT: &str = "States.Timeout";
-pub(crate) const ALL: &str = "States.ALL";
-const FAILED: &str = "States.TaskFailed";
-
-/// Whether the names of a clause hold this error. The empty name is one that nobody thought of.
-pub(crate) fn matches(names: &[String], error: &str) -> bool {
-    names.iter().any(|name| {
-        (name == error && !error.is_empty()) || name == ALL || (name == FAILED && error != TIMEOUT)
-    })
-}
-
-pub(crate) fn is_lost(name: &str) -> bool {
-    matches!(name, "Lease.Lost" | "Lease.Expired")
-}
-
 /// The failures of a task, each with what it says.
 pub(crate) fn failures<'a>(state: &'a State<'_>, call: &Call<'_>) -> Vec<(&'a str, Effect)> {
     let mut found: Vec<(&str, Effect)> = vec![("", Effect::Same), (TIMEOUT, Effect::Same)];
@@ -61,7 +40,11 @@ pub(crate) fn failures<'a>(state: &'a State<'_>, call: &Call<'_>) -> Vec<(&'a st
             found[1].1 = Effect::Work(Left::AtWork);
             let is_lambda = state.node.get("Resource").and_then(|node| node.text());
             if is_lambda.is_none_or(|resource| !resource.contains(":activity:")) {
-                found.extend(MAY_RUN.map(|name| (name, Effect::Work(Left::AtWork))));
+                found.extend(
+                    MAY_RUN[1..]
+                        .iter()
+                        .map(|&name| (name, Effect::Work(Left::AtWork))),
+                );
             }
         }
         Call::Work(left) => {
@@ -79,10 +62,10 @@ pub(crate) fn failures<'a>(state: &'a State<'_>, call: &Call<'_>) -> Vec<(&'a st
             Effect::Work(Left::Perhaps) => found[0].1,
             _ => Effect::Same,
         };
-        found.push(("States.QueryEvaluationError", effect));
+        found.push((NO_VALUE, effect));
     }
     let mut known: HashSet<&str> = found.iter().map(|(name, _)| *name).collect();
-    known.extend([ALL, FAILED, "States.Runtime"]);
+    known.extend([ALL, TASK_FAILED, RUNTIME]);
     for name in state.catch.iter().flat_map(|catcher| &catcher.errors) {
         if !known.insert(name) {
             continue;
@@ -90,7 +73,7 @@ pub(crate) fn failures<'a>(state: &'a State<'_>, call: &Call<'_>) -> Vec<(&'a st
         let effect = match call {
             Call::Work(_) | Call::Extend(_) if is_lost(name) => Effect::Lost,
             // What came back was too large: as after a failure of the task's own.
-            Call::Work(_) if name == "States.DataLimitExceeded" => found[0].1,
+            Call::Work(_) if name == TOO_LARGE => found[0].1,
             _ => Effect::Same,
         };
         found.push((name, effect));
@@ -102,7 +85,7 @@ pub(crate) fn failures<'a>(state: &'a State<'_>, call: &Call<'_>) -> Vec<(&'a st
 pub(crate) fn clause(state: &State<'_>, error: &str) -> Option<usize> {
     let named = |name: &str| state.clauses.get(name);
     let own = named(error).filter(|_| !error.is_empty());
-    let failed = named(FAILED).filter(|_| error != TIMEOUT);
+    let failed = named(TASK_FAILED).filter(|_| error != TIMEOUT);
     [own, named(ALL), failed]
         .into_iter()
         .flatten()
@@ -119,7 +102,7 @@ pub(crate) fn clauses(state: &State<'_>, error: &Error) -> (Vec<usize>, bool) {
         },
         Error::Own | Error::Any => {
             let is_any = *error == Error::Any;
-            let catches_all = |name: &str| name == ALL || (name == FAILED && !is_any);
+            let catches_all = |name: &str| name == ALL || (name == TASK_FAILED && !is_any);
             let fits = |name: &str| {
                 let reserved = ["States.", "Lambda.", "Lease."];
                 is_any || catches_all(name) || !reserved.iter().any(|start| name.starts_with(start))

@@ -2,8 +2,8 @@
 
 use crate::check::calls::{Call, Request};
 use crate::check::finding::Finding;
-use crate::check::outcomes::matches;
 use crate::check::rule::Rule;
+use crate::read::error_names::{OUTCOME_UNKNOWN, matches};
 use crate::read::expression as text;
 use crate::read::machine::{Kind, Machine, StateId};
 use crate::read::node::Node;
@@ -81,12 +81,11 @@ fn unstable(machine: &Machine<'_>, id: StateId, request: &Request<'_>) -> Option
     let written_out = request
         .payload
         .is_some_and(|payload| !payload.members().is_empty());
-    let unknown = [
-        "Lease.Unavailable",
-        "States.Timeout",
-        "Lambda.ServiceException",
-    ];
-    let repeats = retry.any(|retrier| unknown.iter().any(|name| matches(&retrier.errors, name)));
+    let repeats = retry.any(|retrier| {
+        OUTCOME_UNKNOWN
+            .iter()
+            .any(|name| matches(&retrier.errors, name))
+    });
     let message = "asks without a request_id, hence by a random one in every attempt: after a lost answer its own lease is in its way";
     (written_out && repeats).then(|| message.to_owned())
 }

@@ -8,8 +8,8 @@ mod labels;
 
 use crate::check::calls::{self, Call};
 use crate::check::options::Options;
-use crate::check::outcomes::ALL;
 use crate::check::walk::Walker;
+use crate::read::error_names::ALL;
 use crate::read::machine::{Kind, Machine, Next, ScopeId, StateId};
 use crate::read::node::Node;
 use std::collections::BTreeSet;

@@ -1,10 +1,8 @@
 //! A file as it was read, and why one could not be.
 
-use crate::read::node::{Member, Node, Span};
-use crate::read::{json, yaml};
+use crate::read::node::{Member, Span};
 use std::collections::HashSet;
 use std::fmt;
-use std::path::Path;
 
 /// So many bytes a definition may have, and a template too: what is larger is refused by the service, and not read here.
 pub const LARGEST: usize = 1 << 20;
@@ -58,21 +56,6 @@ impl Source {
         Self {
             name: name.into(),
             text: text.into(),
-        }
-    }
-
-    /// Reads the text as JSON if the name ends so or the text begins so, else as YAML.
-    ///
-    /// # Errors
-    ///
-    /// With the place and what was expected there; also if it is larger than [`LARGEST`].
-    pub fn read(&self) -> Result<Node, Unreadable> {
-        let end = Path::new(&self.name).extension();
-        let looks_json = self.text.trim_start().starts_with(['{', '[']);
-        if looks_json || end.is_some_and(|end| end == "json") {
-            json::read(self)
-        } else {
-            yaml::read(self)
         }
     }
 

@@ -1,5 +1,6 @@
 //! What the calls of our functions have in common, in both languages.
 
+use crate::read::error_names::{ASKED_AGAIN, HELD};
 use crate::weave::clauses::failed;
 use crate::weave::machine::comment;
 use crate::weave::piece::{Piece, object};
@@ -9,21 +10,6 @@ use crate::weave::section::{Language, language};
 const INVOKE: &str = "arn:aws:states:::lambda:invoke";
 /// More than the 10 s after which our functions end themselves.
 pub(crate) const LIMIT: f64 = 15.0;
-/// Whatever leaves the outcome open, or is over soon.
-const AGAIN: [&str; 11] = [
-    "Lease.Throttled",
-    "Lease.Unavailable",
-    "Lambda.ServiceException",
-    "Lambda.AWSLambdaException",
-    "Lambda.SdkClientException",
-    "Lambda.ClientExecutionTimeoutException",
-    "Lambda.TooManyRequestsException",
-    "Lambda.Unknown",
-    "Runtime.ExitError",
-    "Sandbox.Timedout",
-    "States.Timeout",
-];
-
 impl Planner<'_, '_> {
     /// An extend, but for what it catches and where it leads.
     pub(crate) fn extending(&self, section: usize, reason: &str) -> Piece {
@@ -170,9 +156,9 @@ impl Planner<'_, '_> {
 /// Asked again while the outcome is open.
 pub(crate) fn again(after_timeout: bool) -> Piece {
     let names = if after_timeout {
-        &AGAIN[..]
+        &ASKED_AGAIN[..]
     } else {
-        &AGAIN[..AGAIN.len() - 1]
+        &ASKED_AGAIN[..ASKED_AGAIN.len() - 1]
     };
     object! {
         "ErrorEquals" => Piece::texts(names),
@@ -187,7 +173,7 @@ pub(crate) fn again(after_timeout: bool) -> Piece {
 /// Asked again while somebody else has it.
 pub(crate) fn held() -> Piece {
     object! {
-        "ErrorEquals" => Piece::texts(&["Lease.Held"]),
+        "ErrorEquals" => Piece::texts(&[HELD]),
         "IntervalSeconds" => 1.0,
         "BackoffRate" => 1.5,
         "MaxDelaySeconds" => 10.0,

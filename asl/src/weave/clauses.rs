@@ -1,5 +1,6 @@
 //! What a Catch in a section lists: the author's clauses, and ours where they leave something out.
 
+use crate::read::error_names::{ALL, LOST, MAY_RUN, NO_VALUE, TASK_FAILED, TOO_LARGE, matches};
 use crate::read::node::Node;
 use crate::weave::machine::{StateId, errors};
 use crate::weave::piece::{Piece, object};
@@ -8,35 +9,11 @@ use crate::weave::plan::{Clause, Planner};
 use crate::weave::role::Role;
 use crate::weave::section::Failing;
 
-/// Raised when nobody knows whether what was begun is over.
-const MAY_RUN: [&str; 6] = [
-    "States.Timeout",
-    "Lambda.ServiceException",
-    "Lambda.AWSLambdaException",
-    "Lambda.SdkClientException",
-    "Lambda.ClientExecutionTimeoutException",
-    "Lambda.Unknown",
-];
-const LOST: [&str; 2] = ["Lease.Lost", "Lease.Expired"];
-const NO_VALUE: &str = "States.QueryEvaluationError";
-/// Not caught by `States.ALL`.
-const TOO_LARGE: &str = "States.DataLimitExceeded";
-const ALL: &str = "States.ALL";
-/// Everything but a timeout.
-const FAILED: &str = "States.TaskFailed";
-
 /// The Catch of a member.
 pub(crate) struct Catching {
     pub clauses: Vec<Clause>,
     /// For each of the author's clauses, whether what it catches may still be at work.
     pub open: Vec<bool>,
-}
-
-/// Whether a clause with these names catches this error.
-fn catches(names: &[&str], error: &str) -> bool {
-    names
-        .iter()
-        .any(|name| *name == error || *name == ALL || (*name == FAILED && error != MAY_RUN[0]))
 }
 
 /// The errors that leave something at work, where not all do.
@@ -50,9 +27,10 @@ fn left_by(failing: Failing) -> &'static [&'static str] {
 
 /// Whether a clause catches, behind these, anything after which nothing is at work.
 fn closes(before: &[Vec<&str>], names: &[&str], left: &[&str]) -> bool {
-    let is_new = |error: &str| !before.iter().any(|names| catches(names, error));
-    let any = names.iter().any(|name| matches!(*name, ALL | FAILED));
-    let own = |name: &&str| ![ALL, FAILED].contains(name) && !left.contains(name) && is_new(name);
+    let is_new = |error: &str| !before.iter().any(|names| matches(names, error));
+    let any = names.iter().any(|name| matches!(*name, ALL | TASK_FAILED));
+    let own =
+        |name: &&str| ![ALL, TASK_FAILED].contains(name) && !left.contains(name) && is_new(name);
     (any && is_new("")) || names.iter().any(own)
 }
 
@@ -62,7 +40,7 @@ impl Planner<'_, '_> {
         let left = left_by(failing);
         let all = self.machine.catch(id);
         let listed: Vec<Vec<&str>> = own.iter().map(|&nth| errors(&all[nth])).collect();
-        let covered = |error: &str| listed.iter().any(|names| catches(names, error));
+        let covered = |error: &str| listed.iter().any(|names| matches(names, error));
         let named = |error: &str| listed.iter().any(|names| names.contains(&error));
         let last = listed.iter().position(|names| names.contains(&ALL));
 
@@ -75,7 +53,7 @@ impl Planner<'_, '_> {
             let leaves = self.leaves(section, id, nth);
             let first_of_all = |error: &&str| {
                 let earlier = &listed[..at];
-                catches(&listed[at], error) && !earlier.iter().any(|names| catches(names, error))
+                matches(&listed[at], error) && !earlier.iter().any(|names| matches(names, error))
             };
             let may_run: Vec<&str> = left.iter().copied().filter(first_of_all).collect();
             let is_open = match failing {
@@ -157,7 +135,7 @@ impl Planner<'_, '_> {
         }
         let needs_all = !covered("") || (left.is_empty() && !covered(MAY_RUN[0]));
         // A Parallel or Map passes on what fails inside, and that is a task's.
-        if !named(TOO_LARGE) && !named(FAILED) && (is_task || needs_all) {
+        if !named(TOO_LARGE) && !named(TASK_FAILED) && (is_task || needs_all) {
             let to = self.need(section, rest);
             clauses.push(failed(jsonata, &vars.failure(), &[TOO_LARGE], to));
         }

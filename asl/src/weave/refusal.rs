@@ -25,7 +25,9 @@ impl Refusal {
         }
     }
 
-    pub(crate) fn of(name: &str, message: impl Into<String>) -> Self {
+    /// A refusal that is about a file as a whole.
+    #[must_use]
+    pub fn of(name: &str, message: impl Into<String>) -> Self {
         Self {
             name: name.to_owned(),
             place: None,

@@ -5,6 +5,7 @@ mod damaged;
 mod naming;
 mod pictures;
 mod property;
+mod shipped;
 mod size;
 mod templates;
 mod variants;

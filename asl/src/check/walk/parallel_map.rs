@@ -3,10 +3,11 @@
 use crate::check::calls::{Call, Left};
 use crate::check::exits::Exit;
 use crate::check::lease::{Env, Lease, Status, key, put};
-use crate::check::outcomes::{Error, clauses, is_lost, matches};
+use crate::check::outcomes::{Error, clauses};
 use crate::check::rule::Rule;
 use crate::check::walk::steps::flow;
 use crate::check::walk::{Edge, To, Walker};
+use crate::read::error_names::{is_lost, matches};
 use crate::read::machine::{Kind, Next, ScopeId, StateId};
 use crate::read::node::Node;
 use crate::read::timing::{FOREVER, sum};

@@ -3,9 +3,10 @@
 use crate::check::calls::{Call, Left, Request};
 use crate::check::handle_flow::Places;
 use crate::check::lease::{Env, Lease, Status, find, put};
-use crate::check::outcomes::{Effect, Error, clause, failures, matches};
+use crate::check::outcomes::{Effect, Error, clause, failures};
 use crate::check::rule::Rule;
 use crate::check::walk::{Edge, To, Walker};
+use crate::read::error_names::{OUTCOME_UNKNOWN, matches};
 use crate::read::expression as text;
 use crate::read::machine::{Kind, StateId};
 use crate::read::node::Node;
@@ -83,15 +84,7 @@ impl Walker<'_, '_> {
 
         // The answer may be to the first attempt, and the last may only repeat it.
         let one = Self::attempt(&limit, None);
-        let unknown = |names: &[String]| {
-            [
-                "Lease.Unavailable",
-                "States.Timeout",
-                "Lambda.ServiceException",
-            ]
-            .iter()
-            .any(|name| matches(names, name))
-        };
+        let unknown = |names: &[String]| OUTCOME_UNKNOWN.iter().any(|name| matches(names, name));
         let asked_again = state.retry.iter().filter(|retrier| retrier.attempts > 0);
         let is_unsure = asked_again.clone().any(|retrier| unknown(&retrier.errors));
         let refusal = |name: &String| {

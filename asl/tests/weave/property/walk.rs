@@ -28,10 +28,11 @@ enum Lease {
 
 /// What becomes of the nth task: by the seed alone, so that both machines meet the same.
 fn fortune(seed: u64, nth: usize) -> &'static str {
-    let mut mixed = seed.wrapping_add(0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(nth as u64 + 1));
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    mixed ^= mixed >> 27;
-    FORTUNES[usize::try_from(mixed % FORTUNES.len() as u64).unwrap()]
+    let mut rng = fastrand::Rng::with_seed(seed);
+    (0..=nth)
+        .map(|_| FORTUNES[rng.usize(..FORTUNES.len())])
+        .last()
+        .unwrap()
 }
 
 fn catches(clause: &Value, error: &str) -> bool {

@@ -2,14 +2,14 @@
 
 use leasehold::{HeldView, Inspection, LeaseState, LeaseView, Previous, Timestamp};
 
-use crate::lengths::told;
+use crate::durations::render;
 
 /// When something is, seen from now.
 pub(crate) fn when(at: Timestamp, now: Timestamp) -> String {
     if at > now {
-        format!("in {}", told(at.since(now)))
+        format!("in {}", render(at.since(now)))
     } else {
-        format!("{} ago", told(now.since(at)))
+        format!("{} ago", render(now.since(at)))
     }
 }
 
@@ -68,7 +68,7 @@ pub(crate) fn details(seen: &Inspection, now: Timestamp) -> Vec<(&'static str, S
         let acquired = (held.acquired_at, when(held.acquired_at, now));
         rows.push(("granted", format!("{} ({})", acquired.0, acquired.1)));
         rows.push(("ends", held.expires_at.to_string()));
-        rows.push(("ttl", told(held.ttl.as_duration())));
+        rows.push(("ttl", render(held.ttl.as_duration())));
         for (name, value) in held.metadata.entries() {
             rows.push(("metadata", format!("{name} = {value}")));
         }

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use leasehold::{Clock as _, Error, ExtendOptions, Lease, SystemClock};
 
+use super::guard_pipe::Orders;
 use super::limit::{Limit, length_of};
-use super::post::Orders;
 use crate::connect::Reached;
-use crate::ending::in_full;
+use crate::durations::render;
+use crate::exit::in_full;
 use crate::instants::Instants;
-use crate::lengths::told;
 use crate::output::complain;
 
 /// Why a lease could not be kept.
@@ -77,7 +77,7 @@ impl Kept {
                     Err(error) => {
                         let why = in_full(&error);
                         if failed.is_none() {
-                            let left = told(end.left(Instants::now()));
+                            let left = render(end.left(Instants::now()));
                             complain(&format!("cannot extend, and tries on for {left}: {why}"));
                         }
                         failed = Some(why);

@@ -5,8 +5,6 @@ use std::process::ExitCode;
 
 use leasehold::Error;
 
-use crate::output::complain;
-
 /// An exit code. `--help` lists them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Code(pub(crate) u8);
@@ -51,13 +49,13 @@ impl From<Code> for ExitCode {
 
 /// Why the program could not do what it was asked for, and what to do about it.
 #[derive(Debug)]
-pub(crate) struct Trouble {
+pub(crate) struct Failure {
     pub(crate) code: Code,
     what: String,
     cure: Option<String>,
 }
 
-impl Trouble {
+impl Failure {
     pub(crate) fn new(code: Code, what: impl Display) -> Self {
         let what = what.to_string();
         Self {
@@ -86,21 +84,15 @@ impl Trouble {
         &self.what
     }
 
-    /// Says it, and gives the code.
-    pub(crate) fn tell(self) -> ExitCode {
-        if self.code != Code::NO_READER {
-            complain(&self.what);
-            if let Some(cure) = &self.cure {
-                complain(&format!("  {cure}"));
-            }
-        }
-        self.code.into()
+    /// What to do about it.
+    pub(crate) fn remedy(&self) -> Option<&str> {
+        self.cure.as_deref()
     }
 }
 
-impl From<Error> for Trouble {
+impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        let trouble = Self::new(Code::of(&error), in_full(&error));
+        let failure = Self::new(Code::of(&error), in_full(&error));
         let cure = match &error {
             Error::Denied { action, .. } => format!(
                 "docs/SECURITY.md lists what each command needs; this one needs {action} on the table"
@@ -122,9 +114,9 @@ impl From<Error> for Trouble {
                 "stop whatever works under it; `leasehold show` tells who has the key now"
                     .to_owned()
             }
-            _ => return trouble,
+            _ => return failure,
         };
-        trouble.cure(cure)
+        failure.cure(cure)
     }
 }
 

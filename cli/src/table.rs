@@ -6,8 +6,8 @@ use leasehold::{Connection, Error, table};
 use leasehold_asl::plain;
 use serde::Serialize;
 
-use crate::arguments::Place;
-use crate::ending::{Code, Trouble, in_full};
+use crate::connect::Place;
+use crate::exit::{Code, Failure, in_full};
 use crate::output::{json, say, say_lines};
 
 #[derive(Args, Debug)]
@@ -46,7 +46,7 @@ point-in-time recovery or protection from deletion is off is told, and is no dif
 }
 
 impl Table {
-    pub(crate) async fn run(self) -> Result<Code, Trouble> {
+    pub(crate) async fn run(self) -> Result<Code, Failure> {
         match self.what {
             What::Create { place } => {
                 let reached = place.reach().await?;
@@ -66,13 +66,13 @@ impl Table {
 
 /// What a check says to programs.
 #[derive(Serialize)]
-struct Told {
+struct Answer {
     outcome: &'static str,
     problem: Option<String>,
     notes: Vec<String>,
 }
 
-async fn check(client: &Client, name: &str, for_programs: bool) -> Result<Code, Trouble> {
+async fn check(client: &Client, name: &str, for_programs: bool) -> Result<Code, Failure> {
     let fault = match table::check(client, name).await {
         Ok(()) => None,
         // Without a word of the service's: what is wrong is the table's shape.
@@ -87,7 +87,7 @@ async fn check(client: &Client, name: &str, for_programs: bool) -> Result<Code, 
     };
     if for_programs {
         let outcome = if fault.is_some() { "differs" } else { "fits" };
-        let told = Told {
+        let told = Answer {
             outcome,
             problem: fault,
             notes,

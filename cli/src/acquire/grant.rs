@@ -5,11 +5,11 @@ use std::time::Duration;
 use leasehold::{Acquire, Acquired, Contention, Error, Granted, Patience, Waited};
 use rustix::process::Signal;
 
-use super::signals::Signals;
 use crate::connect::Reached;
-use crate::ending::{Code, Trouble, in_full};
-use crate::lengths::told;
+use crate::durations::render;
+use crate::exit::{Code, Failure, in_full};
 use crate::output::complain;
+use crate::signals::Signals;
 
 /// Asks for a lease until it is granted or `wait` is over. A signal ends the wait; what was granted by then is given back.
 pub(crate) async fn get(
@@ -18,7 +18,7 @@ pub(crate) async fn get(
     wait: Duration,
     quiet: bool,
     signals: &mut Signals,
-) -> Result<Granted, Trouble> {
+) -> Result<Granted, Failure> {
     tokio::select! {
         granted = ask(reached, request, wait, quiet) => granted,
         signal = signals.next() => Err(give_up(reached, request, signal).await),
@@ -30,7 +30,7 @@ async fn ask(
     request: &Acquire,
     wait: Duration,
     quiet: bool,
-) -> Result<Granted, Trouble> {
+) -> Result<Granted, Failure> {
     let leases = &reached.leases;
     let why = match leases.acquire(request.clone()).await {
         Ok(Acquired::Granted(granted)) => return Ok(granted),
@@ -44,7 +44,7 @@ async fn ask(
         Err(error) => return Err(error.into()),
     };
     if !quiet {
-        complain(&format!("{why}; asks on for {}", told(wait)));
+        complain(&format!("{why}; asks on for {}", render(wait)));
     }
     match leases
         .acquire_within(request.clone(), Patience::of(wait))
@@ -56,16 +56,16 @@ async fn ask(
 }
 
 /// A request may be under way. Asked for once more, by its id, it tells what became of it.
-async fn give_up(reached: &Reached, request: &Acquire, signal: Signal) -> Trouble {
+async fn give_up(reached: &Reached, request: &Acquire, signal: Signal) -> Failure {
     if let Ok(Acquired::Granted(granted)) = reached.leases.acquire(request.clone()).await {
         let _ = reached.leases.release(&granted.lease).await;
     }
     let code = Code::of_signal(signal.as_raw());
-    Trouble::new(code, "interrupted; nothing is held")
+    Failure::new(code, "interrupted; nothing is held")
 }
 
-fn held(reached: &Reached, contention: &Contention) -> Trouble {
-    Trouble::new(Code::HELD, describe(reached, contention))
+fn held(reached: &Reached, contention: &Contention) -> Failure {
+    Failure::new(Code::HELD, describe(reached, contention))
 }
 
 fn describe(reached: &Reached, Contention { held, .. }: &Contention) -> String {
@@ -78,6 +78,6 @@ fn describe(reached: &Reached, Contention { held, .. }: &Contention) -> String {
         "{} is held by {} for another {} unless it extends{line}",
         held.key,
         held.holder,
-        told(left)
+        render(left)
     )
 }

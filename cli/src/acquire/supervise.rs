@@ -11,14 +11,14 @@ use leasehold::{Ended, Error, Inspected, Lease, ReleaseOutcome};
 use rustix::process::{Signal, getpid};
 use tokio::process::Child;
 
-use super::keep::{Fate, Kept};
+use super::guard_pipe::{Post, adopt_orphans, ourselves};
 use super::limit::Limit;
-use super::post::{Post, adopt_orphans, ourselves};
-use super::signals::Signals;
+use super::renew::{Fate, Kept};
 use crate::connect::Reached;
-use crate::ending::{Code, Trouble, in_full};
+use crate::exit::{Code, Failure, in_full};
 use crate::instants::Instants;
 use crate::output::complain;
+use crate::signals::Signals;
 
 /// How often a release is asked for whose outcome stays unknown.
 const RELEASES: usize = 3;
@@ -39,7 +39,7 @@ impl Work<'_> {
         lease: Lease,
         before: Instants,
         signals: &mut Signals,
-    ) -> Result<Code, Trouble> {
+    ) -> Result<Code, Failure> {
         let mut kept = Kept {
             grace: self.grace,
             lease,
@@ -51,7 +51,7 @@ impl Work<'_> {
             Err(error) => {
                 release(reached, &kept.lease).await;
                 let what = format!("the command could not be started: {error}");
-                return Err(Trouble::new(Code::NOT_RUNNABLE, what));
+                return Err(Failure::new(Code::NOT_RUNNABLE, what));
             }
         };
         let ended = attend(reached, &mut kept, &mut post, &mut child, &limit, signals).await;
@@ -232,10 +232,10 @@ fn why(fate: &Fate) -> String {
     }
 }
 
-fn doomed(lease: &Lease, fate: &Fate) -> Trouble {
+fn doomed(lease: &Lease, fate: &Fate) -> Failure {
     let what = format!("{}: {}; the command has ended", lease.key, why(fate));
-    let trouble = Trouble::new(Code::LOST, what);
-    trouble.cure("what it did may be half done, and somebody else may have the key: look before you run it again")
+    let failure = Failure::new(Code::LOST, what);
+    failure.cure("what it did may be half done, and somebody else may have the key: look before you run it again")
 }
 
 fn code_of(status: ExitStatus) -> Code {
@@ -246,6 +246,6 @@ fn code_of(status: ExitStatus) -> Code {
     }
 }
 
-fn broken(error: &io::Error) -> Trouble {
-    Trouble::new(Code::LOST, format!("the command got out of sight: {error}"))
+fn broken(error: &io::Error) -> Failure {
+    Failure::new(Code::LOST, format!("the command got out of sight: {error}"))
 }

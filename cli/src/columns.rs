@@ -5,12 +5,12 @@ use comfy_table::{ColumnConstraint, ContentArrangement, Table, Width, presets};
 use leasehold_asl::plain;
 
 /// A table that is told page by page: the columns of later pages are at least as wide as those of the first.
-pub(crate) struct Sheet {
+pub(crate) struct Columns {
     header: Vec<&'static str>,
     widths: Vec<u16>,
 }
 
-impl Sheet {
+impl Columns {
     pub(crate) fn new(header: &[&'static str]) -> Self {
         Self {
             header: header.to_vec(),
@@ -53,7 +53,7 @@ pub(crate) fn pairs(rows: Vec<(&str, String)>) -> String {
         .into_iter()
         .map(|(name, value)| vec![name.to_owned(), value])
         .collect();
-    Sheet::new(&[]).page(&rows)
+    Columns::new(&[]).page(&rows)
 }
 
 #[cfg(test)]
@@ -62,15 +62,15 @@ mod tests {
 
     #[test]
     fn later_pages_stand_below_the_first() {
-        let mut sheet = Sheet::new(&["KEY", "HOLDER"]);
+        let mut columns = Columns::new(&["KEY", "HOLDER"]);
         let row = |key: &str, holder: &str| vec![key.to_owned(), holder.to_owned()];
         assert_eq!(
-            sheet.page(&[row("orders/42", "worker\u{1b}")]),
+            columns.page(&[row("orders/42", "worker\u{1b}")]),
             "KEY        HOLDER\norders/42  worker\\u001b"
         );
-        assert_eq!(sheet.page(&[row("k", "w")]), "k          w");
+        assert_eq!(columns.page(&[row("k", "w")]), "k          w");
         assert_eq!(
-            sheet.page(&[row("much/longer/key", "w")]),
+            columns.page(&[row("much/longer/key", "w")]),
             "much/longer/key  w"
         );
     }

@@ -1,21 +1,17 @@
 //! `leasehold ls`, `show` and `holders`: what stands in the table. Nothing here shows a secret.
 
 use std::collections::BTreeMap;
-use std::io::IsTerminal as _;
 
 use clap::{Args, ValueEnum};
-use leasehold::{Cursor, Holder, Inspected, Key, LeaseView, Listed};
+use leasehold::{Holder, Inspected, Key, LeaseView, Listed};
 use serde::Serialize;
 
-use crate::arguments::Place;
-use crate::connect::Reached;
-use crate::ending::{Code, Trouble};
+use crate::columns::{Columns, pairs};
+use crate::connect::Place;
+use crate::exit::{Code, Failure};
+use crate::lease_text;
 use crate::output::{complain, json, json_in_lines, say, say_lines, write};
-use crate::sheet::{Sheet, pairs};
-use crate::view;
-
-/// Rows that are read before they are shown.
-const PAGE: u32 = 100;
+use crate::pages::Pages;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -60,9 +56,9 @@ enum State {
 }
 
 impl Ls {
-    pub(crate) async fn run(self) -> Result<Code, Trouble> {
+    pub(crate) async fn run(self) -> Result<Code, Failure> {
         let reached = self.place.reach().await?;
-        let mut sheet = Sheet::new(&view::HEADER);
+        let mut columns = Columns::new(&lease_text::HEADER);
         let mut pages = Pages::of(None);
         let mut shown = 0;
         if self.json {
@@ -72,7 +68,7 @@ impl Ls {
             let now = reached.leases.now();
             let mut leases: Vec<_> = listed
                 .into_iter()
-                .filter(|lease| self.wants(view::state(lease, now), lease))
+                .filter(|lease| self.wants(lease_text::state(lease, now), lease))
                 .collect();
             leases.truncate(self.limit.unwrap_or(usize::MAX) - shown);
             leases.sort_by(|a, b| (&a.key, a.permit).cmp(&(&b.key, b.permit)));
@@ -82,11 +78,14 @@ impl Ls {
                     write(&format!("{comma}{}", json(lease)?))?;
                 }
             } else if !leases.is_empty() {
-                let rows: Vec<_> = leases.iter().map(|lease| view::row(lease, now)).collect();
-                say_lines(&sheet.page(&rows))?;
+                let rows: Vec<_> = leases
+                    .iter()
+                    .map(|lease| lease_text::row(lease, now))
+                    .collect();
+                say_lines(&columns.page(&rows))?;
             }
             shown += leases.len();
-            pages.tell_progress(self.quiet);
+            pages.show_progress(self.quiet);
             if self.limit.is_some_and(|limit| shown >= limit) {
                 break;
             }
@@ -110,72 +109,6 @@ impl Ls {
     }
 }
 
-/// A list that comes page by page, as the table gives it.
-pub(crate) struct Pages<'a> {
-    of: Option<&'a Holder>,
-    cursor: Option<Cursor>,
-    is_over: bool,
-    read: usize,
-    told: bool,
-}
-
-impl<'a> Pages<'a> {
-    /// What this holder has, or everybody.
-    pub(crate) const fn of(holder: Option<&'a Holder>) -> Self {
-        Self {
-            of: holder,
-            cursor: None,
-            is_over: false,
-            read: 0,
-            told: false,
-        }
-    }
-
-    pub(crate) async fn next(
-        &mut self,
-        reached: &Reached,
-    ) -> Result<Option<Vec<LeaseView>>, Trouble> {
-        if self.is_over {
-            return Ok(None);
-        }
-        let cursor = self.cursor.take();
-        let Listed { leases, cursor } = match self.of {
-            Some(holder) => reached.leases.held_by(holder, PAGE, cursor).await?,
-            None => reached.leases.list(PAGE, cursor).await?,
-        };
-        self.is_over = cursor.is_none();
-        self.cursor = cursor;
-        self.read += leases.len();
-        Ok(Some(leases))
-    }
-
-    pub(crate) async fn all(mut self, reached: &Reached) -> Result<Vec<LeaseView>, Trouble> {
-        let mut all = Vec::new();
-        while let Some(page) = self.next(reached).await? {
-            all.extend(page);
-            self.tell_progress(false);
-        }
-        self.end_progress();
-        all.sort_by(|a, b| (&a.key, a.permit).cmp(&(&b.key, b.permit)));
-        Ok(all)
-    }
-
-    /// While a long list is read, if somebody watches who sees nothing of it.
-    fn tell_progress(&mut self, quiet: bool) {
-        let watched = std::io::stderr().is_terminal() && !std::io::stdout().is_terminal();
-        if watched && !quiet && !self.is_over {
-            eprint!("\r{} leases read", self.read);
-            self.told = true;
-        }
-    }
-
-    fn end_progress(&self) {
-        if self.told {
-            eprint!("\r\u{1b}[K");
-        }
-    }
-}
-
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -196,7 +129,7 @@ pub(crate) struct Show {
 }
 
 impl Show {
-    pub(crate) async fn run(self) -> Result<Code, Trouble> {
+    pub(crate) async fn run(self) -> Result<Code, Failure> {
         let reached = self.place.reach().await?;
         let seen = reached.leases.inspect(&self.key).await?;
         let code = match seen {
@@ -210,13 +143,16 @@ impl Show {
         let now = reached.leases.now();
         match seen {
             Inspected::Found { first, permits } => {
-                say_lines(&pairs(view::details(&first, now)))?;
+                say_lines(&pairs(lease_text::details(&first, now)))?;
                 if !permits.is_empty() {
                     let rows: Vec<_> = permits
                         .iter()
-                        .map(|seen| view::row(&seen.lease, now))
+                        .map(|seen| lease_text::row(&seen.lease, now))
                         .collect();
-                    say_lines(&format!("\n{}", Sheet::new(&view::HEADER).page(&rows)))?;
+                    say_lines(&format!(
+                        "\n{}",
+                        Columns::new(&lease_text::HEADER).page(&rows)
+                    ))?;
                 }
             }
             Inspected::Absent => complain(&format!("nothing is known of {}", self.key)),
@@ -244,7 +180,7 @@ pub(crate) struct Holders {
 }
 
 impl Holders {
-    pub(crate) async fn run(self) -> Result<Code, Trouble> {
+    pub(crate) async fn run(self) -> Result<Code, Failure> {
         let reached = self.place.reach().await?;
         let leases = Pages::of(self.holder.as_ref()).all(&reached).await?;
         let now = reached.leases.now();
@@ -261,8 +197,11 @@ impl Holders {
             } else if leases.is_empty() {
                 complain("it holds nothing");
             } else {
-                let rows: Vec<_> = leases.iter().map(|lease| view::row(lease, now)).collect();
-                say_lines(&Sheet::new(&view::HEADER).page(&rows))?;
+                let rows: Vec<_> = leases
+                    .iter()
+                    .map(|lease| lease_text::row(lease, now))
+                    .collect();
+                say_lines(&Columns::new(&lease_text::HEADER).page(&rows))?;
             }
             return Ok(code);
         }
@@ -275,7 +214,7 @@ impl Holders {
         if self.json {
             let each = |(holder, leases)| Held { holder, leases };
             let holders = holders.into_iter().map(each).collect();
-            say(&json(&Told { holders })?)?;
+            say(&json(&Answer { holders })?)?;
             return Ok(code);
         }
         if holders.is_empty() {
@@ -286,14 +225,14 @@ impl Holders {
             .into_iter()
             .map(|(holder, leases)| in_a_line(holder, &leases, now))
             .collect();
-        say_lines(&Sheet::new(&["LEASES", "FIRST ENDS", "HOLDER", "KEYS"]).page(&rows))?;
+        say_lines(&Columns::new(&["LEASES", "FIRST ENDS", "HOLDER", "KEYS"]).page(&rows))?;
         Ok(code)
     }
 }
 
 /// All holders, for programs.
 #[derive(Serialize)]
-struct Told<'a> {
+struct Answer<'a> {
     holders: Vec<Held<'a>>,
 }
 
@@ -312,14 +251,14 @@ fn in_a_line(holder: &str, leases: &[&LeaseView], now: leasehold::Timestamp) -> 
     let mut keys: Vec<_> = leases
         .iter()
         .take(NAMED)
-        .map(|lease| view::name(lease))
+        .map(|lease| lease_text::name(lease))
         .collect();
     if leases.len() > NAMED {
         keys.push(format!("and {} more", leases.len() - NAMED));
     }
     vec![
         leases.len().to_string(),
-        first.map_or_else(String::new, |at| view::when(at, now)),
+        first.map_or_else(String::new, |at| lease_text::when(at, now)),
         holder.to_owned(),
         keys.join(", "),
     ]

@@ -34,7 +34,7 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
 }
 
 /// A length in its two largest units: `3 min 5 s`, `2 h`, `0.4 s`.
-pub(crate) fn told(length: Duration) -> String {
+pub(crate) fn render(length: Duration) -> String {
     const UNITS: [(u64, &str); 4] = [(86_400, "d"), (3600, "h"), (60, "min"), (1, "s")];
     let seconds = length.as_secs();
     if seconds < 10 && length.subsec_millis() >= 50 {
@@ -87,7 +87,7 @@ mod tests {
             (7_200_000, "2 h"),
             (90_061_000, "1 d 1 h"),
         ] {
-            assert_eq!(told(Duration::from_millis(millis)), text);
+            assert_eq!(render(Duration::from_millis(millis)), text);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What is missing around the program is said, with what to do about it; and what is made of its description is made.
 
-use crate::stand::{Stand, ended};
+use crate::fixture::{Fixture, ended};
 use std::io::{Read as _, Write as _};
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use leasehold_local::Fault;
 
 #[tokio::test]
 async fn what_is_missing_is_named_with_its_cure() {
-    let stand = Stand::start().await;
+    let fixture = Fixture::start().await;
     let gone = |names: &[&str]| {
-        let mut command = stand.command(&["ls"]);
+        let mut command = fixture.command(&["ls"]);
         for name in names {
             command.env_remove(name);
         }
@@ -41,7 +41,7 @@ async fn what_is_missing_is_named_with_its_cure() {
         assert!(lines[1].contains(cure), "{ran:?}");
         assert_eq!(lines.len(), 2, "{ran:?}");
     }
-    let mut bad = stand.command(&["ls"]);
+    let mut bad = fixture.command(&["ls"]);
     bad.env("LEASE_GUARD_MS", "soon");
     let ran = ended(bad).await;
     assert_eq!(ran.code, Some(3));
@@ -50,16 +50,16 @@ async fn what_is_missing_is_named_with_its_cure() {
 
 #[tokio::test]
 async fn a_table_out_of_reach_is_told_from_one_that_refuses_and_one_that_is_not_there() {
-    let stand = Stand::start().await;
-    let ran = stand.run(&["show", "k", "--table", "other"]).await;
+    let fixture = Fixture::start().await;
+    let ran = fixture.run(&["show", "k", "--table", "other"]).await;
     assert_eq!(ran.code, Some(3), "{ran:?}");
     assert!(ran.err.contains("there is no table other"), "{ran:?}");
     assert!(ran.err.contains("check --table"), "{ran:?}");
-    let ran = stand.run(&["ls", "--table", "no table!"]).await;
+    let ran = fixture.run(&["ls", "--table", "no table!"]).await;
     assert_eq!(ran.code, Some(3), "{ran:?}");
     assert!(ran.err.contains("no table can be called"), "{ran:?}");
-    stand.proxy.inject(Fault::Denied, "Query", 1);
-    let ran = stand.run(&["show", "k"]).await;
+    fixture.proxy.inject(Fault::Denied, "Query", 1);
+    let ran = fixture.run(&["show", "k"]).await;
     assert_eq!(ran.code, Some(3), "{ran:?}");
     assert!(
         ran.err.contains("needs dynamodb:Query on the table"),
@@ -68,10 +68,10 @@ async fn a_table_out_of_reach_is_told_from_one_that_refuses_and_one_that_is_not_
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", nobody.local_addr().unwrap());
     drop(nobody);
-    let ran = stand.run(&["show", "k", "--endpoint-url", &url]).await;
+    let ran = fixture.run(&["show", "k", "--endpoint-url", &url]).await;
     assert_eq!(ran.code, Some(3), "{ran:?}");
     assert!(ran.err.contains("check the network"), "{ran:?}");
-    let ran = stand
+    let ran = fixture
         .run(&["show", "k", "--endpoint-url", "nonsense"])
         .await;
     assert_eq!(ran.code, Some(2), "{ran:?}");
@@ -79,15 +79,15 @@ async fn a_table_out_of_reach_is_told_from_one_that_refuses_and_one_that_is_not_
 
 #[tokio::test]
 async fn a_profile_has_what_the_environment_has_not() {
-    let stand = Stand::start().await;
-    let files = stand.home().join(".aws");
+    let fixture = Fixture::start().await;
+    let files = fixture.home().join(".aws");
     std::fs::create_dir(&files).unwrap();
     let config = "[profile ops]\nregion = us-east-1\n";
     std::fs::write(files.join("config"), config).unwrap();
     let keys = "[ops]\naws_access_key_id = local\naws_secret_access_key = local\n";
     std::fs::write(files.join("credentials"), keys).unwrap();
     let bare = |arguments: &[&str]| {
-        let mut command = stand.command(arguments);
+        let mut command = fixture.command(arguments);
         for name in ["AWS_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"] {
             command.env_remove(name);
         }
@@ -99,12 +99,12 @@ async fn a_profile_has_what_the_environment_has_not() {
     by_variable.env("AWS_PROFILE", "ops");
     assert_eq!(ended(by_variable).await.code, Some(0));
     // What is said goes before what is set: with the environment's own credentials nothing would be missing.
-    let typo = stand.run(&["ls", "--profile", "opps"]).await;
+    let typo = fixture.run(&["ls", "--profile", "opps"]).await;
     assert_eq!((typo.code, typo.out.as_str()), (Some(3), ""), "{typo:?}");
     assert!(typo.err.contains("opps"), "{typo:?}");
-    assert_eq!(stand.run(&["ls", "--profile", "ops"]).await.code, Some(0));
+    assert_eq!(fixture.run(&["ls", "--profile", "ops"]).await.code, Some(0));
     // The other way to say where the endpoint is.
-    let url = stand.proxy.url();
+    let url = fixture.proxy.url();
     let mut by_option = bare(&["ls", "--profile", "ops", "--endpoint-url", &url]);
     by_option.env_remove("AWS_ENDPOINT_URL_DYNAMODB");
     assert_eq!(ended(by_option).await.code, Some(0));
@@ -112,7 +112,7 @@ async fn a_profile_has_what_the_environment_has_not() {
 
 #[tokio::test]
 async fn wrong_arguments_are_told_as_such() {
-    let stand = Stand::start().await;
+    let fixture = Fixture::start().await;
     for arguments in [
         &[][..],
         &["acquire"],
@@ -124,7 +124,7 @@ async fn wrong_arguments_are_told_as_such() {
         &["watch", "--every", "10ms"],
         &["no-such-command"],
     ] {
-        let ran = stand.run(arguments).await;
+        let ran = fixture.run(arguments).await;
         assert_eq!(
             (ran.code, ran.out.as_str()),
             (Some(2), ""),
@@ -132,7 +132,7 @@ async fn wrong_arguments_are_told_as_such() {
         );
     }
     assert_eq!(
-        stand.proxy.counts().total(),
+        fixture.proxy.counts().total(),
         0,
         "nothing was asked of the table"
     );
@@ -140,13 +140,13 @@ async fn wrong_arguments_are_told_as_such() {
 
 #[tokio::test]
 async fn completions_and_pages_are_made_and_show_nothing_that_is_hidden() {
-    let stand = Stand::without_table().await;
+    let fixture = Fixture::without_table().await;
     for (shell, sign) in [
         ("bash", "complete -F _leasehold"),
         ("zsh", "#compdef leasehold"),
         ("fish", "complete -c leasehold"),
     ] {
-        let ran = stand.run(&["completions", shell]).await;
+        let ran = fixture.run(&["completions", shell]).await;
         assert_eq!(ran.code, Some(0), "{ran:?}");
         assert!(
             ran.out.contains(sign) && ran.out.contains("force-release"),
@@ -155,24 +155,24 @@ async fn completions_and_pages_are_made_and_show_nothing_that_is_hidden() {
         );
         assert!(!ran.out.contains("__guard"), "{}", ran.out);
     }
-    let ran = stand.run(&["man"]).await;
+    let ran = fixture.run(&["man"]).await;
     assert!(ran.out.contains(".TH leasehold 1"), "{}", ran.out);
-    let directory = stand.home().join("man1");
-    let ran = stand
+    let directory = fixture.home().join("man1");
+    let ran = fixture
         .run(&["man", "--to", directory.to_str().unwrap()])
         .await;
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let page = std::fs::read_to_string(directory.join("leasehold-acquire.1")).unwrap();
     assert!(page.contains("LEASEHOLD_FENCING_TOKEN"), "{page}");
-    let mut version = stand.run(&["--version"]).await;
+    let mut version = fixture.run(&["--version"]).await;
     version.out.truncate(10);
     assert_eq!(version.out, "leasehold ");
 }
 
 #[tokio::test]
 async fn the_manual_is_what_the_program_says() {
-    let stand = Stand::without_table().await;
-    let told = stand.run(&["__manual"]).await.out;
+    let fixture = Fixture::without_table().await;
+    let told = fixture.run(&["__manual"]).await.out;
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/CLI.md");
     assert!(
         std::fs::read_to_string(path).unwrap() == told,
@@ -183,7 +183,7 @@ async fn the_manual_is_what_the_program_says() {
 /// By a table that is an hour ahead, and refuses.
 #[tokio::test]
 async fn a_clock_that_is_wrong_is_told() {
-    let stand = Stand::without_table().await;
+    let fixture = Fixture::without_table().await;
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     std::thread::spawn(move || {
@@ -203,7 +203,7 @@ async fn a_clock_that_is_wrong_is_told() {
             let _ = connection.write_all(answer.as_bytes());
         }
     });
-    let ran = stand.run(&["show", "k", "--endpoint-url", &url]).await;
+    let ran = fixture.run(&["show", "k", "--endpoint-url", &url]).await;
     assert_eq!(ran.code, Some(3), "{ran:?}");
     let said: Vec<_> = ran
         .err

@@ -9,7 +9,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-use crate::lengths::told;
+use crate::durations::render;
 use crate::output::complain;
 
 /// Listens to how far the clocks are apart, and says it once if it comes near to what `margin` allows.
@@ -17,14 +17,14 @@ pub(crate) fn listen(margin: Duration) {
     // Whoever listens already, as in a program that does two things, goes on.
     let _ = tracing::subscriber::set_global_default(Listener {
         margin,
-        told: AtomicBool::new(false),
+        warned: AtomicBool::new(false),
     });
 }
 
 /// Hears nothing but metrics. What the SDK says at its lower levels shows whole requests.
 struct Listener {
     margin: Duration,
-    told: AtomicBool,
+    warned: AtomicBool,
 }
 
 impl Subscriber for Listener {
@@ -37,7 +37,7 @@ impl Subscriber for Listener {
         event.record(&mut heard);
         if heard.is_clock
             && let Some(warning) = warning(Duration::from_millis(heard.value), self.margin)
-            && !self.told.swap(true, Ordering::Relaxed)
+            && !self.warned.swap(true, Ordering::Relaxed)
         {
             complain(&warning);
         }
@@ -78,8 +78,8 @@ fn warning(apart: Duration, margin: Duration) -> Option<String> {
         format!(
             "this machine's clock is at least {} from DynamoDB's; clocks have to agree to within {}, half of \
              LEASE_CLOCK_MARGIN_MS",
-            told(apart),
-            told(margin / 2)
+            render(apart),
+            render(margin / 2)
         )
     })
 }

@@ -2,29 +2,10 @@
 
 use crate::check::calls::Call;
 use crate::check::finding::Finding;
-use crate::check::outcomes::{is_lost, matches};
 use crate::check::rule::Rule;
+use crate::read::error_names::{KNOWN, is_lost, matches};
 use crate::read::machine::{Machine, StateId};
 use crate::read::node::{Node, Span};
-
-/// What the functions raise, and what shipped machines end with. This crate does without the library; a test of the command
-/// line, which has both, keeps the two in step.
-pub const KNOWN: [&str; 14] = [
-    "Lease.Held",
-    "Lease.Consumed",
-    "Lease.Lost",
-    "Lease.Expired",
-    "Lease.QueueTimeout",
-    "Lease.QueueFull",
-    "Lease.Frozen",
-    "Lease.Invalid",
-    "Lease.Corrupt",
-    "Lease.Denied",
-    "Lease.Misconfigured",
-    "Lease.Throttled",
-    "Lease.Unavailable",
-    "Lease.StepTimeout",
-];
 
 pub(crate) fn look(machine: &Machine<'_>, calls: &[Call<'_>], findings: &mut Vec<Finding>) {
     for (id, call) in calls.iter().enumerate() {
