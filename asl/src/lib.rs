@@ -2,7 +2,7 @@
 //! work after its end, and asking for it in a way that does not mean what it seems to.
 //!
 //! ```
-//! use leasehold_check::{Options, Rule, Source, check};
+//! use leasehold_asl::{Options, Rule, Source, check};
 //!
 //! let source = Source::new("order.asl.json", r#"{ "StartAt": "Acquire", "States": {
 //!     "Acquire": { "Type": "Task", "Resource": "arn:aws:states:::lambda:invoke", "TimeoutSeconds": 15, "Next": "Work",
@@ -17,7 +17,7 @@
 //! let finding = &checked.findings[0];
 //! assert_eq!((finding.rule, finding.state.as_str()), (Rule::Outlasts, "Work"));
 //! assert_eq!(finding.trail(), "Acquire → Work");
-//! # Ok::<(), leasehold_check::Unreadable>(())
+//! # Ok::<(), leasehold_asl::Unreadable>(())
 //! ```
 //!
 //! # How it works
@@ -35,53 +35,28 @@
 //!
 //! What is not about paths is looked at without walking: requests, the names in Retry, the loops that count towards the history.
 //!
-//! `docs/CHECK.md` has the rules, what they assume, and what they leave out. `tests/property` holds silence against all
+//! [`weave`] writes leases into a definition, and [`draw`] makes a picture of one.
+//!
+//! `docs/CHECK.md` has the rules, what they assume, and what they leave out. `tests/check/property` holds silence against all
 //! executions of small definitions.
 
-mod around;
-mod calls;
 mod check;
-mod choices;
 mod draw;
-mod exits;
-mod explain;
-mod expression;
-mod finding;
-mod json;
-mod lease;
-mod loops;
-mod machine;
-mod node;
-mod options;
-mod outcomes;
-mod pictures;
-mod places;
-mod plain;
-pub mod report;
-mod requests;
-mod retries;
-mod rule;
-mod source;
-mod spending;
-mod steps;
-mod template;
-mod timing;
-mod verbs;
-mod walk;
-mod within;
-mod yaml;
+mod escape;
+mod read;
+pub mod weave;
 
-pub use check::{Checked, check};
+pub use check::checker::{Checked, check};
+pub use check::explain::{Example, examples, explain, manual};
+pub use check::finding::{Finding, Step};
+pub use check::options::{Options, Verb};
+pub use check::report::{self, Report};
+pub use check::rule::Rule;
+pub use check::template::{Definition, definitions};
+pub use draw::documents::pictures;
 pub use draw::draw;
-pub use explain::{Example, examples, explain, manual};
-pub use finding::{Finding, Step};
-pub use node::{Member, Node, Span, Value};
-pub use options::{Options, Verb};
-pub use pictures::pictures;
-pub use plain::{plain, plain_lines};
-pub use report::Report;
-pub use retries::KNOWN as KNOWN_ERRORS;
-pub use rule::Rule;
-pub use source::{LARGEST, Place, Source, Unreadable};
-pub use template::{Definition, definitions};
-pub use within::within;
+pub use escape::{plain, plain_lines};
+pub use read::error_names::KNOWN as KNOWN_ERRORS;
+pub use read::node::{Member, Node, Span, Value};
+pub use read::source::{LARGEST, Place, Source, Unreadable};
+pub use read::within::within;

@@ -1,17 +1,18 @@
 //! What the program takes.
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 
 use crate::acquire::{Acquire, launch::Launch};
 use crate::check::Check;
 use crate::handle::{ExtendIt, ReleaseIt};
+use crate::listing::{Holders, Ls, Show};
 #[cfg(feature = "local")]
 use crate::local::Local;
-use crate::look::{Holders, Ls, Show};
 use crate::manual::{Completions, Man};
 use crate::operate::{ForceRelease, FreezeIt, UnfreezeIt};
-use crate::tables::Table;
+use crate::table::Table;
 use crate::watch::Watch;
+use crate::weave::Weave;
 
 const CODES: &str = "\
 Exit codes:
@@ -77,30 +78,4 @@ pub(crate) enum Verb {
     Launch(Launch),
     #[command(hide = true, name = "__manual")]
     Manual,
-}
-
-/// As the library takes it.
-#[derive(Args, Debug)]
-#[command(after_help = leasehold_weave::EXAMPLES)]
-pub(crate) struct Weave {
-    #[command(flatten)]
-    pub(crate) options: leasehold_weave::Options,
-}
-
-/// Where the table is.
-#[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "Where the table is")]
-pub(crate) struct Place {
-    /// The table, by its name or ARN [default: `LEASE_TABLE`]
-    #[arg(long, value_name = "NAME")]
-    pub(crate) table: Option<String>,
-    /// A profile of the AWS CLI's files [default: `AWS_PROFILE`]
-    #[arg(long, value_name = "NAME")]
-    pub(crate) profile: Option<String>,
-    /// The Region [default: `AWS_REGION`, or the profile's]
-    #[arg(long, value_name = "REGION")]
-    pub(crate) region: Option<String>,
-    /// DynamoDB's endpoint, if it is not the Region's
-    #[arg(long, value_name = "URL")]
-    pub(crate) endpoint_url: Option<String>,
 }

@@ -4,14 +4,14 @@ use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use leasehold_check::{
+use leasehold_asl::{
     Options, Report, Rule, Source, Unreadable, Verb, definitions, draw, pictures, plain, report,
     within,
 };
 
-use crate::ending::{Code, Trouble};
+use crate::environment::variable;
+use crate::exit::{Code, Failure};
 use crate::output::{json_in_lines, say_lines, write};
-use crate::surroundings::variable;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -89,13 +89,13 @@ fn rule(id: &str) -> Result<Rule, String> {
 }
 
 impl Check {
-    pub(crate) fn run(&self) -> Result<Code, Trouble> {
+    pub(crate) fn run(&self) -> Result<Code, Failure> {
         if let Some(rule) = self.explain {
-            write(&leasehold_check::explain(rule))?;
+            write(&leasehold_asl::explain(rule))?;
             return Ok(Code::DONE);
         }
         if self.manual {
-            write(&leasehold_check::manual())?;
+            write(&leasehold_asl::manual())?;
             return Ok(Code::DONE);
         }
         let mut options = Options {
@@ -125,7 +125,7 @@ impl Check {
             let open = self.open(file);
             match read(file).and_then(|source| definitions(&source, &options, &open)) {
                 Ok(found) => reports.extend(found.into_iter().map(|definition| {
-                    let mut checked = leasehold_check::check(&definition.node, &definition.options);
+                    let mut checked = leasehold_asl::check(&definition.node, &definition.options);
                     checked
                         .findings
                         .retain(|finding| !self.allow.contains(&finding.rule));
@@ -182,10 +182,10 @@ fn read(file: &str) -> Result<Source, Unreadable> {
     Ok(Source::new(file, text))
 }
 
-fn print(made: Result<String, Unreadable>) -> Result<Code, Trouble> {
+fn print(made: Result<String, Unreadable>) -> Result<Code, Failure> {
     match made {
         Ok(text) => write(&text).map(|()| Code::DONE),
-        Err(error) => Err(Trouble::usage(error)),
+        Err(error) => Err(Failure::usage(error)),
     }
 }
 

@@ -2,19 +2,19 @@
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 
-use leasehold_check::plain;
+use leasehold_asl::plain;
 
-use crate::ending::{Code, Trouble};
+use crate::exit::{Code, Failure};
 
 /// Asks on the terminal whether it is meant. Without a terminal only `--yes` says so.
-pub(crate) fn is_meant(yes: bool, question: &str) -> Result<(), Trouble> {
+pub(crate) fn is_meant(yes: bool, question: &str) -> Result<(), Failure> {
     if yes {
         return Ok(());
     }
     let input = std::io::stdin();
     if !input.is_terminal() {
-        let trouble = Trouble::usage("nobody can be asked: this is not a terminal");
-        return Err(trouble.cure("--yes says that it is meant"));
+        let failure = Failure::usage("nobody can be asked: this is not a terminal");
+        return Err(failure.cure("--yes says that it is meant"));
     }
     let mut answer = String::new();
     let mut asked = std::io::stderr();
@@ -23,6 +23,6 @@ pub(crate) fn is_meant(yes: bool, question: &str) -> Result<(), Trouble> {
         .and_then(|()| input.lock().read_line(&mut answer));
     match (heard, answer.trim()) {
         (Ok(_), "y" | "Y" | "yes") => Ok(()),
-        _ => Err(Trouble::new(Code::NO, "nothing was done")),
+        _ => Err(Failure::new(Code::NO, "nothing was done")),
     }
 }

@@ -10,16 +10,34 @@ use aws_credential_types::{
     Credentials,
     provider::{ProvideCredentials, SharedCredentialsProvider, error::CredentialsError, future},
 };
+use clap::Args;
 use leasehold::{
     Clock as _, Connection, DynamoDb, Environment, Leases, Settings, SystemClock, Timestamp,
 };
 
-use crate::arguments::Place;
-use crate::ending::{Code, Trouble, in_full};
-use crate::{clocks, surroundings};
+use crate::exit::{Code, Failure, in_full};
+use crate::{clock_warning, environment};
 
 /// How long credentials may take to be found: a program that is asked for them may ask a person.
 const FINDING: Duration = Duration::from_secs(60);
+
+/// Where the table is.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Where the table is")]
+pub(crate) struct Place {
+    /// The table, by its name or ARN [default: `LEASE_TABLE`]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) table: Option<String>,
+    /// A profile of the AWS CLI's files [default: `AWS_PROFILE`]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
+    /// The Region [default: `AWS_REGION`, or the profile's]
+    #[arg(long, value_name = "REGION")]
+    pub(crate) region: Option<String>,
+    /// DynamoDB's endpoint, if it is not the Region's
+    #[arg(long, value_name = "URL")]
+    pub(crate) endpoint_url: Option<String>,
+}
 
 /// The table within reach.
 pub(crate) struct Reached {
@@ -32,9 +50,9 @@ pub(crate) struct Reached {
 
 impl Place {
     /// Finds out where the table is, and by which credentials; nothing is asked of the table yet.
-    pub(crate) async fn reach(&self) -> Result<Reached, Trouble> {
+    pub(crate) async fn reach(&self) -> Result<Reached, Failure> {
         let environment = self.environment()?;
-        clocks::listen(environment.settings.clock_margin);
+        clock_warning::listen(environment.settings.clock_margin);
         let config = self.config().await?;
         let credentials = Arc::new(Kept::of(&config).await?);
         let provider: Arc<dyn ProvideCredentials> = Arc::clone(&credentials) as _;
@@ -53,20 +71,20 @@ impl Place {
     }
 
     /// The functions' own variables; `--table` goes before `LEASE_TABLE`.
-    fn environment(&self) -> Result<Environment, Trouble> {
+    fn environment(&self) -> Result<Environment, Failure> {
         let lookup = |name: &str| match (name, &self.table) {
             ("LEASE_TABLE", Some(table)) => Some(table.clone()),
-            _ => surroundings::text(name),
+            _ => environment::text(name),
         };
         if lookup("LEASE_TABLE").is_none() {
-            let trouble = Trouble::new(Code::UNREACHABLE, "no table: which one is not said");
-            return Err(trouble.cure("give --table NAME, or set LEASE_TABLE"));
+            let failure = Failure::new(Code::UNREACHABLE, "no table: which one is not said");
+            return Err(failure.cure("give --table NAME, or set LEASE_TABLE"));
         }
         let read = Environment::from(lookup);
-        read.map_err(|error| Trouble::new(Code::UNREACHABLE, in_full(&error)))
+        read.map_err(|error| Failure::new(Code::UNREACHABLE, in_full(&error)))
     }
 
-    async fn config(&self) -> Result<SdkConfig, Trouble> {
+    async fn config(&self) -> Result<SdkConfig, Failure> {
         let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12());
         if let Some(profile) = &self.profile {
             // What is said goes before what is set: the environment's own credentials may be of another account.
@@ -85,7 +103,7 @@ impl Place {
         if let Some(url) = &self.endpoint_url {
             if !url.starts_with("http://") && !url.starts_with("https://") {
                 let problem = "--endpoint-url: must be a URL such as https://host:port";
-                return Err(Trouble::usage(problem));
+                return Err(Failure::usage(problem));
             }
             loader = loader.endpoint_url(url);
         }
@@ -94,9 +112,9 @@ impl Place {
             .region()
             .is_none_or(|region| region.as_ref().is_empty())
         {
-            let trouble = Trouble::new(Code::UNREACHABLE, "no Region: neither said nor configured");
+            let failure = Failure::new(Code::UNREACHABLE, "no Region: neither said nor configured");
             let cure = "give --region, or set AWS_REGION, or put a region into the profile";
-            return Err(trouble.cure(cure));
+            return Err(failure.cure(cure));
         }
         Ok(config)
     }
@@ -114,7 +132,7 @@ impl Kept {
     /// New ones are looked for when the old ones have less than this left.
     const SPARE: Duration = Duration::from_mins(5);
 
-    async fn of(config: &SdkConfig) -> Result<Self, Trouble> {
+    async fn of(config: &SdkConfig) -> Result<Self, Failure> {
         let source = config.credentials_provider();
         let source = source.ok_or_else(|| unfound(&CredentialsError::not_loaded_no_source()))?;
         let last = tokio::time::timeout(FINDING, source.provide_credentials()).await;
@@ -169,14 +187,14 @@ fn outlasts(credentials: &Credentials, at: Timestamp) -> bool {
     expiry.is_none_or(|expiry| expiry > at.as_millis())
 }
 
-fn unfound(error: &CredentialsError) -> Trouble {
+fn unfound(error: &CredentialsError) -> Failure {
     // Each provider has a line of its own.
     let told = in_full(error);
     let told: Vec<_> = told.lines().map(str::trim).collect();
     let what = format!("no AWS credentials could be loaded: {}", told.join("; "));
     let cure = "sign in (`aws sso login`, `aws configure`), choose a --profile, or set AWS_ACCESS_KEY_ID and \
                 AWS_SECRET_ACCESS_KEY";
-    Trouble::new(Code::UNREACHABLE, what).cure(cure)
+    Failure::new(Code::UNREACHABLE, what).cure(cure)
 }
 
 #[cfg(test)]

@@ -7,11 +7,11 @@ use clap::Args;
 use leasehold::{ExtendOptions, Extended, Lease, ReleaseOutcome, Ttl};
 use serde_json::Value;
 
-use crate::arguments::Place;
-use crate::ending::{Code, Trouble};
-use crate::lengths;
+use crate::connect::Place;
+use crate::durations;
+use crate::exit::{Code, Failure};
+use crate::lease_text::when;
 use crate::output::{json, say};
-use crate::view::when;
 
 #[derive(Args, Debug)]
 struct Handle {
@@ -22,7 +22,7 @@ struct Handle {
 
 impl Handle {
     /// Reads it, and never repeats what is in it.
-    fn read(&self) -> Result<Lease, Trouble> {
+    fn read(&self) -> Result<Lease, Failure> {
         let name = self.handle.display();
         let text = if self.handle.as_os_str() == "-" {
             let mut text = String::new();
@@ -30,10 +30,10 @@ impl Handle {
         } else {
             std::fs::read_to_string(&self.handle)
         };
-        let text = text.map_err(|error| Trouble::usage(format!("{name}: {error}")))?;
+        let text = text.map_err(|error| Failure::usage(format!("{name}: {error}")))?;
         let not_one = || {
-            let trouble = Trouble::usage(format!("{name}: this is not the handle of a lease"));
-            trouble.cure("`leasehold acquire KEY` without a command prints one")
+            let failure = Failure::usage(format!("{name}: this is not the handle of a lease"));
+            failure.cure("`leasehold acquire KEY` without a command prints one")
         };
         let mut value: Value = serde_json::from_str(&text).map_err(|_| not_one())?;
         if let Some(lease) = value.get_mut("lease") {
@@ -67,11 +67,11 @@ pub(crate) struct ExtendIt {
 }
 
 fn ttl(text: &str) -> Result<Ttl, String> {
-    Ttl::new(lengths::parse(text)?).map_err(|error| error.to_string())
+    Ttl::new(durations::parse(text)?).map_err(|error| error.to_string())
 }
 
 impl ExtendIt {
-    pub(crate) async fn run(self) -> Result<Code, Trouble> {
+    pub(crate) async fn run(self) -> Result<Code, Failure> {
         let lease = self.handle.read()?;
         let reached = self.place.reach().await?;
         let options = ExtendOptions {
@@ -116,7 +116,7 @@ pub(crate) struct ReleaseIt {
 }
 
 impl ReleaseIt {
-    pub(crate) async fn run(self) -> Result<Code, Trouble> {
+    pub(crate) async fn run(self) -> Result<Code, Failure> {
         let lease = self.handle.read()?;
         let reached = self.place.reach().await?;
         let released = reached.leases.release(&lease).await?;

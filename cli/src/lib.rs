@@ -6,32 +6,35 @@
 mod acquire;
 mod arguments;
 mod check;
-mod clocks;
+mod clock_warning;
+mod columns;
 mod confirm;
 mod connect;
-mod ending;
+mod durations;
+mod environment;
+mod exit;
 mod handle;
 mod instants;
-mod lengths;
+mod lease_text;
+mod listing;
 #[cfg(feature = "local")]
 mod local;
-mod look;
 mod manual;
 mod operate;
 mod output;
-mod sheet;
-mod surroundings;
-mod tables;
-mod view;
+mod pages;
+mod signals;
+mod table;
 mod watch;
+mod weave;
 
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser as _};
-use leasehold_check::plain;
+use leasehold_asl::plain;
 
 use arguments::{Arguments, Verb};
-use ending::{Code, Trouble};
+use exit::{Code, Failure};
 
 /// The command line, as clap has it.
 #[must_use]
@@ -59,19 +62,30 @@ pub fn run() -> ExitCode {
         Verb::Unfreeze(unfreeze) => on_one_thread(unfreeze.run()),
         Verb::Table(table) => on_one_thread(table.run()),
         Verb::Check(check) => check.run(),
-        Verb::Weave(weave) => return leasehold_weave::run(&weave.options),
+        Verb::Weave(weave) => return weave.run(),
         #[cfg(feature = "local")]
         Verb::Local(local) => on_many_threads(local.run()),
-        Verb::Completions(completions) => completions.run(),
-        Verb::Man(man) => man.run(),
-        Verb::Manual => output::write(&manual::manual()).map(|()| Code::DONE),
+        Verb::Completions(completions) => completions.run(&command()),
+        Verb::Man(man) => man.run(&command()),
+        Verb::Manual => output::write(&manual::manual(&command())).map(|()| Code::DONE),
         Verb::Guard => on_one_thread(acquire::guard::run()),
         Verb::Launch(launch) => launch.run(),
     };
     match outcome {
         Ok(code) => code.into(),
-        Err(trouble) => trouble.tell(),
+        Err(failure) => report(&failure),
     }
+}
+
+/// Says what is in the way and what to do about it, and gives the code.
+fn report(failure: &Failure) -> ExitCode {
+    if failure.code != Code::NO_READER {
+        output::complain(failure.what());
+        if let Some(remedy) = failure.remedy() {
+            output::complain(&format!("  {remedy}"));
+        }
+    }
+    failure.code.into()
 }
 
 /// Help, or what is wrong with the arguments, which may come from anywhere.
@@ -89,20 +103,20 @@ fn refuse(error: &clap::Error) -> ExitCode {
 }
 
 /// The kernel ties a command's life to the thread that started it: there is one.
-fn on_one_thread(work: impl Future<Output = Result<Code, Trouble>>) -> Result<Code, Trouble> {
+fn on_one_thread(work: impl Future<Output = Result<Code, Failure>>) -> Result<Code, Failure> {
     on(tokio::runtime::Builder::new_current_thread(), work)
 }
 
 #[cfg(feature = "local")]
-fn on_many_threads(work: impl Future<Output = Result<Code, Trouble>>) -> Result<Code, Trouble> {
+fn on_many_threads(work: impl Future<Output = Result<Code, Failure>>) -> Result<Code, Failure> {
     on(tokio::runtime::Builder::new_multi_thread(), work)
 }
 
 fn on(
     mut builder: tokio::runtime::Builder,
-    work: impl Future<Output = Result<Code, Trouble>>,
-) -> Result<Code, Trouble> {
-    let failed = |error| Trouble::new(Code::UNREACHABLE, format!("cannot start: {error}"));
+    work: impl Future<Output = Result<Code, Failure>>,
+) -> Result<Code, Failure> {
+    let failed = |error| Failure::new(Code::UNREACHABLE, format!("cannot start: {error}"));
     let runtime = builder.enable_all().build().map_err(failed)?;
     let outcome = runtime.block_on(work);
     // A name that is being looked up is not waited for.

@@ -4,7 +4,7 @@ use clap::Args;
 use leasehold_local::up::{self, Up};
 use tracing_subscriber::EnvFilter;
 
-use crate::ending::{Code, Trouble, in_full};
+use crate::exit::{Code, Failure, in_full};
 
 /// The embedded DynamoDB warns of every condition that is refused; here that is contention, the most ordinary thing.
 const QUIET: &str = "warn,dynoxide=error";
@@ -31,14 +31,14 @@ pub(crate) struct Local {
 }
 
 impl Local {
-    pub(crate) async fn run(self) -> Result<Code, Trouble> {
+    pub(crate) async fn run(self) -> Result<Code, Failure> {
         let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(QUIET));
         tracing_subscriber::fmt()
             .with_env_filter(filter)
             .with_writer(std::io::stderr)
             .init();
         let ended = up::run(self.up).await;
-        let failed = |error| Trouble::new(Code::NO, in_full(&error));
+        let failed = |error| Failure::new(Code::NO, in_full(&error));
         ended.map(|()| Code::DONE).map_err(failed)
     }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Command};
 use clap_complete::Shell;
 
-use crate::ending::{Code, Trouble};
+use crate::exit::{Code, Failure};
 use crate::output;
 
 #[derive(Args, Debug)]
@@ -22,9 +22,9 @@ pub(crate) struct Completions {
 }
 
 impl Completions {
-    pub(crate) fn run(&self) -> Result<Code, Trouble> {
+    pub(crate) fn run(&self, command: &Command) -> Result<Code, Failure> {
         let mut text = Vec::new();
-        clap_complete::generate(self.shell, &mut shown(), "leasehold", &mut text);
+        clap_complete::generate(self.shell, &mut shown(command), "leasehold", &mut text);
         output::write(&String::from_utf8_lossy(&text))?;
         Ok(Code::DONE)
     }
@@ -42,15 +42,15 @@ pub(crate) struct Man {
 }
 
 impl Man {
-    pub(crate) fn run(&self) -> Result<Code, Trouble> {
-        let failed = |error: std::io::Error| Trouble::new(Code::NO, error);
+    pub(crate) fn run(&self, command: &Command) -> Result<Code, Failure> {
+        let failed = |error: std::io::Error| Failure::new(Code::NO, error);
         if let Some(directory) = &self.to {
             std::fs::create_dir_all(directory).map_err(failed)?;
-            clap_mangen::generate_to(shown(), directory).map_err(failed)?;
+            clap_mangen::generate_to(shown(command), directory).map_err(failed)?;
             return Ok(Code::DONE);
         }
         let mut text = Vec::new();
-        clap_mangen::Man::new(shown())
+        clap_mangen::Man::new(shown(command))
             .render(&mut text)
             .map_err(failed)?;
         output::write(&String::from_utf8_lossy(&text))?;
@@ -59,8 +59,7 @@ impl Man {
 }
 
 /// The command line without what the program says to itself.
-fn shown() -> Command {
-    let command = crate::command();
+fn shown(command: &Command) -> Command {
     let mut shown = Command::new("leasehold")
         .version(env!("CARGO_PKG_VERSION"))
         .subcommand_required(true);
@@ -80,9 +79,9 @@ fn shown() -> Command {
 
 /// `docs/CLI.md`.
 #[must_use]
-pub fn manual() -> String {
+pub fn manual(command: &Command) -> String {
     let mut text = String::from(HEAD);
-    let mut command = shown();
+    let mut command = shown(command);
     command.build();
     page(&mut text, &command, "leasehold");
     text

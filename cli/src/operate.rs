@@ -5,13 +5,13 @@ use leasehold::{
     Because, Evict, Forced, Freeze, Inspected, Inspection, Key, Operator, Reason, Unfreeze,
 };
 
-use crate::arguments::Place;
+use crate::columns::pairs;
 use crate::confirm::is_meant;
+use crate::connect::Place;
 use crate::connect::Reached;
-use crate::ending::{Code, Trouble};
+use crate::exit::{Code, Failure};
+use crate::lease_text;
 use crate::output::{complain, json, say};
-use crate::sheet::pairs;
-use crate::view;
 
 /// What every act on a key takes.
 #[derive(Args, Debug)]
@@ -43,7 +43,7 @@ impl Act {
         }
     }
 
-    async fn look(&self) -> Result<(Reached, Vec<Inspection>), Trouble> {
+    async fn look(&self) -> Result<(Reached, Vec<Inspection>), Failure> {
         let reached = self.place.reach().await?;
         let seen = match reached.leases.inspect(&self.key).await? {
             Inspected::Found { first, permits } if permits.is_empty() => vec![first],
@@ -54,17 +54,17 @@ impl Act {
     }
 
     /// Shows whom it concerns, and asks.
-    fn ask(&self, reached: &Reached, seen: &[Inspection], question: &str) -> Result<(), Trouble> {
+    fn ask(&self, reached: &Reached, seen: &[Inspection], question: &str) -> Result<(), Failure> {
         if !self.yes {
             let now = reached.leases.now();
             for one in seen {
-                eprintln!("{}\n", pairs(view::details(one, now)));
+                eprintln!("{}\n", pairs(lease_text::details(one, now)));
             }
         }
         is_meant(self.yes, question)
     }
 
-    fn tell(&self, answer: &impl serde::Serialize, words: &str) -> Result<(), Trouble> {
+    fn tell(&self, answer: &impl serde::Serialize, words: &str) -> Result<(), Failure> {
         if self.json {
             say(&json(answer)?)
         } else {
@@ -93,7 +93,7 @@ pub(crate) struct ForceRelease {
 }
 
 impl ForceRelease {
-    pub(crate) async fn run(self) -> Result<Code, Trouble> {
+    pub(crate) async fn run(self) -> Result<Code, Failure> {
         let act = &self.act;
         let (reached, seen) = act.look().await?;
         let held: Vec<_> = seen
@@ -103,7 +103,7 @@ impl ForceRelease {
             .collect();
         let what = match (self.permit, held.as_slice()) {
             (Some(permit), _) => format!("permit {permit} of {}", act.key),
-            (None, [one]) => view::name(&one.lease),
+            (None, [one]) => lease_text::name(&one.lease),
             _ => act.key.to_string(),
         };
         let one = match held.as_slice() {
@@ -117,12 +117,12 @@ impl ForceRelease {
                     .iter()
                     .map(|one| one.lease.permit.to_string())
                     .collect();
-                let trouble = Trouble::usage(format!(
+                let failure = Failure::usage(format!(
                     "{} permits of {} are held: say which",
                     several.len(),
                     act.key
                 ));
-                return Err(trouble.cure(format!("--permit {}", permits.join(", or "))));
+                return Err(failure.cure(format!("--permit {}", permits.join(", or "))));
             }
         };
         let holder = one.lease.held.as_ref().map(|held| held.holder.to_string());
@@ -170,7 +170,7 @@ pub(crate) struct FreezeIt {
 }
 
 impl FreezeIt {
-    pub(crate) async fn run(self) -> Result<Code, Trouble> {
+    pub(crate) async fn run(self) -> Result<Code, Failure> {
         let act = &self.act;
         let (reached, seen) = act.look().await?;
         act.ask(&reached, &seen, &format!("Freeze {}?", act.key))?;
@@ -202,7 +202,7 @@ pub(crate) struct UnfreezeIt {
 }
 
 impl UnfreezeIt {
-    pub(crate) async fn run(self) -> Result<Code, Trouble> {
+    pub(crate) async fn run(self) -> Result<Code, Failure> {
         let act = &self.act;
         let (reached, seen) = act.look().await?;
         act.ask(&reached, &seen, &format!("Unfreeze {}?", act.key))?;

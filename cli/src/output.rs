@@ -4,28 +4,28 @@
 use std::fmt::Display;
 use std::io::{ErrorKind, Write as _};
 
-use leasehold_check::{plain, plain_lines};
+use leasehold_asl::{plain, plain_lines};
 use serde::Serialize;
 
-use crate::ending::{Code, Trouble};
+use crate::exit::{Code, Failure};
 
 /// One line of the answer.
-pub(crate) fn say(line: &str) -> Result<(), Trouble> {
+pub(crate) fn say(line: &str) -> Result<(), Failure> {
     write(&format!("{}\n", plain(line)))
 }
 
 /// Several lines of it, put together of what is plain.
-pub(crate) fn say_lines(lines: &str) -> Result<(), Trouble> {
+pub(crate) fn say_lines(lines: &str) -> Result<(), Failure> {
     write(&format!("{}\n", plain_lines(lines)))
 }
 
 /// A text of this program's own, in which what others wrote is plain.
-pub(crate) fn write(text: &str) -> Result<(), Trouble> {
+pub(crate) fn write(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     written.map_err(|error| match error.kind() {
-        ErrorKind::BrokenPipe => Trouble::new(Code::NO_READER, error),
-        _ => Trouble::new(
+        ErrorKind::BrokenPipe => Failure::new(Code::NO_READER, error),
+        _ => Failure::new(
             Code::NO,
             format!("the answer could not be written: {error}"),
         ),
@@ -33,21 +33,21 @@ pub(crate) fn write(text: &str) -> Result<(), Trouble> {
 }
 
 /// An answer for programs, with its fields in the contract's order.
-pub(crate) fn json(answer: &impl Serialize) -> Result<String, Trouble> {
+pub(crate) fn json(answer: &impl Serialize) -> Result<String, Failure> {
     serde_json::to_string(answer)
         .map(|told| plain(&told))
         .map_err(unwritten)
 }
 
 /// The same over several lines.
-pub(crate) fn json_in_lines(answer: &impl Serialize) -> Result<String, Trouble> {
+pub(crate) fn json_in_lines(answer: &impl Serialize) -> Result<String, Failure> {
     serde_json::to_string_pretty(answer)
         .map(|told| plain_lines(&told))
         .map_err(unwritten)
 }
 
-fn unwritten(error: impl Display) -> Trouble {
-    Trouble::new(
+fn unwritten(error: impl Display) -> Failure {
+    Failure::new(
         Code::NO,
         format!("the answer could not be written: {error}"),
     )

@@ -5,19 +5,19 @@
     reason = "processes are waited for, which know no clock but the machine's"
 )]
 
-mod stand;
+mod fixture;
 
 use std::path::PathBuf;
 use std::process::Child;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use fixture::{Fixture, Ran, children, guard, runs, until};
 use leasehold::{
     Because, Evict, Forced, Inspected, Key, LeaseState, ManualClock, Operator, Reason, SweepBounds,
 };
 use leasehold_local::Fault;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
-use stand::{Ran, Stand, children, guard, runs, until};
 
 /// A command with a descendant, both of which tell their process ids and then stay; the descendant would not end for less
 /// than a SIGKILL.
@@ -33,16 +33,22 @@ struct Running {
 }
 
 impl Running {
-    async fn start(stand: &Stand, key: &str, ttl: &str, script: &str) -> Self {
-        Self::start_with(stand, key, ttl, script, &[]).await
+    async fn start(fixture: &Fixture, key: &str, ttl: &str, script: &str) -> Self {
+        Self::start_with(fixture, key, ttl, script, &[]).await
     }
 
-    async fn start_with(stand: &Stand, key: &str, ttl: &str, script: &str, more: &[&str]) -> Self {
-        let name = stand.home().join(key);
+    async fn start_with(
+        fixture: &Fixture,
+        key: &str,
+        ttl: &str,
+        script: &str,
+        more: &[&str],
+    ) -> Self {
+        let name = fixture.home().join(key);
         let arguments = [
             "acquire", key, "--ttl", ttl, "--grace", "200ms", "--", "sh", "-c", script,
         ];
-        let mut command = stand.command(&arguments);
+        let mut command = fixture.command(&arguments);
         command.arg(&name).args(more);
         let wrapper = command.spawn().unwrap();
         let told = |what: &str| {
@@ -88,8 +94,8 @@ fn signal(pid: u32, signal: Signal) {
     kill_process(Pid::from_raw(pid.try_into().unwrap()).unwrap(), signal).unwrap();
 }
 
-async fn inspect(stand: &Stand, key: &str) -> leasehold::Inspection {
-    match stand
+async fn inspect(fixture: &Fixture, key: &str) -> leasehold::Inspection {
+    match fixture
         .leases()
         .inspect(&Key::new(key).unwrap())
         .await
@@ -101,33 +107,33 @@ async fn inspect(stand: &Stand, key: &str) -> leasehold::Inspection {
 }
 
 /// The lease that stands, and that nobody will be granted before it is over.
-async fn is_still_held(stand: &Stand, key: &str) {
-    let seen = inspect(stand, key).await;
+async fn is_still_held(fixture: &Fixture, key: &str) {
+    let seen = inspect(fixture, key).await;
     assert_eq!(seen.state, LeaseState::Held, "gone before the lease was");
 }
 
 /// As an operator does it.
-async fn force(stand: &Stand, key: &str) {
+async fn force(fixture: &Fixture, key: &str) {
     let because = Because {
         who: Operator::new("bob").unwrap(),
         why: Reason::new("test").unwrap(),
     };
-    let (leases, key) = (stand.leases(), Key::new(key).unwrap());
+    let (leases, key) = (fixture.leases(), Key::new(key).unwrap());
     let forced = leases.force_release(&key, Evict::default(), &because).await;
     assert!(matches!(forced.unwrap(), Forced::Forced { .. }));
 }
 
 #[tokio::test]
 async fn a_lost_lease_ends_the_command_gently_and_then_not() {
-    let stand = Stand::start().await;
+    let fixture = Fixture::start().await;
     for (key, script) in [("gentle", GOES), ("stubborn", STAYS)] {
-        let running = Running::start(&stand, key, "1500ms", script).await;
-        force(&stand, key).await;
+        let running = Running::start(&fixture, key, "1500ms", script).await;
+        force(&fixture, key).await;
         running.gone().await;
         let ran = running.end().await;
         assert_eq!(ran.code, Some(79), "{ran:?}");
         assert!(ran.err.contains("the command is told to end"), "{ran:?}");
-        let told = stand.home().join(format!("{key}.told"));
+        let told = fixture.home().join(format!("{key}.told"));
         assert_eq!(
             told.exists(),
             script == GOES,
@@ -138,14 +144,16 @@ async fn a_lost_lease_ends_the_command_gently_and_then_not() {
 
 #[tokio::test]
 async fn a_lease_that_cannot_be_extended_ends_the_command_before_it_is_over() {
-    let stand = Stand::start().await;
+    let fixture = Fixture::start().await;
     for fault in [Fault::LoseRequest, Fault::Hang, Fault::Denied] {
         let key = format!("{fault:?}");
-        let running = Running::start(&stand, &key, "1500ms", STAYS).await;
-        stand.proxy.inject_matching(fault, "UpdateItem", &key, 1000);
+        let running = Running::start(&fixture, &key, "1500ms", STAYS).await;
+        fixture
+            .proxy
+            .inject_matching(fault, "UpdateItem", &key, 1000);
         let start = Instant::now();
         running.gone().await;
-        is_still_held(&stand, &key).await;
+        is_still_held(&fixture, &key).await;
         let ran = running.end().await;
         assert_eq!(ran.code, Some(79), "{ran:?}");
         assert!(
@@ -153,27 +161,27 @@ async fn a_lease_that_cannot_be_extended_ends_the_command_before_it_is_over() {
             "{ran:?} after {:?}",
             start.elapsed()
         );
-        stand.proxy.reset();
+        fixture.proxy.reset();
     }
 }
 
 #[tokio::test]
 async fn the_command_is_gone_before_the_lease_is_whoever_is_killed() {
-    let stand = Stand::start().await;
+    let fixture = Fixture::start().await;
     for (key, victim) in [("wrapper", 0), ("guard", 1), ("command", 2)] {
-        let running = Running::start(&stand, key, "3s", STAYS).await;
+        let running = Running::start(&fixture, key, "3s", STAYS).await;
         let (wrapper, command) = (running.wrapper.id(), running.command);
         signal([wrapper, running.guard, command][victim], Signal::KILL);
         running.gone().await;
         if key == "wrapper" {
-            is_still_held(&stand, key).await;
+            is_still_held(&fixture, key).await;
             assert_eq!(running.end().await.code, None);
         } else {
             let ran = running.end().await;
             let expected = if key == "guard" { 79 } else { 128 + 9 };
             assert_eq!(ran.code, Some(expected), "{ran:?}");
             assert_eq!(
-                inspect(&stand, key).await.state,
+                inspect(&fixture, key).await.state,
                 LeaseState::Free,
                 "released after all"
             );
@@ -185,8 +193,8 @@ async fn the_command_is_gone_before_the_lease_is_whoever_is_killed() {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn the_command_itself_dies_if_both_who_watch_over_it_do() {
-    let stand = Stand::start().await;
-    let running = Running::start(&stand, "k", "30s", STAYS).await;
+    let fixture = Fixture::start().await;
+    let running = Running::start(&fixture, "k", "30s", STAYS).await;
     for who in [Signal::STOP, Signal::KILL] {
         signal(running.guard, who);
         signal(running.wrapper.id(), who);
@@ -202,12 +210,12 @@ async fn the_command_itself_dies_if_both_who_watch_over_it_do() {
 
 #[tokio::test]
 async fn the_guard_kills_in_time_while_the_wrapper_stands_still() {
-    let stand = Stand::start().await;
-    let running = Running::start(&stand, "k", "1500ms", STAYS).await;
+    let fixture = Fixture::start().await;
+    let running = Running::start(&fixture, "k", "1500ms", STAYS).await;
     let wrapper = running.wrapper.id();
     signal(wrapper, Signal::STOP);
     running.gone().await;
-    is_still_held(&stand, "k").await;
+    is_still_held(&fixture, "k").await;
     signal(wrapper, Signal::CONT);
     let ran = running.end().await;
     assert_eq!(ran.code, Some(79), "{ran:?}");
@@ -215,23 +223,23 @@ async fn the_guard_kills_in_time_while_the_wrapper_stands_still() {
 
 #[tokio::test]
 async fn the_wrapper_kills_in_time_while_the_guard_stands_still() {
-    let stand = Stand::start().await;
-    let running = Running::start(&stand, "k", "1500ms", STAYS).await;
+    let fixture = Fixture::start().await;
+    let running = Running::start(&fixture, "k", "1500ms", STAYS).await;
     signal(running.guard, Signal::STOP);
-    stand.proxy.inject(Fault::LoseRequest, "UpdateItem", 1000);
+    fixture.proxy.inject(Fault::LoseRequest, "UpdateItem", 1000);
     running.gone().await;
-    is_still_held(&stand, "k").await;
+    is_still_held(&fixture, "k").await;
     assert_eq!(running.end().await.code, Some(79));
 }
 
 #[tokio::test]
 async fn a_lease_is_extended_for_as_long_as_the_command_runs() {
-    let stand = Stand::start().await;
-    let running = Running::start(&stand, "k", "1500ms", GOES).await;
-    let first = inspect(&stand, "k").await.lease;
+    let fixture = Fixture::start().await;
+    let running = Running::start(&fixture, "k", "1500ms", GOES).await;
+    let first = inspect(&fixture, "k").await.lease;
     let start = Instant::now();
     while start.elapsed() < Duration::from_millis(2500) {
-        let seen = inspect(&stand, "k").await;
+        let seen = inspect(&fixture, "k").await;
         assert_eq!(seen.state, LeaseState::Held);
         assert_eq!(seen.lease.fencing_token, first.fencing_token);
         assert!(running.anything_runs());
@@ -241,27 +249,27 @@ async fn a_lease_is_extended_for_as_long_as_the_command_runs() {
     signal(running.wrapper.id(), Signal::TERM);
     running.gone().await;
     assert_eq!(running.end().await.code, Some(128 + 15));
-    assert_eq!(inspect(&stand, "k").await.state, LeaseState::Free);
+    assert_eq!(inspect(&fixture, "k").await.state, LeaseState::Free);
 }
 
 #[tokio::test]
 async fn what_a_command_leaves_running_does_not_outlive_the_lease() {
-    let stand = Stand::start().await;
+    let fixture = Fixture::start().await;
     let leaves = "echo $$ >$0.command; sh -c 'trap \"\" TERM HUP; echo $$ >$0.descendant; sleep 600' $0 & \
                   while [ ! -s $0.descendant ]; do sleep 0.01; done; sleep 0.2; exit 3";
-    let running = Running::start(&stand, "k", "30s", leaves).await;
+    let running = Running::start(&fixture, "k", "30s", leaves).await;
     let descendant = running.descendant;
     let ran = running.end().await;
     assert_eq!(ran.code, Some(3), "{ran:?}");
     assert!(!runs(descendant));
-    assert_eq!(inspect(&stand, "k").await.state, LeaseState::Free);
+    assert_eq!(inspect(&fixture, "k").await.state, LeaseState::Free);
 }
 
 #[tokio::test]
 async fn a_lease_that_was_lost_unnoticed_is_told() {
-    let stand = Stand::start().await;
-    let running = Running::start(&stand, "k", "30s", GOES).await;
-    force(&stand, "k").await;
+    let fixture = Fixture::start().await;
+    let running = Running::start(&fixture, "k", "30s", GOES).await;
+    force(&fixture, "k").await;
     signal(running.command, Signal::TERM);
     let ran = running.end().await;
     assert_eq!(ran.code, Some(79), "{ran:?}");
@@ -270,9 +278,9 @@ async fn a_lease_that_was_lost_unnoticed_is_told() {
 /// By a sweep whose clock is an hour ahead.
 #[tokio::test]
 async fn a_lease_that_was_swept_unnoticed_is_told() {
-    let stand = Stand::start().await;
-    let running = Running::start(&stand, "k", "30s", GOES).await;
-    let leases = stand.leases();
+    let fixture = Fixture::start().await;
+    let running = Running::start(&fixture, "k", "30s", GOES).await;
+    let leases = fixture.leases();
     let ahead = leases.now().plus(Duration::from_hours(1));
     let ahead = leases.with_clock(Arc::new(ManualClock::at(ahead)));
     let swept = ahead.sweep(SweepBounds::Schedule).await.unwrap();
@@ -284,20 +292,20 @@ async fn a_lease_that_was_swept_unnoticed_is_told() {
 
 #[tokio::test]
 async fn a_release_whose_answer_is_lost_is_a_release() {
-    let stand = Stand::start().await;
-    let running = Running::start(&stand, "k", "30s", GOES).await;
-    stand.proxy.inject(Fault::LoseAnswer, "UpdateItem", 1);
+    let fixture = Fixture::start().await;
+    let running = Running::start(&fixture, "k", "30s", GOES).await;
+    fixture.proxy.inject(Fault::LoseAnswer, "UpdateItem", 1);
     signal(running.command, Signal::TERM);
     let ran = running.end().await;
     assert_eq!(ran.code, Some(128 + 15), "{ran:?}");
-    assert_eq!(stand.proxy.pending_faults(), 0);
-    assert_eq!(inspect(&stand, "k").await.state, LeaseState::Free);
+    assert_eq!(fixture.proxy.pending_faults(), 0);
+    assert_eq!(inspect(&fixture, "k").await.state, LeaseState::Free);
 }
 
 #[tokio::test]
 async fn nobody_of_the_family_is_left_when_all_is_well() {
-    let stand = Stand::start().await;
-    let mut wrapper = stand
+    let fixture = Fixture::start().await;
+    let mut wrapper = fixture
         .command(&["acquire", "k", "--", "sleep", "0.3"])
         .spawn()
         .unwrap();
@@ -312,14 +320,14 @@ async fn nobody_of_the_family_is_left_when_all_is_well() {
 
 #[tokio::test]
 async fn a_lease_within_a_lease_ends_with_the_outer_one() {
-    let stand = Stand::start().await;
+    let fixture = Fixture::start().await;
     let inner = format!(
         "exec {} acquire inner -- sh -c \"$1\" $0",
         env!("CARGO_BIN_EXE_leasehold")
     );
-    let running = Running::start_with(&stand, "outer", "1500ms", &inner, &[GOES]).await;
-    force(&stand, "outer").await;
+    let running = Running::start_with(&fixture, "outer", "1500ms", &inner, &[GOES]).await;
+    force(&fixture, "outer").await;
     running.gone().await;
     assert_eq!(running.end().await.code, Some(79));
-    assert_eq!(inspect(&stand, "inner").await.state, LeaseState::Free);
+    assert_eq!(inspect(&fixture, "inner").await.state, LeaseState::Free);
 }

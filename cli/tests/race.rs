@@ -6,15 +6,15 @@
     reason = "processes are waited for, which know no clock but the machine's"
 )]
 
-mod stand;
+mod fixture;
 
 use std::collections::HashSet;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
+use fixture::{Fixture, guard, runs};
 use rustix::process::{Pid, Signal, kill_process};
-use stand::{Stand, guard, runs};
 
 const RACERS: usize = 20;
 const LENGTH: Duration = Duration::from_secs(10);
@@ -24,11 +24,11 @@ const WORK: &str = "trap '' TERM; n=0; end=5; [ $(( $$ % 7 )) = 0 ] && end=500; 
     while [ $n -lt $end ]; do n=$((n + 1)); echo \"step $LEASEHOLD_FENCING_TOKEN\" >>$0; sleep 0.02; done; \
     echo \"end $LEASEHOLD_FENCING_TOKEN\" >>$0";
 
-fn racer(stand: &Stand, record: &Path) -> Child {
+fn racer(fixture: &Fixture, record: &Path) -> Child {
     let arguments = [
         "acquire", "prize", "--ttl", "1500ms", "--quiet", "--", "sh", "-c", WORK,
     ];
-    let mut command = stand.command(&arguments);
+    let mut command = fixture.command(&arguments);
     command
         .arg(record)
         .stdout(Stdio::null())
@@ -51,9 +51,9 @@ fn kill(pid: u32) -> bool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn commands_under_one_key_never_overlap() {
-    let stand = Stand::start().await;
-    let record = stand.home().join("record");
-    let mut racers: Vec<_> = (0..RACERS).map(|_| racer(&stand, &record)).collect();
+    let fixture = Fixture::start().await;
+    let record = fixture.home().join("record");
+    let mut racers: Vec<_> = (0..RACERS).map(|_| racer(&fixture, &record)).collect();
     let start = Instant::now();
     let mut kills = [0_u32; 3];
     for round in 0_u32.. {
@@ -64,7 +64,7 @@ async fn commands_under_one_key_never_overlap() {
         // Whoever has ended makes room for another.
         for one in &mut racers {
             if one.try_wait().unwrap().is_some() {
-                *one = racer(&stand, &record);
+                *one = racer(&fixture, &record);
             }
         }
         let Some((wrapper, command)) = last(&record).filter(|(_, command)| runs(*command)) else {

@@ -15,7 +15,7 @@ use tokio::net::unix::pipe;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::limit::Limit;
-use crate::ending::{Code, Trouble};
+use crate::exit::{Code, Failure};
 use crate::instants::Instants;
 use crate::output::complain;
 
@@ -36,8 +36,8 @@ const NOT_OURS: [SignalKind; 7] = [
 ];
 
 /// Is at its post until it kills its group.
-pub(crate) async fn run() -> Result<Code, Trouble> {
-    let failed = |error: std::io::Error| Trouble::new(Code::UNREACHABLE, format!("guard: {error}"));
+pub(crate) async fn run() -> Result<Code, Failure> {
+    let failed = |error: std::io::Error| Failure::new(Code::UNREACHABLE, format!("guard: {error}"));
     for kind in NOT_OURS {
         // Whatever the handler hears is let pass: what counts is that the signal does not end the guard.
         drop(signal(kind).map_err(failed)?);

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use clap::Args;
 
-use crate::ending::{Code, Trouble};
+use crate::exit::{Code, Failure};
 
 #[derive(Args, Debug)]
 pub(crate) struct Launch {
@@ -20,25 +20,25 @@ pub(crate) struct Launch {
 
 impl Launch {
     /// Becomes the command, or tells why not.
-    pub(crate) fn run(self) -> Result<Code, Trouble> {
+    pub(crate) fn run(self) -> Result<Code, Failure> {
         die_with_parent();
         // It may have gone before that was arranged.
         let parent = rustix::process::getppid().map(rustix::process::Pid::as_raw_pid);
         if parent != Some(self.parent) {
-            return Err(Trouble::new(
+            return Err(Failure::new(
                 Code::LOST,
                 "the one that had the lease is gone",
             ));
         }
         let [program, arguments @ ..] = self.command.as_slice() else {
-            return Err(Trouble::usage("no command"));
+            return Err(Failure::usage("no command"));
         };
         let error = Command::new(program).args(arguments).exec();
         let code = match error.kind() {
             ErrorKind::NotFound => Code::NOT_THERE,
             _ => Code::NOT_RUNNABLE,
         };
-        Err(Trouble::new(
+        Err(Failure::new(
             code,
             format!("{}: {error}", program.display()),
         ))

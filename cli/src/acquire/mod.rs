@@ -6,14 +6,13 @@
 //! stands still, the others see to the end of the command; two at a time are beyond this, and so is a machine that stands
 //! still as a whole: that is what the fencing token is for.
 
-mod getting;
+mod grant;
 pub(crate) mod guard;
-mod keep;
+mod guard_pipe;
 pub(crate) mod launch;
 mod limit;
-mod post;
-pub(crate) mod signals;
-mod work;
+mod renew;
+mod supervise;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -22,13 +21,13 @@ use std::time::Duration;
 use clap::Args;
 use leasehold::{Acquired, BadValue, Holder, Key, Metadata, Permits, RequestId, Ttl};
 
-use crate::arguments::Place;
-use crate::ending::{Code, Trouble};
+use crate::connect::Place;
+use crate::exit::{Code, Failure};
 use crate::instants::Instants;
 use crate::output::{complain, json_in_lines, say_lines};
-use crate::{lengths, surroundings};
-use signals::Signals;
-use work::Work;
+use crate::signals::Signals;
+use crate::{durations, environment};
+use supervise::Work;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -65,7 +64,7 @@ pub(crate) struct Acquire {
     #[arg(long, value_name = "LENGTH", default_value = "60s", value_parser = ttl)]
     ttl: Ttl,
     /// How long to go on asking while somebody else holds it
-    #[arg(long, value_name = "LENGTH", default_value = "10m", value_parser = lengths::parse)]
+    #[arg(long, value_name = "LENGTH", default_value = "10m", value_parser = durations::parse)]
     wait: Duration,
     /// Ask once
     #[arg(long, short = 'n', conflicts_with = "wait")]
@@ -83,7 +82,7 @@ pub(crate) struct Acquire {
     #[arg(long, value_name = "ID", value_parser = |text: &str| RequestId::new(text))]
     request_id: Option<RequestId>,
     /// How long a command may take to end when the lease is lost, at most a quarter of the lease
-    #[arg(long, value_name = "LENGTH", default_value = "10s", value_parser = lengths::parse)]
+    #[arg(long, value_name = "LENGTH", default_value = "10s", value_parser = durations::parse)]
     grace: Duration,
     /// The exit code for a lease that was not granted, instead of 75
     #[arg(long, short = 'E', value_name = "CODE")]
@@ -99,7 +98,7 @@ pub(crate) struct Acquire {
 }
 
 fn ttl(text: &str) -> Result<Ttl, String> {
-    Ttl::new(lengths::parse(text)?).map_err(|error| error.to_string())
+    Ttl::new(durations::parse(text)?).map_err(|error| error.to_string())
 }
 
 fn permits(text: &str) -> Result<Permits, String> {
@@ -113,8 +112,8 @@ fn pair(text: &str) -> Result<(String, String), String> {
 }
 
 impl Acquire {
-    pub(crate) async fn run(self) -> Result<Code, Trouble> {
-        let request = self.request().map_err(Trouble::usage)?;
+    pub(crate) async fn run(self) -> Result<Code, Failure> {
+        let request = self.request().map_err(Failure::usage)?;
         let reached = self.place.reach().await?;
         let usable = self
             .ttl
@@ -123,9 +122,9 @@ impl Acquire {
         if !self.command.is_empty() && usable < Duration::from_secs(1) {
             let problem =
                 "--ttl: must be a second longer than the guard (LEASE_GUARD_MS), to run a command";
-            return Err(Trouble::usage(problem));
+            return Err(Failure::usage(problem));
         }
-        let listening = |error| Trouble::new(Code::UNREACHABLE, format!("no signals: {error}"));
+        let listening = |error| Failure::new(Code::UNREACHABLE, format!("no signals: {error}"));
         let mut signals = Signals::listen().map_err(listening)?;
         let wait = if self.no_wait {
             Duration::ZERO
@@ -133,10 +132,10 @@ impl Acquire {
             self.wait
         };
         let before = Instants::now();
-        let granted = getting::get(&reached, &request, wait, self.quiet, &mut signals).await;
-        let granted = granted.map_err(|trouble| match self.conflict_exit_code {
-            Some(code) if trouble.code == Code::HELD => trouble.code(Code(code)),
-            _ => trouble,
+        let granted = grant::get(&reached, &request, wait, self.quiet, &mut signals).await;
+        let granted = granted.map_err(|failure| match self.conflict_exit_code {
+            Some(code) if failure.code == Code::HELD => failure.code(Code(code)),
+            _ => failure,
         })?;
         if self.command.is_empty() {
             if !self.quiet && std::io::IsTerminal::is_terminal(&std::io::stdout()) {
@@ -163,7 +162,7 @@ impl Acquire {
     fn request(&self) -> Result<leasehold::Acquire, BadValue> {
         let holder = match &self.holder {
             Some(holder) => holder.clone(),
-            None => Holder::new(surroundings::holder())?,
+            None => Holder::new(environment::holder())?,
         };
         let mut request = leasehold::Acquire::new(self.key.clone(), holder, self.ttl);
         request.request_id = self.request_id.clone().unwrap_or(request.request_id);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use leasehold::{LeaseView, Timestamp};
 use serde::Serialize;
 
-use crate::view;
+use crate::lease_text;
 
 /// Leases by key and permit.
 type Leases = BTreeMap<(String, u16), LeaseView>;
@@ -42,13 +42,13 @@ impl Seen {
 
 /// The changes that lead from what was known to what is seen now, in order of keys. At first everything that is held is one.
 pub(crate) fn between(known: &Seen, seen: &Leases, now: Timestamp) -> Vec<(Change, LeaseView)> {
-    let before = |lease: &LeaseView| known.at.map(|at| view::state(lease, at));
+    let before = |lease: &LeaseView| known.at.map(|at| lease_text::state(lease, at));
     let mut changes = Vec::new();
     for (place, lease) in seen {
         let earlier = known.leases.get(place);
         let was = earlier.and_then(before);
         let same = earlier.is_some_and(|was| was.fencing_token == lease.fencing_token);
-        let change = match (was, view::state(lease, now)) {
+        let change = match (was, lease_text::state(lease, now)) {
             (Some("held" | "expired"), "held") if same => {
                 let ends = |lease: &LeaseView| lease.held.as_ref().map(|held| held.expires_at);
                 (earlier.and_then(ends) != ends(lease)).then_some(Change::Extended)
@@ -77,7 +77,7 @@ pub(crate) fn between(known: &Seen, seen: &Leases, now: Timestamp) -> Vec<(Chang
 
 /// A change in a line.
 pub(crate) fn line(now: Timestamp, change: Change, lease: &LeaseView) -> String {
-    let (name, token) = (view::name(lease), lease.fencing_token);
+    let (name, token) = (lease_text::name(lease), lease.fencing_token);
     let what = match (change, &lease.held) {
         (Change::Held, Some(held)) => {
             format!(

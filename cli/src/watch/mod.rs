@@ -9,16 +9,16 @@ use std::time::Duration;
 
 use clap::Args;
 use leasehold::{Clock as _, Inspected, Key, LeaseView, SystemClock, Timestamp};
-use leasehold_check::plain;
+use leasehold_asl::plain;
 use serde::Serialize;
 
-use crate::acquire::signals::Signals;
-use crate::arguments::Place;
+use crate::connect::Place;
 use crate::connect::Reached;
-use crate::ending::{Code, Trouble};
-use crate::look::Pages;
+use crate::exit::{Code, Failure};
 use crate::output::{complain, json, say};
-use crate::{lengths, view};
+use crate::pages::Pages;
+use crate::signals::Signals;
+use crate::{durations, lease_text};
 use screen::{Key as Pressed, Screen};
 
 /// Read units that a watch takes from the table in a second, at most.
@@ -61,7 +61,7 @@ pub(crate) struct Watch {
 }
 
 fn every(text: &str) -> Result<Duration, String> {
-    let length = lengths::parse(text)?;
+    let length = durations::parse(text)?;
     if length < Duration::from_secs(1) {
         return Err("at least 1s".to_owned());
     }
@@ -90,18 +90,18 @@ struct Look {
 }
 
 impl Watch {
-    pub(crate) async fn run(self) -> Result<Code, Trouble> {
+    pub(crate) async fn run(self) -> Result<Code, Failure> {
         let reached = self.place.reach().await?;
-        let listening = |error| Trouble::new(Code::UNREACHABLE, format!("no signals: {error}"));
+        let listening = |error| Failure::new(Code::UNREACHABLE, format!("no signals: {error}"));
         let mut signals = Signals::listen().map_err(listening)?;
         if std::io::stdout().is_terminal() && !self.json {
-            let screen = Screen::open().map_err(|error| Trouble::new(Code::NO, error))?;
+            let screen = Screen::open().map_err(|error| Failure::new(Code::NO, error))?;
             return self.draw(&reached, screen, &mut signals).await;
         }
         self.tell(&reached, &mut signals).await
     }
 
-    async fn look(&self, reached: &Reached) -> Result<Look, Trouble> {
+    async fn look(&self, reached: &Reached) -> Result<Look, Failure> {
         let mut leases = BTreeMap::new();
         let mut add = |lease: LeaseView| {
             leases.insert((lease.key.as_str().to_owned(), lease.permit), lease);
@@ -137,7 +137,7 @@ impl Watch {
     }
 
     /// A line for each change.
-    async fn tell(&self, reached: &Reached, signals: &mut Signals) -> Result<Code, Trouble> {
+    async fn tell(&self, reached: &Reached, signals: &mut Signals) -> Result<Code, Failure> {
         let mut known = changes::Seen::default();
         loop {
             let look = tokio::select! {
@@ -159,11 +159,11 @@ impl Watch {
                     self.pause(look.units)
                 }
                 // The table may be back at the next look; what is wrong for good is not.
-                Err(trouble) if trouble.code == Code::UNREACHABLE && !known.is_empty() => {
-                    complain(&format!("{}; looks again", trouble.what()));
+                Err(failure) if failure.code == Code::UNREACHABLE && !known.is_empty() => {
+                    complain(&format!("{}; looks again", failure.what()));
                     self.every
                 }
-                Err(trouble) => return Err(trouble),
+                Err(failure) => return Err(failure),
             };
             reached.credentials.freshen().await;
             tokio::select! {
@@ -179,8 +179,8 @@ impl Watch {
         reached: &Reached,
         mut screen: Screen,
         signals: &mut Signals,
-    ) -> Result<Code, Trouble> {
-        let lost = |error: std::io::Error| Trouble::new(Code::NO_READER, error);
+    ) -> Result<Code, Failure> {
+        let lost = |error: std::io::Error| Failure::new(Code::NO_READER, error);
         let mut lines = vec!["looking …".to_owned()];
         let mut foot = String::new();
         loop {
@@ -196,24 +196,24 @@ impl Watch {
                     let rows: Vec<_> = look
                         .leases
                         .values()
-                        .map(|lease| view::row(lease, now))
+                        .map(|lease| lease_text::row(lease, now))
                         .collect();
-                    let page = crate::sheet::Sheet::new(&view::HEADER).page(&rows);
+                    let page = crate::columns::Columns::new(&lease_text::HEADER).page(&rows);
                     lines = page.lines().map(str::to_owned).collect();
                     let pause = self.pause(look.units);
                     foot = format!(
                         "{} at {now}, every {}, about {} read units a look; q ends",
                         counted(look.leases.len()),
-                        lengths::told(pause),
+                        durations::render(pause),
                         look.units
                     );
                     pause
                 }
-                Err(trouble) if trouble.code == Code::UNREACHABLE && !foot.is_empty() => {
-                    foot = plain(&format!("not seen at {now}: {}", trouble.what()));
+                Err(failure) if failure.code == Code::UNREACHABLE && !foot.is_empty() => {
+                    foot = plain(&format!("not seen at {now}: {}", failure.what()));
                     self.every
                 }
-                Err(trouble) => return Err(trouble),
+                Err(failure) => return Err(failure),
             };
             Screen::draw(&lines, &foot).map_err(lost)?;
             reached.credentials.freshen().await;

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use crate::stand::{Stand, ended, until};
+use crate::fixture::{Fixture, ended, until};
 use leasehold::{Inspected, Key, LeaseState};
 use serde_json::Value;
 
-async fn state(stand: &Stand, key: &str) -> LeaseState {
-    match stand
+async fn state(fixture: &Fixture, key: &str) -> LeaseState {
+    match fixture
         .leases()
         .inspect(&Key::new(key).unwrap())
         .await
@@ -20,7 +20,7 @@ async fn state(stand: &Stand, key: &str) -> LeaseState {
 
 #[tokio::test]
 async fn the_commands_own_code_is_passed_on_and_the_lease_released() {
-    let stand = Stand::start().await;
+    let fixture = Fixture::start().await;
     for (command, code) in [
         (&["true"][..], 0),
         (&["false"], 1),
@@ -31,18 +31,18 @@ async fn the_commands_own_code_is_passed_on_and_the_lease_released() {
         (&["/etc/passwd"], 126),
     ] {
         let arguments = [&["acquire", "k", "--"], command].concat();
-        let ran = stand.run(&arguments).await;
+        let ran = fixture.run(&arguments).await;
         assert_eq!(ran.code, Some(code), "{command:?} {ran:?}");
-        assert_eq!(state(&stand, "k").await, LeaseState::Free, "{command:?}");
+        assert_eq!(state(&fixture, "k").await, LeaseState::Free, "{command:?}");
     }
 }
 
 #[tokio::test]
 async fn the_command_knows_its_token_and_not_its_secret() {
-    let stand = Stand::start().await;
+    let fixture = Fixture::start().await;
     let print = "env; while read -r line; do echo \"in: $line\"; done; echo to stderr >&2; tr '\\0' '\\n' </proc/$PPID/cmdline; \
                  tr '\\0' '\\n' </proc/$PPID/environ";
-    let mut command = stand.command(&[
+    let mut command = fixture.command(&[
         "acquire",
         "orders/42",
         "--holder",
@@ -54,16 +54,16 @@ async fn the_command_knows_its_token_and_not_its_secret() {
         "-c",
         print,
     ]);
-    let input = stand.home().join("input");
+    let input = fixture.home().join("input");
     std::fs::write(&input, "one\ntwo\n").unwrap();
     command.stdin(std::fs::File::open(input).unwrap());
-    stand.proxy.reset();
+    fixture.proxy.reset();
     let ran = ended(command).await;
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    let row = stand
+    let row = fixture
         .client
         .get_item()
-        .table_name(crate::stand::TABLE)
+        .table_name(crate::fixture::TABLE)
         .key(
             "pk",
             aws_sdk_dynamodb::types::AttributeValue::S("orders/42".into()),
@@ -91,17 +91,17 @@ async fn the_command_knows_its_token_and_not_its_secret() {
     assert!(ran.out.contains("\nLEASEHOLD_SAFE_UNTIL=20"), "{}", ran.out);
     assert_eq!(ran.err, "to stderr\n");
     // Neither what the command was given nor what its wrapper was started with.
-    assert!(stand.secrets() > 0);
-    stand.keeps_secrets(&ran);
+    assert!(fixture.secrets() > 0);
+    fixture.keeps_secrets(&ran);
 }
 
 #[tokio::test]
 async fn who_comes_second_is_told_by_a_code_and_waits_if_asked_to() {
-    let stand = Stand::start().await;
-    stand
+    let fixture = Fixture::start().await;
+    fixture
         .grant("k", "worker\u{1b}[2J 1", Duration::from_secs(30))
         .await;
-    let refused = stand
+    let refused = fixture
         .run(&["acquire", "k", "--no-wait", "--", "true"])
         .await;
     assert_eq!(refused.code, Some(75), "{refused:?}");
@@ -111,34 +111,36 @@ async fn who_comes_second_is_told_by_a_code_and_waits_if_asked_to() {
             .starts_with("leasehold: k is held by worker\\u001b[2J 1 for another 29 s"),
         "{refused:?}"
     );
-    let refused = stand
+    let refused = fixture
         .run(&["acquire", "k", "-n", "-E", "9", "--", "true"])
         .await;
     assert_eq!(refused.code, Some(9));
-    let late = stand
+    let late = fixture
         .run(&["acquire", "k", "--wait", "300ms", "--", "true"])
         .await;
     assert_eq!(late.code, Some(75));
     assert!(late.err.contains("asks on for 0.3 s"), "{late:?}");
 
-    let lease = stand
+    let lease = fixture
         .grant("j", "worker 2", Duration::from_secs(30))
         .await
         .lease;
-    let second = tokio::spawn(ended(stand.command(&["acquire", "j", "--", "echo", "ran"])));
-    let before = stand.proxy.counts().of("UpdateItem");
+    let second = tokio::spawn(ended(
+        fixture.command(&["acquire", "j", "--", "echo", "ran"]),
+    ));
+    let before = fixture.proxy.counts().of("UpdateItem");
     until("it asked twice", || {
-        stand.proxy.counts().of("UpdateItem") >= before + 2
+        fixture.proxy.counts().of("UpdateItem") >= before + 2
     })
     .await;
-    let _ = stand.leases().release(&lease).await.unwrap();
+    let _ = fixture.leases().release(&lease).await.unwrap();
     let ran = second.await.unwrap();
     assert_eq!((ran.code, ran.out.as_str()), (Some(0), "ran\n"), "{ran:?}");
 }
 
 #[tokio::test]
 async fn permits_let_in_so_many() {
-    let stand = Stand::start().await;
+    let fixture = Fixture::start().await;
     let permits = [
         "acquire",
         "p",
@@ -149,16 +151,16 @@ async fn permits_let_in_so_many() {
         "30s",
     ];
     for _ in 0..2 {
-        assert_eq!(stand.run(&permits).await.code, Some(0));
+        assert_eq!(fixture.run(&permits).await.code, Some(0));
     }
-    assert_eq!(stand.run(&permits).await.code, Some(75));
+    assert_eq!(fixture.run(&permits).await.code, Some(75));
 }
 
 #[tokio::test]
 async fn without_a_command_the_handle_is_the_answer() {
-    let stand = Stand::start().await;
+    let fixture = Fixture::start().await;
     let arguments = ["acquire", "k", "--holder", "me", "--request-id", "1"];
-    let first = stand.run(&arguments).await;
+    let first = fixture.run(&arguments).await;
     assert_eq!(first.code, Some(0), "{first:?}");
     let told: Value = serde_json::from_str(&first.out).unwrap();
     assert_eq!(
@@ -169,7 +171,7 @@ async fn without_a_command_the_handle_is_the_answer() {
         (&told["lease"]["key"], &told["lease"]["holder"]),
         (&"k".into(), &"me".into())
     );
-    let again = stand.run(&arguments).await;
+    let again = fixture.run(&arguments).await;
     let again: Value = serde_json::from_str(&again.out).unwrap();
     assert_eq!(again["grant"], "replayed");
     assert_eq!(again["lease"]["lease_id"], told["lease"]["lease_id"]);
@@ -177,13 +179,13 @@ async fn without_a_command_the_handle_is_the_answer() {
 
 #[tokio::test]
 async fn an_interrupted_wait_holds_nothing() {
-    let stand = Stand::start().await;
-    stand.grant("k", "worker", Duration::from_secs(30)).await;
-    let mut child = stand
+    let fixture = Fixture::start().await;
+    fixture.grant("k", "worker", Duration::from_secs(30)).await;
+    let mut child = fixture
         .command(&["acquire", "k", "--", "true"])
         .spawn()
         .unwrap();
-    until("it asked", || stand.proxy.counts().of("UpdateItem") > 1).await;
+    until("it asked", || fixture.proxy.counts().of("UpdateItem") > 1).await;
     let pid = rustix::process::Pid::from_raw(child.id().try_into().unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     let status = tokio::task::spawn_blocking(move || child.wait())
@@ -194,28 +196,28 @@ async fn an_interrupted_wait_holds_nothing() {
 
 #[tokio::test]
 async fn what_was_granted_to_one_who_gave_up_is_given_back() {
-    let stand = Stand::start().await;
-    stand.proxy.set_latency(Duration::from_millis(300));
-    let mut child = stand
+    let fixture = Fixture::start().await;
+    fixture.proxy.set_latency(Duration::from_millis(300));
+    let mut child = fixture
         .command(&["acquire", "k", "--", "true"])
         .spawn()
         .unwrap();
-    until("it asked", || stand.proxy.counts().of("UpdateItem") > 0).await;
+    until("it asked", || fixture.proxy.counts().of("UpdateItem") > 0).await;
     let pid = rustix::process::Pid::from_raw(child.id().try_into().unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     let status = tokio::task::spawn_blocking(move || child.wait())
         .await
         .unwrap();
     assert_eq!(status.unwrap().code(), Some(128 + 15));
-    assert_eq!(state(&stand, "k").await, LeaseState::Free);
+    assert_eq!(state(&fixture, "k").await, LeaseState::Free);
 }
 
 #[tokio::test]
 async fn a_signal_that_is_ignored_goes_on_being_ignored() {
-    let stand = Stand::start().await;
+    let fixture = Fixture::start().await;
     let line =
         "trap '' HUP; exec $LEASEHOLD acquire k -- sh -c 'kill -HUP $PPID; sleep 0.3; echo on'";
-    let usual = stand.command(&[]);
+    let usual = fixture.command(&[]);
     let mut command = std::process::Command::new("sh");
     command.args(["-c", line]).env_clear();
     for (name, value) in usual.get_envs() {
@@ -229,14 +231,14 @@ async fn a_signal_that_is_ignored_goes_on_being_ignored() {
 /// Nobody else could extend or release it, however long it lasts.
 #[tokio::test]
 async fn a_lease_that_could_not_be_handed_over_is_released() {
-    let stand = Stand::start().await;
+    let fixture = Fixture::start().await;
     let full = std::fs::File::create("/dev/full").unwrap();
-    let mut command = stand.command(&["acquire", "k", "--ttl", "10m"]);
+    let mut command = fixture.command(&["acquire", "k", "--ttl", "10m"]);
     command.stdout(full);
     let ran = ended(command).await;
     assert_eq!(ran.code, Some(1), "{ran:?}");
     assert!(ran.err.contains("k is released again"), "{ran:?}");
-    let next = stand
+    let next = fixture
         .run(&["acquire", "k", "--no-wait", "--", "true"])
         .await;
     assert_eq!(next.code, Some(0), "{next:?}");

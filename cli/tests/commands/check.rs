@@ -1,6 +1,6 @@
 //! `leasehold check` as people and programs meet it.
 
-use leasehold_check::{Rule, examples, manual};
+use leasehold_asl::{Rule, examples, manual};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -169,7 +169,7 @@ fn the_manual_is_what_the_program_says() {
 
 #[test]
 fn the_checker_knows_the_names_of_the_librarys_errors() {
-    let mut known = leasehold_check::KNOWN_ERRORS.to_vec();
+    let mut known = leasehold_asl::KNOWN_ERRORS.to_vec();
     // What critical-section, for one, ends with when a step ran out of time.
     known.retain(|name| *name != "Lease.StepTimeout");
     let mut names = leasehold::Error::NAMES.to_vec();

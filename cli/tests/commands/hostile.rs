@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::stand::{Ran, Stand, until};
+use crate::fixture::{Fixture, Ran, until};
 use leasehold::{Acquire, Holder, Key, Metadata, Ttl};
 use serde_json::{Value, json};
 
@@ -198,20 +198,20 @@ fn in_a_specification() {
 }
 
 /// A lease whose row says everything.
-async fn filled() -> Stand {
-    let stand = Stand::start().await;
+async fn filled() -> Fixture {
+    let fixture = Fixture::start().await;
     let (key, holder) = (Key::new(key()).unwrap(), Holder::new(argument()).unwrap());
     let ttl = Ttl::new(Duration::from_secs(600)).unwrap();
     let mut request = Acquire::new(key, holder, ttl);
     request.metadata = Metadata::new(BTreeMap::from([(everything(), everything())])).unwrap();
-    let granted = stand.leases().acquire(request).await.unwrap().granted();
+    let granted = fixture.leases().acquire(request).await.unwrap().granted();
     assert!(granted.is_ok());
-    stand
+    fixture
 }
 
 #[tokio::test]
 async fn in_a_table() {
-    let stand = filled().await;
+    let fixture = filled().await;
     let (key, holder) = (key(), argument());
     let act = ["--who", "alice", "--why", &key];
     let all: &[&[&str]] = &[
@@ -248,33 +248,33 @@ async fn in_a_table() {
         &["extend", "--handle", &holder],
     ];
     for arguments in all {
-        let ran = stand.run(arguments).await;
+        let ran = fixture.run(arguments).await;
         assert_shown(&ran, &format!("{arguments:?}"));
     }
-    let ran = stand.run(&["ls", "--table", &holder]).await;
+    let ran = fixture.run(&["ls", "--table", &holder]).await;
     assert_plain(&ran.err, "ls of another table");
 
     let acquire = ["acquire", &key, "--holder", &holder, "--metadata"];
     let of = format!("{holder}={holder}");
-    let ran = stand.run(&[&acquire[..], &[&of]].concat()).await;
+    let ran = fixture.run(&[&acquire[..], &[&of]].concat()).await;
     assert_shown(&ran, "acquire");
     let told: Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!(told["lease"]["holder"], holder);
-    let file = stand.home().join("handle.json");
+    let file = fixture.home().join("handle.json");
     std::fs::write(&file, &ran.out).unwrap();
     let file = file.to_str().unwrap();
     for verb in ["extend", "release"] {
-        assert_shown(&stand.run(&[verb, "--handle", file]).await, verb);
+        assert_shown(&fixture.run(&[verb, "--handle", file]).await, verb);
     }
-    let again = stand.run(&["extend", "--handle", file]).await;
+    let again = fixture.run(&["extend", "--handle", file]).await;
     assert_shown(&again, "extend of what was given back");
 }
 
 #[tokio::test]
 async fn in_a_table_that_is_watched() {
-    let stand = filled().await;
+    let fixture = filled().await;
     for arguments in [&["watch"][..], &["watch", "--json"]] {
-        let mut watch = stand.command(arguments).spawn().unwrap();
+        let mut watch = fixture.command(arguments).spawn().unwrap();
         let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
         let line = tokio::task::spawn_blocking(move || lines.next().unwrap().unwrap());
         let line = line.await.unwrap();

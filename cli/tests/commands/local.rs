@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::stand::{children, runs, until};
+use crate::fixture::{children, runs, until};
 
 #[tokio::test]
 async fn the_stack_starts_and_ends_with_the_program() {

@@ -3,15 +3,15 @@
 
 mod acquire;
 mod check;
+mod environment;
+#[path = "../fixture/mod.rs"]
+mod fixture;
 mod hostile;
+mod listing;
 #[cfg(feature = "local")]
 mod local;
-mod look;
 mod operate;
 mod readme;
 mod rights;
-#[path = "../stand/mod.rs"]
-mod stand;
-mod surroundings;
 mod terminal;
 mod weave;

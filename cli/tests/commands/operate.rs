@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::stand::{Stand, ended, masked};
+use crate::fixture::{Fixture, ended, masked};
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
 };
@@ -13,8 +13,8 @@ use serde_json::Value;
 const LONG: Duration = Duration::from_secs(600);
 const BECAUSE: [&str; 4] = ["--who", "alice", "--why", "ticket 7"];
 
-async fn state(stand: &Stand, key: &str) -> (LeaseState, bool) {
-    match stand
+async fn state(fixture: &Fixture, key: &str) -> (LeaseState, bool) {
+    match fixture
         .leases()
         .inspect(&Key::new(key).unwrap())
         .await
@@ -27,10 +27,10 @@ async fn state(stand: &Stand, key: &str) -> (LeaseState, bool) {
 
 #[tokio::test]
 async fn nobody_is_evicted_without_a_yes() {
-    let stand = Stand::start().await;
-    let lease = stand.grant("k", "worker 7", LONG).await.lease;
+    let fixture = Fixture::start().await;
+    let lease = fixture.grant("k", "worker 7", LONG).await.lease;
     let ask = [&["force-release", "k"][..], &BECAUSE].concat();
-    let refused = stand.run(&ask).await;
+    let refused = fixture.run(&ask).await;
     assert_eq!(
         (refused.code, refused.out.as_str()),
         (Some(2), ""),
@@ -38,14 +38,14 @@ async fn nobody_is_evicted_without_a_yes() {
     );
     assert!(refused.err.contains("holder   worker 7\n"), "{refused:?}");
     assert!(refused.err.ends_with("leasehold: nobody can be asked: this is not a terminal\nleasehold:   --yes says that it is meant\n"));
-    assert_eq!(state(&stand, "k").await, (LeaseState::Held, false));
+    assert_eq!(state(&fixture, "k").await, (LeaseState::Held, false));
     for act in ["freeze", "unfreeze"] {
-        let refused = stand.run(&[&[act, "k"][..], &BECAUSE].concat()).await;
+        let refused = fixture.run(&[&[act, "k"][..], &BECAUSE].concat()).await;
         assert_eq!(refused.code, Some(2), "{refused:?}");
     }
-    assert_eq!(state(&stand, "k").await, (LeaseState::Held, false));
+    assert_eq!(state(&fixture, "k").await, (LeaseState::Held, false));
 
-    let ran = stand.run(&[&ask[..], &["--yes"]].concat()).await;
+    let ran = fixture.run(&[&ask[..], &["--yes"]].concat()).await;
     assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{ran:?}");
     let above = lease.fencing_token.get() + 1;
     assert_eq!(
@@ -54,7 +54,7 @@ async fn nobody_is_evicted_without_a_yes() {
             "k is free; worker 7 had it\nwrite with token {above} to have the resource refuse it\n"
         )
     );
-    let again = stand.run(&[&ask[..], &["--yes"]].concat()).await;
+    let again = fixture.run(&[&ask[..], &["--yes"]].concat()).await;
     assert_eq!(
         (again.code, again.out.as_str()),
         (Some(1), "nobody holds k\n")
@@ -64,20 +64,20 @@ async fn nobody_is_evicted_without_a_yes() {
 /// `script` gives the program a terminal.
 #[tokio::test]
 async fn on_a_terminal_it_shows_whom_and_asks() {
-    let stand = Stand::start().await;
-    stand.grant("k", "worker 7", LONG).await;
+    let fixture = Fixture::start().await;
+    fixture.grant("k", "worker 7", LONG).await;
     for (answer, code) in [("n\n", 1), ("\n", 1), ("y\n", 0)] {
         let line = format!(
             "{} force-release k --who alice --why test",
             env!("CARGO_BIN_EXE_leasehold")
         );
-        let mut command = stand.command(&[]);
+        let mut command = fixture.command(&[]);
         let environment: Vec<_> = command
             .get_envs()
             .map(|(name, value)| (name.to_owned(), value.unwrap().to_owned()))
             .collect();
         command = std::process::Command::new("script");
-        let input = stand.home().join("answer");
+        let input = fixture.home().join("answer");
         std::fs::write(&input, answer).unwrap();
         command
             .args(["--quiet", "--return", "--command", &line, "/dev/null"])
@@ -92,21 +92,21 @@ async fn on_a_terminal_it_shows_whom_and_asks() {
         } else {
             LeaseState::Held
         };
-        assert_eq!(state(&stand, "k").await.0, expected);
+        assert_eq!(state(&fixture, "k").await.0, expected);
     }
 }
 
 #[tokio::test]
 async fn of_several_permits_one_has_to_be_named() {
-    let stand = Stand::start().await;
+    let fixture = Fixture::start().await;
     for _ in 0..2 {
-        let ran = stand
+        let ran = fixture
             .run(&["acquire", "p", "--permits", "3", "--ttl", "10m"])
             .await;
         assert_eq!(ran.code, Some(0));
     }
     let ask = [&["force-release", "p", "--yes"][..], &BECAUSE].concat();
-    let refused = stand.run(&ask).await;
+    let refused = fixture.run(&ask).await;
     assert_eq!(refused.code, Some(2), "{refused:?}");
     assert!(
         refused.err.contains("2 permits of p are held: say which"),
@@ -118,7 +118,7 @@ async fn of_several_permits_one_has_to_be_named() {
     let [permit, other] = permits[..] else {
         panic!("{refused:?}");
     };
-    let ran = stand
+    let ran = fixture
         .run(&[&ask[..], &["--permit", permit, "--json"]].concat())
         .await;
     let told: Value = serde_json::from_str(&ran.out).unwrap();
@@ -126,32 +126,34 @@ async fn of_several_permits_one_has_to_be_named() {
     assert_eq!(told["evicted"]["permit"].to_string(), permit);
     let again = [&ask[..], &["--permit", permit]].concat();
     let nobody = format!("nobody holds permit {permit} of p\n");
-    let ran = stand.run(&again).await;
+    let ran = fixture.run(&again).await;
     assert_eq!((ran.code, ran.out), (Some(1), nobody));
-    let ran = stand.run(&[&ask[..], &["--permit", other]].concat()).await;
+    let ran = fixture
+        .run(&[&ask[..], &["--permit", other]].concat())
+        .await;
     let free = format!("permit {other} of p is free; ");
     assert!(ran.out.starts_with(&free), "{ran:?}");
 }
 
 #[tokio::test]
 async fn a_frozen_key_is_granted_to_nobody_until_it_is_not() {
-    let stand = Stand::start().await;
-    stand.grant("k", "worker 7", LONG).await;
+    let fixture = Fixture::start().await;
+    fixture.grant("k", "worker 7", LONG).await;
     let act = |what: &'static str| [&[what, "k", "--yes"][..], &BECAUSE].concat();
-    let ran = stand.run(&act("freeze")).await;
+    let ran = fixture.run(&act("freeze")).await;
     assert_eq!((ran.code, ran.out.as_str()), (Some(0), "k is frozen\n"));
     assert_eq!(
         ran.err,
         "leasehold: worker 7 holds it until it releases it or is over\n"
     );
-    let ran = stand.run(&act("freeze")).await;
+    let ran = fixture.run(&act("freeze")).await;
     assert_eq!(
         (ran.code, ran.out.as_str()),
         (Some(0), "k was frozen before\n")
     );
-    let ran = stand.run(&act("force-release")).await;
+    let ran = fixture.run(&act("force-release")).await;
     assert_eq!(ran.code, Some(0));
-    let refused = stand
+    let refused = fixture
         .run(&["acquire", "k", "--no-wait", "--", "true"])
         .await;
     assert_eq!(refused.code, Some(75), "{refused:?}");
@@ -160,20 +162,20 @@ async fn a_frozen_key_is_granted_to_nobody_until_it_is_not() {
             .err
             .starts_with("leasehold: k is frozen by an operator: ticket 7 (alice, ")
     );
-    let ran = stand
+    let ran = fixture
         .run(&[&act("unfreeze")[..], &["--json"]].concat())
         .await;
     assert_eq!(
         (ran.code, ran.out.as_str()),
         (Some(0), "{\"outcome\":\"unfrozen\"}\n")
     );
-    let ran = stand.run(&act("unfreeze")).await;
+    let ran = fixture.run(&act("unfreeze")).await;
     assert_eq!(
         (ran.code, ran.out.as_str()),
         (Some(1), "k was not frozen\n")
     );
     assert_eq!(
-        stand
+        fixture
             .run(&["acquire", "k", "--no-wait", "--", "true"])
             .await
             .code,
@@ -183,14 +185,14 @@ async fn a_frozen_key_is_granted_to_nobody_until_it_is_not() {
 
 #[tokio::test]
 async fn a_handle_extends_and_releases_and_its_secret_is_not_repeated() {
-    let stand = Stand::start().await;
-    let ran = stand.run(&["acquire", "k", "--ttl", "5m"]).await;
+    let fixture = Fixture::start().await;
+    let ran = fixture.run(&["acquire", "k", "--ttl", "5m"]).await;
     let told: Value = serde_json::from_str(&ran.out).unwrap();
     let secret = told["lease"]["lease_id"].as_str().unwrap().to_owned();
-    let file = stand.home().join("handle.json");
+    let file = fixture.home().join("handle.json");
     std::fs::write(&file, &ran.out).unwrap();
     let file = file.to_str().unwrap();
-    let ran = stand
+    let ran = fixture
         .run(&["extend", "--handle", file, "--ttl", "20m"])
         .await;
     assert_eq!(
@@ -199,16 +201,16 @@ async fn a_handle_extends_and_releases_and_its_secret_is_not_repeated() {
         "{ran:?}"
     );
     // By standard input, and as the bare handle.
-    let bare = stand.home().join("bare.json");
+    let bare = fixture.home().join("bare.json");
     std::fs::write(&bare, told["lease"].to_string()).unwrap();
-    let mut command = stand.command(&["extend", "--handle", "-", "--json"]);
+    let mut command = fixture.command(&["extend", "--handle", "-", "--json"]);
     command.stdin(std::fs::File::open(bare).unwrap());
     let extended = ended(command).await;
     let extended: Value = serde_json::from_str(&extended.out).unwrap();
     assert_eq!(extended["outcome"], "extended");
-    let ran = stand.run(&["release", "--handle", file]).await;
+    let ran = fixture.run(&["release", "--handle", file]).await;
     assert_eq!((ran.code, ran.out.as_str()), (Some(0), "k is free\n"));
-    let ran = stand.run(&["release", "--handle", file, "--json"]).await;
+    let ran = fixture.run(&["release", "--handle", file, "--json"]).await;
     assert_eq!(
         (ran.code, ran.out.as_str()),
         (
@@ -216,7 +218,7 @@ async fn a_handle_extends_and_releases_and_its_secret_is_not_repeated() {
             "{\"outcome\":\"already_released\",\"expired\":false}\n"
         )
     );
-    let ran = stand.run(&["extend", "--handle", file]).await;
+    let ran = fixture.run(&["extend", "--handle", file]).await;
     assert_eq!(ran.code, Some(79), "{ran:?}");
     assert!(!ran.err.contains(&secret));
     std::fs::write(
@@ -226,7 +228,7 @@ async fn a_handle_extends_and_releases_and_its_secret_is_not_repeated() {
     )
     .unwrap();
     for bad in [file, "/nowhere"] {
-        let ran = stand.run(&["release", "--handle", bad]).await;
+        let ran = fixture.run(&["release", "--handle", bad]).await;
         assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""));
         assert!(!ran.err.contains(&secret), "{ran:?}");
     }
@@ -234,16 +236,16 @@ async fn a_handle_extends_and_releases_and_its_secret_is_not_repeated() {
 
 #[tokio::test]
 async fn a_lease_that_somebody_took_over_is_not_released() {
-    let stand = Stand::start().await;
-    let ran = stand.run(&["acquire", "k", "--ttl", "1s"]).await;
-    let file = stand.home().join("handle.json");
+    let fixture = Fixture::start().await;
+    let ran = fixture.run(&["acquire", "k", "--ttl", "1s"]).await;
+    let file = fixture.home().join("handle.json");
     std::fs::write(&file, &ran.out).unwrap();
     // As soon as its time and the margin are over.
-    let taken = stand
+    let taken = fixture
         .run(&["acquire", "k", "--holder", "another", "--ttl", "10m"])
         .await;
     assert_eq!(taken.code, Some(0), "{taken:?}");
-    let ran = stand
+    let ran = fixture
         .run(&["release", "--handle", file.to_str().unwrap()])
         .await;
     assert_eq!(
@@ -253,30 +255,30 @@ async fn a_lease_that_somebody_took_over_is_not_released() {
             "k is not yours to release: your lease ran out and was taken over, or an operator ended it\n"
         )
     );
-    assert_eq!(state(&stand, "k").await.0, LeaseState::Held);
+    assert_eq!(state(&fixture, "k").await.0, LeaseState::Held);
 }
 
 #[tokio::test]
 async fn a_table_is_created_and_what_another_lacks_is_told() {
-    let stand = Stand::without_table().await;
-    let ran = stand.run(&["table", "check"]).await;
+    let fixture = Fixture::without_table().await;
+    let ran = fixture.run(&["table", "check"]).await;
     assert_eq!(ran.code, Some(3), "{ran:?}");
     assert!(ran.err.contains("there is no table leases"), "{ran:?}");
     for _ in 0..2 {
-        let ran = stand.run(&["table", "create"]).await;
+        let ran = fixture.run(&["table", "create"]).await;
         assert_eq!(
             (ran.code, ran.out.as_str()),
             (Some(0), "table leases can be used\n")
         );
     }
-    let ran = stand.run(&["table", "check"]).await;
+    let ran = fixture.run(&["table", "check"]).await;
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(
         ran.out.starts_with("leases is a lease table\nnote: "),
         "{ran:?}"
     );
 
-    let create = stand
+    let create = fixture
         .client
         .create_table()
         .table_name("other")
@@ -293,7 +295,7 @@ async fn a_table_is_created_and_what_another_lacks_is_told() {
         .key_schema(key)
         .attribute_definitions(attribute.build().unwrap());
     create.send().await.unwrap();
-    let ran = stand.run(&["table", "check", "--table", "other"]).await;
+    let ran = fixture.run(&["table", "check", "--table", "other"]).await;
     assert_eq!(ran.code, Some(1), "{ran:?}");
     let lines: Vec<_> = ran.out.lines().collect();
     assert_eq!(
@@ -311,7 +313,7 @@ async fn a_table_is_created_and_what_another_lacks_is_told() {
         lines.contains(&"  it has no stream of NEW_IMAGE"),
         "{lines:?}"
     );
-    let ran = stand
+    let ran = fixture
         .run(&["table", "check", "--table", "other", "--json"])
         .await;
     let told: Value = serde_json::from_str(&ran.out).unwrap();

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::stand::{Stand, ended, masked};
+use crate::fixture::{Fixture, ended, masked};
 
 #[tokio::test]
 async fn the_transcript_in_the_readme_is_true() {
@@ -16,17 +16,17 @@ async fn the_transcript_in_the_readme_is_true() {
         .find(|block| block.starts_with("$ "))
         .unwrap();
 
-    let stand = Stand::start().await;
-    stand
+    let fixture = Fixture::start().await;
+    fixture
         .grant("deploy/production", "ci/4711", Duration::from_secs(600))
         .await;
-    stand
+    fixture
         .grant("orders/42", "worker 7", Duration::from_secs(600))
         .await;
     let programs = Path::new(env!("CARGO_BIN_EXE_leasehold")).parent().unwrap();
     let mut said = String::new();
     for line in shown.lines().filter_map(|line| line.strip_prefix("$ ")) {
-        let like = stand.command(&[]);
+        let like = fixture.command(&[]);
         let mut command = std::process::Command::new("sh");
         command
             .args(["-c", &format!("exec 2>&1; {line}")])

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::stand::Stand;
+use crate::fixture::Fixture;
 
 /// The table of commands in docs/SECURITY.md: which actions each needs.
 fn written() -> BTreeMap<String, BTreeSet<String>> {
@@ -31,11 +31,11 @@ fn written() -> BTreeMap<String, BTreeSet<String>> {
 
 #[tokio::test]
 async fn each_command_needs_what_is_written_and_no_more() {
-    let stand = Stand::start().await;
+    let fixture = Fixture::start().await;
     let because = ["--who", "alice", "--why", "test", "--yes"];
-    let handle = stand.home().join("handle.json");
+    let handle = fixture.home().join("handle.json");
     let handle = handle.to_str().unwrap().to_owned();
-    stand.grant("j", "worker", Duration::from_secs(600)).await;
+    fixture.grant("j", "worker", Duration::from_secs(600)).await;
     let mut asked: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (command, arguments) in [
         ("table create", &["table", "create"][..]),
@@ -63,13 +63,13 @@ async fn each_command_needs_what_is_written_and_no_more() {
         ("freeze", &[&["freeze", "j"][..], &because].concat()),
         ("unfreeze", &[&["unfreeze", "j"][..], &because].concat()),
     ] {
-        stand.proxy.reset();
-        let ran = stand.run(arguments).await;
+        fixture.proxy.reset();
+        let ran = fixture.run(arguments).await;
         assert_eq!(ran.code, Some(0), "{command} {ran:?}");
         if arguments == ["acquire", "handle"] {
             std::fs::write(&handle, &ran.out).unwrap();
         }
-        let counts = stand.proxy.counts();
+        let counts = fixture.proxy.counts();
         let operations = counts.iter().map(|(operation, _)| operation.to_owned());
         asked
             .entry(command.to_owned())

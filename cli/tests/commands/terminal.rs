@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::stand::{Stand, until};
+use crate::fixture::{Fixture, until};
 
 /// A shell's line on a terminal.
 struct Session {
@@ -15,8 +15,8 @@ struct Session {
 }
 
 impl Session {
-    fn start(stand: &Stand, shell: &str) -> Self {
-        let like = stand.command(&[]);
+    fn start(fixture: &Fixture, shell: &str) -> Self {
+        let like = fixture.command(&[]);
         let environment = like
             .get_envs()
             .map(|(name, value)| (name.to_owned(), value.unwrap().to_owned()));
@@ -74,9 +74,9 @@ impl Drop for Session {
 
 #[tokio::test]
 async fn a_command_may_ask_its_user_and_the_terminal_comes_back() {
-    let stand = Stand::start().await;
+    let fixture = Fixture::start().await;
     let line = "sh -c '$LEASEHOLD acquire k -- sh -c \"echo asks; read -r a; echo heard \\$a\"; echo then; read -r b; echo back $b; exit 5'";
-    let mut session = Session::start(&stand, line);
+    let mut session = Session::start(&fixture, line);
     session.until_it_says("asks").await;
     session.types("yes\n");
     session.until_it_says("heard yes").await;
@@ -88,9 +88,9 @@ async fn a_command_may_ask_its_user_and_the_terminal_comes_back() {
 
 #[tokio::test]
 async fn ctrl_c_is_the_commands() {
-    let stand = Stand::start().await;
+    let fixture = Fixture::start().await;
     let line = "$LEASEHOLD acquire k -- sh -c 'trap \"echo caught; exit 9\" INT; echo waits; sleep 60 & wait'";
-    let mut session = Session::start(&stand, line);
+    let mut session = Session::start(&fixture, line);
     session.until_it_says("waits").await;
     session.types("\u{3}");
     session.until_it_says("caught").await;
@@ -99,9 +99,9 @@ async fn ctrl_c_is_the_commands() {
 
 #[tokio::test]
 async fn a_command_is_not_stopped_by_ctrl_z_while_it_holds_a_lease() {
-    let stand = Stand::start().await;
+    let fixture = Fixture::start().await;
     let line = "$LEASEHOLD acquire k -- sh -c 'echo waits; read -r a; echo heard $a'";
-    let mut session = Session::start(&stand, line);
+    let mut session = Session::start(&fixture, line);
     session.until_it_says("waits").await;
     session.types("\u{1a}");
     session.types("on\n");
@@ -111,13 +111,13 @@ async fn a_command_is_not_stopped_by_ctrl_z_while_it_holds_a_lease() {
 
 #[tokio::test]
 async fn a_watch_is_drawn_and_leaves_the_terminal_as_it_was() {
-    let stand = Stand::start().await;
-    stand
+    let fixture = Fixture::start().await;
+    fixture
         .grant("orders/1", "worker 1", Duration::from_secs(600))
         .await;
     for key in ["q", "\u{3}"] {
         let mut session = Session::start(
-            &stand,
+            &fixture,
             "sh -c 'trap : INT; $LEASEHOLD watch; echo code $?; stty -a'",
         );
         session.until_it_says("q ends").await;
@@ -150,19 +150,21 @@ async fn a_watch_is_drawn_and_leaves_the_terminal_as_it_was() {
 
 #[tokio::test]
 async fn only_the_one_who_was_shown_is_evicted() {
-    let stand = Stand::start().await;
-    let lease = stand
+    let fixture = Fixture::start().await;
+    let lease = fixture
         .grant("k", "worker 7", Duration::from_secs(600))
         .await
         .lease;
     let line = "$LEASEHOLD force-release k --who alice --why test";
-    let mut session = Session::start(&stand, line);
+    let mut session = Session::start(&fixture, line);
     session.until_it_says("Evict worker 7? [y/N]").await;
-    let _ = stand.leases().release(&lease).await.unwrap();
-    stand.grant("k", "worker 8", Duration::from_secs(600)).await;
+    let _ = fixture.leases().release(&lease).await.unwrap();
+    fixture
+        .grant("k", "worker 8", Duration::from_secs(600))
+        .await;
     session.types("y\n");
     session.until_it_says("worker 7 no longer holds k").await;
     assert_eq!(session.code().await, Some(1));
-    let ran = stand.run(&["show", "k"]).await;
+    let ran = fixture.run(&["show", "k"]).await;
     assert!(ran.out.contains("worker 8"), "{ran:?}");
 }

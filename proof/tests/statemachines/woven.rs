@@ -1,4 +1,4 @@
-//! The machines of `asl/weave/corpus`, plain and woven: they end alike, alone and when somebody else has the key, and leave no lease behind.
+//! The machines of `asl/corpus/weave`, plain and woven: they end alike, alone and when somebody else has the key, and leave no lease behind.
 
 use serde_json::{Value, json};
 
@@ -155,7 +155,7 @@ const MACHINES: [Machine; 12] = [
 
 /// A file of the corpus, as the service takes it.
 pub fn definition(file: &str) -> String {
-    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../asl/weave/corpus/");
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../asl/corpus/weave/");
     let text = std::fs::read_to_string(format!("{root}{file}")).unwrap();
     // JSON is YAML.
     let definition: Value = yaml_serde::from_str(&text).unwrap();

@@ -8,18 +8,18 @@ use crate::queued_turns::miss_a_turn;
 use crate::world::{World, fresh_key, with_world};
 use crate::woven::definition;
 
-const TWO_STEPS: &str = include_str!("../../../asl/weave/corpus/01-two-steps.woven.asl.json");
+const TWO_STEPS: &str = include_str!("../../../asl/corpus/weave/01-two-steps.woven.asl.json");
 const CATCHES: [&str; 2] = [
-    include_str!("../../../asl/weave/corpus/02-catches.asl.json"),
-    include_str!("../../../asl/weave/corpus/02-catches.woven.asl.json"),
+    include_str!("../../../asl/corpus/weave/02-catches.asl.json"),
+    include_str!("../../../asl/corpus/weave/02-catches.woven.asl.json"),
 ];
 const PARALLEL: [&str; 2] = [
-    include_str!("../../../asl/weave/corpus/05-parallel.asl.json"),
-    include_str!("../../../asl/weave/corpus/05-parallel.woven.asl.json"),
+    include_str!("../../../asl/corpus/weave/05-parallel.asl.json"),
+    include_str!("../../../asl/corpus/weave/05-parallel.woven.asl.json"),
 ];
 const BOUND: [&str; 2] = [
-    include_str!("../../../asl/weave/corpus/10-bound-by-the-lease.asl.json"),
-    include_str!("../../../asl/weave/corpus/10-bound-by-the-lease.woven.asl.json"),
+    include_str!("../../../asl/corpus/weave/10-bound-by-the-lease.asl.json"),
+    include_str!("../../../asl/corpus/weave/10-bound-by-the-lease.woven.asl.json"),
 ];
 
 /// Starts the plain machine and the woven one.

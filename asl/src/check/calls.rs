@@ -1,0 +1,354 @@
+//! Which task is what: a call of ours, a read, a write that checks its lease, or work to be protected.
+
+use crate::check::options::{Options, Verb};
+use crate::read::expression;
+use crate::read::machine::{Kind, Machine, State};
+use crate::read::node::{Node, Value};
+use crate::read::timing;
+
+/// What a state calls.
+#[derive(Debug)]
+pub(crate) enum Call<'a> {
+    Acquire(Request<'a>),
+    /// The payload.
+    Extend(Option<&'a Node>),
+    /// The payload.
+    Release(Option<&'a Node>),
+    /// Changes nothing by itself: it may be late.
+    Read,
+    /// A write on the condition that the lease still stands: late, it changes nothing.
+    Fenced,
+    /// Everything else: what a lease is there for.
+    Work(Left),
+    /// No task.
+    Nothing,
+}
+
+/// What may still be at work after a task has failed without an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Left {
+    /// Nothing.
+    Over,
+    /// The service stops the job, or the request is over soon: releasing is right, and so is waiting for the lease to run out.
+    Perhaps,
+    /// A function or a worker, which nobody stops.
+    AtWork,
+}
+
+/// An acquire.
+#[derive(Debug)]
+pub(crate) struct Request<'a> {
+    pub payload: Option<&'a Node>,
+    /// Waits in line: the answer comes to a task token.
+    pub queued: bool,
+    /// Contention is an answer, not an error.
+    pub on_held_result: bool,
+    pub reentrant: bool,
+    /// `None` if it is no number written out.
+    pub ttl: Option<u64>,
+}
+
+pub(crate) fn calls<'a>(machine: &Machine<'a>, options: &Options) -> Vec<Call<'a>> {
+    let states = machine.states.iter();
+    states.map(|state| call(state, options)).collect()
+}
+
+fn call<'a>(state: &State<'a>, options: &Options) -> Call<'a> {
+    if !matches!(state.kind, Kind::Task) {
+        return Call::Nothing;
+    }
+    let resource = state
+        .node
+        .get("Resource")
+        .and_then(Node::text)
+        .unwrap_or_default();
+    let arguments = arguments(state.node);
+    if let Some((function, payload)) = function(resource, state.node) {
+        match verb(&function, payload, options) {
+            Some(Verb::Acquire) => return Call::Acquire(request(resource, payload)),
+            Some(Verb::Extend) => return Call::Extend(payload),
+            Some(Verb::Release) => return Call::Release(payload),
+            None => return Call::Work(Left::AtWork),
+        }
+    }
+    if is_read(resource) {
+        return Call::Read;
+    }
+    if resource.contains("dynamodb:") && arguments.is_some_and(is_fenced) {
+        return Call::Fenced;
+    }
+    let ends = [".waitForTaskToken", ":lambda:invoke"];
+    let at_work = ends.iter().any(|end| resource.ends_with(end)) || resource.contains(":activity:");
+    Call::Work(if at_work { Left::AtWork } else { Left::Perhaps })
+}
+
+/// What a task is called with.
+pub(crate) fn arguments(task: &Node) -> Option<&Node> {
+    task.get("Arguments").or_else(|| task.get("Parameters"))
+}
+
+/// The Lambda function a task names, if it is about one, and what goes to it.
+fn function<'a>(resource: &str, task: &'a Node) -> Option<(String, Option<&'a Node>)> {
+    let arguments = arguments(task);
+    if resource.contains(":::lambda:invoke") {
+        let name = arguments.and_then(|arguments| arguments.field("FunctionName"));
+        let payload = arguments.and_then(|arguments| arguments.field("Payload"));
+        return Some((name.map(name_of).unwrap_or_default(), payload));
+    }
+    let name = task.get("Resource").map(name_of).unwrap_or_default();
+    let is_other = name.contains(":states:::") || name.contains(":activity:");
+    // What is put in from elsewhere, `${CountFunctionArn}`, is taken for a function.
+    let is_lambda =
+        !is_other && !name.is_empty() && (name.contains(":function:") || !name.starts_with("arn:"));
+    is_lambda.then_some((name, arguments))
+}
+
+/// A function's name as it is written; `!GetAtt X.Arn` and `!Ref X` in a template are `${X}`.
+pub(crate) fn name_of(node: &Node) -> String {
+    if let Some(text) = node.text() {
+        return match node.tag.as_deref() {
+            Some("GetAtt" | "Ref") => format!("${{{}}}", text.trim_end_matches(".Arn")),
+            Some("Sub") => text.replace(".Arn}", "}"),
+            _ => text.to_owned(),
+        };
+    }
+    // The long forms.
+    let [member] = node.members() else {
+        return String::new();
+    };
+    match (member.key.as_str(), member.value.list()) {
+        ("Ref" | "Fn::GetAtt", []) => {
+            format!("${{{}}}", name_of(&member.value).trim_end_matches(".Arn"))
+        }
+        ("Fn::GetAtt", parts) => {
+            let parts: Vec<&str> = parts.iter().filter_map(Node::text).collect();
+            format!("${{{}}}", parts.join(".").trim_end_matches(".Arn"))
+        }
+        ("Fn::Sub", []) => name_of(&member.value).replace(".Arn}", "}"),
+        ("Fn::Sub", [first, ..]) => name_of(first).replace(".Arn}", "}"),
+        ("Fn::ImportValue", []) => name_of(&member.value),
+        _ => String::new(),
+    }
+}
+
+fn verb(function: &str, payload: Option<&Node>, options: &Options) -> Option<Verb> {
+    let written = function.trim();
+    let plain = written.trim_start_matches("${").trim_end_matches('}');
+    if let Some(&verb) = options
+        .names
+        .get(plain)
+        .or_else(|| options.names.get(written))
+    {
+        return verb;
+    }
+    let verb = named(plain)?;
+    let sure = is_sure(plain);
+    let written = payload.filter(|node| !node.members().is_empty());
+    let Some(written) = written else {
+        return sure.then_some(verb);
+    };
+    // A name may say release and mean something else; a payload that is written out tells.
+    let has = |key: &str| written.field(key).is_some();
+    let fits = match verb {
+        Verb::Acquire => {
+            (has("key") || has("keys")) && (sure || has("holder") || has("ttl_seconds"))
+        }
+        Verb::Extend | Verb::Release => has("lease") || has("leases"),
+    };
+    fits.then_some(verb)
+}
+
+/// The verb in a function's name: the last word, or the one before "function": `my-stack-acquire`, `AcquireFunctionArn`,
+/// `arn:…:function:stack-ExtendFunction-1A2B3C:live`.
+pub(crate) fn named(name: &str) -> Option<Verb> {
+    let words = words(own_name(name));
+    let says = |word: &str| match word {
+        "acquire" => Some(Verb::Acquire),
+        "extend" => Some(Verb::Extend),
+        "release" => Some(Verb::Release),
+        _ => None,
+    };
+    let mut found = words.iter().enumerate().filter_map(|(at, word)| {
+        let after = words.get(at + 1).map(String::as_str);
+        let fits = matches!(
+            after,
+            None | Some("function" | "lambda" | "fn" | "arn" | "name")
+        );
+        says(word).filter(|_| fits)
+    });
+    found.next_back()
+}
+
+/// A name that is about a verb alone, or about leases: `AcquireFunction`, `release`, `my-leases-extend`; not `press-release`.
+pub(crate) fn is_sure(name: &str) -> bool {
+    let words = words(own_name(name));
+    let beside = words.iter().filter(|word| {
+        !matches!(
+            word.as_str(),
+            "acquire" | "extend" | "release" | "function" | "lambda" | "fn" | "arn" | "name"
+        )
+    });
+    words.iter().any(|word| word.starts_with("lease")) || beside.count() == 0
+}
+
+/// A function's name without what its ARN has around it.
+fn own_name(name: &str) -> &str {
+    let name = name.split(":function:").last().unwrap_or(name);
+    name.split(':').next().unwrap_or(name)
+}
+
+fn words(name: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    let mut last = ' ';
+    for c in name.chars() {
+        if c.is_ascii_alphanumeric() {
+            let begins = !last.is_ascii_alphanumeric()
+                || (c.is_ascii_uppercase() && last.is_ascii_lowercase());
+            if begins {
+                words.push(String::new());
+            }
+            if let Some(word) = words.last_mut() {
+                word.push(c.to_ascii_lowercase());
+            }
+        }
+        last = c;
+    }
+    words
+}
+
+fn request<'a>(resource: &str, payload: Option<&'a Node>) -> Request<'a> {
+    let field = |key: &str| payload.and_then(|payload| payload.field(key));
+    let text = |key: &str| field(key).and_then(Node::text);
+    Request {
+        payload,
+        queued: resource.ends_with(".waitForTaskToken"),
+        on_held_result: text("on_held") == Some("result"),
+        reentrant: field("reentrant").is_some_and(Node::is_true),
+        ttl: ttl(payload),
+    }
+}
+
+/// The `ttl_seconds` of a payload, in ms, if it is a number written out.
+pub(crate) fn ttl(payload: Option<&Node>) -> Option<u64> {
+    let seconds = expression::literal_number(payload?.field("ttl_seconds")?)?;
+    Some(timing::millis(seconds))
+}
+
+/// An integration that only looks.
+fn is_read(resource: &str) -> bool {
+    if !resource.starts_with("arn:") || !resource.contains(":states:::") {
+        return false;
+    }
+    let action = resource.rsplit(':').next().unwrap_or_default();
+    if action.contains('.') {
+        return false;
+    }
+    let looks = [
+        "get",
+        "list",
+        "describe",
+        "query",
+        "scan",
+        "batchGet",
+        "head",
+        "transactGet",
+        "search",
+        "lookup",
+    ];
+    looks.iter().any(|start| {
+        let rest = action.strip_prefix(start);
+        rest.is_some_and(|rest| {
+            rest.is_empty() || rest.starts_with(|c: char| c.is_ascii_uppercase())
+        })
+    })
+}
+
+/// A write to DynamoDB with a condition on the lease itself: its row, or a token kept beside the data.
+fn is_fenced(arguments: &Node) -> bool {
+    let names_lease = |node: &Node| {
+        node.any_text(|text| {
+            let bare = expression::bare(text);
+            ["fencing_token", "lease_id"]
+                .iter()
+                .any(|field| !expression::owners(&bare, field).is_empty())
+        })
+    };
+    let conditional =
+        |node: &Node| node.field("ConditionExpression").is_some() && names_lease(node);
+    if conditional(arguments) {
+        return true;
+    }
+    // In a transaction one check holds for all of it.
+    let items = arguments.field("TransactItems").map_or(&[][..], Node::list);
+    items
+        .iter()
+        .flat_map(Node::members)
+        .any(|member| matches!(member.value.value, Value::Object(_)) && conditional(&member.value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_function_is_known_by_its_name() {
+        let acquire = Some(Verb::Acquire);
+        assert_eq!(named("my-stack-acquire"), acquire);
+        assert_eq!(named("AcquireFunctionArn"), acquire);
+        assert_eq!(named("Leasehold.Outputs.AcquireFunctionArn"), acquire);
+        assert_eq!(
+            named("arn:aws:lambda:eu-west-1:123456789012:function:x-acquire:live"),
+            acquire
+        );
+        assert_eq!(named("stack-ExtendFunction-1A2B3C"), Some(Verb::Extend));
+        assert_eq!(named("release-notes-publisher"), None);
+        assert_eq!(named("StepFunction"), None);
+        assert!(is_sure("AcquireFunctionArn") && is_sure("Leasehold.Outputs.AcquireFunctionArn"));
+        assert!(is_sure(
+            "arn:aws:lambda:eu-west-1:123456789012:function:Acquire:live"
+        ));
+        assert!(!is_sure("press-release") && !is_sure("CreateReleaseFunction"));
+    }
+
+    #[test]
+    fn a_resource_may_be_put_together_by_a_template() {
+        let told = |resource: &str| {
+            let text =
+                format!("StartAt: A\nStates:\n  A:\n    Type: Task\n    Resource: {resource}\n");
+            let node = crate::read::source::Source::new("x.yaml", text)
+                .read()
+                .unwrap();
+            let machine = Machine::read(&node);
+            let calls = calls(&machine, &Options::default());
+            format!("{:?}", calls[0])
+        };
+        assert_eq!(
+            told("!Sub arn:${AWS::Partition}:states:::dynamodb:getItem"),
+            "Read"
+        );
+        assert_eq!(
+            told("!Sub arn:${AWS::Partition}:states:::dynamodb:putItem"),
+            "Work(Perhaps)"
+        );
+        assert_eq!(told("!GetAtt CountFunction.Arn"), "Work(AtWork)");
+        assert_eq!(
+            told("{Fn::GetAtt: [ReleaseFunction, Arn]}"),
+            "Release(None)"
+        );
+        assert_eq!(
+            told("arn:aws:states:eu-west-1:123456789012:activity:x"),
+            "Work(AtWork)"
+        );
+    }
+
+    #[test]
+    fn an_integration_that_looks_is_told_from_one_that_acts() {
+        assert!(is_read(
+            "arn:aws:states:::aws-sdk:dynamodb:transactGetItems"
+        ));
+        assert!(is_read("arn:aws:states:::dynamodb:getItem"));
+        assert!(!is_read("arn:aws:states:::dynamodb:putItem"));
+        assert!(!is_read("arn:aws:states:::glue:startJobRun.sync"));
+        assert!(!is_read("arn:aws:states:::aws-sdk:x:getaway"));
+    }
+}

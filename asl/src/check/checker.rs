@@ -1,0 +1,170 @@
+//! A definition, checked.
+
+use crate::check::calls::{self, Call};
+use crate::check::finding::Finding;
+use crate::check::lease::Status;
+use crate::check::options::Options;
+use crate::check::rule::Rule;
+use crate::check::walk::{Stand, Walker};
+use crate::check::{loops, requests, retries};
+use crate::read::expression as text;
+use crate::read::machine::{Kind, Machine, StateId};
+use crate::read::node::Node;
+use std::collections::{BTreeSet, HashMap};
+
+/// What came of a check.
+#[derive(Debug)]
+pub struct Checked {
+    /// In the order of the source.
+    pub findings: Vec<Finding>,
+    /// How many states there are.
+    pub states: usize,
+    /// How many of them acquire a lease.
+    pub acquires: usize,
+    /// How many positions were gone through.
+    pub visited: usize,
+}
+
+/// Checks a definition: the object with `StartAt` and `States`.
+#[must_use]
+pub fn check(definition: &Node, options: &Options) -> Checked {
+    let machine = Machine::read(definition);
+    let calls = calls::calls(&machine, options);
+    let mut walker = Walker::new(&machine, &calls, options.margin_ms + options.guard_ms);
+    walker.scope(0, Vec::new(), None);
+    without(&mut walker);
+    let mut findings = std::mem::take(&mut walker.findings);
+    for (at, state, message) in &machine.problems {
+        findings.push(Finding {
+            rule: Rule::Malformed,
+            state: state
+                .map(|state| machine.path_of(state))
+                .unwrap_or_default(),
+            message: message.clone(),
+            path: Vec::new(),
+            at: *at,
+        });
+    }
+    for (id, call) in calls.iter().enumerate() {
+        let mut say = |rule, message: &str| {
+            let at = machine.states[id].at;
+            findings.push(Finding {
+                rule,
+                state: machine.path_of(id),
+                message: message.to_owned(),
+                path: Vec::new(),
+                at,
+            });
+        };
+        let is_ours = matches!(call, Call::Acquire(_) | Call::Extend(_) | Call::Release(_));
+        let is_complete = machine.problems.is_empty() && !walker.is_given_up();
+        if is_ours && !walker.reached.contains(&id) && is_complete {
+            say(Rule::Unreachable, "no path leads here");
+        }
+        if matches!(call, Call::Acquire(_)) && (options.express || in_express_map(&machine, id)) {
+            say(
+                Rule::Express,
+                "takes a lease in an Express workflow, which may run twice at once under one name and has no status events",
+            );
+        }
+    }
+    requests::look(&machine, &calls, &mut findings);
+    retries::look(&machine, &calls, &mut findings);
+    loops::look(&machine, &calls, &mut findings);
+    findings
+        .sort_by(|a, b| (a.at.start, a.rule, &a.message).cmp(&(b.at.start, b.rule, &b.message)));
+    findings.dedup();
+    Checked {
+        findings,
+        states: machine.states.len(),
+        acquires: calls
+            .iter()
+            .filter(|call| matches!(call, Call::Acquire(_)))
+            .count(),
+        visited: walker.visited,
+    }
+}
+
+/// Work, extends and releases that were come to without a lease that they have on another path.
+fn without(walker: &mut Walker<'_, '_>) {
+    let stands = std::mem::take(&mut walker.stands);
+    let mut elsewhere: HashMap<StateId, BTreeSet<&BTreeSet<StateId>>> = HashMap::new();
+    for stand in &stands {
+        let all = elsewhere.entry(walker.state_of(stand.link)).or_default();
+        all.insert(&stand.leases);
+    }
+    // What comes after is of the same fault.
+    let mut told: HashMap<usize, StateId> = HashMap::new();
+    for Stand { link, leases } in &stands {
+        let state = walker.state_of(*link);
+        // A release of several gives back what there is of them.
+        if !matches!(walker.calls[state], Call::Work(_)) && !leases.is_empty() {
+            continue;
+        }
+        // Fewer, not others: another lease may have come in its place.
+        let more = elsewhere[&state]
+            .iter()
+            .filter(|more| more.is_superset(leases));
+        let missing: BTreeSet<StateId> = more
+            .flat_map(|more| more.difference(leases))
+            .copied()
+            .collect();
+        let lacks = |lease| Some((lease, lacks(walker, *link, lease)?));
+        let Some((lease, (rule, message))) = missing.into_iter().find_map(lacks) else {
+            continue;
+        };
+        let is_first = !walker.way(*link).any(|nth| told.get(&nth) == Some(&lease));
+        told.insert(*link, lease);
+        if is_first {
+            walker.report(rule, state, *link, message);
+        }
+    }
+}
+
+/// What there is to say of a task that has a lease elsewhere, and not here.
+fn lacks(walker: &Walker<'_, '_>, link: usize, acquire: StateId) -> Option<(Rule, String)> {
+    let machine = walker.machine;
+    let state = walker.state_of(link);
+    let call = &walker.calls[state];
+    let name = machine.states[acquire].name;
+    let why = match walker.known(link, acquire) {
+        Some((Status::Refused, _)) => format!("{name} was refused"),
+        Some((Status::Failed, _)) => format!("{name} has failed"),
+        None if !walker.passes(link, acquire) => format!("this path goes around {name}"),
+        Some((Status::Lost, _)) if matches!(call, Call::Work(_)) => {
+            let message = format!("works on although the lease of {name} is lost");
+            return Some((Rule::WorkAfterLost, message));
+        }
+        Some((Status::Released, places)) if matches!(call, Call::Work(_)) => {
+            let takes = calls::arguments(machine.states[state].node)?.any_text(|said| {
+                let bare = text::bare(said);
+                text::variables(&bare)
+                    .iter()
+                    .any(|&name| places.vars.contains(name))
+            });
+            let message = format!("works with the handle of {name}, which was given back before");
+            return takes.then_some((Rule::WorkAfterRelease, message));
+        }
+        _ => return None,
+    };
+    let does = match call {
+        Call::Extend(_) => format!("extends the lease of {name}, which is not there"),
+        Call::Release(_) => format!("gives back the lease of {name}, which is not there"),
+        _ => format!("works without the lease of {name}"),
+    };
+    Some((Rule::WithoutLease, format!("{does}: {why}")))
+}
+
+/// Items of a distributed Map may be Express workflows of their own.
+fn in_express_map(machine: &Machine<'_>, id: StateId) -> bool {
+    let around = machine.around(machine.states[id].scope);
+    around.into_iter().any(|(around, _)| {
+        let state = &machine.states[around];
+        let config = state
+            .node
+            .get("ItemProcessor")
+            .and_then(|processor| processor.get("ProcessorConfig"));
+        let kind = config.and_then(|config| config.get("ExecutionType"));
+        matches!(state.kind, Kind::Map(_)) && kind.and_then(Node::text) == Some("EXPRESS")
+    })
+}

@@ -1,0 +1,49 @@
+//! What a check has to say.
+
+use crate::check::rule::Rule;
+use crate::read::node::Span;
+use serde::Serialize;
+
+/// A fault, where it is, and how it comes about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// What it is about.
+    pub rule: Rule,
+    /// The state at fault; with the Parallel or Map around it, `Each / Work`. Empty for the machine itself.
+    pub state: String,
+    /// What is wrong here, in a sentence.
+    pub message: String,
+    /// How one gets there, the last hundred steps of it; empty where no path is needed.
+    pub path: Vec<Step>,
+    /// Where to look.
+    pub at: Span,
+}
+
+/// A state on a path.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Step {
+    /// Its name.
+    pub state: String,
+    /// How it was left, unless by its Next: `Catch States.ALL`, `Default`, …
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+}
+
+impl Finding {
+    /// `Acquire → Work → (Catch States.ALL) Failed`.
+    #[must_use]
+    pub fn trail(&self) -> String {
+        let mut text = String::new();
+        for (at, step) in self.path.iter().enumerate() {
+            text.push_str(&step.state);
+            let is_last = at + 1 == self.path.len();
+            match &step.by {
+                Some(by) if is_last => text.extend([" → (", by, ")"]),
+                Some(by) => text.extend([" → (", by, ") "]),
+                None if is_last => {}
+                None => text.push_str(" → "),
+            }
+        }
+        text
+    }
+}

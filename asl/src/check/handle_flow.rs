@@ -1,0 +1,336 @@
+//! Where the handle of a lease is: in variables, and in the state's data. It is lost more often than stolen: by a `ResultPath` that
+//! was left out, or an `Output` that thinks of the result alone.
+
+use crate::check::calls::arguments;
+use crate::read::expression as text;
+use crate::read::machine::{Catcher, Kind, State, StateId};
+use crate::read::node::Node;
+use std::collections::BTreeSet;
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub(crate) struct Places {
+    pub vars: BTreeSet<String>,
+    /// Variables that tell until when the lease can be trusted, without being the handle.
+    pub clocks: BTreeSet<String>,
+    data: Data,
+    /// The handle was in variables alone, and they were set to null.
+    pub dropped: bool,
+    /// Which state made the last of it disappear, and by which clause of its Catch.
+    pub gone: Option<(StateId, Option<usize>)>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+enum Data {
+    #[default]
+    No,
+    /// In there, as far as can be told.
+    Somewhere,
+    At(Vec<String>),
+}
+
+impl Places {
+    /// After a state that answers with the handle: an acquire, or an extend of this lease.
+    pub(crate) fn answered(&self, id: StateId, state: &State<'_>) -> Self {
+        let mut places = self.clone();
+        places.assigned(state.node, true);
+        let data = if state.jsonata {
+            match state.node.get("Output") {
+                Some(output) if output.any_text(is_handle_of_result) => Data::Somewhere,
+                Some(output) => self.kept_by(output),
+                None => Data::Somewhere,
+            }
+        } else {
+            self.answer_path(state)
+        };
+        places.settle(data, (id, None));
+        places
+    }
+
+    /// After any other state.
+    pub(crate) fn after(&self, id: StateId, state: &State<'_>) -> Self {
+        let mut places = self.clone();
+        places.assigned(state.node, false);
+        let data = if state.jsonata {
+            self.after_jsonata(state)
+        } else {
+            self.after_jsonpath(state)
+        };
+        places.settle(data, (id, None));
+        places
+    }
+
+    /// After a clause of a Catch.
+    pub(crate) fn caught(
+        &self,
+        id: StateId,
+        state: &State<'_>,
+        nth: usize,
+        catcher: &Catcher<'_>,
+    ) -> Self {
+        let mut places = self.clone();
+        places.assigned(catcher.node, false);
+        let data = if state.jsonata {
+            match catcher.node.get("Output") {
+                Some(output) => self.kept_by(output),
+                None => Data::No,
+            }
+        } else {
+            self.beside(catcher.node)
+        };
+        places.settle(data, (id, Some(nth)));
+        places
+    }
+
+    /// In a branch or an item, whose input may be put together anew.
+    pub(crate) fn entered(&self, around: &State<'_>) -> Self {
+        let mut places = self.clone();
+        let anew = arguments(around.node).or_else(|| around.node.get("ItemSelector"));
+        if anew.is_some() || matches!(around.kind, Kind::Map(_)) {
+            places.data = Data::Somewhere;
+        }
+        places
+    }
+
+    /// Whether a payload speaks of this handle.
+    pub(crate) fn referred(&self, payload: &Node) -> bool {
+        let field = payload.field("lease").or_else(|| payload.field("leases"));
+        field.unwrap_or(payload).any_text(|said| {
+            let bare = text::bare(said);
+            if text::variables(&bare)
+                .iter()
+                .any(|&name| self.vars.contains(name))
+            {
+                return true;
+            }
+            match (&self.data, text::path(said)) {
+                (Data::At(place), Some(path)) => {
+                    place.starts_with(&path) || path.starts_with(place)
+                }
+                (Data::Somewhere, Some(_)) => true,
+                (Data::No, _) => false,
+                _ => bare.contains("$states.input"),
+            }
+        })
+    }
+
+    fn settle(&mut self, data: Data, by: (StateId, Option<usize>)) {
+        self.data = data;
+        if self.vars.is_empty() && self.data == Data::No {
+            self.gone.get_or_insert(by);
+        } else {
+            (self.gone, self.dropped) = (None, false);
+        }
+    }
+
+    fn assigned(&mut self, node: &Node, answers: bool) {
+        for member in node.get("Assign").map_or(&[][..], Node::members) {
+            let name = member
+                .key
+                .strip_suffix(".$")
+                .unwrap_or(&member.key)
+                .to_owned();
+            let value = &member.value;
+            let tells_deadline = value.any_text(|said| {
+                let bare = text::bare(said);
+                let owners = text::owners(&bare, "safe_until");
+                let own = owners.iter().any(|owner| self.vars.contains(*owner));
+                own || (answers && !owners.is_empty())
+            });
+            let of_result = answers && value.any_text(is_handle_of_result);
+            let of_handle = value.any_text(|said| {
+                let bare = text::bare(said);
+                self.vars
+                    .iter()
+                    .any(|var| is_last_step(&bare, &format!("${var}")))
+            });
+            if tells_deadline {
+                self.clocks.insert(name);
+            } else if of_result || of_handle {
+                self.vars.insert(name);
+            } else {
+                self.dropped |= self.vars.remove(&name) && value.is_null();
+                self.clocks.remove(&name);
+            }
+        }
+    }
+
+    /// What an expression that becomes the state's output leaves of the data.
+    fn kept_by(&self, output: &Node) -> Data {
+        let keeps = output.any_text(|said| {
+            let bare = text::bare(said);
+            let of_input = self.data != Data::No && bare.contains("$states.input");
+            of_input
+                || self
+                    .vars
+                    .iter()
+                    .any(|var| is_last_step(&bare, &format!("${var}")))
+        });
+        if keeps { Data::Somewhere } else { Data::No }
+    }
+
+    fn after_jsonata(&self, state: &State<'_>) -> Data {
+        match state.node.get("Output") {
+            Some(output) => self.kept_by(output),
+            None => match state.kind {
+                Kind::Task | Kind::Parallel(_) | Kind::Map(_) => Data::No,
+                _ => self.data.clone(),
+            },
+        }
+    }
+
+    fn after_jsonpath(&self, state: &State<'_>) -> Data {
+        let node = state.node;
+        let data = match state.kind {
+            Kind::Task | Kind::Parallel(_) | Kind::Map(_) => self.beside(node),
+            Kind::Pass if node.get("Result").is_some() => self.beside(node),
+            Kind::Pass => match node.get("Parameters") {
+                Some(parameters) if is_root(node.get("ResultPath")) => self.selected(parameters),
+                Some(_) => self.beside(node),
+                None => within(self.data.clone(), node.get("InputPath")),
+            },
+            _ => within(self.data.clone(), node.get("InputPath")),
+        };
+        within(data, node.get("OutputPath"))
+    }
+
+    /// What a result, put where `ResultPath` says, leaves of the data.
+    fn beside(&self, node: &Node) -> Data {
+        let path = node.get("ResultPath");
+        if is_root(path) {
+            return Data::No;
+        }
+        let Some(path) = path.and_then(Node::text).and_then(text::path) else {
+            // null: the result is thrown away.
+            return self.data.clone();
+        };
+        match &self.data {
+            Data::At(place) if place.starts_with(&path) || path.starts_with(place) => Data::No,
+            data => data.clone(),
+        }
+    }
+
+    /// Where `Parameters` put the part that holds the handle.
+    fn selected(&self, parameters: &Node) -> Data {
+        let Data::At(place) = &self.data else {
+            return self.data.clone();
+        };
+        for member in parameters.members() {
+            let key = member.key.strip_suffix(".$").unwrap_or(&member.key);
+            let path = member.value.text().and_then(text::path);
+            if let Some(rest) =
+                path.and_then(|path| place.strip_prefix(path.as_slice()).map(<[_]>::to_vec))
+            {
+                let mut to = vec![key.to_owned()];
+                to.extend(rest);
+                return Data::At(to);
+            }
+        }
+        Data::No
+    }
+
+    fn answer_path(&self, state: &State<'_>) -> Data {
+        let node = state.node;
+        let path = node.get("ResultPath");
+        if path.is_some_and(Node::is_null) {
+            return self.data.clone();
+        }
+        let mut place = if is_root(path) {
+            Vec::new()
+        } else {
+            let path = path.and_then(Node::text).and_then(text::path);
+            path.unwrap_or_default()
+        };
+        if let Some(selector) = node.get("ResultSelector") {
+            match in_selector(selector) {
+                Some(inside) => place.extend(inside),
+                None => return self.beside(node),
+            }
+        } else {
+            let resource = node.get("Resource").and_then(Node::text);
+            let wrapped = resource.is_some_and(|name| name.ends_with(":::lambda:invoke"));
+            let steps: &[&str] = if wrapped {
+                &["Payload", "lease"]
+            } else {
+                &["lease"]
+            };
+            place.extend(steps.iter().map(|step| (*step).to_owned()));
+        }
+        within(Data::At(place), node.get("OutputPath"))
+    }
+}
+
+/// Where a `ResultSelector` puts the handle of an answer.
+fn in_selector(selector: &Node) -> Option<Vec<String>> {
+    selector.members().iter().find_map(|member| {
+        let key = member
+            .key
+            .strip_suffix(".$")
+            .unwrap_or(&member.key)
+            .to_owned();
+        if let Some(said) = member.value.text() {
+            let path = text::path(said)?;
+            return match path.last().map(String::as_str) {
+                Some("lease" | "leases") => Some(vec![key]),
+                Some("Payload") => Some(vec![key, "lease".to_owned()]),
+                None => Some(vec![key, "Payload".to_owned(), "lease".to_owned()]),
+                _ => None,
+            };
+        }
+        let mut steps = vec![key];
+        steps.extend(in_selector(&member.value)?);
+        Some(steps)
+    })
+}
+
+/// What a filter on the data leaves: `InputPath`, `OutputPath`.
+fn within(data: Data, filter: Option<&Node>) -> Data {
+    let Some(filter) = filter else { return data };
+    match (data, filter.text().and_then(text::path)) {
+        (Data::At(place), Some(path)) => {
+            let rest = place.strip_prefix(path.as_slice());
+            rest.map_or(Data::No, |rest| Data::At(rest.to_vec()))
+        }
+        (data, Some(_)) => data,
+        (_, None) => Data::No,
+    }
+}
+
+fn is_root(path: Option<&Node>) -> bool {
+    path.is_none_or(|path| path.text() == Some("$"))
+}
+
+/// Whether it takes the handle, whole, out of a result: `$states.result.Payload.lease`, `$.Payload.leases`.
+fn is_handle_of_result(said: &str) -> bool {
+    let bare = text::bare(said);
+    let of_result = bare.contains("$states.result") || bare.trim_start().starts_with("$.");
+    let steps = ["lease", "leases", "Payload", "$states.result"];
+    of_result && steps.iter().any(|step| is_last_step(&bare, step))
+}
+
+/// Whether a path ends with this step.
+fn is_last_step(bare: &str, step: &str) -> bool {
+    bare.match_indices(step).any(|(at, _)| {
+        let before = bare[..at].chars().next_back();
+        let after = bare[at + step.len()..].chars().next();
+        let name = |c: char| c.is_alphanumeric() || c == '_';
+        !before.is_some_and(name) && !after.is_some_and(|c| name(c) || c == '.')
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_whole_handle_is_told_from_a_part_of_it() {
+        assert!(is_handle_of_result("{% $states.result.Payload.lease %}"));
+        assert!(is_handle_of_result(
+            "{% $merge([$states.result.lease, {'key': 'x'}]) %}"
+        ));
+        assert!(is_handle_of_result("$.Payload.lease"));
+        assert!(!is_handle_of_result(
+            "{% $states.result.Payload.lease.fencing_token %}"
+        ));
+        assert!(!is_handle_of_result("{% $states.input %}"));
+    }
+}

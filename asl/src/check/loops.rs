@@ -1,0 +1,332 @@
+//! Loops that may go round for ever, by what an execution's history can hold, and waiting that has no end.
+//!
+//! A round that goes through an error is not counted, but for `Lease.Held`: it needs another failure each time. A loop counts as
+//! bounded if some name is raised in it (`tries + 1`, `States.MathAdd`) and compared in it, or if it runs in a branch beside one that
+//! ends, by failing, within a time.
+
+use crate::check::calls::Call;
+use crate::check::finding::Finding;
+use crate::check::outcomes::clause;
+use crate::check::requests;
+use crate::check::rule::Rule;
+use crate::read::error_names::matches;
+use crate::read::expression as text;
+use crate::read::machine::{Kind, Machine, Next, StateId};
+use crate::read::node::{Member, Node};
+use crate::read::timing::{self, Limit, sum};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What an execution's history may hold.
+const EVENTS: u64 = 25_000;
+/// Scheduled, started, failed.
+const EVENTS_OF_A_RETRY: u64 = 3;
+
+pub(crate) fn look(machine: &Machine<'_>, calls: &[Call<'_>], findings: &mut Vec<Finding>) {
+    let mut told: BTreeSet<StateId> = BTreeSet::new();
+    for (id, call) in calls.iter().enumerate() {
+        let mut say = |rule, state: StateId, message: String| {
+            let at = machine.states[state].at;
+            findings.push(Finding {
+                rule,
+                state: machine.path_of(state),
+                message,
+                path: Vec::new(),
+                at,
+            });
+        };
+        if let Call::Acquire(request) = call {
+            let state = &machine.states[id];
+            if request.queued && timing::limit(state.node) == Limit::Absent {
+                let message =
+                    "waits in line without a TimeoutSeconds: where no sweep runs, for ever"
+                        .to_owned();
+                say(Rule::HeldUnbounded, id, message);
+            }
+            let held = state
+                .retry
+                .iter()
+                .find(|retrier| matches(&retrier.errors, "Lease.Held"));
+            let attempts = held.map_or(0, |retrier| retrier.attempts);
+            if attempts.saturating_mul(EVENTS_OF_A_RETRY) > EVENTS {
+                let message = format!(
+                    "asks for a held key up to {attempts} times, {EVENTS_OF_A_RETRY} events each: more than the {EVENTS} of an execution"
+                );
+                say(Rule::TooManyEvents, id, message);
+            }
+        }
+        if !matches!(call, Call::Acquire(_) | Call::Extend(_) | Call::Release(_))
+            || told.contains(&id)
+        {
+            continue;
+        }
+        let round = round(machine, calls, id);
+        if round.is_empty() {
+            continue;
+        }
+        told.extend(&round);
+        let events = round
+            .iter()
+            .map(|&state| events(machine, state))
+            .sum::<u64>();
+        let acquire = round
+            .iter()
+            .copied()
+            .find(|&state| waits_for_held(machine, calls, state, &round));
+        match (passes(machine, &round), acquire) {
+            (Some(Passes::Known(most)), _) if sum(most.saturating_mul(events), 0) > EVENTS => {
+                let message = format!(
+                    "goes round up to {most} times, {events} events each: more than the {EVENTS} of an execution"
+                );
+                say(Rule::TooManyEvents, id, message);
+            }
+            (Some(_), _) => {}
+            (None, Some(acquire)) => {
+                let message =
+                    "asks for a held key again and again, and nothing counts how often".to_owned();
+                say(Rule::HeldUnbounded, acquire, message);
+            }
+            (None, None) => match ended_by_sibling(machine, id, &round, events) {
+                None => {
+                    let message = format!(
+                        "goes round, {events} events each time, and nothing counts how often: an execution may have {EVENTS}"
+                    );
+                    say(Rule::TooManyEvents, id, message);
+                }
+                Some(all) if all > EVENTS => {
+                    let message = format!(
+                        "goes round for as long as the branch beside it takes: up to {all} events of the {EVENTS} of an execution"
+                    );
+                    say(Rule::TooManyEvents, id, message);
+                }
+                Some(_) => {}
+            },
+        }
+    }
+}
+
+/// The edges of a round.
+fn leads(machine: &Machine<'_>, calls: &[Call<'_>], id: StateId) -> Vec<StateId> {
+    let state = &machine.states[id];
+    let mut found = Vec::new();
+    if let Next::To(next) = state.next {
+        found.push(next);
+    }
+    if let Kind::Choice { rules, default } = &state.kind {
+        found.extend(rules.iter().filter_map(|(_, next)| *next).chain(*default));
+    }
+    if matches!(calls[id], Call::Acquire(_)) {
+        found.extend(clause(state, "Lease.Held").and_then(|nth| state.catch[nth].next));
+    }
+    found
+}
+
+/// All states that are on a loop with this one: those that it leads to and that lead to it.
+fn round(machine: &Machine<'_>, calls: &[Call<'_>], id: StateId) -> BTreeSet<StateId> {
+    let mut before: BTreeMap<StateId, Vec<StateId>> = BTreeMap::new();
+    let mut open = vec![id];
+    let mut ahead = BTreeSet::new();
+    while let Some(state) = open.pop() {
+        for next in leads(machine, calls, state) {
+            before.entry(next).or_default().push(state);
+            if ahead.insert(next) && next != id {
+                open.push(next);
+            }
+        }
+    }
+    // What leads here through states ahead is ahead itself.
+    let mut round = BTreeSet::new();
+    open.push(id);
+    while let Some(state) = open.pop() {
+        for &from in before.get(&state).into_iter().flatten() {
+            if round.insert(from) {
+                open.push(from);
+            }
+        }
+    }
+    round
+}
+
+fn waits_for_held(
+    machine: &Machine<'_>,
+    calls: &[Call<'_>],
+    id: StateId,
+    round: &BTreeSet<StateId>,
+) -> bool {
+    let Call::Acquire(request) = &calls[id] else {
+        return false;
+    };
+    let state = &machine.states[id];
+    let next = clause(state, "Lease.Held").and_then(|nth| state.catch[nth].next);
+    request.on_held_result || next.is_some_and(|next| round.contains(&next))
+}
+
+fn events(machine: &Machine<'_>, id: StateId) -> u64 {
+    match machine.states[id].kind {
+        Kind::Task => 5,
+        _ => 2,
+    }
+}
+
+enum Passes {
+    Known(u64),
+    Counted,
+}
+
+/// How often a round is gone at most, if something counts it.
+fn passes(machine: &Machine<'_>, round: &BTreeSet<StateId>) -> Option<Passes> {
+    let mut counters: Vec<String> = Vec::new();
+    for &id in round {
+        fields(machine.states[id].node, &mut |member| {
+            let key = member.key.strip_suffix(".$").unwrap_or(&member.key);
+            let said = member.value.text().unwrap_or_default();
+            let bare = text::bare(said);
+            let raises = ["+", "States.MathAdd", "$sum("]
+                .iter()
+                .any(|word| bare.contains(word));
+            if raises && text::has_word(&bare, key) {
+                counters.push(key.to_owned());
+            }
+        });
+    }
+    let mut found = None;
+    for &id in round {
+        for counter in &counters {
+            found = larger(found, compared(machine.states[id].node, counter));
+        }
+    }
+    found
+}
+
+/// Of two bounds of one loop the larger counts, and one that is a number before one that is not.
+fn larger(a: Option<Passes>, b: Option<Passes>) -> Option<Passes> {
+    match (a, b) {
+        (Some(Passes::Known(a)), Some(Passes::Known(b))) => Some(Passes::Known(a.max(b))),
+        (Some(Passes::Known(most)), _) | (_, Some(Passes::Known(most))) => {
+            Some(Passes::Known(most))
+        }
+        (a, b) => a.or(b),
+    }
+}
+
+/// What a state compares a name with.
+fn compared(node: &Node, name: &str) -> Option<Passes> {
+    let mut found = None;
+    fields(node, &mut |member| {
+        let said = member.value.text().unwrap_or_default();
+        if member.key == "Variable"
+            && text::path(said).is_some_and(|path| path.last().is_some_and(|last| last == name))
+        {
+            found.get_or_insert(Passes::Counted);
+        }
+        let bare = text::bare(said);
+        for (at, _) in bare.match_indices(name) {
+            let rest = bare[at + name.len()..].trim_start();
+            let Some(after) = rest.strip_prefix(['<', '>', '=']) else {
+                continue;
+            };
+            let after = after.trim_start_matches('=').trim_start();
+            let digits = after
+                .split(|c: char| !c.is_ascii_digit())
+                .next()
+                .unwrap_or_default();
+            let told = digits.parse().map_or(Passes::Counted, Passes::Known);
+            found = larger(found.take(), Some(told));
+        }
+    });
+    // A rule of JSONPath has its number beside the variable.
+    let rules = node.get("Choices").map_or(&[][..], Node::list);
+    for rule in rules.iter().chain(rules.iter().flat_map(|rule| {
+        ["And", "Or"]
+            .into_iter()
+            .filter_map(|key| rule.get(key))
+            .flat_map(Node::list)
+    })) {
+        let variable = rule
+            .get("Variable")
+            .and_then(Node::text)
+            .and_then(text::path);
+        if variable.is_some_and(|path| path.last().is_some_and(|last| last == name)) {
+            let mut numeric = rule
+                .members()
+                .iter()
+                .filter(|member| member.key.starts_with("Numeric"));
+            if let Some(most) = numeric.find_map(|member| member.value.number()) {
+                found = larger(
+                    found.take(),
+                    Some(Passes::Known(timing::millis(most) / 1000)),
+                );
+            }
+        }
+    }
+    found
+}
+
+/// Every field of a state, but not those of the scopes in it.
+fn fields<'a>(node: &'a Node, look: &mut impl FnMut(&'a Member)) {
+    for member in node.members() {
+        if matches!(
+            member.key.as_str(),
+            "Branches" | "ItemProcessor" | "Iterator" | "Comment"
+        ) {
+            continue;
+        }
+        look(member);
+        fields(&member.value, look);
+    }
+    for element in node.list() {
+        fields(element, look);
+    }
+}
+
+/// How many events a round costs until a branch beside it has ended by failing; `None` if none does. Zero if it cannot be computed.
+fn ended_by_sibling(
+    machine: &Machine<'_>,
+    id: StateId,
+    round: &BTreeSet<StateId>,
+    events: u64,
+) -> Option<u64> {
+    let scope = machine.states[id].scope;
+    let parallel = machine.scopes[scope].within?;
+    let branches = machine
+        .inner(parallel)
+        .iter()
+        .filter(|&&branch| branch != scope);
+    let mut shortest = None;
+    for &branch in branches {
+        let states = &machine.scopes[branch].states;
+        let mut all = Some(0);
+        let ends = states.iter().all(|&state| {
+            let it = &machine.states[state];
+            let limit = match it.kind {
+                Kind::Task => timing::limit(it.node),
+                Kind::Wait => timing::pause(it.node),
+                Kind::Fail => return true,
+                Kind::Succeed | Kind::Parallel(_) | Kind::Map(_) => return false,
+                _ => Limit::Fixed(0),
+            };
+            all = match (&limit, all) {
+                (Limit::Fixed(attempt), Some(all)) => {
+                    Some(sum(all, timing::with_retries(*attempt, &it.retry)))
+                }
+                _ => None,
+            };
+            let loops = requests::reachable(machine, state).contains(&state);
+            let goes_on = it.next != Next::End || matches!(it.kind, Kind::Choice { .. });
+            limit != Limit::Absent && goes_on && !loops
+        });
+        if ends {
+            shortest = Some(all);
+        }
+    }
+    let waits = round
+        .iter()
+        .map(|&state| match timing::pause(machine.states[state].node) {
+            Limit::Fixed(pause) => pause,
+            _ => 0,
+        });
+    let pause: u64 = waits.sum();
+    match shortest? {
+        Some(all) if pause > 0 => Some((all / pause).saturating_mul(events)),
+        _ => Some(0),
+    }
+}

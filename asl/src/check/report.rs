@@ -1,0 +1,238 @@
+//! Findings for people, for programs, and for code scanning (SARIF).
+
+use crate::check::checker::Checked;
+use crate::check::finding::Finding;
+use crate::check::rule::Rule;
+use crate::escape::{plain, plain_lines};
+use crate::read::source::{Source, Unreadable};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+
+/// A definition that was checked.
+#[derive(Debug)]
+pub struct Report {
+    /// The text that the findings are in.
+    pub source: Source,
+    /// The resource of the template, if it came from one.
+    pub resource: Option<String>,
+    /// What came of it.
+    pub checked: Checked,
+}
+
+/// For people: each finding with its line, a caret below the place, the way there and the cure; at the end one line of counts.
+#[must_use]
+pub fn human(reports: &[Report], unreadable: &[Unreadable], colour: bool) -> String {
+    let paint = |code: &str, text: &str| {
+        if colour {
+            format!("\x1b[{code}m{text}\x1b[0m")
+        } else {
+            text.to_owned()
+        }
+    };
+    let mut out = String::new();
+    for error in unreadable {
+        let error = plain(&error.to_string());
+        _ = writeln!(out, "{}: {error}\n", paint("1;31", "unreadable"));
+    }
+    for report in reports {
+        for finding in &report.checked.findings {
+            let place = report.source.place(finding.at.start);
+            let (line, width) = report.source.line(finding.at);
+            let name = plain(&report.source.name);
+            let who = if finding.state.is_empty() {
+                String::new()
+            } else {
+                format!("{}: ", plain(&finding.state))
+            };
+            _ = writeln!(
+                out,
+                "{name}:{}:{}: {}: {who}{}",
+                place.line,
+                place.column,
+                paint("1;31", finding.rule.id()),
+                plain(&finding.message)
+            );
+            let number = place.line.to_string();
+            let gap = " ".repeat(number.len());
+            let before_line = line.as_ptr().addr() - report.source.text.as_ptr().addr();
+            let (line, shift) = cut(line, finding.at.start.saturating_sub(before_line));
+            let part = |from: usize, count: usize| {
+                plain_lines(&line.chars().skip(from).take(count).collect::<String>())
+            };
+            let before: String = part(0, shift)
+                .chars()
+                .map(|c| if c == '\t' { '\t' } else { ' ' })
+                .collect();
+            let carets = "^".repeat(part(shift, width).chars().count().max(1));
+            _ = writeln!(
+                out,
+                "  {number} | {}\n  {gap} | {before}{}",
+                plain_lines(&line),
+                paint("1;31", &carets)
+            );
+            if finding.path.len() > 1 {
+                _ = writeln!(out, "  {gap} = path: {}", plain(&finding.trail()));
+            }
+            _ = writeln!(out, "  {gap} = cure: {}\n", finding.rule.cure());
+        }
+    }
+    let findings = reports
+        .iter()
+        .map(|report| report.checked.findings.len())
+        .sum::<usize>();
+    let states: usize = reports.iter().map(|report| report.checked.states).sum();
+    let acquires: usize = reports.iter().map(|report| report.checked.acquires).sum();
+    let counted = |count: usize, one: &str, many: &str| {
+        format!("{count} {}", if count == 1 { one } else { many })
+    };
+    let what = if findings == 0 {
+        "nothing found".to_owned()
+    } else {
+        counted(findings, "finding", "findings")
+    };
+    _ = writeln!(
+        out,
+        "check: {what} in {}, {}, {}{}",
+        counted(reports.len(), "state machine", "state machines"),
+        counted(states, "state", "states"),
+        counted(acquires, "acquire", "acquires"),
+        if unreadable.is_empty() {
+            String::new()
+        } else {
+            format!("; {} not read", counted(unreadable.len(), "file", "files"))
+        }
+    );
+    if acquires == 0 && !reports.is_empty() {
+        _ = writeln!(
+            out,
+            "No function that acquires was recognised, so there was no lease to look at: --acquire NAME says which it is."
+        );
+    }
+    out
+}
+
+/// As much of a line around a byte as fits a screen, and how many characters of it are before that: a definition may be all in one.
+fn cut(line: &str, at: usize) -> (String, usize) {
+    const WIDTH: usize = 160;
+    let at = line.floor_char_boundary(at);
+    let is_long = line.chars().nth(WIDTH).is_some();
+    let before = line[..at].char_indices().rev().nth(WIDTH / 4 - 1);
+    let from = before.filter(|_| is_long).map_or(0, |(from, _)| from);
+    let shown = line[from..].chars().take(WIDTH).collect();
+    (shown, line[from..at].chars().count())
+}
+
+/// For programs: one object.
+#[must_use]
+pub fn json(reports: &[Report], unreadable: &[Unreadable]) -> Value {
+    let machines: Vec<Value> = reports
+        .iter()
+        .map(|report| {
+            json!({
+                "file": report.source.name,
+                "resource": report.resource,
+                "states": report.checked.states,
+                "acquires": report.checked.acquires,
+                "findings": report.checked.findings.iter().map(|finding| one(&report.source, finding)).collect::<Vec<_>>(),
+            })
+        })
+        .collect();
+    let errors: Vec<Value> = unreadable
+        .iter()
+        .map(|error| {
+            json!({
+                "file": error.name,
+                "line": error.place.map(|place| place.line),
+                "column": error.place.map(|place| place.column),
+                "message": error.message,
+            })
+        })
+        .collect();
+    json!({ "machines": machines, "unreadable": errors })
+}
+
+fn one(source: &Source, finding: &Finding) -> Value {
+    let place = source.place(finding.at.start);
+    json!({
+        "rule": finding.rule.id(),
+        "state": finding.state,
+        "message": finding.message,
+        "line": place.line,
+        "column": place.column,
+        "path": finding.path,
+        "cure": finding.rule.cure(),
+    })
+}
+
+/// For code scanning: SARIF 2.1.0.
+#[must_use]
+pub fn sarif(reports: &[Report], unreadable: &[Unreadable]) -> Value {
+    let rules: Vec<Value> = Rule::ALL
+        .iter()
+        .map(|rule| {
+            json!({
+                "id": rule.id(),
+                "shortDescription": { "text": rule.sentence() },
+                "help": { "text": rule.cure() },
+                "defaultConfiguration": { "level": "error" },
+            })
+        })
+        .collect();
+    let results: Vec<Value> = reports
+        .iter()
+        .flat_map(|report| {
+            report
+                .checked
+                .findings
+                .iter()
+                .map(|finding| result(&report.source, finding))
+        })
+        .collect();
+    let notes: Vec<Value> = unreadable
+        .iter()
+        .map(|error| json!({ "level": "error", "message": { "text": error.to_string() } }))
+        .collect();
+    json!({
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{
+            "tool": { "driver": {
+                "name": "leasehold-check",
+                "version": env!("CARGO_PKG_VERSION"),
+                "rules": rules,
+            } },
+            "columnKind": "unicodeCodePoints",
+            "invocations": [{ "executionSuccessful": unreadable.is_empty(), "toolExecutionNotifications": notes }],
+            "results": results,
+        }],
+    })
+}
+
+fn result(source: &Source, finding: &Finding) -> Value {
+    let place = source.place(finding.at.start);
+    let (_, width) = source.line(finding.at);
+    let index = Rule::ALL.iter().position(|rule| *rule == finding.rule);
+    let path = if finding.path.len() > 1 {
+        format!(" Path: {}.", finding.trail())
+    } else {
+        String::new()
+    };
+    json!({
+        "ruleId": finding.rule.id(),
+        "ruleIndex": index,
+        "level": "error",
+        "message": { "text": format!("{}: {}.{path}", finding.state, finding.message) },
+        "locations": [{
+            "physicalLocation": {
+                "artifactLocation": { "uri": source.name.replace('\\', "/").replace(' ', "%20") },
+                "region": {
+                    "startLine": place.line,
+                    "startColumn": place.column,
+                    "endLine": place.line,
+                    "endColumn": place.column + width,
+                },
+            },
+            "logicalLocations": [{ "fullyQualifiedName": finding.state }],
+        }],
+    })
+}

@@ -1,0 +1,232 @@
+//! What an acquire asks by: one request for all its attempts, another one each time it is entered, and one for each that runs beside.
+
+use crate::check::calls::{Call, Request};
+use crate::check::finding::Finding;
+use crate::check::rule::Rule;
+use crate::read::error_names::{OUTCOME_UNKNOWN, matches};
+use crate::read::expression as text;
+use crate::read::machine::{Kind, Machine, StateId};
+use crate::read::node::Node;
+use std::collections::BTreeSet;
+
+/// Different at every look.
+const VOLATILE: [&str; 7] = [
+    "$uuid(",
+    "$random(",
+    "$millis(",
+    "$now(",
+    "States.UUID(",
+    "States.MathRandom(",
+    "RetryCount",
+];
+
+pub(crate) fn look(machine: &Machine<'_>, calls: &[Call<'_>], findings: &mut Vec<Finding>) {
+    for (id, call) in calls.iter().enumerate() {
+        let Call::Acquire(request) = call else {
+            continue;
+        };
+        let mut say = |rule, node: Option<&Node>, message: String| {
+            findings.push(Finding {
+                rule,
+                state: machine.path_of(id),
+                message,
+                path: Vec::new(),
+                at: node.map_or(machine.states[id].at, |node| node.span),
+            });
+        };
+        let asked = field(request, "request_id");
+        if let Some(why) = unstable(machine, id, request) {
+            say(Rule::UnstableRequest, asked, why);
+        }
+        if is_constant(asked) && comes_again(machine, id) {
+            let message = "is entered again with the request_id of the last time, whose lease is over by then: Lease.Consumed".to_owned();
+            say(Rule::ConsumedRequest, asked, message);
+        }
+        if let Some(map) = shared_in_map(machine, id, request) {
+            let message = format!(
+                "asks by the same holder and request_id for every item of {} that begins at the same time: they share one lease",
+                machine.states[map].name
+            );
+            say(Rule::SharedRequest, asked, message);
+        }
+        if let Some((other, parallel)) = shared_in_parallel(machine, calls, id, request) {
+            let message = format!(
+                "asks by the same holder and request_id as {}, which runs beside it in {}: they share one lease",
+                machine.states[other].name, machine.states[parallel].name
+            );
+            say(Rule::SharedRequest, asked, message);
+        }
+    }
+}
+
+fn field<'a>(request: &Request<'a>, key: &str) -> Option<&'a Node> {
+    request.payload.and_then(|payload| payload.field(key))
+}
+
+fn unstable(machine: &Machine<'_>, id: StateId, request: &Request<'_>) -> Option<String> {
+    let mut retry = machine.states[id]
+        .retry
+        .iter()
+        .filter(|retrier| retrier.attempts > 0);
+    if let Some(asked) = field(request, "request_id") {
+        let is_in = |word: &&&str| asked.any_text(|said| text::bare(said).contains(**word));
+        let volatile = VOLATILE.iter().find(is_in)?;
+        retry.next()?;
+        let word = volatile.trim_end_matches('(');
+        return Some(format!(
+            "asks by another request_id in every attempt ({word}): after a lost answer its own lease is in its way"
+        ));
+    }
+    // Only if the payload is written out can a field be missing from it.
+    let written_out = request
+        .payload
+        .is_some_and(|payload| !payload.members().is_empty());
+    let repeats = retry.any(|retrier| {
+        OUTCOME_UNKNOWN
+            .iter()
+            .any(|name| matches(&retrier.errors, name))
+    });
+    let message = "asks without a request_id, hence by a random one in every attempt: after a lost answer its own lease is in its way";
+    (written_out && repeats).then(|| message.to_owned())
+}
+
+/// The same whenever it is looked at within one execution.
+fn is_constant(asked: Option<&Node>) -> bool {
+    asked.is_some_and(|asked| {
+        !asked.any_text(|said| {
+            let bare = text::bare(said);
+            let moves = [
+                "EnteredTime",
+                "Map.Item",
+                "Task.Token",
+                "$states.input",
+                "$states.result",
+            ];
+            let is_path = text::path(said).is_some()
+                || bare.contains("($.")
+                || bare.contains(", $.")
+                || bare.contains(",$.");
+            let varies = moves
+                .iter()
+                .chain(&VOLATILE)
+                .any(|word| bare.contains(word));
+            varies || is_path || has_variable(said, &bare)
+        })
+    })
+}
+
+/// A variable of the machine; `$$` begins the context of JSONPath.
+fn has_variable(said: &str, bare: &str) -> bool {
+    let is_expression =
+        text::inside(said).is_some() || said.starts_with('$') || said.starts_with("States.");
+    is_expression && !text::variables(&bare.replace("$$.", "")).is_empty()
+}
+
+/// Whether an execution may come to this state a second time.
+fn comes_again(machine: &Machine<'_>, id: StateId) -> bool {
+    let mut at = Some(id);
+    while let Some(state) = at {
+        if reachable(machine, state).contains(&state) {
+            return true;
+        }
+        at = machine.scopes[machine.states[state].scope].within;
+        if at.is_some_and(|around| {
+            machine.states[around]
+                .retry
+                .iter()
+                .any(|retrier| retrier.attempts > 0)
+        }) {
+            return true;
+        }
+    }
+    false
+}
+
+/// Everything that a state leads to, itself only if by a loop.
+pub(crate) fn reachable(machine: &Machine<'_>, from: StateId) -> BTreeSet<StateId> {
+    let mut seen = BTreeSet::new();
+    let mut open = machine.successors(from);
+    while let Some(state) = open.pop() {
+        if seen.insert(state) {
+            open.extend(machine.successors(state));
+        }
+    }
+    seen
+}
+
+/// The Map around it whose items would share its request.
+fn shared_in_map(machine: &Machine<'_>, id: StateId, request: &Request<'_>) -> Option<StateId> {
+    let asked = field(request, "request_id")?;
+    let own = |node: &Node| {
+        node.any_text(|said| {
+            let bare = text::bare(said);
+            let of_item = bare.contains("Map.Item") || bare.contains("$states.input");
+            let is_path = text::path(said).is_some()
+                || bare.contains("($.")
+                || bare.contains(", $.")
+                || bare.contains(",$.");
+            of_item
+                || is_path
+                || VOLATILE.iter().any(|word| bare.contains(word))
+                || has_variable(said, &bare)
+        })
+    };
+    let holder = field(request, "holder");
+    let by_item = |node: &Node| node.any_text(|said| said.contains("Map.Item"));
+    if own(asked) || holder.is_some_and(by_item) {
+        return None;
+    }
+    let mut at = machine.scopes[machine.states[id].scope].within;
+    while let Some(around) = at {
+        let state = &machine.states[around];
+        let one_by_one = state.node.get("MaxConcurrency").and_then(Node::number) == Some(1.0);
+        if matches!(state.kind, Kind::Map(_)) && !one_by_one {
+            return Some(around);
+        }
+        at = machine.scopes[state.scope].within;
+    }
+    None
+}
+
+/// The acquire in an earlier branch that asks by the same request, and the Parallel around both.
+fn shared_in_parallel(
+    machine: &Machine<'_>,
+    calls: &[Call<'_>],
+    id: StateId,
+    request: &Request<'_>,
+) -> Option<(StateId, StateId)> {
+    let written = |state: StateId, request: &Request<'_>, key: &str| {
+        let mut all = String::new();
+        let name = format!("'{}'", machine.states[state].name);
+        field(request, key)?.texts(&mut |said| {
+            let said = said
+                .replace("$states.context.State.Name", &name)
+                .replace("$$.State.Name", &name);
+            all.extend(said.chars().filter(|c| !c.is_whitespace()));
+        });
+        Some(all)
+    };
+    let own = written(id, request, "request_id")?;
+    let mut scope = machine.states[id].scope;
+    while let Some(around) = machine.scopes[scope].within {
+        let branches = machine
+            .inner(around)
+            .iter()
+            .take_while(|&&branch| branch != scope);
+        for other in branches.flat_map(|&branch| machine.inside(branch)) {
+            let Call::Acquire(beside) = &calls[other] else {
+                continue;
+            };
+            let same = |key: &str| written(id, request, key) == written(other, beside, key);
+            let same_key = same("key") && same("keys");
+            if written(other, beside, "request_id").as_ref() == Some(&own)
+                && same("holder")
+                && same_key
+            {
+                return Some((other, around));
+            }
+        }
+        scope = machine.states[around].scope;
+    }
+    None
+}

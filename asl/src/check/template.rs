@@ -1,0 +1,268 @@
+//! Where definitions come from: a file of their own, a SAM or CloudFormation template, or a code block of a Markdown document.
+
+use crate::check::calls::{is_sure, name_of, named};
+use crate::check::options::{Options, Verb};
+use crate::read::json;
+use crate::read::node::{Node, Value};
+use crate::read::source::{Source, Unreadable};
+use std::collections::HashMap;
+use std::path::Path;
+
+/// A definition and what to check it by.
+#[derive(Debug)]
+pub struct Definition {
+    /// The text it is in.
+    pub source: Source,
+    /// The definition in it.
+    pub node: Node,
+    /// The resource of the template that it belongs to.
+    pub resource: Option<String>,
+    /// The given options, with what its template knows.
+    pub options: Options,
+}
+
+/// Everything there is to check in a source. Files that a template names are read by `open`, with their paths as the template
+/// has them, beside the template.
+///
+/// # Errors
+///
+/// If anything cannot be read, or there is nothing to check.
+pub fn definitions(
+    source: &Source,
+    options: &Options,
+    open: &dyn Fn(&Path) -> std::io::Result<String>,
+) -> Result<Vec<Definition>, Unreadable> {
+    let whole = |message: &str| Unreadable {
+        name: source.name.clone(),
+        place: None,
+        message: message.to_owned(),
+    };
+    let found = if Path::new(&source.name)
+        .extension()
+        .is_some_and(|end| end == "md")
+    {
+        in_markdown(source, options)?
+    } else {
+        let node = source.read()?;
+        if node.get("Resources").is_some() {
+            in_template(source, &node, options, open)?
+        } else if node.get("States").is_some() || node.get("StartAt").is_some() {
+            vec![Definition {
+                source: source.clone(),
+                node,
+                resource: None,
+                options: options.clone(),
+            }]
+        } else {
+            return Err(source.unreadable(
+                node.span.start,
+                "expected a state machine (StartAt, States) or a template (Resources)",
+            ));
+        }
+    };
+    if found.is_empty() {
+        return Err(whole("there is no state machine in it"));
+    }
+    Ok(found)
+}
+
+fn in_markdown(source: &Source, options: &Options) -> Result<Vec<Definition>, Unreadable> {
+    let mut found = Vec::new();
+    let mut block: Option<String> = None;
+    for (nth, line) in source.text.lines().enumerate() {
+        let fence = line.trim_start();
+        match &mut block {
+            None if fence.starts_with("```json") => block = Some("\n".repeat(nth + 1)),
+            Some(text) if fence.starts_with("```") => {
+                if text.contains("\"StartAt\"") && text.contains("\"States\"") {
+                    let source = Source::new(source.name.clone(), std::mem::take(text));
+                    let node = json::read(&source)?;
+                    found.push(Definition {
+                        source,
+                        node,
+                        resource: None,
+                        options: options.clone(),
+                    });
+                }
+                block = None;
+            }
+            Some(text) => {
+                text.push_str(line);
+                text.push('\n');
+            }
+            None => {}
+        }
+    }
+    Ok(found)
+}
+
+fn in_template(
+    source: &Source,
+    template: &Node,
+    options: &Options,
+    open: &dyn Fn(&Path) -> std::io::Result<String>,
+) -> Result<Vec<Definition>, Unreadable> {
+    let resources = template.get("Resources").map_or(&[][..], Node::members);
+    let functions: HashMap<&str, Is> = resources
+        .iter()
+        .filter(|member| kind(&member.value).ends_with("::Function"))
+        .map(|member| (member.key.as_str(), function(&member.key, &member.value)))
+        .collect();
+    let mut found = Vec::new();
+    for member in resources {
+        if !kind(&member.value).ends_with("::StateMachine") {
+            continue;
+        }
+        let Some(properties) = member.value.get("Properties") else {
+            continue;
+        };
+        let mut options = options.clone();
+        let mut know = |name: &str, what: Is| {
+            let verb = match what {
+                Is::Ours(verb) => Some(verb),
+                Is::Other => None,
+                Is::Unsure => return,
+            };
+            options.names.entry(name.to_owned()).or_insert(verb);
+        };
+        for field in properties
+            .get("DefinitionSubstitutions")
+            .map_or(&[][..], Node::members)
+        {
+            let value = name_of(&field.value);
+            let id = value.trim_start_matches("${").trim_end_matches('}');
+            know(
+                &field.key,
+                functions.get(id).copied().unwrap_or_else(|| by_id(id)),
+            );
+        }
+        for (id, what) in &functions {
+            know(id, *what);
+        }
+        let express = ["Type", "StateMachineType"]
+            .iter()
+            .filter_map(|key| properties.get(key))
+            .any(|kind| kind.text() == Some("EXPRESS"));
+        options.express |= express;
+        let (source, node) = definition(source, properties, open, member.at.start)?;
+        found.push(Definition {
+            source,
+            node,
+            resource: Some(member.key.clone()),
+            options,
+        });
+    }
+    Ok(found)
+}
+
+fn definition(
+    source: &Source,
+    properties: &Node,
+    open: &dyn Fn(&Path) -> std::io::Result<String>,
+    at: usize,
+) -> Result<(Source, Node), Unreadable> {
+    if let Some(node) = properties.get("Definition") {
+        return Ok((source.clone(), node.clone()));
+    }
+    if let Some(uri) = properties.get("DefinitionUri") {
+        let Some(path) = uri.text() else {
+            return Err(source.unreadable(
+                uri.span.start,
+                "expected DefinitionUri to be a path of a file",
+            ));
+        };
+        let path = Path::new(&source.name)
+            .parent()
+            .unwrap_or(Path::new(""))
+            .join(path);
+        let text = open(&path).map_err(|error| {
+            source.unreadable(uri.span.start, format!("{}: {error}", path.display()))
+        })?;
+        let source = Source::new(path.display().to_string(), text);
+        let node = source.read()?;
+        return Ok((source, node));
+    }
+    if let Some(string) = properties.get("DefinitionString") {
+        let Some(text) = joined(string) else {
+            return Err(source.unreadable(
+                string.span.start,
+                "expected DefinitionString to be a text, Fn::Sub or Fn::Join of texts",
+            ));
+        };
+        // A block of text begins in the line after its sign.
+        let lines = source.place(string.span.start).line;
+        let inside = Source::new(source.name.clone(), "\n".repeat(lines) + &text);
+        let node = inside.read()?;
+        return Ok((inside, node));
+    }
+    Err(source.unreadable(at, "expected Definition, DefinitionString or DefinitionUri"))
+}
+
+/// A text with `${name}` where something is put in.
+fn joined(node: &Node) -> Option<String> {
+    if let Some(text) = node.text() {
+        return Some(if node.tag.as_deref() == Some("Sub") {
+            text.replace(".Arn}", "}")
+        } else {
+            text.to_owned()
+        });
+    }
+    let (tag, value) = match (&node.tag, node.members()) {
+        (Some(tag), _) => (tag.as_str(), node),
+        (None, [member]) => (member.key.strip_prefix("Fn::")?, &member.value),
+        _ => return None,
+    };
+    match (tag, value.list()) {
+        ("Sub", []) => value.text().map(|text| text.replace(".Arn}", "}")),
+        ("Sub", [text, ..]) => text.text().map(str::to_owned),
+        ("Join", [between, parts]) => {
+            let parts = parts.list().iter().map(|part| match &part.value {
+                Value::Text(text) if part.tag.is_none() => text.clone(),
+                _ => name_of(part),
+            });
+            Some(parts.collect::<Vec<_>>().join(between.text()?))
+        }
+        _ => None,
+    }
+}
+
+fn kind(resource: &Node) -> &str {
+    resource
+        .get("Type")
+        .and_then(Node::text)
+        .unwrap_or_default()
+}
+
+/// What a template tells of a function.
+#[derive(Debug, Clone, Copy)]
+enum Is {
+    Ours(Verb),
+    Other,
+    /// By its id it may be ours: what it is given tells.
+    Unsure,
+}
+
+/// By its binary, where one is named, else by its logical id.
+fn function(id: &str, resource: &Node) -> Is {
+    let build = resource
+        .get("Metadata")
+        .and_then(|metadata| metadata.get("BuildProperties"));
+    match build
+        .and_then(|build| build.get("Binary"))
+        .and_then(Node::text)
+    {
+        Some("acquire") => Is::Ours(Verb::Acquire),
+        Some("extend") => Is::Ours(Verb::Extend),
+        Some("release") => Is::Ours(Verb::Release),
+        Some(_) => Is::Other,
+        None => by_id(id),
+    }
+}
+
+fn by_id(id: &str) -> Is {
+    match named(id) {
+        Some(verb) if is_sure(id) => Is::Ours(verb),
+        Some(_) => Is::Unsure,
+        None => Is::Other,
+    }
+}

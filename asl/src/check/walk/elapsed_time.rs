@@ -1,0 +1,170 @@
+//! Time that passes under a lease, and what there is to say of it.
+
+use crate::check::calls::Call;
+use crate::check::lease::{Env, Lease};
+use crate::check::rule::Rule;
+use crate::check::walk::{Walker, is_unbounded};
+use crate::read::expression as text;
+use crate::read::machine::{Kind, StateId};
+use crate::read::timing::{self, FOREVER, Limit, sum, words};
+use std::fmt::Write as _;
+
+impl Walker<'_, '_> {
+    /// Lets a state take its time, at worst, from every lease that is held, but those it is about. If `judged`, what goes past a
+    /// lease is a finding.
+    pub(crate) fn spend(
+        &mut self,
+        id: StateId,
+        env: &mut Env,
+        limit: &Limit,
+        except: &[StateId],
+        judged: bool,
+        link: usize,
+    ) {
+        let machine = self.machine;
+        let state = &machine.states[id];
+        let is_wait = matches!(state.kind, Kind::Wait);
+        let is_work = matches!(self.calls[id], Call::Work(_));
+        let all = env.clone();
+        for lease in env {
+            let counts = lease.is_held() && !lease.kept && !lease.is_left_alone();
+            if !counts || except.contains(&lease.acquire) {
+                continue;
+            }
+            let fixed = match limit {
+                Limit::Fixed(attempt) => Some(*attempt),
+                Limit::Computed(said) if bounded_by(said, lease, &all, is_wait) => {
+                    // Whatever was before: it ends with the lease, or does not begin.
+                    (lease.age, lease.unsure) = (lease.budget.unwrap_or(FOREVER), 0);
+                    lease.cause = Some(id);
+                    continue;
+                }
+                Limit::Computed(said) => text::at_most(&text::bare(said)).map(timing::millis),
+                Limit::Absent => None,
+            };
+            let Some(attempt) = fixed else {
+                if judged && !lease.told {
+                    let message = Self::without_bound(limit, is_wait).to_owned();
+                    self.report(Rule::Unbounded, id, link, message);
+                    lease.told = true;
+                }
+                lease.lapse(id);
+                continue;
+            };
+            let takes = timing::with_retries(attempt, &state.retry);
+            if takes == 0 && !is_unbounded(lease.age) {
+                continue;
+            }
+            // Where nothing runs, a time that cannot be compared counts for what comes after.
+            let compared =
+                judged && (is_work || (lease.budget.is_some() && !is_unbounded(lease.age)));
+            if compared
+                && !lease.told
+                && let Some((rule, message)) = self.too_long(lease, takes)
+            {
+                self.report(rule, id, link, message);
+                lease.told = true;
+            }
+            lease.age = sum(lease.age, takes);
+        }
+    }
+
+    /// The longest one attempt can take, as far as the lease is concerned that it is about.
+    pub(crate) fn attempt(limit: &Limit, about: Option<(&Lease, &Env)>) -> u64 {
+        match limit {
+            Limit::Fixed(attempt) => *attempt,
+            Limit::Computed(said) => match (text::at_most(&text::bare(said)), about) {
+                (Some(seconds), _) => timing::millis(seconds),
+                (None, Some((lease, env))) if bounded_by(said, lease, env, false) => {
+                    lease.budget.unwrap_or(FOREVER)
+                }
+                _ => FOREVER,
+            },
+            Limit::Absent => FOREVER,
+        }
+    }
+
+    fn without_bound(limit: &Limit, is_wait: bool) -> &'static str {
+        match limit {
+            Limit::Absent if is_wait => "nothing says how long it waits",
+            Limit::Absent => "has no TimeoutSeconds, and may outlast the lease it runs under",
+            _ if is_wait => "how long it waits is computed, and from nothing that the lease says",
+            _ => {
+                "its time limit is computed, and not from the safe_until of the lease it runs under"
+            }
+        }
+    }
+
+    fn too_long(&self, lease: &Lease, takes: u64) -> Option<(Rule, String)> {
+        let name = |state: StateId| self.machine.states[state].name;
+        let acquire = name(lease.acquire);
+        let Some(budget) = lease.budget else {
+            let message = format!(
+                "takes up to {} under the lease of {acquire}, whose ttl_seconds is not written out: nothing compares the two",
+                words(takes)
+            );
+            return Some((Rule::Unbounded, message));
+        };
+        if is_unbounded(lease.age) {
+            let cause = lease.cause.unwrap_or(lease.acquire);
+            let since = match self.machine.states[cause].kind {
+                _ if cause == lease.acquire => {
+                    format!("nothing bounds how old the lease is when {acquire} has answered")
+                }
+                // Whatever takes time by itself and without a bound; all else is the head of a loop.
+                Kind::Task | Kind::Wait if timing::is_open(self.machine.states[cause].node) => {
+                    format!("by then {} may have taken any time", name(cause))
+                }
+                Kind::Map(_) => format!("by then {} may have taken any time", name(cause)),
+                _ => format!(
+                    "a loop through {} comes here again without an extend",
+                    name(cause)
+                ),
+            };
+            return Some((
+                Rule::Unbounded,
+                format!("takes up to {}, and {since}", words(takes)),
+            ));
+        }
+        let end = sum(lease.age, takes);
+        if end <= budget {
+            return None;
+        }
+        let mut message = format!(
+            "may end {} after the lease of {acquire} was last granted or extended, which can be trusted for {}",
+            words(end),
+            words(budget)
+        );
+        if end - lease.unsure <= budget {
+            _ = write!(
+                message,
+                " ({} of it are attempts of {acquire}: the first may have got the lease and its answer been lost; an extend before the work, or a limit from safe_until, needs none of that)",
+                words(lease.unsure)
+            );
+        }
+        Some((Rule::Outlasts, message))
+    }
+}
+
+/// Whether a computed limit ends with this lease: it takes what is left from `safe_until`, or, for a wait, a part of the lease's
+/// own length.
+fn bounded_by(said: &str, lease: &Lease, env: &Env, is_wait: bool) -> bool {
+    let bare = text::bare(said);
+    let mut owners = text::owners(&bare, "safe_until");
+    if is_wait {
+        owners.extend(text::owners(&bare, "ttl_seconds"));
+    } else if !text::reads_clock(&bare) {
+        return false;
+    }
+    let places = &lease.places;
+    let by_clock = text::variables(&bare)
+        .iter()
+        .any(|&name| places.clocks.contains(name));
+    if by_clock || owners.iter().any(|&owner| places.vars.contains(owner)) {
+        return true;
+    }
+    // A name that is nobody's: of the one lease that there is.
+    let nobodys = |owner: &&str| !env.iter().any(|other| other.places.vars.contains(*owner));
+    let only = env.iter().filter(|other| other.is_held()).count() == 1;
+    only && owners.iter().any(nobodys)
+}

@@ -1,0 +1,176 @@
+//! Extend and release, and which leases they are about.
+
+use crate::check::calls::{self, Left};
+use crate::check::lease::{Env, Lease, Status, find};
+use crate::check::outcomes::Effect;
+use crate::check::rule::Rule;
+use crate::check::walk::steps::flow;
+use crate::check::walk::{Edge, Walker};
+use crate::read::machine::StateId;
+use crate::read::node::Node;
+use crate::read::timing::{self, Limit, sum};
+use std::rc::Rc;
+
+impl Walker<'_, '_> {
+    pub(crate) fn extend(
+        &mut self,
+        id: StateId,
+        payload: Option<&Node>,
+        mut env: Env,
+        link: usize,
+    ) -> Vec<Edge> {
+        self.goes_on(id, &env, link);
+        let machine = self.machine;
+        let state = &machine.states[id];
+        let limit = timing::limit(state.node);
+        let targets = self.targets(id, &env, payload, link);
+        self.is_about(&targets, &env, link);
+        let one: Vec<u64> = targets
+            .iter()
+            .map(|&target| Self::attempt(&limit, find(&env, target).map(|lease| (lease, &env))))
+            .collect();
+        let can_stand = targets
+            .iter()
+            .all(|&target| find(&env, target).is_some_and(Lease::is_held));
+        // Late is not wrong here: an extend that comes too late finds that out.
+        self.spend(id, &mut env, &limit, &targets, false, link);
+        for lease in env
+            .iter_mut()
+            .filter(|lease| targets.contains(&lease.acquire))
+        {
+            match &limit {
+                Limit::Fixed(attempt) => {
+                    lease.age = sum(lease.age, timing::with_retries(*attempt, &state.retry));
+                }
+                _ => lease.lapse(id),
+            }
+        }
+        let mut edges = self.failed(id, &env, |effect, env| {
+            for lease in env
+                .iter_mut()
+                .filter(|lease| targets.contains(&lease.acquire))
+            {
+                if effect == Effect::Lost && lease.is_held() {
+                    lease.end(Status::Lost);
+                }
+            }
+        });
+        if targets.is_empty() || can_stand {
+            let since = self.now();
+            for lease in &mut env {
+                let Some(nth) = targets.iter().position(|&target| target == lease.acquire) else {
+                    lease.places = Rc::new(lease.places.after(id, state));
+                    continue;
+                };
+                lease.renew(one[nth], Some(id), since);
+                if payload.is_some_and(|payload| payload.field("ttl_seconds").is_some()) {
+                    let ttl = calls::ttl(payload);
+                    lease.budget = ttl.map(|ttl| ttl.saturating_sub(self.lost_time));
+                }
+                lease.places = Rc::new(lease.places.answered(id, state));
+            }
+            edges.push(self.onward(id, env));
+        }
+        edges
+    }
+
+    pub(crate) fn release(
+        &mut self,
+        id: StateId,
+        payload: Option<&Node>,
+        mut env: Env,
+        link: usize,
+    ) -> Vec<Edge> {
+        let machine = self.machine;
+        let state = &machine.states[id];
+        let targets = self.targets(id, &env, payload, link);
+        self.is_about(&targets, &env, link);
+        let limit = timing::limit(state.node);
+        self.spend(id, &mut env, &limit, &targets, false, link);
+        for lease in env
+            .iter_mut()
+            .filter(|lease| targets.contains(&lease.acquire))
+        {
+            if !lease.is_held() {
+                continue;
+            }
+            if lease.left == Left::AtWork {
+                let message = "gives the lease back while a function that has not answered may still be at work".to_owned();
+                self.report(Rule::ReleasedWhileRunning, id, link, message);
+            }
+            // Tried is as good as done: a release that fails has been repeated, and the lease runs out.
+            lease.end(Status::Released);
+        }
+        let mut edges = self.failed(id, &env, |_, _| ());
+        flow(&mut env, |places| places.after(id, state));
+        edges.push(self.onward(id, env));
+        edges
+    }
+
+    fn is_about(&mut self, targets: &[StateId], env: &Env, link: usize) {
+        let about = |lease: &&Lease| targets.contains(&lease.acquire) && lease.was_granted();
+        self.stands_on(link, env.iter().filter(about));
+    }
+
+    /// Which leases a payload speaks of.
+    fn targets(
+        &mut self,
+        id: StateId,
+        env: &Env,
+        payload: Option<&Node>,
+        link: usize,
+    ) -> Vec<StateId> {
+        let named = env
+            .iter()
+            .filter(|lease| payload.is_some_and(|payload| lease.places.referred(payload)));
+        let mut targets: Vec<StateId> = named.map(|lease| lease.acquire).collect();
+        let held: Vec<StateId> = env
+            .iter()
+            .filter(|lease| lease.is_held())
+            .map(|lease| lease.acquire)
+            .collect();
+        if targets.is_empty() {
+            match (held.as_slice(), env.as_slice()) {
+                ([one], _) => targets.push(*one),
+                ([], [one]) => targets.push(one.acquire),
+                ([_, _, ..], _) => {
+                    let message =
+                        "several leases are held, and which of them this is about cannot be told"
+                            .to_owned();
+                    self.report(Rule::HandleOverwritten, id, link, message);
+                    targets = held;
+                }
+                _ => {}
+            }
+        }
+        for lease in env
+            .iter()
+            .filter(|lease| targets.contains(&lease.acquire) && lease.is_held())
+        {
+            if let Some((by, nth)) = lease.places.gone {
+                let machine = self.machine;
+                let user = machine.states[id].name;
+                let what = if by == lease.acquire && nth.is_none() {
+                    "does not keep"
+                } else {
+                    "overwrites"
+                };
+                let clause = nth.map(|nth| {
+                    format!(
+                        " in its Catch of {}",
+                        machine.states[by].catch[nth].errors.join(", ")
+                    )
+                });
+                let message = format!(
+                    "{what} the lease's handle{}, which {user} needs",
+                    clause.unwrap_or_default()
+                );
+                let at = nth.map_or(machine.states[by].at, |nth| {
+                    machine.states[by].catch[nth].node.span
+                });
+                self.report_at(Rule::HandleOverwritten, by, at, Some((link, None)), message);
+            }
+        }
+        targets
+    }
+}

@@ -1,0 +1,264 @@
+//! What each type of state does to the leases that are held.
+
+use crate::check::calls::{Call, Left, Request};
+use crate::check::handle_flow::Places;
+use crate::check::lease::{Env, Lease, Status, find, put};
+use crate::check::outcomes::{Effect, Error, clause, failures};
+use crate::check::rule::Rule;
+use crate::check::walk::{Edge, To, Walker};
+use crate::read::error_names::{OUTCOME_UNKNOWN, matches};
+use crate::read::expression as text;
+use crate::read::machine::{Kind, StateId};
+use crate::read::node::Node;
+use crate::read::timing::{self, FOREVER, retried};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+impl Walker<'_, '_> {
+    pub(crate) fn step(&mut self, id: StateId, mut env: Env, link: usize) -> Vec<Edge> {
+        let machine = self.machine;
+        let state = &machine.states[id];
+        match &state.kind {
+            Kind::Task => self.task(id, env, link),
+            Kind::Wait => {
+                self.goes_on(id, &env, link);
+                let pause = timing::pause(state.node);
+                self.spend(id, &mut env, &pause, &[], true, link);
+                flow(&mut env, |places| places.after(id, state));
+                vec![self.onward(id, env)]
+            }
+            Kind::Pass => {
+                flow(&mut env, |places| places.after(id, state));
+                vec![self.onward(id, env)]
+            }
+            Kind::Choice { rules, default } => self.choice(id, &env, rules, *default),
+            Kind::Succeed => vec![Edge {
+                env,
+                to: To::Done,
+                by: None,
+            }],
+            Kind::Fail => {
+                let error = match state.node.get("Error").and_then(Node::text) {
+                    Some(name) if text::inside(name).is_none() => Error::Named(name.to_owned()),
+                    _ => Error::Any,
+                };
+                vec![Edge {
+                    env,
+                    to: To::Failed(error),
+                    by: None,
+                }]
+            }
+            Kind::Parallel(_) | Kind::Map(_) => self.around(id, env, link),
+        }
+    }
+
+    fn task(&mut self, id: StateId, env: Env, link: usize) -> Vec<Edge> {
+        let calls = self.calls;
+        match &calls[id] {
+            Call::Acquire(request) => self.acquire(id, request, env, link),
+            Call::Extend(payload) => self.extend(id, *payload, env, link),
+            Call::Release(payload) => self.release(id, *payload, env, link),
+            call => self.work(id, call, env, link),
+        }
+    }
+
+    fn acquire(
+        &mut self,
+        id: StateId,
+        request: &Request<'_>,
+        mut env: Env,
+        link: usize,
+    ) -> Vec<Edge> {
+        let machine = self.machine;
+        let state = &machine.states[id];
+        let before = find(&env, id);
+        if before.is_some_and(|lease| lease.is_held() && lease.left == Left::Over)
+            && !request.reentrant
+        {
+            let message =
+                "asks for a lease while it still has the one from the last time".to_owned();
+            self.report(Rule::NoRelease, id, link, message);
+        }
+        let limit = timing::limit(state.node);
+        self.spend(id, &mut env, &limit, &[id], true, link);
+
+        // The answer may be to the first attempt, and the last may only repeat it.
+        let one = Self::attempt(&limit, None);
+        let unknown = |names: &[String]| OUTCOME_UNKNOWN.iter().any(|name| matches(names, name));
+        let asked_again = state.retry.iter().filter(|retrier| retrier.attempts > 0);
+        let is_unsure = asked_again.clone().any(|retrier| unknown(&retrier.errors));
+        let refusal = |name: &String| {
+            matches!(
+                name.as_str(),
+                "Lease.Held" | "Lease.Frozen" | "Lease.QueueFull"
+            )
+        };
+        let after = asked_again.filter(|retrier| !retrier.errors.iter().all(refusal));
+        let all = if is_unsure { retried(one, after) } else { one };
+        let mut lease = Lease {
+            acquire: id,
+            budget: request.ttl.map(|ttl| ttl.saturating_sub(self.lost_time)),
+            status: Status::Held,
+            left: Left::Over,
+            unconfirmed: request.queued,
+            kept: false,
+            told: false,
+            places: Rc::new(Places::default()),
+            age: if request.queued { FOREVER } else { all },
+            unsure: all - one,
+            cause: Some(id),
+            since: self.now(),
+        };
+        lease.places = Rc::new(Places::default().answered(id, state));
+        let mut edges = self.failed(id, &env, |_, env| {
+            let had = env
+                .iter_mut()
+                .find(|other| other.acquire == id && other.was_granted());
+            match had {
+                // The one from the last time is left behind, unless it was asked for again.
+                Some(had) if had.is_held() && !request.reentrant => had.end(Status::Lost),
+                Some(_) => {}
+                None => {
+                    let mut lease = lease.clone();
+                    lease.end(Status::Failed);
+                    put(env, lease);
+                }
+            }
+        });
+        // What was over before, under the same name, is forgotten.
+        env.retain(|other| other.is_held() || other.places.vars.is_disjoint(&lease.places.vars));
+        flow(&mut env, |places| places.after(id, state));
+        let mut granted = env.clone();
+        put(&mut granted, lease.clone());
+        edges.push(self.onward(id, granted));
+        if request.on_held_result {
+            lease.end(Status::Refused);
+            put(&mut env, lease);
+            let mut edge = self.onward(id, env);
+            edge.by = Some("held".to_owned());
+            edges.push(edge);
+        }
+        edges
+    }
+
+    fn work(&mut self, id: StateId, call: &Call<'_>, mut env: Env, link: usize) -> Vec<Edge> {
+        let machine = self.machine;
+        let state = &machine.states[id];
+        let is_work = matches!(call, Call::Work(_));
+        if env.iter().any(Lease::is_held) {
+            self.protected.insert(id);
+        }
+        if is_work {
+            self.goes_on(id, &env, link);
+            let under = |lease: &&Lease| lease.is_held() && !lease.is_left_alone();
+            self.stands_on(link, env.iter().filter(under));
+            for lease in env.iter().filter(under).filter(|lease| lease.unconfirmed) {
+                let name = machine.states[lease.acquire].name;
+                let message = format!(
+                    "works under the lease of {name}, which after a wait in line is only reserved"
+                );
+                self.report(Rule::Unconfirmed, id, link, message);
+            }
+            for lease in &mut env {
+                // Told of once, by the name of what is missing.
+                lease.told |= lease.unconfirmed;
+            }
+        }
+        let limit = timing::limit(state.node);
+        self.spend(id, &mut env, &limit, &[], is_work, link);
+        let innermost = env
+            .iter()
+            .filter(|lease| lease.is_held())
+            .max_by_key(|lease| lease.since);
+        let innermost = innermost.map(|lease| lease.acquire);
+        let mut edges = self.failed(id, &env, |effect, env| {
+            for lease in env.iter_mut().filter(|lease| lease.is_held()) {
+                match effect {
+                    Effect::Work(left) => lease.left = lease.left.max(left),
+                    Effect::Lost if Some(lease.acquire) == innermost => lease.end(Status::Lost),
+                    _ => {}
+                }
+            }
+        });
+        flow(&mut env, |places| places.after(id, state));
+        edges.push(self.onward(id, env));
+        edges
+    }
+
+    /// The edges of a task's failures.
+    pub(crate) fn failed(
+        &self,
+        id: StateId,
+        env: &Env,
+        told: impl Fn(Effect, &mut Env),
+    ) -> Vec<Edge> {
+        let machine = self.machine;
+        let state = &machine.states[id];
+        let mut met: BTreeMap<(Option<usize>, Effect), &str> = BTreeMap::new();
+        for (error, effect) in failures(state, &self.calls[id]) {
+            let nth = clause(state, error);
+            // Who catches nothing has not thought of what the service stops.
+            let effect = match (nth, effect) {
+                (None, Effect::Work(Left::Perhaps)) => Effect::Same,
+                (_, effect) => effect,
+            };
+            met.entry((nth, effect)).or_insert(error);
+        }
+        met.into_iter()
+            .map(|((nth, effect), error)| {
+                let mut env = env.clone();
+                told(effect, &mut env);
+                match nth {
+                    Some(nth) => self.caught(id, nth, env),
+                    None => Edge {
+                        env,
+                        to: To::Failed(if error.is_empty() {
+                            Error::Own
+                        } else {
+                            Error::Named(error.to_owned())
+                        }),
+                        by: Some(if error.is_empty() {
+                            "an uncaught error".to_owned()
+                        } else {
+                            format!("uncaught {error}")
+                        }),
+                    },
+                }
+            })
+            .collect()
+    }
+
+    /// The edge of a clause of a Catch.
+    pub(crate) fn caught(&self, id: StateId, nth: usize, mut env: Env) -> Edge {
+        let machine = self.machine;
+        let state = &machine.states[id];
+        let catcher = &state.catch[nth];
+        flow(&mut env, |places| places.caught(id, state, nth, catcher));
+        Edge {
+            env,
+            to: catcher.next.map_or(To::Nowhere, To::State),
+            by: Some(format!(
+                "Catch {}",
+                catcher.errors.first().map_or("", String::as_str)
+            )),
+        }
+    }
+
+    /// A branch that keeps a lease for others has to end with it, or they go on without.
+    pub(crate) fn goes_on(&mut self, id: StateId, env: &Env, link: usize) {
+        let lost = env
+            .iter()
+            .find(|lease| lease.status == Status::Lost && self.keeping.contains(&lease.acquire));
+        if lost.is_some() {
+            let message = "goes on although the lease is lost, and so does the work beside it, which only a failure here stops";
+            self.report(Rule::WorkAfterLost, id, link, message.to_owned());
+        }
+    }
+}
+
+/// Lets every handle go where the state puts it.
+pub(crate) fn flow(env: &mut Env, to: impl Fn(&Places) -> Places) {
+    for lease in env {
+        lease.places = Rc::new(to(&lease.places));
+    }
+}

@@ -1,0 +1,173 @@
+//! What stands on shapes and lines: short, and such that Mermaid takes it for nothing else.
+
+use crate::escape::plain;
+use crate::read::expression;
+use crate::read::machine::{Kind, State};
+use crate::read::node::{Node, Value};
+
+/// So many characters of a name, and of what stands on a line.
+const LONGEST_NAME: usize = 60;
+const LONGEST_LABEL: usize = 48;
+
+/// A text within quotes: without what Mermaid, HTML or Markdown would read into it.
+pub(super) fn quoted(text: &str) -> String {
+    let name = escaped(&cut(text, LONGEST_NAME));
+    // Nothing at all is no label.
+    if name.is_empty() {
+        " ".to_owned()
+    } else {
+        name
+    }
+}
+
+fn label(text: &str) -> String {
+    escaped(&cut(text, LONGEST_LABEL))
+}
+
+fn cut(text: &str, longest: usize) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let text = plain(&words.join(" "));
+    if text.chars().count() <= longest {
+        return text;
+    }
+    let start: String = text.chars().take(longest - 1).collect();
+    format!("{}…", start.trim_end())
+}
+
+fn escaped(text: &str) -> String {
+    // "1. Check" would be a list of Markdown, as would "- Check".
+    let begins_list = text.trim_start_matches(|c: char| c.is_ascii_digit());
+    let list = (begins_list.len() < text.len() && begins_list.starts_with(['.', ')']))
+        || text.starts_with(['-', '+']);
+    let sign = list.then(|| text.len() - begins_list.len());
+    let mut found = String::with_capacity(text.len());
+    for (at, c) in text.char_indices() {
+        match c {
+            _ if sign == Some(at) => found.push_str(&by_number(c)),
+            // Between two pairs of these would be a formula.
+            '$' if found.ends_with('$') => found.push_str(&by_number(c)),
+            '"' => found.push_str("#quot;"),
+            '#' | '%' | '&' | '*' | '<' | '>' | '\\' | '`' | '~' => found.push_str(&by_number(c)),
+            _ => found.push(c),
+        }
+    }
+    found
+}
+
+/// A character as Mermaid writes those that mean something to it.
+fn by_number(c: char) -> String {
+    format!("#{};", u32::from(c))
+}
+
+/// The title of a Parallel or Map.
+pub(super) fn title(state: &State<'_>) -> String {
+    let each = if matches!(state.kind, Kind::Map(_)) {
+        ", for each item"
+    } else {
+        ""
+    };
+    let attempts: u64 = state
+        .retry
+        .iter()
+        .fold(0, |all, retrier| all.saturating_add(retrier.attempts));
+    let again = if attempts > 0 {
+        format!(", at most {} times", attempts.saturating_add(1))
+    } else {
+        String::new()
+    };
+    format!("{}{each}{again}", quoted(state.name))
+}
+
+/// The names of errors without what goes before their last dot; many of one kind as that kind.
+pub(super) fn errors(names: &[String]) -> String {
+    let kind = |name: &str| name.rsplit_once('.').map(|(kind, _)| kind.to_owned());
+    let mut said: Vec<String> = Vec::new();
+    for name in names {
+        let alike = |other: &&String| kind(other) == kind(name);
+        let word = match kind(name) {
+            Some(kind) if names.iter().filter(alike).count() > 2 => format!("{kind} errors"),
+            _ => name.rsplit('.').next().unwrap_or(name).to_owned(),
+        };
+        if !said.contains(&word) {
+            said.push(word);
+        }
+    }
+    several(&said, ", ")
+}
+
+/// Rules of a Choice that lead to one state.
+pub(super) fn conditions(said: &[String]) -> String {
+    // Whatever else leads there, the rest does too.
+    if said.last().is_some_and(|last| last == "else") {
+        return "else".to_owned();
+    }
+    several(said, " or ")
+}
+
+/// Up to three words; of more the first two, and how many there are besides.
+fn several(said: &[String], between: &str) -> String {
+    match said {
+        [first, second, rest @ ..] if rest.len() > 1 => {
+            let more = format!(", {} more", rest.len());
+            let start = cut(
+                &[first.as_str(), second.as_str()].join(between),
+                LONGEST_LABEL - more.len(),
+            );
+            escaped(&format!("{start}{more}"))
+        }
+        _ => label(&said.join(between)),
+    }
+}
+
+/// A rule of a Choice as people write conditions.
+pub(super) fn condition(rule: &Node) -> String {
+    if let Some(text) = rule.get("Condition").and_then(Node::text) {
+        return expression::inside(text)
+            .unwrap_or(text)
+            .replace("$states.", "");
+    }
+    for (key, between) in [("And", " and "), ("Or", " or ")] {
+        if let Some(list) = rule.get(key) {
+            let parts: Vec<String> = list.list().iter().map(condition).collect();
+            return parts.join(between);
+        }
+    }
+    if let Some(other) = rule.get("Not") {
+        return format!("not {}", condition(other));
+    }
+    let variable = rule
+        .get("Variable")
+        .and_then(Node::text)
+        .unwrap_or_default();
+    let about = ["Variable", "Next", "Comment", "Assign", "Output"];
+    let asked = rule
+        .members()
+        .iter()
+        .find(|member| !about.contains(&member.key.as_str()));
+    let Some(asked) = asked else {
+        return variable.to_owned();
+    };
+    let name = asked.key.strip_suffix("Path").unwrap_or(&asked.key);
+    let value = match &asked.value.value {
+        Value::Text(text) if asked.key.ends_with("Path") => text.clone(),
+        Value::Text(text) => format!("'{text}'"),
+        Value::Number(number) => number.to_string(),
+        Value::Bool(holds) => holds.to_string(),
+        _ => String::new(),
+    };
+    if let Some(kind) = name.strip_prefix("Is") {
+        let not = if value == "false" { "not " } else { "" };
+        return format!("{variable} is {not}{}", kind.to_lowercase());
+    }
+    let signs = [
+        ("GreaterThanEquals", "≥"),
+        ("LessThanEquals", "≤"),
+        ("GreaterThan", ">"),
+        ("LessThan", "<"),
+        ("Equals", "="),
+        ("Matches", "is like"),
+    ];
+    let sign = signs.iter().find(|(end, _)| name.ends_with(end));
+    let sign = sign.map_or(name, |(_, sign)| sign);
+    format!("{variable} {sign} {value}")
+}

@@ -1,0 +1,291 @@
+//! A definition as a picture: a flowchart in Mermaid's language, which GitHub and many editors draw.
+//!
+//! What a lease has to do with a state is told twice, by colour and by shape: an acquire opens, a release closes, an extend leans
+//! on, protected work has double sides. The colours carry their own text colour, so that they can be read on light and dark.
+
+pub(crate) mod documents;
+mod labels;
+
+use crate::check::calls::{self, Call};
+use crate::check::options::Options;
+use crate::check::walk::Walker;
+use crate::read::error_names::ALL;
+use crate::read::machine::{Kind, Machine, Next, ScopeId, StateId};
+use crate::read::node::Node;
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+/// Draws a definition: the object with `StartAt` and `States`. The same definition always gives the same text.
+///
+/// Solid lines are successes and the rules of a Choice, dashed ones errors that are caught. Retriers are left out, except for that
+/// of a held key; of clauses that lead to one state one line is made.
+///
+/// ```
+/// use leasehold_asl::{Options, Source, draw};
+///
+/// let source = Source::new("x.asl.json", r#"{ "StartAt": "Ask", "States": { "Ask": { "Type": "Wait", "Seconds": 1, "End": true } } }"#);
+/// let picture = draw(&source.read()?, &Options::default());
+/// assert_eq!(picture, "flowchart TD\n    0((\" \"))\n    Ask(\"Ask\")\n    stop0(((\" \")))\n    0 --> Ask\n    Ask --> stop0\n");
+/// # Ok::<(), leasehold_asl::Unreadable>(())
+/// ```
+#[must_use]
+pub fn draw(definition: &Node, options: &Options) -> String {
+    let machine = Machine::read(definition);
+    let calls = calls::calls(&machine, options);
+    let mut walker = Walker::new(&machine, &calls, options.margin_ms + options.guard_ms);
+    walker.scope(0, Vec::new(), None);
+    let mut picture = Picture {
+        machine: &machine,
+        calls: &calls,
+        protected: std::mem::take(&mut walker.protected),
+        ids: ids(&machine),
+        text: "flowchart TD\n".to_owned(),
+        roles: BTreeSet::new(),
+    };
+    picture.scope(0, 1);
+    for role in std::mem::take(&mut picture.roles) {
+        let (name, look) = role.class();
+        picture.line(1, &format!("classDef {name} {look}"));
+    }
+    picture.text
+}
+
+struct Picture<'m, 'a> {
+    machine: &'m Machine<'a>,
+    calls: &'m [Call<'a>],
+    protected: BTreeSet<StateId>,
+    /// What a state goes by in the picture.
+    ids: Vec<String>,
+    text: String,
+    /// Those that occur.
+    roles: BTreeSet<Role>,
+}
+
+/// What stands out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Role {
+    Acquire,
+    Extend,
+    Release,
+    Protected,
+    Failure,
+}
+
+impl Role {
+    /// Its class, and how that looks: white on a colour dark enough for it.
+    fn class(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Acquire => ("acquire", "fill:#1a7f37,stroke:#3fb950,color:#ffffff"),
+            Self::Extend => ("extend", "fill:#0969da,stroke:#58a6ff,color:#ffffff"),
+            Self::Release => ("release", "fill:#8250df,stroke:#bc8cff,color:#ffffff"),
+            Self::Protected => ("protected", "fill:#7d4e00,stroke:#d29922,color:#ffffff"),
+            Self::Failure => ("failure", "fill:#b62324,stroke:#ff7b72,color:#ffffff"),
+        }
+    }
+}
+
+/// Where a line ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum To {
+    State(StateId),
+    /// The end of the scope.
+    Stop,
+}
+
+struct Line {
+    to: To,
+    dashed: bool,
+    label: Option<String>,
+}
+
+impl Picture<'_, '_> {
+    fn line(&mut self, depth: usize, text: &str) {
+        let _ = writeln!(self.text, "{:1$}{text}", "", depth * 4);
+    }
+
+    fn scope(&mut self, scope: ScopeId, depth: usize) {
+        let machine = self.machine;
+        let of = &machine.scopes[scope];
+        // A number, since Mermaid lays out from what comes first, and numbers come before names: a loop then leads back up.
+        self.line(depth, &format!("{scope}((\" \"))"));
+        for &state in &of.states {
+            if machine.inner(state).is_empty() {
+                let shape = self.node(state);
+                self.line(depth, &shape);
+                continue;
+            }
+            let title = labels::title(&machine.states[state]);
+            self.line(depth, &format!("subgraph {}[\"{title}\"]", self.ids[state]));
+            for &inner in machine.inner(state) {
+                self.scope(inner, depth + 1);
+            }
+            self.line(depth, "end");
+        }
+        let lines: Vec<(StateId, Line)> = of
+            .states
+            .iter()
+            .flat_map(|&state| {
+                let lines = self.lines(state).into_iter();
+                lines.map(move |line| (state, line))
+            })
+            .collect();
+        if lines.iter().any(|(_, line)| line.to == To::Stop) {
+            self.line(depth, &format!("stop{scope}(((\" \")))"));
+        }
+        if let Some(start) = of.start {
+            self.line(depth, &format!("{scope} --> {}", self.ids[start]));
+        }
+        for (from, line) in lines {
+            let to = match line.to {
+                To::State(state) => self.ids[state].clone(),
+                To::Stop => format!("stop{scope}"),
+            };
+            // Mermaid takes no label that is empty: no name in a clause, no condition in a rule.
+            let label = line.label.filter(|label| !label.is_empty());
+            let arrow = match (line.dashed, label) {
+                (false, None) => "-->".to_owned(),
+                (false, Some(label)) => format!("-- \"{label}\" -->"),
+                (true, None) => "-.->".to_owned(),
+                (true, Some(label)) => format!("-. \"{label}\" .->"),
+            };
+            self.line(depth, &format!("{} {arrow} {to}", self.ids[from]));
+        }
+    }
+
+    /// A state with nothing inside, in its shape and colour.
+    fn node(&mut self, id: StateId) -> String {
+        let state = &self.machine.states[id];
+        let (shape, role) = match (&self.calls[id], &state.kind) {
+            (Call::Acquire(_), _) => (("[/", "\\]"), Some(Role::Acquire)),
+            (Call::Extend(_), _) => (("[/", "/]"), Some(Role::Extend)),
+            (Call::Release(_), _) => (("[\\", "/]"), Some(Role::Release)),
+            _ if self.protected.contains(&id) => (("[[", "]]"), Some(Role::Protected)),
+            (_, Kind::Choice { .. }) => (("{", "}"), None),
+            (_, Kind::Wait) => (("(", ")"), None),
+            (_, Kind::Succeed) => (("([", "])"), None),
+            (_, Kind::Fail) => (("([", "])"), Some(Role::Failure)),
+            _ => (("[", "]"), None),
+        };
+        self.roles.extend(role);
+        let class = role.map_or(String::new(), |role| format!(":::{}", role.class().0));
+        let (open, close) = shape;
+        let name = labels::quoted(state.name);
+        format!("{}{open}\"{name}\"{close}{class}", self.ids[id])
+    }
+
+    /// Whether a scope has an end other than by failing: a branch may run only for as long as the one beside it.
+    fn can_end(&self, scope: ScopeId) -> bool {
+        let states = self.machine.scopes[scope].states.iter();
+        states
+            .map(|&state| &self.machine.states[state])
+            .any(|state| match state.kind {
+                Kind::Fail | Kind::Choice { .. } => false,
+                _ => state.next == Next::End,
+            })
+    }
+
+    /// The lines that leave a state: at most one to each other state.
+    fn lines(&self, id: StateId) -> Vec<Line> {
+        let state = &self.machine.states[id];
+        let mut lines: Vec<Line> = Vec::new();
+        let asks_again = |errors: &[String]| errors.iter().any(|name| name == "Lease.Held");
+        let is_acquire = matches!(self.calls[id], Call::Acquire(_));
+        if is_acquire
+            && state
+                .retry
+                .iter()
+                .any(|retrier| asks_again(&retrier.errors))
+        {
+            lines.push(Line {
+                to: To::State(id),
+                dashed: true,
+                label: Some("Held: asked again".to_owned()),
+            });
+        }
+        if let Kind::Choice { rules, default } = &state.kind {
+            let mut ways: Vec<(StateId, Vec<String>)> = Vec::new();
+            for (rule, next) in rules {
+                let Some(next) = *next else { continue };
+                add(&mut ways, next, [labels::condition(rule)]);
+            }
+            if let Some(default) = *default {
+                add(&mut ways, default, ["else".to_owned()]);
+            }
+            lines.extend(ways.into_iter().map(|(next, conditions)| Line {
+                to: To::State(next),
+                dashed: false,
+                label: Some(labels::conditions(&conditions)),
+            }));
+            return lines;
+        }
+        let success = match (&state.kind, state.next) {
+            (Kind::Succeed | Kind::Fail, _) | (_, Next::Nowhere) => None,
+            (Kind::Parallel(branches), _)
+                if !branches.iter().all(|&branch| self.can_end(branch)) =>
+            {
+                None
+            }
+            (_, Next::To(next)) => Some(To::State(next)),
+            (_, Next::End) => Some(To::Stop),
+        };
+        let mut caught: Vec<(StateId, Vec<String>)> = Vec::new();
+        for catcher in &state.catch {
+            let Some(next) = catcher.next else { continue };
+            add(&mut caught, next, catcher.errors.iter().cloned());
+        }
+        let alone = caught.len() == 1;
+        let label = |errors: &[String]| match errors.iter().any(|name| name == ALL) {
+            true if alone => "any error".to_owned(),
+            true => "other errors".to_owned(),
+            false => labels::errors(errors),
+        };
+        if let Some(to) = success {
+            let also = caught.iter().find(|(next, _)| to == To::State(*next));
+            lines.push(Line {
+                to,
+                dashed: false,
+                label: also.map(|(_, errors)| format!("also {}", label(errors))),
+            });
+        }
+        for (next, errors) in &caught {
+            let to = To::State(*next);
+            if success != Some(to) {
+                lines.push(Line {
+                    to,
+                    dashed: true,
+                    label: Some(label(errors)),
+                });
+            }
+        }
+        lines
+    }
+}
+
+fn add(
+    ways: &mut Vec<(StateId, Vec<String>)>,
+    to: StateId,
+    words: impl IntoIterator<Item = String>,
+) {
+    match ways.iter_mut().find(|(other, _)| *other == to) {
+        Some((_, said)) => said.extend(words),
+        None => ways.push((to, words.into_iter().collect())),
+    }
+}
+
+/// A state's own name where it can be an id, so that the text can be read too. Mermaid's own words begin with small letters.
+fn ids(machine: &Machine<'_>) -> Vec<String> {
+    let mut taken = BTreeSet::new();
+    let states = machine.states.iter().enumerate();
+    states
+        .map(|(nth, state)| {
+            let name = state.name;
+            let fits = name.starts_with(|c: char| c.is_ascii_uppercase())
+                && name.chars().all(|c| c.is_ascii_alphanumeric());
+            if fits && taken.insert(name) {
+                name.to_owned()
+            } else {
+                format!("s{nth}")
+            }
+        })
+        .collect()
+}

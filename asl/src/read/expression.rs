@@ -1,0 +1,184 @@
+//! As much of JSONata and JSONPath as the rules ask for: which names a text speaks of. Nothing is evaluated.
+
+use crate::read::node::{Node, Value};
+
+/// A number written out, also as `{% 60 %}`.
+pub(crate) fn literal_number(node: &Node) -> Option<f64> {
+    match &node.value {
+        Value::Number(number) => Some(*number),
+        Value::Text(text) => inside(text)?.trim().parse().ok(),
+        _ => None,
+    }
+}
+
+/// What stands between `{%` and `%}`.
+pub(crate) fn inside(text: &str) -> Option<&str> {
+    let text = text.trim();
+    text.strip_prefix("{%")?.strip_suffix("%}")
+}
+
+/// The text without string literals and comments, so that a word in it is a name.
+pub(crate) fn bare(text: &str) -> String {
+    let mut bare = String::with_capacity(text.len());
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        match c {
+            '\'' | '"' => {
+                while let Some(inner) = rest.next() {
+                    if inner == '\\' {
+                        rest.next();
+                    } else if inner == c {
+                        break;
+                    }
+                }
+                bare.push_str("''");
+            }
+            '/' if rest.peek() == Some(&'*') => {
+                let mut last = ' ';
+                rest.next();
+                for inner in rest.by_ref() {
+                    if (last, inner) == ('*', '/') {
+                        break;
+                    }
+                    last = inner;
+                }
+                bare.push(' ');
+            }
+            _ => bare.push(c),
+        }
+    }
+    bare
+}
+
+fn is_name(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+/// Whether the bare text holds this as a whole name.
+pub(crate) fn has_word(bare: &str, word: &str) -> bool {
+    bare.match_indices(word).any(|(at, _)| {
+        let after = bare[at + word.len()..].chars().next();
+        let before = bare[..at].chars().next_back();
+        !before.is_some_and(is_name) && !after.is_some_and(is_name)
+    })
+}
+
+/// The variables it names (`$name`; not `$states`, and no function).
+pub(crate) fn variables(bare: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    for (at, _) in bare.match_indices('$') {
+        let rest = &bare[at + 1..];
+        let end = rest.find(|c| !is_name(c)).unwrap_or(rest.len());
+        let (name, after) = rest.split_at(end);
+        let is_call = after.trim_start().starts_with('(');
+        if !name.is_empty() && name != "states" && !is_call && !found.contains(&name) {
+            found.push(name);
+        }
+    }
+    found
+}
+
+/// The variables whose field `field` it reads, also behind an index: `$lease.safe_until`, `$leases[0].safe_until`.
+/// A path in the data counts as the variable "".
+pub(crate) fn owners<'a>(bare: &'a str, field: &str) -> Vec<&'a str> {
+    let mut found = Vec::new();
+    for (at, _) in bare.match_indices(field) {
+        let whole = !bare[at + field.len()..].chars().next().is_some_and(is_name);
+        let Some(before) = bare[..at].strip_suffix('.') else {
+            continue;
+        };
+        if !whole {
+            continue;
+        }
+        // Back to where the path began.
+        let in_path = |c: char| is_name(c) || matches!(c, '.' | '$' | '[' | ']');
+        let start = before.rfind(|c| !in_path(c)).map_or(0, |at| {
+            at + before[at..].chars().next().map_or(1, char::len_utf8)
+        });
+        // `[$a.b` begins behind the bracket.
+        let root = before[start..]
+            .rsplit_once('$')
+            .map_or("", |(_, rest)| rest);
+        let end = root.find(|c| !is_name(c)).unwrap_or(root.len());
+        let name = match &root[..end] {
+            "states" => "",
+            name => name,
+        };
+        if !found.contains(&name) {
+            found.push(name);
+        }
+    }
+    found
+}
+
+/// Whether it looks at the clock.
+pub(crate) fn reads_clock(bare: &str) -> bool {
+    bare.contains("$millis(") || bare.contains("$now(")
+}
+
+/// The smallest number in a list that starts with one: `$min([15, $left])` is never more than 15.
+pub(crate) fn at_most(bare: &str) -> Option<f64> {
+    let rest = bare.split("$min([").nth(1)?;
+    let list = rest.split(']').next()?;
+    let numbers = list
+        .split(',')
+        .filter_map(|part| part.trim().parse::<f64>().ok());
+    numbers.reduce(f64::min)
+}
+
+/// The steps of a reference path: `$.held.lease` is held, lease. None for what is no such path.
+pub(crate) fn path(text: &str) -> Option<Vec<String>> {
+    let rest = text.trim().strip_prefix('$')?;
+    if rest.starts_with('$') || rest.contains(['(', '*', '?', '@']) {
+        return None;
+    }
+    if !rest.is_empty() && !rest.starts_with(['.', '[']) {
+        return None;
+    }
+    let steps = rest
+        .split(['.', '['])
+        .map(|step| step.trim_end_matches(']').trim_matches('\''));
+    Some(
+        steps
+            .filter(|step| !step.is_empty())
+            .map(str::to_owned)
+            .collect(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_found_outside_of_strings_and_comments() {
+        let text =
+            bare("{% (/* $no */ $lease.safe_until & ' $nor' & $states.input.x & $millis()) %}");
+        assert_eq!(variables(&text), ["lease"]);
+        assert_eq!(owners(&text, "safe_until"), ["lease"]);
+        assert!(reads_clock(&text));
+        assert_eq!(
+            owners("$toMillis($leases[0].safe_until)", "safe_until"),
+            ["leases"]
+        );
+        assert_eq!(owners("$states.input.lease.safe_until", "safe_until"), [""]);
+        let both = "$min([$lease.safe_until, $a.b[0].safe_until])";
+        assert_eq!(owners(both, "safe_until"), ["lease", "a"]);
+        assert!(owners("$until.safe_until_x", "safe_until").is_empty());
+        assert!(has_word("a + tries", "tries") && !has_word("retries", "tries"));
+    }
+
+    #[test]
+    fn the_smallest_literal_of_a_min_bounds_it() {
+        assert_eq!(at_most("$left >= 1 ? $min([15, $left])"), Some(15.0));
+        assert_eq!(at_most("$min([$left, $other])"), None);
+    }
+
+    #[test]
+    fn a_path_has_steps() {
+        assert_eq!(path("$.a['b'].c").unwrap(), ["a", "b", "c"]);
+        assert_eq!(path("$").unwrap(), Vec::<String>::new());
+        assert_eq!(path("$$.Execution.Id"), None);
+        assert_eq!(path("$lease.x"), None);
+    }
+}

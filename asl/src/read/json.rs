@@ -1,0 +1,220 @@
+//! JSON with places. What is valid, and what was expected where it is not, is `serde_json`'s word; places come from borrowed raw
+//! values, whose distance from the start of the text is where they stand.
+
+use crate::read::node::{Member, Node, Span, Value};
+use crate::read::source::{Place, Source, Unreadable};
+use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+use std::fmt;
+
+/// Deeper than any definition the service takes; reading goes down by recursion.
+pub(crate) const DEEPEST: usize = 100;
+
+pub(crate) fn read(source: &Source) -> Result<Node, Unreadable> {
+    source.fits()?;
+    let text = source.text.as_str();
+    // In one pass over the whole first: an error inside a raw value would be counted from that value's start.
+    let whole = serde_json::from_str::<IgnoredAny>(text)
+        .and_then(|_| serde_json::from_str::<&RawValue>(text))
+        .map_err(|error| {
+            let full = error.to_string();
+            let message = match full.split(" at line ").next().unwrap_or_default() {
+                "key must be a string" => {
+                    "expected a field's name in double quotes: JSON has no comments, and no comma before the end"
+                }
+                message => message,
+            };
+            Unreadable {
+                name: source.name.clone(),
+                place: Some(Place {
+                    line: error.line().max(1),
+                    column: error.column().max(1),
+                }),
+                message: message.to_owned(),
+            }
+        })?;
+    node(source, whole.get(), DEEPEST)
+}
+
+fn node(source: &Source, raw: &str, depth: usize) -> Result<Node, Unreadable> {
+    let span = span(source, raw);
+    let broken = |error: serde_json::Error| source.unreadable(span.start, error.to_string());
+    if depth == 0 {
+        return Err(source.unreadable(span.start, format!("nested deeper than {DEEPEST} levels")));
+    }
+    let value = match raw.as_bytes().first() {
+        Some(b'{') => {
+            let fields: Fields = serde_json::from_str(raw).map_err(broken)?;
+            let mut members: Vec<Member> = Vec::with_capacity(fields.0.len());
+            for (key, value) in fields.0 {
+                let value = node(source, value.get(), depth - 1)?;
+                let at = key.span(source).unwrap_or(value.span);
+                let key = key.text();
+                members.push(Member { key, at, value });
+            }
+            source.has_each_once(&members)?;
+            Value::Object(members)
+        }
+        Some(b'[') => {
+            let elements: Elements = serde_json::from_str(raw).map_err(broken)?;
+            let list = elements.0.into_iter();
+            Value::List(
+                list.map(|element| node(source, element.get(), depth - 1))
+                    .collect::<Result<_, _>>()?,
+            )
+        }
+        Some(b'"') => Value::Text(serde_json::from_str(raw).map_err(broken)?),
+        Some(b't' | b'f') => Value::Bool(serde_json::from_str(raw).map_err(broken)?),
+        Some(b'n') | None => Value::Null,
+        Some(_) => Value::Number(serde_json::from_str(raw).map_err(broken)?),
+    };
+    Ok(Node {
+        span,
+        tag: None,
+        value,
+    })
+}
+
+/// Where a slice of the text stands in it.
+fn span(source: &Source, part: &str) -> Span {
+    let start = part.as_ptr().addr() - source.text.as_ptr().addr();
+    Span {
+        start,
+        end: start + part.len(),
+    }
+}
+
+/// A field's name: with its place, unless it is written with escapes.
+enum Key<'a> {
+    Borrowed(&'a str),
+    Owned(String),
+}
+
+impl Key<'_> {
+    fn span(&self, source: &Source) -> Option<Span> {
+        match self {
+            // With its quotes.
+            Self::Borrowed(text) => {
+                let inside = span(source, text);
+                Some(Span {
+                    start: inside.start - 1,
+                    end: inside.end + 1,
+                })
+            }
+            Self::Owned(_) => None,
+        }
+    }
+
+    fn text(self) -> String {
+        match self {
+            Self::Borrowed(text) => text.to_owned(),
+            Self::Owned(text) => text,
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Key<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Read;
+        impl<'de> Visitor<'de> for Read {
+            type Value = Key<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a field's name")
+            }
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+                Ok(Key::Borrowed(text))
+            }
+            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(Key::Owned(text.to_owned()))
+            }
+        }
+        deserializer.deserialize_str(Read)
+    }
+}
+
+struct Fields<'a>(Vec<(Key<'a>, &'a RawValue)>);
+
+impl<'de> Deserialize<'de> for Fields<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Read;
+        impl<'de> Visitor<'de> for Read {
+            type Value = Fields<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut fields = Vec::new();
+                while let Some(key) = map.next_key()? {
+                    fields.push((key, map.next_value()?));
+                }
+                Ok(Fields(fields))
+            }
+        }
+        deserializer.deserialize_map(Read)
+    }
+}
+
+struct Elements<'a>(Vec<&'a RawValue>);
+
+impl<'de> Deserialize<'de> for Elements<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Read;
+        impl<'de> Visitor<'de> for Read {
+            type Value = Elements<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list")
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+                let mut elements = Vec::new();
+                while let Some(element) = list.next_element()? {
+                    elements.push(element);
+                }
+                if elements.len() > 1_000_000 {
+                    return Err(A::Error::custom("a list of more than a million"));
+                }
+                Ok(Elements(elements))
+            }
+        }
+        deserializer.deserialize_seq(Read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_knows_where_it_stands() {
+        let source = Source::new("x.json", "{\n  \"a\": [1, {\"b\": \"ü\", \"c\": true}]\n}");
+        let read = source.read().unwrap();
+        let list = read.get("a").unwrap().list();
+        assert_eq!(list[0].number(), Some(1.0));
+        let member = list[1].member("c").unwrap();
+        let place = source.place(member.at.start);
+        assert_eq!((place.line, place.column), (2, 23));
+        assert_eq!(source.line(member.at).1, 3);
+        assert!(member.value.is_true());
+    }
+
+    #[test]
+    fn what_was_expected_is_told_with_its_place() {
+        let said = |text: &str| Source::new("x.json", text).read().unwrap_err().to_string();
+        assert_eq!(
+            said("{\n \"a\": 1\n \"b\": 2}"),
+            "x.json:3:2: expected `,` or `}`"
+        );
+        assert_eq!(said("{\"a\": "), "x.json:1:6: EOF while parsing a value");
+        let name = "expected a field's name in double quotes: JSON has no comments, and no comma before the end";
+        assert_eq!(said("{\"a\": 1,\n}"), format!("x.json:2:1: {name}"));
+        assert_eq!(
+            said("{\n // why\n \"a\": 1}"),
+            format!("x.json:2:2: {name}")
+        );
+        assert_eq!(
+            said("{\"a\": 1,\n \"a\": 2}"),
+            "x.json:2:2: the field \"a\" is there a second time; the first would be ignored"
+        );
+        let deep = "[".repeat(200) + &"]".repeat(200);
+        assert_eq!(said(&deep), "x.json:1:101: nested deeper than 100 levels");
+    }
+}

@@ -1,0 +1,382 @@
+//! A definition as scopes of states, as the checker, the weaver and the pictures go through it. Nothing here knows of leases.
+
+use crate::read::node::{Member, Node, Span};
+use crate::read::timing::Retrier;
+use std::collections::HashMap;
+
+/// A state, by its place in [`Machine::states`].
+pub(crate) type StateId = usize;
+/// A scope, by its place in [`Machine::scopes`].
+pub(crate) type ScopeId = usize;
+
+#[derive(Debug)]
+pub(crate) struct Machine<'a> {
+    /// Whether the definition as a whole is in JSONata.
+    pub jsonata: bool,
+    pub states: Vec<State<'a>>,
+    /// The first is the machine itself.
+    pub scopes: Vec<Scope<'a>>,
+    /// What is wrong with its shape: where, in which state, and what.
+    pub problems: Vec<(Span, Option<StateId>, String)>,
+}
+
+/// States that lead to one another: the machine, a branch of a Parallel, the processor of a Map.
+#[derive(Debug)]
+pub(crate) struct Scope<'a> {
+    pub node: &'a Node,
+    pub start: Option<StateId>,
+    pub states: Vec<StateId>,
+    names: HashMap<&'a str, StateId>,
+    /// The Parallel or Map around it.
+    pub within: Option<StateId>,
+}
+
+#[derive(Debug)]
+pub(crate) struct State<'a> {
+    pub name: &'a str,
+    /// Where its name stands.
+    pub at: Span,
+    pub node: &'a Node,
+    pub scope: ScopeId,
+    pub jsonata: bool,
+    pub kind: Kind<'a>,
+    pub next: Next,
+    pub retry: Vec<Retrier>,
+    pub catch: Vec<Catcher<'a>>,
+    /// The first clause of the Catch with each name.
+    pub clauses: HashMap<String, usize>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Kind<'a> {
+    Task,
+    Pass,
+    Wait,
+    Choice {
+        rules: Vec<(&'a Node, Option<StateId>)>,
+        default: Option<StateId>,
+    },
+    Succeed,
+    Fail,
+    Parallel(Vec<ScopeId>),
+    Map(Option<ScopeId>),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Next {
+    To(StateId),
+    End,
+    /// It says neither, or names a state that is not there.
+    Nowhere,
+}
+
+#[derive(Debug)]
+pub(crate) struct Catcher<'a> {
+    pub errors: Vec<String>,
+    pub next: Option<StateId>,
+    pub node: &'a Node,
+}
+
+impl State<'_> {
+    pub(crate) fn is_task(&self) -> bool {
+        matches!(self.kind, Kind::Task)
+    }
+
+    /// A Parallel or a Map.
+    pub(crate) fn has_scopes(&self) -> bool {
+        matches!(self.kind, Kind::Parallel(_) | Kind::Map(_))
+    }
+
+    /// A Succeed or a Fail.
+    pub(crate) fn is_end(&self) -> bool {
+        matches!(self.kind, Kind::Succeed | Kind::Fail)
+    }
+}
+
+impl<'a> Machine<'a> {
+    pub(crate) fn read(node: &'a Node) -> Self {
+        let jsonata = is_jsonata(node, false);
+        let mut machine = Self {
+            jsonata,
+            states: Vec::new(),
+            scopes: Vec::new(),
+            problems: Vec::new(),
+        };
+        machine.scope(node, None, jsonata);
+        machine
+    }
+
+    /// The scopes inside of a state.
+    pub(crate) fn inner(&self, state: StateId) -> &[ScopeId] {
+        match &self.states[state].kind {
+            Kind::Parallel(branches) => branches,
+            Kind::Map(Some(processor)) => std::slice::from_ref(processor),
+            _ => &[],
+        }
+    }
+
+    /// The Parallels and Maps around a scope, the innermost first, each with the scope inside of it.
+    pub(crate) fn around(&self, scope: ScopeId) -> Vec<(StateId, ScopeId)> {
+        let mut found = Vec::new();
+        let mut at = scope;
+        while let Some(state) = self.scopes[at].within {
+            found.push((state, at));
+            at = self.states[state].scope;
+        }
+        found
+    }
+
+    /// A state's name with those around it: `Each / Work`.
+    pub(crate) fn path_of(&self, state: StateId) -> String {
+        let around = self.around(self.states[state].scope);
+        let outer = around.iter().rev().map(|(state, _)| *state);
+        let names: Vec<&str> = outer
+            .chain([state])
+            .map(|state| self.states[state].name)
+            .collect();
+        names.join(" / ")
+    }
+
+    /// The state of this name in a scope.
+    pub(crate) fn find(&self, scope: ScopeId, name: &str) -> Option<StateId> {
+        self.scopes[scope].names.get(name).copied()
+    }
+
+    /// The state in this scope that a state is, or is inside of.
+    pub(crate) fn outermost(&self, state: StateId, scope: ScopeId) -> Option<StateId> {
+        let of = self.states[state].scope;
+        if of == scope {
+            return Some(state);
+        }
+        let around = self.around(of).into_iter().map(|(state, _)| state);
+        around
+            .into_iter()
+            .find(|&state| self.states[state].scope == scope)
+    }
+
+    /// Whether a state is in a scope or in one within it.
+    pub(crate) fn is_inside(&self, state: StateId, scope: ScopeId) -> bool {
+        self.outermost(state, scope).is_some()
+    }
+
+    /// Where a state can lead, whatever its leases are.
+    pub(crate) fn successors(&self, state: StateId) -> Vec<StateId> {
+        let state = &self.states[state];
+        let mut found = Vec::new();
+        if let Next::To(next) = state.next {
+            found.push(next);
+        }
+        if let Kind::Choice { rules, default } = &state.kind {
+            found.extend(rules.iter().filter_map(|(_, next)| *next).chain(*default));
+        }
+        found.extend(state.catch.iter().filter_map(|catcher| catcher.next));
+        found
+    }
+
+    /// All states in a scope and in the scopes within it.
+    pub(crate) fn inside(&self, scope: ScopeId) -> Vec<StateId> {
+        let mut found = Vec::new();
+        let mut open = vec![scope];
+        while let Some(scope) = open.pop() {
+            for &state in &self.scopes[scope].states {
+                found.push(state);
+                open.extend(self.inner(state));
+            }
+        }
+        found
+    }
+
+    fn scope(&mut self, node: &'a Node, within: Option<StateId>, jsonata: bool) -> ScopeId {
+        let id = self.scopes.len();
+        self.scopes.push(Scope {
+            node,
+            start: None,
+            states: Vec::new(),
+            names: HashMap::new(),
+            within,
+        });
+        let empty: &'a [Member] = &[];
+        let members = node.get("States").map_or(empty, Node::members);
+        if members.is_empty() {
+            self.problem(node.span, within, "no States");
+        }
+        // All names first: a state may lead to a later one.
+        let first = self.states.len();
+        for member in members {
+            let state = &member.value;
+            self.scopes[id].states.push(self.states.len());
+            self.scopes[id].names.insert(&member.key, self.states.len());
+            self.states.push(State {
+                name: &member.key,
+                at: member.at,
+                node: state,
+                scope: id,
+                jsonata: is_jsonata(state, jsonata),
+                kind: Kind::Pass,
+                next: Next::Nowhere,
+                retry: Vec::new(),
+                catch: Vec::new(),
+                clauses: HashMap::new(),
+            });
+        }
+        let start = node.get("StartAt");
+        self.scopes[id].start = self.target(id, start, within, node.span, "StartAt");
+        for state in first..first + members.len() {
+            self.fill(state);
+        }
+        id
+    }
+
+    fn fill(&mut self, id: StateId) {
+        let State {
+            node,
+            scope,
+            at,
+            jsonata,
+            ..
+        } = self.states[id];
+        let mut has_next = true;
+        let kind = match node.get("Type").and_then(Node::text).unwrap_or_default() {
+            "Task" => Kind::Task,
+            "Pass" => Kind::Pass,
+            "Wait" => Kind::Wait,
+            "Choice" => {
+                has_next = false;
+                let rules = self.list(id, "Choices").iter();
+                let default = node.get("Default");
+                Kind::Choice {
+                    rules: rules
+                        .map(|rule| {
+                            (
+                                rule,
+                                self.target(scope, rule.get("Next"), Some(id), rule.span, "Next"),
+                            )
+                        })
+                        .collect(),
+                    default: default
+                        .and_then(|_| self.target(scope, default, Some(id), at, "Default")),
+                }
+            }
+            "Succeed" => {
+                has_next = false;
+                Kind::Succeed
+            }
+            "Fail" => {
+                has_next = false;
+                Kind::Fail
+            }
+            "Parallel" => {
+                let branches = self.list(id, "Branches").iter();
+                Kind::Parallel(
+                    branches
+                        .map(|branch| self.scope(branch, Some(id), jsonata))
+                        .collect(),
+                )
+            }
+            "Map" => {
+                let processor = node.get("ItemProcessor").or_else(|| node.get("Iterator"));
+                if processor.is_none() {
+                    self.problem(at, Some(id), "expected ItemProcessor");
+                }
+                Kind::Map(processor.map(|processor| self.scope(processor, Some(id), jsonata)))
+            }
+            other => {
+                let at = node.get("Type").map_or(at, |node| node.span);
+                let message = format!(
+                    "expected a Type of Task, Pass, Wait, Choice, Succeed, Fail, Parallel or Map, found \"{other}\""
+                );
+                self.problem(at, Some(id), message);
+                Kind::Pass
+            }
+        };
+        let next = if !has_next || node.get("End").is_some_and(Node::is_true) {
+            Next::End
+        } else {
+            let to = self.target(
+                scope,
+                node.get("Next"),
+                Some(id),
+                at,
+                "Next or \"End\": true",
+            );
+            to.map_or(Next::Nowhere, Next::To)
+        };
+        let retry = node.get("Retry").map_or(&[][..], Node::list).iter();
+        let retry = retry
+            .map(|node| Retrier::read(node, owned(errors(node))))
+            .collect();
+        let catch: Vec<&'a Node> = node
+            .get("Catch")
+            .map_or(&[][..], Node::list)
+            .iter()
+            .collect();
+        let catch: Vec<Catcher<'a>> = catch
+            .into_iter()
+            .map(|node| Catcher {
+                errors: owned(errors(node)),
+                next: self.target(scope, node.get("Next"), Some(id), node.span, "Next"),
+                node,
+            })
+            .collect();
+        let mut clauses = HashMap::new();
+        for (nth, catcher) in catch.iter().enumerate() {
+            for name in &catcher.errors {
+                clauses.entry(name.clone()).or_insert(nth);
+            }
+        }
+        let state = &mut self.states[id];
+        state.clauses = clauses;
+        (state.kind, state.next, state.retry, state.catch) = (kind, next, retry, catch);
+    }
+
+    /// What a state is made of.
+    fn list(&mut self, id: StateId, field: &str) -> &'a [Node] {
+        let State { node, at, .. } = self.states[id];
+        let list = node.get(field).map_or(&[][..], Node::list);
+        if list.is_empty() {
+            self.problem(at, Some(id), format!("expected {field}"));
+        }
+        list
+    }
+
+    fn target(
+        &mut self,
+        scope: ScopeId,
+        name: Option<&Node>,
+        from: Option<StateId>,
+        at: Span,
+        field: &str,
+    ) -> Option<StateId> {
+        let Some(text) = name.and_then(Node::text) else {
+            self.problem(at, from, format!("expected {field}"));
+            return None;
+        };
+        let found = self.find(scope, text);
+        if found.is_none() {
+            let at = name.map_or(at, |name| name.span);
+            self.problem(at, from, format!("there is no state \"{text}\" here"));
+        }
+        found
+    }
+
+    fn problem(&mut self, at: Span, state: Option<StateId>, message: impl Into<String>) {
+        self.problems.push((at, state, message.into()));
+    }
+}
+
+fn is_jsonata(node: &Node, around: bool) -> bool {
+    match node.get("QueryLanguage").and_then(Node::text) {
+        Some(language) => language == "JSONata",
+        None => around,
+    }
+}
+
+/// The names that a clause of Retry or Catch lists.
+pub(crate) fn errors(clause: &Node) -> Vec<&str> {
+    let names = clause.get("ErrorEquals").map_or(&[][..], Node::list);
+    names.iter().filter_map(Node::text).collect()
+}
+
+fn owned(names: Vec<&str>) -> Vec<String> {
+    names.into_iter().map(str::to_owned).collect()
+}

@@ -1,0 +1,123 @@
+//! A file as it was read, and why one could not be.
+
+use crate::read::node::{Member, Span};
+use std::collections::HashSet;
+use std::fmt;
+
+/// So many bytes a definition may have, and a template too: what is larger is refused by the service, and not read here.
+pub const LARGEST: usize = 1 << 20;
+
+/// A text with the name it goes by in messages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source {
+    /// A path, or a path and what in it.
+    pub name: String,
+    /// The whole of it.
+    pub text: String,
+}
+
+/// A place as people count: from 1, columns in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// From 1.
+    pub line: usize,
+    /// From 1, in characters.
+    pub column: usize,
+}
+
+/// Why a text is not what it should be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unreadable {
+    /// The source's name.
+    pub name: String,
+    /// Where reading stopped, if it is about a place.
+    pub place: Option<Place>,
+    /// What was expected, or what was met.
+    pub message: String,
+}
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.place {
+            Some(Place { line, column }) => {
+                write!(f, "{}:{line}:{column}: {}", self.name, self.message)
+            }
+            None => write!(f, "{}: {}", self.name, self.message),
+        }
+    }
+}
+
+impl std::error::Error for Unreadable {}
+
+impl Source {
+    /// A text under a name.
+    #[must_use]
+    pub fn new(name: impl Into<String>, text: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            text: text.into(),
+        }
+    }
+
+    /// Without the empty lines that stand for what is before it in a template or a document.
+    pub(crate) fn fits(&self) -> Result<(), Unreadable> {
+        let bytes = self.text.trim_start().len();
+        if bytes <= LARGEST {
+            return Ok(());
+        }
+        Err(Unreadable {
+            name: self.name.clone(),
+            place: None,
+            message: format!(
+                "has {bytes} bytes, and a definition or a template may have {LARGEST} (1 MB): Step Functions would refuse it"
+            ),
+        })
+    }
+
+    pub(crate) fn has_each_once(&self, members: &[Member]) -> Result<(), Unreadable> {
+        let mut met = HashSet::with_capacity(members.len());
+        match members.iter().find(|member| !met.insert(&member.key)) {
+            None => Ok(()),
+            Some(Member { key, at, .. }) => Err(self.unreadable(
+                at.start,
+                format!("the field \"{key}\" is there a second time; the first would be ignored"),
+            )),
+        }
+    }
+
+    /// Line and column of a byte.
+    #[must_use]
+    pub fn place(&self, at: usize) -> Place {
+        let before = &self.text[..self.floor(at)];
+        let line_start = before.rfind('\n').map_or(0, |end| end + 1);
+        Place {
+            line: before.bytes().filter(|byte| *byte == b'\n').count() + 1,
+            column: before[line_start..].chars().count() + 1,
+        }
+    }
+
+    /// The line a span starts on, and how many of its characters are on that line.
+    #[must_use]
+    pub fn line(&self, span: Span) -> (&str, usize) {
+        let start = self.floor(span.start);
+        let line_start = self.text[..start].rfind('\n').map_or(0, |end| end + 1);
+        let line_end = self.text[start..]
+            .find('\n')
+            .map_or(self.text.len(), |end| start + end);
+        let end = self.floor(span.end.clamp(start, line_end));
+        let line = self.text[line_start..line_end].trim_end_matches('\r');
+        (line, self.text[start..end].chars().count().max(1))
+    }
+
+    fn floor(&self, at: usize) -> usize {
+        self.text.floor_char_boundary(at.min(self.text.len()))
+    }
+
+    pub(crate) fn unreadable(&self, at: usize, message: impl Into<String>) -> Unreadable {
+        Unreadable {
+            name: self.name.clone(),
+            place: Some(self.place(at)),
+            message: message.into(),
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! How long a state can take at worst, by what its definition says.
+
+use crate::read::expression;
+use crate::read::node::{Node, Span};
+
+/// Longer than anything that counts: sums stop here. Half of what fits, so that adding two of it is still a number.
+pub(crate) const FOREVER: u64 = u64::MAX / 4;
+
+/// One clause of a Retry.
+#[derive(Debug, Clone)]
+pub(crate) struct Retrier {
+    pub errors: Vec<String>,
+    pub attempts: u64,
+    /// All its waits together at their longest, in ms. Jitter only shortens them.
+    pub waits: u64,
+    pub at: Span,
+}
+
+impl Retrier {
+    pub(crate) fn read(node: &Node, errors: Vec<String>) -> Self {
+        let number = |key: &str| node.get(key).and_then(Node::number);
+        let attempts = number("MaxAttempts").map_or(3, whole);
+        let interval = millis(number("IntervalSeconds").unwrap_or(1.0));
+        let rate = number("BackoffRate").unwrap_or(2.0).max(1.0);
+        let longest = number("MaxDelaySeconds").map_or(FOREVER, millis);
+        Self {
+            errors,
+            attempts,
+            waits: waits(attempts, interval, rate, longest),
+            at: node.span,
+        }
+    }
+}
+
+/// What bounds the time of one attempt of a Task, or of a Wait.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Limit {
+    /// So many ms.
+    Fixed(u64),
+    /// An expression or a path; its text.
+    Computed(String),
+    /// Nothing.
+    Absent,
+}
+
+/// The time limit of one attempt of a Task. A heartbeat is none: work that keeps beating goes on.
+pub(crate) fn limit(task: &Node) -> Limit {
+    of(task, "TimeoutSeconds", "TimeoutSecondsPath")
+}
+
+/// How long a Wait waits.
+pub(crate) fn pause(wait: &Node) -> Limit {
+    match of(wait, "Seconds", "SecondsPath") {
+        Limit::Absent => of(wait, "Timestamp", "TimestampPath"),
+        limit => limit,
+    }
+}
+
+/// Whether nothing written out bounds a Task or a Wait.
+pub(crate) fn is_open(state: &Node) -> bool {
+    let written = |limit| matches!(limit, Limit::Fixed(_));
+    !written(limit(state)) && !written(pause(state))
+}
+
+fn of(node: &Node, literal: &str, path: &str) -> Limit {
+    if let Some(field) = node.get(literal) {
+        if let Some(seconds) = expression::literal_number(field) {
+            return Limit::Fixed(millis(seconds));
+        }
+        return Limit::Computed(field.text().unwrap_or_default().to_owned());
+    }
+    match node.get(path).and_then(Node::text) {
+        Some(path) => Limit::Computed(path.to_owned()),
+        None => Limit::Absent,
+    }
+}
+
+/// All attempts, each as long as `attempt`, and the waits between them.
+pub(crate) fn with_retries(attempt: u64, retry: &[Retrier]) -> u64 {
+    retried(attempt, retry.iter())
+}
+
+/// The same for some of the clauses.
+pub(crate) fn retried<'a>(attempt: u64, retry: impl Iterator<Item = &'a Retrier>) -> u64 {
+    let (attempts, waits) = retry.fold((1, 0), |(attempts, waits), retrier| {
+        (sum(attempts, retrier.attempts), sum(waits, retrier.waits))
+    });
+    sum(attempt.saturating_mul(attempts).min(FOREVER), waits)
+}
+
+/// Added, and never more than [`FOREVER`].
+pub(crate) fn sum(a: u64, b: u64) -> u64 {
+    a.saturating_add(b).min(FOREVER)
+}
+
+/// Seconds as ms, rounded up.
+pub(crate) fn millis(seconds: f64) -> u64 {
+    whole((seconds * 1000.0).ceil())
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "a cast of a float stops at the ends, which is what is meant"
+)]
+fn whole(number: f64) -> u64 {
+    (number.min(FOREVER as f64) as u64).min(FOREVER)
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a bound of years may be off by a millisecond"
+)]
+fn waits(attempts: u64, interval: u64, rate: f64, longest: u64) -> u64 {
+    let mut total = 0;
+    let mut wait = interval.min(longest) as f64;
+    for nth in 0..attempts {
+        let now = whole(wait.ceil()).min(longest);
+        // From here on all are alike.
+        if now == longest || rate <= 1.0 {
+            return sum(total, now.saturating_mul(attempts - nth).min(FOREVER));
+        }
+        total = sum(total, now);
+        // A rate so small that this many steps did not reach the longest wait: no bound worth telling.
+        if total >= FOREVER || nth > 100_000 {
+            return FOREVER;
+        }
+        wait *= rate;
+    }
+    total
+}
+
+/// For people: 90 s, 2 min 30 s, 16 h.
+pub(crate) fn words(ms: u64) -> String {
+    if ms >= FOREVER {
+        return "any time".to_owned();
+    }
+    let seconds = ms.div_ceil(1000);
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, _) if !ms.is_multiple_of(1000) => format!("{}.{:03} s", ms / 1000, ms % 1000),
+        (0, 0..=1, _) => format!("{seconds} s"),
+        (0, minutes, 0) => format!("{minutes} min"),
+        (0, minutes, seconds) => format!("{minutes} min {seconds} s"),
+        (hours, 0, _) => format!("{hours} h"),
+        (hours, minutes, _) => format!("{hours} h {minutes} min"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_grow_up_to_the_longest() {
+        assert_eq!(waits(3, 1000, 2.0, FOREVER), 7000);
+        assert_eq!(waits(6, 1000, 2.0, 8000), 31_000);
+        assert_eq!(waits(5, 2000, 1.0, FOREVER), 10_000);
+        assert_eq!(waits(0, 1000, 2.0, 8000), 0);
+        assert_eq!(waits(99_999_999, 1000, 2.0, FOREVER), FOREVER);
+        assert_eq!(waits(99_999_999, 1000, 2.0, 1000), 99_999_999_000);
+        assert_eq!(waits(60, 1000, 1.5, 10_000), 560_782);
+    }
+
+    #[test]
+    fn lengths_are_told_as_people_do() {
+        assert_eq!(words(1500), "1.500 s");
+        assert_eq!(words(119_000), "119 s");
+        assert_eq!(words(150_000), "2 min 30 s");
+        assert_eq!(words(7_200_000), "2 h");
+    }
+}

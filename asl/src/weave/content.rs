@@ -1,0 +1,344 @@
+//! The states that are written, each with the reason for it.
+
+use crate::weave::calls::{LIMIT, again, held};
+use crate::weave::clauses::failed;
+use crate::weave::piece::{Piece, object};
+use crate::weave::plain::Target;
+use crate::weave::plan::Planner;
+use crate::weave::role::Role;
+use crate::weave::section::line;
+use crate::weave::spec::{Mode, Unfinished};
+
+/// In line, the answer comes to the task token.
+const IN_LINE: &str = "arn:aws:states:::lambda:invoke.waitForTaskToken";
+/// How much longer than in line somebody waits for the answer, lest a sweep be late.
+const LATE: f64 = 120.0;
+/// So many turns may be missed.
+const TURNS: f64 = 3.0;
+
+impl Planner<'_, '_> {
+    pub(crate) fn content(&mut self, section: usize, role: Role) -> Piece {
+        match role {
+            Role::Begin => self.begin(section),
+            Role::Acquire => self.acquire(section),
+            Role::Confirm => self.confirm(section),
+            Role::TurnMissed => self.turn_missed(section),
+            Role::Extend(before) => self.extend(section, before),
+            Role::Release(target) => self.release(section, target),
+            Role::Done => object! {
+                "Type" => "Succeed",
+                "Comment" => self.reason(section, "The work is done, and a lease that could not be released ends by itself: no reason to fail."),
+            },
+            Role::GiveBack(to) => {
+                let next = self.enter(to);
+                self.give_back(section, &next, "The step has failed and its author catches it: nothing of ours touches the resource, so the next may come, and on it goes to where the Catch leads.")
+            }
+            Role::Leave(to) => {
+                let next = self.enter(to);
+                self.run_out(section, next)
+            }
+            Role::AfterFailure => {
+                let next = self.need(section, Role::Failed);
+                self.give_back(section, &next, "The step has failed, so nothing of ours touches the resource: the next may come. An answer is not worth waiting for beyond the Retries, the failure is what counts.")
+            }
+            Role::Failed => self.fail(section, "The step's own error and cause; States. is reserved to the service and becomes Step.", false),
+            Role::RunOut => {
+                let next = self.need(section, Role::MayRun);
+                self.run_out(section, next)
+            }
+            Role::MayRun => self.fail(section, "Whether the step is still at work is unknown, so the lease is left to run out: releasing it would let another in beside it.", true),
+            Role::Lost => self.fail(section, "Somebody else may hold the key: nothing here is ours to release.", false),
+        }
+    }
+
+    fn begin(&mut self, section: usize) -> Piece {
+        let turns = self.sections[section].vars.turns();
+        let next = self.need(section, Role::Acquire);
+        object! {
+            "Type" => "Pass",
+            "Comment" => self.reason(section, "No turn was missed yet."),
+            "Assign" => object! { turns => 0.0 },
+            "Next" => next,
+        }
+    }
+
+    fn acquire(&mut self, section: usize) -> Piece {
+        let jsonata = self.machine.jsonata;
+        let spec = self.sections[section].spec;
+        let vars = self.sections[section].vars.clone();
+        let mut payload = Vec::new();
+        let key = spec.key.text().unwrap_or_default();
+        payload.push(self.computed("key", key));
+        if let Some(permits) = spec.permits {
+            payload.push(("permits".to_owned(), permits.into()));
+        }
+        payload.push(self.context("holder", "Execution.Id"));
+        payload.push(self.request(section));
+        payload.push(("ttl_seconds".to_owned(), spec.ttl_seconds.into()));
+        if let Some(metadata) = &spec.metadata {
+            let members = metadata.members().iter();
+            let shown = members
+                .map(|member| self.computed(&member.key, member.value.text().unwrap_or_default()));
+            payload.push(("metadata".to_owned(), Piece::Object(shown.collect())));
+        }
+        let wait = line(spec.mode);
+        if let Some(wait) = wait {
+            payload.push(self.context("task_token", "Task.Token"));
+            payload.push(("wait_seconds".to_owned(), wait.into()));
+        }
+        let function = self.spec.functions.acquire.clone();
+        let reason = match spec.mode {
+            Mode::Retry => {
+                "One request_id for all Retries of this entry, so that a lost answer is replayed and not refused by our own lease; a redrive is a new request. Held is asked again 60 times, 1 s apart at first and 10 s at last, with full jitter against stampedes. No Catch: whoever gets no lease ends with the refusal's own name. The handle is a variable, out of reach of every step's result."
+            }
+            Mode::Queue(_) => {
+                "The answer comes to the task token, at once if the key is free. One request_id for all Retries of this entry, so that a new attempt keeps its place in line. Whoever has waited long enough is sent away by a sweep as Lease.QueueTimeout; the two minutes more are for a sweep that is late. The handle is a variable, out of reach of every step's result."
+            }
+        };
+        let mut state = self.call(section, reason, &function, Piece::Object(payload));
+        if wait.is_some() {
+            state.set("Resource", IN_LINE.into());
+        }
+        let limit = wait.map_or(LIMIT, |wait| wait.ceil() + LATE);
+        state.set("TimeoutSeconds", limit.into());
+        let mut retry = vec![again(wait.is_none())];
+        if wait.is_none() {
+            retry.insert(0, held());
+        }
+        state.set("Retry", Piece::List(retry));
+        let from = match (jsonata, wait) {
+            (true, None) => "{% $states.result.Payload.lease %}".to_owned(),
+            // Of this key, whatever the callback says.
+            (true, Some(_)) => format!(
+                "{{% $merge([$states.result.lease, {{'key': {}}}]) %}}",
+                expression(key)
+            ),
+            (false, None) => "$.Payload.lease".to_owned(),
+            (false, Some(_)) => "$.lease".to_owned(),
+        };
+        let mut assign = self.taken(section, &from);
+        if spec.bound {
+            assign.set(&vars.doubts(), 0.0.into());
+        }
+        state.set("Assign", assign);
+        self.keeps_data(&mut state);
+        if wait.is_some() {
+            let failed = self.need(section, Role::Failed);
+            let failure = object! {
+                "Error" => "Lease.QueueTimeout",
+                "Cause" => "Nobody answered within wait_seconds and two minutes: does sweep run?",
+            };
+            let mut clause = object! {
+                "ErrorEquals" => Piece::texts(&["States.Timeout"]),
+                "Assign" => object! { vars.failure() => failure },
+            };
+            if !jsonata {
+                clause.set("ResultPath", Piece::Null);
+            }
+            clause.set("Next", failed.into());
+            state.set("Catch", Piece::List(vec![clause]));
+        }
+        let entry = self.sections[section].entry;
+        let next = match wait {
+            Some(_) => self.need(section, Role::Confirm),
+            None if self.sections[section].extends_first => self.need(section, Role::Extend(entry)),
+            None => self.machine.states[entry].name.to_owned(),
+        };
+        state.set("Next", next.into());
+        state
+    }
+
+    fn confirm(&mut self, section: usize) -> Piece {
+        let vars = self.sections[section].vars.clone();
+        let missed = self.need(section, Role::TurnMissed);
+        let after = self.need(section, Role::AfterFailure);
+        let mut state = self.extending(
+            section,
+            "The grant: until here the key was only kept for us.",
+        );
+        let mut late = failed(
+            self.machine.jsonata,
+            &vars.failure(),
+            &["Lease.Lost", "Lease.Expired"],
+            missed,
+        );
+        if let Piece::Object(members) = &mut late
+            && let Some((_, assign)) = members.iter_mut().find(|(key, _)| key == "Assign")
+        {
+            let turns = vars.turns();
+            if self.machine.jsonata {
+                assign.set(&turns, format!("{{% ${turns} + 1 %}}").into());
+            } else {
+                assign.set(
+                    &format!("{turns}.$"),
+                    format!("States.MathAdd(${turns}, 1)").into(),
+                );
+            }
+            if self.machine.jsonata {
+                let at = members.len() - 1;
+                members.insert(at, ("Output".to_owned(), "{% $states.input %}".into()));
+            }
+        }
+        let catch = vec![late, self.uncaught(section, &["States.ALL"], after)];
+        state.set("Catch", Piece::List(catch));
+        let entry = self.machine.states[self.sections[section].entry].name;
+        state.set("Next", entry.into());
+        state
+    }
+
+    fn turn_missed(&mut self, section: usize) -> Piece {
+        let turns = self.sections[section].vars.turns();
+        let again = self.need(section, Role::Acquire);
+        let lost = self.need(section, Role::Lost);
+        let rule =
+            object! { "Condition" => format!("{{% ${turns} < {TURNS} %}}"), "Next" => again };
+        let mut state = object! {
+            "Type" => "Choice",
+            "Comment" => self.reason(section, "We were woken and came too late, so the turn was passed on. Nothing has been done yet: back to the end of the line, but not for ever."),
+        };
+        self.in_jsonata(&mut state);
+        state.set("Choices", Piece::List(vec![rule]));
+        state.set("Default", lost.into());
+        state
+    }
+
+    fn extend(&mut self, section: usize, before: usize) -> Piece {
+        let vars = self.sections[section].vars.clone();
+        let bound = self.sections[section].spec.bound;
+        let lost = self.need(section, Role::Lost);
+        let after = self.need(section, Role::AfterFailure);
+        let name = self.machine.states[before].name;
+        let reason = format!(
+            "{name} deserves a lease that lasts, and no step may start under one that is not ours any more."
+        );
+        let mut state = self.extending(section, &reason);
+        let mut catch = vec![self.uncaught(section, &["Lease.Lost", "Lease.Expired"], lost)];
+        if bound && self.machine.jsonata {
+            // Three doubts in a row mean a ttl too short to work in; the failure is the step's.
+            let lease = format!("{{% ${} <= 3 ? ${} %}}", vars.doubts(), vars.lease());
+            let payload = object! { "lease" => lease };
+            let function = self.spec.functions.extend.clone();
+            state.set(
+                "Arguments",
+                object! { "FunctionName" => function, "Payload" => payload },
+            );
+            catch.push(object! {
+                "ErrorEquals" => Piece::texts(&["States.QueryEvaluationError"]),
+                "Next" => after.clone(),
+            });
+        }
+        catch.push(self.uncaught(section, &["States.ALL"], after));
+        state.set("Catch", Piece::List(catch));
+        state.set("Next", name.into());
+        state
+    }
+
+    fn release(&mut self, section: usize, target: Target) -> Piece {
+        let vars = self.sections[section].vars.clone();
+        let proven = vars.proven();
+        let (key, strict) = if self.machine.jsonata {
+            (
+                "strict",
+                format!("{{% $states.context.Execution.RedriveCount = ${proven} %}}"),
+            )
+        } else {
+            // JSONPath's way to compare two numbers.
+            (
+                "strict.$",
+                format!("States.ArrayContains(States.Array(${proven}), $$.Execution.RedriveCount)"),
+            )
+        };
+        let mut payload = self.handle(section);
+        payload.set(key, strict.into());
+        let function = self.spec.functions.release.clone();
+        let mut state = self.call(section, "Others should not wait for the ttl. Strict, because a lease lost before this point means that somebody may have worked beside us; a redriven release may find later grants and has nothing to report.", &function, payload);
+        self.keeps_data(&mut state);
+        let lost = self.need(section, Role::Lost);
+        let onward = match target {
+            Target::End => self.need(section, Role::Done),
+            Target::To(to) => self.enter(to),
+        };
+        let mut not_released = object! { "ErrorEquals" => Piece::texts(&["States.ALL"]) };
+        self.keeps_data(&mut not_released);
+        not_released.set("Next", onward.clone().into());
+        let catch = vec![
+            self.uncaught(section, &["Lease.Lost", "Lease.Expired"], lost),
+            not_released,
+        ];
+        state.set("Catch", Piece::List(catch));
+        match target {
+            Target::End => state.set("End", true.into()),
+            Target::To(_) => state.set("Next", onward.into()),
+        }
+        state
+    }
+
+    fn give_back(&mut self, section: usize, next: &str, reason: &str) -> Piece {
+        let function = self.spec.functions.release.clone();
+        let payload = self.handle(section);
+        let mut state = self.call(section, reason, &function, payload);
+        self.keeps_data(&mut state);
+        let mut clause = object! { "ErrorEquals" => Piece::texts(&["States.ALL"]) };
+        self.keeps_data(&mut clause);
+        clause.set("Next", next.into());
+        state.set("Catch", Piece::List(vec![clause]));
+        state.set("Next", next.into());
+        state
+    }
+
+    fn run_out(&self, section: usize, next: String) -> Piece {
+        let lease = self.sections[section].vars.lease();
+        let dropped = object! { lease.clone() => Piece::Null };
+        match self.sections[section].spec.unfinished {
+            Unfinished::Wait => {
+                let (key, until) = if self.machine.jsonata {
+                    ("Timestamp", format!("{{% ${lease}.safe_until %}}"))
+                } else {
+                    ("TimestampPath", format!("${lease}.safe_until"))
+                };
+                object! {
+                    "Type" => "Wait",
+                    "Comment" => self.reason(section, "What was begun may still be at work. Nothing is given back over it, neither here nor when the execution has ended: the lease runs out first."),
+                    key => until,
+                    "Assign" => dropped,
+                    "Next" => next,
+                }
+            }
+            Unfinished::Leave => object! {
+                "Type" => "Pass",
+                "Comment" => self.reason(section, "What was begun may still be at work, so the lease is left to run out: nobody has its handle from here on."),
+                "Assign" => dropped,
+                "Next" => next,
+            },
+        }
+    }
+
+    fn fail(&self, section: usize, reason: &str, is_open: bool) -> Piece {
+        let failure = self.sections[section].vars.failure();
+        let own = format!("$replace(${failure}.Error, /^States[.]/, 'Step.')");
+        let error = if is_open {
+            format!("{{% ${failure}.Error = 'States.Timeout' ? 'Lease.StepTimeout' : {own} %}}")
+        } else {
+            format!("{{% {own} %}}")
+        };
+        let mut state = object! { "Type" => "Fail", "Comment" => self.reason(section, reason) };
+        self.in_jsonata(&mut state);
+        state.set("Error", error.into());
+        state.set(
+            "Cause",
+            format!("{{% $exists(${failure}.Cause) ? ${failure}.Cause : '' %}}").into(),
+        );
+        state
+    }
+}
+
+/// A text as a part of a JSONata expression.
+fn expression(text: &str) -> String {
+    let inside = text
+        .strip_prefix("{%")
+        .and_then(|rest| rest.strip_suffix("%}"));
+    match inside {
+        Some(inside) => format!("({})", inside.trim()),
+        None => format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'")),
+    }
+}

@@ -1,0 +1,390 @@
+//! Changes to a text by its places, so that all else stays as it is, to the byte.
+
+use crate::read::node::{Member, Node, Span, Value};
+use crate::read::source::Source;
+use crate::weave::piece::Piece;
+use crate::weave::render::{Form, Manner};
+
+/// A text and what is to be changed in it.
+pub(crate) struct Editor<'a> {
+    source: &'a Source,
+    text: &'a str,
+    manner: Manner,
+    yaml: bool,
+    edits: Vec<Edit>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Edit {
+    start: usize,
+    end: usize,
+    text: String,
+}
+
+/// Elements of a list or fields of an object, one after the other.
+pub(crate) type Run = std::ops::Range<usize>;
+
+impl<'a> Editor<'a> {
+    pub(crate) fn new(source: &'a Source, root: &Node) -> Self {
+        let text = source.text.as_str();
+        let yaml = !text[root.span.start..].starts_with('{');
+        let mut editor = Self {
+            source,
+            text,
+            manner: Manner {
+                form: Form::Json,
+                unit: "  ".to_owned(),
+            },
+            yaml,
+            edits: Vec::new(),
+        };
+        // The unit is that of the first field that has fields.
+        let outer = root.members().first();
+        let inner = root
+            .members()
+            .iter()
+            .find_map(|member| member.value.members().first());
+        if let (Some(outer), Some(inner)) = (outer, inner)
+            && let (Some(outer), Some(inner)) =
+                (editor.indent(outer.at.start), editor.indent(inner.at.start))
+            && let Some(unit) = inner.strip_prefix(outer).filter(|unit| !unit.is_empty())
+        {
+            editor.manner.unit = unit.to_owned();
+        }
+        editor
+    }
+
+    /// The changed text; nothing if two changes meet.
+    pub(crate) fn finish(mut self) -> Option<String> {
+        // Of insertions at one place the first comes first.
+        self.edits.sort_by_key(|edit| (edit.start, edit.end));
+        let mut text = String::with_capacity(self.text.len() * 2);
+        let mut at = 0;
+        for edit in &self.edits {
+            text.push_str(self.text.get(at..edit.start)?);
+            text.push_str(&edit.text);
+            at = edit.end;
+        }
+        text.push_str(&self.text[at..]);
+        Some(text)
+    }
+
+    fn put(&mut self, span: Span, text: String) {
+        let text = if self.text.contains("\r\n") {
+            text.replace('\n', "\r\n")
+        } else {
+            text
+        };
+        self.edits.push(Edit {
+            start: span.start,
+            end: span.end,
+            text,
+        });
+    }
+
+    /// What stands before a place on its line, if that is only space.
+    fn indent(&self, at: usize) -> Option<&'a str> {
+        let line = self.text[..at].rfind('\n').map_or(0, |end| end + 1);
+        let before = &self.text[line..at];
+        before.trim().is_empty().then_some(before)
+    }
+
+    /// The space at the beginning of a place's line.
+    fn line_indent(&self, at: usize) -> &'a str {
+        let line = self.text[..at].rfind('\n').map_or(0, |end| end + 1);
+        let rest = &self.text[line..at];
+        &rest[..rest.len() - rest.trim_start().len()]
+    }
+
+    fn is_flow(&self, node: &Node) -> bool {
+        !self.yaml || self.text[node.span.start..].starts_with(['{', '['])
+    }
+
+    /// How to write what goes in at this place of an object or a list.
+    fn manner_at(&self, within: &Node, at: usize) -> Manner {
+        let form = if !self.is_flow(within) {
+            Form::Yaml
+        } else if self.yaml || self.indent(at).is_none() {
+            Form::Compact
+        } else {
+            Form::Json
+        };
+        self.manner.of(form)
+    }
+
+    /// Whether a field's value stands elsewhere: an alias in YAML.
+    pub(crate) fn is_alias(member: &Member) -> bool {
+        Self::is_elsewhere(member.at, &member.value)
+    }
+
+    /// The same, by the place of the field's name.
+    pub(crate) fn is_elsewhere(name: Span, value: &Node) -> bool {
+        value.span.start < name.end && value.span != name
+    }
+
+    /// Past the last byte of a value.
+    fn end_of(&self, node: &Node) -> usize {
+        if self.is_flow(node) {
+            return node.span.end;
+        }
+        match &node.value {
+            Value::Object(members) => members
+                .last()
+                .map_or(node.span.end, |last| self.end_of_member(last)),
+            Value::List(list) => list.last().map_or(node.span.end, |last| self.end_of(last)),
+            _ => node.span.start + self.text[node.span.start..node.span.end].trim_end().len(),
+        }
+    }
+
+    fn end_of_member(&self, member: &Member) -> usize {
+        let is_empty = member.value.is_null() && member.value.span.start == member.value.span.end;
+        if !Self::is_alias(member) && !is_empty {
+            return self.end_of(&member.value);
+        }
+        // Up to a comment or the end of the line.
+        let rest = &self.text[member.at.end..];
+        let line = rest.split('\n').next().unwrap_or_default();
+        let line = line.split(" #").next().unwrap_or_default();
+        member.at.end + line.trim_end().len()
+    }
+
+    fn line_start(&self, at: usize) -> usize {
+        self.text[..at].rfind('\n').map_or(0, |end| end + 1)
+    }
+
+    fn line_end(&self, at: usize) -> usize {
+        let end = self.text[at..]
+            .find('\n')
+            .map_or(self.text.len(), |end| at + end);
+        if self.text[..end].ends_with('\r') {
+            end - 1
+        } else {
+            end
+        }
+    }
+
+    /// Puts a value in the place of another.
+    pub(crate) fn replace(&mut self, within: &Node, member: &Member, piece: &Piece) {
+        let manner = self.manner_at(within, member.at.start);
+        let indent = self.line_indent(member.at.start).to_owned();
+        let text = manner.member(&member.key, piece, &indent);
+        let span = Span {
+            start: member.at.start,
+            end: self.end_of_member(member),
+        };
+        self.put(span, text);
+    }
+
+    /// Puts a text in the place of another, in the quotes that it has.
+    pub(crate) fn rename(&mut self, node: &Node, to: &str) {
+        let manner = self.manner.of(
+            if self.yaml && !self.text[node.span.start..].starts_with('"') {
+                Form::Yaml
+            } else {
+                Form::Compact
+            },
+        );
+        let text = manner.value(&Piece::text(to), "");
+        self.put(node.span, text);
+    }
+
+    /// Puts a field in the place of another one, which has another name.
+    pub(crate) fn swap(&mut self, within: &Node, member: &Member, key: &str, piece: &Piece) {
+        let text = self
+            .manner_at(within, member.at.start)
+            .member(key, piece, "");
+        let span = Span {
+            start: member.at.start,
+            end: self.end_of_member(member),
+        };
+        self.put(span, text);
+    }
+
+    /// Puts fields into an object, before this one.
+    pub(crate) fn insert_before(&mut self, within: &Node, nth: usize, key: &str, piece: &Piece) {
+        let member = &within.members()[nth];
+        let manner = self.manner_at(within, member.at.start);
+        let indent = self.line_indent(member.at.start).to_owned();
+        let text = manner.member(key, piece, &indent);
+        match manner.form {
+            // Behind the one before, so that comments stay with what they are about.
+            Form::Yaml if nth > 0 => {
+                let at = self.line_end(self.end_of_member(&within.members()[nth - 1]));
+                self.put(Span { start: at, end: at }, format!("\n{indent}{text}"));
+            }
+            form => {
+                let at = member.at.start;
+                let gap = if form == Form::Compact {
+                    ", ".to_owned()
+                } else if form == Form::Yaml {
+                    format!("\n{indent}")
+                } else {
+                    format!(",\n{indent}")
+                };
+                self.put(Span { start: at, end: at }, text + &gap);
+            }
+        }
+    }
+
+    /// Puts fields into an object, after this one.
+    pub(crate) fn insert_after(&mut self, within: &Node, nth: usize, fields: &[(String, &Piece)]) {
+        let member = &within.members()[nth];
+        let manner = self.manner_at(within, member.at.start);
+        let indent = self.line_indent(member.at.start).to_owned();
+        let mut text = String::new();
+        for (key, piece) in fields {
+            match manner.form {
+                Form::Yaml => text.extend(["\n", &indent]),
+                Form::Json => text.extend([",\n", &indent]),
+                Form::Compact => text.push_str(", "),
+            }
+            text.push_str(&manner.member(key, piece, &indent));
+        }
+        let end = self.end_of_member(member);
+        let at = if manner.form == Form::Yaml {
+            self.line_end(end)
+        } else {
+            end
+        };
+        self.put(Span { start: at, end: at }, text);
+    }
+
+    /// Puts an element into a list, before the nth or at the end.
+    pub(crate) fn insert_element(&mut self, list: &Node, nth: usize, pieces: &[&Piece]) {
+        let elements = list.list();
+        let first = &elements[0];
+        let manner = self.manner_at(list, first.span.start);
+        if manner.form == Form::Yaml {
+            let dash = self.dash(first);
+            let indent = self.line_indent(dash).to_owned();
+            let text = pieces
+                .iter()
+                .map(|piece| format!("{indent}- {}", manner.element(piece, &indent)));
+            let text: Vec<String> = text.collect();
+            if nth == 0 {
+                let at = self.line_start(dash);
+                // On the line of what it is in, if that is a list, too: not in definitions.
+                self.put(Span { start: at, end: at }, text.join("\n") + "\n");
+            } else {
+                let at = self.line_end(self.end_of(&elements[nth - 1]));
+                self.put(
+                    Span { start: at, end: at },
+                    format!("\n{}", text.join("\n")),
+                );
+            }
+            return;
+        }
+        let indent = self.line_indent(first.span.start).to_owned();
+        let gap = if manner.form == Form::Json {
+            format!(",\n{indent}")
+        } else {
+            ", ".to_owned()
+        };
+        let text: Vec<String> = pieces
+            .iter()
+            .map(|piece| manner.value(piece, &indent))
+            .collect();
+        let text = text.join(&gap);
+        if nth < elements.len() {
+            let at = elements[nth].span.start;
+            self.put(Span { start: at, end: at }, text + &gap);
+        } else {
+            let at = elements[nth - 1].span.end;
+            self.put(Span { start: at, end: at }, gap + &text);
+        }
+    }
+
+    /// Puts an element in the place of another.
+    pub(crate) fn replace_element(&mut self, list: &Node, nth: usize, piece: &Piece) {
+        let element = &list.list()[nth];
+        let manner = self.manner_at(list, list.list()[0].span.start);
+        let (indent, text);
+        if manner.form == Form::Yaml {
+            indent = self.line_indent(self.dash(element)).to_owned();
+            text = manner.element(piece, &indent);
+        } else {
+            indent = self.line_indent(element.span.start).to_owned();
+            text = manner.value(piece, &indent);
+        }
+        let span = Span {
+            start: element.span.start,
+            end: self.end_of(element),
+        };
+        self.put(span, text);
+    }
+
+    /// Takes elements out of a list that keeps others.
+    pub(crate) fn remove_elements(&mut self, list: &Node, run: &Run) {
+        let elements = list.list();
+        let span = if self.is_flow(list) {
+            let places: Vec<Span> = elements.iter().map(|element| element.span).collect();
+            between(&places, run)
+        } else {
+            let start = self.dash(&elements[run.start]);
+            self.lines(start, self.end_of(&elements[run.end - 1]))
+        };
+        self.put(span, String::new());
+    }
+
+    /// Takes fields out of an object that keeps others.
+    pub(crate) fn remove_members(&mut self, within: &Node, run: &Run) {
+        let members = within.members();
+        let (first, last) = (&members[run.start], &members[run.end - 1]);
+        let span = if self.is_flow(within) {
+            let place = |member: &Member| Span {
+                start: member.at.start,
+                end: self.end_of_member(member),
+            };
+            let places: Vec<Span> = members.iter().map(place).collect();
+            between(&places, run)
+        } else {
+            self.lines(first.at.start, self.end_of_member(last))
+        };
+        self.put(span, String::new());
+    }
+
+    /// The dash of an element of a list of blocks.
+    fn dash(&self, element: &Node) -> usize {
+        self.text[..element.span.start]
+            .rfind('-')
+            .unwrap_or(element.span.start)
+    }
+
+    /// Whole lines, with the break after them, or before them at the end of the text.
+    fn lines(&self, start: usize, end: usize) -> Span {
+        let (start, end) = (self.line_start(start), self.line_end(end));
+        let rest = &self.text[end..];
+        match rest.find('\n') {
+            Some(at) => Span {
+                start,
+                end: end + at + 1,
+            },
+            None => Span {
+                start: start.saturating_sub(1),
+                end,
+            },
+        }
+    }
+
+    pub(crate) fn source(&self) -> &'a Source {
+        self.source
+    }
+}
+
+/// Elements with the commas that go with them.
+fn between(places: &[Span], run: &Run) -> Span {
+    if run.start > 0 {
+        Span {
+            start: places[run.start - 1].end,
+            end: places[run.end - 1].end,
+        }
+    } else {
+        let end = places
+            .get(run.end)
+            .map_or(places[run.end - 1].end, |next| next.start);
+        Span {
+            start: places[0].start,
+            end,
+        }
+    }
+}

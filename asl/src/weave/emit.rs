@@ -1,0 +1,286 @@
+//! From the plan to the text: only what differs from it is changed.
+
+use crate::read::node::{Member, Node};
+use crate::weave::edit::Editor;
+use crate::weave::machine::{Machine, StateId, is_written};
+use crate::weave::piece::Piece;
+use crate::weave::plain::Slot;
+use crate::weave::plan::{Clause, Lead, Plan, Written};
+use crate::weave::refusal::Refusal;
+use crate::weave::section::Section;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The text of the machine, as the plan has it.
+pub(crate) fn emit(
+    machine: &Machine<'_>,
+    sections: &[Section<'_>],
+    plan: &Plan,
+) -> Result<String, Refusal> {
+    let mut emitter = Emitter {
+        machine,
+        editor: Editor::new(machine.source, machine.root),
+    };
+    for (&slot, lead) in &plan.leads {
+        emitter.lead(slot, lead)?;
+    }
+    for (&state, limit) in &plan.limits {
+        emitter.limit(state, limit.as_ref())?;
+    }
+    for (&state, clauses) in &plan.catches {
+        emitter.catch(state, clauses)?;
+    }
+    emitter.written(sections, &plan.written);
+    let name = &machine.source.name;
+    emitter
+        .editor
+        .finish()
+        .ok_or_else(|| Refusal::internal(name, "two changes meet at one place"))
+}
+
+struct Emitter<'m> {
+    machine: &'m Machine<'m>,
+    editor: Editor<'m>,
+}
+
+impl Emitter<'_> {
+    fn lead(&mut self, slot: Slot, lead: &Lead) -> Result<(), Refusal> {
+        let (within, key) = match slot {
+            Slot::Start(scope) => (self.machine.scopes[scope].node, "StartAt"),
+            Slot::Next(id) => (self.machine.node(id), "Next"),
+            Slot::Default(id) => (self.machine.node(id), "Default"),
+            Slot::Rule(id, nth) => {
+                let rules = self
+                    .machine
+                    .node(id)
+                    .get("Choices")
+                    .map_or(&[][..], Node::list);
+                (&rules[nth], "Next")
+            }
+            Slot::Catch(id, nth) => (&self.machine.catch(id)[nth], "Next"),
+        };
+        let member = within.member(key);
+        match (member, lead) {
+            (Some(member), Lead::To(name)) if member.value.text() == Some(name) => {}
+            (Some(member), Lead::To(name)) => {
+                self.own_place(slot, member)?;
+                self.editor.rename(&member.value, name);
+            }
+            (None, Lead::To(name)) => {
+                if let Some(end) = within.member("End") {
+                    self.own_place(slot, end)?;
+                    self.editor.swap(within, end, "Next", &Piece::text(name));
+                }
+            }
+            (Some(next), Lead::End) => {
+                self.own_place(slot, next)?;
+                self.editor.swap(within, next, "End", &Piece::Bool(true));
+            }
+            (None, Lead::End) => {}
+        }
+        Ok(())
+    }
+
+    /// What stands behind an alias is written once and meant several times.
+    fn own_place(&self, slot: Slot, member: &Member) -> Result<(), Refusal> {
+        let shared = slot.from().is_some_and(|id| {
+            let node = self.machine.node(id);
+            let fields = node.members().iter();
+            let list = fields.filter(|field| matches!(field.key.as_str(), "Catch" | "Choices"));
+            Editor::is_elsewhere(self.machine.states[id].at, node)
+                || list.into_iter().any(Editor::is_alias)
+                    && matches!(slot, Slot::Catch(..) | Slot::Rule(..))
+        });
+        if shared || Editor::is_alias(member) {
+            return Err(self.alias(member));
+        }
+        Ok(())
+    }
+
+    fn alias(&self, member: &Member) -> Refusal {
+        Refusal::at(
+            self.editor.source(),
+            &member.value,
+            "an alias leads here from elsewhere, and the two have to differ from now on: write it out in both places",
+        )
+    }
+
+    fn limit(&mut self, id: StateId, limit: Option<&Piece>) -> Result<(), Refusal> {
+        let node = self.machine.node(id);
+        let members = node.members();
+        let at = members
+            .iter()
+            .rposition(|member| member.key == "TimeoutSeconds");
+        match (at, limit) {
+            (Some(at), Some(limit)) if limit.is(&members[at].value) => {}
+            (Some(at), Some(limit)) => {
+                if Editor::is_alias(&members[at]) {
+                    return Err(self.alias(&members[at]));
+                }
+                self.editor.replace(node, &members[at], limit);
+            }
+            (Some(at), None) => self.editor.remove_members(node, &(at..at + 1)),
+            (None, Some(limit)) => {
+                let resource = members.iter().position(|member| member.key == "Resource");
+                let fields = [("TimeoutSeconds".to_owned(), limit)];
+                self.editor
+                    .insert_after(node, resource.unwrap_or(0), &fields);
+            }
+            (None, None) => {}
+        }
+        Ok(())
+    }
+
+    fn catch(&mut self, id: StateId, clauses: &[Clause]) -> Result<(), Refusal> {
+        let node = self.machine.node(id);
+        let members = node.members();
+        let at = members.iter().rposition(|member| member.key == "Catch");
+        let current = self.machine.catch(id);
+        let Some(at) = at.filter(|_| !current.is_empty()) else {
+            let new: Vec<Piece> = clauses.iter().filter_map(written).cloned().collect();
+            if !new.is_empty() {
+                match at {
+                    Some(at) => {
+                        self.editor.replace(node, &members[at], &Piece::List(new));
+                    }
+                    None => {
+                        self.editor
+                            .insert_before(node, onward(node), "Catch", &Piece::List(new));
+                    }
+                }
+            }
+            return Ok(());
+        };
+        if clauses.is_empty() {
+            self.editor.remove_members(node, &(at..at + 1));
+            return Ok(());
+        }
+        let list = &members[at].value;
+        let kept: BTreeSet<usize> = clauses.iter().filter_map(own).collect();
+        // Between two clauses of the author's, ours are put right one by one.
+        let mut from = 0;
+        let mut changed = Vec::new();
+        let mut wanted = clauses.iter().peekable();
+        loop {
+            let mut new = Vec::new();
+            while let Some(piece) = wanted.peek().and_then(|clause| written(clause)) {
+                new.push(piece);
+                wanted.next();
+            }
+            let next = wanted.next().and_then(own);
+            let to = next.unwrap_or(current.len());
+            let old: Vec<usize> = (from..to).filter(|nth| !kept.contains(nth)).collect();
+            changed.push((old, new, to));
+            match next {
+                Some(nth) => from = nth + 1,
+                None => break,
+            }
+        }
+        for (old, new, to) in changed {
+            let same = old.len() == new.len()
+                && old
+                    .iter()
+                    .zip(&new)
+                    .all(|(&nth, piece)| piece.is(&current[nth]));
+            if same {
+                continue;
+            }
+            if Editor::is_alias(&members[at]) {
+                return Err(self.alias(&members[at]));
+            }
+            let both = old.len().min(new.len());
+            for (&nth, piece) in old.iter().zip(&new) {
+                if !piece.is(&current[nth]) {
+                    self.editor.replace_element(list, nth, piece);
+                }
+            }
+            if new.len() > both {
+                self.editor.insert_element(list, to, &new[both..]);
+            } else if let (Some(&first), Some(&last)) = (old.get(both), old.last()) {
+                self.editor.remove_elements(list, &(first..last + 1));
+            }
+        }
+        Ok(())
+    }
+
+    /// Ours behind the last state of their section; those that are not wanted any more go.
+    fn written(&mut self, sections: &[Section<'_>], written: &[Written]) {
+        let wanted: BTreeSet<&str> = written.iter().map(|state| state.name.as_str()).collect();
+        for scope in &self.machine.scopes {
+            let Some(states) = scope.node.get("States") else {
+                continue;
+            };
+            let mut run: Option<usize> = None;
+            for (at, &id) in scope
+                .states
+                .iter()
+                .enumerate()
+                .chain([(scope.states.len(), &usize::MAX)])
+            {
+                let state = self.machine.states.get(id);
+                let gone =
+                    state.is_some_and(|state| is_written(state) && !wanted.contains(state.name));
+                match (gone, run) {
+                    (true, None) => run = Some(at),
+                    (false, Some(first)) => {
+                        self.editor.remove_members(states, &(first..at));
+                        run = None;
+                    }
+                    _ => {}
+                }
+            }
+        }
+        let mut after: BTreeMap<(usize, usize), Vec<(String, &Piece)>> = BTreeMap::new();
+        for (nth, section) in sections.iter().enumerate() {
+            let scope = &self.machine.scopes[section.scope];
+            let Some(states) = scope.node.get("States") else {
+                continue;
+            };
+            let place = |id: &StateId| scope.states.iter().position(|other| other == id);
+            let mut anchor = section.members.iter().filter_map(place).max().unwrap_or(0);
+            for state in written.iter().filter(|state| state.section == nth) {
+                let there = self.machine.find(section.scope, &state.name);
+                match there.and_then(|id| place(&id)) {
+                    Some(at) => {
+                        anchor = at;
+                        let member = &states.members()[at];
+                        if !state.state.is(&member.value) {
+                            self.editor.replace(states, member, &state.state);
+                        }
+                    }
+                    None => after
+                        .entry((section.scope, anchor))
+                        .or_default()
+                        .push((state.name.clone(), &state.state)),
+                }
+            }
+        }
+        for ((scope, anchor), fields) in after {
+            if let Some(states) = self.machine.scopes[scope].node.get("States") {
+                self.editor.insert_after(states, anchor, &fields);
+            }
+        }
+    }
+}
+
+/// The field that says where a state leads, before which others go.
+fn onward(state: &Node) -> usize {
+    let members = state.members();
+    let at = members
+        .iter()
+        .position(|member| matches!(member.key.as_str(), "Next" | "End"));
+    at.unwrap_or(members.len() - 1)
+}
+
+fn own(clause: &Clause) -> Option<usize> {
+    match clause {
+        Clause::Own(nth) => Some(*nth),
+        Clause::Written(_) => None,
+    }
+}
+
+fn written(clause: &Clause) -> Option<&Piece> {
+    match clause {
+        Clause::Written(piece) => Some(piece),
+        Clause::Own(_) => None,
+    }
+}

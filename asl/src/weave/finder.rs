@@ -1,0 +1,360 @@
+//! Finds the sections of a specification in the definition: where each is entered, and what is in the way of guarding it.
+
+use crate::read::node::Node;
+use crate::weave::machine::{Machine, ScopeId, StateId, is_written};
+use crate::weave::plain::{Plain, Slot, Target};
+use crate::weave::refusal::Refusal;
+use crate::weave::section::{Language, Section, language, slug};
+use crate::weave::spec::{self, Spec};
+use crate::weave::vars::{Limit, Vars};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Finds the sections of a specification.
+pub(crate) fn find<'s>(
+    machine: &Machine<'_>,
+    plain: &Plain,
+    spec: &'s Spec,
+) -> Result<Vec<Section<'s>>, Refusal> {
+    let mut sections: Vec<Section<'s>> = Vec::new();
+    for section in &spec.sections {
+        let finder = Finder {
+            machine,
+            plain,
+            source: spec,
+            section,
+        };
+        let found = finder.section()?;
+        for other in &sections {
+            if let Some(&both) = found.members.intersection(&other.members).next() {
+                let name = machine.states[both].name;
+                let message = format!("{name} is in the section {} already", other.name);
+                return Err(finder.refuse(&section.node, message));
+            }
+            if found.name.eq_ignore_ascii_case(&other.name) || found.vars == other.vars {
+                let message = format!(
+                    "there is a section {} already: give this one another name",
+                    other.name
+                );
+                return Err(finder.refuse(&section.node, message));
+            }
+            if let Some(around) = beside(machine, &found, other)
+                && found.spec.key.text() == other.spec.key.text()
+            {
+                let message = format!(
+                    "{} and {} ask for the same key side by side in {}: put one section around {} instead",
+                    other.name,
+                    found.name,
+                    machine.states[around].name,
+                    machine.states[around].name
+                );
+                return Err(finder.refuse(&section.key, message));
+            }
+        }
+        sections.push(found);
+    }
+    Ok(sections)
+}
+
+/// The Parallel in two branches of which these two run.
+fn beside(machine: &Machine<'_>, a: &Section<'_>, b: &Section<'_>) -> Option<StateId> {
+    let of_b = machine.around(b.scope);
+    machine
+        .around(a.scope)
+        .into_iter()
+        .find_map(|(state, branch)| {
+            let other = of_b.iter().find(|(around, _)| *around == state)?;
+            (other.1 != branch).then_some(state)
+        })
+}
+
+struct Finder<'f, 's> {
+    machine: &'f Machine<'f>,
+    plain: &'f Plain,
+    source: &'s Spec,
+    section: &'s spec::Section,
+}
+
+impl<'s> Finder<'_, 's> {
+    fn section(&self) -> Result<Section<'s>, Refusal> {
+        let scope = self.scope()?;
+        let mut members = BTreeSet::new();
+        for name in &self.section.states {
+            let text = name.text().unwrap_or_default();
+            let Some(id) = self.user_state(scope, text) else {
+                continue;
+            };
+            if self.machine.states[id].is_end() {
+                let message = format!(
+                    "{text} ends the execution: leave it out, the lease is given back before it"
+                );
+                return Err(self.refuse(name, message));
+            }
+            if !members.insert(id) {
+                return Err(self.refuse(name, format!("{text} is named twice")));
+            }
+        }
+        let reached = self.plain.reached(scope);
+        if let Some(&never) = members.iter().find(|member| !reached.contains(member)) {
+            let message = format!(
+                "no way leads to {}: leave it out, or lead there",
+                self.machine.states[never].name
+            );
+            return Err(self.refuse(&self.section.node, message));
+        }
+        let entry = self.entry(&members)?;
+        let name = self.name(entry)?;
+        self.language()?;
+        self.shared(scope)?;
+        let mut section = Section {
+            spec: self.section,
+            vars: Vars::of(&name),
+            name,
+            scope,
+            members,
+            entry,
+            extends: BTreeSet::new(),
+            extends_first: false,
+            failing: BTreeMap::new(),
+        };
+        self.limits(&section)?;
+        self.variables(&section)?;
+        // Whoever may work as long as the lease lasts deserves all of it.
+        let machine = self.machine;
+        let deserves = |member: &StateId| {
+            let tasks = machine.all_inside(*member).into_iter().chain([*member]);
+            tasks
+                .into_iter()
+                .any(|task| section.bounds(machine, self.plain, task))
+        };
+        section.extends = section.members.iter().copied().filter(deserves).collect();
+        Ok(section)
+    }
+
+    fn user_state(&self, scope: ScopeId, name: &str) -> Option<StateId> {
+        let id = self.machine.find(scope, name)?;
+        (!is_written(&self.machine.states[id])).then_some(id)
+    }
+
+    /// The scope that has all the states.
+    fn scope(&self) -> Result<ScopeId, Refusal> {
+        let scopes = 0..self.machine.scopes.len();
+        let has = |scope: ScopeId, name: &Node| {
+            name.text()
+                .is_some_and(|name| self.user_state(scope, name).is_some())
+        };
+        for name in &self.section.states {
+            if !scopes.clone().any(|scope| has(scope, name)) {
+                let text = name.text().unwrap_or_default();
+                let near = self
+                    .nearest(text)
+                    .map(|near| format!("; {near}?"))
+                    .unwrap_or_default();
+                return Err(self.refuse(
+                    name,
+                    format!(
+                        "there is no state \"{text}\" in {}{near}",
+                        self.machine.source.name
+                    ),
+                ));
+            }
+        }
+        let all: Vec<ScopeId> = scopes
+            .filter(|&scope| self.section.states.iter().all(|name| has(scope, name)))
+            .collect();
+        match all.as_slice() {
+            [scope] => Ok(*scope),
+            [] => Err(self.refuse(
+                &self.section.node,
+                "its states are not in one scope: a section is at the top level, or inside of one branch or Map",
+            )),
+            _ => Err(self.refuse(
+                &self.section.node,
+                "more than one scope has states of these names: name the states of the definition apart",
+            )),
+        }
+    }
+
+    fn nearest(&self, name: &str) -> Option<&str> {
+        let alike = |other: &str| {
+            let same = other
+                .chars()
+                .zip(name.chars())
+                .take_while(|(a, b)| a.eq_ignore_ascii_case(b));
+            same.count()
+        };
+        let users = self
+            .machine
+            .states
+            .iter()
+            .filter(|state| !is_written(state));
+        let names = users.map(|state| state.name);
+        names
+            .max_by_key(|other| alike(other))
+            .filter(|other| alike(other) >= 3)
+    }
+
+    fn entry(&self, members: &BTreeSet<StateId>) -> Result<StateId, Refusal> {
+        let mut entered: BTreeMap<StateId, String> = BTreeMap::new();
+        for (slot, target) in self.plain.edges() {
+            let Target::To(to) = target else { continue };
+            if !members.contains(&to) || slot.from().is_some_and(|from| members.contains(&from)) {
+                continue;
+            }
+            let from = match slot {
+                Slot::Start(_) => "StartAt".to_owned(),
+                slot => slot.from().map_or(String::new(), |from| {
+                    self.machine.states[from].name.to_owned()
+                }),
+            };
+            entered.entry(to).or_insert(from);
+        }
+        let mut found = entered.iter();
+        match (found.next(), found.next()) {
+            (Some((&entry, _)), None) => Ok(entry),
+            (Some((&one, from_one)), Some((&two, from_two))) => {
+                let name = |id: StateId| self.machine.states[id].name;
+                Err(self.refuse(
+                    &self.section.node,
+                    format!(
+                        "it is entered at {} (from {from_one}) and at {} (from {from_two}): a section has one state that all ways in lead to",
+                        name(one), name(two)
+                    ),
+                ))
+            }
+            _ => Err(self.refuse(&self.section.node, "no way leads into it")),
+        }
+    }
+
+    fn name(&self, entry: StateId) -> Result<String, Refusal> {
+        if let Some(name) = &self.section.name {
+            return Ok(name.clone());
+        }
+        let slug = slug(self.machine.states[entry].name);
+        if slug.is_ascii()
+            && slug.starts_with(|c: char| c.is_ascii_alphabetic())
+            && slug.len() <= 30
+        {
+            return Ok(slug);
+        }
+        let message = format!(
+            "give it a name of up to 30 letters and digits: none can be made of \"{}\"",
+            self.machine.states[entry].name
+        );
+        Err(self.refuse(&self.section.node, message))
+    }
+
+    /// What is computed is computed in the definition's language.
+    fn language(&self) -> Result<(), Refusal> {
+        let values = self
+            .section
+            .metadata
+            .iter()
+            .flat_map(Node::members)
+            .map(|member| &member.value);
+        for node in values.chain([&self.section.key]) {
+            let text = node.text().unwrap_or_default();
+            let message = match language(text) {
+                Some(Language::JsonPath) if self.machine.jsonata => {
+                    "the definition is in JSONata: write \"{% $states.input.… %}\""
+                }
+                Some(Language::Jsonata) if !self.machine.jsonata => {
+                    "the definition is in JSONPath: write a path, \"$.…\", or an intrinsic, \"States.Format('…/{}', $.…)\""
+                }
+                _ => continue,
+            };
+            return Err(self.refuse(node, message));
+        }
+        Ok(())
+    }
+
+    /// Items that begin at the same time and ask for one key keep each other waiting, and fail each other.
+    fn shared(&self, scope: ScopeId) -> Result<(), Refusal> {
+        let is_constant = language(self.section.key.text().unwrap_or_default()).is_none();
+        for (around, _) in self.machine.around(scope) {
+            let most = self
+                .machine
+                .node(around)
+                .get("MaxConcurrency")
+                .and_then(Node::number);
+            let one_by_one = most == Some(1.0);
+            if is_constant
+                && self.machine.is_map(around)
+                && !one_by_one
+                && self.section.permits.is_none()
+            {
+                let name = self.machine.states[around].name;
+                let message = format!(
+                    "all items of {name} would ask for the same key: let the key tell them apart, put the section around {name}, or give {name} a MaxConcurrency of 1"
+                );
+                return Err(self.refuse(&self.section.key, message));
+            }
+        }
+        Ok(())
+    }
+
+    /// Every task can be held to the lease, if that is asked for.
+    fn limits(&self, section: &Section<'_>) -> Result<(), Refusal> {
+        if !self.section.bound {
+            return Ok(());
+        }
+        for &member in &section.members {
+            for task in self.machine.all_inside(member).into_iter().chain([member]) {
+                let state = &self.machine.states[task];
+                let is_open = self.plain.limits.get(&task) == Some(&Limit::Absent);
+                if !state.jsonata && is_open {
+                    let message = format!(
+                        "{} is in JSONPath, which cannot compute a time limit: give it a TimeoutSeconds, or \"QueryLanguage\": \"JSONata\"",
+                        self.machine.path_of(task)
+                    );
+                    return Err(self.refuse(&self.section.node, message));
+                }
+            }
+            for inner in self.machine.all_inside(member).into_iter().chain([member]) {
+                let node = self.machine.node(inner);
+                let config = node
+                    .get("ItemProcessor")
+                    .and_then(|node| node.get("ProcessorConfig"));
+                let mode = config
+                    .and_then(|config| config.get("Mode"))
+                    .and_then(Node::text);
+                if mode == Some("DISTRIBUTED") {
+                    let message = format!(
+                        "the items of {} are executions of their own, which do not see the lease: leave it out of the section",
+                        self.machine.path_of(inner)
+                    );
+                    return Err(self.refuse(&self.section.node, message));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Nobody else has variables of these names.
+    fn variables(&self, section: &Section<'_>) -> Result<(), Refusal> {
+        for (id, state) in self.machine.states.iter().enumerate() {
+            if is_written(state) {
+                continue;
+            }
+            let node = self.machine.node(id);
+            let clauses = self.machine.catch(id).iter().enumerate();
+            let clauses = clauses.filter(|(nth, _)| !self.plain.ours.contains(&(id, *nth)));
+            let rules = node.get("Choices").map_or(&[][..], Node::list).iter();
+            for assigning in clauses.map(|(_, clause)| clause).chain(rules).chain([node]) {
+                let assigned = assigning.get("Assign").map_or(&[][..], Node::members);
+                if let Some(taken) = assigned.iter().find(|member| section.vars.has(&member.key)) {
+                    let message = format!(
+                        "{} assigns the variable {}, which the section needs: give the section another name",
+                        self.machine.path_of(id),
+                        taken.key
+                    );
+                    return Err(self.refuse(&self.section.node, message));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn refuse(&self, node: &Node, message: impl Into<String>) -> Refusal {
+        Refusal::at(&self.source.source, node, message)
+    }
+}

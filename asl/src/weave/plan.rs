@@ -1,0 +1,254 @@
+//! What the woven machine is to be: where every edge leads, what every Catch lists, and which states are written.
+
+use crate::weave::machine::{Machine, StateId, is_written};
+use crate::weave::piece::Piece;
+use crate::weave::plain::{Plain, Slot, Target};
+use crate::weave::refusal::Refusal;
+use crate::weave::role::{Names, Role};
+use crate::weave::section::{Section, line};
+use crate::weave::spec::Spec;
+use crate::weave::vars::Limit;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Where an edge is to lead.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Lead {
+    End,
+    To(String),
+}
+
+/// A clause of a Catch.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Clause {
+    /// The author's, by its place in the text; where it leads is an edge.
+    Own(usize),
+    Written(Piece),
+}
+
+/// A state that is written.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Written {
+    /// Of which section.
+    pub section: usize,
+    pub name: String,
+    pub state: Piece,
+}
+
+#[derive(Debug, PartialEq)]
+pub(crate) struct Plan {
+    pub leads: BTreeMap<Slot, Lead>,
+    pub catches: BTreeMap<StateId, Vec<Clause>>,
+    /// The time limits of tasks; `None` for none.
+    pub limits: BTreeMap<StateId, Option<Piece>>,
+    /// In the order of the sections, and of what they are for.
+    pub written: Vec<Written>,
+}
+
+pub(crate) struct Planner<'p, 's> {
+    pub machine: &'p Machine<'p>,
+    pub plain: &'p Plain,
+    pub spec: &'s Spec,
+    pub sections: &'p [Section<'s>],
+    names: Names,
+    needed: BTreeSet<(usize, Role)>,
+}
+
+/// How a state is left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum How {
+    Success,
+    /// By a Catch, and nothing is at work any more.
+    Over,
+    /// By a Catch, and something may be at work.
+    Open,
+}
+
+/// Plans the woven machine.
+pub(crate) fn plan<'p, 's>(
+    machine: &'p Machine<'p>,
+    plain: &'p Plain,
+    spec: &'s Spec,
+    sections: &'p [Section<'s>],
+) -> Result<Plan, Refusal> {
+    let mut planner = Planner {
+        machine,
+        plain,
+        spec,
+        sections,
+        names: Names::of(machine),
+        needed: BTreeSet::new(),
+    };
+    let mut woven = Plan {
+        leads: BTreeMap::new(),
+        catches: BTreeMap::new(),
+        limits: BTreeMap::new(),
+        written: Vec::new(),
+    };
+    for (slot, target) in plain.edges() {
+        if !matches!(slot, Slot::Catch(..)) {
+            woven
+                .leads
+                .insert(slot, planner.lead(slot.from(), target, How::Success));
+        }
+    }
+    for (id, state) in machine.states.iter().enumerate() {
+        if !is_written(state) && (state.is_task() || state.has_scopes()) {
+            let clauses = planner.catch(id, &mut woven.leads);
+            woven.catches.insert(id, clauses);
+        }
+    }
+    for (&task, limit) in &plain.limits {
+        woven.limits.insert(task, planner.limit(task, *limit));
+    }
+    woven.written = planner.written()?;
+    Ok(woven)
+}
+
+impl Planner<'_, '_> {
+    fn section_of(&self, state: StateId) -> Option<usize> {
+        self.sections
+            .iter()
+            .position(|section| section.members.contains(&state))
+    }
+
+    /// The name of a state that is written, which then is.
+    pub(crate) fn need(&mut self, section: usize, role: Role) -> String {
+        self.needed.insert((section, role));
+        self.names.name(&self.sections[section], role)
+    }
+
+    /// What an edge to this state leads to from outside of its section.
+    pub(crate) fn enter(&mut self, state: StateId) -> String {
+        match self.section_of(state) {
+            Some(section) => {
+                let queues = line(self.sections[section].spec.mode).is_some();
+                self.need(section, if queues { Role::Begin } else { Role::Acquire })
+            }
+            None => self.machine.states[state].name.to_owned(),
+        }
+    }
+
+    /// What an edge to this state leads to from inside of its section.
+    pub(crate) fn go_on(&mut self, section: usize, state: StateId) -> String {
+        if self.sections[section].extends.contains(&state) {
+            self.need(section, Role::Extend(state))
+        } else {
+            self.machine.states[state].name.to_owned()
+        }
+    }
+
+    fn lead(&mut self, from: Option<StateId>, target: Target, how: How) -> Lead {
+        let inside = from.and_then(|from| self.section_of(from));
+        let Some(section) = inside else {
+            return match target {
+                Target::End => Lead::End,
+                Target::To(to) => Lead::To(self.enter(to)),
+            };
+        };
+        if let Target::To(to) = target
+            && self.section_of(to) == inside
+        {
+            return Lead::To(self.go_on(section, to));
+        }
+        let role = match (target, how) {
+            (Target::To(to), How::Over) => Role::GiveBack(to),
+            (Target::To(to), How::Open) => Role::Leave(to),
+            _ => Role::Release(target),
+        };
+        Lead::To(self.need(section, role))
+    }
+
+    /// The clauses of a Catch, and where the author's lead.
+    fn catch(&mut self, id: StateId, leads: &mut BTreeMap<Slot, Lead>) -> Vec<Clause> {
+        let count = self.machine.catch(id).len();
+        let own: Vec<usize> = (0..count)
+            .filter(|nth| !self.plain.ours.contains(&(id, *nth)))
+            .collect();
+        let Some(section) = self.section_of(id) else {
+            for &nth in &own {
+                if let Some(&target) = self.plain.ways.get(&Slot::Catch(id, nth)) {
+                    let lead = self.lead(None, target, How::Over);
+                    leads.insert(Slot::Catch(id, nth), lead);
+                }
+            }
+            return own.into_iter().map(Clause::Own).collect();
+        };
+        let catching = self.catching(section, id, &own);
+        for (&nth, open) in own.iter().zip(&catching.open) {
+            if let Some(&target) = self.plain.ways.get(&Slot::Catch(id, nth)) {
+                let how = if *open { How::Open } else { How::Over };
+                let lead = self.lead(Some(id), target, how);
+                leads.insert(Slot::Catch(id, nth), lead);
+            }
+        }
+        catching.clauses
+    }
+
+    fn limit(&self, task: StateId, own: Limit) -> Option<Piece> {
+        let outer = self.sections.iter().find(|section| {
+            let member = self.machine.outermost(task, section.scope);
+            member.is_some_and(|member| section.members.contains(&member))
+        });
+        let seconds = match own {
+            Limit::Absent => None,
+            Limit::Seconds(seconds) => Some(seconds),
+            // The author's, and not to be touched: said by a value that stands there already.
+            Limit::Computed => {
+                return self
+                    .machine
+                    .node(task)
+                    .get("TimeoutSeconds")
+                    .map(Piece::from);
+            }
+        };
+        match outer {
+            Some(section) if section.bounds(self.machine, self.plain, task) => {
+                Some(section.vars.limit(seconds).into())
+            }
+            _ => seconds.map(Piece::from),
+        }
+    }
+
+    /// All that is needed, and what that needs.
+    fn written(&mut self) -> Result<Vec<Written>, Refusal> {
+        let mut states: BTreeMap<(usize, Role), Piece> = BTreeMap::new();
+        loop {
+            let missing: Vec<_> = self
+                .needed
+                .iter()
+                .copied()
+                .filter(|key| !states.contains_key(key))
+                .collect();
+            if missing.is_empty() {
+                break;
+            }
+            for (section, role) in missing {
+                let state = self.content(section, role);
+                states.insert((section, role), state);
+            }
+        }
+        let mut written = Vec::new();
+        for ((section, role), state) in states {
+            let name = self.names.name(&self.sections[section], role);
+            let taken = self
+                .machine
+                .states
+                .iter()
+                .position(|state| !is_written(state) && state.name == name);
+            if let Some(taken) = taken {
+                let message = format!(
+                    "there is a state \"{}\" already, and the section needs the name: give the section another name",
+                    self.machine.path_of(taken)
+                );
+                let node = &self.sections[section].spec.node;
+                return Err(Refusal::at(&self.spec.source, node, message));
+            }
+            written.push(Written {
+                section,
+                name,
+                state,
+            });
+        }
+        Ok(written)
+    }
+}

@@ -1,0 +1,190 @@
+//! Values as text, in the manner of the file they go into.
+
+use crate::weave::piece::Piece;
+use std::fmt::Write as _;
+
+/// How a file is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// Over several lines.
+    Json,
+    /// JSON in one line, also within YAML.
+    Compact,
+    /// Blocks.
+    Yaml,
+}
+
+/// How a file is written, and by how much what is inside of something is indented.
+#[derive(Debug, Clone)]
+pub(crate) struct Manner {
+    pub form: Form,
+    pub unit: String,
+}
+
+impl Manner {
+    pub(crate) fn of(&self, form: Form) -> Self {
+        Self {
+            form,
+            unit: self.unit.clone(),
+        }
+    }
+
+    /// A value behind its key, on a line that is indented so far.
+    pub(crate) fn value(&self, piece: &Piece, indent: &str) -> String {
+        let mut text = String::new();
+        match self.form {
+            Form::Json => self.json(&mut text, piece, indent),
+            Form::Compact => compact(&mut text, piece),
+            Form::Yaml => self.yaml(&mut text, piece, indent),
+        }
+        text
+    }
+
+    /// A field and its value, without an indent before it.
+    pub(crate) fn member(&self, key: &str, piece: &Piece, indent: &str) -> String {
+        let value = self.value(piece, indent);
+        match self.form {
+            Form::Yaml if value.starts_with('\n') => format!("{}:{value}", word(key)),
+            Form::Yaml => format!("{}: {value}", word(key)),
+            _ => format!("{}: {value}", quoted(key)),
+        }
+    }
+
+    /// An element of a list of blocks, behind its dash, which is indented so far.
+    pub(crate) fn element(&self, piece: &Piece, indent: &str) -> String {
+        let Piece::Object(members) = piece else {
+            return self.value(piece, indent);
+        };
+        let inner = format!("{indent}  ");
+        let members: Vec<String> = members
+            .iter()
+            .map(|(key, value)| self.member(key, value, &inner))
+            .collect();
+        members.join(&format!("\n{inner}"))
+    }
+
+    fn json(&self, text: &mut String, piece: &Piece, indent: &str) {
+        let inner = format!("{indent}{}", self.unit);
+        match piece {
+            Piece::List(list) if list.iter().any(is_block) => {
+                text.push('[');
+                for (at, value) in list.iter().enumerate() {
+                    text.push_str(if at == 0 { "\n" } else { ",\n" });
+                    text.push_str(&inner);
+                    self.json(text, value, &inner);
+                }
+                text.extend(["\n", indent, "]"]);
+            }
+            Piece::Object(members) if !members.is_empty() => {
+                text.push('{');
+                for (at, (key, value)) in members.iter().enumerate() {
+                    text.push_str(if at == 0 { "\n" } else { ",\n" });
+                    text.extend([&inner, &quoted(key), ": "]);
+                    self.json(text, value, &inner);
+                }
+                text.extend(["\n", indent, "}"]);
+            }
+            piece => compact(text, piece),
+        }
+    }
+
+    fn yaml(&self, text: &mut String, piece: &Piece, indent: &str) {
+        let inner = format!("{indent}{}", self.unit);
+        match piece {
+            Piece::List(list) if list.iter().any(is_block) => {
+                for value in list {
+                    text.extend(["\n", &inner, "- ", &self.element(value, &inner)]);
+                }
+            }
+            Piece::Object(members) if !members.is_empty() => {
+                for (key, value) in members {
+                    text.extend(["\n", &inner, &self.member(key, value, &inner)]);
+                }
+            }
+            Piece::List(list) => {
+                let words: Vec<String> = list.iter().map(scalar).collect();
+                _ = write!(text, "[{}]", words.join(", "));
+            }
+            piece => text.push_str(&scalar(piece)),
+        }
+    }
+}
+
+fn is_block(piece: &Piece) -> bool {
+    matches!(piece, Piece::Object(_) | Piece::List(_))
+}
+
+fn compact(text: &mut String, piece: &Piece) {
+    match piece {
+        Piece::Null => text.push_str("null"),
+        Piece::Bool(value) => _ = write!(text, "{value}"),
+        Piece::Number(value) => _ = write!(text, "{value}"),
+        Piece::Text(value) => text.push_str(&quoted(value)),
+        Piece::List(list) => {
+            text.push('[');
+            for (at, value) in list.iter().enumerate() {
+                text.push_str(if at == 0 { "" } else { ", " });
+                compact(text, value);
+            }
+            text.push(']');
+        }
+        Piece::Object(members) if members.is_empty() => text.push_str("{}"),
+        Piece::Object(members) => {
+            text.push_str("{ ");
+            for (at, (key, value)) in members.iter().enumerate() {
+                text.push_str(if at == 0 { "" } else { ", " });
+                text.extend([&quoted(key), ": "]);
+                compact(text, value);
+            }
+            text.push_str(" }");
+        }
+    }
+}
+
+/// A value of one line, in YAML.
+fn scalar(piece: &Piece) -> String {
+    match piece {
+        Piece::Text(text) => word(text),
+        piece => {
+            let mut text = String::new();
+            compact(&mut text, piece);
+            text
+        }
+    }
+}
+
+/// A text in YAML: plain if nothing in it could mean anything else.
+pub(crate) fn word(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_./ $()".contains(c) || c == '-';
+    let means_else = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"];
+    let is_plain = text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && !text.ends_with(' ')
+        && text.chars().all(plain)
+        && !means_else
+            .iter()
+            .any(|other| text.eq_ignore_ascii_case(other));
+    if is_plain {
+        text.to_owned()
+    } else {
+        quoted(text)
+    }
+}
+
+/// A text in quotes, in JSON and YAML alike.
+pub(crate) fn quoted(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => quoted.push_str("\\\""),
+            '\\' => quoted.push_str("\\\\"),
+            '\n' => quoted.push_str("\\n"),
+            '\r' => quoted.push_str("\\r"),
+            '\t' => quoted.push_str("\\t"),
+            c if c.is_control() => _ = write!(quoted, "\\u{:04x}", u32::from(c)),
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
+}

@@ -1,0 +1,293 @@
+//! The checker's word on what is planned: where time asks for an extend, and what a failure leaves behind, is tried until it is
+//! silent, or until nothing is left to try.
+
+use crate::check::checker::check;
+use crate::check::finding::Finding;
+use crate::check::options::Options;
+use crate::check::rule::Rule;
+use crate::read::source::{LARGEST, Source};
+use crate::weave::emit::emit;
+use crate::weave::machine::{Kind, Machine, StateId, is_written};
+use crate::weave::plain::{Plain, Target};
+use crate::weave::plan::plan;
+use crate::weave::refusal::Refusal;
+use crate::weave::section::{Failing, Section, line};
+use crate::weave::spec::Spec;
+use std::collections::BTreeSet;
+
+/// No lease lasts longer.
+const LONGEST: f64 = 86400.0;
+
+pub(crate) struct Settler<'w, 's> {
+    pub machine: &'w Machine<'w>,
+    pub plain: &'w Plain,
+    pub spec: &'s Spec,
+    pub options: &'w Options,
+    /// Whether the machine takes leases by itself.
+    pub has_leases: bool,
+    /// What there was to say of the machine before.
+    pub known: &'w [Finding],
+}
+
+impl<'s> Settler<'_, 's> {
+    /// The woven text, and the sections as they had to be for it.
+    pub(crate) fn settle(&self, mut sections: Vec<Section<'s>>) -> Result<String, Refusal> {
+        loop {
+            let (text, findings) = self.attempt(self.spec, &sections)?;
+            if findings.is_empty() {
+                return Ok(text);
+            }
+            // One thing at a time for each state: several findings may be about one mistake.
+            let mut helped = BTreeSet::new();
+            for finding in &findings {
+                self.help(finding, &mut sections, &mut helped);
+            }
+            if helped.is_empty() {
+                return Err(self.refuse(&findings[0], &sections));
+            }
+        }
+    }
+
+    fn attempt(
+        &self,
+        spec: &Spec,
+        sections: &[Section<'_>],
+    ) -> Result<(String, Vec<Finding>), Refusal> {
+        let plan = plan(self.machine, self.plain, spec, sections)?;
+        let text = emit(self.machine, sections, &plan)?;
+        if text.len() > LARGEST {
+            let message = format!(
+                "guarded, the machine would have {} bytes, and Step Functions takes {LARGEST} (1 MB): move a part of it into a machine of its own",
+                text.len()
+            );
+            return Err(Refusal::of(&self.machine.source.name, message));
+        }
+        let source = Source::new(&self.machine.source.name, text);
+        let node = source.read().map_err(|unreadable| {
+            Refusal::internal(
+                &unreadable.name,
+                format!("what would be written cannot be read: {unreadable}"),
+            )
+        })?;
+        let new = |finding: &Finding| {
+            let same = |other: &Finding| {
+                (other.rule, &other.state, &other.message)
+                    == (finding.rule, &finding.state, &finding.message)
+            };
+            !self.known.iter().any(same)
+        };
+        let findings = check(&node, self.options).findings;
+        Ok((source.text, findings.into_iter().filter(new).collect()))
+    }
+
+    /// Does what may silence a finding, if anything is left to do.
+    fn help(
+        &self,
+        finding: &Finding,
+        sections: &mut [Section<'_>],
+        helped: &mut BTreeSet<StateId>,
+    ) {
+        let found = match finding.rule {
+            Rule::Outlasts | Rule::Unbounded => self.member(&finding.state, sections),
+            Rule::NoRelease | Rule::ReleasedWhileRunning => self.failed(finding, sections),
+            _ => None,
+        };
+        let Some((nth, member)) = found.filter(|(_, member)| !helped.contains(member)) else {
+            return;
+        };
+        let section = &mut sections[nth];
+        let done = if matches!(finding.rule, Rule::Outlasts | Rule::Unbounded) {
+            self.extend(section, member)
+        } else {
+            self.guess(section, member, finding.rule)
+        };
+        if done {
+            helped.insert(member);
+        }
+    }
+
+    /// Puts an extend before a member, on the ways from inside first.
+    fn extend(&self, section: &mut Section<'_>, member: StateId) -> bool {
+        let again = self.plain.edges().any(|(slot, target)| {
+            let inside = slot
+                .from()
+                .is_some_and(|from| section.members.contains(&from));
+            target == Target::To(member) && inside
+        });
+        if again && section.extends.insert(member) {
+            return true;
+        }
+        let first = member == section.entry && line(section.spec.mode).is_none();
+        first && !std::mem::replace(&mut section.extends_first, true)
+    }
+
+    /// Takes the next guess of what a member's failure leaves behind.
+    fn guess(&self, section: &mut Section<'_>, member: StateId, rule: Rule) -> bool {
+        let is_around = self.machine.states[member].has_scopes();
+        let failing = match section.failing(self.machine, member) {
+            Failing::Open => Failing::ByError,
+            // A task that may be at work is not taken for over.
+            _ if rule == Rule::ReleasedWhileRunning && !is_around => return false,
+            Failing::ByError => Failing::ByTimeout,
+            Failing::ByTimeout => Failing::Over,
+            Failing::Over => return false,
+        };
+        section.failing.insert(member, failing);
+        true
+    }
+
+    /// A state of the author's.
+    fn state(&self, path: &str) -> Option<StateId> {
+        let mut states = self.machine.states.iter().enumerate();
+        let found =
+            states.find(|(id, state)| !is_written(state) && self.machine.path_of(*id) == path);
+        found.map(|(id, _)| id)
+    }
+
+    /// The member that a state is, or is inside of.
+    fn member(&self, path: &str, sections: &[Section<'_>]) -> Option<(usize, StateId)> {
+        let state = self.state(path)?;
+        sections.iter().enumerate().find_map(|(nth, section)| {
+            let member = self.machine.outermost(state, section.scope)?;
+            section.members.contains(&member).then_some((nth, member))
+        })
+    }
+
+    /// The member by whose failure one gets to a finding.
+    fn failed(&self, finding: &Finding, sections: &[Section<'_>]) -> Option<(usize, StateId)> {
+        let mut way = finding.path.iter().rev();
+        way.find_map(|step| {
+            let by = step.by.as_deref()?;
+            if !by.starts_with("Catch ") {
+                return None;
+            }
+            sections.iter().enumerate().find_map(|(nth, section)| {
+                let member = self.machine.find(section.scope, &step.state)?;
+                section.members.contains(&member).then_some((nth, member))
+            })
+        })
+    }
+
+    fn refuse(&self, finding: &Finding, sections: &[Section<'s>]) -> Refusal {
+        let node = self.member(&finding.state, sections).map(|(nth, _)| nth);
+        // Whose lease would be forgotten, not where the failure is.
+        let aborted = sections.iter().position(|section| {
+            finding.rule == Rule::AbortedSiblings
+                && finding
+                    .message
+                    .contains(&format!("{}Acquire ", section.name))
+        });
+        let nth = aborted
+            .or(node)
+            .or_else(|| self.failed(finding, sections).map(|(nth, _)| nth));
+        let section = &sections[nth.unwrap_or(0)];
+        let name = &finding.state;
+        let ttl = section.spec.ttl_seconds;
+        let message = match finding.rule {
+            Rule::Unbounded => {
+                let state = self.state(name).map(|state| &self.machine.states[state]);
+                let is_wait = state.is_some_and(|state| matches!(state.kind, Kind::Wait));
+                let what = if is_wait {
+                    "Seconds that fit"
+                } else {
+                    "a time limit that fits"
+                };
+                let or = if self.machine.jsonata && !section.spec.bound {
+                    ", or say bound: lease in the section"
+                } else {
+                    ""
+                };
+                format!(
+                    "{name} {}: give it {what} a lease of {ttl} s{or}",
+                    finding.message
+                )
+            }
+            Rule::Outlasts => {
+                let cure = match self.enough(&finding.state, nth.unwrap_or(0), sections) {
+                    Some(enough) => format!("a ttl_seconds of {enough} would do"),
+                    None => {
+                        format!("no ttl_seconds would do, of which there are {LONGEST} at most")
+                    }
+                };
+                format!("{name} {}: {cure}", finding.message)
+            }
+            Rule::ReleasedWhileRunning => {
+                let member = self.failed(finding, sections).map(|(_, member)| member);
+                let failed = member.map_or("a step", |member| self.machine.states[member].name);
+                let trail = finding.trail();
+                if member.is_some_and(|member| self.machine.states[member].has_scopes()) {
+                    format!(
+                        "a failure of {failed} does not tell whether something inside is still at work ({trail}): catch failures inside, or leave {failed} out"
+                    )
+                } else {
+                    format!(
+                        "after a timeout of {failed} the section goes on, and its lease would be given back while {failed} may still be at work ({trail}): lead that Catch out of the section"
+                    )
+                }
+            }
+            Rule::TooManyEvents => format!(
+                "the section {}: count the rounds in a field of its own, and compare it (\"page\": \"{{% $states.input.page + 1 %}}\" and … < 500)",
+                finding.message
+            ),
+            Rule::AbortedSiblings => format!(
+                "{name} {}: catch that failure inside, or put the section around the whole",
+                finding.message
+            ),
+            // What the author has written, or where; all else is ours.
+            rule if self.state(name).is_some()
+                || matches!(rule, Rule::Express | Rule::TooLarge) =>
+            {
+                format!("{name} {}: {}", finding.message, rule.cure())
+            }
+            _ if self.has_leases => format!(
+                "{name} {} ({}): the machine takes leases of its own, and the two are in each other's way",
+                finding.message,
+                finding.trail()
+            ),
+            rule => {
+                let message = format!(
+                    "{name} {} [{}] ({})",
+                    finding.message,
+                    rule.id(),
+                    finding.trail()
+                );
+                return Refusal::internal(&self.machine.source.name, message);
+            }
+        };
+        Refusal::at(&self.spec.source, &section.spec.node, message)
+    }
+
+    /// The shortest lease, in whole seconds, that a state fits in.
+    fn enough(&self, state: &str, nth: usize, sections: &[Section<'s>]) -> Option<f64> {
+        let fits = |ttl: f64| {
+            let mut spec = self.spec.clone();
+            let place = spec
+                .sections
+                .iter()
+                .position(|other| other.node == sections[nth].spec.node)?;
+            spec.sections[place].ttl_seconds = ttl;
+            let longer: Vec<Section<'_>> = sections
+                .iter()
+                .zip(&spec.sections)
+                .map(|(section, spec)| Section {
+                    spec,
+                    ..section.clone()
+                })
+                .collect();
+            let (_, findings) = self.attempt(&spec, &longer).ok()?;
+            let late = |finding: &Finding| finding.rule == Rule::Outlasts && finding.state == state;
+            (!findings.iter().any(late)).then_some(())
+        };
+        fits(LONGEST)?;
+        let (mut short, mut long) = (sections[nth].spec.ttl_seconds.ceil(), LONGEST);
+        while long - short > 1.0 {
+            let middle = f64::midpoint(short, long).floor();
+            if fits(middle).is_some() {
+                long = middle;
+            } else {
+                short = middle;
+            }
+        }
+        Some(long)
+    }
+}

@@ -1,0 +1,382 @@
+//! The specification: which states, under which key, for how long.
+
+use crate::read::node::{Member, Node, Value};
+use crate::read::source::Source;
+use crate::weave::refusal::Refusal;
+
+/// What to weave, as its file says.
+#[derive(Debug, Clone)]
+pub struct Spec {
+    /// The file, for what is said about it.
+    pub source: Source,
+    /// The plain state machine, relative to the specification.
+    pub machine: String,
+    /// Where the woven one goes, relative to the specification.
+    pub output: Option<String>,
+    /// What is to be guarded.
+    pub sections: Vec<Section>,
+    /// What the definition calls our functions by.
+    pub functions: Functions,
+}
+
+/// The names by which the functions are called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "a function each")]
+pub struct Functions {
+    pub acquire: String,
+    pub extend: String,
+    pub release: String,
+}
+
+/// States that are to run under one lease.
+#[derive(Debug, Clone)]
+pub struct Section {
+    /// What the names of written states begin with; by default that of the state the section is entered at.
+    pub name: Option<String>,
+    /// The states inside.
+    pub states: Vec<Node>,
+    /// What to lease: literally, as JSONata, or as a path or intrinsic of JSONPath.
+    pub key: Node,
+    /// How long a lease is asked for.
+    pub ttl_seconds: f64,
+    /// What to do while somebody else has it.
+    pub mode: Mode,
+    /// How many may be inside at once, if it is not one alone.
+    pub permits: Option<f64>,
+    /// Whether tasks take their time limit from the lease.
+    pub bound: bool,
+    /// What to do when a step has failed that may still be at work.
+    pub unfinished: Unfinished,
+    /// What the lease shows to others.
+    pub metadata: Option<Node>,
+    /// Where the section stands.
+    pub node: Node,
+}
+
+/// What to do while somebody else holds the key.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Mode {
+    /// Ask again.
+    Retry,
+    /// Wait in line, at most so many seconds.
+    Queue(f64),
+}
+
+/// What to do when a step has failed that may still be at work, and an author's Catch leads on, or a branch beside it has failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unfinished {
+    /// Wait until the lease cannot be trusted any more.
+    Wait,
+    /// Go on at once; the lease runs out, or is given back when the execution has ended.
+    Leave,
+}
+
+/// A section's fields, in the words of a message.
+const FIELDS: [&str; 10] = [
+    "name",
+    "states",
+    "key",
+    "ttl_seconds",
+    "mode",
+    "wait_seconds",
+    "permits",
+    "bound",
+    "unfinished",
+    "metadata",
+];
+
+impl Spec {
+    /// Reads a specification, YAML or JSON.
+    ///
+    /// # Errors
+    ///
+    /// With the place, and what was expected there.
+    pub fn read(source: &Source) -> Result<Self, Refusal> {
+        let node = source.read()?;
+        let reader = Reader { source };
+        reader.only(
+            &node,
+            "a specification",
+            &["machine", "output", "sections", "functions"],
+        )?;
+        let functions = match node.get("functions") {
+            None => Functions::default(),
+            Some(node) => reader.functions(node)?,
+        };
+        let sections = reader.needed(&node, "sections", "a list of sections")?;
+        let Value::List(list) = &sections.value else {
+            return Err(reader.expected(sections, "a list of sections"));
+        };
+        if list.is_empty() {
+            return Err(reader.expected(sections, "at least one section"));
+        }
+        Ok(Self {
+            source: source.clone(),
+            machine: reader.text(reader.needed(&node, "machine", "the state machine's file")?)?,
+            output: node
+                .get("output")
+                .map(|node| reader.text(node))
+                .transpose()?,
+            sections: list
+                .iter()
+                .map(|node| reader.section(node))
+                .collect::<Result<_, _>>()?,
+            functions,
+        })
+    }
+}
+
+impl Default for Functions {
+    fn default() -> Self {
+        Self {
+            acquire: "${AcquireFunction}".to_owned(),
+            extend: "${ExtendFunction}".to_owned(),
+            release: "${ReleaseFunction}".to_owned(),
+        }
+    }
+}
+
+struct Reader<'a> {
+    source: &'a Source,
+}
+
+impl Reader<'_> {
+    fn section(&self, node: &Node) -> Result<Section, Refusal> {
+        self.only(node, "a section", &FIELDS)?;
+        let states = self.needed(node, "states", "the names of the states inside")?;
+        let Value::List(names) = &states.value else {
+            return Err(self.expected(states, "a list of the states' names"));
+        };
+        if names.is_empty() {
+            return Err(self.expected(states, "the name of at least one state"));
+        }
+        for name in names {
+            self.text(name)?;
+        }
+        let key = self.needed(node, "key", "what to lease")?;
+        if self.text(key)?.is_empty() {
+            return Err(self.expected(key, "a key that is not empty"));
+        }
+        if let Some(open) = unclosed(&self.text(key)?) {
+            return Err(self.expected(key, &format!("a key in which every {open} is closed")));
+        }
+        let ttl = self.needed(node, "ttl_seconds", "how long a lease is asked for")?;
+        let permits = node
+            .get("permits")
+            .map(|node| {
+                self.number(node, "a whole number from 1 to 1000", |n| {
+                    n.fract() == 0.0 && (1.0..=1000.0).contains(&n)
+                })
+            })
+            .transpose()?;
+        let mode = self.mode(node)?;
+        if let (Mode::Queue(_), Some(permits)) = (mode, node.member("permits")) {
+            return Err(self.at(
+                permits,
+                "there is no line for permits: leave one of the two out",
+            ));
+        }
+        if let Some(metadata) = node.get("metadata") {
+            let Value::Object(members) = &metadata.value else {
+                return Err(self.expected(metadata, "an object of texts"));
+            };
+            for member in members {
+                self.text(&member.value)?;
+            }
+        }
+        let bound = match node.get("bound") {
+            None => false,
+            Some(bound) if bound.text() == Some("lease") => true,
+            Some(bound) => return Err(self.expected(bound, "\"lease\", or no bound at all")),
+        };
+        Ok(Section {
+            name: node.get("name").map(|node| self.name(node)).transpose()?,
+            states: names.clone(),
+            key: key.clone(),
+            ttl_seconds: self.number(ttl, "a number of seconds from 4 to 86400", |n| {
+                (4.0..=86400.0).contains(&n)
+            })?,
+            mode,
+            permits,
+            bound,
+            unfinished: match node.get("unfinished") {
+                None => Unfinished::Wait,
+                Some(how) => match how.text() {
+                    Some("wait") => Unfinished::Wait,
+                    Some("leave") => Unfinished::Leave,
+                    _ => {
+                        return Err(self.expected(
+                            how,
+                            "wait (until the lease has run out) or leave (go on at once)",
+                        ));
+                    }
+                },
+            },
+            metadata: node.get("metadata").cloned(),
+            node: node.clone(),
+        })
+    }
+
+    fn mode(&self, node: &Node) -> Result<Mode, Refusal> {
+        let wait = node.member("wait_seconds");
+        let mode = node.get("mode");
+        match (mode.and_then(Node::text), wait) {
+            (Some("retry"), None) => Ok(Mode::Retry),
+            (None, None) if mode.is_none() => Ok(Mode::Retry),
+            (Some("queue"), Some(wait)) => {
+                let wait =
+                    self.number(&wait.value, "a number of seconds from 1 to 31536000", |n| {
+                        (1.0..=31_536_000.0).contains(&n)
+                    })?;
+                Ok(Mode::Queue(wait))
+            }
+            (Some("queue"), None) => Err(self.expected(
+                mode.unwrap_or(node),
+                "wait_seconds beside mode: queue: how long to stay in line",
+            )),
+            (Some("retry"), Some(wait)) => Err(self.at(wait, "wait_seconds is for mode: queue")),
+            (None, Some(wait)) if mode.is_none() => {
+                Err(self.at(wait, "wait_seconds is for mode: queue"))
+            }
+            _ => Err(self.expected(
+                mode.unwrap_or(node),
+                "a mode of retry (ask again) or queue (wait in line)",
+            )),
+        }
+    }
+
+    fn functions(&self, node: &Node) -> Result<Functions, Refusal> {
+        self.only(node, "functions", &["acquire", "extend", "release"])?;
+        let mut functions = Functions::default();
+        for (key, name) in [
+            ("acquire", &mut functions.acquire),
+            ("extend", &mut functions.extend),
+            ("release", &mut functions.release),
+        ] {
+            if let Some(node) = node.get(key) {
+                *name = self.text(node)?;
+            }
+        }
+        Ok(functions)
+    }
+
+    fn only(&self, node: &Node, what: &str, known: &[&str]) -> Result<(), Refusal> {
+        if !matches!(node.value, Value::Object(_)) {
+            return Err(self.expected(
+                node,
+                &format!("{what} with the fields {}", known.join(", ")),
+            ));
+        }
+        match node
+            .members()
+            .iter()
+            .find(|member| !known.contains(&member.key.as_str()))
+        {
+            None => Ok(()),
+            Some(member) => Err(self.at(
+                member,
+                &format!(
+                    "{what} has no field \"{}\": expected {}",
+                    member.key,
+                    known.join(", ")
+                ),
+            )),
+        }
+    }
+
+    fn needed<'n>(&self, node: &'n Node, key: &str, what: &str) -> Result<&'n Node, Refusal> {
+        node.get(key)
+            .ok_or_else(|| self.expected(node, &format!("the field \"{key}\": {what}")))
+    }
+
+    fn text(&self, node: &Node) -> Result<String, Refusal> {
+        let text = node.text().map(str::to_owned);
+        text.ok_or_else(|| self.expected(node, "a text"))
+    }
+
+    fn number(&self, node: &Node, what: &str, fits: impl Fn(f64) -> bool) -> Result<f64, Refusal> {
+        let number = node.number().filter(|number| fits(*number));
+        number.ok_or_else(|| self.expected(node, what))
+    }
+
+    /// It becomes the beginning of names of states and, in small letters, of variables.
+    fn name(&self, node: &Node) -> Result<String, Refusal> {
+        let name = self.text(node)?;
+        let fits = name.starts_with(|c: char| c.is_ascii_alphabetic())
+            && name.chars().all(|c| c.is_ascii_alphanumeric())
+            && name.len() <= 30;
+        if fits {
+            return Ok(name);
+        }
+        Err(self.expected(
+            node,
+            "a name of up to 30 letters and digits, a letter first",
+        ))
+    }
+
+    fn expected(&self, node: &Node, what: &str) -> Refusal {
+        Refusal::at(self.source, node, format!("expected {what}"))
+    }
+
+    fn at(&self, member: &Member, message: &str) -> Refusal {
+        Refusal {
+            place: Some(self.source.place(member.at.start)),
+            ..Refusal::of(&self.source.name, message)
+        }
+    }
+}
+
+/// What an expression opens and does not close, or closes and has not opened. What else is wrong with one is for Step
+/// Functions to say.
+fn unclosed(key: &str) -> Option<char> {
+    let expression = key
+        .strip_prefix("{%")
+        .and_then(|key| key.strip_suffix("%}"))
+        .or_else(|| key.starts_with('$').then_some(key))?;
+    let (mut open, mut quote, mut escaped) = (Vec::new(), None, false);
+    for c in expression.chars() {
+        if let Some(mark) = quote {
+            quote = (escaped || c != mark).then_some(mark);
+            escaped = c == '\\' && !escaped;
+            continue;
+        }
+        match c {
+            '\'' | '"' | '`' => quote = Some(c),
+            '(' | '[' | '{' => open.push(c),
+            ')' | ']' | '}' => {
+                let opened = open.pop();
+                if !matches!(
+                    (opened, c),
+                    (Some('('), ')') | (Some('['), ']') | (Some('{'), '}')
+                ) {
+                    return Some(opened.unwrap_or(c));
+                }
+            }
+            _ => {}
+        }
+    }
+    quote.or(open.pop())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unclosed;
+
+    #[test]
+    fn an_expression_closes_what_it_opens() {
+        for (key, open) in [
+            ("orders/(1", None),
+            ("$.order.id", None),
+            ("$.orders[0]['a]']", None),
+            ("$.order[", Some('[')),
+            ("{% 'orders/' & $states.input.order %}", None),
+            ("{% $f($states.input.a[0], {'x': \"}\"}) %}", None),
+            ("{% 'it\\'s' %}", None),
+            ("{% 'orders/ & $states.input.order %}", Some('\'')),
+            ("{% $f($states.input.a] %}", Some('(')),
+            ("{% $a) %}", Some(')')),
+        ] {
+            assert_eq!(unclosed(key), open, "{key}");
+        }
+    }
+}

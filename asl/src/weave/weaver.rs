@@ -1,0 +1,85 @@
+//! From a plain machine and a specification to the woven one.
+
+use crate::check::checker::check;
+use crate::check::options::{Options, Verb};
+use crate::check::rule::Rule;
+use crate::read::source::Source;
+use crate::weave::finder;
+use crate::weave::machine::{Machine, is_written};
+use crate::weave::plain::Plain;
+use crate::weave::refusal::Refusal;
+use crate::weave::settle::Settler;
+use crate::weave::spec::Spec;
+
+/// Weaves sections into a state machine.
+///
+/// # Errors
+///
+/// With what is in the way, where, and what would not be.
+pub fn weave(machine: &Source, spec: &Spec, options: &Options) -> Result<String, Refusal> {
+    let mut options = options.clone();
+    let functions = &spec.functions;
+    for (name, verb) in [
+        (&functions.acquire, Verb::Acquire),
+        (&functions.extend, Verb::Extend),
+        (&functions.release, Verb::Release),
+    ] {
+        options.names.insert(name.clone(), Some(verb));
+    }
+    let text = once(machine, spec, &options)?;
+    // What was written has to be recognised for what it is.
+    let woven = Source::new(&machine.name, &text);
+    match once(&woven, spec, &options) {
+        Ok(again) if again == text => Ok(text),
+        Ok(_) => Err(Refusal::internal(
+            &machine.name,
+            "weaving again would change what was woven",
+        )),
+        Err(refusal) => Err(Refusal::internal(
+            &machine.name,
+            format!("what was woven is refused: {}", refusal.message),
+        )),
+    }
+}
+
+/// Whether something was woven into this text.
+#[must_use]
+pub fn is_woven(source: &Source) -> bool {
+    source.read().is_ok_and(|root| {
+        let machine = Machine::read(source, &root);
+        machine.states.iter().any(is_written)
+    })
+}
+
+fn once(source: &Source, spec: &Spec, options: &Options) -> Result<String, Refusal> {
+    let root = source.read()?;
+    let checked = check(&root, options);
+    let known = checked.findings;
+    if let Some(finding) = known.iter().find(|finding| finding.rule == Rule::Malformed) {
+        let state = if finding.state.is_empty() {
+            String::new()
+        } else {
+            format!("{}: ", finding.state)
+        };
+        return Err(Refusal {
+            place: Some(source.place(finding.at.start)),
+            ..Refusal::of(&source.name, format!("{state}{}", finding.message))
+        });
+    }
+    let machine = Machine::read(source, &root);
+    let plain = Plain::of(&machine);
+    let sections = finder::find(&machine, &plain, spec)?;
+    let ours = machine.states.iter().filter(|state| {
+        let asks = |text: &str| text.contains("State.EnteredTime");
+        is_written(state) && state.node.any_text(asks)
+    });
+    let settler = Settler {
+        has_leases: checked.acquires > ours.count(),
+        machine: &machine,
+        plain: &plain,
+        spec,
+        options,
+        known: &known,
+    };
+    settler.settle(sections)
+}

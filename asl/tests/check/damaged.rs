@@ -1,0 +1,118 @@
+//! Definitions that nobody would write: the corpus with pieces torn out, swapped and cut off. Each is gone through or refused.
+
+use leasehold_asl::{Options, Rule, Source, check, definitions, draw};
+use proptest::prelude::*;
+use proptest::sample::Index;
+use serde_json::{Value, json};
+use std::path::Path;
+use std::sync::LazyLock;
+
+static CORPUS: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
+    let directories = [
+        root.join("faulty"),
+        root.join("sound"),
+        root.join("../../statemachines"),
+    ];
+    let files = directories
+        .iter()
+        .flat_map(|directory| std::fs::read_dir(directory).unwrap());
+    let mut paths: Vec<_> = files.map(|file| file.unwrap().path()).collect();
+    paths.sort();
+    let texts = paths
+        .iter()
+        .filter(|path| path.to_str().unwrap().ends_with(".asl.json"));
+    texts
+        .map(|path| std::fs::read_to_string(path).unwrap())
+        .collect()
+});
+
+/// Every place in a value, as a pointer.
+fn places(value: &Value, at: &str, found: &mut Vec<String>) {
+    found.push(at.to_owned());
+    match value {
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                let key = key.replace('~', "~0").replace('/', "~1");
+                places(value, &format!("{at}/{key}"), found);
+            }
+        }
+        Value::Array(list) => {
+            for (nth, value) in list.iter().enumerate() {
+                places(value, &format!("{at}/{nth}"), found);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn damage(value: &mut Value, place: Index, other: Index, how: u8) {
+    let mut all = Vec::new();
+    places(value, "", &mut all);
+    let place = place.get(&all).clone();
+    let put = match how {
+        0 => Value::Null,
+        1 => json!({}),
+        2 => json!([]),
+        3 => json!(-1e300),
+        4 => json!("Acquire"),
+        5 => json!("{% $lease.safe_until $millis() ' %}"),
+        _ => value.pointer(other.get(&all).as_str()).unwrap().clone(),
+    };
+    *value.pointer_mut(&place).unwrap() = put;
+}
+
+fn how() -> impl Strategy<Value = Vec<(Index, Index, u8)>> {
+    prop::collection::vec((any::<Index>(), any::<Index>(), 0_u8..12), 1..6)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_damaged_definition_is_gone_through_or_refused(file: Index, damages in how()) {
+        let mut value: Value = serde_json::from_str(&CORPUS[file.index(CORPUS.len())]).unwrap();
+        for (place, other, how) in &damages {
+            damage(&mut value, *place, *other, *how);
+        }
+        let source = Source::new("x.asl.json", value.to_string());
+        let open = |_: &Path| Err(std::io::Error::other("no files here"));
+        let Ok(definitions) = definitions(&source, &Options::default(), &open) else { return Ok(()) };
+        for definition in definitions {
+            let picture = draw(&definition.node, &definition.options);
+            prop_assert!(picture.starts_with("flowchart TD\n"));
+            let checked = check(&definition.node, &definition.options);
+            prop_assert!(checked.findings.iter().all(|finding| finding.rule != Rule::TooLarge));
+            prop_assert!(checked.visited <= 60 * (checked.states + 1), "{} positions", checked.visited);
+        }
+    }
+
+    #[test]
+    fn a_text_that_is_cut_off_is_refused_with_a_place(file: Index, cut: Index) {
+        let text = CORPUS[file.index(CORPUS.len())].trim_end();
+        let cut = text.floor_char_boundary(1 + cut.index(text.len() - 1));
+        let error = Source::new("x.asl.json", &text[..cut]).read().unwrap_err();
+        let place = error.place.unwrap();
+        prop_assert!(place.line >= 1 && place.line <= text.lines().count());
+        prop_assert!(["EOF", "expected", "invalid"].iter().any(|word| error.message.contains(word)), "{error}");
+    }
+}
+
+#[test]
+fn work_behind_a_branch_that_kept_the_lease_is_told_of_however_long_its_acquire_may_have_taken() {
+    let text = include_str!("../../corpus/sound/09-kept-alive.asl.json");
+    let mut value: Value = serde_json::from_str(text).unwrap();
+    let states = &mut value["States"];
+    states["Acquire"]["Arguments"]["Payload"]["ttl_seconds"] = 8.into();
+    states["Guarded"]["Catch"][0]["Next"] = "After".into();
+    states["After"] = json!({"Type": "Task", "Resource": "arn:aws:states:::dynamodb:putItem", "TimeoutSeconds": 2, "Arguments": {},
+        "Next": "Release", "Catch": [{"ErrorEquals": ["States.ALL"], "Next": "GiveBack"}]});
+    let node = Source::new("x.asl.json", value.to_string()).read().unwrap();
+    let found = check(&node, &Options::default()).findings;
+    assert!(
+        found
+            .iter()
+            .any(|finding| finding.rule == Rule::Outlasts && finding.state == "After"),
+        "{found:?}"
+    );
+}

@@ -1,0 +1,11 @@
+//! What `check` finds and leaves alone, and what `draw` shows.
+
+mod corpus;
+mod damaged;
+mod naming;
+mod pictures;
+mod property;
+mod shipped;
+mod size;
+mod templates;
+mod variants;

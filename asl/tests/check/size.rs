@@ -1,0 +1,376 @@
+//! How much there is to go through: about as much as there is to read. Counted, since time is the machine's.
+
+use leasehold_asl::{LARGEST, Options, Rule, Source, check, definitions};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+
+fn work(next: &str, limit: u64) -> Value {
+    json!({"Type": "Task", "Resource": "arn:aws:states:::dynamodb:putItem", "TimeoutSeconds": limit,
+        "Catch": [{"ErrorEquals": ["States.ALL"], "Next": "GiveBack"}], "Next": next})
+}
+
+fn call(function: &str, payload: &Value, handle: &str, next: &str) -> Value {
+    json!({"Type": "Task", "Resource": "arn:aws:states:::lambda:invoke", "TimeoutSeconds": 10,
+        "Arguments": {"FunctionName": function, "Payload": payload},
+        "Assign": {handle: "{% $states.result.Payload.lease %}"}, "Next": next})
+}
+
+fn acquire(key: &str, handle: &str, next: &str) -> Value {
+    let id = "{% $states.context.State.Name & $states.context.State.EnteredTime %}";
+    let request = json!({"key": key, "holder": "{% $states.context.Execution.Id %}", "request_id": id, "ttl_seconds": 86000});
+    call("acquire", &request, handle, next)
+}
+
+fn release(handle: &str, next: &str) -> Value {
+    let payload = json!({"lease": format!("{{% ${handle} %}}")});
+    call("release", &payload, "answer", next)
+}
+
+/// A section with so many states in it, which fork and meet again with different times all the way, between extends. By their
+/// names the states are not in the order in which they are best gone through.
+fn forks(count: usize) -> Value {
+    let mut states = serde_json::Map::new();
+    states.insert("Acquire".into(), acquire("k", "lease", "C0"));
+    for nth in 0..count / 3 {
+        let next = if nth + 1 == count / 3 {
+            "GiveBack".to_owned()
+        } else {
+            format!("C{}", nth + 1)
+        };
+        let choices = json!([{"Condition": "{% $states.input.x %}", "Next": format!("A{nth}")}]);
+        states.insert(
+            format!("C{nth}"),
+            json!({"Type": "Choice", "Choices": choices, "Default": format!("D{nth}")}),
+        );
+        states.insert(format!("A{nth}"), work(&next, 1 + nth as u64));
+        states.insert(format!("D{nth}"), work(&next, 200));
+    }
+    states.insert("GiveBack".into(), release("lease", "Done"));
+    states.insert("Done".into(), json!({"Type": "Succeed"}));
+    json!({"QueryLanguage": "JSONata", "StartAt": "Acquire", "States": states})
+}
+
+fn visited(definition: &Value) -> (usize, usize) {
+    let source = Source::new("x.asl.json", definition.to_string());
+    let checked = check(&source.read().expect("JSON"), &Options::default());
+    assert_eq!(checked.findings, []);
+    (checked.states, checked.visited)
+}
+
+#[test]
+fn positions_grow_with_the_states_and_not_with_the_paths() {
+    for count in [30, 90, 300] {
+        let (states, visited) = visited(&forks(count));
+        assert!(states >= count);
+        assert!(
+            visited <= 4 * states,
+            "{visited} positions for {states} states"
+        );
+    }
+}
+
+/// So many branches of three states each under one lease.
+fn branches(count: usize) -> Value {
+    let branch = |nth: usize| {
+        json!({"StartAt": "Work", "States": {
+            "Work": {"Type": "Task", "Resource": "arn:aws:states:::dynamodb:putItem", "TimeoutSeconds": 5,
+                "Catch": [{"ErrorEquals": ["States.ALL"], "Next": "Failed"}], "Next": "Rest"},
+            "Rest": {"Type": "Wait", "Seconds": nth % 9, "End": true},
+            "Failed": {"Type": "Fail", "Error": format!("Branch.{nth}")}}})
+    };
+    let all: Vec<Value> = (0..count).map(branch).collect();
+    json!({"QueryLanguage": "JSONata", "StartAt": "Acquire", "States": {
+        "Acquire": acquire("k", "lease", "All"),
+        "All": {"Type": "Parallel", "Branches": all, "Next": "GiveBack",
+            "Catch": [{"ErrorEquals": ["States.ALL"], "Next": "GiveBack"}]},
+        "GiveBack": release("lease", "Done"),
+        "Done": {"Type": "Succeed"}}})
+}
+
+/// So many sections one after the other, or each within the one before.
+fn sections(count: usize, within: bool) -> Value {
+    let mut states = serde_json::Map::new();
+    for nth in 0..count {
+        let handle = format!("lease{nth}");
+        let last = nth + 1 == count;
+        let (inside, after) = match (within, last) {
+            (true, false) => (format!("Acquire{}", nth + 1), None),
+            (_, true) | (false, _) => (
+                format!("Work{nth}"),
+                Some(nth + 1).filter(|_| !within && !last),
+            ),
+        };
+        let outwards = || {
+            if within && nth > 0 {
+                format!("Release{}", nth - 1)
+            } else {
+                "Done".to_owned()
+            }
+        };
+        let next = after.map_or_else(outwards, |next| format!("Acquire{next}"));
+        let mut taken = acquire(&handle, &handle, &inside);
+        taken["Catch"] = json!([{"ErrorEquals": ["States.ALL"], "Next": outwards()}]);
+        let mut given = release(&handle, &next);
+        given["Catch"] = json!([{"ErrorEquals": ["States.ALL"], "Next": next}]);
+        states.insert(format!("Acquire{nth}"), taken);
+        states.insert(format!("Release{nth}"), given);
+        if !within || last {
+            let mut task = work(&format!("Release{nth}"), 5);
+            task["Catch"][0]["Next"] = format!("Release{nth}").into();
+            states.insert(format!("Work{nth}"), task);
+        }
+    }
+    states.insert("Done".into(), json!({"Type": "Succeed"}));
+    json!({"QueryLanguage": "JSONata", "StartAt": "Acquire0", "States": states})
+}
+
+#[test]
+fn branches_and_sections_are_gone_through_about_once_each() {
+    let mut retried = branches(100);
+    retried["States"]["All"]["Retry"] = json!([{"ErrorEquals": ["States.ALL"], "MaxAttempts": 5}]);
+    // Six times each branch; the others once, and once more where it makes a difference that something was caught before. Sections
+    // within sections grow by the square of their depth, and nobody goes deep.
+    for (name, definition, times) in [
+        ("branches", branches(100), 1.5),
+        ("branches, retried", retried, 7.0),
+        ("sections", sections(100, false), 2.0),
+        ("sections within sections", sections(5, true), 3.0),
+    ] {
+        let (states, visited) = visited(&definition);
+        #[expect(clippy::cast_precision_loss, reason = "there are hundreds")]
+        let most = states as f64 * times;
+        #[expect(clippy::cast_precision_loss, reason = "there are thousands")]
+        let visited = visited as f64;
+        assert!(
+            visited <= most,
+            "{name}: {visited} positions for {states} states"
+        );
+    }
+}
+
+#[test]
+fn what_was_over_before_is_forgotten_when_its_handle_has_another_lease() {
+    let count = 20;
+    let mut definition = sections(count, false);
+    let states = definition["States"].as_object_mut().expect("an object");
+    for nth in 0..count {
+        // A section that is refused is passed over.
+        let next = if nth + 1 == count {
+            "Done".to_owned()
+        } else {
+            format!("Acquire{}", nth + 1)
+        };
+        let acquire = &mut states[&format!("Acquire{nth}")];
+        acquire["Catch"][0]["Next"] = next.into();
+        acquire["Assign"] = json!({"lease": "{% $states.result.Payload.lease %}"});
+        let release = &mut states[&format!("Release{nth}")];
+        release["Arguments"]["Payload"]["lease"] = "{% $lease %}".into();
+    }
+    let (states, positions) = visited(&definition);
+    assert!(
+        positions <= 10 * states,
+        "{positions} positions for {states} states"
+    );
+}
+
+#[test]
+fn without_a_lease_a_state_is_gone_through_once() {
+    let mut definition = forks(300);
+    definition["StartAt"] = "C0".into();
+    let states = definition["States"].as_object_mut().expect("an object");
+    for nth in 0..100 {
+        let again = json!({"Condition": "{% $states.input.again %}", "Next": "C0"});
+        let choices = states[&format!("C{nth}")]["Choices"].as_array_mut();
+        choices.expect("a list").push(again);
+    }
+    states["GiveBack"] = json!({"Type": "Pass", "Next": "Done"});
+    states.remove("Acquire");
+    let (states, visited) = visited(&definition);
+    assert_eq!(visited, states);
+}
+
+#[test]
+fn loops_are_gone_through_a_few_times() {
+    let mut definition = forks(300);
+    // Back to the start from each fork, by way of nothing that takes time: the first has seen the worst already, or it is a loop.
+    let states = definition["States"].as_object_mut().unwrap();
+    for nth in 0..100 {
+        let back = json!({"Condition": "{% $states.input.again %}", "Next": "C0"});
+        states[&format!("C{nth}")]["Choices"]
+            .as_array_mut()
+            .unwrap()
+            .push(back);
+    }
+    let source = Source::new("x.asl.json", definition.to_string());
+    let checked = check(&source.read().expect("JSON"), &Options::default());
+    assert!(!checked.findings.is_empty());
+    assert!(
+        checked.visited <= 20 * checked.states,
+        "{} positions",
+        checked.visited
+    );
+}
+
+#[test]
+fn what_cannot_be_gone_through_is_said_to_be_too_large() {
+    // Each of them is tried again as a whole, ten times within each of the ten times of the one around it.
+    let mut inner =
+        json!({"StartAt": "W", "States": {"W": work("X", 1), "X": {"Type": "Pass", "End": true}}});
+    inner["States"]["W"]["Catch"] = json!([]);
+    for nth in 0..12 {
+        let name = format!("P{nth}");
+        let retry = json!([{"ErrorEquals": ["States.ALL"], "MaxAttempts": 10}]);
+        inner = json!({"StartAt": name, "States": {&name: {"Type": "Parallel", "Branches": [inner], "Retry": retry, "End": true}}});
+    }
+    let mut definition = forks(3);
+    let states = definition["States"].as_object_mut().expect("an object");
+    let mut around = inner["States"]["P11"].clone();
+    around["Next"] = "C0".into();
+    around["End"] = false.into();
+    states.insert("P".into(), around);
+    states["Acquire"]["Next"] = "P".into();
+    let source = Source::new("x.asl.json", definition.to_string());
+    let checked = check(&source.read().expect("JSON"), &Options::default());
+    let gave_up = checked
+        .findings
+        .iter()
+        .any(|finding| finding.rule == Rule::TooLarge);
+    assert!(gave_up, "{} positions", checked.visited);
+    // What was not come to by then may well be reached.
+    let unreachable = checked
+        .findings
+        .iter()
+        .find(|finding| finding.rule == Rule::Unreachable);
+    assert_eq!(unreachable, None);
+}
+
+/// As many fields as a definition has room for.
+fn fields() -> String {
+    let mut fields = String::new();
+    for nth in 0.. {
+        let field = format!("\"{nth:x}\":0,\n");
+        if fields.len() + field.len() + 100 > LARGEST {
+            break;
+        }
+        fields.push_str(&field);
+    }
+    fields
+}
+
+#[test]
+fn fields_and_states_are_looked_up_and_not_compared_with_one_another() {
+    // Ninety thousand fields, and as many pairs as would take minutes.
+    let fields = fields();
+    for (name, begin) in [("x.json", ""), ("x.yaml", "# YAML\n")] {
+        let once = Source::new(name, format!("{begin}{{{fields}\"last\":0}}"));
+        assert!(once.read().expect("a definition").members().len() > 80_000);
+        let twice = Source::new(name, format!("{begin}{{{fields}\"0\":0}}"));
+        let told = twice.read().expect_err("a field twice").to_string();
+        let line = fields.lines().count() + 1 + begin.lines().count();
+        let said = "the field \"0\" is there a second time; the first would be ignored";
+        assert_eq!(told, format!("{name}:{line}:1: {said}"));
+    }
+    // Twenty thousand rules that lead to the last of forty thousand states.
+    let mut states = String::new();
+    for nth in 0..40_000 {
+        _ = write!(states, "\"{nth}\":{{}},");
+    }
+    let rules = vec!["{\"Next\":\"last\"}"; 20_000].join(",");
+    let text = format!(
+        "{{\"StartAt\":\"first\",\"States\":{{{states}\"first\":{{\"Type\":\"Choice\",\"Choices\":[{rules}]}},\"last\":{{\"Type\":\"Succeed\"}}}}}}"
+    );
+    let source = Source::new("x.json", text);
+    let checked = check(&source.read().expect("JSON"), &Options::default());
+    assert_eq!(checked.states, 40_002);
+}
+
+#[test]
+fn what_is_larger_than_the_service_takes_is_refused() {
+    let sized = |bytes: usize| {
+        let mut text =
+            r#"{"StartAt":"A","States":{"A":{"Type":"Succeed","Comment":""}}}"#.to_owned();
+        text.insert_str(text.len() - 4, &"x".repeat(bytes - text.len()));
+        text
+    };
+    let indented = |text: &str| text.replacen('{', "{\n", 1);
+    let found = |name: &str, text: String| {
+        let found = definitions(&Source::new(name, text), &Options::default(), &|_| {
+            Ok(indented(&sized(LARGEST)))
+        });
+        found
+            .map(|found| found.len())
+            .map_err(|error| error.to_string())
+    };
+    let refused = |name: &str, bytes: usize| {
+        Err(format!(
+            "{name}: has {bytes} bytes, and a definition or a template may have 1048576 (1 MB): Step Functions would refuse it"
+        ))
+    };
+    assert_eq!(found("x.json", sized(LARGEST)), Ok(1));
+    assert_eq!(
+        found("x.json", sized(LARGEST + 1)),
+        refused("x.json", LARGEST + 1)
+    );
+    let yaml = |text: &str| format!("# YAML\n{text}");
+    assert_eq!(found("x.yaml", yaml(&sized(LARGEST - 7))), Ok(1));
+    assert_eq!(
+        found("x.yaml", yaml(&sized(LARGEST))),
+        refused("x.yaml", LARGEST + 7)
+    );
+    // In a document there may be anything before it.
+    let document = |text: &str| format!("{}\n```json\n{text}\n```\n", "Words.\n".repeat(100_000));
+    assert_eq!(found("x.md", document(&sized(LARGEST - 1))), Ok(1));
+    assert_eq!(
+        found("x.md", document(&sized(LARGEST))),
+        refused("x.md", LARGEST + 1)
+    );
+    let template = "Resources: {M: {Type: AWS::Serverless::StateMachine, Properties: {DefinitionUri: y.json}}}";
+    assert_eq!(
+        found("t.yaml", template.to_owned()),
+        refused("y.json", LARGEST + 1)
+    );
+}
+
+fn checked(states: &Value) -> leasehold_asl::Checked {
+    let definition = json!({"QueryLanguage": "JSONata", "StartAt": "Acquire", "States": states});
+    let source = Source::new("x.asl.json", definition.to_string());
+    assert!(source.text.len() <= LARGEST);
+    check(&source.read().expect("JSON"), &Options::default())
+}
+
+#[test]
+fn what_the_service_takes_is_gone_through_without_comparing_all_with_all() {
+    // A fault at every step of a long way: each is told with the end of its way, or they would take gigabytes.
+    let count = 8000;
+    let mut states = serde_json::Map::new();
+    states.insert("Acquire".into(), acquire("k", "lease", "0"));
+    for nth in 0..count {
+        let next = (nth + 1).to_string();
+        let task = json!({"Type": "Task", "Resource": "arn:aws:states:::dynamodb:putItem", "TimeoutSeconds": 1, "Next": next});
+        states.insert(nth.to_string(), task);
+    }
+    states.insert(count.to_string(), json!({"Type": "Succeed"}));
+    let found = checked(&states.into()).findings;
+    assert!(found.len() > count, "{}", found.len());
+    assert!(found.iter().all(|finding| finding.path.len() <= 101));
+    let long = found.iter().filter(|finding| finding.path.len() == 101);
+    assert!(
+        long.clone()
+            .all(|finding| finding.trail().starts_with("… → "))
+    );
+    assert!(long.count() > count - 200);
+
+    // As many names in a Catch as there is room for.
+    let names: Vec<String> = (0..90_000).map(|nth| format!("E{nth}")).collect();
+    let mut task = work("Release", 1);
+    task["Catch"] = json!([{"ErrorEquals": names, "Next": "Release"}, {"ErrorEquals": ["States.ALL"], "Next": "Release"}]);
+    let states = json!({"Acquire": acquire("k", "lease", "Work"), "Work": task,
+        "Release": release("lease", "Done"), "Done": {"Type": "Succeed"}});
+    assert_eq!(checked(&states).findings, []);
+
+    // As many branches as there is room for, each with a failure of its own.
+    let fails = |nth: usize| json!({"StartAt": "F", "States": {"F": {"Type": "Fail", "Error": format!("E{nth}")}}});
+    let all: Vec<Value> = (0..8000).map(fails).collect();
+    let states = json!({"Acquire": {"Type": "Parallel", "Branches": all, "End": true}});
+    assert_eq!(checked(&states).findings, []);
+}

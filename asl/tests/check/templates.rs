@@ -1,0 +1,196 @@
+//! Definitions in templates and documents: whose functions they call, and where they stand.
+
+use leasehold_asl::{Definition, Options, Source, Unreadable, Verb, check, definitions};
+use std::path::Path;
+
+fn read(name: &str, text: &str) -> Result<Vec<Definition>, Unreadable> {
+    let open = |path: &Path| match path.to_str() {
+        Some("stack/section.json") => Ok(section("${Take}", "${Give}")),
+        _ => Err(std::io::Error::other("no such file")),
+    };
+    definitions(&Source::new(name, text), &Options::default(), &open)
+}
+
+/// A section in which the lease is forgotten, if its functions are known.
+fn section(take: &str, give: &str) -> String {
+    format!(
+        r#"{{"StartAt": "Take", "States": {{
+  "Take": {{"Type": "Task", "Resource": "{take}", "Parameters": {{"key": "k"}}, "ResultPath": "$.held", "Next": "Again?"}},
+  "Again?": {{"Type": "Choice", "Choices": [{{"Variable": "$.x", "IsNull": true, "Next": "Give"}}]}},
+  "Give": {{"Type": "Task", "Resource": "{give}", "Parameters": {{"lease.$": "$.held.lease"}}, "End": true}}
+}}}}"#
+    )
+}
+
+fn told(definition: &Definition) -> Vec<String> {
+    let checked = check(&definition.node, &definition.options);
+    let findings = checked.findings.iter();
+    findings
+        .map(|finding| {
+            let place = definition.source.place(finding.at.start);
+            format!(
+                "{}:{} {} {}",
+                definition.source.name,
+                place.line,
+                finding.rule.id(),
+                finding.state
+            )
+        })
+        .collect()
+}
+
+const FUNCTIONS: &str = "
+  A: {Type: AWS::Serverless::Function, Metadata: {BuildProperties: {Binary: acquire}}}
+  R: {Type: AWS::Serverless::Function, Metadata: {BuildProperties: {Binary: release}}}
+  # A release of another kind.
+  ReleaseFunction: {Type: AWS::Serverless::Function, Metadata: {BuildProperties: {Binary: notes}}}
+";
+
+#[test]
+fn substitutions_lead_to_binaries() {
+    let machine = "
+  M:
+    Type: AWS::Serverless::StateMachine
+    Properties:
+      DefinitionUri: section.json
+      DefinitionSubstitutions: {Take: !GetAtt A.Arn, Give: !Ref R}
+";
+    let text = format!("Resources:{FUNCTIONS}{machine}");
+    let found = read("stack/template.yaml", &text).unwrap();
+    assert_eq!(found[0].resource.as_deref(), Some("M"));
+    assert_eq!(told(&found[0]), ["stack/section.json:3 no-release Again?"]);
+    // Not ours after all: nothing is given back.
+    let found = read(
+        "stack/template.yaml",
+        &text.replace("!Ref R", "!GetAtt ReleaseFunction.Arn"),
+    )
+    .unwrap();
+    assert_eq!(check(&found[0].node, &found[0].options).acquires, 1);
+    assert_eq!(
+        told(&found[0]),
+        [
+            "stack/section.json:3 no-release Again?",
+            "stack/section.json:4 no-release Give",
+            "stack/section.json:4 unbounded Give"
+        ]
+    );
+}
+
+#[test]
+fn a_function_without_a_binary_goes_by_its_name_and_by_what_it_is_given() {
+    let machine = "
+  M:
+    Type: AWS::Serverless::StateMachine
+    Properties:
+      DefinitionUri: section.json
+      DefinitionSubstitutions: {Take: !GetAtt A.Arn, Give: !GetAtt CreateReleaseFunction.Arn}
+  CreateReleaseFunction: {Type: AWS::Serverless::Function}
+";
+    let text = format!("Resources:{FUNCTIONS}{machine}");
+    let acquires = |text: &str| {
+        let found = read("stack/template.yaml", text).unwrap();
+        (
+            told(&found[0]),
+            check(&found[0].node, &found[0].options).acquires,
+        )
+    };
+    // A release of another kind gives nothing back.
+    let (told, held) = acquires(&text);
+    assert_eq!((told.len(), held), (3, 1), "{told:?}");
+    let named = text.replace("CreateReleaseFunction", "LeaseReleaseFunction");
+    assert_eq!(acquires(&named).0.len(), 1);
+}
+
+#[test]
+fn a_definition_in_a_text_has_the_lines_of_the_template() {
+    let indented = section("${A.Arn}", "${R.Arn}").replace('\n', "\n        ");
+    let machine = format!(
+        "  M:\n    Type: AWS::StepFunctions::StateMachine\n    Properties:\n      DefinitionString: !Sub |\n        {indented}\n"
+    );
+    let text = format!("Resources:{FUNCTIONS}{machine}");
+    let line = 1 + text
+        .lines()
+        .position(|line| line.contains("\"Again?\": {"))
+        .unwrap();
+    let found = read("template.yaml", &text).unwrap();
+    assert_eq!(
+        told(&found[0]),
+        [format!("template.yaml:{line} no-release Again?")]
+    );
+}
+
+#[test]
+fn a_text_may_be_joined_from_parts() {
+    let section = section("|A|", "|R|");
+    let parts: Vec<serde_json::Value> = section
+        .split('|')
+        .map(|part| match part {
+            "A" | "R" => serde_json::json!({"Fn::GetAtt": [part, "Arn"]}),
+            text => text.into(),
+        })
+        .collect();
+    let function = |binary: &str| serde_json::json!({"Type": "AWS::Lambda::Function", "Metadata": {"BuildProperties": {"Binary": binary}}});
+    let template = serde_json::json!({"Resources": {
+        "A": function("acquire"), "R": function("release"),
+        "M": {"Type": "AWS::StepFunctions::StateMachine", "Properties": {"DefinitionString": {"Fn::Join": ["", parts]}}},
+    }});
+    let found = read("template.json", &template.to_string()).unwrap();
+    assert_eq!(told(&found[0]).len(), 1);
+    assert!(told(&found[0])[0].ends_with("no-release Again?"));
+}
+
+#[test]
+fn express_is_told_by_the_template() {
+    let text = "Resources:\n  M:\n    Type: AWS::Serverless::StateMachine\n    Properties: {Type: EXPRESS, DefinitionUri: section.json}\n";
+    assert!(
+        read("stack/template.yaml", text).unwrap()[0]
+            .options
+            .express
+    );
+    assert!(
+        !read("stack/template.yaml", &text.replace("EXPRESS", "STANDARD")).unwrap()[0]
+            .options
+            .express
+    );
+}
+
+#[test]
+fn what_is_missing_is_told_at_its_place() {
+    let text = "Resources:\n  M:\n    Type: AWS::Serverless::StateMachine\n    Properties:\n      DefinitionUri: nowhere.json\n";
+    assert_eq!(
+        read("stack/t.yaml", text).unwrap_err().to_string(),
+        "stack/t.yaml:5:22: stack/nowhere.json: no such file"
+    );
+    let text = "Resources:\n  M:\n    Type: AWS::Serverless::StateMachine\n    Properties: {Type: STANDARD}\n";
+    let error = read("t.yaml", text).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "t.yaml:2:3: expected Definition, DefinitionString or DefinitionUri"
+    );
+    assert_eq!(
+        read("t.yaml", "Resources: {}").unwrap_err().to_string(),
+        "t.yaml: there is no state machine in it"
+    );
+}
+
+#[test]
+fn a_document_has_the_lines_of_its_blocks() {
+    let text = format!(
+        "# Title\n\n```json\n{{\"a\": 1}}\n```\n\n```json\n{}\n```\n",
+        section("AcquireFunction", "ReleaseFunction")
+    );
+    let found = read("README.md", &text).unwrap();
+    assert_eq!(found.len(), 1);
+    assert_eq!(told(&found[0]), ["README.md:10 no-release Again?"]);
+}
+
+#[test]
+fn a_name_given_by_hand_counts_before_the_template() {
+    let mut options = Options::default();
+    options
+        .names
+        .insert("Again".to_owned(), Some(Verb::Acquire));
+    let source = Source::new("x.json", section("Again", "ReleaseFunction"));
+    let found = definitions(&source, &options, &|_| Err(std::io::Error::other("none"))).unwrap();
+    assert_eq!(told(&found[0]), ["x.json:3 no-release Again?"]);
+}

@@ -1,0 +1,96 @@
+//! Every machine of the corpus with its specification: what is checked in is what is woven, and it holds.
+
+use leasehold_asl::check;
+use leasehold_asl::weave::{Spec, weave};
+use leasehold_asl::{Options as CheckOptions, Source};
+use std::path::{Path, PathBuf};
+
+fn corpus() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/weave")
+}
+
+fn read(name: &str) -> Source {
+    Source::new(name, std::fs::read_to_string(corpus().join(name)).unwrap())
+}
+
+fn specs() -> Vec<Spec> {
+    let files = std::fs::read_dir(corpus()).unwrap();
+    let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.filter(|name| name.contains(".weave.")).collect();
+    names.sort();
+    assert!(names.len() >= 10);
+    names
+        .iter()
+        .map(|name| Spec::read(&read(name)).unwrap())
+        .collect()
+}
+
+fn woven(machine: &Source, spec: &Spec) -> String {
+    weave(machine, spec, &CheckOptions::default()).unwrap_or_else(|refusal| panic!("{refusal}"))
+}
+
+#[test]
+fn what_is_checked_in_is_what_is_woven() {
+    for spec in specs() {
+        let there = read(spec.output.as_ref().unwrap());
+        assert!(
+            woven(&read(&spec.machine), &spec) == there.text,
+            "{}: cargo run --bin leasehold -- weave {}",
+            there.name,
+            spec.source.name
+        );
+    }
+}
+
+#[test]
+fn weaving_what_was_woven_changes_no_byte() {
+    for spec in specs() {
+        let there = read(spec.output.as_ref().unwrap());
+        assert!(woven(&there, &spec) == there.text, "{}", there.name);
+    }
+}
+
+#[test]
+fn the_checker_has_nothing_to_say() {
+    for spec in specs() {
+        let there = read(spec.output.as_ref().unwrap());
+        let checked = check(&there.read().unwrap(), &CheckOptions::default());
+        assert_eq!(checked.findings, [], "{}", there.name);
+        assert_eq!(checked.acquires, spec.sections.len(), "{}", there.name);
+    }
+}
+
+/// Without what weaving may change in a line: where it leads, and what bounds it.
+fn unled(line: &str) -> Option<&str> {
+    let changed = ["Next", "End", "StartAt", "Default", "TimeoutSeconds"];
+    (!changed.iter().any(|field| line.contains(field))).then_some(line)
+}
+
+#[test]
+fn every_other_line_stays_as_it_was_and_where_it_was() {
+    for spec in specs() {
+        let plain = read(&spec.machine);
+        let there = read(spec.output.as_ref().unwrap());
+        let mut lines = there.text.lines();
+        for line in plain.text.lines().filter_map(unled) {
+            let kept = lines.any(|other| other == line);
+            // A comma more, where something follows now.
+            assert!(kept || plain.text.ends_with(line), "{}: {line}", there.name);
+        }
+    }
+}
+
+#[test]
+fn comments_of_yaml_stay_beside_what_they_are_about() {
+    let there = read("03-in-yaml.woven.asl.yaml").text;
+    for kept in [
+        "# One step, in YAML: comments, order and quotes stay as they are.\nComment: A ledger is closed\n",
+        "  # The step that must not run twice at once.\n  Close:\n    Type: Task   # a Lambda function\n",
+        "      # Somebody has closed it before us.\n      - ErrorEquals: [Ledger.Closed]\n",
+        "    Next: CloseReleaseThenReport  # to whom it may concern\n",
+        "\n  # From here on others may come in.\n  Report:\n",
+        "  'Already closed': {Type: Succeed}\n",
+    ] {
+        assert!(there.contains(kept), "{kept}");
+    }
+}

@@ -1,0 +1,101 @@
+//! Whatever the machine and the section: weaving refuses, or what it gives passes the checker, comes out the same when it is woven again,
+//! takes the same way as the plain machine under the same fortune, and can be woven anew by another specification.
+
+mod machine;
+mod walk;
+
+use leasehold_asl::check;
+use leasehold_asl::weave::{Refusal, Spec, weave};
+use leasehold_asl::{Options as CheckOptions, Source};
+use machine::{Machine, Section, machines, name, sections};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use serde_json::Value;
+use std::cell::Cell;
+
+const CASES: u32 = 200;
+
+fn woven(machine: &Machine, text: &str, section: &Section) -> Result<String, Refusal> {
+    let spec = Spec::read(&Source::new("s.yaml", section.spec(machine.jsonata))).unwrap();
+    let file = if machine.yaml { "m.yaml" } else { "m.json" };
+    weave(&Source::new(file, text), &spec, &CheckOptions::default())
+}
+
+fn parsed(text: &str) -> Value {
+    yaml_serde::from_str(text).unwrap()
+}
+
+/// Holds one machine and one section to everything.
+fn hold(machine: &Machine, first: &Section, second: &Section) -> Result<bool, String> {
+    let plain = machine.text();
+    let once = match woven(machine, &plain, first) {
+        Ok(once) => once,
+        Err(refusal) if refusal.internal => return Err(refusal.to_string()),
+        Err(_) => return Ok(false),
+    };
+    let read = Source::new("m.yaml", once.as_str()).read().unwrap();
+    let known = check(
+        &Source::new("m.yaml", plain.as_str()).read().unwrap(),
+        &CheckOptions::default(),
+    )
+    .findings;
+    for finding in check(&read, &CheckOptions::default()).findings {
+        if !known
+            .iter()
+            .any(|other| (other.rule, &other.message) == (finding.rule, &finding.message))
+        {
+            return Err(format!("{finding:?}"));
+        }
+    }
+    if woven(machine, &once, first) != Ok(once.clone()) {
+        return Err("woven again it is another".to_owned());
+    }
+    let members: Vec<String> = first.members.iter().map(|nth| name(*nth)).collect();
+    for seed in 0..20 {
+        let without = walk::walk(&machine.written(), seed, None)?;
+        let with = walk::walk(&parsed(&once), seed, Some(&members))?;
+        if without != with {
+            return Err(format!("{without:?}\n{with:?}"));
+        }
+    }
+    let anew = woven(machine, &plain, second).map(|text| parsed(&text));
+    let over = woven(machine, &once, second).map(|text| parsed(&text));
+    match (anew, over) {
+        (Ok(anew), Ok(over)) if anew == over => Ok(true),
+        (Err(_), Err(_)) => Ok(true),
+        (anew, over) => Err(format!("anew {anew:#?}\nover {over:#?}")),
+    }
+}
+
+#[test]
+fn what_is_woven_holds_and_goes_the_plain_machines_way() {
+    let config = Config {
+        cases: CASES,
+        failure_persistence: None,
+        max_shrink_iters: 200,
+        ..Config::default()
+    };
+    let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    let all = machines().prop_flat_map(|machine| {
+        let count = machine.steps.len();
+        (Just(machine), sections(count), sections(count))
+    });
+    let done = Cell::new(0);
+    let run =
+        TestRunner::new_with_rng(config, rng).run(&all, |(machine, first, second)| {
+            match hold(&machine, &first, &second) {
+                Ok(is_woven) => {
+                    done.set(done.get() + u32::from(is_woven));
+                    Ok(())
+                }
+                Err(why) => Err(TestCaseError::fail(format!(
+                    "{why}\n{}\n{}",
+                    first.spec(machine.jsonata),
+                    machine.text()
+                ))),
+            }
+        });
+    run.unwrap_or_else(|error| panic!("{error}"));
+    // Most are refused, for what random machines do; enough are not.
+    assert!(done.get() * 10 >= CASES, "{} woven", done.get());
+}

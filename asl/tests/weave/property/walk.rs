@@ -1,0 +1,198 @@
+//! Executions of a plain machine and of what was woven of it, step by step, under the same fortune: the same states in the same order,
+//! and the same end; and whatever is guarded is done under a lease.
+
+use serde_json::Value;
+
+/// So many states are gone through; a loop may go on for ever.
+const LONGEST: usize = 60;
+/// What becomes of a task.
+const FORTUNES: [&str; 6] = ["", "", "", "Own.Error", "States.Timeout", "Lambda.Unknown"];
+
+/// What was seen of an execution.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// The author's states, in order.
+    pub states: Vec<String>,
+    /// The error it ended with; empty for none, nothing if it was not gone through to the end.
+    pub end: Option<String>,
+}
+
+/// How it stands with the lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lease {
+    Free,
+    Held,
+    /// A task was left that may be at work.
+    Left,
+}
+
+/// What becomes of the nth task: by the seed alone, so that both machines meet the same.
+fn fortune(seed: u64, nth: usize) -> &'static str {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    (0..=nth)
+        .map(|_| FORTUNES[rng.usize(..FORTUNES.len())])
+        .last()
+        .unwrap()
+}
+
+fn catches(clause: &Value, error: &str) -> bool {
+    let names = clause["ErrorEquals"].as_array().unwrap().iter();
+    names.map(|name| name.as_str().unwrap()).any(|name| {
+        name == error
+            || name == "States.ALL"
+            || (name == "States.TaskFailed" && error != "States.Timeout")
+    })
+}
+
+fn may_run(error: &str) -> bool {
+    matches!(error, "States.Timeout" | "Lambda.Unknown")
+}
+
+/// Goes through a machine; `members` are done under a lease, if it is woven.
+pub fn walk(machine: &Value, seed: u64, members: Option<&[String]>) -> Result<Seen, String> {
+    let mut walk = Walk {
+        states: &machine["States"],
+        seed,
+        members,
+        lease: Lease::Free,
+        error: "",
+        tasks: 0,
+        choices: 0,
+        met: Seen {
+            states: Vec::new(),
+            end: None,
+        },
+    };
+    let mut at = machine["StartAt"].as_str().unwrap().to_owned();
+    while walk.met.states.len() < LONGEST && walk.met.end.is_none() {
+        walk.enter(&at)?;
+        walk.call(&at)?;
+        if let Some(next) = walk.leave(&at)? {
+            at = next;
+        }
+    }
+    walk.ended()?;
+    Ok(walk.met)
+}
+
+struct Walk<'a> {
+    states: &'a Value,
+    seed: u64,
+    members: Option<&'a [String]>,
+    lease: Lease,
+    /// The last one.
+    error: &'static str,
+    tasks: usize,
+    choices: usize,
+    met: Seen,
+}
+
+impl Walk<'_> {
+    fn enter(&mut self, at: &str) -> Result<(), String> {
+        let state = &self.states[at];
+        let is_ours = at.starts_with('G');
+        if !is_ours {
+            self.met.states.push(at.to_owned());
+            let inside = self
+                .members
+                .is_some_and(|members| members.iter().any(|member| member == at));
+            if self.members.is_some() && inside != (self.lease == Lease::Held) {
+                return Err(format!("in {at} the lease is {:?}", self.lease));
+            }
+        }
+        match state["Type"].as_str().unwrap() {
+            "Succeed" => self.met.end = Some(String::new()),
+            "Fail" if is_ours => self.met.end = Some(self.error.to_owned()),
+            "Fail" => self.met.end = Some(state["Error"].as_str().unwrap().to_owned()),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// What becomes of the lease here.
+    fn call(&mut self, at: &str) -> Result<(), String> {
+        let state = &self.states[at];
+        let arguments = state.get("Arguments").or_else(|| state.get("Parameters"));
+        let function = arguments.and_then(|arguments| arguments["FunctionName"].as_str());
+        self.lease = match (function.unwrap_or_default(), self.lease) {
+            ("${AcquireFunction}", _) => Lease::Held,
+            ("${ReleaseFunction}", Lease::Held) => Lease::Free,
+            ("${ReleaseFunction}" | "${ExtendFunction}", lease) if lease != Lease::Held => {
+                return Err(format!("{at} is about a lease that is {lease:?}"));
+            }
+            (_, lease) => lease,
+        };
+        let assigned = state["Assign"].as_object();
+        if assigned.is_some_and(|assigned| assigned.get("g_lease") == Some(&Value::Null)) {
+            self.lease = Lease::Left;
+        }
+        Ok(())
+    }
+
+    /// Where it goes on, unless it ends here.
+    fn leave(&mut self, at: &str) -> Result<Option<String>, String> {
+        if self.met.end.is_some() {
+            return Ok(None);
+        }
+        let state = &self.states[at];
+        let kind = state["Type"].as_str().unwrap();
+        let is_ours = at.starts_with('G');
+        let mut error = "";
+        if !is_ours && matches!(kind, "Task" | "Parallel") {
+            error = fortune(self.seed, self.tasks);
+            self.tasks += 1;
+        }
+        if error.is_empty() {
+            let mut next = &state["Next"];
+            if kind == "Choice" {
+                self.choices += 1;
+                let by_rule = !is_ours && fortune(!self.seed, self.choices).is_empty();
+                next = if by_rule {
+                    &state["Choices"][0]["Next"]
+                } else {
+                    &state["Default"]
+                };
+            }
+            if next.is_null() {
+                let end = if kind == "Choice" {
+                    "States.NoChoiceMatched"
+                } else {
+                    ""
+                };
+                self.met.end = Some(end.to_owned());
+            }
+            return Ok(next.as_str().map(str::to_owned));
+        }
+        self.error = error;
+        let clauses = state["Catch"].as_array();
+        let Some(clause) =
+            clauses.and_then(|clauses| clauses.iter().find(|clause| catches(clause, error)))
+        else {
+            self.met.end = Some(error.to_owned());
+            return Ok(None);
+        };
+        let next = clause["Next"].as_str().unwrap();
+        let branches = state["Branches"].as_array().map_or(0, Vec::len);
+        // In a Parallel there are functions.
+        let resource = state["Resource"].as_str().unwrap_or("lambda");
+        let is_left = match error {
+            "States.Timeout" => !resource.ends_with("getItem"),
+            _ => may_run(error) && resource.contains("lambda"),
+        };
+        let is_open = is_left || branches > 1;
+        let releases = self.states[next].to_string().contains("ReleaseFunction");
+        if is_open && releases && self.members.is_some() && self.lease == Lease::Held {
+            return Err(format!("{next} releases over {error}"));
+        }
+        Ok(Some(next.to_owned()))
+    }
+
+    /// What is held in the end is left to what may be at work.
+    fn ended(&self) -> Result<(), String> {
+        let is_held = self.met.end.is_some() && self.lease == Lease::Held;
+        if is_held && !may_run(self.error) {
+            return Err(format!("the lease is held after {:?}", self.met.end));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,83 @@
+//! Getting a lease: by asking, and asking again.
+
+use std::time::Duration;
+
+use leasehold::{Acquire, Acquired, Contention, Error, Granted, Patience, Waited};
+use rustix::process::Signal;
+
+use crate::connect::Reached;
+use crate::durations::render;
+use crate::exit::{Code, Failure, in_full};
+use crate::output::complain;
+use crate::signals::Signals;
+
+/// Asks for a lease until it is granted or `wait` is over. A signal ends the wait; what was granted by then is given back.
+pub(crate) async fn get(
+    reached: &Reached,
+    request: &Acquire,
+    wait: Duration,
+    quiet: bool,
+    signals: &mut Signals,
+) -> Result<Granted, Failure> {
+    tokio::select! {
+        granted = ask(reached, request, wait, quiet) => granted,
+        signal = signals.next() => Err(give_up(reached, request, signal).await),
+    }
+}
+
+async fn ask(
+    reached: &Reached,
+    request: &Acquire,
+    wait: Duration,
+    quiet: bool,
+) -> Result<Granted, Failure> {
+    let leases = &reached.leases;
+    let why = match leases.acquire(request.clone()).await {
+        Ok(Acquired::Granted(granted)) => return Ok(granted),
+        Ok(Acquired::Held(contention)) if wait.is_zero() => {
+            return Err(held(reached, &contention));
+        }
+        Ok(Acquired::Held(contention)) => describe(reached, &contention),
+        Err(error @ (Error::Throttled { .. } | Error::Unavailable { .. })) if !wait.is_zero() => {
+            in_full(&error)
+        }
+        Err(error) => return Err(error.into()),
+    };
+    if !quiet {
+        complain(&format!("{why}; asks on for {}", render(wait)));
+    }
+    match leases
+        .acquire_within(request.clone(), Patience::of(wait))
+        .await?
+    {
+        Waited::Granted(granted) => Ok(granted),
+        Waited::TimedOut(contention) => Err(held(reached, &contention)),
+    }
+}
+
+/// A request may be under way. Asked for once more, by its id, it tells what became of it.
+async fn give_up(reached: &Reached, request: &Acquire, signal: Signal) -> Failure {
+    if let Ok(Acquired::Granted(granted)) = reached.leases.acquire(request.clone()).await {
+        let _ = reached.leases.release(&granted.lease).await;
+    }
+    let code = Code::of_signal(signal.as_raw());
+    Failure::new(code, "interrupted; nothing is held")
+}
+
+fn held(reached: &Reached, contention: &Contention) -> Failure {
+    Failure::new(Code::HELD, describe(reached, contention))
+}
+
+fn describe(reached: &Reached, Contention { held, .. }: &Contention) -> String {
+    let left = held.expires_at.since(reached.leases.now());
+    let line = match held.waiting {
+        0 => String::new(),
+        n => format!(", and {n} wait in line"),
+    };
+    format!(
+        "{} is held by {} for another {} unless it extends{line}",
+        held.key,
+        held.holder,
+        render(left)
+    )
+}

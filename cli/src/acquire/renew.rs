@@ -1,0 +1,94 @@
+//! Keeping a lease while a command runs under it.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use leasehold::{Clock as _, Error, ExtendOptions, Lease, SystemClock};
+
+use super::guard_pipe::Orders;
+use super::limit::{Limit, length_of};
+use crate::connect::Reached;
+use crate::durations::render;
+use crate::exit::in_full;
+use crate::instants::Instants;
+use crate::output::complain;
+
+/// Why a lease could not be kept.
+#[derive(Debug)]
+pub(crate) enum Fate {
+    /// It is over.
+    Lost(Error),
+    /// It was not extended in time, for this reason.
+    Late(String),
+    /// The command had not ended when it was over, or somebody had ended it before.
+    Over,
+    /// The guard was killed.
+    Unguarded,
+}
+
+/// What is known of the lease, and how long the command may run by it.
+pub(crate) struct Kept {
+    pub(crate) lease: Lease,
+    pub(crate) grace: Duration,
+}
+
+impl Kept {
+    /// Extends the lease whenever a third of it has passed, until that fails for good or for too long. The guard is told of
+    /// each deadline as soon as it is proven.
+    pub(crate) async fn keep(
+        &mut self,
+        reached: &Reached,
+        orders: &mut Orders,
+        limit: &Cell<Limit>,
+    ) -> Fate {
+        loop {
+            let length = length_of(&self.lease);
+            let end = limit.get().warning();
+            let due = limit.get().kill.minus(length * 2 / 3);
+            due.earlier(end).comes().await;
+            let mut failed = None;
+            let late = |failed: Option<String>| {
+                Fate::Late(failed.unwrap_or_else(|| "the table does not answer".to_owned()))
+            };
+            loop {
+                let before = Instants::now();
+                if end.left(before).is_zero() {
+                    return late(failed);
+                }
+                let extend = async {
+                    reached.credentials.freshen().await;
+                    let options = ExtendOptions::default();
+                    reached.leases.extend(&self.lease, options).await
+                };
+                let extended = tokio::select! {
+                    extended = extend => extended,
+                    () = end.comes() => return late(failed),
+                };
+                match extended {
+                    Ok(extended) => {
+                        self.lease = extended.into_lease();
+                        limit.set(Limit::of(&self.lease, before, self.grace));
+                        orders.limit(limit.get()).await;
+                        break;
+                    }
+                    Err(
+                        over @ (Error::Lost { .. } | Error::Expired { .. } | Error::Frozen { .. }),
+                    ) => return Fate::Lost(over),
+                    Err(error) => {
+                        let why = in_full(&error);
+                        if failed.is_none() {
+                            let left = render(end.left(Instants::now()));
+                            complain(&format!("cannot extend, and tries on for {left}: {why}"));
+                        }
+                        failed = Some(why);
+                        let pause = length / 20;
+                        let pause = pause.clamp(Duration::from_millis(50), Duration::from_secs(2));
+                        SystemClock
+                            .sleep(pause.min(end.left(Instants::now())))
+                            .await;
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Says it when this machine's clock is wrong: every deadline rests on it. The library compares it with the `Date` of
+//! DynamoDB's answers, and tells what it finds as one of its metrics.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use leasehold::metrics::TARGET;
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+
+use crate::durations::render;
+use crate::output::complain;
+
+/// Listens to how far the clocks are apart, and says it once if it comes near to what `margin` allows.
+pub(crate) fn listen(margin: Duration) {
+    // Whoever listens already, as in a program that does two things, goes on.
+    let _ = tracing::subscriber::set_global_default(Listener {
+        margin,
+        warned: AtomicBool::new(false),
+    });
+}
+
+/// Hears nothing but metrics. What the SDK says at its lower levels shows whole requests.
+struct Listener {
+    margin: Duration,
+    warned: AtomicBool,
+}
+
+impl Subscriber for Listener {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.is_event() && metadata.target() == TARGET
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        let mut heard = Heard::default();
+        event.record(&mut heard);
+        if heard.is_clock
+            && let Some(warning) = warning(Duration::from_millis(heard.value), self.margin)
+            && !self.warned.swap(true, Ordering::Relaxed)
+        {
+            complain(&warning);
+        }
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+#[derive(Default)]
+struct Heard {
+    is_clock: bool,
+    value: u64,
+}
+
+impl Visit for Heard {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.is_clock |= field.name() == "metric" && value == "ClockDifference";
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        if field.name() == "value" {
+            self.value = value;
+        }
+    }
+
+    fn record_debug(&mut self, _: &Field, _: &dyn std::fmt::Debug) {}
+}
+
+/// Others' clocks may be as far off in the other direction, hence the quarter.
+fn warning(apart: Duration, margin: Duration) -> Option<String> {
+    (!apart.is_zero() && apart * 4 >= margin).then(|| {
+        format!(
+            "this machine's clock is at least {} from DynamoDB's; clocks have to agree to within {}, half of \
+             LEASE_CLOCK_MARGIN_MS",
+            render(apart),
+            render(margin / 2)
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_is_complained_of_before_it_does_harm() {
+        let warned = |apart, margin| {
+            warning(Duration::from_millis(apart), Duration::from_millis(margin)).is_some()
+        };
+        assert!(!warned(0, 2000) && !warned(499, 2000) && !warned(0, 0));
+        assert!(warned(500, 2000) && warned(5000, 2000) && warned(1, 0));
+    }
+}

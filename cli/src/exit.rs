@@ -1,0 +1,134 @@
+//! How the program ends: its exit codes, and what it says when something is in the way.
+
+use std::fmt::Display;
+use std::process::ExitCode;
+
+use leasehold::Error;
+
+/// An exit code. `--help` lists them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Code(pub(crate) u8);
+
+impl Code {
+    pub(crate) const DONE: Self = Self(0);
+    pub(crate) const NO: Self = Self(1);
+    pub(crate) const USAGE: Self = Self(2);
+    pub(crate) const UNREACHABLE: Self = Self(3);
+    /// `EX_TEMPFAIL` of sysexits.
+    pub(crate) const HELD: Self = Self(75);
+    /// The first above those of sysexits.
+    pub(crate) const LOST: Self = Self(79);
+    pub(crate) const NOT_RUNNABLE: Self = Self(126);
+    pub(crate) const NOT_THERE: Self = Self(127);
+    /// Whoever read has gone: what a program has that the signal ended.
+    pub(crate) const NO_READER: Self = Self(141);
+
+    /// As a shell has it.
+    pub(crate) fn of_signal(signal: i32) -> Self {
+        Self(u8::try_from(128 + signal).unwrap_or(u8::MAX))
+    }
+
+    const fn of(error: &Error) -> Self {
+        match error {
+            Error::Held(_) | Error::Frozen { .. } | Error::Throttled { .. } => Self::HELD,
+            Error::Lost { .. } | Error::Expired { .. } => Self::LOST,
+            Error::Invalid { .. } => Self::USAGE,
+            Error::Denied { .. } | Error::Misconfigured { .. } | Error::Unavailable { .. } => {
+                Self::UNREACHABLE
+            }
+            _ => Self::NO,
+        }
+    }
+}
+
+impl From<Code> for ExitCode {
+    fn from(code: Code) -> Self {
+        Self::from(code.0)
+    }
+}
+
+/// Why the program could not do what it was asked for, and what to do about it.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) code: Code,
+    what: String,
+    cure: Option<String>,
+}
+
+impl Failure {
+    pub(crate) fn new(code: Code, what: impl Display) -> Self {
+        let what = what.to_string();
+        Self {
+            code,
+            what,
+            cure: None,
+        }
+    }
+
+    pub(crate) fn usage(what: impl Display) -> Self {
+        Self::new(Code::USAGE, what)
+    }
+
+    pub(crate) fn cure(self, cure: impl Into<String>) -> Self {
+        Self {
+            cure: Some(cure.into()),
+            ..self
+        }
+    }
+
+    pub(crate) fn code(self, code: Code) -> Self {
+        Self { code, ..self }
+    }
+
+    pub(crate) fn what(&self) -> &str {
+        &self.what
+    }
+
+    /// What to do about it.
+    pub(crate) fn remedy(&self) -> Option<&str> {
+        self.cure.as_deref()
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let failure = Self::new(Code::of(&error), in_full(&error));
+        let cure = match &error {
+            Error::Denied { action, .. } => format!(
+                "docs/SECURITY.md lists what each command needs; this one needs {action} on the table"
+            ),
+            Error::Misconfigured { .. } => {
+                "check --table, --region and --profile; `leasehold table check` looks at the table"
+                    .to_owned()
+            }
+            Error::Unavailable { .. } => {
+                "check the network, --region and --endpoint-url, then try again".to_owned()
+            }
+            Error::Frozen { key, .. } => {
+                format!("`leasehold unfreeze {key}` lets it be granted again")
+            }
+            Error::Corrupt { key, .. } => {
+                format!("look at the item whose pk is {key}; leasehold does not touch it")
+            }
+            Error::Lost { .. } | Error::Expired { .. } => {
+                "stop whatever works under it; `leasehold show` tells who has the key now"
+                    .to_owned()
+            }
+            _ => return failure,
+        };
+        failure.cure(cure)
+    }
+}
+
+/// An error with its causes, once each.
+pub(crate) fn in_full(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |told, cause| {
+        let cause = cause.to_string();
+        if told.ends_with(&cause) {
+            told
+        } else {
+            format!("{told}: {cause}")
+        }
+    })
+}

@@ -1,0 +1,108 @@
+//! A lease in words.
+
+use leasehold::{HeldView, Inspection, LeaseState, LeaseView, Previous, Timestamp};
+
+use crate::durations::render;
+
+/// When something is, seen from now.
+pub(crate) fn when(at: Timestamp, now: Timestamp) -> String {
+    if at > now {
+        format!("in {}", render(at.since(now)))
+    } else {
+        format!("{} ago", render(now.since(at)))
+    }
+}
+
+pub(crate) const HEADER: [&str; 5] = ["KEY", "STATE", "ENDS", "TOKEN", "HOLDER"];
+
+/// A lease in a line of a table.
+pub(crate) fn row(lease: &LeaseView, now: Timestamp) -> Vec<String> {
+    let ends = |held: &HeldView| when(held.expires_at, now);
+    let holder = |held: &HeldView| held.holder.to_string();
+    let held = lease.held.as_ref();
+    vec![
+        name(lease),
+        state(lease, now).to_owned(),
+        held.map_or_else(String::new, ends),
+        lease.fencing_token.to_string(),
+        held.map_or_else(String::new, holder),
+    ]
+}
+
+/// A key, and which of its permits.
+pub(crate) fn name(lease: &LeaseView) -> String {
+    match lease.permit {
+        0 => lease.key.to_string(),
+        permit => format!("{} #{permit}", lease.key),
+    }
+}
+
+pub(crate) fn state(lease: &LeaseView, now: Timestamp) -> &'static str {
+    match &lease.held {
+        None => "free",
+        Some(held) if held.expires_at <= now => "expired",
+        Some(_) => "held",
+    }
+}
+
+/// All that is known of a lease, as names and values.
+pub(crate) fn details(seen: &Inspection, now: Timestamp) -> Vec<(&'static str, String)> {
+    let lease = &seen.lease;
+    let mut rows = vec![("key", name(lease))];
+    let state = match (seen.state, &lease.held) {
+        (LeaseState::Held, Some(held)) => {
+            format!("held, ends {} unless extended", when(held.expires_at, now))
+        }
+        (LeaseState::Expired, Some(held)) => {
+            format!("expired {}, not taken", when(held.expires_at, now))
+        }
+        _ => "free".to_owned(),
+    };
+    rows.push(("state", state));
+    if seen.frozen {
+        rows.push(("frozen", "yes: it is not granted to anybody".to_owned()));
+    }
+    if let Some(held) = &lease.held {
+        rows.push(("holder", held.holder.to_string()));
+        rows.push(("token", lease.fencing_token.to_string()));
+        let acquired = (held.acquired_at, when(held.acquired_at, now));
+        rows.push(("granted", format!("{} ({})", acquired.0, acquired.1)));
+        rows.push(("ends", held.expires_at.to_string()));
+        rows.push(("ttl", render(held.ttl.as_duration())));
+        for (name, value) in held.metadata.entries() {
+            rows.push(("metadata", format!("{name} = {value}")));
+        }
+    } else {
+        rows.push(("last token", lease.fencing_token.to_string()));
+    }
+    if seen.waiting > 0 {
+        rows.push(("waiting", format!("{} in line", seen.waiting)));
+    }
+    if let Some(Previous {
+        holder,
+        fencing_token,
+        ended,
+    }) = &seen.previous
+    {
+        let ended = match ended {
+            leasehold::Ended::Released => "released",
+            leasehold::Ended::Expired => "expired",
+            leasehold::Ended::Forced => "ended by an operator",
+        };
+        rows.push((
+            "before",
+            format!("{holder}, token {fencing_token}, {ended}"),
+        ));
+    }
+    if let Some(record) = &seen.operator {
+        let act = match record.act {
+            leasehold::Act::ForceRelease => "force-release",
+            leasehold::Act::Freeze => "freeze",
+            leasehold::Act::Unfreeze => "unfreeze",
+            leasehold::Act::RaiseFloor => "raise-floor",
+        };
+        let (who, at, why) = (&record.who, when(record.at, now), &record.why);
+        rows.push(("operator", format!("{act} by {who} {at}: {why}")));
+    }
+    rows
+}

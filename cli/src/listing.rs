@@ -1,0 +1,265 @@
+//! `leasehold ls`, `show` and `holders`: what stands in the table. Nothing here shows a secret.
+
+use std::collections::BTreeMap;
+
+use clap::{Args, ValueEnum};
+use leasehold::{Holder, Inspected, Key, LeaseView, Listed};
+use serde::Serialize;
+
+use crate::columns::{Columns, pairs};
+use crate::connect::Place;
+use crate::exit::{Code, Failure};
+use crate::lease_text;
+use crate::output::{complain, json, json_in_lines, say, say_lines, write};
+use crate::pages::Pages;
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  leasehold ls
+  leasehold ls --prefix orders/ --state expired
+  leasehold ls --json | jq -r '.leases[].key'
+
+A key that nobody holds is not in the list, frozen or not: `leasehold show` tells of any key. Reading the list costs about a
+read unit for each lease that is held, whatever the prefix. --json prints what the function inspect answers.")]
+pub(crate) struct Ls {
+    /// Only keys that begin like this
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true
+    )]
+    prefix: String,
+    /// Only leases that are
+    #[arg(long, value_enum)]
+    state: Option<State>,
+    /// Only so many
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+    /// For programs
+    #[arg(long)]
+    json: bool,
+    /// Tell nothing but leases
+    #[arg(long, short)]
+    quiet: bool,
+    #[command(flatten)]
+    place: Place,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum State {
+    /// Held, and not over
+    Held,
+    /// Over, not released, and not taken by anybody else
+    Expired,
+}
+
+impl Ls {
+    pub(crate) async fn run(self) -> Result<Code, Failure> {
+        let reached = self.place.reach().await?;
+        let mut columns = Columns::new(&lease_text::HEADER);
+        let mut pages = Pages::of(None);
+        let mut shown = 0;
+        if self.json {
+            write("{\"leases\":[")?;
+        }
+        while let Some(listed) = pages.next(&reached).await? {
+            let now = reached.leases.now();
+            let mut leases: Vec<_> = listed
+                .into_iter()
+                .filter(|lease| self.wants(lease_text::state(lease, now), lease))
+                .collect();
+            leases.truncate(self.limit.unwrap_or(usize::MAX) - shown);
+            leases.sort_by(|a, b| (&a.key, a.permit).cmp(&(&b.key, b.permit)));
+            if self.json {
+                for (at, lease) in leases.iter().enumerate() {
+                    let comma = if shown + at == 0 { "\n " } else { ",\n " };
+                    write(&format!("{comma}{}", json(lease)?))?;
+                }
+            } else if !leases.is_empty() {
+                let rows: Vec<_> = leases
+                    .iter()
+                    .map(|lease| lease_text::row(lease, now))
+                    .collect();
+                say_lines(&columns.page(&rows))?;
+            }
+            shown += leases.len();
+            pages.show_progress(self.quiet);
+            if self.limit.is_some_and(|limit| shown >= limit) {
+                break;
+            }
+        }
+        pages.end_progress();
+        if self.json {
+            write("\n]}\n")?;
+        } else if shown == 0 && !self.quiet {
+            complain("no such lease is held");
+        }
+        Ok(Code::DONE)
+    }
+
+    fn wants(&self, state: &str, lease: &LeaseView) -> bool {
+        let wanted = match self.state {
+            None => true,
+            Some(State::Held) => state == "held",
+            Some(State::Expired) => state == "expired",
+        };
+        wanted && lease.key.as_str().starts_with(&self.prefix)
+    }
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  leasehold show orders/42
+  leasehold show deploy/production --json | jq -r .state
+
+Exit codes: 0 there is something to show, 1 the key was never leased, or so long ago that nothing is left of it.
+--json prints what the function inspect answers.")]
+pub(crate) struct Show {
+    /// Which key
+    #[arg(value_parser = |text: &str| Key::new(text))]
+    key: Key,
+    /// For programs
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    place: Place,
+}
+
+impl Show {
+    pub(crate) async fn run(self) -> Result<Code, Failure> {
+        let reached = self.place.reach().await?;
+        let seen = reached.leases.inspect(&self.key).await?;
+        let code = match seen {
+            Inspected::Found { .. } => Code::DONE,
+            Inspected::Absent => Code::NO,
+        };
+        if self.json {
+            say_lines(&json_in_lines(&seen)?)?;
+            return Ok(code);
+        }
+        let now = reached.leases.now();
+        match seen {
+            Inspected::Found { first, permits } => {
+                say_lines(&pairs(lease_text::details(&first, now)))?;
+                if !permits.is_empty() {
+                    let rows: Vec<_> = permits
+                        .iter()
+                        .map(|seen| lease_text::row(&seen.lease, now))
+                        .collect();
+                    say_lines(&format!(
+                        "\n{}",
+                        Columns::new(&lease_text::HEADER).page(&rows)
+                    ))?;
+                }
+            }
+            Inspected::Absent => complain(&format!("nothing is known of {}", self.key)),
+        }
+        Ok(code)
+    }
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  leasehold holders
+  leasehold holders arn:aws:states:eu-west-1:123456789012:execution:order:1b2c
+
+Of one holder, --json prints what the function inspect answers; of all, {\"holders\":[{\"holder\",\"leases\"}]}.")]
+pub(crate) struct Holders {
+    /// Only what this one has
+    #[arg(value_parser = |text: &str| Holder::new(text))]
+    holder: Option<Holder>,
+    /// For programs
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    place: Place,
+}
+
+impl Holders {
+    pub(crate) async fn run(self) -> Result<Code, Failure> {
+        let reached = self.place.reach().await?;
+        let leases = Pages::of(self.holder.as_ref()).all(&reached).await?;
+        let now = reached.leases.now();
+        let code = match (&self.holder, leases.is_empty()) {
+            (Some(_), true) => Code::NO,
+            _ => Code::DONE,
+        };
+        if self.holder.is_some() {
+            if self.json {
+                say(&json(&Listed {
+                    leases,
+                    cursor: None,
+                })?)?;
+            } else if leases.is_empty() {
+                complain("it holds nothing");
+            } else {
+                let rows: Vec<_> = leases
+                    .iter()
+                    .map(|lease| lease_text::row(lease, now))
+                    .collect();
+                say_lines(&Columns::new(&lease_text::HEADER).page(&rows))?;
+            }
+            return Ok(code);
+        }
+        let mut holders: BTreeMap<&str, Vec<&LeaseView>> = BTreeMap::new();
+        for lease in &leases {
+            if let Some(held) = &lease.held {
+                holders.entry(held.holder.as_str()).or_default().push(lease);
+            }
+        }
+        if self.json {
+            let each = |(holder, leases)| Held { holder, leases };
+            let holders = holders.into_iter().map(each).collect();
+            say(&json(&Answer { holders })?)?;
+            return Ok(code);
+        }
+        if holders.is_empty() {
+            complain("nobody holds anything");
+            return Ok(code);
+        }
+        let rows: Vec<_> = holders
+            .into_iter()
+            .map(|(holder, leases)| in_a_line(holder, &leases, now))
+            .collect();
+        say_lines(&Columns::new(&["LEASES", "FIRST ENDS", "HOLDER", "KEYS"]).page(&rows))?;
+        Ok(code)
+    }
+}
+
+/// All holders, for programs.
+#[derive(Serialize)]
+struct Answer<'a> {
+    holders: Vec<Held<'a>>,
+}
+
+#[derive(Serialize)]
+struct Held<'a> {
+    holder: &'a str,
+    leases: Vec<&'a LeaseView>,
+}
+
+/// How many keys of a holder are named.
+const NAMED: usize = 3;
+
+fn in_a_line(holder: &str, leases: &[&LeaseView], now: leasehold::Timestamp) -> Vec<String> {
+    let ends = leases.iter().filter_map(|lease| lease.held.as_ref());
+    let first = ends.map(|held| held.expires_at).min();
+    let mut keys: Vec<_> = leases
+        .iter()
+        .take(NAMED)
+        .map(|lease| lease_text::name(lease))
+        .collect();
+    if leases.len() > NAMED {
+        keys.push(format!("and {} more", leases.len() - NAMED));
+    }
+    vec![
+        leases.len().to_string(),
+        first.map_or_else(String::new, |at| lease_text::when(at, now)),
+        holder.to_owned(),
+        keys.join(", "),
+    ]
+}

@@ -1,0 +1,77 @@
+//! A list of leases that is read page by page.
+
+use std::io::IsTerminal as _;
+
+use leasehold::{Cursor, Holder, LeaseView, Listed};
+
+use crate::connect::Reached;
+use crate::exit::Failure;
+
+/// Rows that are read before they are shown.
+const PAGE: u32 = 100;
+
+/// A list that comes page by page, as the table gives it.
+pub(crate) struct Pages<'a> {
+    of: Option<&'a Holder>,
+    cursor: Option<Cursor>,
+    is_over: bool,
+    read: usize,
+    shown: bool,
+}
+
+impl<'a> Pages<'a> {
+    /// What this holder has, or everybody.
+    pub(crate) const fn of(holder: Option<&'a Holder>) -> Self {
+        Self {
+            of: holder,
+            cursor: None,
+            is_over: false,
+            read: 0,
+            shown: false,
+        }
+    }
+
+    pub(crate) async fn next(
+        &mut self,
+        reached: &Reached,
+    ) -> Result<Option<Vec<LeaseView>>, Failure> {
+        if self.is_over {
+            return Ok(None);
+        }
+        let cursor = self.cursor.take();
+        let Listed { leases, cursor } = match self.of {
+            Some(holder) => reached.leases.held_by(holder, PAGE, cursor).await?,
+            None => reached.leases.list(PAGE, cursor).await?,
+        };
+        self.is_over = cursor.is_none();
+        self.cursor = cursor;
+        self.read += leases.len();
+        Ok(Some(leases))
+    }
+
+    pub(crate) async fn all(mut self, reached: &Reached) -> Result<Vec<LeaseView>, Failure> {
+        let mut all = Vec::new();
+        while let Some(page) = self.next(reached).await? {
+            all.extend(page);
+            self.show_progress(false);
+        }
+        self.end_progress();
+        all.sort_by(|a, b| (&a.key, a.permit).cmp(&(&b.key, b.permit)));
+        Ok(all)
+    }
+
+    /// While a long list is read, if somebody watches who sees nothing of it.
+    pub(crate) fn show_progress(&mut self, quiet: bool) {
+        let watched = std::io::stderr().is_terminal() && !std::io::stdout().is_terminal();
+        if watched && !quiet && !self.is_over {
+            eprint!("\r{} leases read", self.read);
+            self.shown = true;
+        }
+    }
+
+    pub(crate) fn end_progress(&self) {
+        if self.shown {
+            eprint!("\r\u{1b}[K");
+        }
+    }
+}

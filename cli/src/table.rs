@@ -1,0 +1,133 @@
+//! `leasehold table`: creating a lease table, and looking whether one is.
+
+use aws_sdk_dynamodb::{Client, types::PointInTimeRecoveryStatus};
+use clap::{Args, Subcommand};
+use leasehold::{Connection, Error, table};
+use leasehold_asl::plain;
+use serde::Serialize;
+
+use crate::connect::Place;
+use crate::exit::{Code, Failure, in_full};
+use crate::output::{json, say, say_lines};
+
+#[derive(Args, Debug)]
+pub(crate) struct Table {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Create the table as template.yaml has it, and wait until it can be used
+    #[command(after_help = "\
+Examples:
+  leasehold table create --table leases
+
+For where no template creates it. It may be repeated. Point-in-time recovery and protection from deletion are left to
+you: `leasehold table check` tells whether they are on.")]
+    Create {
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Look whether leases can be kept in the table, and say what is missing
+    #[command(after_help = "\
+Examples:
+  leasehold table check --table leases
+
+Exit codes: 0 it is a lease table, 1 it is not, and every difference is told: keys, index, billing, stream, TTL. That
+point-in-time recovery or protection from deletion is off is told, and is no difference.")]
+    Check {
+        /// For programs
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        place: Place,
+    },
+}
+
+impl Table {
+    pub(crate) async fn run(self) -> Result<Code, Failure> {
+        match self.what {
+            What::Create { place } => {
+                let reached = place.reach().await?;
+                let client = Connection::client(&reached.config);
+                table::create(&client, &reached.table).await?;
+                say(&format!("table {} can be used", reached.table))?;
+                Ok(Code::DONE)
+            }
+            What::Check { json, place } => {
+                let reached = place.reach().await?;
+                let client = Connection::client(&reached.config);
+                check(&client, &reached.table, json).await
+            }
+        }
+    }
+}
+
+/// What a check says to programs.
+#[derive(Serialize)]
+struct Answer {
+    outcome: &'static str,
+    problem: Option<String>,
+    notes: Vec<String>,
+}
+
+async fn check(client: &Client, name: &str, for_programs: bool) -> Result<Code, Failure> {
+    let fault = match table::check(client, name).await {
+        Ok(()) => None,
+        // Without a word of the service's: what is wrong is the table's shape.
+        Err(error @ Error::Misconfigured { source: None, .. }) => Some(in_full(&error)),
+        Err(error) => return Err(error.into()),
+    };
+    let notes = notes(client, name).await;
+    let code = if fault.is_some() {
+        Code::NO
+    } else {
+        Code::DONE
+    };
+    if for_programs {
+        let outcome = if fault.is_some() { "differs" } else { "fits" };
+        let told = Answer {
+            outcome,
+            problem: fault,
+            notes,
+        };
+        say(&json(&told)?)?;
+        return Ok(code);
+    }
+    match fault {
+        Some(fault) => {
+            let fault = plain(&fault).replacen(": ", ":\n  ", 1);
+            say_lines(&fault.replace("; ", "\n  "))?;
+        }
+        None => say(&format!("{name} is a lease table"))?,
+    }
+    for note in notes {
+        say(&format!("note: {note}"))?;
+    }
+    Ok(code)
+}
+
+/// What does no harm until something else has gone wrong.
+async fn notes(client: &Client, name: &str) -> Vec<String> {
+    let mut notes = Vec::new();
+    let backups = client.describe_continuous_backups().table_name(name).send();
+    let recovery = backups.await.ok().and_then(|told| {
+        let told = told.continuous_backups_description?;
+        told.point_in_time_recovery_description?
+            .point_in_time_recovery_status
+    });
+    match recovery {
+        Some(PointInTimeRecoveryStatus::Enabled) => {}
+        Some(_) => notes.push("point-in-time recovery is off".to_owned()),
+        None => notes.push("whether point-in-time recovery is on could not be learnt".to_owned()),
+    }
+    let described = client.describe_table().table_name(name).send().await;
+    let is_protected = described
+        .ok()
+        .and_then(|told| told.table?.deletion_protection_enabled);
+    if is_protected != Some(true) {
+        notes.push("it is not protected from deletion".to_owned());
+    }
+    notes
+}

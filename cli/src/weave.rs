@@ -1,0 +1,219 @@
+//! `leasehold weave`: reads the files, weaves, and writes, shows or compares what came of it.
+
+use std::io::{ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use leasehold_asl::weave::{Refusal, Spec, is_woven, weave};
+use leasehold_asl::{Options, Source, plain, plain_lines, within};
+use similar::TextDiff;
+
+const EXAMPLES: &str = "\
+Examples:
+  leasehold weave order.weave.yaml              write the guarded machine to where the specification says
+  leasehold weave --dry-run order.weave.yaml    show what would be changed in the machine
+  leasehold weave --check order.weave.yaml      for CI: exit code 1 unless the guarded machine is up to date
+  leasehold weave --output - order.weave.yaml   print it
+
+A specification:
+  machine: order.asl.json
+  output: order-guarded.asl.json
+  sections:
+    - name: Order
+      states: [Charge, Book]
+      key: \"{% 'orders/' & $states.input.order %}\"
+      ttl_seconds: 300
+
+docs/WEAVE.md has all of its fields.
+
+Exit codes: 0 done, 1 something would change (with --check), 2 refused, 3 a fault of the program.";
+
+/// Write acquire, extend, release and their catches into a plain state machine
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Weave {
+    /// The specification: YAML or JSON
+    #[arg(value_name = "SPEC")]
+    spec: PathBuf,
+    /// Where the guarded machine goes, instead of what the specification says; - prints it
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// The machine and the output that a specification names have to be within this directory [default: the specification's own]
+    #[arg(long, value_name = "DIRECTORY")]
+    within: Option<PathBuf>,
+    /// Show the difference between the machine and the guarded one, and write nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Write nothing; exit code 1 if the output is not what would be written
+    #[arg(long)]
+    check: bool,
+    /// Overwrite a file that was not written by this program
+    #[arg(long)]
+    force: bool,
+    /// `LEASE_CLOCK_MARGIN_MS` of the functions: taken off every lease
+    #[arg(long, value_name = "MS", default_value_t = 2000)]
+    margin_ms: u64,
+    /// `LEASE_GUARD_MS` of the functions: taken off every lease
+    #[arg(long, value_name = "MS", default_value_t = 1000)]
+    guard_ms: u64,
+}
+
+impl Weave {
+    /// Does what the arguments say, and tells of it on the terminal.
+    pub(crate) fn run(&self) -> ExitCode {
+        match self.done() {
+            Ok(code) => code,
+            Err(refusal) => {
+                eprintln!("{}", plain(&refusal.to_string()));
+                ExitCode::from(if refusal.internal { 3 } else { 2 })
+            }
+        }
+    }
+
+    fn done(&self) -> Result<ExitCode, Refusal> {
+        let spec_source = read(&self.spec)?;
+        let spec = Spec::read(&spec_source)?;
+        // What a specification names, which others may have written: nothing from anywhere else.
+        let own = self.spec.parent().unwrap_or(Path::new(""));
+        let tree = self.within.as_deref().unwrap_or(own);
+        let beside = |file: &str| match within(tree, &own.join(file)) {
+            Ok(_) => Ok(own.join(file)),
+            Err(error) => Err(Refusal::of(&spec_source.name, format!("{file}: {error}"))),
+        };
+        let machine = read(&beside(&spec.machine)?)?;
+        let output = match (&self.output, &spec.output) {
+            (Some(output), _) => Some(output.clone()),
+            (None, Some(output)) => Some(beside(output)?),
+            (None, None) => None,
+        };
+        let limits = Options {
+            margin_ms: self.margin_ms,
+            guard_ms: self.guard_ms,
+            ..Options::default()
+        };
+        let woven = weave(&machine, &spec, &limits)?;
+        let output = output.filter(|output| output.as_os_str() != "-");
+        if self.dry_run {
+            let to = output
+                .as_deref()
+                .map_or_else(|| "-".into(), Path::to_string_lossy);
+            print(&plain_lines(&difference(&machine, &to, &woven)))?;
+        }
+        if self.check {
+            let output = output.ok_or_else(|| {
+                Refusal::of(
+                    &spec_source.name,
+                    "there is no output to compare with: name one",
+                )
+            })?;
+            let there = std::fs::read_to_string(&output).ok();
+            let is_same = there.as_ref() == Some(&woven);
+            if !is_same {
+                let how = if there.is_some() {
+                    "is not what would be written"
+                } else {
+                    "is not there"
+                };
+                eprintln!("{}: {how}", plain(&output.to_string_lossy()));
+            }
+            return Ok(ExitCode::from(u8::from(!is_same)));
+        }
+        if !self.dry_run {
+            match output {
+                None => print_whole(&machine.name, &woven)?,
+                Some(output) => write(&output, &woven, self.force)?,
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn read(file: &Path) -> Result<Source, Refusal> {
+    let name = file.to_string_lossy();
+    match std::fs::read_to_string(file) {
+        Ok(text) => Ok(Source::new(name, text)),
+        Err(error) => Err(Refusal::of(&name, error.to_string())),
+    }
+}
+
+/// What is changed in the machine, as a patch.
+fn difference(machine: &Source, to: &str, woven: &str) -> String {
+    let diff = TextDiff::from_lines(machine.text.as_str(), woven);
+    let mut unified = diff.unified_diff();
+    unified
+        .context_radius(3)
+        .header(&machine.name, to)
+        .to_string()
+}
+
+/// Whole or not at all, and never over what somebody else has written.
+fn write(output: &Path, woven: &str, force: bool) -> Result<(), Refusal> {
+    let name = output.to_string_lossy();
+    let failed = |error: std::io::Error| Refusal::of(&name, error.to_string());
+    match std::fs::read_to_string(output) {
+        Ok(there) if there == woven => return Ok(()),
+        Ok(there) if !force && !is_woven(&Source::new(name.clone(), there.as_str())) => {
+            return Err(Refusal::of(
+                &name,
+                "is there already, and nothing in it was woven: remove it, name another output, or say --force",
+            ));
+        }
+        Ok(_) => {}
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        Err(_) if force => {}
+        Err(error) => return Err(failed(error)),
+    }
+    let parent = output
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    let mut file = tempfile::Builder::new()
+        .prefix(".leasehold-weave-")
+        .tempfile_in(parent.unwrap_or(Path::new(".")))
+        .map_err(failed)?;
+    file.write_all(woven.as_bytes()).map_err(failed)?;
+    // What is there keeps its rights; what is new gets those of a file and not of a temporary one.
+    keep_rights(&file, output).map_err(failed)?;
+    file.persist(output).map_err(|error| failed(error.error))?;
+    Ok(())
+}
+
+#[cfg(unix)]
+fn keep_rights(file: &tempfile::NamedTempFile, output: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let rights = match std::fs::metadata(output) {
+        Ok(there) => there.permissions(),
+        Err(_) => std::fs::Permissions::from_mode(0o644),
+    };
+    file.as_file().set_permissions(rights)
+}
+
+#[cfg(not(unix))]
+fn keep_rights(_: &tempfile::NamedTempFile, _: &Path) -> std::io::Result<()> {
+    Ok(())
+}
+
+/// What is printed is the machine to the byte, or nothing: on a terminal and in a log some of it would have to be written otherwise.
+fn print_whole(name: &str, woven: &str) -> Result<(), Refusal> {
+    let mut lines = woven.split_inclusive('\n');
+    match lines.position(|line| plain_lines(line) != line) {
+        None => print(woven),
+        Some(nth) => Err(Refusal::of(
+            name,
+            format!(
+                "line {} of the guarded machine may act on a terminal or on a build's log: write it into a file (--output FILE)",
+                nth + 1
+            ),
+        )),
+    }
+}
+
+/// A pipe that is closed has read enough.
+fn print(text: &str) -> Result<(), Refusal> {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Refusal::of("standard output", error.to_string()))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,218 @@
+//! What is missing around the program is said, with what to do about it; and what is made of its description is made.
+
+use crate::fixture::{Fixture, ended};
+use std::io::{Read as _, Write as _};
+use std::time::Duration;
+
+use aws_sdk_dynamodb::primitives::{DateTime, DateTimeFormat as Format};
+use leasehold::{Clock as _, SystemClock};
+use leasehold_local::Fault;
+
+#[tokio::test]
+async fn what_is_missing_is_named_with_its_cure() {
+    let fixture = Fixture::start().await;
+    let gone = |names: &[&str]| {
+        let mut command = fixture.command(&["ls"]);
+        for name in names {
+            command.env_remove(name);
+        }
+        command
+    };
+    for (names, what, cure) in [
+        (
+            &["LEASE_TABLE"][..],
+            "no table",
+            "--table NAME, or set LEASE_TABLE",
+        ),
+        (&["AWS_REGION"], "no Region", "--region, or set AWS_REGION"),
+        (
+            &["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"],
+            "no AWS credentials could be loaded",
+            "aws sso login",
+        ),
+    ] {
+        let ran = ended(gone(names)).await;
+        assert_eq!((ran.code, ran.out.as_str()), (Some(3), ""), "{ran:?}");
+        let lines: Vec<_> = ran.err.lines().collect();
+        assert!(
+            lines[0].starts_with(&format!("leasehold: {what}")),
+            "{ran:?}"
+        );
+        assert!(lines[1].contains(cure), "{ran:?}");
+        assert_eq!(lines.len(), 2, "{ran:?}");
+    }
+    let mut bad = fixture.command(&["ls"]);
+    bad.env("LEASE_GUARD_MS", "soon");
+    let ran = ended(bad).await;
+    assert_eq!(ran.code, Some(3));
+    assert!(ran.err.contains("LEASE_GUARD_MS"), "{ran:?}");
+}
+
+#[tokio::test]
+async fn a_table_out_of_reach_is_told_from_one_that_refuses_and_one_that_is_not_there() {
+    let fixture = Fixture::start().await;
+    let ran = fixture.run(&["show", "k", "--table", "other"]).await;
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    assert!(ran.err.contains("there is no table other"), "{ran:?}");
+    assert!(ran.err.contains("check --table"), "{ran:?}");
+    let ran = fixture.run(&["ls", "--table", "no table!"]).await;
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    assert!(ran.err.contains("no table can be called"), "{ran:?}");
+    fixture.proxy.inject(Fault::Denied, "Query", 1);
+    let ran = fixture.run(&["show", "k"]).await;
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    assert!(
+        ran.err.contains("needs dynamodb:Query on the table"),
+        "{ran:?}"
+    );
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", nobody.local_addr().unwrap());
+    drop(nobody);
+    let ran = fixture.run(&["show", "k", "--endpoint-url", &url]).await;
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    assert!(ran.err.contains("check the network"), "{ran:?}");
+    let ran = fixture
+        .run(&["show", "k", "--endpoint-url", "nonsense"])
+        .await;
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+}
+
+#[tokio::test]
+async fn a_profile_has_what_the_environment_has_not() {
+    let fixture = Fixture::start().await;
+    let files = fixture.home().join(".aws");
+    std::fs::create_dir(&files).unwrap();
+    let config = "[profile ops]\nregion = us-east-1\n";
+    std::fs::write(files.join("config"), config).unwrap();
+    let keys = "[ops]\naws_access_key_id = local\naws_secret_access_key = local\n";
+    std::fs::write(files.join("credentials"), keys).unwrap();
+    let bare = |arguments: &[&str]| {
+        let mut command = fixture.command(arguments);
+        for name in ["AWS_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"] {
+            command.env_remove(name);
+        }
+        command
+    };
+    assert_eq!(ended(bare(&["ls"])).await.code, Some(3));
+    assert_eq!(ended(bare(&["ls", "--profile", "ops"])).await.code, Some(0));
+    let mut by_variable = bare(&["ls"]);
+    by_variable.env("AWS_PROFILE", "ops");
+    assert_eq!(ended(by_variable).await.code, Some(0));
+    // What is said goes before what is set: with the environment's own credentials nothing would be missing.
+    let typo = fixture.run(&["ls", "--profile", "opps"]).await;
+    assert_eq!((typo.code, typo.out.as_str()), (Some(3), ""), "{typo:?}");
+    assert!(typo.err.contains("opps"), "{typo:?}");
+    assert_eq!(fixture.run(&["ls", "--profile", "ops"]).await.code, Some(0));
+    // The other way to say where the endpoint is.
+    let url = fixture.proxy.url();
+    let mut by_option = bare(&["ls", "--profile", "ops", "--endpoint-url", &url]);
+    by_option.env_remove("AWS_ENDPOINT_URL_DYNAMODB");
+    assert_eq!(ended(by_option).await.code, Some(0));
+}
+
+#[tokio::test]
+async fn wrong_arguments_are_told_as_such() {
+    let fixture = Fixture::start().await;
+    for arguments in [
+        &[][..],
+        &["acquire"],
+        &["acquire", "k", "--ttl", "soon", "--", "true"],
+        &["acquire", "k", "--ttl", "1050ms", "--", "true"],
+        &["acquire", "k", "--permits", "0", "--", "true"],
+        &["acquire", "", "--", "true"],
+        &["force-release", "k", "--who", "me"],
+        &["watch", "--every", "10ms"],
+        &["no-such-command"],
+    ] {
+        let ran = fixture.run(arguments).await;
+        assert_eq!(
+            (ran.code, ran.out.as_str()),
+            (Some(2), ""),
+            "{arguments:?} {ran:?}"
+        );
+    }
+    assert_eq!(
+        fixture.proxy.counts().total(),
+        0,
+        "nothing was asked of the table"
+    );
+}
+
+#[tokio::test]
+async fn completions_and_pages_are_made_and_show_nothing_that_is_hidden() {
+    let fixture = Fixture::without_table().await;
+    for (shell, sign) in [
+        ("bash", "complete -F _leasehold"),
+        ("zsh", "#compdef leasehold"),
+        ("fish", "complete -c leasehold"),
+    ] {
+        let ran = fixture.run(&["completions", shell]).await;
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        assert!(
+            ran.out.contains(sign) && ran.out.contains("force-release"),
+            "{}",
+            ran.out
+        );
+        assert!(!ran.out.contains("__guard"), "{}", ran.out);
+    }
+    let ran = fixture.run(&["man"]).await;
+    assert!(ran.out.contains(".TH leasehold 1"), "{}", ran.out);
+    let directory = fixture.home().join("man1");
+    let ran = fixture
+        .run(&["man", "--to", directory.to_str().unwrap()])
+        .await;
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let page = std::fs::read_to_string(directory.join("leasehold-acquire.1")).unwrap();
+    assert!(page.contains("LEASEHOLD_FENCING_TOKEN"), "{page}");
+    let mut version = fixture.run(&["--version"]).await;
+    version.out.truncate(10);
+    assert_eq!(version.out, "leasehold ");
+}
+
+#[tokio::test]
+async fn the_manual_is_what_the_program_says() {
+    let fixture = Fixture::without_table().await;
+    let told = fixture.run(&["__manual"]).await.out;
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/CLI.md");
+    assert!(
+        std::fs::read_to_string(path).unwrap() == told,
+        "docs/CLI.md is old: cargo run --bin leasehold -- __manual > docs/CLI.md"
+    );
+}
+
+/// By a table that is an hour ahead, and refuses.
+#[tokio::test]
+async fn a_clock_that_is_wrong_is_told() {
+    let fixture = Fixture::without_table().await;
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for connection in listener.incoming() {
+            let mut connection = connection.unwrap();
+            let mut request = [0; 4096];
+            let _ = connection.read(&mut request).unwrap();
+            let ahead = SystemClock.now().plus(Duration::from_hours(1));
+            let ahead = DateTime::from_millis(ahead.as_millis().try_into().unwrap());
+            let refusal =
+                r#"{"__type":"com.amazon.coral.service#AccessDeniedException","Message":"no"}"#;
+            let answer = format!(
+                "HTTP/1.1 400 Bad Request\r\ndate: {}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{refusal}",
+                ahead.fmt(Format::HttpDate).unwrap(),
+                refusal.len(),
+            );
+            let _ = connection.write_all(answer.as_bytes());
+        }
+    });
+    let ran = fixture.run(&["show", "k", "--endpoint-url", &url]).await;
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    let said: Vec<_> = ran
+        .err
+        .lines()
+        .filter(|line| line.contains("clock"))
+        .collect();
+    assert_eq!(said.len(), 1, "{ran:?}");
+    assert!(
+        said[0].starts_with("leasehold: this machine's clock is at least 59 min 5"),
+        "{ran:?}"
+    );
+}

@@ -1,0 +1,178 @@
+//! `leasehold ls`, `show`, `holders` and `watch`: what people and programs see, and that nobody sees a secret.
+
+use std::io::{BufRead as _, BufReader};
+use std::time::Duration;
+
+use crate::fixture::{Fixture, masked, until};
+use leasehold::{Because, Key, Operator, Reason};
+use serde_json::Value;
+
+const LONG: Duration = Duration::from_secs(600);
+
+async fn filled() -> Fixture {
+    let fixture = Fixture::start().await;
+    for (key, holder) in [
+        ("orders/1", "worker 1"),
+        ("orders/2", "worker 1"),
+        ("deploy", "bob\u{1b}[2J"),
+    ] {
+        fixture.grant(key, holder, LONG).await;
+    }
+    fixture
+}
+
+#[tokio::test]
+async fn a_list_is_a_table_for_people_and_the_contract_for_programs() {
+    let fixture = filled().await;
+    assert_eq!(fixture.secrets(), 3, "each run looks for them");
+    let ran = fixture.run(&["ls"]).await;
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(
+        masked(&ran.out),
+        "KEY  STATE  ENDS  TOKEN  HOLDER\n\
+         deploy  held  in 9 min N s  TOKEN  bob\\u001b[2J\n\
+         orders/1  held  in 9 min N s  TOKEN  worker 1\n\
+         orders/2  held  in 9 min N s  TOKEN  worker 1\n"
+    );
+    let ran = fixture
+        .run(&["ls", "--prefix", "orders/", "--limit", "1", "--json"])
+        .await;
+    let told: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(told["leases"].as_array().unwrap().len(), 1);
+    let fields: Vec<_> = told["leases"][0].as_object().unwrap().keys().collect();
+    assert_eq!(
+        fields,
+        [
+            "acquired_at",
+            "expires_at",
+            "fencing_token",
+            "holder",
+            "key",
+            "metadata",
+            "permit",
+            "safe_until",
+            "ttl_seconds",
+            "version"
+        ]
+    );
+    let nothing = fixture.run(&["ls", "--state", "expired"]).await;
+    assert_eq!((nothing.code, nothing.out.as_str()), (Some(0), ""));
+    assert_eq!(nothing.err, "leasehold: no such lease is held\n");
+    let nothing = fixture.run(&["ls", "--state", "expired", "--json"]).await;
+    assert_eq!(nothing.out, "{\"leases\":[\n]}\n");
+}
+
+#[tokio::test]
+async fn a_long_list_comes_whole_and_its_pages_line_up() {
+    let fixture = Fixture::start().await;
+    for n in 0..230 {
+        fixture.grant(&format!("k{n:03}"), "h", LONG).await;
+    }
+    let ran = fixture.run(&["ls"]).await;
+    let lines: Vec<_> = ran.out.lines().collect();
+    assert_eq!(lines.len(), 231);
+    let columns = |line: &str| line.find(" h").unwrap();
+    assert!(
+        lines[1..]
+            .iter()
+            .all(|line| columns(line) == columns(lines[1])),
+        "{}",
+        ran.out
+    );
+    let ran = fixture.run(&["ls", "--json"]).await;
+    let told: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(told["leases"].as_array().unwrap().len(), 230);
+}
+
+#[tokio::test]
+async fn a_key_is_shown_with_all_that_is_known_of_it() {
+    let fixture = filled().await;
+    let because = Because {
+        who: Operator::new("alice").unwrap(),
+        why: Reason::new("incident 77").unwrap(),
+    };
+    let key = Key::new("orders/1").unwrap();
+    let _ = fixture.leases().freeze(&key, &because).await.unwrap();
+    let ran = fixture.run(&["show", "orders/1"]).await;
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(
+        masked(&ran.out),
+        "key  orders/1\n\
+         state  held, ends in 9 min N s unless extended\n\
+         frozen  yes: it is not granted to anybody\n\
+         holder  worker 1\n\
+         token  TOKEN\n\
+         granted  TIME (N s ago)\n\
+         ends  TIME\n\
+         ttl  10 min\n\
+         operator  freeze by alice N s ago: incident 77\n"
+    );
+    let ran = fixture.run(&["show", "orders/1", "--json"]).await;
+    let told: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(
+        (&told["outcome"], &told["state"], &told["frozen"]),
+        (&"found".into(), &"held".into(), &true.into())
+    );
+    let absent = fixture.run(&["show", "nowhere"]).await;
+    assert_eq!((absent.code, absent.out.as_str()), (Some(1), ""));
+    assert_eq!(absent.err, "leasehold: nothing is known of nowhere\n");
+    let absent = fixture.run(&["show", "nowhere", "--json"]).await;
+    assert_eq!(
+        (absent.code, absent.out.as_str()),
+        (Some(1), "{\n  \"outcome\": \"absent\"\n}\n")
+    );
+}
+
+#[tokio::test]
+async fn holders_are_told_with_what_they_have() {
+    let fixture = filled().await;
+    let ran = fixture.run(&["holders"]).await;
+    assert_eq!(
+        masked(&ran.out),
+        "LEASES  FIRST ENDS  HOLDER  KEYS\n\
+         1  in 9 min N s  bob\\u001b[2J  deploy\n\
+         2  in 9 min N s  worker 1  orders/1, orders/2\n"
+    );
+    let ran = fixture.run(&["holders", "--json"]).await;
+    let told: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(told["holders"][1]["holder"], "worker 1");
+    assert_eq!(told["holders"][1]["leases"].as_array().unwrap().len(), 2);
+    let ran = fixture.run(&["holders", "worker 1", "--json"]).await;
+    let told: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(told["leases"][1]["key"], "orders/2");
+    let nobody = fixture.run(&["holders", "nobody"]).await;
+    assert_eq!((nobody.code, nobody.out.as_str()), (Some(1), ""));
+}
+
+#[tokio::test]
+async fn what_changes_is_told_line_by_line() {
+    let fixture = Fixture::start().await;
+    let held = fixture.grant("a", "worker 1", LONG).await.lease;
+    let mut command = fixture.command(&["watch", "--every", "1s"]);
+    let mut watch = command.spawn().unwrap();
+    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
+    let (sender, mut told) = tokio::sync::mpsc::unbounded_channel();
+    std::thread::spawn(move || lines.try_for_each(|line| sender.send(line.unwrap()).map_err(drop)));
+    let mut next = async || masked(&(told.recv().await.unwrap() + "\n"));
+    assert_eq!(
+        next().await,
+        "TIME a held by worker 1 until TIME, token TOKEN\n"
+    );
+    let extended = fixture
+        .leases()
+        .extend(&held, leasehold::ExtendOptions::default())
+        .await;
+    let lease = extended.unwrap().into_lease();
+    assert_eq!(next().await, "TIME a extended by worker 1 until TIME\n");
+    let _ = fixture.leases().release(&lease).await.unwrap();
+    assert_eq!(next().await, "TIME a free, after token TOKEN\n");
+    let pid = rustix::process::Pid::from_raw(watch.id().try_into().unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    let mut status = None;
+    until("it ends", || {
+        status = watch.try_wait().unwrap();
+        status.is_some()
+    })
+    .await;
+    assert_eq!(status.unwrap().code(), Some(0));
+}
