@@ -1,7 +1,10 @@
-//! A table as the cases find it: rows in every state, those who wait, strangers, and what the sample events speak of.
+//! The sample events, and a table as the cases find it: rows in every state, waiters, items that are not ours, and what the
+//! sample events speak of.
 
 use std::{
+    fs,
     future::Future,
+    path::Path,
     sync::{Arc, LazyLock},
     time::Duration,
 };
@@ -15,23 +18,83 @@ use leasehold::{
 };
 use serde_json::Value;
 
-use crate::{Function, desk::Desk, marks, samples};
+use crate::{Function, secrets, step_functions::UnreliableStepFunctions};
 
-/// An item and where it stands.
+/// An item, after its keys.
 pub type Placed = (String, String, Item);
 
 /// A minute after the sample events' leases were granted.
 pub const NOW: Timestamp = Timestamp::from_millis(1_795_230_060_000);
 
+/// Keys where items stand that are not ours.
 pub const STRANGERS: [&str; 2] = ["stranger", "stranger-held"];
 
-/// Everything in the table, before anything happens to it.
-pub fn furnished() -> &'static [Placed] {
-    static FURNISHED: LazyLock<Vec<Placed>> = LazyLock::new(furnish);
-    &FURNISHED
+/// A valid event.
+pub struct Sample {
+    pub function: Function,
+    pub event: Value,
 }
 
-/// Waits for what never waits: the table is in memory, and time passes when it is asked to.
+/// The sample events of the repository in the order of their names, with secrets that can be recognised.
+pub fn samples() -> &'static [Sample] {
+    static SAMPLES: LazyLock<Vec<Sample>> = LazyLock::new(read_samples);
+    &SAMPLES
+}
+
+fn read_samples() -> Vec<Sample> {
+    let events = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../events");
+    let files = fs::read_dir(events).expect("the repository has events");
+    let mut files: Vec<_> = files.map(|file| file.expect("a file").path()).collect();
+    files.retain(|path| path.extension().is_some_and(|end| end == "json"));
+    files.sort();
+    let sample = |path: &std::path::PathBuf| {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        let verb = name.split('-').next().unwrap_or_default();
+        let function = Function::ALL.iter().find(|known| known.name() == verb);
+        let text = fs::read_to_string(path).expect("an event");
+        let mut event = serde_json::from_str(&text).expect("JSON");
+        mark_event(&mut event);
+        Sample {
+            function: *function.expect("an event begins with its function's name"),
+            event,
+        }
+    };
+    files.iter().map(sample).collect()
+}
+
+fn mark_event(value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(mark_event),
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                match value {
+                    Value::String(text) if secrets::is_secret(name) => {
+                        *text = secrets::secret(text);
+                    }
+                    other => mark_event(other),
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Everything in the table before a case.
+pub fn rows() -> &'static [Placed] {
+    static ROWS: LazyLock<Vec<Placed>> = LazyLock::new(make_rows);
+    &ROWS
+}
+
+/// A table with these rows.
+pub fn table() -> Memory {
+    let table = Memory::new();
+    for (pk, sk, item) in rows() {
+        table.put_at(pk, sk, item);
+    }
+    table
+}
+
+/// Runs what never waits: the table is in memory, and its clock is moved by hand.
 pub fn now<T>(work: impl Future<Output = T>) -> T {
     thread_local! {
         static RUNTIME: tokio::runtime::Runtime = tokio::runtime::Builder::new_current_thread()
@@ -41,17 +104,23 @@ pub fn now<T>(work: impl Future<Output = T>) -> T {
     RUNTIME.with(|runtime| runtime.block_on(work))
 }
 
-fn furnish() -> Vec<Placed> {
+fn make_rows() -> Vec<Placed> {
     let table = Memory::new();
-    for sample in samples::all() {
-        stand(&table, &sample.value);
+    for sample in samples() {
+        put_leases(&table, &sample.event);
     }
-    now(live(&table));
+    now(put_states(&table));
     for key in STRANGERS {
-        let mut item = Item::from([("colour".to_owned(), s("green"))]);
+        let mut item = Item::from([("colour".to_owned(), AttributeValue::S("green".to_owned()))]);
         if key.ends_with("held") {
-            item.insert("holder".to_owned(), s("somebody"));
-            item.insert("lease_id".to_owned(), s("a stranger's"));
+            item.insert(
+                "holder".to_owned(),
+                AttributeValue::S("somebody".to_owned()),
+            );
+            item.insert(
+                "lease_id".to_owned(),
+                AttributeValue::S("a stranger's".to_owned()),
+            );
         }
         table.put_at(key, "LEASE#0000", &item);
         table.put_at(key, "WAIT#0123456789abcdef0123456789abcdef", &item);
@@ -59,25 +128,25 @@ fn furnish() -> Vec<Placed> {
     }
     let mut all = table.all();
     for (_, _, item) in &mut all {
-        mark(item);
+        mark_item(item);
     }
     all
 }
 
 /// Makes the secrets of an item recognisable.
-fn mark(item: &mut Item) {
+fn mark_item(item: &mut Item) {
     for (name, value) in item {
         if let AttributeValue::S(text) = value
-            && marks::is_secret(name)
-            && marks::found_in(text).is_none()
+            && secrets::is_secret(name)
+            && secrets::found_in(text).is_none()
         {
-            *text = marks::secret(text);
+            *text = secrets::secret(text);
         }
     }
 }
 
 /// Rows that are as the handles in an event say.
-fn stand(table: &Memory, event: &Value) {
+fn put_leases(table: &Memory, event: &Value) {
     let several = event["leases"].as_array().into_iter().flatten();
     for handle in several.chain([&event["lease"]]) {
         let Ok(lease) = serde_json::from_value::<Lease>(handle.clone()) else {
@@ -114,18 +183,18 @@ fn stand(table: &Memory, event: &Value) {
     }
 }
 
-/// What else may stand there, as it comes to stand there.
-async fn live(table: &Memory) {
+/// Rows in every other state, as they come about.
+async fn put_states(table: &Memory) {
     let clock = Arc::new(ManualClock::at(NOW));
     let leases = Leases::new(table.clone(), Settings::default())
         .with_clock(clock.clone())
-        .with_workflows(Desk::at(2));
+        .with_workflows(UnreliableStepFunctions::from_turn(2));
     // Half of what the samples ask for is somebody else's.
-    let asked = samples::all()
+    let asked = samples()
         .iter()
         .filter(|sample| sample.function == Function::Acquire);
     for sample in asked.step_by(2) {
-        if let Some(key) = sample.value["key"].as_str() {
+        if let Some(key) = sample.event["key"].as_str() {
             let _ = leases.acquire(ask(key, "somebody else", 300)).await;
         }
     }
@@ -180,8 +249,4 @@ pub fn ask(key: &str, holder: &str, seconds: u64) -> Acquire {
         Ttl::new(Duration::from_secs(seconds)).expect("valid"),
     )
     .request_id(RequestId::new(format!("by {holder}")).expect("valid"))
-}
-
-pub fn s(text: &str) -> AttributeValue {
-    AttributeValue::S(text.to_owned())
 }

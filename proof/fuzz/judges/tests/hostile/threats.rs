@@ -1,5 +1,4 @@
 //! What docs/SECURITY.md says that somebody can do with what has leaked, and how it is ended.
-#![allow(clippy::unwrap_used, missing_docs)]
 
 use std::{sync::Arc, time::Duration};
 

@@ -2,89 +2,67 @@
 
 use std::sync::Arc;
 
+use arbitrary::{Result as Chosen, Unstructured};
 use leasehold::{
     Acquire, Acquired, GrantKind, Holder, Key, Keys, KeysDigest, Leases, ManualClock, Memory,
     RequestDigest, RequestId, Settings, Ttl,
 };
 
 use crate::{
-    dice::Dice,
-    world::{self, NOW},
+    NO_CASE, Verdict,
+    fixture::{self, NOW},
+    mutate::part,
 };
 
 /// Who asks for what, and by which request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
-    /// What for.
-    pub key: String,
-    /// Who.
-    pub holder: String,
-    /// By which request.
-    pub request_id: String,
+struct Asked {
+    key: String,
+    holder: String,
+    request_id: String,
 }
 
-/// What names are made of: parts that look the same, vanish, join with what is next to them, or mean something to us.
-const PARTS: &[&str] = &[
-    "a",
-    "b",
-    "ab",
-    "\u{e9}",
-    "e\u{301}",
-    "\u{212b}",
-    "\u{c5}",
-    "A\u{30a}",
-    "\u{202e}",
-    "\u{200b}",
-    "\u{200d}",
-    "\u{feff}",
-    "\u{fffd}",
-    "\u{ff}",
-    "\u{10ffff}",
-    "\u{1d54f}",
-    "#",
-    "/",
-    "|",
-    ",",
-    "\"",
-    "\\",
-    "{",
-    ":",
-    " ",
-    "%00",
-    "LEASE#0000",
-    "WAIT#",
-    "0",
-    "1",
-    "\u{0}",
-    "\u{1}",
-    "\u{8}",
-    "\n",
-    "\u{7f}",
-    "\u{80}",
-    "\u{ad}",
-    "\u{660}",
-];
+/// What names are made of: parts that look the same, vanish, join with what is next to them, or mean something to us; one
+/// between two bars.
+const PARTS: &str = "a|b|ab|\u{e9}|e\u{301}|\u{212b}|\u{c5}|A\u{30a}|\u{202e}|\u{200b}|\u{200d}|\u{feff}|\u{fffd}|\u{ff}|\
+    \u{10ffff}|\u{1d54f}|#|/|,|\"|\\|{|:| |%00|LEASE#0000|WAIT#|0|1|\u{ad}|\u{660}";
+const CONTROLS: &str = "\u{0}|\u{1}|\u{8}|\n|\u{7f}|\u{80}";
+
+/// Twice a key, a holder and a request id, one a line, where a vertical tab stands for a line break; or choices.
+pub fn judge(bytes: &[u8]) -> Verdict {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        let mut lines = text.split('\n').map(|line| line.replace('\u{b}', "\n"));
+        let mut next = || lines.next().unwrap_or_default();
+        return judge_pair(&[(); 2].map(|()| Asked {
+            key: next(),
+            holder: next(),
+            request_id: next(),
+        }));
+    }
+    match pair(&mut Unstructured::new(bytes)) {
+        Ok(asked) => judge_pair(&asked),
+        Err(_) => Ok(NO_CASE.to_owned()),
+    }
+}
 
 /// Two who ask, whose names are close to each other.
-#[must_use]
-pub fn case(seed: u64, number: u64) -> [Asked; 2] {
-    let mut dice = Dice::of(seed, number);
+fn pair(choices: &mut Unstructured<'_>) -> Chosen<[Asked; 2]> {
     let one = Asked {
-        key: name(&mut dice),
-        holder: name(&mut dice),
-        request_id: name(&mut dice),
+        key: name(choices)?,
+        holder: name(choices)?,
+        request_id: name(choices)?,
     };
     let mut other = one.clone();
-    match dice.place(6) {
+    match choices.int_in_range(0..=5)? {
         0 => {}
         // The same letters, parted elsewhere.
         1 => shift(&mut other.holder, &mut other.request_id),
         2 => shift(&mut other.key, &mut other.holder),
         3 => std::mem::swap(&mut other.holder, &mut other.request_id),
-        4 => other.key = name(&mut dice),
-        _ => other.holder = name(&mut dice),
+        4 => other.key = name(choices)?,
+        _ => other.holder = name(choices)?,
     }
-    [one, other]
+    Ok([one, other])
 }
 
 fn shift(from: &mut String, to: &mut String) {
@@ -93,35 +71,35 @@ fn shift(from: &mut String, to: &mut String) {
     }
 }
 
-fn name(dice: &mut Dice) -> String {
+fn name(choices: &mut Unstructured<'_>) -> Chosen<String> {
     let mut name = String::new();
-    let parts = if dice.one_in(40) {
-        0
-    } else {
-        1 + dice.place(4)
-    };
-    for _ in 0..parts {
-        let part = dice.word(PARTS);
+    if choices.ratio(1, 40)? {
+        return Ok(name);
+    }
+    for _ in 0..choices.int_in_range(1..=4)? {
         // Most keys are refused for their control characters otherwise.
-        if !part.contains(char::is_control) || dice.one_in(10) {
-            name.push_str(part);
-        }
+        let parts = if choices.ratio(1, 60)? {
+            CONTROLS
+        } else {
+            PARTS
+        };
+        name += &part(parts, choices)?;
     }
-    if dice.one_in(30) {
-        let (most, filler) = (*dice.pick(&[1023_usize, 1024, 1025]), dice.word(PARTS));
+    if choices.ratio(1, 30)? {
+        let (most, filler) = (
+            *choices.choose(&[1023_usize, 1024, 1025])?,
+            part(PARTS, choices)?,
+        );
         while name.len() + filler.len() <= most {
-            name.push_str(filler);
+            name += &filler;
         }
     }
-    name
+    Ok(name)
 }
 
-/// Lets both ask, one after the other, and tells what the second was told.
-///
-/// # Errors
-/// What must not be: names that are refused without a reason or changed, different ones taken for the same, the same
-/// for different ones.
-pub fn judge(asked: &[Asked; 2]) -> Result<String, String> {
+/// Lets both ask, one after the other. No name is refused without a reason or changed, no different ones are taken for the
+/// same, nor the same for different ones. Returns what the second was answered.
+fn judge_pair(asked: &[Asked; 2]) -> Verdict {
     let [one, other] = asked;
     let (Some(first), Some(second)) = (checked(one)?, checked(other)?) else {
         return Ok("refused".to_owned());
@@ -140,13 +118,13 @@ pub fn judge(asked: &[Asked; 2]) -> Result<String, String> {
     let table = Memory::new();
     let leases =
         Leases::new(table.clone(), Settings::default()).with_clock(Arc::new(ManualClock::at(NOW)));
-    let granted = world::now(leases.acquire(first.clone())).and_then(Acquired::granted);
+    let granted = fixture::now(leases.acquire(first.clone())).and_then(Acquired::granted);
     let granted = granted.map_err(|error| format!("the first was refused: {error}"))?;
     let json = serde_json::to_value(&granted.lease).map_err(|error| error.to_string())?;
     if json["key"] != one.key.as_str() || json["holder"] != one.holder.as_str() {
         return Err(format!("{json} is not what was asked for"));
     }
-    let again = world::now(leases.acquire(second)).map_err(|error| error.to_string())?;
+    let again = fixture::now(leases.acquire(second)).map_err(|error| error.to_string())?;
     let rows = table.all();
     let keys: Vec<_> = rows.iter().map(|(pk, ..)| pk.as_str()).collect();
     let mut expected = vec![one.key.as_str(), other.key.as_str()];

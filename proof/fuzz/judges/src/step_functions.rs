@@ -1,5 +1,4 @@
-//! Those who run the workflows, as a hostile case meets them: whoever is called back may be there or not, and
-//! whoever is asked may not answer.
+//! Step Functions as a hostile case meets it: tasks may wait or not, and calls may not be answered.
 
 use std::{
     sync::{
@@ -11,17 +10,16 @@ use std::{
 
 use leasehold::{Call, Delivery, Error, Execution, Holder, TaskToken, Timestamp, Workflows};
 
-/// Answers by turns, from a turn that the case picks, and keeps what errors it was told of.
-#[derive(Debug, Default)]
-pub struct Desk {
+/// Answers by turns, from a turn that the case picks, and keeps the causes of failed tasks.
+#[derive(Default)]
+pub struct UnreliableStepFunctions {
     turn: AtomicU64,
     causes: Mutex<Vec<String>>,
 }
 
-impl Desk {
-    /// A desk whose first answer is that of `turn`.
-    #[must_use]
-    pub fn at(turn: u64) -> Arc<Self> {
+impl UnreliableStepFunctions {
+    /// One whose first answer is that of `turn`.
+    pub fn from_turn(turn: u64) -> Arc<Self> {
         let turn = AtomicU64::new(turn % 97);
         Arc::new(Self {
             turn,
@@ -29,32 +27,28 @@ impl Desk {
         })
     }
 
-    /// What those who waited were told when it was an error: no secret may be in it.
-    pub fn causes(&self) -> Vec<String> {
+    /// The causes of failed tasks, which people read: no secret may be in them.
+    pub fn take_causes(&self) -> Vec<String> {
         std::mem::take(&mut self.causes.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn turn(&self) -> u64 {
-        self.turn.fetch_add(1, Ordering::Relaxed)
-    }
-
     fn delivery(&self) -> Result<Delivery, Error> {
-        match self.turn() % 5 {
+        match self.turn.fetch_add(1, Ordering::Relaxed) % 5 {
             0 => Ok(Delivery::Refused),
-            1 => Err(silent()),
+            1 => Err(no_answer()),
             _ => Ok(Delivery::Delivered),
         }
     }
 }
 
-fn silent() -> Error {
+fn no_answer() -> Error {
     Error::Unavailable {
-        problem: "the desk does not answer".to_owned(),
+        problem: "Step Functions does not answer".to_owned(),
         source: None,
     }
 }
 
-impl Workflows for Desk {
+impl Workflows for UnreliableStepFunctions {
     fn succeed<'a>(&'a self, _: &'a TaskToken, _: String, _: Duration) -> Call<'a, Delivery> {
         Box::pin(async { self.delivery() })
     }
@@ -73,10 +67,10 @@ impl Workflows for Desk {
 
     fn look_up<'a>(&'a self, _: &'a Holder, _: Duration) -> Call<'a, Execution> {
         Box::pin(async {
-            Ok(match self.turn() % 6 {
+            Ok(match self.turn.fetch_add(1, Ordering::Relaxed) % 6 {
                 0 => Execution::Running,
                 1 => Execution::Unknown,
-                2 => return Err(silent()),
+                2 => return Err(no_answer()),
                 answered => Execution::Ended {
                     stopped_at: Timestamp::from_millis(0),
                     redrivable: true,
