@@ -2,7 +2,7 @@
 
 use crate::{
     message::{Ended, Message, What},
-    names::{KEEPER, Who},
+    names::{SWEEPER, Who},
     rows::{ABSENT, FOREIGN},
     world::{Action, State, Tell, World},
 };
@@ -13,7 +13,7 @@ pub fn step(world: &World, action: &Action, after: &State) -> String {
 
 fn name(who: Who) -> String {
     match who {
-        KEEPER => "sweep".to_owned(),
+        SWEEPER => "sweep".to_owned(),
         _ => char::from(b'A' + who).to_string(),
     }
 }

@@ -3,7 +3,7 @@
 use crate::{
     clients,
     message::{Ended, What},
-    names::{KEEPER, Tick, Who},
+    names::{SWEEPER, Tick, Who},
     reading::Reading,
     rows::{Facts, LINE, Reply},
     world::{Action, End, Reaping, State, Tell, World},
@@ -13,7 +13,7 @@ use crate::{
 pub fn actions(world: &World, state: &State, actions: &mut Vec<Action>) {
     let scope = &world.scope;
     let facts = world.rows.facts(state.row);
-    let now = World::clock(state, &state.keeper);
+    let now = World::clock(state, &state.sweeper);
     if scope.sweep {
         if next(world, facts, now).is_some() {
             actions.push(Action::Sweeps);
@@ -41,13 +41,13 @@ pub fn actions(world: &World, state: &State, actions: &mut Vec<Action>) {
     }
     if scope.sweep && scope.jumps > state.jumps {
         let errors = [-scope.error, 0, scope.error].into_iter();
-        let others = errors.filter(|error| *error != state.keeper.error);
-        actions.extend(others.map(|error| Action::Jump(KEEPER, error)));
+        let others = errors.filter(|error| *error != state.sweeper.error);
+        actions.extend(others.map(|error| Action::Jump(SWEEPER, error)));
     }
     if scope.purge && may_be_purged(world, state, facts) {
         actions.push(Action::Purge);
     }
-    clients::hearings(world, state, KEEPER, actions);
+    clients::hearings(world, state, SWEEPER, actions);
 }
 
 /// What a sweep would write, by what it reads.
@@ -73,8 +73,8 @@ pub fn next(world: &World, facts: Facts, now: Tick) -> Option<What> {
 
 pub fn sweeps(world: &World, state: &mut State) -> Option<()> {
     let facts = world.rows.facts(state.row);
-    let what = next(world, facts, World::clock(state, &state.keeper))?;
-    world.send(state, KEEPER, what).map(drop)
+    let what = next(world, facts, World::clock(state, &state.sweeper))?;
+    world.send(state, SWEEPER, what).map(drop)
 }
 
 pub fn sends_away(world: &World, state: &mut State, who: Who) -> Option<()> {
@@ -83,7 +83,7 @@ pub fn sends_away(world: &World, state: &mut State, who: Who) -> Option<()> {
     let place = (0..LINE).find(stands)?;
     let (_, attempt) = facts.line[place]?;
     let what = What::Leave(who, attempt, u8::try_from(place).ok()?);
-    world.send(state, KEEPER, what).map(drop)
+    world.send(state, SWEEPER, what).map(drop)
 }
 
 /// Sets out to see to what an execution left: reads what it holds, before anybody is asked how it stands.
@@ -112,7 +112,7 @@ pub fn reap_writes(world: &World, state: &mut State, end: End) -> Option<()> {
         row
     };
     let facts = world.rows.facts(row);
-    let now = World::clock(state, &state.keeper);
+    let now = World::clock(state, &state.sweeper);
     let what = match facts.held.filter(|_| facts.holder == who) {
         Some(held) if world.design.spares(&world.scope, held, end, now) => return None,
         Some(held) if !world.design.may_be_freed(end) => {
@@ -132,19 +132,19 @@ pub fn reap_writes(world: &World, state: &mut State, end: End) -> Option<()> {
             }
         }
     };
-    world.send(state, KEEPER, what).map(drop)
+    world.send(state, SWEEPER, what).map(drop)
 }
 
 pub fn hears(world: &World, state: &mut State, reply: Reply, tell: Tell) -> Option<()> {
-    let call = state.keeper.call.take()?;
-    state.keeper.replies.clear();
+    let call = state.sweeper.call.take()?;
+    state.sweeper.replies.clear();
     match (call.what, world.rows.reading(call, reply)) {
         (What::Leave(who, attempt, _), Reading::Over(_)) => {
             clients::is_dismissed(state, (who, attempt));
         }
         (what, Reading::Over(Some(kept))) => {
             let first = !matches!(what, What::TryAgain(..));
-            clients::tells(world, state, KEEPER, kept, (first, tell));
+            clients::tells(world, state, SWEEPER, kept, (first, tell));
         }
         _ => {}
     }

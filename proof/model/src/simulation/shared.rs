@@ -1,4 +1,4 @@
-//! What everybody in a simulated world shares: the time, the mishap to come, those who wait for a
+//! What everybody in a simulation shares: the time, the fault to come, those who wait for a
 //! call back, and what was seen to happen.
 
 use std::{
@@ -13,19 +13,15 @@ use std::{
 
 use serde::Deserialize as _;
 
-use super::{steps::Op, witness::Witness};
-use crate::{
-    clock::{Clock, Timestamp},
-    error::{Cause, Error},
-    store::Address,
-    transition::Change,
-    values::{Counter, Holder, Key, LeaseId, TaskToken},
-    workflows::{Delivery, Execution},
+use super::{oracle::Oracle, store::Op};
+use leasehold::{
+    Cause, Clock, Counter, Delivery, Error, Execution, Holder, Key, LeaseId, TaskToken, Timestamp,
+    store::Address, transition::Change,
 };
 
 /// What may befall a call, before it takes effect or after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mishap {
+pub enum Fault {
     /// The call, or its answer, does not arrive.
     Lost,
     /// The caller hears that it did not arrive, and it takes effect later.
@@ -36,7 +32,7 @@ pub(super) enum Mishap {
 
 /// A step of the library that is done wrong, to see that somebody notices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Broken {
+pub enum Broken {
     /// Passing a turn on does not use up its token.
     TokenKept,
     /// The row is kept for the second in line.
@@ -68,7 +64,7 @@ pub(super) enum Broken {
 /// How an execution comes to its end. Whatever the end, a function of its may still be at work: that
 /// of a branch which a Parallel has aborted, or one that was in the middle when it was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub enum End {
     Succeeded,
     /// By an error of its own.
     Failed,
@@ -76,57 +72,57 @@ pub(super) enum End {
 }
 
 /// What a task token was answered with.
-pub(super) type Told = Result<String, String>;
+pub type TaskResult = Result<String, String>;
 
 /// What arrives after its caller has given up on it.
 #[derive(Clone, Debug)]
-pub(super) enum Stray {
+pub enum Delayed {
     Write(Op),
-    Call(TaskToken, Told),
+    Call(TaskToken, TaskResult),
 }
 
 #[derive(Clone, Default)]
-pub(super) struct Ground(Arc<Mutex<Inner>>);
+pub struct Shared(Arc<Mutex<Environment>>);
 
 #[derive(Default)]
-pub(super) struct Inner {
-    pub(super) now: u64,
+pub struct Environment {
+    pub now: u64,
     /// Whoever is at work may go one step.
-    pub(super) turn: bool,
+    pub turn: bool,
     /// What befalls it there.
-    pub(super) mishap: Option<Mishap>,
-    pub(super) clocks_differ: bool,
-    pub(super) broken: Option<Broken>,
+    pub fault: Option<Fault>,
+    pub clocks_differ: bool,
+    pub broken: Option<Broken>,
     /// Task tokens that somebody waits with, and who.
-    pub(super) tokens: BTreeMap<String, usize>,
+    pub tokens: BTreeMap<String, usize>,
     /// Answers to task tokens, on their way to who waited.
-    pub(super) told: Vec<(usize, Told)>,
+    pub told: Vec<(usize, TaskResult)>,
     /// How each execution has stood, and since when.
-    pub(super) executions: BTreeMap<String, Vec<(u64, Execution)>>,
+    pub executions: BTreeMap<String, Vec<(u64, Execution)>>,
     /// With when they set out.
-    pub(super) strays: Vec<(u64, Stray)>,
-    /// Which keys a call was for that met a mishap; none if it was for no single key.
-    pub(super) met: Vec<Option<Key>>,
+    pub delayed: Vec<(u64, Delayed)>,
+    /// Which keys a call was for that met a fault; none if it was for no single key.
+    pub met: Vec<Option<Key>>,
     /// Keys that a record of the stream is under way for.
-    pub(super) records: Vec<Key>,
+    pub records: Vec<Key>,
     /// Which lease a row had at a version that somebody read.
-    pub(super) read: HashMap<(Address, Counter), LeaseId>,
-    pub(super) witness: Witness,
-    pub(super) actor: String,
+    pub read: HashMap<(Address, Counter), LeaseId>,
+    pub oracle: Oracle,
+    pub actor: String,
     /// What whoever is at work is about to do, or has done and not heard of.
-    pub(super) about: String,
+    pub about: String,
     /// How often what has happened.
-    pub(super) seen: BTreeMap<String, u64>,
-    pub(super) trace: Option<String>,
+    pub seen: BTreeMap<String, u64>,
+    pub trace: Option<String>,
 }
 
-impl Ground {
-    pub(super) fn get(&self) -> MutexGuard<'_, Inner> {
+impl Shared {
+    pub fn get(&self) -> MutexGuard<'_, Environment> {
         self.0.lock().expect("one thread")
     }
 
-    /// The end of a step of whoever is at work: it goes on when the world lets it.
-    pub(super) async fn step(&self, about: String) -> Option<Mishap> {
+    /// The end of a step of whoever is at work: it goes on when the schedule lets it.
+    pub async fn step(&self, about: String) -> Option<Fault> {
         self.get().about = about;
         let mut been = false;
         poll_fn(|context| {
@@ -139,31 +135,31 @@ impl Ground {
             Poll::Pending
         })
         .await;
-        self.get().mishap.take()
+        self.get().fault.take()
     }
 
     /// Ends the task that waits with `token`, if anybody does.
-    pub(super) fn answer(&self, token: &TaskToken, told: Told) -> Delivery {
-        let mut inner = self.get();
+    pub fn answer(&self, token: &TaskToken, told: TaskResult) -> Delivery {
+        let mut shared = self.get();
         let lease_id = told.as_ref().ok().and_then(|output| lease_id_in(output));
-        let silent = told.is_err() && inner.broken == Some(Broken::Silence);
+        let silent = told.is_err() && shared.broken == Some(Broken::Silence);
         let waits = if silent {
             None
         } else {
-            inner.tokens.remove(token.expose())
+            shared.tokens.remove(token.expose())
         };
         let Some(who) = waits else {
-            inner.note(|| format!("  {} is nobody's", token.expose()));
-            inner.saw("nobody's token");
+            shared.note(|| format!("  {} is nobody's", token.expose()));
+            shared.saw("nobody's token");
             return Delivery::Refused;
         };
         if let Some(lease_id) = lease_id {
-            inner.witness.heard(lease_id);
+            shared.oracle.heard(lease_id);
         }
         let what = told.as_ref().map_or_else(String::as_str, |_| "success");
-        inner.note(|| format!("  {} hears: {what}", token.expose()));
-        inner.saw(&format!("told {what}"));
-        inner.told.push((who, told));
+        shared.note(|| format!("  {} hears: {what}", token.expose()));
+        shared.saw(&format!("told {what}"));
+        shared.told.push((who, told));
         Delivery::Delivered
     }
 }
@@ -173,43 +169,43 @@ fn lease_id_in(output: &str) -> Option<LeaseId> {
     LeaseId::deserialize(value.get("lease")?.get("lease_id")?).ok()
 }
 
-impl Inner {
+impl Environment {
     /// From now on an execution stands like this.
-    pub(super) fn stands(&mut self, execution: &Holder, standing: Execution) {
+    pub fn stands(&mut self, execution: &Holder, standing: Execution) {
         let history = self.executions.entry(execution.as_str().to_owned());
         history.or_default().push((self.now, standing));
     }
 
     /// How an execution stood so many milliseconds ago.
-    pub(super) fn standing(&self, execution: &str, ago: u64) -> Option<Execution> {
+    pub fn standing(&self, execution: &str, ago: u64) -> Option<Execution> {
         let history = self.executions.get(execution)?;
         let known = |(since, _): &&(u64, Execution)| *since + ago <= self.now;
         Some(history.iter().rev().find(known)?.1)
     }
 
-    pub(super) fn note(&mut self, line: impl FnOnce() -> String) {
+    pub fn note(&mut self, line: impl FnOnce() -> String) {
         if let Some(trace) = &mut self.trace {
             let since = self.now.saturating_sub(START);
             let _ = writeln!(trace, "{since:>7} {:<18} {}", self.actor, line());
         }
     }
 
-    pub(super) fn saw(&mut self, what: &str) {
+    pub fn saw(&mut self, what: &str) {
         *self.seen.entry(what.to_owned()).or_default() += 1;
     }
 
-    pub(super) fn wrong(&mut self, what: impl Into<String>) {
+    pub fn wrong(&mut self, what: impl Into<String>) {
         let what = what.into();
         self.note(|| format!("WRONG: {what}"));
-        self.witness.wrong.get_or_insert(what);
+        self.oracle.wrong.get_or_insert(what);
     }
 }
 
-/// When a world begins.
-pub(super) const START: u64 = 1_800_000_000_000;
+/// When a simulation begins.
+pub const START: u64 = 1_800_000_000_000;
 
 /// Somebody's clock, so many milliseconds before the true time, or behind it.
-pub(super) struct Skewed(pub(super) Ground, pub(super) i64);
+pub struct Skewed(pub Shared, pub i64);
 
 impl Clock for Skewed {
     fn now(&self) -> Timestamp {
@@ -223,25 +219,27 @@ impl Clock for Skewed {
     }
 }
 
-pub(super) fn no_answer() -> Error {
+pub fn no_answer() -> Error {
     Error::Unavailable {
         problem: "no answer".to_owned(),
         source: None,
     }
 }
 
-pub(super) fn too_busy() -> Error {
+pub fn too_busy() -> Error {
     Error::Throttled {
         action: "any",
         resource: "anything".to_owned(),
-        source: Cause::said("too busy"),
+        source: Cause::of(&std::io::Error::other("too busy")),
     }
 }
 
 /// The kind of a change.
-pub(super) fn kind_of(change: &Change) -> String {
+pub fn kind_of(change: &Change) -> String {
     if let Change::End(end) = change {
-        return format!("End {}", end.ended.as_str());
+        return format!("End {:?}", end.ended)
+            .to_lowercase()
+            .replacen('e', "E", 1);
     }
     let mut name = Name(String::new());
     let _ = write!(name, "{change:?}");

@@ -1,72 +1,69 @@
-//! The world: its tables, functions and workflows, its time, and how it comes to rest.
+//! The simulation: its tables, functions and workflows, its time, and how it comes to rest.
 
 use std::{sync::Arc, time::Duration};
 
+use super::first_of;
 use super::{
-    dice::Dice,
-    ground::{Broken, End, Ground, START, Stray},
-    steps::Steps,
-    tasks::{Order, Purpose, Task, What},
-    witness::SKEW,
+    oracle::SKEW,
+    shared::{Broken, Delayed, End, START, Shared},
+    store::FaultyStore,
+    tasks::{Command, Purpose, Task, What},
     workflow::{State, WORK, Wants, Workflow},
 };
-use crate::{
-    line::first_of,
+use fastrand::Rng;
+use leasehold::{
+    Counter, Execution, Holder, Key, RequestDigest, RequestId, Settings, Ttl, WaitTime,
     row::{Item, Row, Stored},
-    settings::Settings,
     store::{Address, Memory, Part, Store as _, What as Known},
-    values::{Counter, Holder, Key, RequestDigest, RequestId, Ttl, WaitTime},
-    workflows::Execution,
 };
 
-pub(super) struct World {
-    pub(super) ground: Ground,
-    pub(super) memory: Memory,
-    pub(super) dice: Dice,
-    pub(super) settings: Settings,
-    pub(super) clocks_differ: bool,
+pub struct Simulation {
+    pub shared: Shared,
+    pub memory: Memory,
+    pub rng: Rng,
+    pub settings: Settings,
+    pub clocks_differ: bool,
     /// A machine that heard of trouble asks again; the others may fail.
-    pub(super) patient: bool,
+    pub patient: bool,
     /// How old what Step Functions tells of an execution may be.
-    pub(super) stale: u64,
+    pub stale: u64,
     /// Nothing goes wrong any more.
-    pub(super) calm: bool,
-    pub(super) keys: Vec<Key>,
-    pub(super) workflows: Vec<Workflow>,
-    pub(super) tasks: Vec<Task>,
+    pub calm: bool,
+    pub keys: Vec<Key>,
+    pub workflows: Vec<Workflow>,
+    pub tasks: Vec<Task>,
     /// Status events under way.
-    pub(super) ends: Vec<usize>,
-    pub(super) backup: Option<Vec<(String, String, Item)>>,
+    pub ends: Vec<usize>,
+    pub backup: Option<Vec<(String, String, Item)>>,
 }
 
 /// No function lives longer, nor anything that it has sent: less than anybody has to confirm.
-pub(super) const LIFE: u64 = 10_000;
+pub const LIFE: u64 = 10_000;
 
 /// What Step Functions tells of an execution is at most so old.
-pub(super) const STALE: u64 = 5_000;
+pub const STALE: u64 = 5_000;
 
 /// What a new workflow is like.
-pub(super) struct Plan {
-    pub(super) wants: Wants,
-    pub(super) ttl: u64,
-    pub(super) wait: u64,
-    pub(super) mute: bool,
+pub struct Plan {
+    pub wants: Wants,
+    pub ttl: u64,
+    pub wait: u64,
+    pub mute: bool,
 }
 
-impl World {
-    pub(super) fn new(seed: u64, keys: usize, broken: Option<Broken>) -> Self {
-        let ground = Ground::default();
-        ground.get().now = START;
-        ground.get().broken = broken;
+impl Simulation {
+    pub fn new(seed: u64, keys: usize, broken: Option<Broken>) -> Self {
+        let shared = Shared::default();
+        shared.get().now = START;
+        shared.get().broken = broken;
+        let mut settings = Settings::default();
+        settings.reap_grace = Duration::from_millis(WORK);
         let named = |n| Key::new(format!("key {n}")).expect("valid");
         Self {
-            ground,
+            shared,
             memory: Memory::new(),
-            dice: Dice::new(seed),
-            settings: Settings {
-                reap_grace: Duration::from_millis(WORK),
-                ..Settings::default()
-            },
+            rng: Rng::with_seed(seed),
+            settings,
             clocks_differ: false,
             patient: true,
             stale: 0,
@@ -80,14 +77,14 @@ impl World {
     }
 
     /// One more workflow, about to ask.
-    pub(super) fn enter(&mut self, plan: Plan) -> usize {
+    pub fn enter(&mut self, plan: Plan) -> usize {
         let name = format!("w{}", self.workflows.len());
         let holder = Holder::new(format!("execution {name}")).expect("valid");
         let request_id = RequestId::new("ask").expect("valid");
         let request = RequestDigest::of(&holder, &request_id);
-        let mut ground = self.ground.get();
-        ground.stands(&holder, Execution::Running);
-        ground.witness.names.insert(request.clone(), name.clone());
+        let mut shared = self.shared.get();
+        shared.stands(&holder, Execution::Running);
+        shared.oracle.names.insert(request.clone(), name.clone());
         self.workflows.push(Workflow {
             name,
             wants: plan.wants,
@@ -107,59 +104,59 @@ impl World {
             redrives: 0,
             unheard: false,
             served: false,
-            came_at: ground.now,
+            came_at: shared.now,
         });
-        drop(ground);
+        drop(shared);
         self.workflows.len() - 1
     }
 
     /// Time passes. What has been under way for too long is over.
-    pub(super) fn jump(&mut self, millis: u64) {
+    pub fn jump(&mut self, millis: u64) {
         let now = {
-            let mut ground = self.ground.get();
-            ground.now += millis;
-            ground.now
+            let mut shared = self.shared.get();
+            shared.now += millis;
+            shared.now
         };
         while let Some(place) = self.tasks.iter().position(|t| t.since + LIFE < now) {
             self.kill(place);
         }
-        let fresh = |(at, _): &(u64, Stray)| *at + LIFE >= now;
-        self.ground.get().strays.retain(fresh);
+        let fresh = |(at, _): &(u64, Delayed)| *at + LIFE >= now;
+        self.shared.get().delayed.retain(fresh);
     }
 
     /// Something arrives whose sender has given up on it.
-    pub(super) fn arrive(&mut self, place: usize) {
-        let stray = {
-            let mut ground = self.ground.get();
-            ground.actor = "late".to_owned();
-            ground.strays.remove(place).1
+    pub fn arrive(&mut self, place: usize) {
+        let delayed = {
+            let mut shared = self.shared.get();
+            shared.actor = "late".to_owned();
+            shared.delayed.remove(place).1
         };
-        match stray {
-            Stray::Write(op) => at_once(self.steps().arrive(&op)),
-            Stray::Call(token, told) => {
-                let _ = self.ground.answer(&token, told);
+        match delayed {
+            Delayed::Write(op) => at_once(self.table().arrive(&op)),
+            Delayed::Call(token, told) => {
+                let _ = self.shared.answer(&token, told);
             }
         }
-        let told = std::mem::take(&mut self.ground.get().told);
-        for (who, told) in told {
-            self.told(who, told);
+        let told = std::mem::take(&mut self.shared.get().told);
+        for (who, result) in told {
+            self.task_ended(who, result);
         }
     }
 
-    pub(super) fn steps(&self) -> Steps {
-        Steps {
+    pub fn table(&self) -> FaultyStore {
+        FaultyStore {
             memory: self.memory.clone(),
-            ground: self.ground.clone(),
+            shared: self.shared.clone(),
             ill: Arc::default(),
         }
     }
 
-    pub(super) fn row(&self, key: &Key) -> Stored {
+    pub fn row(&self, key: &Key) -> Stored {
         at_once(self.memory.read(&first_of(key), Duration::MAX)).expect("memory does not fail")
     }
 
     /// Every row of every key.
-    pub(super) fn rows(&self) -> Vec<(Address, Row)> {
+    pub fn rows(&self) -> Vec<(Address, Row)> {
         let of_key = |key: &Key| at_once(self.memory.read_key(key, Duration::MAX));
         let mut all = Vec::new();
         for key in &self.keys {
@@ -174,20 +171,20 @@ impl World {
     }
 
     /// From now on every function that starts has a floor for the tokens: now, as after a restore.
-    pub(super) fn deploy_a_floor(&mut self) {
-        let mut ground = self.ground.get();
-        let floor = ground.now + SKEW;
-        ground.saw("a floor");
-        ground.note(|| format!("deployed with the floor {}", floor % 1_000_000));
+    pub fn deploy_a_floor(&mut self) {
+        let mut shared = self.shared.get();
+        let floor = shared.now + SKEW;
+        shared.saw("a floor");
+        shared.note(|| format!("deployed with the floor {}", floor % 1_000_000));
         // Those at work have the settings of before.
-        let in_force = ground.now + LIFE + 1;
-        ground.witness.floor(in_force, floor);
+        let in_force = shared.now + LIFE + 1;
+        shared.oracle.floor(in_force, floor);
         self.settings.token_floor = Counter::new(floor).expect("small");
     }
 
     /// The table is set back to the backup, when all have stopped and all clocks are past what was
     /// written; and a floor is deployed.
-    pub(super) fn restore(&mut self) {
+    pub fn restore(&mut self) {
         let Some(backup) = self.backup.take() else {
             self.backup = Some(self.memory.all());
             return;
@@ -197,7 +194,7 @@ impl World {
                 self.end(who, End::Stopped);
             }
         }
-        self.ground.get().strays.clear();
+        self.shared.get().delayed.clear();
         self.jump(LIFE + WORK);
         self.jump(1);
         self.memory = Memory::new();
@@ -214,35 +211,35 @@ impl World {
                 .filter_map(|r| waiter(r).expect("no failure"));
             rows.push((address.clone(), row.clone(), waiters.collect()));
         }
-        let mut ground = self.ground.get();
-        ground.actor = "operator".to_owned();
-        ground.saw("restored");
-        ground.note(|| "the table is restored".to_owned());
-        ground.witness.restored(rows);
-        drop(ground);
+        let mut shared = self.shared.get();
+        shared.actor = "operator".to_owned();
+        shared.saw("restored");
+        shared.note(|| "the table is restored".to_owned());
+        shared.oracle.restored(rows);
+        drop(shared);
         self.deploy_a_floor();
     }
 
-    pub(super) fn wrong(&self) -> Option<String> {
-        self.ground.get().witness.wrong.clone()
+    pub fn wrong(&self) -> Option<String> {
+        self.shared.get().oracle.wrong.clone()
     }
 
     /// Everybody at work comes to an end, one after the other.
-    pub(super) fn finish(&mut self) {
+    pub fn finish(&mut self) {
         while !self.tasks.is_empty() && self.wrong().is_none() {
             self.step(0, None);
         }
     }
 
     /// Whatever goes wrong has an end: everybody does what is left to do, and sweep comes by.
-    pub(super) fn settle(&mut self) {
+    pub fn settle(&mut self) {
         self.finish();
         self.calm = true;
-        while !self.ground.get().strays.is_empty() {
+        while !self.shared.get().delayed.is_empty() {
             self.arrive(0);
         }
         for key in self.keys.clone() {
-            self.operate(key, Order::Unfreeze);
+            self.operate(key, Command::Unfreeze);
         }
         for _ in 0..ROUNDS {
             self.finish();
@@ -261,11 +258,11 @@ impl World {
             (Some(w), _) => format!("{} never came to an end: {:?}", w.name, w.state),
             (None, unrest) => unrest.unwrap_or_default(),
         };
-        self.ground.get().wrong(problem);
+        self.shared.get().wrong(problem);
     }
 
     /// What a workflow does that nothing goes wrong with.
-    pub(super) fn go_on(&mut self, who: usize) {
+    pub fn go_on(&mut self, who: usize) {
         let workflow = &self.workflows[who];
         let what = match workflow.state {
             _ if workflow.busy.is_some() || workflow.is_over() => return,
@@ -273,7 +270,7 @@ impl World {
             State::Woken => What::Extend,
             // It releases what nobody works on any more.
             State::Holding | State::Releasing if self.works(who) => {
-                return self.ground.get().witness.stop(who);
+                return self.shared.get().oracle.stop(who);
             }
             State::Holding | State::Releasing => What::Release,
             State::Waiting => return,
@@ -281,12 +278,12 @@ impl World {
         self.act(who, what);
     }
 
-    pub(super) fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         self.workflows.iter().all(Workflow::is_over)
     }
 
     /// Whatever the index has, by key.
-    pub(super) fn index(&self) -> Vec<Key> {
+    pub fn index(&self) -> Vec<Key> {
         let part = Part { part: 0, of: 1 };
         let page = at_once(self.memory.held(part, None, 100, Duration::MAX));
         let entries = page.expect("memory does not fail").entries.into_iter();
@@ -309,11 +306,11 @@ impl World {
         (left > 0).then(|| format!("{left} items are left of those who waited"))
     }
 
-    pub(super) fn is_at_work(&self, purpose: &Purpose) -> bool {
+    pub fn is_at_work(&self, purpose: &Purpose) -> bool {
         self.tasks.iter().any(|task| task.purpose == *purpose)
     }
 
-    pub(super) fn sweeps(&self) -> bool {
+    pub fn sweeps(&self) -> bool {
         let sweeps = |task: &Task| matches!(task.purpose, Purpose::Sweep(_));
         self.tasks.iter().any(sweeps)
     }
@@ -323,7 +320,7 @@ impl World {
 const ROUNDS: u64 = 30;
 
 /// What a future comes to that waits for nothing.
-pub(super) fn at_once<T>(future: impl Future<Output = T>) -> T {
+pub fn at_once<T>(future: impl Future<Output = T>) -> T {
     use futures_util::FutureExt as _;
     future.now_or_never().expect("nothing to wait for")
 }

@@ -2,32 +2,29 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use super::address_of;
 use super::{
-    ground::kind_of,
+    shared::kind_of,
     world::{LIFE, STALE},
 };
-use crate::{
-    clock::Timestamp,
-    leases::address_of,
-    outcomes::{Ended, Lease},
+use leasehold::{
+    Ended, Lease, LeaseId, RequestDigest, Settings, Timestamp,
     row::{Holding, Reservation, Row, State, Stored},
-    settings::Settings,
     store::Address,
     transition::{Change, Of},
-    values::{LeaseId, RequestDigest},
     waiter::Waiter,
 };
 
 /// How far any clock is from the true time, at most.
-pub(super) const SKEW: u64 = 1000;
+pub const SKEW: u64 = 1000;
 
 #[derive(Default)]
-pub(super) struct Witness {
+pub struct Oracle {
     now: u64,
     lines: BTreeMap<Address, Line>,
-    pub(super) names: HashMap<RequestDigest, String>,
+    pub names: HashMap<RequestDigest, String>,
     /// Requests whose workflows are over.
-    pub(super) ended: HashSet<RequestDigest>,
+    pub ended: HashSet<RequestDigest>,
     /// Requests that were sent away, or whose workflows were redriven, and when: who looked before may
     /// still act on it.
     returning: HashMap<RequestDigest, u64>,
@@ -44,25 +41,25 @@ pub(super) struct Witness {
     /// From when on every token that is given out is above which floor.
     floor: Option<(u64, u64)>,
     /// The first thing that went wrong.
-    pub(super) wrong: Option<String>,
+    pub wrong: Option<String>,
 }
 
 /// A function that works on what is leased.
-pub(super) struct Worker {
-    pub(super) who: usize,
-    pub(super) name: String,
-    pub(super) trusts: Vec<Trust>,
+pub struct Worker {
+    pub who: usize,
+    pub name: String,
+    pub beliefs: Vec<Belief>,
 }
 
 /// A lease that it was given, and until when it works, by the true time, going by its own clock.
-pub(super) struct Trust {
-    pub(super) lease: Lease,
-    pub(super) until: u64,
+pub struct Belief {
+    pub lease: Lease,
+    pub until: u64,
 }
 
 impl Worker {
     fn is_at_work(&self, now: u64) -> bool {
-        self.trusts.iter().any(|trust| trust.until > now)
+        self.beliefs.iter().any(|belief| belief.until > now)
     }
 }
 
@@ -77,16 +74,16 @@ struct Line {
     last: u64,
 }
 
-type Seen = Result<(), String>;
+type Check = Result<(), String>;
 
-impl Witness {
-    pub(super) fn heard(&mut self, lease_id: LeaseId) {
+impl Oracle {
+    pub fn heard(&mut self, lease_id: LeaseId) {
         self.heard.insert(lease_id);
     }
 
     /// Whether nobody may go on with it any more: by some clock it has expired, and somebody is in
     /// line, or was a moment ago.
-    pub(super) fn is_over(&self, lease: &Lease, expires_at: Timestamp, now: u64) -> bool {
+    pub fn is_over(&self, lease: &Lease, expires_at: Timestamp, now: u64) -> bool {
         let awaited = |line: &Line| !line.waiting.is_empty() || line.awaited + LIFE >= now;
         let line = self.lines.get(&address_of(lease));
         let expired = expires_at.as_millis() <= now + SKEW;
@@ -96,26 +93,26 @@ impl Witness {
             || self.floor.is_some_and(void)
     }
 
-    pub(super) fn was_displaced(&self, request: &RequestDigest) -> bool {
+    pub fn was_displaced(&self, request: &RequestDigest) -> bool {
         self.displaced.contains(request)
     }
 
     /// From then on, every token that is given out is above `floor`.
-    pub(super) fn floor(&mut self, from: u64, floor: u64) {
+    pub fn floor(&mut self, from: u64, floor: u64) {
         self.floor = Some((from, floor));
     }
 
     /// A function starts to work: then no other is to work on the same.
-    pub(super) fn starts(&mut self, worker: Worker, now: u64) -> Seen {
+    pub fn starts(&mut self, worker: Worker, now: u64) -> Check {
         self.workers.retain(|worker| worker.is_at_work(now));
-        for Trust { lease, .. } in &worker.trusts {
-            let of_old = |trust: &Trust| {
-                let theirs = &trust.lease;
+        for Belief { lease, .. } in &worker.beliefs {
+            let of_old = |belief: &Belief| {
+                let theirs = &belief.lease;
                 let same = theirs.key == lease.key && theirs.permit == lease.permit;
                 let evicted = [theirs, lease].map(|l| self.evicted.contains(&l.lease_id));
-                same && trust.until > now && evicted == [false; 2]
+                same && belief.until > now && evicted == [false; 2]
             };
-            let rival = |w: &&Worker| w.who != worker.who && w.trusts.iter().any(of_old);
+            let rival = |w: &&Worker| w.who != worker.who && w.beliefs.iter().any(of_old);
             if let Some(rival) = self.workers.iter().find(rival) {
                 return Err(format!(
                     "{} and {} work on one lease",
@@ -128,18 +125,18 @@ impl Witness {
     }
 
     /// Whether a function of this workflow is at work.
-    pub(super) fn is_at_work(&self, who: usize, now: u64) -> bool {
+    pub fn is_at_work(&self, who: usize, now: u64) -> bool {
         let at_work = |worker: &Worker| worker.who == who && worker.is_at_work(now);
         self.workers.iter().any(at_work)
     }
 
     /// The functions of this workflow have done their work.
-    pub(super) fn stop(&mut self, who: usize) {
+    pub fn stop(&mut self, who: usize) {
         self.workers.retain(|worker| worker.who != who);
     }
 
     /// Everybody has stopped, and the table is what it was before.
-    pub(super) fn restored(&mut self, rows: Vec<(Address, Row, Vec<Waiter>)>) {
+    pub fn restored(&mut self, rows: Vec<(Address, Row, Vec<Waiter>)>) {
         self.workers.clear();
         self.heard.clear();
         self.displaced.extend(self.names.keys().cloned());
@@ -156,7 +153,7 @@ impl Witness {
         }
     }
 
-    pub(super) fn redriven(&mut self, request: &RequestDigest, now: u64) {
+    pub fn redriven(&mut self, request: &RequestDigest, now: u64) {
         self.ended.remove(request);
         self.returning.insert(request.clone(), now);
     }
@@ -173,7 +170,7 @@ impl Witness {
     }
 
     /// Somebody deleted the row by hand, and the line with it.
-    pub(super) fn deleted(&mut self, address: &Address, row: &Row) {
+    pub fn deleted(&mut self, address: &Address, row: &Row) {
         let line = self.lines.entry(address.clone()).or_default();
         let waiting = line.waiting.drain(..).map(|(request, _)| request);
         let lost = waiting.chain(row.reserved().map(|kept| kept.request.clone()));
@@ -185,7 +182,7 @@ impl Witness {
     }
 
     /// A write that took effect.
-    pub(super) fn saw(
+    pub fn saw(
         &mut self,
         at: &Address,
         change: &Change,
@@ -193,7 +190,7 @@ impl Witness {
         before: &Stored,
         after: &Stored,
         now: u64,
-    ) -> Seen {
+    ) -> Check {
         self.now = now;
         let Stored::Row(after) = after else {
             return Err("a row is gone".into());
@@ -224,7 +221,7 @@ impl Witness {
         self.lines.entry(at.clone()).or_default()
     }
 
-    fn line_is(&mut self, at: &Address, row: &Row) -> Seen {
+    fn line_is(&mut self, at: &Address, row: &Row) -> Check {
         let line = self.line(at);
         let should = line.waiting.iter().map(|(request, _)| request);
         if should.eq(row.waiting()) {
@@ -234,7 +231,7 @@ impl Witness {
         }
     }
 
-    fn left(&mut self, at: &Address, request: &RequestDigest) -> Seen {
+    fn left(&mut self, at: &Address, request: &RequestDigest) -> Check {
         let now = self.now;
         let line = self.line(at);
         let place = line.waiting.iter().position(|(r, _)| r == request);
@@ -259,7 +256,7 @@ impl Witness {
         change: &Change,
         before: Option<&Row>,
         after: &Row,
-    ) -> Seen {
+    ) -> Check {
         let was = before.and_then(Row::reserved);
         let is = after.reserved();
         if was.map(|kept| &kept.lease_id) == is.map(|kept| &kept.lease_id) {
@@ -295,7 +292,7 @@ impl Witness {
         self.gives(at, after.fencing_token.get() + 1, &is.request)
     }
 
-    fn passed(&mut self, was: &Reservation) -> Seen {
+    fn passed(&mut self, was: &Reservation) -> Check {
         let margin = Settings::default().clock_margin;
         let lapsed = was.tries.get() > 1 && was.until.plus(margin) <= self.latest();
         let lives = !self.may_seem_over(&was.request);
@@ -315,7 +312,7 @@ impl Witness {
         change: &Change,
         before: Option<&Row>,
         after: &Row,
-    ) -> Seen {
+    ) -> Check {
         let was = before.and_then(Row::holding);
         let is = after.holding();
         if was.map(|held| &held.lease_id) == is.map(|held| &held.lease_id) {
@@ -346,7 +343,7 @@ impl Witness {
     }
 
     /// Nobody loses a lease before its time, nor while a function works on it, but by an operator.
-    fn ends(&mut self, change: &Change, was: &Holding) -> Seen {
+    fn ends(&mut self, change: &Change, was: &Holding) -> Check {
         self.over.insert(was.lease_id.clone());
         let by_time = match change {
             Change::Swap(_) => return Ok(()),
@@ -358,8 +355,9 @@ impl Witness {
         if by_time && was.expires_at > self.latest() {
             return Err("a grant was ended before its time".into());
         }
-        let trusts = |trust: &Trust| trust.lease.lease_id == was.lease_id && trust.until > self.now;
-        let works = |worker: &&Worker| worker.trusts.iter().any(trusts);
+        let beliefs =
+            |belief: &Belief| belief.lease.lease_id == was.lease_id && belief.until > self.now;
+        let works = |worker: &&Worker| worker.beliefs.iter().any(beliefs);
         match self.workers.iter().find(works) {
             Some(Worker { name, .. }) => Err(format!(
                 "{name} works on what {} has ended",
@@ -370,12 +368,12 @@ impl Witness {
     }
 
     /// A token is granted or promised.
-    fn gives(&mut self, at: &Address, token: u64, to: &RequestDigest) -> Seen {
+    fn gives(&mut self, at: &Address, token: u64, to: &RequestDigest) -> Check {
         self.is_above_the_floor(token)?;
         self.spend(at, token, to)
     }
 
-    fn is_above_the_floor(&self, token: u64) -> Seen {
+    fn is_above_the_floor(&self, token: u64) -> Check {
         match self.floor {
             Some((from, floor)) if from <= self.now && token <= floor => {
                 Err(format!("token {token} is not above the floor {floor}"))
@@ -384,14 +382,14 @@ impl Witness {
         }
     }
 
-    fn spend(&mut self, at: &Address, token: u64, on: &RequestDigest) -> Seen {
+    fn spend(&mut self, at: &Address, token: u64, on: &RequestDigest) -> Check {
         match self.line(at).tokens.insert(token, on.clone()) {
             None => Ok(()),
             Some(_) => Err(format!("token {token} is given out twice")),
         }
     }
 
-    fn rises(&mut self, at: &Address, token: u64) -> Seen {
+    fn rises(&mut self, at: &Address, token: u64) -> Check {
         let last = std::mem::replace(&mut self.line(at).last, token);
         if token > last {
             Ok(())
@@ -406,7 +404,7 @@ impl Witness {
     }
 
     /// A row in a few words.
-    pub(super) fn row(&self, stored: &Stored) -> String {
+    pub fn row(&self, stored: &Stored) -> String {
         let Stored::Row(row) = stored else {
             return "no row".into();
         };

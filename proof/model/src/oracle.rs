@@ -1,4 +1,4 @@
-//! One who sees every write in the order in which it takes effect, and knows what must never happen.
+//! Sees every write in the order in which it takes effect, and knows what must never happen.
 
 use crate::{
     message::{Floor, Message, What},
@@ -57,7 +57,7 @@ impl Invariant {
 const REMEMBERED: usize = 4;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Witness {
+pub struct Oracle {
     /// The largest token of a grant.
     pub granted: Count,
     /// The largest token of a promise.
@@ -76,7 +76,7 @@ pub struct Witness {
     broken: u16,
 }
 
-impl Default for Witness {
+impl Default for Oracle {
     fn default() -> Self {
         Self {
             granted: Count::MIN,
@@ -92,7 +92,7 @@ impl Default for Witness {
     }
 }
 
-impl Witness {
+impl Oracle {
     pub const fn has_seen(&self, broken: Invariant) -> bool {
         self.broken & (1 << broken as u8) != 0
     }

@@ -2,41 +2,37 @@
 
 use std::time::Duration;
 
-use super::ground::{Broken, Ground, Mishap, Stray, Told, no_answer, too_busy};
-use crate::{
-    error::Error,
-    values::{Holder, TaskToken},
-    workflows::{Call, Delivery, Execution, Workflows},
-};
+use super::shared::{Broken, Delayed, Fault, Shared, TaskResult, no_answer, too_busy};
+use leasehold::{Call, Delivery, Error, Execution, Holder, TaskToken, Workflows};
 
-pub(super) struct Calls {
-    pub(super) ground: Ground,
+pub struct FaultyStepFunctions {
+    pub shared: Shared,
     /// What it tells of executions is so many milliseconds old.
-    pub(super) stale: u64,
+    pub stale: u64,
 }
 
-impl Calls {
-    async fn call(&self, token: &TaskToken, told: Told) -> Result<Delivery, Error> {
-        match self.ground.step("call".to_owned()).await {
+impl FaultyStepFunctions {
+    async fn call(&self, token: &TaskToken, told: TaskResult) -> Result<Delivery, Error> {
+        match self.shared.step("call".to_owned()).await {
             None => {}
-            Some(Mishap::Late) => {
-                let mut ground = self.ground.get();
-                let now = ground.now;
-                ground.note(|| format!("  to {}: late", token.expose()));
-                let stray = Stray::Call(token.clone(), told);
-                ground.strays.push((now, stray));
+            Some(Fault::Late) => {
+                let mut shared = self.shared.get();
+                let now = shared.now;
+                shared.note(|| format!("  to {}: late", token.expose()));
+                let delayed = Delayed::Call(token.clone(), told);
+                shared.delayed.push((now, delayed));
                 return Err(no_answer());
             }
-            Some(Mishap::Lost) => {
-                self.ground
+            Some(Fault::Lost) => {
+                self.shared
                     .get()
                     .note(|| format!("  to {}: lost", token.expose()));
                 return Err(no_answer());
             }
-            Some(Mishap::Twice) => return Err(too_busy()),
+            Some(Fault::Twice) => return Err(too_busy()),
         }
-        let delivery = self.ground.answer(token, told);
-        match self.ground.step("hear of call".to_owned()).await {
+        let delivery = self.shared.answer(token, told);
+        match self.shared.step("hear of call".to_owned()).await {
             None => Ok(delivery),
             // Never sent again by itself, as `Workflows` asks for.
             Some(_) => Err(no_answer()),
@@ -44,7 +40,7 @@ impl Calls {
     }
 }
 
-impl Workflows for Calls {
+impl Workflows for FaultyStepFunctions {
     fn succeed<'a>(
         &'a self,
         token: &'a TaskToken,
@@ -66,12 +62,12 @@ impl Workflows for Calls {
 
     fn look_up<'a>(&'a self, execution: &'a Holder, _: Duration) -> Call<'a, Execution> {
         Box::pin(async move {
-            if self.ground.step("look".to_owned()).await.is_some() {
+            if self.shared.step("look".to_owned()).await.is_some() {
                 return Err(no_answer());
             }
-            let ground = self.ground.get();
-            let standing = ground.standing(execution.as_str(), self.stale);
-            let broken = |as_this| ground.broken == Some(as_this);
+            let shared = self.shared.get();
+            let standing = shared.standing(execution.as_str(), self.stale);
+            let broken = |as_this| shared.broken == Some(as_this);
             Ok(match standing {
                 Some(Execution::Ended {
                     stopped_at,

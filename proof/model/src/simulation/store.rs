@@ -9,29 +9,27 @@ use std::{
     time::Duration,
 };
 
-use super::ground::{Broken, Ground, Mishap, Stray, kind_of, no_answer, too_busy};
-use crate::{
-    error::Error,
-    line::first_of,
-    outcomes::Ended,
+use super::first_of;
+use super::shared::{Broken, Delayed, Fault, Shared, kind_of, no_answer, too_busy};
+use leasehold::{
+    Counter, Ended, Error, Holder, Key, RequestDigest,
     row::{Holding, Row, State, Stored},
     store::{Address, Applied, AppliedAll, Joined, Memory, Page, Part, Position, Store},
     transition::{Change, Cut, End, Join, Next, Pass, Release, Reserve, Tokens},
-    values::{Counter, Holder, Key, RequestDigest},
     waiter::Waiter,
 };
 
 #[derive(Clone)]
-pub(super) struct Steps {
-    pub(super) memory: Memory,
-    pub(super) ground: Ground,
+pub struct FaultyStore {
+    pub memory: Memory,
+    pub shared: Shared,
     /// A call has failed.
-    pub(super) ill: Arc<AtomicBool>,
+    pub ill: Arc<AtomicBool>,
 }
 
 /// A call, by value: it may be made again, or later.
 #[derive(Clone, Debug)]
-pub(super) enum Op {
+pub enum Op {
     Apply(Address, Change),
     ApplyAll(Vec<(Address, Change)>),
     Read(Address),
@@ -113,7 +111,7 @@ impl Op {
     }
 }
 
-impl Steps {
+impl FaultyStore {
     async fn call(&self, op: Op) -> Result<Answer, Error> {
         let answer = self.in_two_steps(op).await;
         if answer.is_err() {
@@ -123,23 +121,23 @@ impl Steps {
     }
 
     async fn in_two_steps(&self, op: Op) -> Result<Answer, Error> {
-        let mishap = self.ground.step(op.name()).await;
-        self.note(&op, "before", mishap);
+        let fault = self.shared.step(op.name()).await;
+        self.note(&op, "before", fault);
         if self.stops() {
             return Err(no_answer());
         }
-        match mishap {
+        match fault {
             None => {}
-            Some(Mishap::Late) if op.is_write() => {
-                let mut ground = self.ground.get();
-                if ground.clocks_differ && matches!(op, Op::CallBackBy(..)) {
+            Some(Fault::Late) if op.is_write() => {
+                let mut shared = self.shared.get();
+                if shared.clocks_differ && matches!(op, Op::CallBackBy(..)) {
                     return Err(no_answer());
                 }
-                let now = ground.now;
-                ground.strays.push((now, Stray::Write(op)));
+                let now = shared.now;
+                shared.delayed.push((now, Delayed::Write(op)));
                 return Err(no_answer());
             }
-            Some(Mishap::Twice) => {
+            Some(Fault::Twice) => {
                 return match op {
                     Op::Join(..) => Ok(Answer::Joined(Joined::Conflict)),
                     Op::ApplyAll(_) => Ok(Answer::AppliedAll(AppliedAll::Conflict)),
@@ -147,36 +145,36 @@ impl Steps {
                     _ => Err(too_busy()),
                 };
             }
-            Some(Mishap::Lost | Mishap::Late) => return Err(no_answer()),
+            Some(Fault::Lost | Fault::Late) => return Err(no_answer()),
         }
         let answer = self.perform(&op).await?;
-        let mishap = self.ground.step(format!("hear of {}", op.name())).await;
-        self.note(&op, "after", mishap);
-        match mishap {
+        let fault = self.shared.step(format!("hear of {}", op.name())).await;
+        self.note(&op, "after", fault);
+        match fault {
             None => Ok(answer),
-            Some(Mishap::Twice) => self.perform(&op).await,
-            Some(Mishap::Lost | Mishap::Late) => Err(no_answer()),
+            Some(Fault::Twice) => self.perform(&op).await,
+            Some(Fault::Lost | Fault::Late) => Err(no_answer()),
         }
     }
 
     /// What a broken sweep does after its first failure.
     fn stops(&self) -> bool {
-        let ground = self.ground.get();
-        let sweeps = ground.broken == Some(Broken::SweepStops) && ground.actor == "sweep";
+        let shared = self.shared.get();
+        let sweeps = shared.broken == Some(Broken::SweepStops) && shared.actor == "sweep";
         sweeps && self.ill.load(Ordering::Relaxed)
     }
 
-    fn note(&self, op: &Op, when: &str, mishap: Option<Mishap>) {
-        if let Some(mishap) = mishap {
-            let line = || format!("{}: {mishap:?} {when} its effect", op.name());
-            let mut ground = self.ground.get();
-            ground.note(line);
-            ground.met.push(op.key());
+    fn note(&self, op: &Op, when: &str, fault: Option<Fault>) {
+        if let Some(fault) = fault {
+            let line = || format!("{}: {fault:?} {when} its effect", op.name());
+            let mut shared = self.shared.get();
+            shared.note(line);
+            shared.met.push(op.key());
         }
     }
 
     /// What has set out takes effect, whether anybody still hears of it or not.
-    pub(super) async fn arrive(&self, op: &Op) {
+    pub async fn arrive(&self, op: &Op) {
         let _ = self.perform(op).await;
     }
 
@@ -194,9 +192,9 @@ impl Steps {
             && let Some(held) = row.holding()
         {
             let read = (address.clone(), row.version);
-            self.ground.get().read.insert(read, held.lease_id.clone());
+            self.shared.get().read.insert(read, held.lease_id.clone());
         }
-        self.ground
+        self.shared
             .get()
             .note(|| format!("{} -> {}", op.name(), said(&answer)));
         for ((address, change), before) in changes.iter().zip(stood) {
@@ -205,27 +203,27 @@ impl Steps {
             if before == after {
                 continue;
             }
-            let mut ground = self.ground.get();
-            let ground = &mut *ground;
-            ground.saw(&kind_of(change));
+            let mut shared = self.shared.get();
+            let shared = &mut *shared;
+            shared.saw(&kind_of(change));
             let (now, waiter) = match op {
-                Op::Join(_, _, waiter) => (ground.now, Some(waiter)),
-                _ => (ground.now, None),
+                Op::Join(_, _, waiter) => (shared.now, Some(waiter)),
+                _ => (shared.now, None),
             };
-            let seen = ground
-                .witness
+            let seen = shared
+                .oracle
                 .saw(address, change, waiter, &before, &after, now);
-            let text = ground.witness.row(&after);
-            ground.note(|| format!("  {text}"));
+            let text = shared.oracle.row(&after);
+            shared.note(|| format!("  {text}"));
             if let Err(problem) = seen {
-                ground.wrong(problem);
+                shared.wrong(problem);
             }
             if let Stored::Row(row) = after
                 && row.holding().is_none()
                 && row.reserved().is_none()
                 && row.head().is_some()
             {
-                ground.records.push(address.key.clone());
+                shared.records.push(address.key.clone());
             }
         }
         Ok(answer)
@@ -263,7 +261,7 @@ impl Steps {
 
     /// What a broken library would call instead.
     async fn broken(&self, op: &Op) -> Result<Option<Op>, Error> {
-        let (Some(broken), Op::Apply(address, change)) = (self.ground.get().broken, op) else {
+        let (Some(broken), Op::Apply(address, change)) = (self.shared.get().broken, op) else {
             return Ok(None);
         };
         let Stored::Row(row) = self.memory.read(address, LIMIT).await? else {
@@ -282,8 +280,8 @@ impl Steps {
                 else {
                     return Ok(None);
                 };
-                let ground = self.ground.get();
-                let read = ground.read.get(&(address.clone(), *version));
+                let shared = self.shared.get();
+                let read = shared.read.get(&(address.clone(), *version));
                 if row.holding().is_some_and(|h| Some(&h.lease_id) == read) {
                     *version = row.version;
                 }
@@ -296,7 +294,7 @@ impl Steps {
     /// What a broken extend does when it has expired by its own clock, and somebody waits.
     async fn end_without_margin(&self, op: &Op) -> Result<(), Error> {
         let (Some(Broken::NoMargin), Op::Apply(address, Change::Extend(extend))) =
-            (self.ground.get().broken, op)
+            (self.shared.get().broken, op)
         else {
             return Ok(());
         };
@@ -324,7 +322,7 @@ impl Steps {
         change: &Change,
         before: &Stored,
     ) -> Result<(), Error> {
-        let Some(broken) = self.ground.get().broken else {
+        let Some(broken) = self.shared.get().broken else {
             return Ok(());
         };
         let (Stored::Row(before), Stored::Row(mut row)) =
@@ -423,7 +421,7 @@ macro_rules! ask {
     };
 }
 
-impl Store for Steps {
+impl Store for FaultyStore {
     fn name(&self) -> &'static str {
         "step by step"
     }

@@ -3,52 +3,47 @@
 
 use std::time::Duration;
 
+use super::address_of;
 use super::{
-    ground::{Broken, End, Told},
+    oracle::{Belief, SKEW, Worker},
+    schedule::one_in,
+    shared::{Broken, End, TaskResult},
     tasks::{Answer, Purpose, Task, What},
-    witness::{SKEW, Trust, Worker},
-    world::{World, at_once},
+    world::{Simulation, at_once},
 };
-use crate::{
-    clock::Timestamp,
-    error::Error,
-    leases::address_of,
-    outcomes::{Acquired, Lease},
-    row::Stored,
-    sets::AcquiredAll,
-    store::Store as _,
-    values::{Holder, Key, RequestDigest, RequestId, Ttl, WaitTime},
-    workflows::Execution,
+use leasehold::{
+    Acquired, AcquiredAll, Error, Execution, Holder, Key, Lease, RequestDigest, RequestId,
+    Timestamp, Ttl, WaitTime, row::Stored, store::Store as _,
 };
 
-pub(super) struct Workflow {
-    pub(super) name: String,
-    pub(super) wants: Wants,
-    pub(super) holder: Holder,
-    pub(super) request_id: RequestId,
-    pub(super) request: RequestDigest,
-    pub(super) ttl: Ttl,
-    pub(super) wait: WaitTime,
+pub struct Workflow {
+    pub name: String,
+    pub wants: Wants,
+    pub holder: Holder,
+    pub request_id: RequestId,
+    pub request: RequestDigest,
+    pub ttl: Ttl,
+    pub wait: WaitTime,
     /// Its functions can call nobody back.
-    pub(super) mute: bool,
-    pub(super) attempts: u32,
-    pub(super) token: Option<String>,
-    pub(super) state: State,
-    pub(super) leases: Vec<Lease>,
+    pub mute: bool,
+    pub attempts: u32,
+    pub token: Option<String>,
+    pub state: State,
+    pub leases: Vec<Lease>,
     /// The function that extends or releases for it now.
-    pub(super) busy: Option<u32>,
-    pub(super) calls: u32,
-    pub(super) ended: Option<End>,
-    pub(super) redrives: u32,
+    pub busy: Option<u32>,
+    pub calls: u32,
+    pub ended: Option<End>,
+    pub redrives: u32,
     /// A task of its ended without the word of its function.
-    pub(super) unheard: bool,
-    pub(super) served: bool,
-    pub(super) came_at: u64,
+    pub unheard: bool,
+    pub served: bool,
+    pub came_at: u64,
 }
 
 /// What a workflow asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Wants {
+pub enum Wants {
     /// A key, and to wait in line for it.
     InLine(Key),
     /// A key, now or not at all.
@@ -60,7 +55,7 @@ pub(super) enum Wants {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub enum State {
     /// About to ask.
     Asking,
     /// Its task waits for the token, or its function is at work.
@@ -76,10 +71,10 @@ const ATTEMPTS: u32 = 5;
 
 /// The longest that a function works on what is leased: what an execution that has ended left at
 /// work has come to its end after the grace.
-pub(super) const WORK: u64 = 20_000;
+pub const WORK: u64 = 20_000;
 
-impl World {
-    pub(super) fn act(&mut self, who: usize, what: What) {
+impl Simulation {
+    pub fn act(&mut self, who: usize, what: What) {
         let workflow = &mut self.workflows[who];
         workflow.calls += 1;
         match what {
@@ -88,7 +83,7 @@ impl World {
                 workflow.state = State::Waiting;
                 let token = format!("{}.{}", workflow.name, workflow.attempts);
                 workflow.token = Some(token.clone());
-                self.ground.get().tokens.insert(token, who);
+                self.shared.get().tokens.insert(token, who);
             }
             What::Extend => workflow.busy = Some(workflow.calls),
             What::Release => {
@@ -99,7 +94,7 @@ impl World {
         let workflow = &self.workflows[who];
         let name = workflow.name.as_str();
         let attempt = workflow.attempts;
-        self.ground
+        self.shared
             .get()
             .note(|| format!("{name} sets out to {what:?}, attempt {attempt}"));
         self.start(who, what);
@@ -108,31 +103,31 @@ impl World {
     }
 
     /// It ends, one way or another. A function that works for it goes on.
-    pub(super) fn end(&mut self, who: usize, end: End) {
+    pub fn end(&mut self, who: usize, end: End) {
         let at_work = |task: &Task| matches!(task.purpose, Purpose::For(of, ..) if of == who);
         let left = self.works(who) || self.tasks.iter().any(at_work);
         let workflow = &mut self.workflows[who];
         workflow.ended = Some(end);
         workflow.busy = None;
         let all_answered = !left && !workflow.unheard;
-        let mut ground = self.ground.get();
+        let mut shared = self.shared.get();
         if let Some(token) = workflow.token.take() {
-            ground.tokens.remove(&token);
+            shared.tokens.remove(&token);
         }
         let standing = Execution::Ended {
-            stopped_at: Timestamp::from_millis(ground.now),
+            stopped_at: Timestamp::from_millis(shared.now),
             redrivable: end != End::Succeeded,
             all_answered,
         };
-        ground.stands(&workflow.holder, standing);
-        ground.witness.ended.insert(workflow.request.clone());
-        ground.note(|| format!("{} is over: {end:?}", workflow.name));
-        drop(ground);
+        shared.stands(&workflow.holder, standing);
+        shared.oracle.ended.insert(workflow.request.clone());
+        shared.note(|| format!("{} is over: {end:?}", workflow.name));
+        drop(shared);
         self.ends.push(who);
     }
 
     /// It goes on where it ended, and proves first that it has what it had.
-    pub(super) fn redrive(&mut self, who: usize) {
+    pub fn redrive(&mut self, who: usize) {
         let workflow = &mut self.workflows[who];
         workflow.ended = None;
         workflow.redrives += 1;
@@ -141,16 +136,16 @@ impl World {
             State::Holding => State::Woken,
             state => state,
         };
-        let mut ground = self.ground.get();
-        ground.stands(&workflow.holder, Execution::Running);
-        let now = ground.now;
-        ground.witness.redriven(&workflow.request, now);
-        ground.saw("redriven");
-        ground.note(|| format!("{} is redriven", workflow.name));
+        let mut shared = self.shared.get();
+        shared.stands(&workflow.holder, Execution::Running);
+        let now = shared.now;
+        shared.oracle.redriven(&workflow.request, now);
+        shared.saw("redriven");
+        shared.note(|| format!("{} is redriven", workflow.name));
     }
 
     /// What its functions say. Nobody hears those whose task was tried again, or ended.
-    pub(super) fn hears(&mut self, who: usize, to: What, call: u32, answer: Answer) {
+    pub fn hears(&mut self, who: usize, to: What, call: u32, answer: Answer) {
         let workflow = &mut self.workflows[who];
         let waits = match to {
             What::Ask => workflow.state == State::Waiting && workflow.calls == call,
@@ -167,7 +162,7 @@ impl World {
                 self.granted(who, vec![granted.lease]);
             }
             Answer::AcquiredAll(Ok(AcquiredAll::Granted(granted))) => {
-                self.ground.get().saw("a set");
+                self.shared.get().saw("a set");
                 self.granted(who, granted.leases);
             }
             Answer::Acquired(Ok(Acquired::Held(_)))
@@ -178,7 +173,7 @@ impl World {
             Answer::Extended(Ok(extended)) => self.holds(who, extended.leases),
             Answer::Extended(Err(Error::OfSeveral { worst, .. })) => match *worst {
                 Error::Lost { key } => {
-                    self.ground.get().saw("Lease.Lost");
+                    self.shared.get().saw("Lease.Lost");
                     self.lost(who, &key);
                     self.end(who, End::Failed);
                 }
@@ -187,7 +182,7 @@ impl World {
             },
             Answer::Released(Ok(released)) => {
                 for (n, outcome) in released.outcomes.into_iter().enumerate() {
-                    if outcome == crate::ReleaseOutcome::Lost {
+                    if outcome == leasehold::ReleaseOutcome::Lost {
                         let key = self.workflows[who].leases[n].key.clone();
                         self.lost(who, &key);
                     }
@@ -196,15 +191,15 @@ impl World {
             }
             Answer::Released(Err(Error::OfSeveral { worst, .. })) => self.passing(&worst),
             Answer::Extended(Err(error)) | Answer::Released(Err(error)) => self.passing(&error),
-            Answer::Died if to == What::Ask => self.asked(who, Err(super::ground::no_answer())),
+            Answer::Died if to == What::Ask => self.asked(who, Err(super::shared::no_answer())),
             Answer::Died | Answer::Done(_) => {}
         }
     }
 
     fn asked(&mut self, who: usize, answer: Result<(), Error>) {
         let Err(error) = answer else { return };
-        self.ground.get().saw(error.name());
-        let tries_again = self.calm || self.patient || !self.dice.one_in(3);
+        self.shared.get().saw(error.name());
+        let tries_again = self.calm || self.patient || !one_in(&mut self.rng, 3);
         let workflow = &mut self.workflows[who];
         match error {
             Error::Unavailable { .. } | Error::Throttled { .. }
@@ -213,7 +208,7 @@ impl World {
                 // Its task fails, and with it its token; the next one has another.
                 workflow.state = State::Asking;
                 if let Some(token) = workflow.token.take() {
-                    self.ground.get().tokens.remove(&token);
+                    self.shared.get().tokens.remove(&token);
                 }
             }
             Error::QueueFull { .. } | Error::Frozen { .. } | Error::Consumed { .. } => {
@@ -227,21 +222,21 @@ impl World {
     }
 
     /// Trouble that is gone when one tries again: there is none in calm times.
-    pub(super) fn passing(&mut self, error: &Error) {
+    pub fn passing(&mut self, error: &Error) {
         if !matches!(error, Error::Unavailable { .. } | Error::Throttled { .. }) || self.calm {
-            let problem = error.in_full();
-            self.ground.get().wrong(problem);
+            let problem = error.to_string();
+            self.shared.get().wrong(problem);
         }
     }
 
     /// What its token is answered with.
-    pub(super) fn told(&mut self, who: usize, told: Told) {
+    pub fn task_ended(&mut self, who: usize, told: TaskResult) {
         let workflow = &mut self.workflows[who];
         if workflow.state != State::Waiting || workflow.ended.is_some() {
             return;
         }
         workflow.token = None;
-        let mut ground = self.ground.get();
+        let mut shared = self.shared.get();
         match told {
             Ok(output) => {
                 let value: serde_json::Value = serde_json::from_str(&output).expect("JSON");
@@ -249,20 +244,20 @@ impl World {
                 let lease = lease.expect("a handle");
                 let wanted = Wants::InLine(lease.key.clone());
                 if lease.holder != workflow.holder || wanted != workflow.wants {
-                    ground.wrong("told of a lease of somebody else's");
+                    shared.wrong("told of a lease of somebody else's");
                 }
                 workflow.state = State::Woken;
                 workflow.leases = vec![lease];
             }
             Err(name) => {
-                let in_time = ground.now < workflow.gives_up_at().saturating_sub(2 * SKEW);
-                let displaced = ground.witness.was_displaced(&workflow.request);
+                let in_time = shared.now < workflow.gives_up_at().saturating_sub(2 * SKEW);
+                let displaced = shared.oracle.was_displaced(&workflow.request);
                 match name.as_str() {
                     "Lease.QueueTimeout" if !in_time => {}
                     "Lease.Unavailable" if displaced => {}
-                    _ => ground.wrong(format!("{} is told {name}", workflow.name)),
+                    _ => shared.wrong(format!("{} is told {name}", workflow.name)),
                 }
-                drop(ground);
+                drop(shared);
                 self.end(who, End::Failed);
             }
         }
@@ -271,7 +266,7 @@ impl World {
     /// What a redriven machine is granted it may have had before: then no write tells reap that it runs
     /// again, until it extends.
     fn granted(&mut self, who: usize, leases: Vec<Lease>) {
-        let skips = self.ground.get().broken == Some(Broken::ProofSkipped);
+        let skips = self.shared.get().broken == Some(Broken::ProofSkipped);
         let workflow = &mut self.workflows[who];
         if workflow.redrives > 0 && !skips {
             workflow.state = State::Woken;
@@ -292,34 +287,34 @@ impl World {
 
     /// One more function starts to work for it, if the leases last by that one's clock: a later step,
     /// or a branch beside the others.
-    pub(super) fn work(&mut self, who: usize) {
+    pub fn work(&mut self, who: usize) {
         let ahead = self.ahead();
         let workflow = &self.workflows[who];
-        let mut ground = self.ground.get();
-        let now = ground.now;
-        let trusts = workflow.leases.iter().map(|lease| Trust {
+        let mut shared = self.shared.get();
+        let now = shared.now;
+        let beliefs = workflow.leases.iter().map(|lease| Belief {
             lease: lease.clone(),
             until: (lease.safe_until.as_millis().saturating_add_signed(-ahead)).min(now + WORK),
         });
-        let trusts: Vec<_> = trusts.collect();
-        if trusts.iter().any(|trust| trust.until <= now) {
+        let beliefs: Vec<_> = beliefs.collect();
+        if beliefs.iter().any(|belief| belief.until <= now) {
             return;
         }
-        ground.note(|| format!("{} works, {ahead} ms ahead", workflow.name));
+        shared.note(|| format!("{} works, {ahead} ms ahead", workflow.name));
         let name = match workflow.redrives {
             0 => workflow.name.clone(),
             _ => format!("{} redriven", workflow.name),
         };
-        let worker = Worker { who, name, trusts };
-        if let Err(problem) = ground.witness.starts(worker, now) {
-            ground.wrong(problem);
+        let worker = Worker { who, name, beliefs };
+        if let Err(problem) = shared.oracle.starts(worker, now) {
+            shared.wrong(problem);
         }
     }
 
     /// Whether a function works on what it has leased.
-    pub(super) fn works(&self, who: usize) -> bool {
-        let ground = self.ground.get();
-        ground.witness.is_at_work(who, ground.now)
+    pub fn works(&self, who: usize) -> bool {
+        let shared = self.shared.get();
+        shared.oracle.is_at_work(who, shared.now)
     }
 
     /// A lease is over for its holder: then it has to be.
@@ -334,20 +329,20 @@ impl World {
             Stored::Row(row) => row.holding().map(|held| held.expires_at),
             _ => None,
         };
-        let mut ground = self.ground.get();
+        let mut shared = self.shared.get();
         let by = expires_at.unwrap_or(lease.expires_at);
-        if !ground.witness.is_over(lease, by, ground.now) {
-            ground.wrong("a lease was lost that is not over");
+        if !shared.oracle.is_over(lease, by, shared.now) {
+            shared.wrong("a lease was lost that is not over");
         }
     }
 }
 
 impl Workflow {
-    pub(super) fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         self.ended.is_some()
     }
 
-    pub(super) fn holds_at_leisure(&self) -> bool {
+    pub fn holds_at_leisure(&self) -> bool {
         self.state == State::Holding && self.busy.is_none() && !self.is_over()
     }
 

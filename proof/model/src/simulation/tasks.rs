@@ -9,31 +9,25 @@ use std::{
 };
 
 use super::{
-    calls::Calls,
-    ground::{Mishap, Skewed},
-    steps::Steps,
-    witness::SKEW,
+    oracle::SKEW,
+    shared::{Fault, Skewed},
+    step_functions::FaultyStepFunctions,
+    store::FaultyStore,
     workflow::{Wants, Workflow},
-    world::World,
+    world::Simulation,
 };
-use crate::{
-    Acquire, AcquireAll, Because, Evict, ExtendOptions, Keys, Operator, Permits, Queue, Reason,
-    SweepBounds, TaskToken,
-    clock::Timestamp,
-    error::Error,
-    leases::Leases,
-    line::Queued,
-    outcomes,
+use leasehold::{
+    Acquire, AcquireAll, Acquired, AcquiredAll, Because, Counter, Error, Evict, ExtendOptions,
+    ExtendedAll, Key, Keys, LeaseSet, Leases, Operator, Permits, Queue, Queued, Reason,
+    ReleasedAll, SweepBounds, TaskToken, Timestamp,
     row::{Row, Stored},
-    sets::{AcquiredAll, ExtendedAll, LeaseSet, ReleasedAll},
-    values::{Counter, Key},
 };
 
-pub(super) struct Task {
-    pub(super) name: String,
-    pub(super) purpose: Purpose,
-    pub(super) since: u64,
-    pub(super) about: String,
+pub struct Task {
+    pub name: String,
+    pub purpose: Purpose,
+    pub since: u64,
+    pub about: String,
     /// Which keys its calls were for that met mishaps.
     met: Vec<Option<Key>>,
     future: Pin<Box<dyn Future<Output = Answer>>>,
@@ -41,14 +35,14 @@ pub(super) struct Task {
 
 /// What a workflow's function is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum What {
+pub enum What {
     Ask,
     Extend,
     Release,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Purpose {
+pub enum Purpose {
     /// For this workflow, by its n-th call.
     For(usize, What, u32),
     HandOver(Key),
@@ -58,9 +52,9 @@ pub(super) enum Purpose {
     Operate,
 }
 
-pub(super) enum Answer {
+pub enum Answer {
     Queued(Result<Queued, Error>),
-    Acquired(Result<outcomes::Acquired, Error>),
+    Acquired(Result<Acquired, Error>),
     AcquiredAll(Result<AcquiredAll, Error>),
     Extended(Result<ExtendedAll, Error>),
     Released(Result<ReleasedAll, Error>),
@@ -71,34 +65,34 @@ pub(super) enum Answer {
 
 /// What an operator does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Order {
+pub enum Command {
     Freeze,
     Unfreeze,
     Evict,
     RaiseFloor,
 }
 
-impl World {
+impl Simulation {
     /// How far somebody's clock is ahead: often as far as one can be, either way.
-    pub(super) fn ahead(&mut self) -> i64 {
+    pub fn ahead(&mut self) -> i64 {
         if !self.clocks_differ {
             return 0;
         }
         let most = i64::try_from(SKEW).expect("small") - 1;
-        let between = i64::try_from(self.dice.among(0, 2 * SKEW - 2)).expect("small") - most;
-        [-most, most, between][self.dice.place(3)]
+        let between = i64::try_from(self.rng.u64(0..=2 * SKEW - 2)).expect("small") - most;
+        [-most, most, between][self.rng.usize(..3)]
     }
 
-    fn leases(&mut self, mute: bool) -> Leases<Steps> {
+    fn leases(&mut self, mute: bool) -> Leases<FaultyStore> {
         let ahead = self.ahead();
-        let leases = Leases::new(self.steps(), self.settings)
-            .with_clock(Arc::new(Skewed(self.ground.clone(), ahead)));
+        let leases = Leases::new(self.table(), self.settings)
+            .with_clock(Arc::new(Skewed(self.shared.clone(), ahead)));
         if mute {
             return leases;
         }
-        let stale = self.dice.among(0, self.stale);
-        let ground = self.ground.clone();
-        leases.with_workflows(Arc::new(Calls { ground, stale }))
+        let stale = self.rng.u64(0..=self.stale);
+        let shared = self.shared.clone();
+        leases.with_workflows(Arc::new(FaultyStepFunctions { shared, stale }))
     }
 
     fn spawn(
@@ -107,7 +101,7 @@ impl World {
         purpose: Purpose,
         future: impl Future<Output = Answer> + 'static,
     ) {
-        let since = self.ground.get().now;
+        let since = self.shared.get().now;
         self.tasks.push(Task {
             name,
             purpose,
@@ -118,7 +112,7 @@ impl World {
         });
     }
 
-    pub(super) fn start(&mut self, who: usize, what: What) {
+    pub fn start(&mut self, who: usize, what: What) {
         let workflow = &self.workflows[who];
         let mute = workflow.mute && what != What::Ask;
         let name = format!("{} {what:?}", workflow.name);
@@ -145,11 +139,8 @@ impl World {
                 (What::Ask, Wants::All(keys)) => {
                     let one = ask(keys[0].clone());
                     let keys = Keys::new(keys).expect("valid");
-                    let all = AcquireAll::new(keys, one.holder, one.ttl);
-                    let all = AcquireAll {
-                        request_id: one.request_id,
-                        ..all
-                    };
+                    let mut all = AcquireAll::new(keys, one.holder, one.ttl);
+                    all.request_id = one.request_id;
                     Answer::AcquiredAll(leases.acquire_all(all).await)
                 }
                 (What::Extend, _) => Answer::Extended(
@@ -164,7 +155,7 @@ impl World {
         });
     }
 
-    pub(super) fn sweep(&mut self) {
+    pub fn sweep(&mut self) {
         let leases = self.leases(false);
         let due = self.due();
         self.spawn("sweep".into(), Purpose::Sweep(due), async move {
@@ -172,7 +163,7 @@ impl World {
         });
     }
 
-    pub(super) fn hand_over(&mut self, key: Key) {
+    pub fn hand_over(&mut self, key: Key) {
         let leases = self.leases(false);
         let purpose = Purpose::HandOver(key.clone());
         self.spawn("grant".into(), purpose, async move {
@@ -180,7 +171,7 @@ impl World {
         });
     }
 
-    pub(super) fn reap(&mut self, who: usize) {
+    pub fn reap(&mut self, who: usize) {
         let leases = self.leases(false);
         let holder = self.workflows[who].holder.clone();
         let name = format!("reap {}", self.workflows[who].name);
@@ -189,24 +180,24 @@ impl World {
         });
     }
 
-    pub(super) fn operate(&mut self, key: Key, order: Order) {
+    pub fn operate(&mut self, key: Key, command: Command) {
         let leases = self.leases(true);
-        self.spawn(format!("{order:?}"), Purpose::Operate, async move {
+        self.spawn(format!("{command:?}"), Purpose::Operate, async move {
             let because = Because {
                 who: Operator::new("operator").expect("valid"),
                 why: Reason::new("because").expect("valid"),
             };
-            Answer::Done(match order {
-                Order::Freeze => leases.freeze(&key, &because).await.map(drop),
-                Order::Unfreeze => leases.unfreeze(&key, &because).await.map(drop),
-                Order::Evict => {
+            Answer::Done(match command {
+                Command::Freeze => leases.freeze(&key, &because).await.map(drop),
+                Command::Unfreeze => leases.unfreeze(&key, &because).await.map(drop),
+                Command::Evict => {
                     let which = Evict {
                         permit: Some(0),
                         fencing_token: None,
                     };
                     leases.force_release(&key, which, &because).await.map(drop)
                 }
-                Order::RaiseFloor => match leases.raise_floor(&key, None, &because).await {
+                Command::RaiseFloor => match leases.raise_floor(&key, None, &because).await {
                     // Somebody has it, or is about to.
                     Ok(_) | Err(Error::Held(_) | Error::Unavailable { .. }) => Ok(()),
                     Err(error) => Err(error),
@@ -216,28 +207,28 @@ impl World {
     }
 
     /// A function goes one step, and something may befall it there.
-    pub(super) fn step(&mut self, place: usize, mishap: Option<Mishap>) {
+    pub fn step(&mut self, place: usize, fault: Option<Fault>) {
         let task = &mut self.tasks[place];
         {
-            let mut ground = self.ground.get();
-            ground.actor.clone_from(&task.name);
-            ground.turn = true;
-            ground.mishap = mishap;
+            let mut shared = self.shared.get();
+            shared.actor.clone_from(&task.name);
+            shared.turn = true;
+            shared.fault = fault;
         }
         let polled = task
             .future
             .as_mut()
             .poll(&mut Context::from_waker(Waker::noop()));
         {
-            let mut ground = self.ground.get();
-            ground.mishap = None;
-            task.about.clone_from(&ground.about);
-            task.met.append(&mut ground.met);
+            let mut shared = self.shared.get();
+            shared.fault = None;
+            task.about.clone_from(&shared.about);
+            task.met.append(&mut shared.met);
         }
         // What was called back goes on first: its function's own answer comes after.
-        let told = std::mem::take(&mut self.ground.get().told);
-        for (who, told) in told {
-            self.told(who, told);
+        let told = std::mem::take(&mut self.shared.get().told);
+        for (who, result) in told {
+            self.task_ended(who, result);
         }
         if let Poll::Ready(answer) = polled {
             let task = self.tasks.remove(place);
@@ -249,19 +240,19 @@ impl World {
     }
 
     /// A function dies where it is.
-    pub(super) fn kill(&mut self, place: usize) {
+    pub fn kill(&mut self, place: usize) {
         let task = self.tasks.remove(place);
-        let mut ground = self.ground.get();
-        ground.actor.clone_from(&task.name);
-        ground.note(|| "dies".into());
-        drop(ground);
+        let mut shared = self.shared.get();
+        shared.actor.clone_from(&task.name);
+        shared.note(|| "dies".into());
+        drop(shared);
         self.done(task.purpose, Answer::Died);
     }
 
     /// What sweep is to see to now at the latest, whatever clock it goes by: leases that are over, lines
     /// of which nobody was told, and those who were told and do not come.
     fn due(&self) -> Vec<(Key, Stored)> {
-        let now = self.ground.get().now;
+        let now = self.shared.get().now;
         let past = |at: Timestamp, margin| at.plus(margin).as_millis() + SKEW <= now;
         let margin = self.settings.clock_margin;
         let over = |row: &Row| match (row.holding(), row.reserved()) {
@@ -279,13 +270,13 @@ impl World {
         rows.filter(due).collect()
     }
 
-    /// A sweep sees to all that is due, but where it met a mishap: none of it is as it was.
+    /// A sweep sees to all that is due, but where it met a fault: none of it is as it was.
     fn left_lying(&mut self, due: &[(Key, Stored)], met: &[Option<Key>]) {
         for (key, stood) in due {
             let hindered = met.contains(&None) || met.contains(&Some(key.clone()));
             if !hindered && self.row(key) == *stood {
                 let problem = format!("sweep has left {key} as it was");
-                self.ground.get().wrong(problem);
+                self.shared.get().wrong(problem);
             }
         }
     }
@@ -298,7 +289,7 @@ impl World {
         match purpose {
             Purpose::For(who, what, attempt) => self.hears(who, what, attempt, answer),
             // What failed is sent again.
-            Purpose::HandOver(key) if ill => self.ground.get().records.push(key),
+            Purpose::HandOver(key) if ill => self.shared.get().records.push(key),
             Purpose::Reap(who) if ill => self.ends.push(who),
             _ => {}
         }
