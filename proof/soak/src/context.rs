@@ -5,16 +5,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::RwLock;
 
-use crate::book::Book;
+use crate::fixture::Fixture;
+use crate::history::History;
 use crate::history::{Besides, Micros, Names, Op, Place};
 use crate::keys::{Keys, PERMITS};
 use crate::watch::Watch;
-use crate::world::World;
 
 /// See the module.
-pub struct Scene {
+pub struct Context {
     /// Where it happens.
-    pub world: Arc<World>,
+    pub fixture: Arc<Fixture>,
     /// When.
     pub watch: Watch,
     /// The seed of the whole soak.
@@ -35,17 +35,23 @@ pub struct Scene {
     /// Sweeps that came to their end.
     pub swept: AtomicU64,
     over: AtomicBool,
-    book: Mutex<Book>,
+    history: Mutex<History>,
 }
 
-impl Scene {
+impl Context {
     /// A round that is about to begin.
     #[must_use]
-    pub fn new(world: Arc<World>, mut watch: Watch, seed: u64, round: u64, length: Micros) -> Self {
+    pub fn new(
+        fixture: Arc<Fixture>,
+        mut watch: Watch,
+        seed: u64,
+        round: u64,
+        length: Micros,
+    ) -> Self {
         watch.set();
         let keys = Keys::of(round);
         Self {
-            world,
+            fixture,
             watch,
             seed,
             round,
@@ -56,19 +62,19 @@ impl Scene {
             broken: Mutex::new(None),
             swept: AtomicU64::new(0),
             over: AtomicBool::new(false),
-            book: Mutex::default(),
+            history: Mutex::default(),
         }
     }
 
     /// What is written down.
-    pub fn book(&self) -> MutexGuard<'_, Book> {
+    pub fn history(&self) -> MutexGuard<'_, History> {
         // Nothing panics while it holds the lock.
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+        self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Writes down a call.
     pub fn record(&self, place: Place, op: Op) {
-        self.book().ops.entry(place).or_default().push(op);
+        self.history().ops.entry(place).or_default().push(op);
     }
 
     /// Writes down a call that may have freed any row, at any time until its requests have arrived.
@@ -93,16 +99,16 @@ impl Scene {
     }
 
     /// Writes down what was done to the processes or the wire.
-    pub fn disturbed(&self, what: String) {
+    pub fn note_disturbance(&self, what: String) {
         let at = self.watch.now();
-        self.book().disturbances.push((at, what));
+        self.history().disturbances.push((at, what));
     }
 
-    /// Writes down what befell a function or the whole wire.
-    pub fn befell(&self, kind: &str, what: &str) {
-        self.disturbed(format!("{kind}: {what}"));
-        let mut book = self.book();
-        *book.befallen.entry(kind.to_owned()).or_default() += 1;
+    /// Records a fault of a function or of the whole wire.
+    pub fn record_fault(&self, kind: &str, what: &str) {
+        self.note_disturbance(format!("{kind}: {what}"));
+        let mut history = self.history();
+        *history.faults.entry(kind.to_owned()).or_default() += 1;
     }
 
     /// Ends the round early: something is broken that is not under test.
