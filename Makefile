@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo local bench counted instructions model model-deep soak hostile fuzz mutants test track-record rehearsal sam-test sizes built-size invoke other-arch one-function check fmt clippy doc deny translated translate template asl leases build deploy clean tools-lock pictures
+.PHONY: help demo local bench counted instructions model model-deep soak fuzz mutants test track-record rehearsal sam-test sizes built-size invoke other-arch one-function check fmt clippy doc deny translated translate template asl leases build deploy clean tools-lock pictures
 
 # Instruction set of the functions: arm64 or x86_64.
 ARCH ?= arm64
@@ -82,10 +82,6 @@ model: ## go through every order of events in small worlds, and find out broken 
 
 model-deep: ## the same with more events: a hundred million states, an hour, eight gigabytes
 	cargo run --quiet --locked --bin leasehold-model -- --deep
-
-# As the tests are built: with overflow checks, and without another build of everything. HOSTILE="--seed 7 --case 12" shows one.
-hostile: ## a million hostile events, items and names, in minutes (HOSTILE="--seed 7", "--help")
-	cargo run --locked -p leasehold-hostile -- $(HOSTILE)
 
 # The stable compiler, which keeps what libFuzzer needs for itself unless it is told otherwise. What is found on the way stays
 # in target/fuzz-corpus; a case that fails is written to proof/fuzz/artifacts.

@@ -4,8 +4,6 @@
 //! the same write, and tells that one; its first extend is the grant.
 
 mod joining;
-#[cfg(test)]
-mod simulation;
 mod tending;
 mod waking;
 

@@ -12,6 +12,7 @@ mod engine;
 mod error;
 mod events;
 mod fake_step_functions;
+pub mod history;
 mod iam;
 mod lambda;
 pub mod metrics;

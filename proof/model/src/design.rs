@@ -7,10 +7,10 @@ use leasehold::{row::Stored, transition::transition};
 use crate::{
     message::{Message, What},
     names::{Count, Tick},
+    oracle::Invariant,
     reading::Reading,
     rows::{Facts, Held},
     scope::{self, Scope},
-    witness::Invariant,
     world::End,
 };
 
@@ -21,284 +21,62 @@ pub enum Design {
     Broken(Flaw),
 }
 
-/// What is wrong with a design.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flaw {
-    TheResourceIgnoresTheToken,
-    ReleaseDeletesTheRowAndTheCounter,
-    NoMargin,
-    ClocksThatJump,
-    ReleaseWithoutCondition,
-    NoMemoryOfRequests,
-    OneRequestLessIsRemembered,
-    ExtendAdds,
-    ExtendWithoutProof,
-    ExtendShortens,
-    PassingKeepsTheToken,
-    GrantsPassTheLineBy,
-    KeepsWhatIsKept,
-    JoinsWhatItWasPromised,
-    ExpiredHoldersComeBack,
-    WakesWithoutKeeping,
-    ObservesTheToken,
-    SweepFreesWhateverStands,
-    StrangersAreOverwritten,
-    OneOwnLeaseIsSomebodyElses,
-    DeadlineCountsFromTheAnswer,
-    WhoeverIsRefusedPassesOn,
-    LateExtendsHandOverByABareClock,
-    HandOversIgnoreTheFloor,
-    PromisesOfBeforeAreTaken,
-    WhatEndedIsReleasedAtOnce,
-    ReapLooksUpBeforeItReads,
-    ReapTrustsAStaleAnswer,
-    ReapComparesClocksAsTheyAre,
-    CutsWhoeverHoldsItByNow,
-    NobodySweeps,
-    NobodyTendsTheLine,
-    TellsAsTheFirstWhateverWasTried,
-    ReleaseIsADeadline,
-    EachCopyIsARequest,
-    TokensAreTheClocks,
-    DeadlineIsTheTablesTtl,
-}
-
 /// A flaw, in words, what it breaks, and in which world.
 pub type Broken = (Flaw, &'static str, Invariant, Scope);
 
-/// All of them.
-pub const FLAWS: [Broken; 37] = {
-    use Flaw as F;
-    use Invariant as I;
-    [
-        (
-            F::TheResourceIgnoresTheToken,
-            "the resource ignores the token",
-            I::S3,
-            scope::MUTEX,
-        ),
-        (
-            F::ReleaseDeletesTheRowAndTheCounter,
-            "release deletes the row, and the counter in it",
-            I::S1,
-            scope::MUTEX,
-        ),
-        (
-            F::NoMargin,
-            "leases are taken without a margin",
-            I::S8,
-            scope::MUTEX,
-        ),
-        (
-            F::ClocksThatJump,
-            "deadlines by clocks that jump further than half the margin",
-            I::S8,
-            scope::JUMPS,
-        ),
-        (
-            F::ReleaseWithoutCondition,
-            "release has no condition",
-            I::S4,
-            scope::MUTEX,
-        ),
-        (
-            F::NoMemoryOfRequests,
-            "the row does not remember the requests of its grants",
-            I::S9,
-            scope::MUTEX,
-        ),
-        (
-            F::OneRequestLessIsRemembered,
-            "the row remembers one request less",
-            I::S9,
-            scope::MEMORY,
-        ),
-        (
-            F::ExtendAdds,
-            "an extend adds to the deadline",
-            I::L1,
-            scope::MUTEX,
-        ),
-        (
-            F::ExtendWithoutProof,
-            "an extend does not ask for the proof",
-            I::S6,
-            scope::MUTEX,
-        ),
-        (
-            F::ExtendShortens,
-            "a late extend sets an earlier deadline",
-            I::S5,
-            scope::MUTEX,
-        ),
-        (
-            F::PassingKeepsTheToken,
-            "a turn is passed on with the same token",
-            I::S1,
-            scope::LINE,
-        ),
-        (
-            F::GrantsPassTheLineBy,
-            "a grant does not look at the line",
-            I::L3,
-            scope::POLLED,
-        ),
-        (
-            F::JoinsWhatItWasPromised,
-            "one whose turn has come is put in line once more",
-            I::S7,
-            scope::HAND_OVER,
-        ),
-        (
-            F::KeepsWhatIsKept,
-            "a row that is kept for one is kept for the next",
-            I::S1,
-            scope::UNTOLD,
-        ),
-        (
-            F::ExpiredHoldersComeBack,
-            "a holder that has expired comes back before those in line",
-            I::L3,
-            scope::HAND_OVER,
-        ),
-        (
-            F::WakesWithoutKeeping,
-            "the first in line is taken out and told, and the row not kept",
-            I::L4,
-            scope::LINE,
-        ),
-        (
-            F::ObservesTheToken,
-            "observers compare the token, which no extend moves",
-            I::S8,
-            scope::OBSERVED,
-        ),
-        (
-            F::SweepFreesWhateverStands,
-            "sweep frees whatever stands there by now",
-            I::S4,
-            Scope {
-                clients: 2,
-                calls: 3,
-                ..scope::SWEPT
-            },
-        ),
-        (
-            F::StrangersAreOverwritten,
-            "an item without a token counts as absent",
-            I::S10,
-            scope::STRANGERS,
-        ),
-        (
-            F::OneOwnLeaseIsSomebodyElses,
-            "a refusal by one's own lease is taken for somebody else's",
-            I::L2,
-            scope::MUTEX,
-        ),
-        (
-            F::DeadlineCountsFromTheAnswer,
-            "the holder counts from the answer",
-            I::S8,
-            scope::MUTEX,
-        ),
-        (
-            F::WhoeverIsRefusedPassesOn,
-            "whoever's wake-up is refused passes the turn on",
-            I::L4,
-            scope::HAND_OVER,
-        ),
-        (
-            F::LateExtendsHandOverByABareClock,
-            "a late extend hands over by its bare clock",
-            I::S8,
-            scope::JOINED,
-        ),
-        (
-            F::HandOversIgnoreTheFloor,
-            "a hand-over ignores the floor",
-            I::S1,
-            scope::JOINED,
-        ),
-        (
-            F::PromisesOfBeforeAreTaken,
-            "a promise from before a restore is taken up",
-            I::S1,
-            scope::JOINED,
-        ),
-        (
-            F::WhatEndedIsReleasedAtOnce,
-            "what a failed execution held is free at once, with a branch of it at work",
-            I::S8,
-            scope::JOINED,
-        ),
-        (
-            F::ReapLooksUpBeforeItReads,
-            "reap looks up before it reads, and writes whatever the version",
-            I::S8,
-            scope::JOINED,
-        ),
-        (
-            F::ReapTrustsAStaleAnswer,
-            "reap trusts an answer that is older than a redrive",
-            I::S8,
-            scope::JOINED,
-        ),
-        (
-            F::ReapComparesClocksAsTheyAre,
-            "reap tells what a redrive wrote by clocks, without the margin",
-            I::S5,
-            scope::JOINED,
-        ),
-        (
-            F::CutsWhoeverHoldsItByNow,
-            "a cut that comes late cuts whoever holds it by now",
-            I::S5,
-            scope::JOINED,
-        ),
-        (
-            F::NobodySweeps,
-            "nobody frees what has expired",
-            I::L1,
-            scope::SWEPT,
-        ),
-        (
-            F::NobodyTendsTheLine,
-            "nobody repeats a wake-up that was lost",
-            I::L4,
-            scope::LINE,
-        ),
-        (
-            F::TellsAsTheFirstWhateverWasTried,
-            "a release that is sent again tells as if it were the first to",
-            I::L4,
-            scope::HAND_OVER,
-        ),
-        (
-            F::ReleaseIsADeadline,
-            "a release only sets the deadline to now",
-            I::S6,
-            scope::MUTEX,
-        ),
-        (
-            F::EachCopyIsARequest,
-            "a copy of an acquire is granted anew",
-            I::S7,
-            scope::MUTEX,
-        ),
-        (
-            F::TokensAreTheClocks,
-            "the token is the clock's",
-            I::S2,
-            scope::MUTEX,
-        ),
-        (
-            F::DeadlineIsTheTablesTtl,
-            "the deadline is the table's TTL",
-            I::S8,
-            scope::PURGES,
-        ),
-    ]
-};
+/// Each flaw in words, the invariant that it breaks, and the world that shows it.
+macro_rules! flaws {
+    ($($flaw:ident $invariant:ident $scope:ident $words:literal)*) => {
+        /// What is wrong with a design.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Flaw {
+            $($flaw,)*
+        }
+
+        /// All of them.
+        pub const FLAWS: &[Broken] = &[$((Flaw::$flaw, $words, Invariant::$invariant, scope::$scope),)*];
+    };
+}
+
+flaws! {
+    TheResourceIgnoresTheToken S3 MUTEX "the resource ignores the token"
+    ReleaseDeletesTheRowAndTheCounter S1 MUTEX "release deletes the row, and the counter in it"
+    NoMargin S8 MUTEX "leases are taken without a margin"
+    ClocksThatJump S8 JUMPS "deadlines by clocks that jump further than half the margin"
+    ReleaseWithoutCondition S4 MUTEX "release has no condition"
+    NoMemoryOfRequests S9 MUTEX "the row does not remember the requests of its grants"
+    OneRequestLessIsRemembered S9 MEMORY "the row remembers one request less"
+    ExtendAdds L1 MUTEX "an extend adds to the deadline"
+    ExtendWithoutProof S6 MUTEX "an extend does not ask for the proof"
+    ExtendShortens S5 MUTEX "a late extend sets an earlier deadline"
+    PassingKeepsTheToken S1 LINE "a turn is passed on with the same token"
+    GrantsPassTheLineBy L3 POLLED "a grant does not look at the line"
+    JoinsWhatItWasPromised S7 HAND_OVER "one whose turn has come is put in line once more"
+    KeepsWhatIsKept S1 UNTOLD "a row that is kept for one is kept for the next"
+    ExpiredHoldersComeBack L3 HAND_OVER "a holder that has expired comes back before those in line"
+    WakesWithoutKeeping L4 LINE "the first in line is taken out and told, and the row not kept"
+    ObservesTheToken S8 OBSERVED "observers compare the token, which no extend moves"
+    SweepFreesWhateverStands S4 SWEPT_BY_TWO "sweep frees whatever stands there by now"
+    StrangersAreOverwritten S10 STRANGERS "an item without a token counts as absent"
+    OneOwnLeaseIsSomebodyElses L2 MUTEX "a refusal by one's own lease is taken for somebody else's"
+    DeadlineCountsFromTheAnswer S8 MUTEX "the holder counts from the answer"
+    WhoeverIsRefusedPassesOn L4 HAND_OVER "whoever's wake-up is refused passes the turn on"
+    LateExtendsHandOverByABareClock S8 JOINED "a late extend hands over by its bare clock"
+    HandOversIgnoreTheFloor S1 JOINED "a hand-over ignores the floor"
+    PromisesOfBeforeAreTaken S1 JOINED "a promise from before a restore is taken up"
+    WhatEndedIsReleasedAtOnce S8 JOINED "what a failed execution held is free at once, with a branch of it at work"
+    ReapLooksUpBeforeItReads S8 JOINED "reap looks up before it reads, and writes whatever the version"
+    ReapTrustsAStaleAnswer S8 JOINED "reap trusts an answer that is older than a redrive"
+    ReapComparesClocksAsTheyAre S5 JOINED "reap tells what a redrive wrote by clocks, without the margin"
+    CutsWhoeverHoldsItByNow S5 JOINED "a cut that comes late cuts whoever holds it by now"
+    NobodySweeps L1 SWEPT "nobody frees what has expired"
+    NobodyTendsTheLine L4 LINE "nobody repeats a wake-up that was lost"
+    TellsAsTheFirstWhateverWasTried L4 HAND_OVER "a release that is sent again tells as if it were the first to"
+    ReleaseIsADeadline S6 MUTEX "a release only sets the deadline to now"
+    EachCopyIsARequest S7 MUTEX "a copy of an acquire is granted anew"
+    TokensAreTheClocks S2 MUTEX "the token is the clock's"
+    DeadlineIsTheTablesTtl S8 PURGES "the deadline is the table's TTL"
+}
 
 impl Design {
     /// The world that shows the flaw, if it is one of worlds.

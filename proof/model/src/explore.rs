@@ -6,8 +6,8 @@ use stateright::{Checker, HasDiscoveries, Model};
 
 use crate::{
     design::Design,
+    oracle::Invariant,
     scope::Scope,
-    witness::Invariant,
     world::{Action, State, World},
 };
 
@@ -43,7 +43,7 @@ pub fn explore(
     let world = checker.model();
     let broken = checker.discoveries().into_iter().map(|(name, path)| {
         let steps = path.into_vec();
-        (name, told(world, &steps))
+        (name, rendered(world, &steps))
     });
     Explored {
         states: checker.unique_state_count(),
@@ -63,11 +63,11 @@ pub fn name_of(invariant: Invariant) -> &'static str {
 }
 
 /// A way through a world, a line each step.
-fn told(world: &World, steps: &[(State, Option<Action>)]) -> Vec<String> {
+fn rendered(world: &World, steps: &[(State, Option<Action>)]) -> Vec<String> {
     let after = steps.iter().skip(1).map(|(state, _)| state);
     let taken = steps.iter().filter_map(|(_, action)| action.as_ref());
     taken
         .zip(after)
-        .map(|(action, state)| crate::told::step(world, action, state))
+        .map(|(action, state)| crate::render::step(world, action, state))
         .collect()
 }

@@ -3,12 +3,12 @@
 use stateright::Property;
 
 use crate::{
-    keeper,
     message::{Message, What},
     names::STRANGER,
+    oracle::Invariant,
     rows::FOREIGN,
     scope::Clocks,
-    witness::Invariant,
+    sweeper,
     world::{State, World},
 };
 
@@ -55,7 +55,7 @@ fn ends(world: &World, state: &mut State) {
         world.rows.apply(state.row, message).applied
     };
     let taken = facts.line[0].is_some() || by(STRANGER, What::Grant(0, None));
-    let swept = match keeper::next(world, facts, now) {
+    let swept = match sweeper::next(world, facts, now) {
         Some(what) => by(STRANGER, what),
         None => false,
     };
@@ -74,7 +74,7 @@ fn waits(world: &World, state: &mut State) {
     let until = facts
         .kept
         .map_or(state.now, |kept| kept.until + scope.margin);
-    let Some(what) = keeper::next(world, facts, until) else {
+    let Some(what) = sweeper::next(world, facts, until) else {
         return state.seen.must(false, Invariant::L4);
     };
     let message = Message {

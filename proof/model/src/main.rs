@@ -5,15 +5,17 @@ mod clients;
 mod design;
 mod explore;
 mod invariants;
-mod keeper;
 mod message;
 mod names;
+mod oracle;
 mod reading;
+mod render;
 mod rows;
 mod scope;
+#[cfg(test)]
+mod simulation;
+mod sweeper;
 mod table;
-mod told;
-mod witness;
 mod world;
 
 use std::{num::NonZeroUsize, process::ExitCode};
@@ -99,7 +101,7 @@ impl Arguments {
 
     /// Which designs to find out.
     fn flaws(&self) -> impl Iterator<Item = Broken> {
-        let all = if self.only.is_some() { &[][..] } else { &FLAWS };
+        let all = if self.only.is_some() { &[][..] } else { FLAWS };
         let wanted = |broken: &&Broken| {
             self.broken
                 .as_ref()

@@ -7,7 +7,7 @@ use leasehold::transition::{
 };
 
 use crate::{
-    names::{self, Attempt, Count, FLOOR, KEEPER, LeaseNo, Tick, Who, instant},
+    names::{self, Attempt, Count, FLOOR, LeaseNo, SWEEPER, Tick, Who, instant},
     scope::Scope,
 };
 
@@ -255,7 +255,7 @@ impl Message {
     }
 
     fn next(&self, scope: &Scope) -> Next {
-        if scope.mute && self.from != KEEPER {
+        if scope.mute && self.from != SWEEPER {
             Next::Later
         } else {
             Next::Is(self.heir(scope))

@@ -9,7 +9,7 @@ use leasehold::{
 
 /// A point in time, in ticks of one second since a beginning that is the same for all worlds.
 pub type Tick = i8;
-/// A process: a client by its number, or [`KEEPER`].
+/// A process: a client by its number, or [`SWEEPER`].
 pub type Who = u8;
 /// One logical acquire of a client.
 pub type Attempt = u8;
@@ -19,7 +19,7 @@ pub type LeaseNo = u8;
 pub type Count = i32;
 
 /// Whoever sweeps and reaps.
-pub const KEEPER: Who = 7;
+pub const SWEEPER: Who = 7;
 /// One who holds nothing and waits for nothing: asks only whether it could have the key.
 pub const STRANGER: Who = 6;
 /// How many calls a process may make.

@@ -143,6 +143,13 @@ pub const SWEPT: Scope = Scope {
     ..SMALL
 };
 
+/// The same with two clients, and a call more.
+pub const SWEPT_BY_TWO: Scope = Scope {
+    clients: 2,
+    calls: 3,
+    ..SWEPT
+};
+
 pub const JUMPS: Scope = Scope {
     name: "jumps",
     about: "clocks that jump by twice the margin and more: tokens and deadlines hold all the same",

@@ -3,9 +3,9 @@
 use crate::{
     clients,
     message::{Message, What},
-    names::{Count, KEEPER, LeaseNo},
+    names::{Count, LeaseNo, SWEEPER},
+    oracle::Invariant,
     rows::{ABSENT, Facts, Kept, Reply},
-    witness::Invariant,
     world::{Client, Phase, State, World},
 };
 
@@ -48,7 +48,7 @@ pub fn takes(world: &World, state: &mut State, message: Message) -> Option<()> {
         message.what,
         What::Grant(..) | What::Join(_) | What::Extend(..) | What::Take(..) | What::Release(..)
     );
-    if asks && message.from != KEEPER && !done.applied && state.seen.wrote_last(&message) {
+    if asks && message.from != SWEEPER && !done.applied && state.seen.wrote_last(&message) {
         let settled = world.rows.reading(message, reply).settles();
         state.seen.must(settled, Invariant::L2);
     }
@@ -106,7 +106,7 @@ fn cleared(state: &mut State) {
         .flying
         .retain(|(message, _)| matches!(message.what, What::Write(_)));
     let clients = state.clients.iter_mut().map(|client| &mut client.process);
-    for process in clients.chain([&mut state.keeper]) {
+    for process in clients.chain([&mut state.sweeper]) {
         process.call = None;
         process.replies.clear();
     }

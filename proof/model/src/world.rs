@@ -5,14 +5,14 @@ use stateright::{Model, Property};
 use crate::{
     clients,
     design::Design,
-    invariants, keeper,
+    invariants,
     message::{Floor, Message, What},
-    names::{CALLS, Count, FLOOR, KEEPER, Tick, Who},
+    names::{CALLS, Count, FLOOR, SWEEPER, Tick, Who},
+    oracle::Oracle,
     reading::Handle,
     rows::{ABSENT, FOREIGN, Reply, RowNo, Rows},
     scope::{Clocks, Scope},
-    table,
-    witness::Witness,
+    sweeper, table,
 };
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -22,18 +22,18 @@ pub struct State {
     /// What stands in the table.
     pub row: RowNo,
     pub clients: Vec<Client>,
-    pub keeper: Process,
+    pub sweeper: Process,
     /// What may arrive, any number of times, and how often it has changed the row; in order, so that equal
     /// sets are equal.
     pub flying: Vec<(Message, u8)>,
     /// What is being reaped.
     pub reaping: Option<Reaping>,
     /// The row as it is in a backup, and what had been seen then: none once that was restored.
-    pub backup: Option<Box<(RowNo, Witness)>>,
+    pub backup: Option<Box<(RowNo, Oracle)>>,
     /// The token of the last guarded write that the resource accepted.
     pub fence: Count,
     pub jumps: u8,
-    pub seen: Witness,
+    pub seen: Oracle,
 }
 
 /// Something with a clock that makes calls, one at a time.
@@ -195,7 +195,7 @@ impl World {
         floor: Floor,
     ) -> Option<Message> {
         let made = state.clients.iter().map(|client| client.process.calls);
-        let made: u8 = made.chain([state.keeper.calls]).sum();
+        let made: u8 = made.chain([state.sweeper.calls]).sum();
         let now = state.now;
         let process = state.process(who);
         if made >= self.scope.calls + self.scope.spent || process.calls + 1 >= CALLS {
@@ -219,14 +219,14 @@ impl World {
 impl State {
     pub fn of(&self, who: Who) -> &Process {
         match who {
-            KEEPER => &self.keeper,
+            SWEEPER => &self.sweeper,
             _ => &self.clients[usize::from(who)].process,
         }
     }
 
     pub fn process(&mut self, who: Who) -> &mut Process {
         match who {
-            KEEPER => &mut self.keeper,
+            SWEEPER => &mut self.sweeper,
             _ => &mut self.clients[usize::from(who)].process,
         }
     }
@@ -322,7 +322,7 @@ impl Model for World {
         let whos = state.whos().map(|(who, _)| who);
         let heard = |who: &Who| !state.of(*who).replies.is_empty();
         if self.scope.once
-            && let Some(who) = whos.chain([KEEPER]).find(heard)
+            && let Some(who) = whos.chain([SWEEPER]).find(heard)
         {
             clients::hearings(self, state, who, actions);
             return actions.push(Action::IsNotHeard(who));
@@ -337,7 +337,7 @@ impl Model for World {
                 .map(|(message, _)| Action::Arrives(*message)),
         );
         clients::actions(self, state, actions);
-        keeper::actions(self, state, actions);
+        sweeper::actions(self, state, actions);
     }
 
     fn next_state(&self, before: &State, action: Action) -> Option<State> {
@@ -361,12 +361,12 @@ impl Model for World {
                 state.process(who).call = None;
                 state.process(who).replies.clear();
             }
-            Action::Hears(KEEPER, reply, tell) => keeper::hears(self, &mut state, reply, tell)?,
+            Action::Hears(SWEEPER, reply, tell) => sweeper::hears(self, &mut state, reply, tell)?,
             Action::Hears(who, reply, tell) => clients::hears(self, &mut state, who, reply, tell)?,
-            Action::Sweeps => keeper::sweeps(self, &mut state)?,
-            Action::SendsAway(who) => keeper::sends_away(self, &mut state, who)?,
-            Action::Reaps(who) => keeper::reaps(self, &mut state, who),
-            Action::ReapWrites(end) => keeper::reap_writes(self, &mut state, end)?,
+            Action::Sweeps => sweeper::sweeps(self, &mut state)?,
+            Action::SendsAway(who) => sweeper::sends_away(self, &mut state, who)?,
+            Action::Reaps(who) => sweeper::reaps(self, &mut state, who),
+            Action::ReapWrites(end) => sweeper::reap_writes(self, &mut state, end)?,
             Action::Restored => table::restored(&mut state)?,
             Action::Purge => table::purged(&mut state),
             of_a_client => clients::acts(self, &mut state, of_a_client)?,
@@ -401,16 +401,16 @@ impl World {
                     before: None,
                 })
                 .collect(),
-            keeper: process(self.scope.clients),
+            sweeper: process(self.scope.clients),
             flying: Vec::new(),
             reaping: None,
             backup: self
                 .scope
                 .restore
-                .then(|| Box::new((row, Witness::default()))),
+                .then(|| Box::new((row, Oracle::default()))),
             fence: Count::MIN,
             jumps: 0,
-            seen: Witness::default(),
+            seen: Oracle::default(),
         }
     }
 

@@ -1,4 +1,4 @@
-//! One call of a function: what is sent, what comes back, and the line in the book.
+//! One call of a function: what is sent, what comes back, and the line in the history.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -6,11 +6,11 @@ use leasehold::Timestamp;
 use leasehold_local::{Fault, Outcome};
 use serde_json::{Value, json};
 
-use crate::history::{Before, Besides, Ended, Kind, Micros, Millis, Name, Place, Told};
+use crate::context::Context;
+use crate::fixture::{ahead, function};
+use crate::history::{Before, Besides, Ended, Kind, Micros, Millis, Name, Place, Response};
 use crate::plan::Step;
-use crate::scene::Scene;
-use crate::watch::rest;
-use crate::world::{ahead, function};
+use crate::watch::sleep_ms;
 
 /// A call that took longer than this may have given up an attempt that still arrives.
 const AN_ATTEMPT: Micros = 480_000;
@@ -18,7 +18,7 @@ const AN_ATTEMPT: Micros = 480_000;
 /// Who calls, on behalf of which section.
 pub struct Caller<'a> {
     /// The round.
-    pub scene: &'a Scene,
+    pub context: &'a Context,
     /// The client, or operator.
     pub holder: String,
     /// What marks all of the section's requests to acquire.
@@ -83,9 +83,9 @@ pub struct Handle {
 impl<'a> Caller<'a> {
     /// A caller that has called nobody yet.
     #[must_use]
-    pub fn new(scene: &'a Scene, holder: String, mark: String) -> Self {
+    pub fn new(context: &'a Context, holder: String, mark: String) -> Self {
         Self {
-            scene,
+            context,
             holder,
             mark,
             hurt: AtomicBool::new(false),
@@ -95,19 +95,23 @@ impl<'a> Caller<'a> {
 
     /// Calls a function. The fault of the step meets a request that contains `text`.
     pub async fn call(&self, verb: &str, step: Step, payload: &Value, text: &str) -> Reply {
-        rest(step.after).await;
-        let scene = self.scene;
+        sleep_ms(step.after).await;
+        let context = self.context;
         if let Some(fault) = step.fault {
             self.hurt.store(true, Ordering::Release);
             let lasting = matches!(fault, Fault::LateRequest | Fault::Hang | Fault::HangAnswer);
             self.late.fetch_or(lasting, Ordering::AcqRel);
-            scene.world.proxy.inject_matching(fault, "*", text, 1);
-            scene.disturbed(format!("{}{verb}: {fault:?}", self.mark));
+            context.fixture.proxy.inject_matching(fault, "*", text, 1);
+            context.note_disturbance(format!("{}{verb}: {fault:?}", self.mark));
         }
         let name = function(verb, step.fleet);
-        let begin = scene.watch.now();
-        let invoked = scene.world.host.invoke(&name, &payload.to_string()).await;
-        let end = scene.watch.now();
+        let begin = context.watch.now();
+        let invoked = context
+            .fixture
+            .host
+            .invoke(&name, &payload.to_string())
+            .await;
+        let end = context.watch.now();
         let answer = match invoked.map(|invocation| invocation.outcome) {
             Ok(Outcome::Answer(text)) => {
                 Answer::Well(serde_json::from_str(&text).unwrap_or_default())
@@ -118,14 +122,14 @@ impl<'a> Caller<'a> {
                 Answer::Unknown
             }
         };
-        let mut book = scene.book();
-        book.calls += 1;
-        book.told += u64::from(!matches!(answer, Answer::Unknown));
-        drop(book);
+        let mut history = context.history();
+        history.calls += 1;
+        history.told += u64::from(!matches!(answer, Answer::Unknown));
+        drop(history);
         Reply {
             begin,
             end,
-            clock: scene.watch.read_between(begin, end, ahead(step.fleet)),
+            clock: context.watch.read_between(begin, end, ahead(step.fleet)),
             besides: self.besides(&answer, end - begin),
             answer,
             by: format!(
@@ -154,13 +158,13 @@ impl<'a> Caller<'a> {
         let message = error["errorMessage"].as_str().unwrap_or_default();
         match name {
             "Lease.Unavailable" | "Lease.Throttled" => {
-                self.scene.book().said.push(message.to_owned());
+                self.context.history().said.push(message.to_owned());
                 Answer::Unknown
             }
             "Runtime.ExitError" | "Sandbox.Timedout" => Answer::Unknown,
             "Lease.Held" | "Lease.Consumed" | "Lease.Lost" | "Lease.Expired" | "Lease.Corrupt"
             | "Lease.QueueFull" => {
-                self.scene.book().said.push(message.to_owned());
+                self.context.history().said.push(message.to_owned());
                 let message = serde_json::from_str(message).unwrap_or_default();
                 Answer::Error(name.to_owned(), message)
             }
@@ -174,19 +178,19 @@ impl<'a> Caller<'a> {
     /// Writes down what nobody should have been told.
     pub fn unexpected(&self, what: &str) {
         let what = format!("{}{what}", self.mark);
-        self.scene.book().unexpected.push(what);
+        self.context.history().unexpected.push(what);
     }
 
     /// The lease in an answer.
     pub fn handle(&self, lease: &Value) -> Option<Handle> {
-        let handle = handle(lease, &self.scene.names);
+        let handle = handle(lease, &self.context.names);
         match &handle {
             Some(handle) => {
                 if lease["holder"] != self.holder.as_str() {
                     self.unexpected(&format!("a lease of {}'s", lease["holder"]));
                 }
                 let secret = handle.secret.clone();
-                self.scene.book().secrets.insert(secret);
+                self.context.history().secrets.insert(secret);
             }
             None => self.unexpected(&format!("a lease that is none: {lease}")),
         }
@@ -194,8 +198,8 @@ impl<'a> Caller<'a> {
     }
 
     /// What acquire told of one key.
-    pub fn granted(&self, grant: &str, handle: &Handle, previous: &Value) -> Told {
-        let names = &self.scene.names;
+    pub fn granted(&self, grant: &str, handle: &Handle, previous: &Value) -> Response {
+        let names = &self.context.names;
         let before = || {
             Some(Before {
                 holder: names.of(previous["holder"].as_str()?),
@@ -207,7 +211,7 @@ impl<'a> Caller<'a> {
                 },
             })
         };
-        Told::Granted {
+        Response::Granted {
             kind: match grant {
                 "new" => Kind::New,
                 "replayed" => Kind::Replayed,
@@ -223,10 +227,10 @@ impl<'a> Caller<'a> {
     }
 
     /// What was told of somebody else's lease.
-    pub fn held(&self, held: &Value) -> Told {
+    pub fn held(&self, held: &Value) -> Response {
         let told = || {
-            Some(Told::Held {
-                holder: self.scene.names.of(held["holder"].as_str()?),
+            Some(Response::Held {
+                holder: self.context.names.of(held["holder"].as_str()?),
                 token: held["fencing_token"].as_u64()?,
                 version: held["version"].as_u64()?,
                 expires_at: instant(&held["expires_at"])?,
@@ -234,7 +238,7 @@ impl<'a> Caller<'a> {
         };
         told().unwrap_or_else(|| {
             self.unexpected(&format!("a holder who is none: {held}"));
-            Told::Unknown
+            Response::Unknown
         })
     }
 }

@@ -1,29 +1,27 @@
 //! The soak: many processes of the real functions at work on one table, with faults of every kind; what was asked
-//! and told is recorded, and checked against what is promised.
+//! and answered is recorded, and checked against what is promised.
 //!
 //! [`row`] is what one lease row may do, written anew and not taken from the library; [`linear`] asks whether a
 //! history can be told by it; [`checks`] are the promises that need no order. [`plan`] draws what everybody is going
-//! to do from a seed, [`world`] is where they do it, [`round`] is thirty seconds of it.
+//! to do from a seed, [`fixture`] is where they do it, [`round`] is thirty seconds of it.
 
-pub mod book;
 pub mod calls;
-pub mod chaos;
 pub mod checks;
 pub mod client;
-pub mod dice;
+pub mod context;
 pub mod error;
+pub mod faults;
+pub mod fixture;
 pub mod history;
 pub mod keys;
+pub mod late_waiters;
 pub mod linear;
 pub mod operators;
 pub mod plan;
+pub mod rng;
 pub mod round;
 pub mod row;
 pub mod run;
-pub mod scene;
-pub mod unheard;
-pub mod violation;
 pub mod watch;
-pub mod world;
 
 pub use error::Error;

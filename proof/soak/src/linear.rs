@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::history::{Ask, Besides, Micros, Op, Told};
+use crate::history::{Ask, Besides, Micros, Op, Response};
 use crate::row::Row;
 
 mod traces;
@@ -122,7 +122,7 @@ fn check_with(ops: &[Op], may_have_been: impl Fn(&Op) -> bool) -> Verdict {
 fn phases(op: &Op) -> (bool, Option<Micros>) {
     // What sweep and reap tell is about no row.
     let told =
-        !matches!(op.told, Told::Unknown) && !matches!(op.ask, Ask::Sweep | Ask::Reap { .. });
+        !matches!(op.told, Response::Unknown) && !matches!(op.ask, Ask::Sweep | Ask::Reap { .. });
     let until = match op.besides {
         Besides::Nothing => None,
         Besides::Within => Some(op.end),

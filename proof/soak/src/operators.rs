@@ -7,12 +7,12 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::json;
 
 use crate::calls::{Answer, Caller, Reply};
-use crate::dice::Dice;
-use crate::history::{Ask, Besides, Op, Place, Told};
+use crate::context::Context;
+use crate::fixture::{FLEETS, TABLE};
+use crate::history::{Ask, Besides, Op, Place, Response};
 use crate::plan::Step;
-use crate::scene::Scene;
-use crate::watch::rest;
-use crate::world::{FLEETS, TABLE};
+use crate::rng::{one, seeded};
+use crate::watch::sleep_ms;
 
 /// How long nobody may ask for a key before its row is deleted: what is still on its way has arrived by then.
 const BEFORE_DELETION: u64 = 2_000;
@@ -20,20 +20,20 @@ const BEFORE_DELETION: u64 = 2_000;
 const AFTER_DELETION: u64 = 350;
 
 /// Sweeps, as a schedule would, until told to stop.
-pub async fn sweep_until(scene: &Scene, stop: &AtomicBool) {
-    let dice = &mut Dice::new(scene.seed, &[scene.round, 0x53e3]);
+pub async fn sweep_until(context: &Context, stop: &AtomicBool) {
+    let rng = &mut seeded(context.seed, &[context.round, 0x53e3]);
     let mut number = 0;
     while !stop.load(Ordering::Acquire) {
-        let fleet = usize::try_from(dice.below(FLEETS.len() as u64)).unwrap_or(0);
-        let after = dice.between(300, 900);
-        sweep(scene, fleet, after, number).await;
+        let fleet = usize::try_from(rng.u64(..FLEETS.len() as u64)).unwrap_or(0);
+        let after = rng.u64(300..=900);
+        sweep(context, fleet, after, number).await;
         number += 1;
     }
 }
 
 /// One sweep.
-pub async fn sweep(scene: &Scene, fleet: usize, after: u64, number: u64) {
-    let caller = caller(scene, "sweep", number);
+pub async fn sweep(context: &Context, fleet: usize, after: u64, number: u64) {
+    let caller = caller(context, "sweep", number);
     let step = Step {
         fleet,
         fault: None,
@@ -44,25 +44,25 @@ pub async fn sweep(scene: &Scene, fleet: usize, after: u64, number: u64) {
         caller.unexpected(&format!("sweep: {name}"));
     }
     if matches!(reply.answer, Answer::Well(_)) {
-        scene.swept.fetch_add(1, Ordering::AcqRel);
+        context.swept.fetch_add(1, Ordering::AcqRel);
     }
-    scene.anywhere(&reply.op(Ask::Sweep, Told::Done));
+    context.anywhere(&reply.op(Ask::Sweep, Response::Done));
 }
 
 /// Looks at keys, and now and then evicts whoever holds one.
-pub async fn operate(scene: &Scene) {
-    let dice = &mut Dice::new(scene.seed, &[scene.round, 0x0b5e]);
+pub async fn operate(context: &Context) {
+    let rng = &mut seeded(context.seed, &[context.round, 0x0b5e]);
     let mut number = 0;
-    while !scene.is_over() {
-        rest(dice.between(50, 250)).await;
-        let any: Vec<_> = scene.keys.mutexes().cloned().collect();
-        let evicts = dice.percent(25);
+    while !context.is_over() {
+        sleep_ms(rng.u64(50..=250)).await;
+        let any: Vec<_> = context.keys.mutexes().cloned().collect();
+        let evicts = rng.u64(..100) < 25;
         let key = if evicts {
-            dice.one(&scene.keys.plain).clone()
+            one(rng, &context.keys.plain).clone()
         } else {
-            dice.one(&any).clone()
+            one(rng, &any).clone()
         };
-        let caller = caller(scene, "operator", number);
+        let caller = caller(context, "operator", number);
         number += 1;
         let Some(token) = inspect(&caller, &key).await else {
             continue;
@@ -78,19 +78,19 @@ async fn inspect(caller: &Caller<'_>, key: &str) -> Option<u64> {
     let reply = caller.call("inspect", STEP, &json!({"key": key}), "").await;
     let (told, token) = match &reply.answer {
         Answer::Well(answer) => {
-            caller.scene.book().said.push(answer.to_string());
+            caller.context.history().said.push(answer.to_string());
             if answer["lease"]["holder"].is_string() {
                 let token = answer["lease"]["fencing_token"].as_u64();
                 (caller.held(&answer["lease"]), token)
             } else {
-                (Told::Nobody, None)
+                (Response::Nobody, None)
             }
         }
         Answer::Error(name, _) => {
             caller.unexpected(&format!("inspect: {name}"));
-            (Told::Unknown, None)
+            (Response::Unknown, None)
         }
-        Answer::Unknown => (Told::Unknown, None),
+        Answer::Unknown => (Response::Unknown, None),
     };
     record(caller, key, &reply, Ask::Inspect, told);
     token
@@ -107,48 +107,48 @@ async fn force(caller: &Caller<'_>, key: &str, token: u64) {
     let reply = caller.call("operate", STEP, &payload, "").await;
     let told = match &reply.answer {
         Answer::Well(answer) => {
-            caller.scene.book().said.push(answer.to_string());
+            caller.context.history().said.push(answer.to_string());
             match answer["fencing_token"].as_u64() {
-                Some(token) if answer["outcome"] == "forced" => Told::Forced { token },
-                _ => Told::Nobody,
+                Some(token) if answer["outcome"] == "forced" => Response::Forced { token },
+                _ => Response::Nobody,
             }
         }
         Answer::Error(name, _) => {
             caller.unexpected(&format!("force_release: {name}"));
-            Told::Unknown
+            Response::Unknown
         }
-        Answer::Unknown => Told::Unknown,
+        Answer::Unknown => Response::Unknown,
     };
     record(caller, key, &reply, Ask::Force { token }, told);
 }
 
 /// Deletes rows, each when nobody asks for it.
-pub async fn delete(scene: &Scene) {
-    let dice = &mut Dice::new(scene.seed, &[scene.round, 0xde1e]);
+pub async fn delete(context: &Context) {
+    let rng = &mut seeded(context.seed, &[context.round, 0xde1e]);
     let mut number = 0;
-    while !scene.is_over() {
-        rest(dice.between(500, 2000)).await;
-        let at = usize::try_from(dice.below(scene.gone.len() as u64)).unwrap_or(0);
-        let _alone = scene.gone[at].write().await;
-        rest(BEFORE_DELETION).await;
-        let key = &scene.keys.gone[at];
-        let begin = scene.watch.now();
-        let delete = scene.world.direct.delete_item().table_name(TABLE);
+    while !context.is_over() {
+        sleep_ms(rng.u64(500..=2000)).await;
+        let at = usize::try_from(rng.u64(..context.gone.len() as u64)).unwrap_or(0);
+        let _alone = context.gone[at].write().await;
+        sleep_ms(BEFORE_DELETION).await;
+        let key = &context.keys.gone[at];
+        let begin = context.watch.now();
+        let delete = context.fixture.direct.delete_item().table_name(TABLE);
         let delete = delete
             .key("pk", AttributeValue::S(key.clone()))
             .key("sk", AttributeValue::S("LEASE#0000".to_owned()));
         if let Err(error) = delete.send().await {
             let text = aws_sdk_dynamodb::error::DisplayErrorContext(&error).to_string();
-            scene.give_up(crate::Error::Resource(text));
+            context.give_up(crate::Error::Resource(text));
             return;
         }
-        let end = scene.watch.now();
+        let end = context.watch.now();
         let op = Op {
             begin,
             end,
-            clock: scene.watch.read_between(begin, end, 0),
+            clock: context.watch.read_between(begin, end, 0),
             ask: Ask::Delete,
-            told: Told::Done,
+            told: Response::Done,
             besides: Besides::Nothing,
             by: format!("somebody with other tools, {number}"),
         };
@@ -156,9 +156,9 @@ pub async fn delete(scene: &Scene) {
             key: key.clone(),
             permit: 0,
         };
-        scene.record(place, op);
+        context.record(place, op);
         number += 1;
-        rest(AFTER_DELETION).await;
+        sleep_ms(AFTER_DELETION).await;
     }
 }
 
@@ -168,15 +168,15 @@ const STEP: Step = Step {
     after: 0,
 };
 
-fn caller<'a>(scene: &'a Scene, who: &str, number: u64) -> Caller<'a> {
-    let mark = format!("r{}-{who}-{number}. ", scene.round);
-    Caller::new(scene, who.to_owned(), mark)
+fn caller<'a>(context: &'a Context, who: &str, number: u64) -> Caller<'a> {
+    let mark = format!("r{}-{who}-{number}. ", context.round);
+    Caller::new(context, who.to_owned(), mark)
 }
 
-fn record(caller: &Caller<'_>, key: &str, reply: &Reply, ask: Ask, told: Told) {
+fn record(caller: &Caller<'_>, key: &str, reply: &Reply, ask: Ask, told: Response) {
     let place = Place {
         key: key.to_owned(),
         permit: 0,
     };
-    caller.scene.record(place, reply.op(ask, told));
+    caller.context.record(place, reply.op(ask, told));
 }

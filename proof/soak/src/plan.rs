@@ -3,8 +3,9 @@
 
 use leasehold_local::Fault;
 
-use crate::dice::Dice;
-use crate::world::FLEETS;
+use crate::fixture::FLEETS;
+use crate::rng::{one, seeded};
+use fastrand::Rng;
 
 /// Everything that is drawn for one section.
 #[derive(Clone, Debug)]
@@ -136,52 +137,52 @@ impl Section {
     /// The section with this number of this client.
     #[must_use]
     pub fn draw(seed: u64, round: u64, client: u64, number: u64) -> Self {
-        let dice = &mut Dice::new(seed, &[round, client, number]);
-        let asks = (0..12).map(|_| step(dice, 450)).collect();
-        let patience = match dice.below(10) {
+        let rng = &mut seeded(seed, &[round, client, number]);
+        let asks = (0..12).map(|_| step(rng, 450)).collect();
+        let patience = match rng.u64(..10) {
             0..=5 => Patience::Asks,
             6..=7 => Patience::Observes,
             _ => Patience::Leaves,
         };
-        let comeback = match dice.below(10) {
+        let comeback = match rng.u64(..10) {
             0..=6 => Comeback::AtOnce,
-            7..=8 => Comeback::After(dice.between(300, 3000)),
+            7..=8 => Comeback::After(rng.u64(300..=3000)),
             _ => Comeback::Never,
         };
-        let work = (0..dice.below(5)).map(|_| work(dice)).collect();
-        let end = match dice.below(20) {
+        let work = (0..rng.u64(..5)).map(|_| work(rng)).collect();
+        let end = match rng.u64(..20) {
             0 => End::Crash,
-            1 => End::Reaped(step(dice, 1500)),
-            2..=4 => End::Release(step(dice, 20), dice.between(2, 3)),
-            _ => End::Release(step(dice, 20), 1),
+            1 => End::Reaped(step(rng, 1500)),
+            2..=4 => End::Release(step(rng, 20), rng.u64(2..=3)),
+            _ => End::Release(step(rng, 20), 1),
         };
-        let echo = dice.percent(15).then(|| {
-            let step = step(dice, 20);
-            let what = match dice.below(4) {
+        let echo = (rng.u64(..100) < 15).then(|| {
+            let step = step(rng, 20);
+            let what = match rng.u64(..4) {
                 0..=1 => Echo::Ask(step),
                 2 => Echo::Extend(step),
                 _ => Echo::Release(step),
             };
-            (what, dice.below(2000))
+            (what, rng.u64(..2000))
         });
         Self {
             number,
-            key: dice.throw(),
-            hot: dice.percent(35),
-            ttl: *dice.one(&[1000, 1000, 1500, 2000, 3000]),
+            key: rng.u64(..),
+            hot: rng.u64(..100) < 35,
+            ttl: *one(rng, &[1000, 1000, 1500, 2000, 3000]),
             asks,
             patience,
             comeback,
             work,
             end,
             echo,
-            reentrant: dice.percent(5),
-            copies: if dice.percent(6) {
-                dice.between(2, 3)
+            reentrant: rng.u64(..100) < 5,
+            copies: if rng.u64(..100) < 6 {
+                rng.u64(2..=3)
             } else {
                 1
             },
-            writes: dice.percent(60),
+            writes: rng.u64(..100) < 60,
         }
     }
 
@@ -193,25 +194,24 @@ impl Section {
     }
 }
 
-fn step(dice: &mut Dice, longest: u64) -> Step {
-    let fleets = u64::try_from(FLEETS.len()).unwrap_or(1);
+fn step(rng: &mut Rng, longest: u64) -> Step {
     Step {
-        fleet: usize::try_from(dice.below(fleets)).unwrap_or(0),
-        fault: dice.percent(FAULTY).then(|| *dice.one(FAULTS)),
-        after: dice.below(longest),
+        fleet: rng.usize(..FLEETS.len()),
+        fault: (rng.u64(..100) < FAULTY).then(|| *one(rng, FAULTS)),
+        after: rng.u64(..longest),
     }
 }
 
-fn work(dice: &mut Dice) -> Work {
-    match dice.below(20) {
-        0..=7 => Work::For(dice.between(1, 120)),
-        8 => Work::Forge(step(dice, 20)),
-        9..=10 => Work::Oversleep(dice.below(2000)),
+fn work(rng: &mut Rng) -> Work {
+    match rng.u64(..20) {
+        0..=7 => Work::For(rng.u64(1..=120)),
+        8 => Work::Forge(step(rng, 20)),
+        9..=10 => Work::Oversleep(rng.u64(..2000)),
         _ => Work::Extend {
-            step: step(dice, 60),
-            ttl: dice.percent(30).then(|| dice.between(1000, 3000)),
-            require_unexpired: dice.percent(20),
-            copies: if dice.percent(8) { 2 } else { 1 },
+            step: step(rng, 60),
+            ttl: (rng.u64(..100) < 30).then(|| rng.u64(1000..=3000)),
+            require_unexpired: rng.u64(..100) < 20,
+            copies: if rng.u64(..100) < 8 { 2 } else { 1 },
         },
     }
 }

@@ -11,16 +11,16 @@ use serde_json::json;
 use tokio::task::JoinSet;
 
 use crate::calls::{Answer, Caller};
+use crate::checks::Violation;
 use crate::checks::{self, Strangers};
 use crate::client::Client;
-use crate::history::Micros;
+use crate::context::Context;
+use crate::fixture::Fixture;
+use crate::history::{History, Micros, Op, Place};
+use crate::late_waiters::wait_for_answers;
 use crate::plan::Step;
-use crate::scene::Scene;
-use crate::unheard::hear_out;
-use crate::violation::Violation;
-use crate::watch::{Watch, rest};
-use crate::world::World;
-use crate::{Error, chaos, operators};
+use crate::watch::{Watch, sleep_ms};
+use crate::{Error, faults, operators};
 
 /// How long clients may take to finish what they began, with everything that may befall it.
 const TO_FINISH: Duration = Duration::from_secs(90);
@@ -42,7 +42,7 @@ pub struct Round {
 
 /// What came of it, or of several.
 #[derive(Clone, Debug, Default)]
-pub struct Tally {
+pub struct Totals {
     /// Calls of functions.
     pub operations: u64,
     /// Of these, calls that told what became of them.
@@ -63,7 +63,7 @@ pub struct Tally {
     pub late: u64,
 }
 
-impl Tally {
+impl Totals {
     /// Adds another round's.
     pub fn add(&mut self, other: Self) {
         self.operations += other.operations;
@@ -86,7 +86,7 @@ impl Tally {
     }
 }
 
-impl fmt::Display for Tally {
+impl fmt::Display for Totals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -118,67 +118,67 @@ impl Round {
     ///
     /// # Errors
     /// What keeps it from being played; never what is found.
-    pub async fn play(self, world: &Arc<World>, watch: Watch) -> Result<Tally, Error> {
+    pub async fn play(self, fixture: &Arc<Fixture>, watch: Watch) -> Result<Totals, Error> {
         let length = Micros::try_from(self.length.as_micros()).unwrap_or(Micros::MAX);
-        let (world, watch) = (Arc::clone(world), watch);
-        let scene = Arc::new(Scene::new(world, watch, self.seed, self.number, length));
-        let direct = scene.world.direct.clone();
-        let strangers = Strangers::put(direct, &scene.keys.strange).await?;
+        let (fixture, watch) = (Arc::clone(fixture), watch);
+        let context = Arc::new(Context::new(fixture, watch, self.seed, self.number, length));
+        let direct = context.fixture.direct.clone();
+        let strangers = Strangers::put(direct, &context.keys.strange).await?;
         let stop = Arc::new(AtomicBool::new(false));
         let sweeping = tokio::spawn({
-            let (scene, stop) = (Arc::clone(&scene), Arc::clone(&stop));
-            async move { operators::sweep_until(&scene, &stop).await }
+            let (context, stop) = (Arc::clone(&context), Arc::clone(&stop));
+            async move { operators::sweep_until(&context, &stop).await }
         });
-        let finished = tokio::time::timeout(self.length + TO_FINISH, self.all(&scene)).await;
-        let mut tally = Tally::default();
+        let finished = tokio::time::timeout(self.length + TO_FINISH, self.all(&context)).await;
+        let mut totals = Totals::default();
         if finished.is_err() {
             let what = "a client did not come to an end";
-            tally
+            totals
                 .violations
                 .push(Violation::new("L1", "the round", what));
         }
         for (proxy, whose) in [
-            (&scene.world.proxy, ""),
-            (&scene.world.calls_back, "call back "),
+            (&context.fixture.proxy, ""),
+            (&context.fixture.calls_back, "call back "),
         ] {
-            count(&mut tally, proxy, whose);
+            count(&mut totals, proxy, whose);
         }
-        rest(UNTIL_ALL_IS_OVER).await;
-        let heard = tokio::time::timeout(TO_FINISH, hear_out(&scene)).await;
+        sleep_ms(UNTIL_ALL_IS_OVER).await;
+        let heard = tokio::time::timeout(TO_FINISH, wait_for_answers(&context)).await;
         if heard.is_err() {
             let what = "sweeps do not come to their ends";
-            tally
+            totals
                 .violations
                 .push(Violation::new("L1", "the round", what));
         }
-        for key in scene.keys.mutexes().chain(&scene.keys.lines) {
-            let free = free_again(&scene, key).await;
-            tally.violations.extend(free);
+        for key in context.keys.mutexes().chain(&context.keys.lines) {
+            let free = free_again(&context, key).await;
+            totals.violations.extend(free);
         }
-        tally.violations.extend(left_alone(&scene).await);
+        totals.violations.extend(left_alone(&context).await);
         stop.store(true, Ordering::Release);
         let _ = sweeping.await;
-        self.check(&scene, &strangers, &mut tally).await?;
-        scene.world.desk.clear();
-        let broken = scene.broken.lock().map(|mut broken| broken.take());
+        self.check(&context, &strangers, &mut totals).await?;
+        context.fixture.step_functions.clear();
+        let broken = context.broken.lock().map(|mut broken| broken.take());
         match broken {
             Ok(Some(error)) => Err(error),
-            _ => Ok(tally),
+            _ => Ok(totals),
         }
     }
 
-    async fn all(self, scene: &Arc<Scene>) {
+    async fn all(self, context: &Arc<Context>) {
         let mut everybody = JoinSet::new();
         for number in 0..self.clients {
-            let scene = Arc::clone(scene);
-            everybody.spawn(async move { Client::new(&scene, number).run().await });
+            let context = Arc::clone(context);
+            everybody.spawn(async move { Client::new(&context, number).run().await });
         }
-        let others = Arc::clone(scene);
+        let others = Arc::clone(context);
         everybody.spawn(async move {
             tokio::join!(
                 operators::operate(&others),
                 operators::delete(&others),
-                chaos::reign(&others)
+                faults::inject_faults(&others)
             );
         });
         everybody.join_all().await;
@@ -186,44 +186,45 @@ impl Round {
 
     async fn check(
         self,
-        scene: &Scene,
+        context: &Context,
         strangers: &Strangers,
-        tally: &mut Tally,
+        totals: &mut Totals,
     ) -> Result<(), Error> {
-        let book = std::mem::take(&mut *scene.book());
-        tally.operations = book.calls;
-        tally.told = book.told;
-        tally.fenced = book.fenced;
-        tally.grants = book.beliefs.len() as u64;
-        tally.late = book.late;
-        for (kind, count) in &book.befallen {
-            *tally.faults.entry(kind.clone()).or_default() += count;
+        let history = std::mem::take(&mut *context.history());
+        totals.operations = history.calls;
+        totals.told = history.told;
+        totals.fenced = history.fenced;
+        totals.grants = history.beliefs.len() as u64;
+        totals.late = history.late;
+        for (kind, count) in &history.faults {
+            *totals.faults.entry(kind.clone()).or_default() += count;
         }
-        let found = &mut tally.violations;
-        for what in &book.unexpected {
+        let found = &mut totals.violations;
+        for what in &history.unexpected {
             found.push(Violation::new("contract", "an answer", what));
         }
         // What has no order of its own: on a thread that may take its time.
-        let (order, undecided) = checks::order(&checked(scene, &book));
+        let (order, undecided) = checks::order(&checked(context, &history));
         found.extend(order);
-        found.extend(checks::tokens(&book.ops));
-        found.extend(checks::alone(&book));
-        found.extend(checks::line(&book.waits));
-        for (key, (guarded, unguarded)) in &book.writes {
-            let witnessed = scene.world.resource.read(key).await?;
-            found.extend(checks::fence(key, &witnessed, *guarded));
-            tally.lost_without_fence += checks::lost_without(&witnessed, *unguarded);
+        found.extend(checks::grants(&history.ops));
+        found.extend(checks::once(&history.ops));
+        found.extend(checks::holders(&history.ops, &history.beliefs));
+        found.extend(checks::waiters(&history.waits));
+        for (key, (guarded, unguarded)) in &history.writes {
+            let observed = context.fixture.resource.read(key).await?;
+            found.extend(checks::writes(key, &observed, *guarded));
+            totals.lost_without_fence += unguarded.saturating_sub(observed.unguarded);
         }
         found.extend(strangers.check().await?);
         strangers.remove().await?;
-        let logs = scene.world.take_logs().map_err(Error::Log)?;
-        let said = book.said.join("\n");
+        let logs = context.fixture.take_logs().map_err(Error::Log)?;
+        let said = history.said.join("\n");
         let texts = logs.iter().map(|(name, text)| (name.as_str(), &text[..]));
         let texts = texts.chain([("what was told", said.as_bytes())]);
-        found.extend(checks::secrets(&book.secrets, texts));
-        tally.undecided = undecided;
+        found.extend(checks::secrets(&history.secrets, texts));
+        totals.undecided = undecided;
         for violation in found {
-            let disturbances = book.disturbances.iter().rev().take(5);
+            let disturbances = history.disturbances.iter().rev().take(5);
             let replay = format!(
                 "replay: make soak SOAK=\"--seed {} --round {} --clients {}\" (the same plan; how it interleaves differs)",
                 self.seed, self.number, self.clients
@@ -239,20 +240,20 @@ impl Round {
 }
 
 /// The rows that have an order to be found. Those of lines follow other rules, which are checked by themselves.
-fn checked(
-    scene: &Scene,
-    book: &crate::book::Book,
-) -> BTreeMap<crate::history::Place, Vec<crate::history::Op>> {
-    let lines = &scene.keys.lines;
-    let ours = book.ops.iter();
+fn checked(context: &Context, history: &History) -> BTreeMap<Place, Vec<Op>> {
+    let lines = &context.keys.lines;
+    let ours = history.ops.iter();
     let ours = ours.filter(|(place, _)| !lines.contains(&place.key));
     ours.map(|(place, ops)| (place.clone(), ops.clone()))
         .collect()
 }
 
-fn count(tally: &mut Tally, proxy: &Proxy, whose: &str) {
+fn count(totals: &mut Totals, proxy: &Proxy, whose: &str) {
     for fault in proxy.happened() {
-        *tally.faults.entry(format!("{whose}{fault:?}")).or_default() += 1;
+        *totals
+            .faults
+            .entry(format!("{whose}{fault:?}"))
+            .or_default() += 1;
     }
     proxy.reset();
 }
@@ -264,9 +265,9 @@ const CLEAN: Step = Step {
 };
 
 /// L1: whatever became of its holders, by now anybody can be granted the key.
-async fn free_again(scene: &Scene, key: &str) -> Option<Violation> {
-    let mark = format!("r{}-last. ", scene.round);
-    let caller = Caller::new(scene, "the last one".to_owned(), mark);
+async fn free_again(context: &Context, key: &str) -> Option<Violation> {
+    let mark = format!("r{}-last. ", context.round);
+    let caller = Caller::new(context, "the last one".to_owned(), mark);
     let mut told = String::new();
     for n in 0..5 {
         let payload = json!({
@@ -280,18 +281,18 @@ async fn free_again(scene: &Scene, key: &str) -> Option<Violation> {
             Answer::Well(_) => return None,
             other => told = format!("{other:?}"),
         }
-        rest(1000).await;
+        sleep_ms(1000).await;
     }
     let what = format!("all is over, and it cannot be had: {told}");
     Some(Violation::new("L1", key, what))
 }
 
 /// S10: what is not ours is refused, and told so.
-async fn left_alone(scene: &Scene) -> Vec<Violation> {
-    let mark = format!("r{}-strange. ", scene.round);
-    let caller = Caller::new(scene, "the last one".to_owned(), mark);
+async fn left_alone(context: &Context) -> Vec<Violation> {
+    let mark = format!("r{}-strange. ", context.round);
+    let caller = Caller::new(context, "the last one".to_owned(), mark);
     let mut violations = Vec::new();
-    for key in &scene.keys.strange {
+    for key in &context.keys.strange {
         let payload = json!({"key": key, "holder": caller.holder, "ttl_seconds": 1});
         let reply = caller.call("acquire", CLEAN, &payload, "").await;
         match reply.answer {

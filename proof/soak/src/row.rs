@@ -3,7 +3,7 @@
 //! A row here knows what the history has shown of it. What nobody was told is left open: the proof and the token of
 //! a grant whose answer was lost, and its deadline but for bounds. What is told later settles it.
 
-use crate::history::{Ask, Before, Ended, Millis, Name, Op, Told};
+use crate::history::{Ask, Before, Ended, Millis, Name, Op, Response};
 
 mod granted;
 
@@ -98,13 +98,13 @@ impl Row {
     #[must_use]
     pub fn after(&self, op: &Op) -> Option<Self> {
         match (&op.ask, &op.told) {
-            (_, Told::Unknown) => None,
+            (_, Response::Unknown) => None,
             (Ask::Delete, _) => Some(Self {
                 grant: None,
                 ..self.clone()
             }),
             (Ask::Acquire { .. }, _) => self.after_acquire(op),
-            (Ask::Extend { token, lease, .. }, Told::Lost) => {
+            (Ask::Extend { token, lease, .. }, Response::Lost) => {
                 let stands = self.grant.as_ref().is_some_and(|g| g.is(*token, *lease));
                 (!stands).then(|| self.clone())
             }
@@ -113,20 +113,20 @@ impl Row {
                 self.after_extend(grant, op)
             }
             (Ask::Release { token, lease }, told) => self.after_release(*token, *lease, told),
-            (Ask::Force { token }, Told::Forced { token: operators }) => {
+            (Ask::Force { token }, Response::Forced { token: operators }) => {
                 let mut row = self.ended(*token, Ended::Forced)?;
                 row.top = row.top.max(*operators);
                 (*operators > *token).then_some(row)
             }
-            (Ask::Force { token }, Told::Nobody) => {
+            (Ask::Force { token }, Response::Nobody) => {
                 let held = |g: &Grant| g.deadline().is_some() && g.token == *token;
                 (!self.grant.as_ref().is_some_and(held)).then(|| self.clone())
             }
-            (Ask::Inspect, Told::Nobody) => {
+            (Ask::Inspect, Response::Nobody) => {
                 let held = self.grant.as_ref().is_some_and(|g| g.deadline().is_some());
                 (!held).then(|| self.clone())
             }
-            (Ask::Inspect, Told::Held { .. }) => self.shown(&op.told),
+            (Ask::Inspect, Response::Held { .. }) => self.shown(&op.told),
             _ => None,
         }
     }
@@ -226,8 +226,8 @@ impl Row {
         let (from, to) = op.clock;
         let (soonest, latest) = grant.deadline()?;
         match &op.told {
-            Told::Expired => (*require_unexpired && soonest <= to).then(|| self.clone()),
-            Told::Extended {
+            Response::Expired => (*require_unexpired && soonest <= to).then(|| self.clone()),
+            Response::Extended {
                 revived,
                 version,
                 expires_at,
@@ -257,14 +257,14 @@ impl Row {
         }
     }
 
-    fn after_release(&self, token: u64, lease: Name, told: &Told) -> Option<Self> {
+    fn after_release(&self, token: u64, lease: Name, told: &Response) -> Option<Self> {
         let grant = self.grant.as_ref();
         let stands = grant.is_some_and(|g| g.is(token, lease));
         let given_back = grant.map_or(Some(true), |g| g.was_given_back(token));
         match told {
-            Told::Released if stands => self.ended(token, Ended::Released),
-            Told::AlreadyReleased if !stands && given_back != Some(false) => Some(self.clone()),
-            Told::Lost if !stands && given_back != Some(true) => Some(self.clone()),
+            Response::Released if stands => self.ended(token, Ended::Released),
+            Response::AlreadyReleased if !stands && given_back != Some(false) => Some(self.clone()),
+            Response::Lost if !stands && given_back != Some(true) => Some(self.clone()),
             _ => None,
         }
     }

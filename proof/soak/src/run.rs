@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::Error;
+use crate::checks::Violation;
+use crate::fixture::Fixture;
 use crate::history::Millis;
-use crate::round::{Round, Tally};
-use crate::violation::Violation;
+use crate::round::{Round, Totals};
 use crate::watch::Watch;
-use crate::world::World;
 
 /// A round lasts as long as this, or what is left.
 const ROUND: Duration = Duration::from_secs(30);
@@ -28,7 +28,7 @@ pub struct Soak {
     pub first: u64,
     /// How many clients there are.
     pub clients: u64,
-    /// What the functions are told of the clocks; see [`World::start`].
+    /// What the functions are told of the clocks; see [`Fixture::start`].
     pub margin: Millis,
 }
 
@@ -37,10 +37,10 @@ impl Soak {
     ///
     /// # Errors
     /// What keeps it from running.
-    pub async fn run(self) -> Result<Tally, Error> {
-        let world = Arc::new(World::start(self.margin).await?);
+    pub async fn run(self) -> Result<Totals, Error> {
+        let fixture = Arc::new(Fixture::start(self.margin).await?);
         let (watch, started) = (Watch::start(), Instant::now());
-        let mut total = Tally::default();
+        let mut total = Totals::default();
         let mut number = self.first;
         loop {
             let left = self.length.saturating_sub(started.elapsed());
@@ -54,20 +54,20 @@ impl Soak {
                 length: length.max(Duration::from_secs(3)),
                 clients: self.clients,
             };
-            let mut tally = round.play(&world, watch).await?;
-            let (found, at) = (tally.violations.len(), started.elapsed().as_secs());
-            println!("round {number}, {at} s: {tally}; {found} violations");
-            for violation in tally.violations.drain(..) {
+            let mut totals = round.play(&fixture, watch).await?;
+            let (found, at) = (totals.violations.len(), started.elapsed().as_secs());
+            println!("round {number}, {at} s: {totals}; {found} violations");
+            for violation in totals.violations.drain(..) {
                 let alike = |other: &&Violation| other.invariant == violation.invariant;
                 if total.violations.iter().filter(alike).count() < PRINTED {
                     println!("{violation}");
                 }
                 total.violations.push(violation);
             }
-            total.add(tally);
+            total.add(totals);
             number += 1;
         }
-        world.host.stop().await;
+        fixture.host.stop().await;
         println!("all rounds: {total}");
         let (operations, faults) = (total.operations, total.faults());
         let (violations, seed) = (total.violations.len(), self.seed);

@@ -65,6 +65,6 @@ impl Watch {
 }
 
 /// Waits; nothing else in the soak does.
-pub async fn rest(millis: u64) {
+pub async fn sleep_ms(millis: u64) {
     tokio::time::sleep(Duration::from_millis(millis)).await;
 }

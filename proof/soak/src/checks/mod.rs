@@ -1,29 +1,89 @@
-//! The promises that a history shows without looking for an order.
+//! The promises that a round's history is held to: the linearizability of each row, what the shared judge knows
+//! ([`leasehold_local::history`]), and what only the soak can see.
 
-mod alone;
-mod fence;
-mod line;
-mod order;
+mod kept;
 mod secrets;
 mod strangers;
 #[cfg(test)]
 mod tests;
-mod tokens;
 
-pub use alone::alone;
-pub use fence::{fence, lost_without};
-pub use line::line;
-pub use order::order;
+use std::collections::BTreeMap;
+use std::fmt;
+
+pub use kept::{grants, holders, once, waiters, writes};
 pub use secrets::secrets;
 pub use strangers::Strangers;
-pub use tokens::tokens;
 
-use crate::history::Op;
+use crate::history::{Op, Place};
+use crate::linear::{Verdict, check};
 
-/// As many calls as help.
-const AROUND: usize = 14;
+/// A promise was broken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The invariant's name.
+    pub invariant: &'static str,
+    /// The key, or what else it is about.
+    pub about: String,
+    /// What is wrong.
+    pub what: String,
+    /// What happened around it, line by line.
+    pub around: Vec<String>,
+}
 
-/// The calls around one of them, as lines.
+impl Violation {
+    /// One without anything around it.
+    #[must_use]
+    pub fn new(
+        invariant: &'static str,
+        about: &(impl ToString + ?Sized),
+        what: impl Into<String>,
+    ) -> Self {
+        Self {
+            invariant,
+            about: about.to_string(),
+            what: what.into(),
+            around: Vec::new(),
+        }
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "VIOLATION {} of {}: {}",
+            self.invariant, self.about, self.what
+        )?;
+        for line in &self.around {
+            write!(f, "\n    {line}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether each row's calls have an order in which they answer what they answered; and how many rows could not be decided.
+#[must_use]
+pub fn order(ops: &BTreeMap<Place, Vec<Op>>) -> (Vec<Violation>, u64) {
+    let (mut violations, mut undecided) = (Vec::new(), 0);
+    for (place, ops) in ops {
+        match check(ops) {
+            Verdict::Fine => {}
+            Verdict::Undecided(at) => {
+                undecided += 1;
+                eprintln!("undecided: {place} at {}", ops[at]);
+            }
+            Verdict::Impossible(at) => violations.push(Violation {
+                invariant: "linearizability",
+                about: place.to_string(),
+                what: format!("no order of the calls tells this: {}", ops[at]),
+                around: around(ops, at),
+            }),
+        }
+    }
+    (violations, undecided)
+}
+
+/// The calls around one of them, as lines; as many as help.
 fn around(ops: &[Op], at: usize) -> Vec<String> {
     let here = &ops[at];
     let mut near: Vec<&Op> = ops
@@ -31,10 +91,12 @@ fn around(ops: &[Op], at: usize) -> Vec<String> {
         .filter(|op| op.begin <= here.end && op.end + 4_000_000 >= here.begin)
         .collect();
     near.sort_by_key(|op| op.begin);
-    let from = near.len().saturating_sub(AROUND);
     let line = |op: &&Op| {
         let mark = if std::ptr::eq(*op, here) { ">" } else { " " };
         format!("{mark} {op}")
     };
-    near[from..].iter().map(line).collect()
+    near[near.len().saturating_sub(14)..]
+        .iter()
+        .map(line)
+        .collect()
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use leasehold_local::Canary;
 use serde_json::json;
 
-use crate::violation::Violation;
+use crate::checks::Violation;
 
 /// S11: whether any secret is in one of these texts, in whatever form.
 #[must_use]

@@ -6,8 +6,8 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
 
 use crate::Error;
-use crate::violation::Violation;
-use crate::world::TABLE;
+use crate::checks::Violation;
+use crate::fixture::TABLE;
 
 type Item = HashMap<String, AttributeValue>;
 

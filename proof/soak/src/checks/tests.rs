@@ -1,14 +1,14 @@
-//! Each check on what it must let pass, and on the smallest thing that it must not.
+//! Each check on what it must let pass, and on the smallest thing that it must not. Times are in milliseconds.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
-use super::{alone, fence, line, lost_without, order, secrets, strangers::compare, tokens};
-use crate::book::{Belief, Book, Wait};
-use crate::history::{Ask, Besides, Kind, Micros, Op, Place, Told};
-use crate::violation::Violation;
-use crate::world::Witnessed;
+use super::{
+    Violation, grants, holders, once, order, secrets, strangers::compare, waiters, writes,
+};
+use crate::fixture::Observed;
+use crate::history::{Ask, Belief, Besides, Kind, Micros, Op, Place, Response, Wait};
 
 fn place() -> Place {
     Place {
@@ -18,10 +18,10 @@ fn place() -> Place {
 }
 
 fn grant(begin: Micros, end: Micros, token: u64, lease: u32, request: u32) -> Op {
-    let millis = |micros: Micros| i64::try_from(micros / 1000).unwrap();
+    let millis = |at: Micros| i64::try_from(at).unwrap();
     Op {
-        begin,
-        end,
+        begin: begin * 1000,
+        end: end * 1000,
         clock: (millis(begin), millis(end)),
         ask: Ask::Acquire {
             holder: request,
@@ -30,7 +30,7 @@ fn grant(begin: Micros, end: Micros, token: u64, lease: u32, request: u32) -> Op
             observed: None,
             reentrant: false,
         },
-        told: Told::Granted {
+        told: Response::Granted {
             kind: Kind::New,
             token,
             lease,
@@ -47,7 +47,7 @@ fn grant(begin: Micros, end: Micros, token: u64, lease: u32, request: u32) -> Op
 fn other(begin: Micros, ask: Ask) -> Op {
     Op {
         ask,
-        told: Told::Unknown,
+        told: Response::Unknown,
         ..grant(begin, begin, 0, 0, 0)
     }
 }
@@ -61,18 +61,10 @@ fn names(violations: &[Violation]) -> Vec<&str> {
 }
 
 #[test]
-fn two_grants_never_share_a_token() {
-    let first = grant(0, 10, 2, 1, 1);
-    let copy = grant(20, 30, 2, 1, 1);
-    assert!(tokens(&of(vec![first.clone(), copy])).is_empty());
-    for second in [grant(5, 30, 2, 9, 1), grant(5, 30, 2, 1, 9)] {
-        assert_eq!(names(&tokens(&of(vec![first.clone(), second]))), ["S1"]);
-    }
-}
-
-#[test]
-fn tokens_rise_with_time() {
-    let two = |second| tokens(&of(vec![grant(0, 10, 4, 1, 1), second]));
+fn two_grants_never_share_a_token_and_tokens_rise_with_time() {
+    let two = |second| grants(&of(vec![grant(0, 10, 4, 1, 1), second]));
+    assert!(two(grant(20, 30, 4, 1, 1)).is_empty());
+    assert_eq!(names(&two(grant(5, 30, 4, 9, 1))), ["S1"]);
     assert!(two(grant(11, 20, 6, 2, 2)).is_empty());
     // At once, either may be the first.
     assert!(two(grant(9, 20, 2, 2, 2)).is_empty());
@@ -90,7 +82,7 @@ fn copies_of_a_request_are_one_grant_while_the_row_remembers_it() {
         let again = grant(again, again + 10, 100, 99, 1);
         let mut ops: Vec<_> = (0..=others).map(one).collect();
         ops.push(again);
-        tokens(&of(ops))
+        once(&of(ops))
     };
     assert_eq!(names(&with_others(0)), ["S7"]);
     assert_eq!(names(&with_others(2)), ["S7"]);
@@ -99,11 +91,8 @@ fn copies_of_a_request_are_one_grant_while_the_row_remembers_it() {
 
 #[test]
 fn a_history_without_an_order_is_shown_with_what_is_around() {
-    let book = of(vec![
-        grant(0, 10_000, 2, 1, 1),
-        grant(20_000, 30_000, 4, 2, 2),
-    ]);
-    let (violations, undecided) = order(&book);
+    let ops = of(vec![grant(0, 10, 2, 1, 1), grant(20, 30, 4, 2, 2)]);
+    let (violations, undecided) = order(&ops);
     assert_eq!(
         (names(&violations), undecided),
         (vec!["linearizability"], 0)
@@ -112,38 +101,38 @@ fn a_history_without_an_order_is_shown_with_what_is_around() {
     assert!(violations[0].around[1].starts_with('>'));
 }
 
+/// Beliefs by their beginnings, ends and tokens.
 fn believing(beliefs: &[(Micros, Micros, u64)], ops: Vec<Op>) -> Vec<Violation> {
     let belief = |(from, until, token): &(Micros, Micros, u64)| Belief {
         place: place(),
         token: *token,
-        from: *from,
-        until: *until,
+        from: *from * 1000,
+        until: *until * 1000,
         holder: String::new(),
         by: String::new(),
     };
-    let mut ops = ops;
-    ops.push(other(0, Ask::Inspect));
-    alone(&Book {
-        beliefs: beliefs.iter().map(belief).collect(),
-        ops: of(ops),
-        ..Book::default()
-    })
+    let beliefs: Vec<_> = beliefs.iter().map(belief).collect();
+    holders(&of(ops), &beliefs)
 }
 
 #[test]
-fn no_two_believe_at_once_that_they_are_alone() {
-    assert!(believing(&[(0, 10, 2), (10, 20, 4)], vec![]).is_empty());
-    // One grant in two hands of its holder's.
-    assert!(believing(&[(0, 10, 2), (5, 20, 2)], vec![]).is_empty());
-    assert_eq!(
-        names(&believing(&[(0, 11, 2), (10, 20, 4)], vec![])),
-        ["S8"]
-    );
-    // Who is told of it when it is over already believes nothing.
-    assert!(believing(&[(0, 20, 2), (10, 9, 4)], vec![]).is_empty());
-    // Also if another came in between.
-    let three = [(0, 50, 2), (10, 20, 2), (30, 40, 4)];
-    assert_eq!(names(&believing(&three, vec![])), ["S8"]);
+fn no_two_believe_at_once_that_they_hold() {
+    for fine in [
+        &[(0, 10, 2), (10, 20, 4)][..],
+        // One grant in two hands of its holder's.
+        &[(0, 10, 2), (5, 20, 2)],
+        // Who is told of it when it is over believes nothing.
+        &[(0, 20, 2), (10, 9, 4)],
+    ] {
+        assert!(believing(fine, vec![]).is_empty());
+    }
+    // The second, also if another came in between.
+    for two in [
+        &[(0, 11, 2), (10, 20, 4)][..],
+        &[(0, 50, 2), (10, 20, 2), (30, 40, 4)],
+    ] {
+        assert_eq!(names(&believing(two, vec![])), ["S8"]);
+    }
 }
 
 #[test]
@@ -159,55 +148,44 @@ fn a_belief_ends_with_the_release_the_eviction_or_the_row() {
 
 #[test]
 fn the_fence_lets_no_old_token_pass_and_loses_nothing() {
-    let witnessed = |tokens: &[u64], guarded| Witnessed {
+    let observed = |tokens: &[u64], guarded| Observed {
         tokens: tokens.to_vec(),
         guarded,
         unguarded: 3,
     };
-    assert!(fence("k", &witnessed(&[2, 2, 6], 2), 2).is_empty());
-    assert_eq!(names(&fence("k", &witnessed(&[2, 6, 4], 2), 2)), ["S3"]);
-    assert_eq!(names(&fence("k", &witnessed(&[2, 6], 1), 2)), ["S3"]);
-    assert_eq!(lost_without(&witnessed(&[], 0), 5), 2);
+    assert!(writes("k", &observed(&[2, 2, 6], 2), 2).is_empty());
+    assert_eq!(names(&writes("k", &observed(&[2, 6, 4], 2), 2)), ["S3"]);
+    assert_eq!(names(&writes("k", &observed(&[2, 6], 1), 2)), ["S3"]);
 }
 
 fn wait(begin: Micros, queued: Option<Micros>, token: Option<u64>) -> Wait {
     Wait {
         key: "k".to_owned(),
-        begin,
-        queued,
+        begin: begin * 1000,
+        queued: queued.map(|at| at * 1000),
         token,
         answered: true,
-        by: String::new(),
+        by: format!("asked at {begin}"),
     }
 }
 
 #[test]
-fn nobody_overtakes() {
-    let first = wait(0, Some(10), Some(6));
-    let later = |begin, token| line(&[first.clone(), wait(begin, Some(90), Some(token))]);
-    assert!(later(11, 8).is_empty());
-    assert!(later(9, 4).is_empty());
-    assert_eq!(names(&later(11, 4)), ["L3"]);
+fn nobody_overtakes_or_waits_in_vain_and_no_two_are_served_by_one_token() {
+    let with = |other| names(&waiters(&[wait(0, Some(10), Some(6)), other])).concat();
+    assert_eq!(with(wait(11, Some(90), Some(8))), "");
+    assert_eq!(with(wait(9, Some(90), Some(4))), "");
+    assert_eq!(with(wait(11, Some(90), Some(4))), "L3");
     // Nor does one who does not wait at all.
-    let barging = wait(11, None, Some(4));
-    assert_eq!(names(&line(&[first, barging])), ["L3"]);
-}
-
-#[test]
-fn no_two_are_served_by_one_token() {
-    let one = wait(0, Some(10), Some(6));
-    let other = |token| line(&[one.clone(), wait(5, Some(10), token)]);
-    assert!(other(Some(8)).is_empty() && other(None).is_empty());
-    assert_eq!(names(&other(Some(6))), ["S1"]);
-}
-
-#[test]
-fn nobody_waits_in_vain() {
-    let in_vain = Wait {
+    assert_eq!(with(wait(11, None, Some(4))), "L3");
+    assert_eq!(with(wait(5, Some(10), Some(6))), "S1");
+    // Sent away, and never told.
+    assert_eq!(with(wait(5, Some(10), None)), "");
+    let in_vain = |queued| Wait {
         answered: false,
-        ..wait(0, Some(10), None)
+        ..wait(5, queued, None)
     };
-    assert_eq!(names(&line(&[in_vain])), ["L4"]);
+    assert_eq!(with(in_vain(Some(10))), "L4");
+    assert_eq!(with(in_vain(None)), "L4");
 }
 
 #[test]

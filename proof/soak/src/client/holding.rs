@@ -4,11 +4,11 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use super::{Client, Shape};
-use crate::book::Belief;
 use crate::calls::{Answer, Caller, Handle, seconds};
-use crate::history::{Ask, Micros, Millis, Told};
+use crate::history::Belief;
+use crate::history::{Ask, Micros, Millis, Response};
 use crate::plan::{End, Section, Step, Work};
-use crate::watch::rest;
+use crate::watch::sleep_ms;
 
 /// What an extend came to.
 pub(super) enum Extended {
@@ -40,12 +40,12 @@ impl Client<'_> {
         };
         for work in &plan.work {
             match work {
-                Work::For(millis) => rest(*millis).await,
+                Work::For(millis) => sleep_ms(*millis).await,
                 Work::Forge(step) => forge(caller, &handle, *step).await,
                 Work::Oversleep(millis) => {
-                    let over = self.scene.watch.at(handle.expires_at - self.ahead);
-                    let left = over.saturating_sub(self.scene.watch.now()) / 1000;
-                    rest(left + millis).await;
+                    let over = self.context.watch.at(handle.expires_at - self.ahead);
+                    let left = over.saturating_sub(self.context.watch.now()) / 1000;
+                    sleep_ms(left + millis).await;
                 }
                 Work::Extend {
                     step,
@@ -76,15 +76,15 @@ impl Client<'_> {
             self.add(&handle, read).await;
         }
         if let End::Release(step, copies) = plan.end {
-            rest(step.after).await;
-            belief.until = belief.until.min(self.scene.watch.now());
+            sleep_ms(step.after).await;
+            belief.until = belief.until.min(self.context.watch.now());
             let step = Step { after: 0, ..step };
             let releases = (0..copies).map(|_| release(caller, &handle, step));
             join_all(releases).await;
         }
-        self.scene.book().beliefs.push(belief);
+        self.context.history().beliefs.push(belief);
         if let End::Reaped(step) = plan.end {
-            rest(step.after).await;
+            sleep_ms(step.after).await;
             reap(caller, Step { after: 0, ..step }).await;
         }
         handle
@@ -103,23 +103,23 @@ impl Client<'_> {
 
     /// When its own clock shows this.
     pub(super) fn until(&self, safe_until: Millis) -> Micros {
-        self.scene.watch.at(safe_until - self.ahead)
+        self.context.watch.at(safe_until - self.ahead)
     }
 
     async fn enter(&self, handle: &Handle) -> Read {
         let entered = self
-            .scene
-            .world
+            .context
+            .fixture
             .resource
             .enter(&handle.place.key, handle.token);
         match entered.await {
             Ok(Some(entered)) => Some((entered.guarded, entered.unguarded)),
             Ok(None) => {
-                self.scene.book().fenced += 1;
+                self.context.history().fenced += 1;
                 None
             }
             Err(error) => {
-                self.scene.give_up(error);
+                self.context.give_up(error);
                 None
             }
         }
@@ -127,18 +127,18 @@ impl Client<'_> {
 
     /// Writes both numbers, whether its lease is over or not: the fence is to tell.
     async fn add(&self, handle: &Handle, (guarded, unguarded): (u64, u64)) {
-        let (resource, key) = (&self.scene.world.resource, &handle.place.key);
+        let (resource, key) = (&self.context.fixture.resource, &handle.place.key);
         let added = resource.add(key, handle.token, guarded).await;
         let without = resource.add_without(key, unguarded).await;
         match (added, without) {
             (Ok(passed), Ok(())) => {
-                let mut book = self.scene.book();
-                let writes = book.writes.entry(key.clone()).or_default();
+                let mut history = self.context.history();
+                let writes = history.writes.entry(key.clone()).or_default();
                 writes.0 += u64::from(passed);
                 writes.1 += 1;
-                book.fenced += u64::from(!passed);
+                history.fenced += u64::from(!passed);
             }
-            (Err(error), _) | (_, Err(error)) => self.scene.give_up(error),
+            (Err(error), _) | (_, Err(error)) => self.context.give_up(error),
         }
     }
 }
@@ -172,23 +172,25 @@ pub(super) async fn extend(
             if (longer.token, longer.lease) != (handle.token, handle.lease) {
                 caller.unexpected(&format!("an extend answered with another lease: {answer}"));
             }
-            let told = Told::Extended {
+            let told = Response::Extended {
                 revived: answer["outcome"] == "revived",
                 version: longer.version,
                 expires_at: longer.expires_at,
             };
             (told, Extended::Yes(Box::new(longer)))
         }
-        Answer::Error(name, _) if name == "Lease.Lost" => (Told::Lost, Extended::Lost(reply.end)),
-        Answer::Error(name, _) if name == "Lease.Expired" => (Told::Expired, Extended::No),
+        Answer::Error(name, _) if name == "Lease.Lost" => {
+            (Response::Lost, Extended::Lost(reply.end))
+        }
+        Answer::Error(name, _) if name == "Lease.Expired" => (Response::Expired, Extended::No),
         Answer::Error(name, _) => {
             caller.unexpected(&format!("extend: {name}"));
-            (Told::Unknown, Extended::No)
+            (Response::Unknown, Extended::No)
         }
-        Answer::Unknown => (Told::Unknown, Extended::No),
+        Answer::Unknown => (Response::Unknown, Extended::No),
     };
     caller
-        .scene
+        .context
         .record(handle.place.clone(), reply.op(ask, told));
     extended
 }
@@ -206,7 +208,7 @@ async fn forge(caller: &Caller<'_>, handle: &Handle, step: Step) {
     let mut forged = handle.clone();
     let turned: String = handle.secret.chars().rev().collect();
     forged.raw["lease_id"] = turned.clone().into();
-    forged.lease = caller.scene.names.of(&turned);
+    forged.lease = caller.context.names.of(&turned);
     forged.secret = turned;
     let _ = extend(caller, &forged, step, None, false).await;
 }
@@ -219,24 +221,24 @@ pub async fn release(caller: &Caller<'_>, handle: &Handle, step: Step) {
         Answer::Well(answer) => ending(caller, &answer["outcome"]),
         Answer::Error(name, _) => {
             caller.unexpected(&format!("release: {name}"));
-            Told::Unknown
+            Response::Unknown
         }
-        Answer::Unknown => Told::Unknown,
+        Answer::Unknown => Response::Unknown,
     };
     let ask = Ask::Release {
         token: handle.token,
         lease: handle.lease,
     };
     caller
-        .scene
+        .context
         .record(handle.place.clone(), reply.op(ask, told));
 }
 
 /// Tells that the caller is no more.
 async fn reap(caller: &Caller<'_>, step: Step) {
-    let scene = caller.scene;
-    let now = scene.watch.now();
-    for belief in &mut scene.book().beliefs {
+    let context = caller.context;
+    let now = context.watch.now();
+    for belief in &mut context.history().beliefs {
         if belief.holder == caller.holder {
             belief.until = belief.until.min(now);
         }
@@ -256,19 +258,19 @@ async fn reap(caller: &Caller<'_>, step: Step) {
     if let Answer::Error(name, _) = &reply.answer {
         caller.unexpected(&format!("reap: {name}"));
     }
-    let holder = scene.names.of(&caller.holder);
-    scene.anywhere(&reply.op(Ask::Reap { holder }, Told::Done));
+    let holder = context.names.of(&caller.holder);
+    context.anywhere(&reply.op(Ask::Reap { holder }, Response::Done));
 }
 
 /// What a release says of one lease.
-pub(super) fn ending(caller: &Caller<'_>, outcome: &Value) -> Told {
+pub(super) fn ending(caller: &Caller<'_>, outcome: &Value) -> Response {
     match outcome.as_str() {
-        Some("released") => Told::Released,
-        Some("already_released") => Told::AlreadyReleased,
-        Some("lost") => Told::Lost,
+        Some("released") => Response::Released,
+        Some("already_released") => Response::AlreadyReleased,
+        Some("lost") => Response::Lost,
         _ => {
             caller.unexpected(&format!("release: {outcome}"));
-            Told::Unknown
+            Response::Unknown
         }
     }
 }

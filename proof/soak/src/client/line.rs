@@ -7,13 +7,13 @@ use serde_json::json;
 use super::holding::{Extended, extend};
 use super::mutex::Wanted;
 use super::{Client, Shape};
-use crate::book::Wait;
 use crate::calls::{Answer, Caller, Handle, seconds};
-use crate::dice::Dice;
+use crate::fixture::TaskResult;
 use crate::history::Micros;
+use crate::history::Wait;
 use crate::plan::{Comeback, End, Section, Step, Work};
-use crate::watch::rest;
-use crate::world::Word;
+use crate::rng::seeded;
+use crate::watch::sleep_ms;
 
 /// How long a waiter stays in line.
 const WAIT_SECONDS: u64 = 6;
@@ -23,15 +23,20 @@ const LISTENS: Duration = Duration::from_secs(30);
 
 impl Client<'_> {
     pub(super) async fn in_line(&self, caller: &Caller<'_>, plan: &Section) {
-        let key = plan.pick(&self.scene.keys.lines);
+        let key = plan.pick(&self.context.keys.lines);
         // Some do not wait, and must not get past those who do.
         if plan.hot {
             return self.past_the_line(caller, plan, key).await;
         }
-        let token = secret(self.scene.seed, self.scene.round, self.number, plan.number);
-        self.scene.book().secrets.insert(token.clone());
-        let mut waiting = self.scene.world.desk.wait(&token);
-        let begin = self.scene.watch.now();
+        let token = secret(
+            self.context.seed,
+            self.context.round,
+            self.number,
+            plan.number,
+        );
+        self.context.history().secrets.insert(token.clone());
+        let mut waiting = self.context.fixture.step_functions.wait(&token);
+        let begin = self.context.watch.now();
         let (joined, queued) = self.join(caller, plan, key, &token).await;
         let mut wait = Wait {
             key: key.to_owned(),
@@ -43,7 +48,7 @@ impl Client<'_> {
         };
         if joined {
             match tokio::time::timeout(LISTENS, &mut waiting).await {
-                Ok(Ok(Word::Success(output))) => {
+                Ok(Ok(TaskResult::Success(output))) => {
                     if let Some(handle) = caller.handle(&output["lease"]) {
                         if handle.place.key != key {
                             caller.unexpected(&format!("{} for {key}", handle.place));
@@ -51,19 +56,19 @@ impl Client<'_> {
                         wait.token = self.serve(caller, plan, handle).await;
                     }
                 }
-                Ok(Ok(Word::Failure(name))) => {
+                Ok(Ok(TaskResult::Failure(name))) => {
                     if name != "Lease.QueueTimeout" {
                         caller.unexpected(&format!("told in line: {name}"));
                     }
                 }
                 Ok(Err(_)) => wait.answered = false,
                 Err(_) => {
-                    self.scene.book().unheard.push((wait, waiting));
+                    self.context.history().pending.push((wait, waiting));
                     return;
                 }
             }
         }
-        self.scene.book().waits.push(wait);
+        self.context.history().waits.push(wait);
     }
 
     /// Whether it is in line or has it, and when it knew that it is in line.
@@ -98,7 +103,7 @@ impl Client<'_> {
                 }
                 Answer::Unknown => match plan.comeback {
                     Comeback::AtOnce => {}
-                    Comeback::After(millis) => rest(millis).await,
+                    Comeback::After(millis) => sleep_ms(millis).await,
                     Comeback::Never => return (false, None),
                 },
             }
@@ -120,7 +125,7 @@ impl Client<'_> {
             };
             match extend(caller, &handle, step, None, false).await {
                 Extended::Yes(longer) => {
-                    confirmed = Some((*longer, self.scene.watch.now()));
+                    confirmed = Some((*longer, self.context.watch.now()));
                     break;
                 }
                 Extended::Lost(_) => return None,
@@ -150,11 +155,11 @@ impl Client<'_> {
             reentrant: false,
             request_id: format!("section-{}", plan.number),
         };
-        let begin = self.scene.watch.now();
+        let begin = self.context.watch.now();
         if let Some((handle, since)) = self.ask_until_granted(caller, plan, &wanted).await {
             let token = Some(handle.token);
             self.hold(caller, plan, handle, since, Shape::Mutex).await;
-            self.scene.book().waits.push(Wait {
+            self.context.history().waits.push(Wait {
                 key: key.to_owned(),
                 begin,
                 queued: None,
@@ -168,7 +173,7 @@ impl Client<'_> {
 
 /// As long as task tokens are, and like no other.
 fn secret(seed: u64, round: u64, client: u64, section: u64) -> String {
-    let dice = &mut Dice::new(seed, &[round, client, section, 0xde5c]);
-    let numbers: Vec<_> = (0..12).map(|_| dice.throw().to_string()).collect();
+    let rng = &mut seeded(seed, &[round, client, section, 0xde5c]);
+    let numbers: Vec<_> = (0..12).map(|_| rng.u64(..).to_string()).collect();
     numbers.join("-")
 }

@@ -6,19 +6,19 @@ mod mutex;
 mod set;
 
 use crate::calls::Caller;
-use crate::dice::Dice;
+use crate::context::Context;
+use crate::fixture::{SKEW, ahead};
 use crate::history::Millis;
 use crate::keys::PERMITS;
 use crate::plan::Section;
-use crate::scene::Scene;
-use crate::world::{SKEW, ahead};
+use crate::rng::seeded;
 
 pub use holding::release;
 
 /// One who asks, holds, works, and is gone.
 pub struct Client<'a> {
     /// The round.
-    pub scene: &'a Scene,
+    pub context: &'a Context,
     /// Which of all.
     pub number: u64,
     /// By how much its clock is ahead.
@@ -46,13 +46,13 @@ impl Shape {
 impl<'a> Client<'a> {
     /// The client of this number.
     #[must_use]
-    pub fn new(scene: &'a Scene, number: u64) -> Self {
-        let dice = &mut Dice::new(scene.seed, &[number]);
+    pub fn new(context: &'a Context, number: u64) -> Self {
+        let rng = &mut seeded(context.seed, &[number]);
         // As wrong as the fleets, and no more.
-        let off = dice.between(0, SKEW.unsigned_abs());
+        let off = rng.u64(0..=SKEW.unsigned_abs());
         let ahead = Millis::try_from(off).unwrap_or(0) - SKEW / 2;
         Self {
-            scene,
+            context,
             number,
             ahead,
         }
@@ -61,16 +61,16 @@ impl<'a> Client<'a> {
     /// Lives through the round.
     pub async fn run(&self) {
         let mut number = 0;
-        while !self.scene.is_over() {
-            let scene = self.scene;
-            let plan = Section::draw(scene.seed, scene.round, self.number, number);
+        while !self.context.is_over() {
+            let context = self.context;
+            let plan = Section::draw(context.seed, context.round, self.number, number);
             self.section(&plan).await;
             number += 1;
         }
     }
 
     async fn section(&self, plan: &Section) {
-        let keys = &self.scene.keys;
+        let keys = &self.context.keys;
         let caller = self.caller(plan.number);
         match self.number % 8 {
             0..=3 if plan.hot => {
@@ -84,7 +84,7 @@ impl<'a> Client<'a> {
             4 => {
                 let key = plan.pick(&keys.gone);
                 let at = keys.gone.iter().position(|k| k == key).unwrap_or(0);
-                let _present = self.scene.gone[at].read().await;
+                let _present = self.context.gone[at].read().await;
                 self.one(&caller, plan, key, Shape::Mutex).await;
             }
             5 => {
@@ -97,14 +97,14 @@ impl<'a> Client<'a> {
     }
 
     fn caller(&self, section: u64) -> Caller<'a> {
-        let (round, client) = (self.scene.round, self.number);
+        let (round, client) = (self.context.round, self.number);
         let mark = format!("r{round}-c{client}-s{section}. ");
-        Caller::new(self.scene, format!("client-{client}"), mark)
+        Caller::new(self.context, format!("client-{client}"), mark)
     }
 
     /// The clock of a fleet and its own differ by less than any two may.
     #[must_use]
     pub fn is_within_bounds(&self) -> bool {
-        (0..crate::world::FLEETS.len()).all(|fleet| (ahead(fleet) - self.ahead).abs() <= SKEW)
+        (0..crate::fixture::FLEETS.len()).all(|fleet| (ahead(fleet) - self.ahead).abs() <= SKEW)
     }
 }

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 
 use super::{Client, Shape};
 use crate::calls::{Answer, Caller, Handle, Reply, seconds};
-use crate::history::{Ask, Besides, Micros, Op, Place, Told};
+use crate::history::{Ask, Besides, Micros, Op, Place, Response};
 use crate::plan::{Comeback, Echo, Patience, Section, Step};
-use crate::watch::rest;
+use crate::watch::sleep_ms;
 
 /// What became of asking.
 pub(super) enum Asked {
@@ -53,7 +53,7 @@ impl Client<'_> {
         let Some((echo, later)) = plan.echo else {
             return;
         };
-        rest(later).await;
+        sleep_ms(later).await;
         match echo {
             Echo::Ask(step) => drop(acquire(caller, &wanted, step, None).await),
             Echo::Extend(step) => {
@@ -76,18 +76,18 @@ impl Client<'_> {
                 Asked::Granted(handle, since) => return Some((*handle, since)),
                 Asked::Over => return None,
                 Asked::Held { version, wait } => {
-                    if plan.patience == Patience::Leaves || self.scene.is_over() {
+                    if plan.patience == Patience::Leaves || self.context.is_over() {
                         return None;
                     }
                     observed = None;
                     if plan.patience == Patience::Observes && wanted.shape == Shape::Mutex {
-                        rest(wait * 1000).await;
+                        sleep_ms(wait * 1000).await;
                         observed = Some(version);
                     }
                 }
                 Asked::Unknown => match plan.comeback {
                     Comeback::AtOnce => {}
-                    Comeback::After(millis) => rest(millis).await,
+                    Comeback::After(millis) => sleep_ms(millis).await,
                     Comeback::Never => return None,
                 },
             }
@@ -104,7 +104,7 @@ async fn acquire_at_once(
     observed: Option<u64>,
     copies: u64,
 ) -> Asked {
-    let fleets = crate::world::FLEETS.len();
+    let fleets = crate::fixture::FLEETS.len();
     let copy = |n: usize| Step {
         fleet: (step.fleet + n) % fleets,
         fault: step.fault.filter(|_| n == 0),
@@ -150,7 +150,7 @@ pub(super) async fn acquire(
         payload["on_held"] = "result".into();
     }
     let reply = caller.call("acquire", step, &payload, &caller.mark).await;
-    let names = &caller.scene.names;
+    let names = &caller.context.names;
     let ask = Ask::Acquire {
         holder: names.of(&caller.holder),
         request: names.of(&format!("{} {}", caller.holder, wanted.request_id)),
@@ -184,19 +184,19 @@ pub(super) async fn acquire(
                 let (told, asked) = held(caller, message, message);
                 (told, 0, asked)
             }
-            "Lease.Consumed" => (Told::Consumed, 0, Asked::Over),
+            "Lease.Consumed" => (Response::Consumed, 0, Asked::Over),
             _ => {
                 caller.unexpected(&format!("acquire: {name}"));
-                (Told::Unknown, 0, Asked::Over)
+                (Response::Unknown, 0, Asked::Over)
             }
         },
-        Answer::Unknown => (Told::Unknown, 0, Asked::Unknown),
+        Answer::Unknown => (Response::Unknown, 0, Asked::Unknown),
     };
     record(caller, wanted, &reply, &ask, &told, at);
     asked
 }
 
-fn held(caller: &Caller<'_>, held: &Value, when: &Value) -> (Told, Asked) {
+fn held(caller: &Caller<'_>, held: &Value, when: &Value) -> (Response, Asked) {
     let asked = Asked::Held {
         version: held["version"].as_u64().unwrap_or_default(),
         wait: when["wait_seconds"].as_u64().unwrap_or_default(),
@@ -211,12 +211,12 @@ fn record(
     wanted: &Wanted<'_>,
     reply: &Reply,
     ask: &Ask,
-    told: &Told,
+    told: &Response,
     at: u16,
 ) {
     for permit in 0..wanted.shape.permits() {
-        let about_it =
-            wanted.shape == Shape::Mutex || (permit == at && matches!(told, Told::Granted { .. }));
+        let about_it = wanted.shape == Shape::Mutex
+            || (permit == at && matches!(told, Response::Granted { .. }));
         if !about_it && reply.besides == Besides::Nothing {
             continue;
         }
@@ -227,16 +227,16 @@ fn record(
         let told = if about_it {
             told.clone()
         } else {
-            Told::Unknown
+            Response::Unknown
         };
-        caller.scene.record(place, reply.op(ask.clone(), told));
+        caller.context.record(place, reply.op(ask.clone(), told));
     }
 }
 
 impl Reply {
     /// The call as the history has it.
     #[must_use]
-    pub fn op(&self, ask: Ask, told: Told) -> Op {
+    pub fn op(&self, ask: Ask, told: Response) -> Op {
         Op {
             begin: self.begin,
             end: self.end,

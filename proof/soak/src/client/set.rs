@@ -5,16 +5,16 @@ use serde_json::{Value, json};
 
 use super::Client;
 use super::holding::{ending, extend};
-use crate::book::Belief;
 use crate::calls::{Answer, Caller, Handle, Reply, seconds};
-use crate::dice::Dice;
-use crate::history::{Ask, Besides, Micros, Place, Told};
+use crate::history::Belief;
+use crate::history::{Ask, Besides, Micros, Place, Response};
 use crate::plan::{Comeback, End, Patience, Section, Step, Work};
-use crate::watch::rest;
+use crate::rng::seeded;
+use crate::watch::sleep_ms;
 
 impl Client<'_> {
     pub(super) async fn several(&self, caller: &Caller<'_>, plan: &Section) {
-        let keys = chosen(plan, &self.scene.keys.sets);
+        let keys = chosen(plan, &self.context.keys.sets);
         let mut granted = None;
         for step in &plan.asks {
             match acquire(caller, plan, &keys, *step).await {
@@ -23,11 +23,13 @@ impl Client<'_> {
                     break;
                 }
                 Asked::Over => return,
-                Asked::Held if plan.patience == Patience::Leaves || self.scene.is_over() => return,
+                Asked::Held if plan.patience == Patience::Leaves || self.context.is_over() => {
+                    return;
+                }
                 Asked::Held => {}
                 Asked::Unknown => match plan.comeback {
                     Comeback::AtOnce => {}
-                    Comeback::After(millis) => rest(millis).await,
+                    Comeback::After(millis) => sleep_ms(millis).await,
                     Comeback::Never => return,
                 },
             }
@@ -41,7 +43,7 @@ impl Client<'_> {
             .collect();
         for work in &plan.work {
             match work {
-                Work::For(millis) => rest(*millis).await,
+                Work::For(millis) => sleep_ms(*millis).await,
                 Work::Extend { step, ttl, .. } => {
                     let extends = handles
                         .iter()
@@ -62,14 +64,14 @@ impl Client<'_> {
             }
         }
         if let End::Release(step, _) = plan.end {
-            rest(step.after).await;
-            let now = self.scene.watch.now();
+            sleep_ms(step.after).await;
+            let now = self.context.watch.now();
             for belief in &mut beliefs {
                 belief.until = belief.until.min(now);
             }
             release(caller, &handles, Step { after: 0, ..step }).await;
         }
-        self.scene.book().beliefs.extend(beliefs);
+        self.context.history().beliefs.extend(beliefs);
     }
 }
 
@@ -82,15 +84,11 @@ enum Asked {
 
 /// Two or three that differ.
 fn chosen(plan: &Section, keys: &[String]) -> Vec<String> {
-    let dice = &mut Dice::new(plan.key, &[]);
-    let below = |dice: &mut Dice, end: usize| {
-        let end = u64::try_from(end).unwrap_or(1);
-        usize::try_from(dice.below(end)).unwrap_or(0)
-    };
+    let rng = &mut seeded(plan.key, &[]);
     let mut left = keys.to_vec();
-    let many = 2 + below(dice, 2);
+    let many = rng.usize(2..=3);
     (0..many)
-        .map(|_| left.swap_remove(below(dice, left.len())))
+        .map(|_| left.swap_remove(rng.usize(..left.len())))
         .collect()
 }
 
@@ -103,7 +101,7 @@ async fn acquire(caller: &Caller<'_>, plan: &Section, keys: &[String], step: Ste
         "metadata": {"mark": caller.mark},
     });
     let reply = caller.call("acquire", step, &payload, &caller.mark).await;
-    let names = &caller.scene.names;
+    let names = &caller.context.names;
     let ask = Ask::Acquire {
         holder: names.of(&caller.holder),
         request: names.of(&format!("{} section-{}", caller.holder, plan.number)),
@@ -111,12 +109,12 @@ async fn acquire(caller: &Caller<'_>, plan: &Section, keys: &[String], step: Ste
         observed: None,
         reentrant: false,
     };
-    let tell = |key: &str, told: Told| {
+    let tell = |key: &str, told: Response| {
         let place = Place {
             key: key.to_owned(),
             permit: 0,
         };
-        caller.scene.record(place, reply.op(ask.clone(), told));
+        caller.context.record(place, reply.op(ask.clone(), told));
     };
     match &reply.answer {
         Answer::Well(answer) => {
@@ -170,10 +168,10 @@ fn kind(grant: &Value, previous: &Value) -> &'static str {
 }
 
 /// Of these nothing was told, but something may have happened to them.
-fn perhaps(reply: &Reply, keys: &[&String], tell: &impl Fn(&str, Told)) {
+fn perhaps(reply: &Reply, keys: &[&String], tell: &impl Fn(&str, Response)) {
     if reply.besides != Besides::Nothing {
         for key in keys {
-            tell(key, Told::Unknown);
+            tell(key, Response::Unknown);
         }
     }
 }
@@ -189,16 +187,16 @@ async fn release(caller: &Caller<'_>, handles: &[Handle], step: Step) {
             Answer::Well(answer) => ending(caller, &answer["outcomes"][n]),
             Answer::Error(name, _) => {
                 caller.unexpected(&format!("release of several: {name}"));
-                Told::Unknown
+                Response::Unknown
             }
-            Answer::Unknown => Told::Unknown,
+            Answer::Unknown => Response::Unknown,
         };
         let ask = Ask::Release {
             token: handle.token,
             lease: handle.lease,
         };
         caller
-            .scene
+            .context
             .record(handle.place.clone(), reply.op(ask, told));
     }
 }

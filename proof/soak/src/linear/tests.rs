@@ -1,7 +1,7 @@
 //! Histories made by hand: good ones that must pass, and one bad one for each rule of the specification.
 
 use super::{Verdict, check};
-use crate::history::{Ask, Before, Besides, Ended, Kind, Micros, Millis, Op, Told};
+use crate::history::{Ask, Before, Besides, Ended, Kind, Micros, Millis, Op, Response};
 use crate::row::MARGIN;
 
 mod ending;
@@ -10,7 +10,7 @@ mod late;
 const TTL: Millis = 1000;
 
 /// A call from `begin` to `end`, in milliseconds; clocks show the same.
-fn op(begin: Millis, end: Millis, ask: Ask, told: Told) -> Op {
+fn op(begin: Millis, end: Millis, ask: Ask, told: Response) -> Op {
     let micros = |millis: Millis| Micros::try_from(millis).unwrap() * 1000;
     Op {
         begin: micros(begin),
@@ -50,9 +50,9 @@ fn observing(client: u32, request: u32, version: u64) -> Ask {
     }
 }
 
-fn granted(at: Millis, token: u64, previous: Option<(u32, u64, Ended)>) -> Told {
+fn granted(at: Millis, token: u64, previous: Option<(u32, u64, Ended)>) -> Response {
     let clean = previous.is_none_or(|(_, _, ended)| ended == Ended::Released);
-    Told::Granted {
+    Response::Granted {
         kind: if clean { Kind::New } else { Kind::Takeover },
         token,
         lease: u32::try_from(token).unwrap(),
@@ -67,9 +67,9 @@ fn granted(at: Millis, token: u64, previous: Option<(u32, u64, Ended)>) -> Told 
     }
 }
 
-fn replayed(told: Told) -> Told {
+fn replayed(told: Response) -> Response {
     match told {
-        Told::Granted {
+        Response::Granted {
             token,
             lease,
             version,
@@ -77,7 +77,7 @@ fn replayed(told: Told) -> Told {
             expires_at,
             previous,
             ..
-        } => Told::Granted {
+        } => Response::Granted {
             kind: Kind::Replayed,
             token,
             lease,
@@ -90,8 +90,8 @@ fn replayed(told: Told) -> Told {
     }
 }
 
-fn held(holder: u32, token: u64, expires_at: Millis) -> Told {
-    Told::Held {
+fn held(holder: u32, token: u64, expires_at: Millis) -> Response {
+    Response::Held {
         holder,
         token,
         version: token * 10,
@@ -108,8 +108,8 @@ fn extend(token: u64) -> Ask {
     }
 }
 
-fn extended(token: u64, expires_at: Millis) -> Told {
-    Told::Extended {
+fn extended(token: u64, expires_at: Millis) -> Response {
+    Response::Extended {
         revived: false,
         version: token * 10 + 1,
         expires_at,
@@ -132,7 +132,7 @@ fn first() -> Op {
 }
 
 fn released() -> Op {
-    op(100, 110, release(12), Told::Released)
+    op(100, 110, release(12), Response::Released)
 }
 
 #[track_caller]
@@ -152,18 +152,18 @@ fn one_after_the_other_is_fine() {
         first(),
         op(30, 40, ask(2, 201), held(1, 12, 1010)),
         op(50, 60, extend(12), extended(12, 1055)),
-        op(100, 110, release(12), Told::Released),
+        op(100, 110, release(12), Response::Released),
         op(120, 130, ask(2, 202), granted(125, 14, RELEASED)),
-        op(140, 150, release(12), Told::AlreadyReleased),
-        op(160, 170, extend(12), Told::Lost),
-        op(180, 190, ask(1, 101), Told::Consumed),
+        op(140, 150, release(12), Response::AlreadyReleased),
+        op(160, 170, extend(12), Response::Lost),
+        op(180, 190, ask(1, 101), Response::Consumed),
     ]);
 }
 
 #[test]
 fn calls_at_once_have_happened_in_some_order() {
     let second = op(100, 140, ask(2, 201), granted(130, 14, RELEASED));
-    let release = op(105, 150, release(12), Told::Released);
+    let release = op(105, 150, release(12), Response::Released);
     // In the order of their ends there would be none.
     fine(&[first(), second, release]);
 }
@@ -200,7 +200,7 @@ fn tokens_and_versions_rise() {
         op(120, 130, ask(2, 201), granted(125, 12, RELEASED)),
     ]);
     let mut again = granted(125, 14, RELEASED);
-    if let Told::Granted { version, .. } = &mut again {
+    if let Response::Granted { version, .. } = &mut again {
         *version = 120;
     }
     impossible(&[first(), released(), op(120, 130, ask(2, 201), again)]);
@@ -208,7 +208,7 @@ fn tokens_and_versions_rise() {
 
 #[test]
 fn tokens_rise_although_the_row_was_deleted() {
-    let deleted = op(100, 110, Ask::Delete, Told::Done);
+    let deleted = op(100, 110, Ask::Delete, Response::Done);
     let next = |token| op(120, 130, ask(2, 201), granted(125, token, None));
     fine(&[first(), deleted.clone(), next(127)]);
     impossible(&[first(), deleted, next(11)]);
@@ -232,7 +232,7 @@ fn a_request_has_one_grant_and_the_deadline_it_asked_for() {
         op(30, 40, ask(1, 101), replayed(granted(30, 14, None))),
     ]);
     let mut longer = granted(10, 12, None);
-    if let Told::Granted { expires_at, .. } = &mut longer {
+    if let Response::Granted { expires_at, .. } = &mut longer {
         *expires_at += 1;
     }
     impossible(&[op(0, 20, ask(1, 101), longer)]);
@@ -240,29 +240,29 @@ fn a_request_has_one_grant_and_the_deadline_it_asked_for() {
 
 #[test]
 fn a_grant_that_is_told_again_is_told_as_it_is() {
-    let again = |change: &dyn Fn(&mut Told)| {
+    let again = |change: &dyn Fn(&mut Response)| {
         let mut told = replayed(granted(10, 12, None));
         change(&mut told);
         [first(), op(30, 40, ask(1, 101), told)]
     };
     fine(&again(&|_| ()));
     impossible(&again(&|told| {
-        if let Told::Granted { lease, .. } = told {
+        if let Response::Granted { lease, .. } = told {
             *lease = 99;
         }
     }));
     impossible(&again(&|told| {
-        if let Told::Granted { version, .. } = told {
+        if let Response::Granted { version, .. } = told {
             *version = 119;
         }
     }));
     impossible(&again(&|told| {
-        if let Told::Granted { expires_at, .. } = told {
+        if let Response::Granted { expires_at, .. } = told {
             *expires_at = 9;
         }
     }));
     impossible(&again(&|told| {
-        if let Told::Granted { previous, .. } = told {
+        if let Response::Granted { previous, .. } = told {
             *previous = Some(Before {
                 holder: 3,
                 token: 2,
@@ -277,11 +277,11 @@ fn a_grant_after_a_release_is_new_and_any_other_a_takeover() {
     for (told, kind) in [(RELEASED, Kind::Takeover), (EXPIRED, Kind::New)] {
         let at = 1700;
         let mut granted = granted(at, 14, told);
-        if let Told::Granted { kind: is, .. } = &mut granted {
+        if let Response::Granted { kind: is, .. } = &mut granted {
             *is = kind;
         }
         let takes = op(at - 5, at + 5, ask(2, 201), granted);
-        let release = op(1690, 1693, release(12), Told::Released);
+        let release = op(1690, 1693, release(12), Response::Released);
         match told {
             RELEASED => impossible(&[first(), release, takes]),
             _ => impossible(&[first(), takes]),
@@ -355,7 +355,7 @@ fn held_is_told_of_whoever_has_it_and_until_it_may_be_taken() {
     impossible(&[first(), op(30, 40, ask(2, 201), held(3, 12, 1010))]);
     impossible(&[first(), op(30, 40, ask(2, 201), held(1, 11, 1010))]);
     let mut old = held(1, 12, 1010);
-    if let Told::Held { version, .. } = &mut old {
+    if let Response::Held { version, .. } = &mut old {
         *version = 119;
     }
     impossible(&[first(), op(30, 40, ask(2, 201), old)]);

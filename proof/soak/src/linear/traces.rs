@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::history::{Ask, Kind, Name, Op, Told};
+use crate::history::{Ask, Kind, Name, Op, Response};
 
 /// See the module.
 pub(super) struct Traces {
@@ -17,7 +17,7 @@ impl Traces {
         let (mut told, mut seen) = (HashSet::new(), HashSet::new());
         let (mut granted, mut consumed) = (HashSet::new(), HashSet::new());
         for op in ops {
-            if let Told::Held { holder, token, .. } = op.told {
+            if let Response::Held { holder, token, .. } = op.told {
                 seen.insert((holder, token));
             }
             let Ask::Acquire {
@@ -27,10 +27,10 @@ impl Traces {
                 continue;
             };
             match op.told {
-                Told::Consumed => {
+                Response::Consumed => {
                     consumed.insert(request);
                 }
-                Told::Granted {
+                Response::Granted {
                     kind,
                     token,
                     previous,

@@ -1,7 +1,7 @@
 //! What acquire may tell, and others of what was acquired.
 
 use super::{Grant, MARGIN, Row, Standing};
-use crate::history::{Ask, Before, Ended, Kind, Op, Told};
+use crate::history::{Ask, Before, Ended, Kind, Op, Response};
 
 impl Row {
     pub(super) fn after_acquire(&self, op: &Op) -> Option<Self> {
@@ -16,12 +16,12 @@ impl Row {
             return None;
         };
         match &op.told {
-            Told::Consumed => {
+            Response::Consumed => {
                 let grant = self.grant.as_ref()?;
                 let its = grant.deadline().is_some() && grant.is_of(*request);
                 (grant.remembers(*request) && !its).then(|| self.clone())
             }
-            Told::Held { .. } => {
+            Response::Held { .. } => {
                 let grant = self.grant.as_ref()?;
                 let (soonest, latest) = grant.deadline()?;
                 let takeable = match observed {
@@ -35,7 +35,7 @@ impl Row {
                 }
                 self.shown(&op.told)
             }
-            Told::Granted {
+            Response::Granted {
                 kind: Kind::Replayed,
                 ..
             } => {
@@ -47,7 +47,7 @@ impl Row {
                 }
                 self.replayed(&op.told)
             }
-            Told::Granted {
+            Response::Granted {
                 kind,
                 token,
                 lease,
@@ -91,8 +91,8 @@ impl Row {
     }
 
     /// The grant that stands was told of as a grant: what was open is settled.
-    fn replayed(&self, told: &Told) -> Option<Self> {
-        let Told::Granted {
+    fn replayed(&self, told: &Response) -> Option<Self> {
+        let Response::Granted {
             token,
             lease,
             version,
@@ -125,8 +125,8 @@ impl Row {
     }
 
     /// The grant that stands was shown to somebody else.
-    pub(super) fn shown(&self, told: &Told) -> Option<Self> {
-        let Told::Held {
+    pub(super) fn shown(&self, told: &Response) -> Option<Self> {
+        let Response::Held {
             holder,
             token,
             version,
@@ -153,8 +153,8 @@ impl Row {
         })
     }
 
-    fn told_version(&self, told: &Told) -> bool {
-        matches!(told, Told::Held { version, .. } if *version == self.version)
+    fn told_version(&self, told: &Response) -> bool {
+        matches!(told, Response::Held { version, .. } if *version == self.version)
     }
 }
 

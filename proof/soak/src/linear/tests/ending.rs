@@ -4,7 +4,7 @@ use super::{
     EXPIRED, RELEASED, TTL, ask, besides, extend, extended, fine, first, granted, held, impossible,
     op, release, released,
 };
-use crate::history::{Ask, Besides, Ended, Told};
+use crate::history::{Ask, Besides, Ended, Response};
 use crate::row::MARGIN;
 
 #[test]
@@ -30,7 +30,7 @@ fn an_extend_is_for_its_own_grant_alone() {
     fine(&[
         first(),
         taken.clone(),
-        op(1720, 1730, extend(12), Told::Lost),
+        op(1720, 1730, extend(12), Response::Lost),
     ]);
     impossible(&[
         first(),
@@ -44,7 +44,7 @@ fn an_extend_is_for_its_own_grant_alone() {
         require_unexpired: false,
     };
     impossible(&[first(), op(30, 40, forged, extended(12, 1035))]);
-    impossible(&[first(), op(30, 40, extend(12), Told::Lost)]);
+    impossible(&[first(), op(30, 40, extend(12), Response::Lost)]);
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn an_extend_reaches_as_far_as_it_was_asked_to() {
 #[test]
 fn an_extend_shows_a_version_that_was_not_seen_before() {
     let mut old = extended(12, 1035);
-    if let Told::Extended { version, .. } = &mut old {
+    if let Response::Extended { version, .. } = &mut old {
         *version = 119;
     }
     impossible(&[first(), op(30, 40, extend(12), old)]);
@@ -64,7 +64,7 @@ fn an_extend_shows_a_version_that_was_not_seen_before() {
 
 #[test]
 fn what_has_expired_is_revived_and_what_has_not_is_not() {
-    let revived = Told::Extended {
+    let revived = Response::Extended {
         revived: true,
         version: 121,
         expires_at: 2105,
@@ -75,7 +75,7 @@ fn what_has_expired_is_revived_and_what_has_not_is_not() {
         300,
         310,
         extend(12),
-        Told::Extended {
+        Response::Extended {
             revived: true,
             version: 121,
             expires_at: 1305,
@@ -91,7 +91,7 @@ fn what_has_expired_is_revived_and_what_has_not_is_not() {
         };
         op(1100, 1110, strict, told)
     };
-    fine(&[first(), strict(Told::Expired)]);
+    fine(&[first(), strict(Response::Expired)]);
     impossible(&[first(), strict(revived)]);
 }
 
@@ -103,43 +103,43 @@ fn a_release_ends_its_own_grant_and_says_what_is_true() {
         first(),
         released(),
         next.clone(),
-        late(Told::AlreadyReleased),
+        late(Response::AlreadyReleased),
     ]);
-    impossible(&[first(), released(), next.clone(), late(Told::Released)]);
-    impossible(&[first(), released(), next, late(Told::Lost)]);
-    impossible(&[first(), op(30, 40, release(12), Told::AlreadyReleased)]);
-    impossible(&[first(), op(30, 40, release(12), Told::Lost)]);
+    impossible(&[first(), released(), next.clone(), late(Response::Released)]);
+    impossible(&[first(), released(), next, late(Response::Lost)]);
+    impossible(&[first(), op(30, 40, release(12), Response::AlreadyReleased)]);
+    impossible(&[first(), op(30, 40, release(12), Response::Lost)]);
     let taken = op(1700, 1710, ask(2, 201), granted(1705, 14, EXPIRED));
     fine(&[
         first(),
         taken.clone(),
-        op(1720, 1730, release(12), Told::Lost),
+        op(1720, 1730, release(12), Response::Lost),
     ]);
     impossible(&[
         first(),
         taken,
-        op(1720, 1730, release(12), Told::AlreadyReleased),
+        op(1720, 1730, release(12), Response::AlreadyReleased),
     ]);
 }
 
 #[test]
 fn sweep_frees_what_is_over_and_nothing_else() {
-    let swept = |at| besides(Besides::Within, op(at, at + 5, Ask::Sweep, Told::Done));
+    let swept = |at| besides(Besides::Within, op(at, at + 5, Ask::Sweep, Response::Done));
     let next = |at| op(at, at + 10, ask(2, 201), granted(at + 5, 14, EXPIRED));
     let over = 1010 + MARGIN;
-    let again = op(over + 40, over + 50, release(12), Told::AlreadyReleased);
+    let again = op(over + 40, over + 50, release(12), Response::AlreadyReleased);
     fine(&[first(), swept(over), again.clone()]);
     impossible(&[first(), again]);
     impossible(&[first(), swept(900), next(910)]);
     // Nor within the margin.
-    let late = op(over - 30, over - 20, release(12), Told::AlreadyReleased);
+    let late = op(over - 30, over - 20, release(12), Response::AlreadyReleased);
     impossible(&[first(), swept(over - 50), late]);
 }
 
 #[test]
 fn reap_frees_what_its_holder_had_and_nothing_else() {
     let reaped = |holder| {
-        let reap = op(30, 40, Ask::Reap { holder }, Told::Done);
+        let reap = op(30, 40, Ask::Reap { holder }, Response::Done);
         besides(Besides::Within, reap)
     };
     let next = op(50, 60, ask(2, 201), granted(55, 14, RELEASED));
@@ -153,7 +153,7 @@ fn whoever_is_evicted_is_told_so() {
         100,
         110,
         Ask::Force { token: 12 },
-        Told::Forced { token: 13 },
+        Response::Forced { token: 13 },
     );
     let next = |token| {
         let previous = Some((1, 12, Ended::Forced));
@@ -165,7 +165,7 @@ fn whoever_is_evicted_is_told_so() {
         100,
         110,
         Ask::Force { token: 12 },
-        Told::Forced { token: 12 },
+        Response::Forced { token: 12 },
     );
     impossible(&[first(), no_more]);
     impossible(&[
@@ -176,18 +176,18 @@ fn whoever_is_evicted_is_told_so() {
     impossible(&[
         first(),
         forced,
-        op(120, 130, release(12), Told::AlreadyReleased),
+        op(120, 130, release(12), Response::AlreadyReleased),
     ]);
     impossible(&[
         first(),
-        op(100, 110, Ask::Force { token: 12 }, Told::Nobody),
+        op(100, 110, Ask::Force { token: 12 }, Response::Nobody),
     ]);
 }
 
 #[test]
 fn what_is_shown_is_what_stands_there() {
     fine(&[first(), op(30, 40, Ask::Inspect, held(1, 12, 1010))]);
-    impossible(&[first(), op(30, 40, Ask::Inspect, Told::Nobody)]);
+    impossible(&[first(), op(30, 40, Ask::Inspect, Response::Nobody)]);
     impossible(&[
         first(),
         released(),

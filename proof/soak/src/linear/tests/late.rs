@@ -4,11 +4,11 @@ use super::{
     RELEASED, ask, besides, extend, extended, fine, first, granted, held, impossible, op, release,
     released, replayed,
 };
-use crate::history::{Besides, Told};
+use crate::history::{Besides, Response};
 
 #[test]
 fn an_unknown_end_may_have_been_and_need_not() {
-    let unknown = besides(Besides::Later, op(30, 40, release(12), Told::Unknown));
+    let unknown = besides(Besides::Later, op(30, 40, release(12), Response::Unknown));
     let next = op(50, 60, ask(2, 201), granted(55, 14, RELEASED));
     fine(&[first(), unknown.clone(), next]);
     fine(&[first(), unknown, op(50, 60, ask(2, 201), held(1, 12, 1010))]);
@@ -16,7 +16,7 @@ fn an_unknown_end_may_have_been_and_need_not() {
 
 #[test]
 fn what_nobody_was_told_is_settled_by_what_is_told_later() {
-    let unknown = besides(Besides::Later, op(0, 20, ask(1, 101), Told::Unknown));
+    let unknown = besides(Besides::Later, op(0, 20, ask(1, 101), Response::Unknown));
     let again = op(100, 110, ask(1, 101), replayed(granted(10, 12, None)));
     fine(&[unknown.clone(), again]);
     let shown = op(50, 60, ask(2, 201), held(1, 12, 1010));
@@ -30,7 +30,7 @@ fn what_is_late_is_not_late_for_ever() {
     let history = |when| {
         [
             first(),
-            besides(when, op(30, 40, release(12), Told::Unknown)),
+            besides(when, op(30, 40, release(12), Response::Unknown)),
             op(45, 48, ask(2, 201), held(1, 12, 1010)),
             op(50, 60, ask(2, 202), granted(55, 14, RELEASED)),
         ]
@@ -49,8 +49,11 @@ fn a_late_request_revives_nothing_that_is_over() {
 #[test]
 fn a_grant_without_a_trace_may_have_been_all_the_same() {
     // Somebody took over and was never heard of: whoever had it before is told so.
-    let unknown = besides(Besides::Later, op(1700, 1710, ask(2, 201), Told::Unknown));
-    let lost = op(1720, 1730, extend(12), Told::Lost);
+    let unknown = besides(
+        Besides::Later,
+        op(1700, 1710, ask(2, 201), Response::Unknown),
+    );
+    let lost = op(1720, 1730, extend(12), Response::Lost);
     fine(&[first(), unknown, lost.clone()]);
     impossible(&[first(), lost]);
 }
@@ -65,10 +68,14 @@ fn whoever_was_told_that_it_is_held_may_be_granted_it_late() {
 
 #[test]
 fn a_late_request_takes_over_nothing_that_lasts_and_nothing_twice() {
-    let late = besides(Besides::Later, op(30, 40, ask(2, 201), Told::Unknown));
-    impossible(&[first(), late.clone(), op(50, 60, extend(12), Told::Lost)]);
+    let late = besides(Besides::Later, op(30, 40, ask(2, 201), Response::Unknown));
+    impossible(&[
+        first(),
+        late.clone(),
+        op(50, 60, extend(12), Response::Lost),
+    ]);
     // It was granted and released: what comes late does not find it forgotten.
-    let again = besides(Besides::Later, op(30, 40, ask(1, 101), Told::Unknown));
+    let again = besides(Besides::Later, op(30, 40, ask(1, 101), Response::Unknown));
     let shown = op(120, 130, ask(2, 201), held(1, 14, 1035));
     impossible(&[first(), again, released(), shown]);
 }

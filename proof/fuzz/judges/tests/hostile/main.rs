@@ -1,0 +1,74 @@
+//! The corpus of the fuzzer, and a seeded slice of what it would try; and what a leaked handle is good for.
+#![allow(clippy::unwrap_used)]
+
+mod threats;
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use fastrand::Rng;
+use leasehold_judges::{Function, NO_CASE, TARGETS};
+
+/// How often each end was seen in so many cases. `LEASEHOLD_CASES` is a factor, for a longer run.
+fn judge_many(target: &str, cases: u64, bytes: usize) -> BTreeMap<String, u64> {
+    let (_, judge) = TARGETS
+        .into_iter()
+        .find(|(name, _)| *name == target)
+        .unwrap();
+    let factor = std::env::var("LEASEHOLD_CASES").map_or(1, |factor| factor.parse().unwrap());
+    let mut ends = BTreeMap::new();
+    for seed in 0..cases * factor {
+        let mut choices = vec![0; bytes];
+        Rng::with_seed(seed).fill(&mut choices);
+        let end = judge(&choices).unwrap_or_else(|fault| panic!("seed {seed}: {fault}"));
+        *ends.entry(end).or_default() += 1;
+    }
+    ends
+}
+
+#[test]
+fn every_case_of_the_corpus_is_judged_as_the_fuzzer_judges_it() {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpus");
+    for (target, judge) in TARGETS {
+        let files = fs::read_dir(corpus.join(target)).unwrap();
+        let mut cases = 0;
+        for file in files.map(|file| file.unwrap().path()) {
+            let end = judge(&fs::read(&file).unwrap());
+            let end = end.unwrap_or_else(|fault| panic!("{}: {fault}", file.display()));
+            cases += u32::from(end != NO_CASE);
+        }
+        assert!(cases > 9, "{target}: {cases} cases");
+    }
+}
+
+#[test]
+fn a_hostile_event_is_refused_by_name_and_writes_nothing_and_shows_nothing() {
+    let ends = judge_many("event", 10_000, 512);
+    // They are hostile, and they get further than the first check.
+    for function in Function::ALL {
+        let invalid = format!("{function} Lease.Invalid");
+        let ours = ends
+            .iter()
+            .filter(|(end, _)| end.starts_with(function.name()));
+        let others: u64 = ours
+            .filter(|(end, _)| **end != invalid)
+            .map(|(_, times)| times)
+            .sum();
+        assert!(ends[&invalid] > 50 && others > 50, "{ends:#?}");
+    }
+}
+
+#[test]
+fn a_hostile_item_is_left_alone_and_told_as_corrupt_and_shows_nothing() {
+    let ends = judge_many("row", 5_000, 256);
+    // For most of what makes an item a stranger there was one, and as many that only look like one.
+    assert!(ends.len() > 12, "{ends:#?}");
+    assert!(ends["ours"] > 1_500, "{ends:#?}");
+}
+
+#[test]
+fn names_that_differ_in_any_byte_are_never_taken_for_each_other() {
+    let ends = judge_many("key", 10_000, 256);
+    for end in ["granted", "held", "refused", "replayed"] {
+        assert!(ends[end] > 200, "{ends:#?}");
+    }
+}

@@ -1,0 +1,280 @@
+//! Sees every write in the order in which it takes effect, and knows what must never happen.
+
+use crate::{
+    message::{Floor, Message, What},
+    names::{Attempt, Count, FLOOR, LeaseNo, Tick, Who},
+    rows::{ABSENT, FOREIGN, Facts, Kept, LINE, RowNo},
+    scope::Scope,
+};
+
+/// What must hold, by name. S11, that no secret reaches a log, is no matter of order: the functions' own
+/// tests hold it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Invariant {
+    S1,
+    S2,
+    S3,
+    S4,
+    S5,
+    S6,
+    S7,
+    S8,
+    S9,
+    S10,
+    L1,
+    L2,
+    L3,
+    L4,
+}
+
+impl Invariant {
+    pub const ALL: [(Self, &'static str); 14] = [
+        (Self::S1, "S1 no two grants share a token"),
+        (Self::S2, "S2 the order of grants is the order of tokens"),
+        (Self::S3, "S3 no guarded write with an older token commits"),
+        (
+            Self::S4,
+            "S4 only the current grant's proof extends, releases or frees",
+        ),
+        (Self::S5, "S5 an extend never shortens"),
+        (Self::S6, "S6 an extend never brings back what is over"),
+        (Self::S7, "S7 copies of one acquire are one grant"),
+        (Self::S8, "S8 no two believe that they hold"),
+        (Self::S9, "S9 a spent request is never granted again"),
+        (Self::S10, "S10 an item that is not ours is left alone"),
+        (
+            Self::L1,
+            "L1 what crashed is free within ttl, margin and a sweep",
+        ),
+        (Self::L2, "L2 a lost answer costs one more request"),
+        (Self::L3, "L3 nobody in line is overtaken"),
+        (Self::L4, "L4 nobody in line is lost: a sweep sees to it"),
+    ];
+}
+
+/// How many requests a row remembers.
+const REMEMBERED: usize = 4;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Oracle {
+    /// The largest token of a grant.
+    pub granted: Count,
+    /// The largest token of a promise.
+    pub promised: Count,
+    /// The proof of the last grant, until it is over.
+    pub owner: Option<LeaseNo>,
+    /// The proof of the promise that stands, and whose it is.
+    pub promise: Option<(LeaseNo, Who, Attempt)>,
+    pub line: [Option<(Who, Attempt)>; LINE],
+    /// The requests that the row has to remember, latest first.
+    recent: [Option<(Who, Attempt)>; REMEMBERED],
+    /// The call that wrote last.
+    last: Option<(Who, u8)>,
+    /// When that was, where it matters.
+    pub at: Tick,
+    broken: u16,
+}
+
+impl Default for Oracle {
+    fn default() -> Self {
+        Self {
+            granted: Count::MIN,
+            promised: Count::MIN,
+            owner: None,
+            promise: None,
+            line: [None; LINE],
+            recent: [None; REMEMBERED],
+            last: None,
+            at: 0,
+            broken: 0,
+        }
+    }
+}
+
+impl Oracle {
+    pub const fn has_seen(&self, broken: Invariant) -> bool {
+        self.broken & (1 << broken as u8) != 0
+    }
+
+    pub fn must(&mut self, holds: bool, invariant: Invariant) {
+        if !holds {
+            self.broken |= 1 << invariant as u8;
+        }
+    }
+
+    /// Whether the last write was this very call's.
+    pub fn wrote_last(&self, message: &Message) -> bool {
+        self.last == Some((message.from, message.call))
+    }
+
+    /// The row is gone, with its line.
+    pub fn gone(&mut self) {
+        self.owner = None;
+        self.promise = None;
+        self.line = [None; LINE];
+        self.recent = [None; REMEMBERED];
+        self.last = None;
+    }
+
+    /// The row is as it was when this had been seen. What was given out since was given out.
+    pub fn is_set_back(&mut self, seen: &Self) {
+        *self = Self {
+            granted: self.granted,
+            promised: self.promised,
+            broken: self.broken,
+            last: None,
+            ..seen.clone()
+        };
+    }
+
+    /// A write that took effect.
+    pub fn saw(
+        &mut self,
+        scope: &Scope,
+        message: &Message,
+        (row, before): (RowNo, Facts),
+        after: Facts,
+    ) {
+        self.must(row != FOREIGN, Invariant::S10);
+        self.last = Some((message.from, message.call));
+        if let What::Grant(..) | What::Take(..) = message.what {
+            self.is_above_the_floor(message, after.token);
+        }
+        match message.what {
+            What::Grant(attempt, _) => {
+                let barges = self.line[0].is_some() || self.promise.is_some();
+                self.must(!barges, Invariant::L3);
+                self.grants((message.from, attempt), message.lease(), after, row);
+                // However late it arrives: no longer than it asked for when it was sent.
+                let deadline = after.held.map(|held| held.until);
+                self.must(deadline == Some(message.sent + scope.ttl), Invariant::S9);
+            }
+            What::Take(lease, _) => match self.promise.take() {
+                Some((promised, who, attempt)) => {
+                    self.must(promised == lease && who == message.from, Invariant::S4);
+                    self.grants((who, attempt), lease, after, row);
+                }
+                None => self.must(false, Invariant::S4),
+            },
+            What::Extend(lease, _) => {
+                self.must(self.owner == Some(lease), Invariant::S4);
+                self.must(self.owner == Some(lease), Invariant::S6);
+                let was = before.held.map(|held| held.until);
+                let revives = was.is_some_and(|until| until <= message.sent);
+                self.must(!revives || self.line[0].is_none(), Invariant::L3);
+                self.must(after.held.map(|held| held.until) >= was, Invariant::S5);
+            }
+            What::Release(lease, _, false) | What::End(_, lease, _) => {
+                self.must(self.owner == Some(lease), Invariant::S4);
+                self.owner = None;
+            }
+            What::Release(lease, token, true) => match self.promise.take() {
+                Some((promised, who, attempt)) => {
+                    self.must(promised == lease, Invariant::S4);
+                    // One from before a restore is void: nobody is granted anything.
+                    if message.floor == Floor::None || token > FLOOR {
+                        self.counts(token);
+                    }
+                    self.remembers((who, attempt));
+                }
+                None => self.must(false, Invariant::S4),
+            },
+            What::Pass(lease, _) => {
+                self.must(
+                    self.promise.is_some_and(|(kept, ..)| kept == lease),
+                    Invariant::S4,
+                );
+                self.promise = None;
+            }
+            What::Join(attempt) => {
+                let request = (message.from, attempt);
+                let promised = self
+                    .promise
+                    .is_some_and(|(_, who, attempt)| (who, attempt) == request);
+                let had = self.recent.contains(&Some(request));
+                let again = promised || had || self.line.contains(&Some(request));
+                self.must(!again, Invariant::S7);
+                let anybody = before.held.is_some() || before.kept.is_some();
+                self.must(anybody || self.line[0].is_some(), Invariant::L4);
+                let place = self.line.iter().position(Option::is_none);
+                if let Some(place) = place {
+                    self.line[place] = Some(request);
+                }
+            }
+            What::Leave(who, attempt, _) => {
+                let place = self
+                    .line
+                    .iter()
+                    .position(|waits| *waits == Some((who, attempt)));
+                self.must(place.is_some(), Invariant::L4);
+                if let Some(place) = place {
+                    self.steps_up(place);
+                }
+            }
+            What::Cut(_)
+            | What::Reserve
+            | What::TryAgain(..)
+            | What::NoMore(..)
+            | What::Write(_)
+            | What::Wake(..) => {}
+        }
+        self.promises(message, before, after);
+        self.must(after.line == self.line, Invariant::L4);
+    }
+
+    fn promises(&mut self, message: &Message, before: Facts, after: Facts) {
+        // Also by the same call, if it takes effect twice.
+        let promise = |kept: &Kept| (kept.lease, kept.who, kept.attempt);
+        let was = before.kept.as_ref().map(promise);
+        let Some(kept) = after.kept.filter(|kept| was != Some(promise(kept))) else {
+            return;
+        };
+        let first = self.line[0];
+        self.must(first == Some((kept.who, kept.attempt)), Invariant::L3);
+        self.steps_up(0);
+        self.promise = Some((kept.lease, kept.who, kept.attempt));
+        let token = after.token + 1;
+        self.is_above_the_floor(message, token);
+        self.must(token > self.granted && token > self.promised, Invariant::S1);
+        self.promised = token;
+    }
+
+    fn steps_up(&mut self, from: usize) {
+        self.line[from..].rotate_left(1);
+        self.line[LINE - 1] = None;
+    }
+
+    fn grants(&mut self, request: (Who, Attempt), lease: LeaseNo, after: Facts, row: RowNo) {
+        let known = self.recent.contains(&Some(request));
+        // Its own grant, which nobody ended; or one that is over.
+        let twice = known && self.owner.is_some() && self.recent[0] == Some(request);
+        self.must(!twice, Invariant::S7);
+        self.must(!known || twice, Invariant::S9);
+        if row == ABSENT {
+            self.must(!known, Invariant::S9);
+        }
+        self.counts(after.token);
+        self.remembers(request);
+        self.owner = Some(lease);
+    }
+
+    /// A restored row may have forgotten tokens that it gave out: those below the floor.
+    fn is_above_the_floor(&mut self, message: &Message, token: Count) {
+        self.must(message.floor == Floor::None || token > FLOOR, Invariant::S1);
+    }
+
+    /// A token of a grant.
+    fn counts(&mut self, token: Count) {
+        self.must(token != self.granted, Invariant::S1);
+        self.must(token >= self.granted, Invariant::S2);
+        self.granted = self.granted.max(token);
+    }
+
+    fn remembers(&mut self, request: (Who, Attempt)) {
+        if self.recent[0] != Some(request) {
+            self.recent.rotate_right(1);
+            self.recent[0] = Some(request);
+        }
+    }
+}

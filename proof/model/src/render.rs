@@ -1,0 +1,105 @@
+//! A step, in words.
+
+use crate::{
+    message::{Ended, Message, What},
+    names::{SWEEPER, Who},
+    rows::{ABSENT, FOREIGN},
+    world::{Action, State, Tell, World},
+};
+
+pub fn step(world: &World, action: &Action, after: &State) -> String {
+    format!("{:<58} {}", what(action), row(world, after))
+}
+
+fn name(who: Who) -> String {
+    match who {
+        SWEEPER => "sweep".to_owned(),
+        _ => char::from(b'A' + who).to_string(),
+    }
+}
+
+fn what(action: &Action) -> String {
+    match action {
+        Action::Tick => "a tick passes".into(),
+        Action::Jump(who, error) => format!("{}'s clock jumps to {error:+}", name(*who)),
+        Action::Arrives(message) => format!("arrives: {}", words(message)),
+        Action::Hears(who, reply, tell) => {
+            let answer = if reply.applied { "done" } else { "refused" };
+            let tells = match tell {
+                Tell::Now => ", and tells the next in line",
+                Tell::Sometime => ", and sends word to the next in line",
+                Tell::Not => "",
+            };
+            format!("{} hears «{answer}»{tells}", name(*who))
+        }
+        Action::IsNotHeard(who) => format!("the answer to {} is lost", name(*who)),
+        Action::Asks(who) => format!("{} asks", name(*who)),
+        Action::AsksAgain(who) => format!("{} asks again", name(*who)),
+        Action::Extends(who) => format!("{} extends", name(*who)),
+        Action::Releases(who) => format!("{} releases", name(*who)),
+        Action::Writes(who) => format!("{} writes to the resource", name(*who)),
+        Action::Crashes(who) => format!("{} dies", name(*who)),
+        Action::Fails(who) => format!("{}'s execution ends, its Lambda goes on", name(*who)),
+        Action::IsRedriven(who) => format!("{} is redriven, and extends", name(*who)),
+        Action::Sweeps => "sweep looks at the row".into(),
+        Action::SendsAway(who) => format!("sweep sends {} away", name(*who)),
+        Action::Reaps(who) => format!("reap sees to {}", name(*who)),
+        Action::ReapWrites(end) => {
+            let all = if end.all_answered {
+                "every"
+            } else {
+                "not every"
+            };
+            format!("reap is told that it has ended, {all} task answered")
+        }
+        Action::Restored => "the table is restored, a floor deployed".into(),
+        Action::Purge => "the row is purged".into(),
+    }
+}
+
+fn words(message: &Message) -> String {
+    let (from, sent) = (name(message.from), message.sent);
+    let call = message.call;
+    let what = match message.what {
+        What::Grant(attempt, None) => format!("acquire {attempt}"),
+        What::Grant(attempt, Some(_)) => format!("acquire {attempt} of what stood still"),
+        What::Join(attempt) => format!("join, acquire {attempt}"),
+        What::Extend(..) => "extend".into(),
+        What::Take(..) => "first extend".into(),
+        What::Release(..) => "release".into(),
+        What::End(_, _, Ended::Expired) => "expire".into(),
+        What::End(..) => "end".into(),
+        What::Cut(_) => "cut".into(),
+        What::Reserve => "keep for the first".into(),
+        What::TryAgain(..) => "one more try".into(),
+        What::Pass(..) => "pass on".into(),
+        What::NoMore(..) => "no more tries".into(),
+        What::Leave(who, ..) => format!("{} leaves", name(who)),
+        What::Write(token) => return format!("{from}'s write to the resource, token {token}"),
+        What::Wake(who, ..) => return format!("{from}'s word to {}", name(who)),
+    };
+    format!("{from}'s call {call} of its time {sent}: {what}")
+}
+
+fn row(world: &World, state: &State) -> String {
+    let facts = world.rows.facts(state.row);
+    let stands = match (state.row, facts.held, facts.kept) {
+        (ABSENT, ..) => "no row".into(),
+        (FOREIGN, ..) => "somebody else's item".into(),
+        (_, Some(held), _) => format!("held by {} until {}", name(facts.holder), held.until),
+        (_, None, Some(kept)) => format!("kept for {} until {}", name(kept.who), kept.until),
+        (_, None, None) => "free".into(),
+    };
+    let line: Vec<_> = facts
+        .line
+        .iter()
+        .flatten()
+        .map(|(who, _)| name(*who))
+        .collect();
+    let line = if line.is_empty() {
+        String::new()
+    } else {
+        format!(", line {}", line.join(" "))
+    };
+    format!("time {}: {stands}, token {}{line}", state.now, facts.token)
+}

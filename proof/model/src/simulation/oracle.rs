@@ -1,0 +1,423 @@
+//! One who sees every write of every row, and knows what must not happen.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::address_of;
+use super::{
+    shared::kind_of,
+    world::{LIFE, STALE},
+};
+use leasehold::{
+    Ended, Lease, LeaseId, RequestDigest, Settings, Timestamp,
+    row::{Holding, Reservation, Row, State, Stored},
+    store::Address,
+    transition::{Change, Of},
+    waiter::Waiter,
+};
+
+/// How far any clock is from the true time, at most.
+pub const SKEW: u64 = 1000;
+
+#[derive(Default)]
+pub struct Oracle {
+    now: u64,
+    lines: BTreeMap<Address, Line>,
+    pub names: HashMap<RequestDigest, String>,
+    /// Requests whose workflows are over.
+    pub ended: HashSet<RequestDigest>,
+    /// Requests that were sent away, or whose workflows were redriven, and when: who looked before may
+    /// still act on it.
+    returning: HashMap<RequestDigest, u64>,
+    /// Requests whose place in line went by, or was lost with its row.
+    displaced: HashSet<RequestDigest>,
+    /// Leases that somebody was told of.
+    heard: HashSet<LeaseId>,
+    /// Leases, promised or granted, that are over.
+    over: HashSet<LeaseId>,
+    /// Leases that were taken from their holders, who may go on for a while.
+    evicted: HashSet<LeaseId>,
+    /// Functions at work on what is leased.
+    workers: Vec<Worker>,
+    /// From when on every token that is given out is above which floor.
+    floor: Option<(u64, u64)>,
+    /// The first thing that went wrong.
+    pub wrong: Option<String>,
+}
+
+/// A function that works on what is leased.
+pub struct Worker {
+    pub who: usize,
+    pub name: String,
+    pub beliefs: Vec<Belief>,
+}
+
+/// A lease that it was given, and until when it works, by the true time, going by its own clock.
+pub struct Belief {
+    pub lease: Lease,
+    pub until: u64,
+}
+
+impl Worker {
+    fn is_at_work(&self, now: u64) -> bool {
+        self.beliefs.iter().any(|belief| belief.until > now)
+    }
+}
+
+#[derive(Default)]
+struct Line {
+    /// Who waits, and until when.
+    waiting: Vec<(RequestDigest, Timestamp)>,
+    /// When somebody waited last, if nobody does.
+    awaited: u64,
+    /// Every token that was granted or promised, and to whom.
+    tokens: BTreeMap<u64, RequestDigest>,
+    last: u64,
+}
+
+type Check = Result<(), String>;
+
+impl Oracle {
+    pub fn heard(&mut self, lease_id: LeaseId) {
+        self.heard.insert(lease_id);
+    }
+
+    /// Whether nobody may go on with it any more: by some clock it has expired, and somebody is in
+    /// line, or was a moment ago.
+    pub fn is_over(&self, lease: &Lease, expires_at: Timestamp, now: u64) -> bool {
+        let awaited = |line: &Line| !line.waiting.is_empty() || line.awaited + LIFE >= now;
+        let line = self.lines.get(&address_of(lease));
+        let expired = expires_at.as_millis() <= now + SKEW;
+        let void = |(_, floor)| lease.fencing_token.get() <= floor;
+        self.over.contains(&lease.lease_id)
+            || expired && line.is_some_and(awaited)
+            || self.floor.is_some_and(void)
+    }
+
+    pub fn was_displaced(&self, request: &RequestDigest) -> bool {
+        self.displaced.contains(request)
+    }
+
+    /// From then on, every token that is given out is above `floor`.
+    pub fn floor(&mut self, from: u64, floor: u64) {
+        self.floor = Some((from, floor));
+    }
+
+    /// A function starts to work: then no other is to work on the same.
+    pub fn starts(&mut self, worker: Worker, now: u64) -> Check {
+        self.workers.retain(|worker| worker.is_at_work(now));
+        for Belief { lease, .. } in &worker.beliefs {
+            let of_old = |belief: &Belief| {
+                let theirs = &belief.lease;
+                let same = theirs.key == lease.key && theirs.permit == lease.permit;
+                let evicted = [theirs, lease].map(|l| self.evicted.contains(&l.lease_id));
+                same && belief.until > now && evicted == [false; 2]
+            };
+            let rival = |w: &&Worker| w.who != worker.who && w.beliefs.iter().any(of_old);
+            if let Some(rival) = self.workers.iter().find(rival) {
+                return Err(format!(
+                    "{} and {} work on one lease",
+                    rival.name, worker.name
+                ));
+            }
+        }
+        self.workers.push(worker);
+        Ok(())
+    }
+
+    /// Whether a function of this workflow is at work.
+    pub fn is_at_work(&self, who: usize, now: u64) -> bool {
+        let at_work = |worker: &Worker| worker.who == who && worker.is_at_work(now);
+        self.workers.iter().any(at_work)
+    }
+
+    /// The functions of this workflow have done their work.
+    pub fn stop(&mut self, who: usize) {
+        self.workers.retain(|worker| worker.who != who);
+    }
+
+    /// Everybody has stopped, and the table is what it was before.
+    pub fn restored(&mut self, rows: Vec<(Address, Row, Vec<Waiter>)>) {
+        self.workers.clear();
+        self.heard.clear();
+        self.displaced.extend(self.names.keys().cloned());
+        for line in self.lines.values_mut() {
+            line.waiting.clear();
+        }
+        for (address, row, waiters) in rows {
+            let held = row.holding().map(|held| &held.lease_id);
+            let alive = held.or(row.reserved().map(|kept| &kept.lease_id));
+            self.over.retain(|over| Some(over) != alive);
+            let waiters = waiters.into_iter();
+            let places = waiters.map(|waiter| (waiter.request, waiter.deadline));
+            self.line(&address).waiting = places.collect();
+        }
+    }
+
+    pub fn redriven(&mut self, request: &RequestDigest, now: u64) {
+        self.ended.remove(request);
+        self.returning.insert(request.clone(), now);
+    }
+
+    /// Whether it is over, or was for one who looked a while ago. A place in line is given up by its
+    /// name, so that one who has come back to the very place may lose it again.
+    fn may_seem_over(&self, request: &RequestDigest) -> bool {
+        let at = self.returning.get(request);
+        self.ended.contains(request) || at.is_some_and(|at| at + LIFE + STALE >= self.now)
+    }
+
+    fn name(&self, request: &RequestDigest) -> &str {
+        self.names.get(request).map_or("nobody", String::as_str)
+    }
+
+    /// Somebody deleted the row by hand, and the line with it.
+    pub fn deleted(&mut self, address: &Address, row: &Row) {
+        let line = self.lines.entry(address.clone()).or_default();
+        let waiting = line.waiting.drain(..).map(|(request, _)| request);
+        let lost = waiting.chain(row.reserved().map(|kept| kept.request.clone()));
+        self.displaced.extend(lost);
+        let held = row.holding().map(|held| held.lease_id.clone());
+        let kept = row.reserved().map(|kept| kept.lease_id.clone());
+        self.over.extend(held.clone().or(kept));
+        self.evicted.extend(held);
+    }
+
+    /// A write that took effect.
+    pub fn saw(
+        &mut self,
+        at: &Address,
+        change: &Change,
+        waiter: Option<&Waiter>,
+        before: &Stored,
+        after: &Stored,
+        now: u64,
+    ) -> Check {
+        self.now = now;
+        let Stored::Row(after) = after else {
+            return Err("a row is gone".into());
+        };
+        let before = match before {
+            Stored::Row(row) => Some(row),
+            _ => None,
+        };
+        match (change, waiter) {
+            (Change::Join(_), Some(waiter)) => {
+                if !before.is_some_and(|row| row.holding().is_some() || row.is_spoken_for()) {
+                    return Err("waits for a key that nobody has".into());
+                }
+                let place = (waiter.request.clone(), waiter.deadline);
+                self.displaced.remove(&waiter.request);
+                self.line(at).waiting.push(place);
+            }
+            (Change::Leave(leave), _) => self.left(at, &leave.request)?,
+            _ => {
+                self.promised(at, change, before, after)?;
+                self.granted(at, change, before, after)?;
+            }
+        }
+        self.line_is(at, after)
+    }
+
+    fn line(&mut self, at: &Address) -> &mut Line {
+        self.lines.entry(at.clone()).or_default()
+    }
+
+    fn line_is(&mut self, at: &Address, row: &Row) -> Check {
+        let line = self.line(at);
+        let should = line.waiting.iter().map(|(request, _)| request);
+        if should.eq(row.waiting()) {
+            Ok(())
+        } else {
+            Err("the line is not what it should be".into())
+        }
+    }
+
+    fn left(&mut self, at: &Address, request: &RequestDigest) -> Check {
+        let now = self.now;
+        let line = self.line(at);
+        let place = line.waiting.iter().position(|(r, _)| r == request);
+        let Some(place) = place else {
+            return Err("somebody left who was not there".into());
+        };
+        let (request, deadline) = line.waiting.remove(place);
+        line.awaited = now;
+        if self.may_seem_over(&request) || deadline <= self.latest() {
+            self.returning.insert(request.clone(), now);
+            self.displaced.insert(request);
+            Ok(())
+        } else {
+            Err(format!("{} had to leave in time", self.name(&request)))
+        }
+    }
+
+    /// What a change does to a promise.
+    fn promised(
+        &mut self,
+        at: &Address,
+        change: &Change,
+        before: Option<&Row>,
+        after: &Row,
+    ) -> Check {
+        let was = before.and_then(Row::reserved);
+        let is = after.reserved();
+        if was.map(|kept| &kept.lease_id) == is.map(|kept| &kept.lease_id) {
+            // It may be told of another token, from below the floor that is in force now.
+            let lifted = before.is_some_and(|row| row.fencing_token < after.fencing_token);
+            return match is.filter(|_| lifted) {
+                Some(is) => self.gives(at, after.fencing_token.get() + 1, &is.request),
+                None => Ok(()),
+            };
+        }
+        if let Some(was) = was {
+            match change {
+                Change::Take(_) if after.request == was.request => {}
+                Change::Pass(_) => self.passed(was)?,
+                Change::Release(release) if release.of != Of::Grant => {
+                    self.over.insert(was.lease_id.clone());
+                    let token = release.fencing_token.get();
+                    if self.is_above_the_floor(token).is_ok() {
+                        self.rises(at, token)?;
+                    }
+                }
+                _ => return Err(format!("a promise is gone after {}", kind_of(change))),
+            }
+        }
+        let Some(is) = is else { return Ok(()) };
+        let now = self.now;
+        let line = self.line(at);
+        if line.waiting.first().map(|(request, _)| request) != Some(&is.request) {
+            return Err("kept for somebody who is not first in line".into());
+        }
+        line.waiting.remove(0);
+        line.awaited = now;
+        self.gives(at, after.fencing_token.get() + 1, &is.request)
+    }
+
+    fn passed(&mut self, was: &Reservation) -> Check {
+        let margin = Settings::default().clock_margin;
+        let lapsed = was.tries.get() > 1 && was.until.plus(margin) <= self.latest();
+        let lives = !self.may_seem_over(&was.request);
+        if lives && !lapsed && self.heard.contains(&was.lease_id) {
+            let name = self.name(&was.request);
+            return Err(format!("{name} was told, and passed over"));
+        }
+        self.over.insert(was.lease_id.clone());
+        self.displaced.insert(was.request.clone());
+        Ok(())
+    }
+
+    /// What a change does to a grant.
+    fn granted(
+        &mut self,
+        at: &Address,
+        change: &Change,
+        before: Option<&Row>,
+        after: &Row,
+    ) -> Check {
+        let was = before.and_then(Row::holding);
+        let is = after.holding();
+        if was.map(|held| &held.lease_id) == is.map(|held| &held.lease_id) {
+            return Ok(());
+        }
+        if let Some(was) = was {
+            self.ends(change, was)?;
+            if let Change::Swap(_) = change {
+                self.evicted.insert(was.lease_id.clone());
+                self.spend(at, after.fencing_token.get(), &after.request)?;
+            }
+        }
+        if is.is_none() {
+            return Ok(());
+        }
+        let token = after.fencing_token.get();
+        self.rises(at, token)?;
+        match change {
+            Change::Take(_) if self.line(at).tokens.get(&token) == Some(&after.request) => {
+                self.is_above_the_floor(token)
+            }
+            Change::Take(_) => Err("took what was not promised".into()),
+            _ if !self.line(at).waiting.is_empty() || before.is_some_and(Row::is_spoken_for) => {
+                Err("barged in".into())
+            }
+            _ => self.gives(at, token, &after.request),
+        }
+    }
+
+    /// Nobody loses a lease before its time, nor while a function works on it, but by an operator.
+    fn ends(&mut self, change: &Change, was: &Holding) -> Check {
+        self.over.insert(was.lease_id.clone());
+        let by_time = match change {
+            Change::Swap(_) => return Ok(()),
+            Change::End(end) => end.ended == Ended::Expired,
+            Change::Grant(_) => true,
+            Change::Release(release) => release.ended == Ended::Expired,
+            _ => return Err(format!("a grant is gone after {}", kind_of(change))),
+        };
+        if by_time && was.expires_at > self.latest() {
+            return Err("a grant was ended before its time".into());
+        }
+        let beliefs =
+            |belief: &Belief| belief.lease.lease_id == was.lease_id && belief.until > self.now;
+        let works = |worker: &&Worker| worker.beliefs.iter().any(beliefs);
+        match self.workers.iter().find(works) {
+            Some(Worker { name, .. }) => Err(format!(
+                "{name} works on what {} has ended",
+                kind_of(change)
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// A token is granted or promised.
+    fn gives(&mut self, at: &Address, token: u64, to: &RequestDigest) -> Check {
+        self.is_above_the_floor(token)?;
+        self.spend(at, token, to)
+    }
+
+    fn is_above_the_floor(&self, token: u64) -> Check {
+        match self.floor {
+            Some((from, floor)) if from <= self.now && token <= floor => {
+                Err(format!("token {token} is not above the floor {floor}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn spend(&mut self, at: &Address, token: u64, on: &RequestDigest) -> Check {
+        match self.line(at).tokens.insert(token, on.clone()) {
+            None => Ok(()),
+            Some(_) => Err(format!("token {token} is given out twice")),
+        }
+    }
+
+    fn rises(&mut self, at: &Address, token: u64) -> Check {
+        let last = std::mem::replace(&mut self.line(at).last, token);
+        if token > last {
+            Ok(())
+        } else {
+            Err(format!("token {token} comes after {last}"))
+        }
+    }
+
+    /// What the clock that is most ahead shows.
+    fn latest(&self) -> Timestamp {
+        Timestamp::from_millis(self.now + SKEW)
+    }
+
+    /// A row in a few words.
+    pub fn row(&self, stored: &Stored) -> String {
+        let Stored::Row(row) = stored else {
+            return "no row".into();
+        };
+        let state = match &row.state {
+            State::Held(_) => format!("held by {}", self.name(&row.request)),
+            State::Free { reserved, .. } => match reserved {
+                Some(kept) => format!("kept for {}, try {}", self.name(&kept.request), kept.tries),
+                None => "free".to_owned(),
+            },
+        };
+        let line: Vec<_> = row.waiting().iter().map(|r| self.name(r)).collect();
+        let frozen = if row.frozen.is_some() { ", frozen" } else { "" };
+        let token = row.fencing_token.get() % 1_000_000;
+        format!("{token} {state}{frozen}, line {line:?}")
+    }
+}

@@ -1,0 +1,278 @@
+//! What the simulation has found, each told in as few steps as it takes.
+
+use super::{
+    oracle::SKEW,
+    shared::{Broken, End, Fault, START},
+    tasks::{Answer, What},
+    workflow::{State, Wants},
+    world::{Plan, Simulation, at_once},
+};
+use std::time::Duration;
+
+use super::first_of;
+use leasehold::{row::Stored, store::Store as _};
+
+const LONG: u64 = 200_000;
+
+impl Simulation {
+    fn quiet() -> Self {
+        Self::broken(None)
+    }
+
+    fn broken(broken: Option<Broken>) -> Self {
+        let sim = Self::new(1, 1, broken);
+        sim.shared.get().trace = Some(String::new());
+        sim
+    }
+
+    fn in_line(&mut self, ttl: u64, wait: u64) -> usize {
+        let who = self.enter(Plan {
+            wants: Wants::InLine(self.keys[0].clone()),
+            ttl,
+            wait,
+            mute: false,
+        });
+        self.act(who, What::Ask);
+        self.finish();
+        who
+    }
+
+    /// Somebody holds the key for long, and has done its work.
+    fn held(&mut self) -> usize {
+        let who = self.in_line(LONG, LONG);
+        self.act(who, What::Extend);
+        self.finish();
+        assert_eq!(self.workflows[who].state, State::Holding);
+        self.shared.get().oracle.stop(who);
+        who
+    }
+
+    /// Whoever set out last goes on until it is about to do this; it is taken aside then.
+    fn until(&mut self, about: &str) -> super::tasks::Task {
+        let last = self.tasks.len() - 1;
+        self.step(last, None);
+        while self.tasks[last].about != about {
+            self.step(last, None);
+        }
+        self.tasks.remove(last)
+    }
+
+    fn goes_on(&mut self, task: super::tasks::Task) {
+        self.tasks.push(task);
+        self.finish();
+    }
+
+    fn its_task_fails(&mut self, who: usize) {
+        let call = self.workflows[who].calls;
+        self.hears(who, What::Ask, call, Answer::Died);
+        assert_eq!(self.workflows[who].state, State::Asking);
+    }
+
+    fn nothing_is_wrong(&mut self) {
+        self.settle();
+        let trace = self.shared.get().trace.take().unwrap_or_default();
+        assert_eq!(self.wrong(), None, "\n{trace}");
+    }
+}
+
+#[test]
+fn who_came_back_to_the_line_is_not_sent_away_for_having_waited_before() {
+    let mut sim = Simulation::quiet();
+    sim.held();
+    let back = sim.in_line(10_000, 5_000);
+    sim.in_line(10_000, LONG);
+    sim.jump(6_000);
+    sim.sweep();
+    let slow = sim.until("Leave");
+    sim.sweep();
+    let quick = sim.until("hear of Leave");
+    sim.its_task_fails(back);
+    sim.act(back, What::Ask);
+    sim.finish();
+    sim.goes_on(slow);
+    sim.goes_on(quick);
+    sim.nothing_is_wrong();
+}
+
+#[test]
+fn who_came_back_to_a_line_that_was_deleted_is_not_told_that_its_place_is_lost() {
+    let mut sim = Simulation::quiet();
+    sim.held();
+    let back = sim.in_line(10_000, LONG);
+    let Stored::Row(row) = sim.row(&sim.keys[0]) else {
+        panic!("no row");
+    };
+    // By the clock a row that is made anew counts on from here.
+    sim.jump(5 * SKEW);
+    sim.memory.delete(&first_of(&sim.keys[0]));
+    sim.shared
+        .get()
+        .oracle
+        .deleted(&first_of(&sim.keys[0]), &row);
+    sim.sweep();
+    let slow = sim.until("read waiter");
+    sim.its_task_fails(back);
+    sim.in_line(10_000, LONG);
+    sim.act(back, What::Ask);
+    sim.finish();
+    sim.goes_on(slow);
+    sim.nothing_is_wrong();
+}
+
+#[test]
+fn who_asks_again_and_was_sent_away_meanwhile_is_not_left_without_a_place() {
+    let mut sim = Simulation::quiet();
+    sim.held();
+    let back = sim.in_line(10_000, 5_000);
+    sim.jump(6_000);
+    sim.its_task_fails(back);
+    sim.act(back, What::Ask);
+    let slow = sim.until("call back w1.2");
+    sim.sweep();
+    sim.finish();
+    sim.goes_on(slow);
+    assert_eq!(sim.workflows[back].state, State::Asking, "it is told so");
+    sim.act(back, What::Ask);
+    sim.finish();
+    sim.nothing_is_wrong();
+    assert!(sim.workflows[back].served);
+    assert!(sim.shared.get().now > START);
+}
+
+#[test]
+fn a_key_that_is_kept_for_one_whose_item_is_gone_can_be_had_again() {
+    a_line_of_ghosts_gives_way(1);
+}
+
+#[test]
+fn so_can_one_with_others_behind_whose_items_are_gone_too() {
+    a_line_of_ghosts_gives_way(3);
+}
+
+fn a_line_of_ghosts_gives_way(ghosts: usize) {
+    let mut sim = Simulation::quiet();
+    let holder = sim.held();
+    let gone: Vec<_> = (0..ghosts).map(|_| sim.in_line(10_000, LONG)).collect();
+    sim.act(holder, What::Release);
+    sim.finish();
+    // As after a freeze that outlasts the retention: DynamoDB has purged the items.
+    for who in gone {
+        let (key, request) = (sim.keys[0].clone(), sim.workflows[who].request.clone());
+        let item = at_once(sim.memory.waiter(&key, &request, Duration::MAX));
+        let item = item.expect("an answer").expect("an item");
+        sim.end(who, End::Stopped);
+        at_once(sim.memory.forget(&key, &item, Duration::MAX)).expect("an answer");
+    }
+    let asker = sim.enter(Plan {
+        wants: Wants::AtOnce(sim.keys[0].clone()),
+        ttl: 10_000,
+        wait: 0,
+        mute: true,
+    });
+    for _ in 0..10 {
+        sim.jump(60_000);
+        sim.sweep();
+        sim.finish();
+        if sim.workflows[asker].state == State::Asking {
+            sim.act(asker, What::Ask);
+            sim.finish();
+        }
+    }
+    assert_eq!(sim.workflows[asker].state, State::Holding);
+    sim.nothing_is_wrong();
+}
+
+/// Whoever released is slow, and its successor asks again meanwhile, and is told.
+fn told_by_another(broken: Option<Broken>) -> Simulation {
+    let mut sim = Simulation::broken(broken);
+    let holder = sim.held();
+    let again = sim.in_line(10_000, LONG);
+    sim.act(holder, What::Release);
+    let slow = sim.until("call");
+    sim.its_task_fails(again);
+    sim.act(again, What::Ask);
+    sim.finish();
+    assert_eq!(sim.workflows[again].state, State::Woken);
+    sim.goes_on(slow);
+    sim
+}
+
+#[test]
+fn who_was_told_by_another_is_not_passed_over_for_the_old_token() {
+    told_by_another(None).nothing_is_wrong();
+    let hasty = told_by_another(Some(Broken::Hasty)).wrong();
+    assert_eq!(hasty.as_deref(), Some("w1 was told, and passed over"));
+}
+
+/// The answer to a release was lost. When the release is sent again, it finds its own write, and a try that
+/// somebody has made since.
+#[test]
+fn who_was_told_by_another_is_not_passed_over_by_a_release_that_is_sent_again() {
+    let mut sim = Simulation::quiet();
+    let holder = sim.held();
+    let again = sim.in_line(10_000, LONG);
+    sim.act(holder, What::Release);
+    let slow = sim.until("hear of Release");
+    sim.its_task_fails(again);
+    sim.act(again, What::Ask);
+    sim.finish();
+    assert_eq!(sim.workflows[again].state, State::Woken);
+    sim.tasks.push(slow);
+    sim.step(sim.tasks.len() - 1, Some(Fault::Twice));
+    sim.finish();
+    sim.nothing_is_wrong();
+}
+
+#[test]
+fn who_asked_again_is_told_by_its_latest_token_whichever_is_written_last() {
+    let mut sim = Simulation::quiet();
+    let holder = sim.held();
+    let twice = sim.in_line(10_000, LONG);
+    let its_task_failed = |sim: &mut Simulation| {
+        sim.jump(300);
+        sim.its_task_fails(twice);
+        sim.act(twice, What::Ask);
+    };
+    // Nobody heard from the second call, and so the third was made while it was at work.
+    its_task_failed(&mut sim);
+    let slow = sim.until("call back w1.2");
+    its_task_failed(&mut sim);
+    sim.finish();
+    sim.goes_on(slow);
+    sim.act(holder, What::Release);
+    sim.finish();
+    assert_eq!(sim.workflows[twice].state, State::Woken);
+    sim.nothing_is_wrong();
+}
+
+/// Its acquire was granted, and it did not hear so. It fails, is redriven, and is told of the lease
+/// that it has, while reap has found out that it had ended.
+fn redriven_to_what_it_had(broken: Option<Broken>) -> Simulation {
+    let mut sim = Simulation::broken(broken);
+    let who = sim.enter(Plan {
+        wants: Wants::AtOnce(sim.keys[0].clone()),
+        ttl: LONG,
+        wait: 0,
+        mute: false,
+    });
+    sim.act(who, What::Ask);
+    sim.step(0, None);
+    sim.step(0, Some(Fault::Lost));
+    sim.jump(5_000);
+    sim.end(who, End::Failed);
+    sim.reap(who);
+    let slow = sim.until("End released");
+    sim.redrive(who);
+    sim.act(who, What::Ask);
+    sim.finish();
+    sim.goes_on(slow);
+    sim
+}
+
+#[test]
+fn who_is_redriven_to_what_it_had_proves_it_before_it_works() {
+    redriven_to_what_it_had(None).nothing_is_wrong();
+    let skipped = redriven_to_what_it_had(Some(Broken::ProofSkipped)).wrong();
+    let works = "w0 redriven works on what End released has ended";
+    assert_eq!(skipped.as_deref(), Some(works));
+}

@@ -1,0 +1,260 @@
+//! What everybody in a simulation shares: the time, the fault to come, those who wait for a
+//! call back, and what was seen to happen.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt::Write as _,
+    future::{Future, poll_fn},
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard},
+    task::Poll,
+    time::Duration,
+};
+
+use serde::Deserialize as _;
+
+use super::{oracle::Oracle, store::Op};
+use leasehold::{
+    Cause, Clock, Counter, Delivery, Error, Execution, Holder, Key, LeaseId, TaskToken, Timestamp,
+    store::Address, transition::Change,
+};
+
+/// What may befall a call, before it takes effect or after.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The call, or its answer, does not arrive.
+    Lost,
+    /// The caller hears that it did not arrive, and it takes effect later.
+    Late,
+    /// Too busy to take it; or it is sent twice, and the second answer counts.
+    Twice,
+}
+
+/// A step of the library that is done wrong, to see that somebody notices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Broken {
+    /// Passing a turn on does not use up its token.
+    TokenKept,
+    /// The row is kept for the second in line.
+    OrderIgnored,
+    /// Nobody in the line keeps anybody else from being granted.
+    Barging,
+    /// Those who are sent away do not hear of it.
+    Silence,
+    /// A place in line is lost when the turn goes to the one before.
+    Forgetful,
+    /// Any turn may be passed on: what was tried since is not looked at.
+    Hasty,
+    /// An extend that finds somebody in line ends what has expired by its own clock.
+    NoMargin,
+    /// Whoever hands over counts on from the row's token, whatever the floor.
+    NoFloor,
+    /// Reap ends all that an execution had, though a function of it may be at work.
+    ReapEnds,
+    /// Reap writes on whatever version the lease has by now.
+    ReapLate,
+    /// Reap believes what it is told of an execution, though that may be old.
+    ReapTrusts,
+    /// Sweep stops at the first key that it cannot see to.
+    SweepStops,
+    /// A machine that was redriven works on what its acquire was granted before, and does not prove it.
+    ProofSkipped,
+}
+
+/// How an execution comes to its end. Whatever the end, a function of its may still be at work: that
+/// of a branch which a Parallel has aborted, or one that was in the middle when it was stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    Succeeded,
+    /// By an error of its own.
+    Failed,
+    Stopped,
+}
+
+/// What a task token was answered with.
+pub type TaskResult = Result<String, String>;
+
+/// What arrives after its caller has given up on it.
+#[derive(Clone, Debug)]
+pub enum Delayed {
+    Write(Op),
+    Call(TaskToken, TaskResult),
+}
+
+#[derive(Clone, Default)]
+pub struct Shared(Arc<Mutex<Environment>>);
+
+#[derive(Default)]
+pub struct Environment {
+    pub now: u64,
+    /// Whoever is at work may go one step.
+    pub turn: bool,
+    /// What befalls it there.
+    pub fault: Option<Fault>,
+    pub clocks_differ: bool,
+    pub broken: Option<Broken>,
+    /// Task tokens that somebody waits with, and who.
+    pub tokens: BTreeMap<String, usize>,
+    /// Answers to task tokens, on their way to who waited.
+    pub told: Vec<(usize, TaskResult)>,
+    /// How each execution has stood, and since when.
+    pub executions: BTreeMap<String, Vec<(u64, Execution)>>,
+    /// With when they set out.
+    pub delayed: Vec<(u64, Delayed)>,
+    /// Which keys a call was for that met a fault; none if it was for no single key.
+    pub met: Vec<Option<Key>>,
+    /// Keys that a record of the stream is under way for.
+    pub records: Vec<Key>,
+    /// Which lease a row had at a version that somebody read.
+    pub read: HashMap<(Address, Counter), LeaseId>,
+    pub oracle: Oracle,
+    pub actor: String,
+    /// What whoever is at work is about to do, or has done and not heard of.
+    pub about: String,
+    /// How often what has happened.
+    pub seen: BTreeMap<String, u64>,
+    pub trace: Option<String>,
+}
+
+impl Shared {
+    pub fn get(&self) -> MutexGuard<'_, Environment> {
+        self.0.lock().expect("one thread")
+    }
+
+    /// The end of a step of whoever is at work: it goes on when the schedule lets it.
+    pub async fn step(&self, about: String) -> Option<Fault> {
+        self.get().about = about;
+        let mut been = false;
+        poll_fn(|context| {
+            if been && std::mem::take(&mut self.get().turn) {
+                return Poll::Ready(());
+            }
+            been = true;
+            // Of several that go on side by side another one may take the next step.
+            context.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await;
+        self.get().fault.take()
+    }
+
+    /// Ends the task that waits with `token`, if anybody does.
+    pub fn answer(&self, token: &TaskToken, told: TaskResult) -> Delivery {
+        let mut shared = self.get();
+        let lease_id = told.as_ref().ok().and_then(|output| lease_id_in(output));
+        let silent = told.is_err() && shared.broken == Some(Broken::Silence);
+        let waits = if silent {
+            None
+        } else {
+            shared.tokens.remove(token.expose())
+        };
+        let Some(who) = waits else {
+            shared.note(|| format!("  {} is nobody's", token.expose()));
+            shared.saw("nobody's token");
+            return Delivery::Refused;
+        };
+        if let Some(lease_id) = lease_id {
+            shared.oracle.heard(lease_id);
+        }
+        let what = told.as_ref().map_or_else(String::as_str, |_| "success");
+        shared.note(|| format!("  {} hears: {what}", token.expose()));
+        shared.saw(&format!("told {what}"));
+        shared.told.push((who, told));
+        Delivery::Delivered
+    }
+}
+
+fn lease_id_in(output: &str) -> Option<LeaseId> {
+    let value: serde_json::Value = serde_json::from_str(output).ok()?;
+    LeaseId::deserialize(value.get("lease")?.get("lease_id")?).ok()
+}
+
+impl Environment {
+    /// From now on an execution stands like this.
+    pub fn stands(&mut self, execution: &Holder, standing: Execution) {
+        let history = self.executions.entry(execution.as_str().to_owned());
+        history.or_default().push((self.now, standing));
+    }
+
+    /// How an execution stood so many milliseconds ago.
+    pub fn standing(&self, execution: &str, ago: u64) -> Option<Execution> {
+        let history = self.executions.get(execution)?;
+        let known = |(since, _): &&(u64, Execution)| *since + ago <= self.now;
+        Some(history.iter().rev().find(known)?.1)
+    }
+
+    pub fn note(&mut self, line: impl FnOnce() -> String) {
+        if let Some(trace) = &mut self.trace {
+            let since = self.now.saturating_sub(START);
+            let _ = writeln!(trace, "{since:>7} {:<18} {}", self.actor, line());
+        }
+    }
+
+    pub fn saw(&mut self, what: &str) {
+        *self.seen.entry(what.to_owned()).or_default() += 1;
+    }
+
+    pub fn wrong(&mut self, what: impl Into<String>) {
+        let what = what.into();
+        self.note(|| format!("WRONG: {what}"));
+        self.oracle.wrong.get_or_insert(what);
+    }
+}
+
+/// When a simulation begins.
+pub const START: u64 = 1_800_000_000_000;
+
+/// Somebody's clock, so many milliseconds before the true time, or behind it.
+pub struct Skewed(pub Shared, pub i64);
+
+impl Clock for Skewed {
+    fn now(&self) -> Timestamp {
+        let now = self.0.get().now;
+        Timestamp::from_millis(now.saturating_add_signed(self.1))
+    }
+
+    /// Whoever sleeps by it waits for nobody.
+    fn sleep(&self, _: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(std::future::ready(()))
+    }
+}
+
+pub fn no_answer() -> Error {
+    Error::Unavailable {
+        problem: "no answer".to_owned(),
+        source: None,
+    }
+}
+
+pub fn too_busy() -> Error {
+    Error::Throttled {
+        action: "any",
+        resource: "anything".to_owned(),
+        source: Cause::of(&std::io::Error::other("too busy")),
+    }
+}
+
+/// The kind of a change.
+pub fn kind_of(change: &Change) -> String {
+    if let Change::End(end) = change {
+        return format!("End {:?}", end.ended)
+            .to_lowercase()
+            .replacen('e', "E", 1);
+    }
+    let mut name = Name(String::new());
+    let _ = write!(name, "{change:?}");
+    name.0
+}
+
+/// What stands before the first parenthesis: the rest need not be written.
+struct Name(String);
+
+impl std::fmt::Write for Name {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        let (name, rest) = text
+            .split_once('(')
+            .map_or((text, None), |(n, r)| (n, Some(r)));
+        self.0.push_str(name);
+        rest.map_or(Ok(()), |_| Err(std::fmt::Error))
+    }
+}

@@ -1,0 +1,305 @@
+//! Functions at work: one future each, which goes a step whenever it is let.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use super::{
+    oracle::SKEW,
+    shared::{Fault, Skewed},
+    step_functions::FaultyStepFunctions,
+    store::FaultyStore,
+    workflow::{Wants, Workflow},
+    world::Simulation,
+};
+use leasehold::{
+    Acquire, AcquireAll, Acquired, AcquiredAll, Because, Counter, Error, Evict, ExtendOptions,
+    ExtendedAll, Key, Keys, LeaseSet, Leases, Operator, Permits, Queue, Queued, Reason,
+    ReleasedAll, SweepBounds, TaskToken, Timestamp,
+    row::{Row, Stored},
+};
+
+pub struct Task {
+    pub name: String,
+    pub purpose: Purpose,
+    pub since: u64,
+    pub about: String,
+    /// Which keys its calls were for that met mishaps.
+    met: Vec<Option<Key>>,
+    future: Pin<Box<dyn Future<Output = Answer>>>,
+}
+
+/// What a workflow's function is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    Ask,
+    Extend,
+    Release,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Purpose {
+    /// For this workflow, by its n-th call.
+    For(usize, What, u32),
+    HandOver(Key),
+    Reap(usize),
+    /// With what was due when it set out, by key.
+    Sweep(Vec<(Key, Stored)>),
+    Operate,
+}
+
+pub enum Answer {
+    Queued(Result<Queued, Error>),
+    Acquired(Result<Acquired, Error>),
+    AcquiredAll(Result<AcquiredAll, Error>),
+    Extended(Result<ExtendedAll, Error>),
+    Released(Result<ReleasedAll, Error>),
+    Done(Result<(), Error>),
+    /// It came to no end.
+    Died,
+}
+
+/// What an operator does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command {
+    Freeze,
+    Unfreeze,
+    Evict,
+    RaiseFloor,
+}
+
+impl Simulation {
+    /// How far somebody's clock is ahead: often as far as one can be, either way.
+    pub fn ahead(&mut self) -> i64 {
+        if !self.clocks_differ {
+            return 0;
+        }
+        let most = i64::try_from(SKEW).expect("small") - 1;
+        let between = i64::try_from(self.rng.u64(0..=2 * SKEW - 2)).expect("small") - most;
+        [-most, most, between][self.rng.usize(..3)]
+    }
+
+    fn leases(&mut self, mute: bool) -> Leases<FaultyStore> {
+        let ahead = self.ahead();
+        let leases = Leases::new(self.table(), self.settings)
+            .with_clock(Arc::new(Skewed(self.shared.clone(), ahead)));
+        if mute {
+            return leases;
+        }
+        let stale = self.rng.u64(0..=self.stale);
+        let shared = self.shared.clone();
+        leases.with_workflows(Arc::new(FaultyStepFunctions { shared, stale }))
+    }
+
+    fn spawn(
+        &mut self,
+        name: String,
+        purpose: Purpose,
+        future: impl Future<Output = Answer> + 'static,
+    ) {
+        let since = self.shared.get().now;
+        self.tasks.push(Task {
+            name,
+            purpose,
+            since,
+            about: String::new(),
+            met: Vec::new(),
+            future: Box::pin(future),
+        });
+    }
+
+    pub fn start(&mut self, who: usize, what: What) {
+        let workflow = &self.workflows[who];
+        let mute = workflow.mute && what != What::Ask;
+        let name = format!("{} {what:?}", workflow.name);
+        let purpose = Purpose::For(who, what, workflow.calls);
+        let wants = workflow.wants.clone();
+        let (holder, ttl, request_id) = (
+            workflow.holder.clone(),
+            workflow.ttl,
+            workflow.request_id.clone(),
+        );
+        let (queue, held) = (queue_of(workflow), LeaseSet::new(workflow.leases.clone()));
+        let leases = self.leases(mute);
+        let ask = move |key| Acquire::new(key, holder, ttl).request_id(request_id);
+        self.spawn(name, purpose, async move {
+            match (what, wants) {
+                (What::Ask, Wants::InLine(key)) => {
+                    Answer::Queued(leases.acquire_in_line(ask(key), queue).await)
+                }
+                (What::Ask, Wants::AtOnce(key)) => Answer::Acquired(leases.acquire(ask(key)).await),
+                (What::Ask, Wants::Permit(key, of)) => {
+                    let permits = Permits::new(of).expect("valid");
+                    Answer::Acquired(leases.acquire(ask(key).permits(permits)).await)
+                }
+                (What::Ask, Wants::All(keys)) => {
+                    let one = ask(keys[0].clone());
+                    let keys = Keys::new(keys).expect("valid");
+                    let mut all = AcquireAll::new(keys, one.holder, one.ttl);
+                    all.request_id = one.request_id;
+                    Answer::AcquiredAll(leases.acquire_all(all).await)
+                }
+                (What::Extend, _) => Answer::Extended(
+                    leases
+                        .extend_all(&held.expect("leases"), ExtendOptions::default())
+                        .await,
+                ),
+                (What::Release, _) => {
+                    Answer::Released(leases.release_all(&held.expect("leases")).await)
+                }
+            }
+        });
+    }
+
+    pub fn sweep(&mut self) {
+        let leases = self.leases(false);
+        let due = self.due();
+        self.spawn("sweep".into(), Purpose::Sweep(due), async move {
+            Answer::Done(leases.sweep(SweepBounds::Schedule).await.map(drop))
+        });
+    }
+
+    pub fn hand_over(&mut self, key: Key) {
+        let leases = self.leases(false);
+        let purpose = Purpose::HandOver(key.clone());
+        self.spawn("grant".into(), purpose, async move {
+            Answer::Done(leases.hand_over(&key).await.map(drop))
+        });
+    }
+
+    pub fn reap(&mut self, who: usize) {
+        let leases = self.leases(false);
+        let holder = self.workflows[who].holder.clone();
+        let name = format!("reap {}", self.workflows[who].name);
+        self.spawn(name, Purpose::Reap(who), async move {
+            Answer::Done(leases.reap(&holder).await.map(drop))
+        });
+    }
+
+    pub fn operate(&mut self, key: Key, command: Command) {
+        let leases = self.leases(true);
+        self.spawn(format!("{command:?}"), Purpose::Operate, async move {
+            let because = Because {
+                who: Operator::new("operator").expect("valid"),
+                why: Reason::new("because").expect("valid"),
+            };
+            Answer::Done(match command {
+                Command::Freeze => leases.freeze(&key, &because).await.map(drop),
+                Command::Unfreeze => leases.unfreeze(&key, &because).await.map(drop),
+                Command::Evict => {
+                    let which = Evict {
+                        permit: Some(0),
+                        fencing_token: None,
+                    };
+                    leases.force_release(&key, which, &because).await.map(drop)
+                }
+                Command::RaiseFloor => match leases.raise_floor(&key, None, &because).await {
+                    // Somebody has it, or is about to.
+                    Ok(_) | Err(Error::Held(_) | Error::Unavailable { .. }) => Ok(()),
+                    Err(error) => Err(error),
+                },
+            })
+        });
+    }
+
+    /// A function goes one step, and something may befall it there.
+    pub fn step(&mut self, place: usize, fault: Option<Fault>) {
+        let task = &mut self.tasks[place];
+        {
+            let mut shared = self.shared.get();
+            shared.actor.clone_from(&task.name);
+            shared.turn = true;
+            shared.fault = fault;
+        }
+        let polled = task
+            .future
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()));
+        {
+            let mut shared = self.shared.get();
+            shared.fault = None;
+            task.about.clone_from(&shared.about);
+            task.met.append(&mut shared.met);
+        }
+        // What was called back goes on first: its function's own answer comes after.
+        let told = std::mem::take(&mut self.shared.get().told);
+        for (who, result) in told {
+            self.task_ended(who, result);
+        }
+        if let Poll::Ready(answer) = polled {
+            let task = self.tasks.remove(place);
+            if let Purpose::Sweep(due) = &task.purpose {
+                self.left_lying(due, &task.met);
+            }
+            self.done(task.purpose, answer);
+        }
+    }
+
+    /// A function dies where it is.
+    pub fn kill(&mut self, place: usize) {
+        let task = self.tasks.remove(place);
+        let mut shared = self.shared.get();
+        shared.actor.clone_from(&task.name);
+        shared.note(|| "dies".into());
+        drop(shared);
+        self.done(task.purpose, Answer::Died);
+    }
+
+    /// What sweep is to see to now at the latest, whatever clock it goes by: leases that are over, lines
+    /// of which nobody was told, and those who were told and do not come.
+    fn due(&self) -> Vec<(Key, Stored)> {
+        let now = self.shared.get().now;
+        let past = |at: Timestamp, margin| at.plus(margin).as_millis() + SKEW <= now;
+        let margin = self.settings.clock_margin;
+        let over = |row: &Row| match (row.holding(), row.reserved()) {
+            (Some(held), _) => past(held.expires_at, margin),
+            (None, Some(kept)) if kept.tries == Counter::MIN => past(kept.until, Duration::ZERO),
+            (None, Some(kept)) => past(kept.until, margin),
+            (None, None) => row.head().is_some(),
+        };
+        let index = self.index();
+        let due = |(key, stored): &(Key, Stored)| match stored {
+            Stored::Row(row) => row.frozen.is_none() && over(row) && index.contains(key),
+            _ => false,
+        };
+        let rows = self.keys.iter().map(|key| (key.clone(), self.row(key)));
+        rows.filter(due).collect()
+    }
+
+    /// A sweep sees to all that is due, but where it met a fault: none of it is as it was.
+    fn left_lying(&mut self, due: &[(Key, Stored)], met: &[Option<Key>]) {
+        for (key, stood) in due {
+            let hindered = met.contains(&None) || met.contains(&Some(key.clone()));
+            if !hindered && self.row(key) == *stood {
+                let problem = format!("sweep has left {key} as it was");
+                self.shared.get().wrong(problem);
+            }
+        }
+    }
+
+    fn done(&mut self, purpose: Purpose, answer: Answer) {
+        let ill = !matches!(answer, Answer::Done(Ok(())));
+        if let Answer::Done(Err(error)) = &answer {
+            self.passing(error);
+        }
+        match purpose {
+            Purpose::For(who, what, attempt) => self.hears(who, what, attempt, answer),
+            // What failed is sent again.
+            Purpose::HandOver(key) if ill => self.shared.get().records.push(key),
+            Purpose::Reap(who) if ill => self.ends.push(who),
+            _ => {}
+        }
+    }
+}
+
+fn queue_of(workflow: &Workflow) -> Queue {
+    let token = workflow.token.clone().unwrap_or_else(|| "none".into());
+    Queue {
+        task_token: TaskToken::new(token).expect("valid"),
+        wait: workflow.wait,
+    }
+}

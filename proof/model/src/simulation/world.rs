@@ -1,0 +1,326 @@
+//! The simulation: its tables, functions and workflows, its time, and how it comes to rest.
+
+use std::{sync::Arc, time::Duration};
+
+use super::first_of;
+use super::{
+    oracle::SKEW,
+    shared::{Broken, Delayed, End, START, Shared},
+    store::FaultyStore,
+    tasks::{Command, Purpose, Task, What},
+    workflow::{State, WORK, Wants, Workflow},
+};
+use fastrand::Rng;
+use leasehold::{
+    Counter, Execution, Holder, Key, RequestDigest, RequestId, Settings, Ttl, WaitTime,
+    row::{Item, Row, Stored},
+    store::{Address, Memory, Part, Store as _, What as Known},
+};
+
+pub struct Simulation {
+    pub shared: Shared,
+    pub memory: Memory,
+    pub rng: Rng,
+    pub settings: Settings,
+    pub clocks_differ: bool,
+    /// A machine that heard of trouble asks again; the others may fail.
+    pub patient: bool,
+    /// How old what Step Functions tells of an execution may be.
+    pub stale: u64,
+    /// Nothing goes wrong any more.
+    pub calm: bool,
+    pub keys: Vec<Key>,
+    pub workflows: Vec<Workflow>,
+    pub tasks: Vec<Task>,
+    /// Status events under way.
+    pub ends: Vec<usize>,
+    pub backup: Option<Vec<(String, String, Item)>>,
+}
+
+/// No function lives longer, nor anything that it has sent: less than anybody has to confirm.
+pub const LIFE: u64 = 10_000;
+
+/// What Step Functions tells of an execution is at most so old.
+pub const STALE: u64 = 5_000;
+
+/// What a new workflow is like.
+pub struct Plan {
+    pub wants: Wants,
+    pub ttl: u64,
+    pub wait: u64,
+    pub mute: bool,
+}
+
+impl Simulation {
+    pub fn new(seed: u64, keys: usize, broken: Option<Broken>) -> Self {
+        let shared = Shared::default();
+        shared.get().now = START;
+        shared.get().broken = broken;
+        let mut settings = Settings::default();
+        settings.reap_grace = Duration::from_millis(WORK);
+        let named = |n| Key::new(format!("key {n}")).expect("valid");
+        Self {
+            shared,
+            memory: Memory::new(),
+            rng: Rng::with_seed(seed),
+            settings,
+            clocks_differ: false,
+            patient: true,
+            stale: 0,
+            calm: false,
+            keys: (0..keys).map(named).collect(),
+            workflows: Vec::new(),
+            tasks: Vec::new(),
+            ends: Vec::new(),
+            backup: None,
+        }
+    }
+
+    /// One more workflow, about to ask.
+    pub fn enter(&mut self, plan: Plan) -> usize {
+        let name = format!("w{}", self.workflows.len());
+        let holder = Holder::new(format!("execution {name}")).expect("valid");
+        let request_id = RequestId::new("ask").expect("valid");
+        let request = RequestDigest::of(&holder, &request_id);
+        let mut shared = self.shared.get();
+        shared.stands(&holder, Execution::Running);
+        shared.oracle.names.insert(request.clone(), name.clone());
+        self.workflows.push(Workflow {
+            name,
+            wants: plan.wants,
+            holder,
+            request_id,
+            request,
+            ttl: Ttl::new(Duration::from_millis(plan.ttl)).expect("valid"),
+            wait: WaitTime::new(Duration::from_millis(plan.wait)).expect("valid"),
+            mute: plan.mute,
+            attempts: 0,
+            token: None,
+            state: State::Asking,
+            leases: Vec::new(),
+            busy: None,
+            calls: 0,
+            ended: None,
+            redrives: 0,
+            unheard: false,
+            served: false,
+            came_at: shared.now,
+        });
+        drop(shared);
+        self.workflows.len() - 1
+    }
+
+    /// Time passes. What has been under way for too long is over.
+    pub fn jump(&mut self, millis: u64) {
+        let now = {
+            let mut shared = self.shared.get();
+            shared.now += millis;
+            shared.now
+        };
+        while let Some(place) = self.tasks.iter().position(|t| t.since + LIFE < now) {
+            self.kill(place);
+        }
+        let fresh = |(at, _): &(u64, Delayed)| *at + LIFE >= now;
+        self.shared.get().delayed.retain(fresh);
+    }
+
+    /// Something arrives whose sender has given up on it.
+    pub fn arrive(&mut self, place: usize) {
+        let delayed = {
+            let mut shared = self.shared.get();
+            shared.actor = "late".to_owned();
+            shared.delayed.remove(place).1
+        };
+        match delayed {
+            Delayed::Write(op) => at_once(self.table().arrive(&op)),
+            Delayed::Call(token, told) => {
+                let _ = self.shared.answer(&token, told);
+            }
+        }
+        let told = std::mem::take(&mut self.shared.get().told);
+        for (who, result) in told {
+            self.task_ended(who, result);
+        }
+    }
+
+    pub fn table(&self) -> FaultyStore {
+        FaultyStore {
+            memory: self.memory.clone(),
+            shared: self.shared.clone(),
+            ill: Arc::default(),
+        }
+    }
+
+    pub fn row(&self, key: &Key) -> Stored {
+        at_once(self.memory.read(&first_of(key), Duration::MAX)).expect("memory does not fail")
+    }
+
+    /// Every row of every key.
+    pub fn rows(&self) -> Vec<(Address, Row)> {
+        let of_key = |key: &Key| at_once(self.memory.read_key(key, Duration::MAX));
+        let mut all = Vec::new();
+        for key in &self.keys {
+            for (permit, stored) in of_key(key).expect("memory does not fail") {
+                let key = key.clone();
+                if let Stored::Row(row) = stored {
+                    all.push((Address { key, permit }, row));
+                }
+            }
+        }
+        all
+    }
+
+    /// From now on every function that starts has a floor for the tokens: now, as after a restore.
+    pub fn deploy_a_floor(&mut self) {
+        let mut shared = self.shared.get();
+        let floor = shared.now + SKEW;
+        shared.saw("a floor");
+        shared.note(|| format!("deployed with the floor {}", floor % 1_000_000));
+        // Those at work have the settings of before.
+        let in_force = shared.now + LIFE + 1;
+        shared.oracle.floor(in_force, floor);
+        self.settings.token_floor = Counter::new(floor).expect("small");
+    }
+
+    /// The table is set back to the backup, when all have stopped and all clocks are past what was
+    /// written; and a floor is deployed.
+    pub fn restore(&mut self) {
+        let Some(backup) = self.backup.take() else {
+            self.backup = Some(self.memory.all());
+            return;
+        };
+        for who in 0..self.workflows.len() {
+            if !self.workflows[who].is_over() {
+                self.end(who, End::Stopped);
+            }
+        }
+        self.shared.get().delayed.clear();
+        self.jump(LIFE + WORK);
+        self.jump(1);
+        self.memory = Memory::new();
+        for (pk, sk, item) in backup {
+            self.memory.put_at(&pk, &sk, &item);
+        }
+        let mut rows = Vec::new();
+        for (address, row) in self.rows() {
+            let waiter =
+                |request| at_once(self.memory.waiter(&address.key, request, Duration::MAX));
+            let waiters = row
+                .waiting()
+                .iter()
+                .filter_map(|r| waiter(r).expect("no failure"));
+            rows.push((address.clone(), row.clone(), waiters.collect()));
+        }
+        let mut shared = self.shared.get();
+        shared.actor = "operator".to_owned();
+        shared.saw("restored");
+        shared.note(|| "the table is restored".to_owned());
+        shared.oracle.restored(rows);
+        drop(shared);
+        self.deploy_a_floor();
+    }
+
+    pub fn wrong(&self) -> Option<String> {
+        self.shared.get().oracle.wrong.clone()
+    }
+
+    /// Everybody at work comes to an end, one after the other.
+    pub fn finish(&mut self) {
+        while !self.tasks.is_empty() && self.wrong().is_none() {
+            self.step(0, None);
+        }
+    }
+
+    /// Whatever goes wrong has an end: everybody does what is left to do, and sweep comes by.
+    pub fn settle(&mut self) {
+        self.finish();
+        self.calm = true;
+        while !self.shared.get().delayed.is_empty() {
+            self.arrive(0);
+        }
+        for key in self.keys.clone() {
+            self.operate(key, Command::Unfreeze);
+        }
+        for _ in 0..ROUNDS {
+            self.finish();
+            if self.wrong().is_some() || (self.is_over() && self.unrest().is_none()) {
+                return;
+            }
+            for who in 0..self.workflows.len() {
+                self.go_on(who);
+            }
+            self.finish();
+            self.jump(3 * LIFE);
+            self.sweep();
+        }
+        let waits = self.workflows.iter().find(|w| !w.is_over());
+        let problem = match (waits, self.unrest()) {
+            (Some(w), _) => format!("{} never came to an end: {:?}", w.name, w.state),
+            (None, unrest) => unrest.unwrap_or_default(),
+        };
+        self.shared.get().wrong(problem);
+    }
+
+    /// What a workflow does that nothing goes wrong with.
+    pub fn go_on(&mut self, who: usize) {
+        let workflow = &self.workflows[who];
+        let what = match workflow.state {
+            _ if workflow.busy.is_some() || workflow.is_over() => return,
+            State::Asking => What::Ask,
+            State::Woken => What::Extend,
+            // It releases what nobody works on any more.
+            State::Holding | State::Releasing if self.works(who) => {
+                return self.shared.get().oracle.stop(who);
+            }
+            State::Holding | State::Releasing => What::Release,
+            State::Waiting => return,
+        };
+        self.act(who, what);
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.workflows.iter().all(Workflow::is_over)
+    }
+
+    /// Whatever the index has, by key.
+    pub fn index(&self) -> Vec<Key> {
+        let part = Part { part: 0, of: 1 };
+        let page = at_once(self.memory.held(part, None, 100, Duration::MAX));
+        let entries = page.expect("memory does not fail").entries.into_iter();
+        let keys = entries.map(|entry| match entry.what {
+            Known::Lease(address) => address.key,
+            Known::Waiter(key, _) => key,
+            Known::Foreign => unreachable!("nobody else writes here"),
+        });
+        keys.collect()
+    }
+
+    /// What is left behind, if anything.
+    fn unrest(&self) -> Option<String> {
+        for (Address { key, .. }, row) in self.rows() {
+            if row.holding().is_some() || row.is_spoken_for() {
+                return Some(format!("{key} is not free for anybody"));
+            }
+        }
+        let left = self.index().len();
+        (left > 0).then(|| format!("{left} items are left of those who waited"))
+    }
+
+    pub fn is_at_work(&self, purpose: &Purpose) -> bool {
+        self.tasks.iter().any(|task| task.purpose == *purpose)
+    }
+
+    pub fn sweeps(&self) -> bool {
+        let sweeps = |task: &Task| matches!(task.purpose, Purpose::Sweep(_));
+        self.tasks.iter().any(sweeps)
+    }
+}
+
+/// Of half a minute each: the longest wait, and the longest lease after it; and some.
+const ROUNDS: u64 = 30;
+
+/// What a future comes to that waits for nothing.
+pub fn at_once<T>(future: impl Future<Output = T>) -> T {
+    use futures_util::FutureExt as _;
+    future.now_or_never().expect("nothing to wait for")
+}

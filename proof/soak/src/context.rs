@@ -1,0 +1,126 @@
+//! One round as all who take part in it share it.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::RwLock;
+
+use crate::fixture::Fixture;
+use crate::history::History;
+use crate::history::{Besides, Micros, Names, Op, Place};
+use crate::keys::{Keys, PERMITS};
+use crate::watch::Watch;
+
+/// See the module.
+pub struct Context {
+    /// Where it happens.
+    pub fixture: Arc<Fixture>,
+    /// When.
+    pub watch: Watch,
+    /// The seed of the whole soak.
+    pub seed: u64,
+    /// Which round it is.
+    pub round: u64,
+    /// When nobody begins anything new any more.
+    pub until: Micros,
+    /// What it is about.
+    pub keys: Keys,
+    /// What names were seen.
+    pub names: Names,
+    /// Of keys whose rows are deleted: whoever deletes is alone with the key, since a row that is deleted under an
+    /// acquire may be made anew with an old token, which is said and not promised.
+    pub gone: Vec<RwLock<()>>,
+    /// Something failed that has to work.
+    pub broken: Mutex<Option<crate::Error>>,
+    /// Sweeps that came to their end.
+    pub swept: AtomicU64,
+    over: AtomicBool,
+    history: Mutex<History>,
+}
+
+impl Context {
+    /// A round that is about to begin.
+    #[must_use]
+    pub fn new(
+        fixture: Arc<Fixture>,
+        mut watch: Watch,
+        seed: u64,
+        round: u64,
+        length: Micros,
+    ) -> Self {
+        watch.set();
+        let keys = Keys::of(round);
+        Self {
+            fixture,
+            watch,
+            seed,
+            round,
+            until: watch.now() + length,
+            gone: keys.gone.iter().map(|_| RwLock::new(())).collect(),
+            keys,
+            names: Names::default(),
+            broken: Mutex::new(None),
+            swept: AtomicU64::new(0),
+            over: AtomicBool::new(false),
+            history: Mutex::default(),
+        }
+    }
+
+    /// What is written down.
+    pub fn history(&self) -> MutexGuard<'_, History> {
+        // Nothing panics while it holds the lock.
+        self.history.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes down a call.
+    pub fn record(&self, place: Place, op: Op) {
+        self.history().ops.entry(place).or_default().push(op);
+    }
+
+    /// Writes down a call that may have freed any row, at any time until its requests have arrived.
+    pub fn anywhere(&self, op: &Op) {
+        let permits = self.keys.permits.iter();
+        let permits = permits.flat_map(|key| (0..PERMITS).map(move |permit| (key, permit)));
+        let besides = match op.besides {
+            Besides::Nothing => Besides::Within,
+            besides => besides,
+        };
+        for (key, permit) in self.keys.mutexes().map(|key| (key, 0)).chain(permits) {
+            let place = Place {
+                key: key.clone(),
+                permit,
+            };
+            let op = Op {
+                besides,
+                ..op.clone()
+            };
+            self.record(place, op);
+        }
+    }
+
+    /// Writes down what was done to the processes or the wire.
+    pub fn note_disturbance(&self, what: String) {
+        let at = self.watch.now();
+        self.history().disturbances.push((at, what));
+    }
+
+    /// Records a fault of a function or of the whole wire.
+    pub fn record_fault(&self, kind: &str, what: &str) {
+        self.note_disturbance(format!("{kind}: {what}"));
+        let mut history = self.history();
+        *history.faults.entry(kind.to_owned()).or_default() += 1;
+    }
+
+    /// Ends the round early: something is broken that is not under test.
+    pub fn give_up(&self, error: crate::Error) {
+        let mut broken = self.broken.lock().unwrap_or_else(PoisonError::into_inner);
+        broken.get_or_insert(error);
+        self.over.store(true, Ordering::Release);
+    }
+
+    /// Whether nothing new should begin.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.over.load(Ordering::Acquire) || self.watch.now() >= self.until
+    }
+}
