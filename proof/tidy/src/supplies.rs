@@ -112,9 +112,15 @@ mod tests {
         ("Makefile", include_str!("../../../Makefile")),
         (".ci/run", include_str!("../../../.ci/run")),
         ("Cargo.toml", include_str!("../../../Cargo.toml")),
-        ("proof/fuzz/Cargo.toml", include_str!("../../fuzz/Cargo.toml")),
+        (
+            "proof/fuzz/Cargo.toml",
+            include_str!("../../fuzz/Cargo.toml"),
+        ),
         ("Cargo.lock", include_str!("../../../Cargo.lock")),
-        ("proof/fuzz/Cargo.lock", include_str!("../../fuzz/Cargo.lock")),
+        (
+            "proof/fuzz/Cargo.lock",
+            include_str!("../../fuzz/Cargo.lock"),
+        ),
         (
             "local/asl/requirements.txt",
             include_str!("../../../local/asl/requirements.txt"),

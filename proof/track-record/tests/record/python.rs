@@ -90,7 +90,10 @@ impl Python {
 
 /// The Python that has the peers; the benchmark has them there, too.
 async fn interpreter() -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .nth(2)
+        .unwrap();
     let requirements = root.join("proof/bench/python/requirements.txt");
     let environment = PythonEnvironment {
         name: "bench-venv",
