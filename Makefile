@@ -143,7 +143,7 @@ deny: $(DENY)
 	  echo "advisories: NOT CHECKED, their database cannot be reached (target/deny-fetch.log)"; \
 	fi
 
-# Hours, hence not part of CI. The mutants of expressions, which are text to the compiler, are: proof/tests/differential/bites.
+# Hours, hence not part of CI. The mutants of expressions, which are text to the compiler, are: proof/tests/table/mutations.
 mutants: $(MUTANTS_BIN) ## change the code around conditions and rows, place by place: a test has to fail each time
 	tools/mutants.sh $(MUTANTS_BIN)
 

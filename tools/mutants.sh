@@ -32,8 +32,7 @@ unviable=$(wc -l < "$out/unviable.txt")
 # What the library's own tests miss, those on a table may see. There is no trial of the tree as it is, which would run the
 # tests of every package; that these pass is for `make test` to say.
 if [ "$missed" != 0 ]; then
-  try --iterate --baseline skip --timeout 300 --test-package leasehold-local --cargo-arg=--test --cargo-arg=store \
-    --cargo-arg=--test --cargo-arg=differential
+  try --iterate --baseline skip --timeout 300 --test-package leasehold-proof --cargo-arg=--test --cargo-arg=table
   sort -u "$results/noticed.txt" "$out"/{caught,timeout}.txt -o "$results/noticed.txt"
   # Those that brought the library's tests to no end were tried once more, and have been noticed already.
   sort "$out/missed.txt" | comm -23 - "$results/noticed.txt" > "$results/survived.txt"

@@ -1,9 +1,18 @@
-//! The harness that every proof shares: where the built programs are.
+//! The harness that every proof shares: where the built programs are, and what tests stand on.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::missing_errors_doc,
+    clippy::missing_panics_doc,
+    clippy::must_use_candidate,
+    clippy::unwrap_used,
+    reason = "a harness waits for processes by the real clock, and what fails here fails the test"
+)]
+
+pub mod fixture;
 
 use std::path::{Path, PathBuf};
 
 /// The root of the repository.
-#[must_use]
 pub fn root() -> &'static Path {
     let proof = Path::new(env!("CARGO_MANIFEST_DIR"));
     proof.parent().unwrap_or(proof)
@@ -14,7 +23,6 @@ pub fn root() -> &'static Path {
 /// # Panics
 ///
 /// Panics if the program has not been built: a filtered `cargo test` does not build other packages' programs.
-#[must_use]
 pub fn program(name: &str) -> PathBuf {
     built("", name)
 }
@@ -24,7 +32,6 @@ pub fn program(name: &str) -> PathBuf {
 /// # Panics
 ///
 /// Panics if the example has not been built.
-#[must_use]
 pub fn example(name: &str) -> PathBuf {
     built("examples", name)
 }

@@ -10,8 +10,7 @@ use aws_sdk_dynamodb::{
 };
 use leasehold::{Clock as _, Lease, ManualClock, SweepBounds, SystemClock, fence};
 
-mod bench;
-use bench::{TABLE, Table, request};
+use leasehold_proof::fixture::{TABLE, Table, request};
 
 /// The lease of a holder that is asleep, and that of whoever came after it.
 async fn two_generations(table: &Table) -> (Lease, Lease) {
@@ -30,8 +29,17 @@ fn text(value: &str) -> AttributeValue {
     AttributeValue::S(value.to_owned())
 }
 
-impl Table {
-    /// Writes to a resource that happens to live in the same table.
+/// A resource that happens to live in the same table.
+trait Resource {
+    async fn write(&self, who: &str, guard: Option<fence::Fence>) -> Result<(), UpdateItemError>;
+
+    async fn writer(&self) -> String;
+
+    /// Writes in a transaction with the lease row.
+    async fn write_under(&self, lease: &Lease, who: &str) -> Result<(), TransactWriteItemsError>;
+}
+
+impl Resource for Table {
     async fn write(&self, who: &str, guard: Option<fence::Fence>) -> Result<(), UpdateItemError> {
         let update = self.client.update_item().table_name(TABLE);
         let update = update.key("pk", text("resource")).key("sk", text("STATE"));
@@ -67,7 +75,6 @@ impl Table {
             .clone()
     }
 
-    /// Writes in a transaction with the lease row.
     async fn write_under(&self, lease: &Lease, who: &str) -> Result<(), TransactWriteItemsError> {
         let put = Put::builder().table_name(TABLE);
         let put = put.item("pk", text("resource")).item("sk", text("STATE"));

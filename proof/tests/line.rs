@@ -10,8 +10,7 @@ use leasehold::{
     conformance::Calls, row::Item,
 };
 
-mod bench;
-use bench::{TABLE, Table, request};
+use leasehold_proof::fixture::{TABLE, Table, request};
 
 const WAIT: Duration = Duration::from_hours(1);
 

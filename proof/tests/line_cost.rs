@@ -10,8 +10,7 @@ use leasehold::{
 };
 use leasehold_local::Fault;
 
-mod bench;
-use bench::{Table, request};
+use leasehold_proof::fixture::{Table, request};
 
 struct Line {
     table: Table,

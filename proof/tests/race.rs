@@ -10,10 +10,9 @@ use std::{
 use aws_sdk_dynamodb::types::AttributeValue;
 use leasehold::{Inspected, Key};
 
-mod bench;
 mod programs;
 
-use bench::Table;
+use leasehold_proof::fixture::Table;
 use programs::{RESOURCE, accepted, create_resource, racer, s};
 
 const RACERS: usize = 64;

@@ -15,10 +15,9 @@ use leasehold::{
     store::Store as _,
 };
 
-mod bench;
 mod programs;
 
-use bench::{Table, request};
+use leasehold_proof::fixture::{Table, request};
 use programs::{Program, RESOURCE, accepted, create_resource, racer, s};
 
 const RACERS: usize = 40;

@@ -10,8 +10,7 @@ use leasehold::{
 };
 use leasehold_local::Fault;
 
-mod bench;
-use bench::{Table, request};
+use leasehold_proof::fixture::{Table, request};
 
 fn permit(permits: u16, holder: &str, id: &str) -> leasehold::Acquire {
     request("k", holder, id).permits(Permits::new(permits).unwrap())

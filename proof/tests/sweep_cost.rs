@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use leasehold::{Key, ManualClock, SweepBounds, Timestamp, store::Address};
 
-mod bench;
-use bench::{Table, request};
+use leasehold_proof::fixture::{self, TABLE, Table, request};
 
 #[tokio::test]
 async fn sweep_costs_what_is_held_and_not_what_the_table_holds() {
@@ -60,12 +59,12 @@ impl Table {
                     permit: 0,
                 };
                 let mut item = model.clone();
-                item.extend(bench::key(&address));
+                item.extend(fixture::key(&address));
                 let put = PutRequest::builder().set_item(Some(item)).build().unwrap();
                 WriteRequest::builder().put_request(put).build()
             });
             let write = self.client.batch_write_item();
-            writing.spawn(write.request_items(bench::TABLE, puts.collect()).send());
+            writing.spawn(write.request_items(TABLE, puts.collect()).send());
             if writing.len() >= 16 {
                 writing.join_next().await.unwrap().unwrap().unwrap();
             }

@@ -1,38 +1,93 @@
-//! The contract, to the letter: the exact JSON that leaves the real function binaries, for every
-//! sample event and every error name.
+//! The contract, to the letter: the exact JSON that leaves the real function binaries, for every sample event and every
+//! error name, and what each invocation logs and counts. Most of it is data: `cases/`, and `local/scenes.yaml`, which has a
+//! case for each file of `events/`.
 #![allow(clippy::unwrap_used, missing_docs)]
 
-mod acquiring;
-mod counting;
-mod desk;
 mod failing;
-mod functions;
-mod holding;
+mod log;
 mod malformed;
-mod operating;
-mod queueing;
-mod scenes;
-mod several;
+mod runner;
+mod secret_scanner;
+mod secrets;
 mod triggered;
 
-/// Every sample event is used by name in one of the files of this test, or of the one about what happens by itself.
-#[test]
-fn every_event_is_used() {
-    let here = [
-        include_str!("acquiring.rs"),
-        include_str!("holding.rs"),
-        include_str!("malformed.rs"),
-        include_str!("operating.rs"),
-        include_str!("queueing.rs"),
-        include_str!("several.rs"),
-        include_str!("triggered.rs"),
-        include_str!("../wiring/bus.rs"),
-        include_str!("../wiring/streams.rs"),
-    ]
-    .concat();
-    for entry in std::fs::read_dir(functions::events()).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_stem().unwrap().to_str().unwrap();
-        assert!(here.contains(&format!("\"{name}\"")), "{name}");
+use std::collections::BTreeMap;
+
+use leasehold_proof::{fixture::events, root};
+use runner::{Player, Step};
+use serde_json::{Value, json};
+
+/// YAML, by way of a JSON value: what is one of several is written as an object with one field.
+fn read<T: serde::de::DeserializeOwned>(file: &str) -> T {
+    let text = std::fs::read_to_string(root().join(file)).unwrap();
+    let value: Value = yaml_serde::from_str(&text).expect(file);
+    serde_json::from_value(value).expect(file)
+}
+
+async fn play(
+    player: &mut Player,
+    cases: impl IntoIterator<Item = (String, Vec<Step>)>,
+) -> Vec<String> {
+    let mut misfits = Vec::new();
+    for (name, steps) in cases {
+        if let Err(misfit) = player.play(&steps).await {
+            misfits.push(format!("{name}, {misfit}"));
+        }
     }
+    misfits
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_case_is_answered_as_the_contract_says() {
+    let mut player = Player::start("2").await;
+    let mut misfits = Vec::new();
+    for subject in ["acquiring", "holding", "queueing", "watching"] {
+        let cases = format!("proof/tests/contract/cases/{subject}.yaml");
+        misfits.extend(play(&mut player, read::<BTreeMap<_, _>>(&cases)).await);
+    }
+    assert!(misfits.is_empty(), "{}", misfits.join("\n\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_sample_event_is_answered_as_the_list_says() {
+    let list: BTreeMap<String, Value> = read("local/scenes.yaml");
+    let mut samples: Vec<_> = std::fs::read_dir(events())
+        .unwrap()
+        .map(|file| {
+            file.unwrap()
+                .path()
+                .file_stem()
+                .unwrap()
+                .to_str()
+                .unwrap()
+                .to_owned()
+        })
+        .collect();
+    samples.sort();
+    assert_eq!(
+        list.keys().collect::<Vec<_>>(),
+        samples.iter().collect::<Vec<_>>()
+    );
+    // The only setting that the list asks for.
+    let mut player = Player::start("1").await;
+    let misfits = play(&mut player, list.into_iter().map(case)).await;
+    assert!(misfits.is_empty(), "{}", misfits.join("\n\n"));
+}
+
+/// An entry of the list as a case: what goes before the sample event, and the event.
+fn case((event, mut entry): (String, Value)) -> (String, Vec<Step>) {
+    let mut last = json!({"event": event});
+    for field in ["answer", "error", "message"] {
+        if let Some(value) = entry.get_mut(field) {
+            last[field] = value.take();
+        }
+    }
+    let operations = entry["tells"].as_array().cloned().unwrap_or_default();
+    last["notifies"] = operations
+        .iter()
+        .map(|operation| json!({"operation": operation}))
+        .collect();
+    let mut steps = entry["before"].as_array().cloned().unwrap_or_default();
+    steps.push(last);
+    (event, serde_json::from_value(json!(steps)).unwrap())
 }

@@ -3,16 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use leasehold::{
-    Acquired, Clock as _, Error, ExtendOptions, Lease, Leases, ManualClock, ReleaseOutcome,
-    Settings, Standing, Timestamp,
+    Acquired, Clock as _, DynamoDb, Error, ExtendOptions, Lease, Leases, ManualClock,
+    ReleaseOutcome, Settings, Standing, Timestamp,
 };
 
-use crate::{
-    bench::{Table, request},
-    calls::{KEY, TTL},
-};
+use leasehold_proof::fixture::{Table, request};
 
-type DynamoLeases = Leases<leasehold::DynamoDb>;
+use crate::operations::{KEY, TTL};
 
 const MS: i64 = 1;
 const HOUR: i64 = 3_600_000;
@@ -21,7 +18,7 @@ const HALF_MARGIN: i64 = 1_000;
 /// A program whose clock shows something else than the time.
 struct Program {
     clock: Arc<ManualClock>,
-    leases: DynamoLeases,
+    leases: Leases<DynamoDb>,
     /// By how many milliseconds its clock is ahead.
     ahead: i64,
 }
@@ -162,7 +159,7 @@ async fn a_deadline_from_a_clock_hours_ahead_delays_the_next_but_not_an_observer
     let lease = wrong.at(START).ask("a", "1").await.expect("free");
     let later = START + u64::try_from(2 * TTL.as_millis()).unwrap();
     let request = request(KEY, "b", "1");
-    let Acquired::Held(told) = right
+    let Acquired::Held(contention) = right
         .at(later)
         .leases
         .acquire(request.clone())
@@ -172,10 +169,10 @@ async fn a_deadline_from_a_clock_hours_ahead_delays_the_next_but_not_an_observer
         panic!("it stands until its own deadline")
     };
     assert_eq!(
-        told.retry_at,
+        contention.retry_at,
         lease.expires_at.plus(Duration::from_millis(2_001))
     );
-    let observed = request.observed_version(told.held.version);
+    let observed = request.observed_version(contention.held.version);
     let taken = right
         .leases
         .acquire(observed)

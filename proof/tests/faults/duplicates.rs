@@ -10,10 +10,9 @@ use leasehold::{
     transition::{Change, Grant, Over, Tokens},
 };
 
-use crate::{
-    bench::request,
-    calls::{Call, KEY, Scene, TTL, Told},
-};
+use leasehold_proof::fixture::request;
+
+use crate::operations::{KEY, Operation, Outcome, Scenario, TTL};
 
 /// How many requests a row remembers.
 const REMEMBERED: usize = 4;
@@ -42,17 +41,17 @@ const MEANWHILE: [Meanwhile; 5] = [
 #[tokio::test]
 async fn a_duplicate_after_the_end_grants_nothing_and_moves_nobody() {
     for meanwhile in MEANWHILE {
-        let scene = Scene::of(Call::Release).await;
-        let lease = scene.lease.clone().unwrap();
-        happen(&scene, meanwhile).await;
-        let before = scene.table.row(KEY).await;
+        let scenario = Scenario::of(Operation::Release).await;
+        let lease = scenario.lease.clone().unwrap();
+        happen(&scenario, meanwhile).await;
+        let before = scenario.table.row(KEY).await;
 
-        let spent = scene.leases.acquire(request(KEY, "a", "1")).await;
+        let spent = scenario.leases.acquire(request(KEY, "a", "1")).await;
         assert!(
             matches!(spent, Err(Error::Consumed { .. })),
             "{meanwhile:?}: {spent:?}"
         );
-        let lost = scene
+        let lost = scenario
             .leases
             .extend(&lease, leasehold::ExtendOptions::default())
             .await;
@@ -60,7 +59,7 @@ async fn a_duplicate_after_the_end_grants_nothing_and_moves_nobody() {
             matches!(lost, Err(Error::Lost { .. })),
             "{meanwhile:?}: {lost:?}"
         );
-        let Told::Released(released) = scene.make().await.unwrap() else {
+        let Outcome::Released(released) = scenario.call().await.unwrap() else {
             unreachable!("it releases")
         };
         let expected = match meanwhile {
@@ -68,36 +67,39 @@ async fn a_duplicate_after_the_end_grants_nothing_and_moves_nobody() {
             _ => ReleaseOutcome::AlreadyReleased,
         };
         assert_eq!(released, expected, "{meanwhile:?}");
-        assert_eq!(scene.table.row(KEY).await, before, "{meanwhile:?}");
+        assert_eq!(scenario.table.row(KEY).await, before, "{meanwhile:?}");
     }
 }
 
-async fn happen(scene: &Scene, meanwhile: Meanwhile) {
-    let lease = scene.lease.as_ref().unwrap();
+async fn happen(scenario: &Scenario, meanwhile: Meanwhile) {
+    let lease = scenario.lease.as_ref().unwrap();
     match meanwhile {
-        Meanwhile::Released => drop(scene.leases.release(lease).await.unwrap()),
+        Meanwhile::Released => drop(scenario.leases.release(lease).await.unwrap()),
         Meanwhile::ReleasedAndTaken | Meanwhile::ReleasedTakenAndReleased => {
-            let _ = scene.leases.release(lease).await.unwrap();
-            let other = scene.granted("b", "2").await;
+            let _ = scenario.leases.release(lease).await.unwrap();
+            let other = scenario.granted("b", "2").await;
             if meanwhile == Meanwhile::ReleasedTakenAndReleased {
-                let _ = scene.leases.release(&other).await.unwrap();
+                let _ = scenario.leases.release(&other).await.unwrap();
             }
         }
         Meanwhile::TakenOver => {
-            scene.expire();
-            scene.granted("b", "2").await;
+            scenario.expire();
+            scenario.granted("b", "2").await;
         }
         Meanwhile::Swept => {
-            scene.expire();
-            let swept = scene.leases.sweep(leasehold::SweepBounds::Schedule).await;
+            scenario.expire();
+            let swept = scenario
+                .leases
+                .sweep(leasehold::SweepBounds::Schedule)
+                .await;
             assert_eq!(swept.unwrap().freed, 1);
         }
     }
 }
 
 /// The very request that a client once sent, as the network would deliver it again.
-fn delayed(scene: &Scene) -> Grant {
-    let now = leasehold::Clock::now(scene.clock.as_ref());
+fn delayed(scenario: &Scenario) -> Grant {
+    let now = leasehold::Clock::now(scenario.clock.as_ref());
     let holder = Holder::new("a").unwrap();
     let margin = Duration::from_secs(2);
     Grant {
@@ -118,14 +120,14 @@ fn delayed(scene: &Scene) -> Grant {
 #[tokio::test]
 async fn a_duplicate_beyond_the_rows_memory_ends_at_the_deadline_that_it_carried() {
     for others in [REMEMBERED - 1, REMEMBERED] {
-        let scene = Scene::of(Call::Acquire).await;
+        let scenario = Scenario::of(Operation::Acquire).await;
         let address = Address {
             key: Key::new(KEY).unwrap(),
             permit: 0,
         };
-        let sent = delayed(&scene);
+        let sent = delayed(&scenario);
         let arrives = async || {
-            let store = scene.leases.store();
+            let store = scenario.leases.store();
             let change = Change::Grant(sent.clone());
             store
                 .apply(&address, &change, Duration::from_secs(1))
@@ -137,18 +139,18 @@ async fn a_duplicate_beyond_the_rows_memory_ends_at_the_deadline_that_it_carried
         };
         let first = row.fencing_token;
         // Released long ago, and others had it since: as many as the row remembers beside it, or one more.
-        scene.granted("a", "1").await;
-        let Told::Granted(GrantKind::Replayed, lease) = scene.make().await.unwrap() else {
+        scenario.granted("a", "1").await;
+        let Outcome::Granted(GrantKind::Replayed, lease) = scenario.call().await.unwrap() else {
             panic!("its own")
         };
-        let _ = scene.leases.release(&lease).await.unwrap();
+        let _ = scenario.leases.release(&lease).await.unwrap();
         for n in 0..others {
-            scene.clock.advance(TTL);
-            let lease = scene.granted("b", &n.to_string()).await;
+            scenario.clock.advance(TTL);
+            let lease = scenario.granted("b", &n.to_string()).await;
             // While somebody holds it, it is refused in any case.
             assert!(matches!(arrives().await, Applied::Refused(_)));
-            scene.stands(&lease).await;
-            let _ = scene.leases.release(&lease).await.unwrap();
+            scenario.matches_table(&lease).await;
+            let _ = scenario.leases.release(&lease).await.unwrap();
         }
         match arrives().await {
             Applied::Refused(Stored::Row(_)) if others < REMEMBERED => {}
@@ -157,7 +159,7 @@ async fn a_duplicate_beyond_the_rows_memory_ends_at_the_deadline_that_it_carried
                 let until = row.holding().unwrap().expires_at;
                 assert_eq!(until, sent.expires_at);
                 // Which is over: whoever asks gets it at once.
-                scene.granted("c", "1").await;
+                scenario.granted("c", "1").await;
             }
             other => panic!("{others}: {other:?}"),
         }

@@ -1,8 +1,9 @@
-//! Events that are no requests, of whatever size and depth, to each of the three functions.
+//! Events that are no requests, of whatever size and depth, and names that look alike, or like something else.
 
+use std::collections::BTreeSet;
+
+use leasehold_proof::fixture::{Fixture, quiet};
 use serde_json::{Value, json};
-
-use crate::functions::{Functions, quiet};
 
 /// What an event must not bring back.
 const SECRET: &str = "hunter2";
@@ -74,9 +75,9 @@ fn hostile(whole: &Value, field: &str) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hostile_event_is_invalid_and_nothing_is_written_or_echoed() {
-    let functions = Functions::with(quiet()).await;
-    let lease = functions.acquire("k", "a", "1").await;
-    functions.stack.proxy().reset();
+    let fixture = Fixture::with(quiet()).await;
+    let lease = fixture.acquire("k", "a", "1").await;
+    fixture.stack.proxy().reset();
     let request = json!({"key": "k", "holder": "b", "request_id": "2", "ttl_seconds": 300});
     let with_handle = json!({"lease": lease});
     for (function, whole, fields) in [
@@ -91,7 +92,7 @@ async fn a_hostile_event_is_invalid_and_nothing_is_written_or_echoed() {
                 continue;
             }
             let shown: String = event.chars().take(300).collect();
-            let answer = functions.call(function, &event).await;
+            let answer = fixture.call(function, &event).await;
             let (name, message) = answer.expect_err(&shown);
             assert_eq!(name, "Lease.Invalid", "{shown}: {message}");
             let said = message.to_string();
@@ -103,10 +104,159 @@ async fn a_hostile_event_is_invalid_and_nothing_is_written_or_echoed() {
         }
     }
     assert_eq!(
-        functions.stack.proxy().counts().total(),
+        fixture.stack.proxy().counts().total(),
         0,
         "the table was never asked"
     );
     // Its processes are none the worse for it.
-    functions.call("extend", &with_handle).await.unwrap();
+    fixture.call("extend", &with_handle).await.unwrap();
+}
+
+const CONTROL_CHARACTERS: [&str; 9] = [
+    "\0", "\u{1}", "\t", "\n", "\r", "\u{1b}", "\u{7f}", "\u{85}", "\u{9f}",
+];
+
+/// Each is a name of its own, whatever it looks like: composed and decomposed, full width, ligature, sharp s, dotless i;
+/// the same letters for the eye in Latin, Cyrillic and Greek; right to left, and marks that turn a line round or take no
+/// room; separators, of ours and of others; what stands in the rows beside; quotes and braces.
+fn lookalikes() -> Vec<String> {
+    let mut names: Vec<String> = serde_json::from_str(include_str!("lookalikes.json")).unwrap();
+    // As long as they get, and different in the last letter; in bytes, not letters.
+    names.extend(["x", "y"].map(|last| format!("{}{last}", "k".repeat(1023))));
+    names.push("\u{e9}".repeat(512));
+    let distinct: BTreeSet<_> = names.iter().collect();
+    assert_eq!(distinct.len(), names.len());
+    names
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_that_look_alike_are_leased_apart_and_kept_byte_for_byte() {
+    let fixture = Fixture::with(quiet()).await;
+    let mut leases = Vec::new();
+    // Everybody's key is held at once, by a holder with the next name.
+    let names = lookalikes();
+    for (key, holder) in names.iter().zip(names.iter().cycle().skip(1)) {
+        let lease = fixture.acquire(key, holder, "1").await;
+        assert_eq!(
+            (lease["key"].as_str(), lease["holder"].as_str()),
+            (Some(&**key), Some(&**holder))
+        );
+        leases.push(lease);
+    }
+    for lease in &leases {
+        let inspected = fixture
+            .call("inspect", json!({"key": lease["key"]}))
+            .await
+            .unwrap();
+        let found = &inspected["lease"];
+        assert_eq!(
+            (&found["key"], &found["holder"]),
+            (&lease["key"], &lease["holder"])
+        );
+        assert_eq!(found["fencing_token"], lease["fencing_token"]);
+        // And each holder's list has that lease alone.
+        let listed = fixture
+            .call("inspect", json!({"holder": lease["holder"]}))
+            .await
+            .unwrap();
+        let keys: Vec<&Value> = listed["leases"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|l| &l["key"])
+            .collect();
+        assert_eq!(keys, [&lease["key"]]);
+    }
+    for lease in &leases {
+        let released = fixture
+            .call("release", json!({"lease": lease, "strict": true}))
+            .await
+            .unwrap();
+        assert_eq!(released["outcome"], "released", "{}", lease["key"]);
+    }
+}
+
+/// Of holder and request: no two pairs are one request, however their parts are put together.
+#[tokio::test(flavor = "multi_thread")]
+async fn holders_and_requests_that_read_alike_together_are_told_apart() {
+    let fixture = Fixture::with(quiet()).await;
+    let pairs = [
+        ("a", "b/c"),
+        ("a/b", "c"),
+        ("a", "b"),
+        ("ab", "c"),
+        ("a", "bc"),
+        ("1:a", "b"),
+        ("1", "a:b"),
+        ("caf\u{e9}", "1"),
+        ("cafe\u{301}", "1"),
+    ];
+    for (n, (holder, request)) in pairs.iter().enumerate() {
+        for (m, (other, id)) in pairs.iter().enumerate() {
+            let ask = |holder: &str, id: &str| {
+                let key = format!("{n}/{m}");
+                json!({"key": key, "holder": holder, "request_id": id, "ttl_seconds": 300, "on_held": "result"})
+            };
+            fixture.call("acquire", ask(holder, request)).await.unwrap();
+            let second = fixture.call("acquire", ask(other, id)).await.unwrap();
+            let expected = if n == m { "acquired" } else { "held" };
+            assert_eq!(
+                second["outcome"], expected,
+                "{holder} {request} and {other} {id}"
+            );
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_that_are_empty_or_too_long_and_keys_with_control_characters_are_refused() {
+    let fixture = Fixture::with(quiet()).await;
+    let handle = fixture.acquire("k", "a", "1").await;
+    fixture.stack.proxy().reset();
+    let mut empty_or_long = vec![String::new()];
+    empty_or_long
+        .extend([("k", 1025), ("\u{e9}", 513), ("\u{1f512}", 257)].map(|(c, n)| c.repeat(n)));
+    let with = |field: &str, value: Value| {
+        let mut request = json!({"key": "k", "holder": "a", "request_id": "1", "ttl_seconds": 300});
+        request[field] = value;
+        request
+    };
+    let lease = |field: &str, value: &str| {
+        let mut lease = handle.clone();
+        lease[field] = json!(value);
+        json!({"lease": lease})
+    };
+    let mut refused = Vec::new();
+    let controlled = CONTROL_CHARACTERS.map(|c| format!("a{c}b"));
+    for name in empty_or_long.iter().chain(&controlled) {
+        let mut keys = with("keys", json!(["k", name]));
+        keys.as_object_mut().unwrap().remove("key");
+        refused.extend([
+            ("acquire", with("key", json!(name)), "key"),
+            ("acquire", keys, "keys"),
+            ("extend", lease("key", name), "lease.key"),
+            ("release", lease("key", name), "lease.key"),
+            ("inspect", json!({"key": name}), "key"),
+        ]);
+    }
+    for name in &empty_or_long {
+        refused.extend([
+            ("acquire", with("holder", json!(name)), "holder"),
+            ("acquire", with("request_id", json!(name)), "request_id"),
+            ("extend", lease("holder", name), "lease.holder"),
+            ("release", lease("holder", name), "lease.holder"),
+        ]);
+    }
+    for (function, event, field) in refused {
+        let (error, message) = fixture.call(function, &event).await.unwrap_err();
+        assert_eq!(error, "Lease.Invalid", "{event} {message}");
+        assert_eq!(message["field"], field, "{event} {message}");
+        // A key that is none is not repeated as one.
+        assert!(message.get("key").is_none_or(|key| key == "k"), "{message}");
+    }
+    assert_eq!(
+        fixture.stack.proxy().counts().total(),
+        0,
+        "the table was never asked"
+    );
 }

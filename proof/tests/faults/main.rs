@@ -1,23 +1,11 @@
-//! What breaks, row by row: every fault of the table in docs/PROOFS.md, done to acquire, extend
-//! and release on a real DynamoDB API or to the real function binaries. The name of a test says its row.
+//! What breaks, row by row: every fault X1 to X17 of docs/PROOFS.md, done to acquire, extend and release on a real DynamoDB
+//! API behind a proxy that breaks requests and answers, or to the real function binaries.
 #![allow(clippy::unwrap_used, missing_docs)]
 
-#[path = "../bench/mod.rs"]
-mod bench;
-mod calls;
 mod clocks;
 mod duplicates;
 mod events;
-#[path = "../contract/functions.rs"]
-#[allow(dead_code, reason = "each test uses its part")]
-mod functions;
-mod killed;
-mod lost;
-mod names;
-mod purged;
-mod refused;
-mod stopped;
-mod strangers;
-mod sweeping;
-mod twice;
-mod unfit;
+mod network;
+mod operations;
+mod processes;
+mod rows;

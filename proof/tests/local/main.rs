@@ -1,12 +1,9 @@
 //! The parts of the stack on this machine, each by itself and together: the Lambda host, the proxy, roles, TLS, the table.
 #![allow(clippy::unwrap_used, missing_docs)]
 
-#[path = "../bench/mod.rs"]
-mod bench;
 mod https;
 mod lambda_host;
 mod names;
 mod proxy;
 mod roles;
 mod stack;
-mod table;

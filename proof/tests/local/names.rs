@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use leasehold::{Acquire, Acquired, GrantKind, Holder, Inspected, Key, RequestId, Ttl};
 
-use crate::bench::{TABLE, Table};
+use leasehold_proof::fixture::{TABLE, Table};
 
 /// Letters that are written in two ways, run backwards, take no room, mean something to a table or to us; and the longest.
 fn names() -> Vec<String> {

@@ -12,7 +12,7 @@ use aws_sdk_dynamodb::types::{
     ScalarAttributeType,
 };
 
-use crate::bench::{TABLE, Table};
+use leasehold_proof::fixture::{TABLE, Table};
 
 /// The table of what the leases protect.
 pub const RESOURCE: &str = "resource";

@@ -243,7 +243,8 @@ fn events(files: &Files) -> Vec<String> {
     let sources: Vec<&str> = (files
         .all("", ".rs")
         .chain(files.all("", ".py"))
-        .chain(files.all("proof/", ".yaml")))
+        .chain(files.all("proof/", ".yaml"))
+        .chain(files.all("local/", ".yaml")))
     .map(|(_, text)| text)
     .collect();
     for (path, text) in files.all("events/", ".json") {
@@ -256,6 +257,7 @@ fn events(files: &Files) -> Vec<String> {
             name.to_owned(),
             format!("\"{stem}\""),
             format!("event: {stem}\n"),
+            format!("\n{stem}:\n"),
         ];
         if !sources
             .iter()

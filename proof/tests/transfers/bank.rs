@@ -17,10 +17,10 @@ use leasehold::{
     store::{Address, Store as _},
 };
 use leasehold_local::Fault;
+use leasehold_proof::fixture::Table;
 use tokio::task::JoinSet;
 
 use crate::{
-    bench::Table,
     plan::{ACCOUNTS, Dice, Transfer},
     programs::{RESOURCE, create_resource, s},
 };

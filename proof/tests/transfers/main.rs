@@ -3,8 +3,6 @@
 //! at all.
 #![allow(clippy::unwrap_used, missing_docs)]
 
-#[path = "../bench/mod.rs"]
-mod bench;
 #[path = "../programs/mod.rs"]
 mod programs;
 
@@ -15,7 +13,7 @@ use leasehold::{AcquireAll, GrantKind, Keys};
 use leasehold_local::Fault;
 
 use bank::{Bank, Locking, SUM, account_key, holder, ttl};
-use bench::Table;
+use leasehold_proof::fixture::Table;
 
 /// Many times what one of a crowd needs; whoever asks that often asks in vain.
 const ATTEMPTS: usize = 1000;

@@ -1,0 +1,395 @@
+//! What tests stand on: the lease table alone, or the whole stack, on this machine.
+//!
+//! A [`Table`] is started in milliseconds, and every test may have its own. A [`Fixture`] with the state machine engine
+//! takes seconds: a test binary keeps one in a [`Shared`], and its tests keep apart by keys of their own ([`unique`]).
+
+use std::collections::{BTreeMap, HashMap};
+use std::future::Future;
+use std::path::Path;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use aws_config::{BehaviorVersion, Region};
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::Credentials;
+use aws_sdk_dynamodb::types::AttributeValue;
+use leasehold::row::{Item, Row, Stored};
+use leasehold::store::Address;
+use leasehold::{
+    Acquire, Connection, DynamoDb, Granted, Holder, Key, Leases, RequestId, Settings, Ttl,
+    conformance,
+};
+use leasehold_local::{Options, Outcome, Proxy, Stack, scenes};
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+use tokio::sync::OnceCell;
+
+/// The name of the lease table of a [`Table`].
+pub const TABLE: &str = "leases";
+
+/// The holder in the sample events.
+pub const HOLDER: &str = "arn:aws:states:us-east-1:123456789012:execution:deploy:7f3c";
+
+/// More than anything takes on a busy machine: whoever waits longer waits in vain.
+pub const TIMEOUT: Duration = Duration::from_secs(90);
+
+/// A string as an attribute.
+pub fn s(text: &str) -> AttributeValue {
+    AttributeValue::S(text.to_owned())
+}
+
+/// A number as an attribute.
+pub fn n(number: impl ToString) -> AttributeValue {
+    AttributeValue::N(number.to_string())
+}
+
+/// A key, account or name that nothing else in this process has: `prefix/17`.
+pub fn unique(prefix: &str) -> String {
+    static LAST: AtomicU32 = AtomicU32::new(0);
+    format!("{prefix}/{}", LAST.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Looks every few milliseconds until there is something to be seen.
+///
+/// # Panics
+///
+/// Panics after [`TIMEOUT`].
+pub async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+    let looking = async {
+        loop {
+            if let Some(found) = look().await {
+                return found;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let found = tokio::time::timeout(TIMEOUT, looking).await;
+    found.unwrap_or_else(|_| panic!("{what}: not after {TIMEOUT:?}"))
+}
+
+/// The request of `holder` for a lease of a minute.
+pub fn request(key: &str, holder: &str, id: &str) -> Acquire {
+    let ttl = Ttl::new(Duration::from_mins(1)).unwrap();
+    Acquire::new(Key::new(key).unwrap(), Holder::new(holder).unwrap(), ttl)
+        .request_id(RequestId::new(id).unwrap())
+}
+
+/// The primary key of a lease row.
+pub fn key(address: &Address) -> Item {
+    let sk = format!("LEASE#{:04}", address.permit);
+    HashMap::from([
+        ("pk".to_owned(), s(address.key.as_str())),
+        ("sk".to_owned(), s(&sk)),
+    ])
+}
+
+/// A lease table in the embedded DynamoDB, behind the proxy that counts requests and injects faults.
+pub struct Table {
+    /// The proxy.
+    pub proxy: Proxy,
+    /// Through the proxy, with the library's own timeouts and retries.
+    pub client: Client,
+    /// The database behind the proxy.
+    pub server: leasehold_local::DynamoDb,
+}
+
+impl Table {
+    /// An empty table.
+    pub async fn start() -> Self {
+        let table = Self::without_table().await;
+        leasehold::table::create(&table.client, TABLE)
+            .await
+            .unwrap();
+        table.proxy.reset();
+        table
+    }
+
+    /// The database without the table.
+    pub async fn without_table() -> Self {
+        Self::on(leasehold_local::DynamoDb::start().await.unwrap()).await
+    }
+
+    /// A database that is there, without the table.
+    pub async fn on(server: leasehold_local::DynamoDb) -> Self {
+        let proxy = Proxy::start(server.address(), 0).await.unwrap();
+        let config = aws_config::defaults(BehaviorVersion::v2026_01_12())
+            .region(Region::new("us-east-1"))
+            .credentials_provider(Credentials::new("local", "local", None, None, "test"))
+            .endpoint_url(proxy.url())
+            .load()
+            .await;
+        Self {
+            client: Connection::client(&config),
+            proxy,
+            server,
+        }
+    }
+
+    /// The library's store on this table.
+    pub fn store(&self) -> DynamoDb {
+        DynamoDb::new(self.client.clone(), TABLE)
+    }
+
+    /// The library on this table.
+    pub fn leases(&self) -> Leases<DynamoDb> {
+        Leases::new(self.store(), Settings::default())
+    }
+
+    /// Writes a row past the library.
+    pub async fn put(&self, address: &Address, mut item: Item) {
+        item.extend(key(address));
+        let put = self.client.put_item().table_name(TABLE);
+        put.set_item(Some(item)).send().await.unwrap();
+    }
+
+    /// A row as it is stored.
+    pub async fn get(&self, address: &Address) -> Option<Item> {
+        let get = self.client.get_item().table_name(TABLE);
+        let output = get.set_key(Some(key(address))).consistent_read(true);
+        output.send().await.unwrap().item
+    }
+
+    /// All that has this key: rows and those who wait in the queue.
+    pub async fn items(&self, key: &Key) -> Vec<Item> {
+        let query = self.client.query().table_name(TABLE).consistent_read(true);
+        let query = query.key_condition_expression("pk = :pk");
+        let found = query.expression_attribute_values(":pk", s(key.as_str()));
+        found.send().await.unwrap().items.unwrap_or_default()
+    }
+
+    /// A lease that has to be granted.
+    pub async fn grant(&self, key: &str, holder: &str, id: &str) -> Granted {
+        let acquired = self.leases().acquire(request(key, holder, id)).await;
+        acquired.unwrap().granted().unwrap()
+    }
+
+    /// The row of a key, which has to be ours.
+    pub async fn row(&self, key: &str) -> Row {
+        let address = Address {
+            key: Key::new(key).unwrap(),
+            permit: 0,
+        };
+        match Stored::read(self.get(&address).await.as_ref()) {
+            Stored::Row(row) => row,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Deletes a row past the library.
+    pub async fn delete(&self, address: &Address) {
+        let delete = self.client.delete_item().table_name(TABLE);
+        delete.set_key(Some(key(address))).send().await.unwrap();
+    }
+
+    /// The requests by operation since this was last asked.
+    pub fn requests(&self) -> BTreeMap<String, u64> {
+        let counts = self.proxy.counts();
+        self.proxy.reset();
+        let each = counts.iter();
+        each.map(|(operation, tally)| (operation.to_owned(), tally.requests))
+            .collect()
+    }
+}
+
+impl conformance::Bench for Table {
+    type Store = DynamoDb;
+
+    fn store(&self) -> DynamoDb {
+        self.store()
+    }
+
+    async fn put(&self, address: &Address, item: Item) {
+        self.put(address, item).await;
+    }
+
+    async fn delete(&self, address: &Address) {
+        self.delete(address).await;
+    }
+}
+
+/// A function's answer, or its error's name and message.
+pub type Answer = Result<Value, (String, Value)>;
+
+/// The name of the error that an answer has to be.
+pub fn error_name(answer: &Answer) -> &str {
+    answer.as_ref().unwrap_err().0.as_str()
+}
+
+/// The directory of the sample events.
+pub fn events() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../events"))
+}
+
+/// A sample event.
+pub fn event(name: &str) -> Value {
+    let text = std::fs::read_to_string(events().join(format!("{name}.json"))).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+/// Options of a stack in which nothing happens by itself.
+pub fn quiet() -> Options {
+    Options {
+        follow: false,
+        ..Options::default()
+    }
+}
+
+/// Changes to the environment of every function.
+pub fn environment<const N: usize>(
+    variables: [(&str, &str); N],
+) -> BTreeMap<String, BTreeMap<String, Option<String>>> {
+    let changes = variables.map(|(name, value)| (name.to_owned(), Some(value.to_owned())));
+    BTreeMap::from([("*".to_owned(), changes.into())])
+}
+
+/// The stack: the functions as processes, the tables, and what is wired between them.
+pub struct Fixture {
+    /// The stack itself.
+    pub stack: Stack,
+}
+
+impl Fixture {
+    /// The template's stack, without the state machine engine.
+    pub async fn start() -> Self {
+        Self::with(Options::default()).await
+    }
+
+    /// A stack by these options.
+    pub async fn with(options: Options) -> Self {
+        let stack = Stack::start(options).await;
+        let stack = stack.unwrap_or_else(|error| panic!("{error}"));
+        Self { stack }
+    }
+
+    /// Invokes a function, by its verb or logical id.
+    pub async fn call(&self, function: &str, payload: impl ToString) -> Answer {
+        let functions = self.stack.functions();
+        let invocation = functions.invoke(function, &payload.to_string()).await;
+        match invocation.unwrap().outcome {
+            Outcome::Answer(text) => Ok(serde_json::from_str(&text).unwrap()),
+            Outcome::FunctionError(text) => {
+                let mut error: Value = serde_json::from_str(&text).unwrap();
+                let message = error["errorMessage"].take();
+                // One JSON object, as text.
+                let message = message.as_str().unwrap();
+                let message = serde_json::from_str(message).expect(message);
+                Err((error["errorType"].as_str().unwrap().to_owned(), message))
+            }
+            other @ Outcome::Throttled => panic!("{other:?}"),
+        }
+    }
+
+    /// Invokes the function that a sample event is for: `acquire-queue` is acquire's.
+    pub async fn event(&self, name: &str) -> Answer {
+        let function = name.split('-').next().unwrap();
+        self.call(function, event(name)).await
+    }
+
+    /// The handle of a lease of five minutes, which has to be granted.
+    pub async fn acquire(&self, key: &str, holder: &str, id: &str) -> Value {
+        let request = json!({"key": key, "holder": holder, "request_id": id, "ttl_seconds": 300});
+        self.call("acquire", request).await.unwrap()["lease"].clone()
+    }
+
+    /// The name of the lease table.
+    pub fn table(&self) -> &str {
+        self.stack.tables()[0]
+    }
+
+    /// The lease row of a key.
+    pub async fn item(&self, key: &str) -> Option<Item> {
+        self.item_of(self.table(), key, "LEASE#0000").await
+    }
+
+    /// An item of any table.
+    pub async fn item_of(&self, table: &str, pk: &str, sk: &str) -> Option<Item> {
+        let get = self.stack.dynamodb().get_item().table_name(table);
+        let get = get
+            .key("pk", s(pk))
+            .key("sk", s(sk))
+            .consistent_read(true)
+            .send();
+        get.await.unwrap().item
+    }
+
+    /// Writes the lease row of a key past the functions.
+    pub async fn put(&self, key: &str, item: Item) {
+        let put = self.stack.dynamodb().put_item().table_name(self.table());
+        let put = put.set_item(Some(item));
+        let put = put.item("pk", s(key)).item("sk", s("LEASE#0000"));
+        put.send().await.unwrap();
+    }
+
+    /// Deletes the lease row of a key past the functions.
+    pub async fn delete(&self, key: &str) {
+        let delete = self.stack.dynamodb().delete_item();
+        let delete = delete.table_name(self.table()).key("pk", s(key));
+        delete.key("sk", s("LEASE#0000")).send().await.unwrap();
+    }
+
+    /// Changes an attribute of a key's lease row past the functions.
+    pub async fn change(&self, key: &str, name: &str, value: AttributeValue) {
+        let mut item = self.item(key).await.unwrap();
+        item.insert(name.to_owned(), value);
+        self.put(key, item).await;
+    }
+
+    /// Writes rows that agree with the handles in a sample event: its `lease`, or its `leases`.
+    pub async fn write_handles(&self, name: &str) {
+        let event = event(name);
+        let several = event["leases"].as_array().cloned().unwrap_or_default();
+        let one = event.get("lease").cloned();
+        for handle in several.into_iter().chain(one) {
+            let key = handle["key"].as_str().unwrap();
+            self.put(key, scenes::item_of(&handle).unwrap()).await;
+        }
+    }
+
+    /// What a function has logged so far.
+    pub fn log(&self, function: &str) -> String {
+        self.stack.functions().log(function).unwrap()
+    }
+}
+
+/// One value for all tests of a binary, and the runtime that it lives on: a test's own runtime ends with the test, and
+/// with it the tasks of whatever was started there.
+///
+/// ```ignore
+/// static FIXTURE: Shared<Fixture> = Shared::new();
+///
+/// #[test]
+/// fn a_test() {
+///     FIXTURE.run(Fixture::start, async |fixture| { … });
+/// }
+/// ```
+pub struct Shared<T> {
+    runtime: LazyLock<Runtime>,
+    value: OnceCell<T>,
+}
+
+impl<T> Shared<T> {
+    /// Nothing is started yet.
+    pub const fn new() -> Self {
+        Self {
+            runtime: LazyLock::new(|| Runtime::new().unwrap()),
+            value: OnceCell::const_new(),
+        }
+    }
+
+    /// Runs a test on the value, which the first test starts.
+    pub fn run<S: Future<Output = T>, F: Future<Output = ()>>(
+        &'static self,
+        start: impl FnOnce() -> S,
+        test: impl FnOnce(&'static T) -> F,
+    ) {
+        self.runtime
+            .block_on(async { test(self.value.get_or_init(start).await).await });
+    }
+}
+
+impl<T> Default for Shared<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}

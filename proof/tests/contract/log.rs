@@ -1,0 +1,114 @@
+//! What an invocation writes: one line of metrics, and one that says what became of it.
+
+use std::collections::BTreeMap;
+
+use leasehold::metrics::METRICS;
+use leasehold_local::metrics;
+use leasehold_proof::fixture::{Answer, Fixture};
+use serde_json::{Value, json};
+
+pub struct Written {
+    pub answer: Answer,
+    /// Of each metric of the table the value.
+    counted: BTreeMap<String, u64>,
+    /// The line that says what became of it.
+    pub line: Value,
+}
+
+impl Written {
+    /// Calls, and takes what was written meanwhile: both lines as they have to be.
+    pub async fn of(fixture: &Fixture, function: &str, payload: &Value) -> Self {
+        let before = fixture.log(function).len();
+        let answer = fixture.call(function, payload).await;
+        let log = fixture.log(function).split_off(before);
+        let (metered, logged): (Vec<_>, Vec<_>) =
+            log.lines().partition(|line| line.contains("\"_aws\""));
+        assert_eq!(metered.len(), 1, "one line of metrics: {log}");
+        let metered: Value = serde_json::from_str(metered[0]).unwrap();
+        follows_the_format(&metered);
+        let (table, operation) = (json!(fixture.table()), json!(function));
+        assert_eq!(
+            (&metered["Table"], &metered["Operation"]),
+            (&table, &operation)
+        );
+        let counted = metrics::read(&log).into_iter().map(|datum| {
+            let dimensions: Vec<_> = datum.dimensions.keys().map(String::as_str).collect();
+            match datum.metric.as_str() {
+                "Latency" => assert_eq!(dimensions, ["Operation", "Table"]),
+                _ => assert_eq!(dimensions, ["Table"]),
+            }
+            let value = metered[&datum.metric].as_u64().unwrap();
+            (datum.metric, value)
+        });
+        let counted: BTreeMap<_, _> = counted.collect();
+        assert!(counted.contains_key("Latency"), "{log}");
+        let lines = logged
+            .into_iter()
+            .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let mut ends: Vec<_> = lines
+            .filter(|line| line.get("latency_ms").is_some())
+            .collect();
+        assert_eq!(ends.len(), 1, "one line of the invocation: {log}");
+        let line = ends.remove(0);
+        assert!(
+            line["latency_ms"].is_u64() && line["timestamp"].is_string(),
+            "{line}"
+        );
+        assert_eq!(line["invocation"].as_str().unwrap().len(), 36, "{line}");
+        Self {
+            answer,
+            counted,
+            line,
+        }
+    }
+
+    /// The metrics, less those that every invocation has which asks the table.
+    pub fn counts(&self) -> BTreeMap<&str, u64> {
+        let counted = self
+            .counted
+            .iter()
+            .map(|(name, value)| (name.as_str(), *value));
+        counted
+            .filter(|(name, _)| !["ClockDifference", "Latency"].contains(name))
+            .collect()
+    }
+
+    /// How far this machine's clock is from the table's.
+    pub fn clock_difference(&self) -> u64 {
+        self.counted["ClockDifference"]
+    }
+}
+
+/// What `CloudWatch` asks of a line in its embedded metric format.
+fn follows_the_format(root: &Value) {
+    let metadata = &root["_aws"];
+    assert!(metadata["Timestamp"].as_u64().is_some(), "{root}");
+    let directives = metadata["CloudWatchMetrics"].as_array().unwrap();
+    assert!(!directives.is_empty());
+    let mut seen = Vec::new();
+    for directive in directives {
+        assert_eq!(directive.as_object().unwrap().len(), 3, "{root}");
+        assert_eq!(directive["Namespace"], "Leasehold");
+        let sets = directive["Dimensions"].as_array().unwrap();
+        assert_eq!(sets.len(), 1);
+        for name in sets[0].as_array().unwrap() {
+            let value = root[name.as_str().unwrap()].as_str().unwrap();
+            assert!((1..=1024).contains(&value.len()), "{root}");
+        }
+        let metrics = directive["Metrics"].as_array().unwrap();
+        assert!((1..=100).contains(&metrics.len()), "{root}");
+        for metric in metrics {
+            let name = metric["Name"].as_str().unwrap();
+            let unit = metric["Unit"].as_str().unwrap();
+            assert!(METRICS.contains(&(name, unit)), "{name} {unit}");
+            assert!(root[name].is_u64(), "{root}");
+            seen.push(name);
+        }
+    }
+    // Everything else is dimensions, and what Lambda wants to know of a line.
+    let others = ["_aws", "Table", "Operation", "level", "timestamp"];
+    let fields = root.as_object().unwrap().keys().map(String::as_str);
+    for field in fields {
+        assert!(seen.contains(&field) || others.contains(&field), "{field}");
+    }
+}

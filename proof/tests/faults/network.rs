@@ -1,0 +1,228 @@
+//! What the network and the table do to a call, and tables and clients that do not fit.
+
+use std::time::Instant;
+
+use aws_sdk_dynamodb::types::{
+    AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
+};
+use leasehold::{
+    Connection, DynamoDb, Error, GrantKind, Holder, Leases, ReleaseOutcome, Settings, SweepBounds,
+};
+use leasehold_local::Fault;
+use leasehold_proof::fixture::{TABLE, Table};
+
+use crate::operations::{KEY, Operation, Outcome, Scenario, TTL, UPDATE, each};
+
+/// What a call comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// It had happened before, and the answer says so.
+    FoundOut,
+    /// It happened now.
+    DoneOnce,
+}
+
+/// A fault that so many requests meet, and how many are sent then; the error, or how the call ends. After an error the
+/// same call, made again, ends so.
+#[derive(Clone, Copy, Debug)]
+struct Row(Fault, u32, (u64, u64), Option<&'static str>, End);
+
+/// What never reaches the database.
+const LOST_REQUESTS: [Fault; 3] = [Fault::LoseRequest, Fault::ServerError, Fault::Hang];
+
+fn rows() -> Vec<Row> {
+    let lost = Fault::LOST_ANSWERS.into_iter().flat_map(|fault| {
+        let unknown = Some("Lease.Unavailable");
+        let once = Row(fault, 1, (2, 2), None, End::FoundOut);
+        [once, Row(fault, 3, (2, 3), unknown, End::FoundOut)]
+    });
+    let unsent = LOST_REQUESTS.into_iter().flat_map(|fault| {
+        let unknown = Some("Lease.Unavailable");
+        let once = Row(fault, 1, (2, 2), None, End::DoneOnce);
+        [once, Row(fault, 3, (2, 3), unknown, End::DoneOnce)]
+    });
+    let throttled = Some("Lease.Throttled");
+    let refused = [
+        Row(Fault::Throttle, 2, (3, 3), None, End::DoneOnce),
+        Row(Fault::Throttle, u32::MAX, (3, 3), throttled, End::DoneOnce),
+        // A holder asks through as many transactions as those do who join its queue, and as long as a request may take.
+        Row(Fault::Conflict, 6, (7, 7), None, End::DoneOnce),
+        Row(
+            Fault::Conflict,
+            u32::MAX,
+            (7, u64::MAX),
+            throttled,
+            End::DoneOnce,
+        ),
+        Row(
+            Fault::Denied,
+            1,
+            (1, 1),
+            Some("Lease.Denied"),
+            End::DoneOnce,
+        ),
+    ];
+    lost.chain(unsent).chain(refused).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_fault_costs_as_many_requests_and_ends_as_the_table_says() {
+    each(&rows(), &Operation::ALL, async |row, scenario| {
+        let Row(fault, times, (least, most), error, end) = row;
+        scenario.table.proxy.inject(fault, UPDATE, times);
+        let mut outcome = scenario.call().await;
+        let requests = scenario.requests();
+        let context = format!("{row:?} {:?}", scenario.operation);
+        assert!((least..=most).contains(&requests), "{context}: {requests}");
+        if let Some(name) = error {
+            let refused = outcome.expect_err(&context);
+            assert_eq!(refused.name(), name, "{context}");
+            let text = refused.to_string();
+            assert!(
+                text.contains("dynamodb:UpdateItem on table leases"),
+                "{context}: {text}"
+            );
+            if let (Some(lease), End::DoneOnce) = (&scenario.lease, end) {
+                scenario.matches_table(lease).await;
+            }
+            outcome = scenario.call().await;
+        }
+        ends(&scenario, outcome.expect(&context), end).await;
+    })
+    .await;
+}
+
+async fn ends(scenario: &Scenario, outcome: Outcome, end: End) {
+    let done_once = end == End::DoneOnce;
+    match outcome {
+        Outcome::Granted(GrantKind::New, lease) if done_once => {
+            scenario.matches_table(&lease).await;
+        }
+        Outcome::Granted(GrantKind::Replayed, lease) if !done_once => {
+            scenario.matches_table(&lease).await;
+        }
+        Outcome::Extended(lease) => {
+            assert_eq!(lease.expires_at, scenario.renewed());
+            let before = scenario.lease.as_ref().unwrap().version.get();
+            assert!(!done_once || lease.version.get() == before + 1, "one write");
+            scenario.matches_table(&lease).await;
+        }
+        Outcome::Released(released) => {
+            let expected = [ReleaseOutcome::AlreadyReleased, ReleaseOutcome::Released];
+            assert_eq!(released, expected[usize::from(done_once)]);
+            assert!(scenario.table.row(KEY).await.holding().is_none());
+        }
+        other => panic!("{end:?} {:?}: {other:?}", scenario.operation),
+    }
+}
+
+/// However many attempts are on their way, a holder knows before it must stop.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_never_answers_is_not_waited_for_past_the_lease() {
+    each(&[Fault::Hang], &Operation::ALL, async |fault, scenario| {
+        // Less than one attempt is left of it, and one attempt is all that is made.
+        if let Some(lease) = &scenario.lease {
+            let soon = std::time::Duration::from_millis(100);
+            scenario.clock.set(lease.safe_until.minus(soon));
+        }
+        scenario.table.proxy.inject(fault, UPDATE, 3);
+        let start = Instant::now();
+        let unknown = scenario.call().await;
+        assert!(
+            matches!(unknown, Err(Error::Unavailable { .. })),
+            "{unknown:?}"
+        );
+        let requests = scenario.requests();
+        if scenario.operation == Operation::Extend {
+            assert!(requests <= 1, "{requests}");
+            assert!(start.elapsed() < TTL, "before the lease is over");
+        } else {
+            assert!((2..=3).contains(&requests), "{requests}");
+        }
+    })
+    .await;
+}
+
+/// What is wrong with the table.
+#[derive(Clone, Copy, Debug)]
+enum Wrong {
+    Missing,
+    KeySchema,
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missing_table_or_one_of_another_schema_is_misconfigured_and_not_tried_again() {
+    let wrong = [Wrong::Missing, Wrong::KeySchema];
+    each(&wrong, &Operation::ALL, async |wrong, mut scenario| {
+        let name = match wrong {
+            Wrong::Missing => "elsewhere",
+            Wrong::KeySchema => "other",
+        };
+        if matches!(wrong, Wrong::KeySchema) {
+            create(&scenario.table, name, &["id"]).await;
+        }
+        scenario.leases = Leases::new(
+            DynamoDb::new(scenario.table.client.clone(), name),
+            Settings::default(),
+        )
+        .with_clock(scenario.clock.clone());
+        scenario.table.proxy.reset();
+        misconfigured(scenario.call().await.err(), name);
+        assert_eq!(scenario.requests(), 1, "{wrong:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_table_without_the_index_is_misconfigured_for_whoever_needs_it() {
+    let table = Table::without_table().await;
+    create(&table, TABLE, &["pk", "sk"]).await;
+    let leases = table.leases();
+    let lease = table.grant("k", "a", "1").await.lease;
+    misconfigured(leases.sweep(SweepBounds::Schedule).await.err(), TABLE);
+    misconfigured(leases.list(10, None).await.err(), TABLE);
+    let holder = Holder::new("a").unwrap();
+    misconfigured(leases.held_by(&holder, 10, None).await.err(), TABLE);
+    // What needs one row only goes on.
+    let _ = leases.release(&lease).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_region_is_misconfigured_and_nothing_is_sent() {
+    each(&[()], &Operation::ALL, async |(), mut scenario| {
+        let config = aws_config::SdkConfig::builder()
+            .behavior_version(aws_config::BehaviorVersion::v2026_01_12())
+            .endpoint_url(scenario.table.proxy.url())
+            .build();
+        let store = DynamoDb::new(Connection::client(&config), TABLE);
+        scenario.leases =
+            Leases::new(store, Settings::default()).with_clock(scenario.clock.clone());
+        misconfigured(scenario.call().await.err(), "AWS_REGION");
+        assert_eq!(scenario.requests(), 0);
+    })
+    .await;
+}
+
+fn misconfigured(error: Option<Error>, named: &str) {
+    let Some(error @ Error::Misconfigured { .. }) = error else {
+        panic!("{error:?}");
+    };
+    assert!(error.to_string().contains(named), "{named} in {error}");
+}
+
+/// A table with these keys and no index.
+async fn create(table: &Table, name: &str, keys: &[&str]) {
+    let create = table.client.create_table().table_name(name);
+    let mut create = create.billing_mode(BillingMode::PayPerRequest);
+    for (key, kind) in keys.iter().zip([KeyType::Hash, KeyType::Range]) {
+        let part = KeySchemaElement::builder()
+            .attribute_name(*key)
+            .key_type(kind);
+        let text = AttributeDefinition::builder().attribute_name(*key);
+        let text = text.attribute_type(ScalarAttributeType::S);
+        create = create
+            .key_schema(part.build().unwrap())
+            .attribute_definitions(text.build().unwrap());
+    }
+    create.send().await.unwrap();
+}

@@ -1,0 +1,369 @@
+//! What else becomes of a row: strangers change it, it is purged or deleted, and sweep is at work on it.
+
+use std::time::Duration;
+
+use aws_sdk_dynamodb::{primitives::Blob, types::AttributeValue};
+use leasehold::{
+    Error, ExtendOptions, Key, ReleaseOutcome, SweepBounds, Swept,
+    row::{Item, Row, State},
+    store::Address,
+};
+use leasehold_local::Fault;
+use leasehold_proof::fixture::{TABLE, n, request, s};
+
+use crate::operations::{KEY, Operation, Scenario, TTL, UPDATE};
+
+/// What stands in the place of each attribute of a lease.
+fn values() -> Vec<Option<AttributeValue>> {
+    vec![
+        None,
+        Some(s("")),
+        Some(s("\u{202e}17")),
+        Some(n("-1")),
+        Some(n("0")),
+        Some(n("0.5")),
+        Some(n("9007199254740993")),
+        Some(n("9.9999999999999999999999999999999999999E+125")),
+        Some(n("-1E-130")),
+        Some(AttributeValue::Bool(true)),
+        Some(AttributeValue::Null(true)),
+        Some(AttributeValue::L(vec![n("1")])),
+        Some(AttributeValue::M([("a".to_owned(), n("1"))].into())),
+        Some(AttributeValue::B(Blob::new(b"1"))),
+        Some(AttributeValue::Ss(vec!["a".to_owned()])),
+        Some(AttributeValue::Ns(vec!["1".to_owned()])),
+    ]
+}
+
+const OF_A_LEASE: [&str; 9] = [
+    "holder",
+    "lease_id",
+    "ttl_ms",
+    "acquired_at",
+    "expires_at",
+    "fencing_token",
+    "version",
+    "request",
+    "granted_to",
+];
+
+/// Strange elsewhere, and here a text like any other.
+fn is_ordinary(name: &str, value: Option<&AttributeValue>) -> bool {
+    ["lease_id", "request"].contains(&name) && value.is_some_and(AttributeValue::is_s)
+}
+
+/// The index's own key cannot be written with anything but a string that is not empty.
+fn is_writable(name: &str, value: Option<&AttributeValue>) -> bool {
+    name != "holder" || value.is_none_or(|v| v.as_s().is_ok_and(|text| !text.is_empty()))
+}
+
+fn address() -> Address {
+    Address {
+        key: Key::new(KEY).unwrap(),
+        permit: 0,
+    }
+}
+
+/// Each call is refused as corrupt, and the item is what it was, to the byte.
+async fn is_left_alone(scenario: &Scenario, item: Item, what: &str) {
+    let lease = scenario.lease.as_ref().unwrap();
+    scenario.table.put(&address(), item).await;
+    let stands = scenario.table.get(&address()).await;
+    let asked = scenario.leases.acquire(request(KEY, "b", "2")).await.err();
+    let again = scenario.leases.acquire(request(KEY, "a", "1")).await.err();
+    let extended = scenario
+        .leases
+        .extend(lease, ExtendOptions::default())
+        .await
+        .err();
+    let released = scenario.leases.release(lease).await.err();
+    for refused in [asked, again, extended, released] {
+        assert!(
+            matches!(refused, Some(Error::Corrupt { .. })),
+            "{what}: {refused:?}"
+        );
+    }
+    assert_eq!(scenario.table.get(&address()).await, stands, "{what}");
+}
+
+#[tokio::test]
+async fn a_lease_with_a_part_that_is_missing_ill_typed_negative_huge_or_fractional_is_corrupt() {
+    let scenario = Scenario::of(Operation::Extend).await;
+    let item = scenario.table.get(&address()).await.unwrap();
+    for name in OF_A_LEASE {
+        for value in values() {
+            if is_ordinary(name, value.as_ref()) || !is_writable(name, value.as_ref()) {
+                continue;
+            }
+            let mut strange = item.clone();
+            let what = format!("{name} {value:?}");
+            match value {
+                Some(value) => drop(strange.insert(name.to_owned(), value)),
+                None => drop(strange.remove(name)),
+            }
+            is_left_alone(&scenario, strange, &what).await;
+        }
+    }
+}
+
+/// Whatever it holds, an item this large is none of ours; that it cannot grow is not our caller's fault.
+#[tokio::test]
+async fn an_item_of_400_kb_is_corrupt() {
+    let scenario = Scenario::of(Operation::Extend).await;
+    let mut item = scenario.table.get(&address()).await.unwrap();
+    let filler = s(&"x".repeat(408_500));
+    item.remove("version");
+    item.insert("filler".to_owned(), filler);
+    is_left_alone(&scenario, item, "400 KB").await;
+}
+
+/// The holder's own extend is what no longer fits.
+#[tokio::test]
+async fn a_lease_that_was_filled_up_to_400_kb_is_corrupt_and_can_still_be_given_back() {
+    let scenario = Scenario::of(Operation::Extend).await;
+    let lease = scenario.lease.as_ref().unwrap();
+    let mut item = scenario.table.get(&address()).await.unwrap();
+    let mut filler = "x".repeat(409_400);
+    loop {
+        let text = s(&filler);
+        item.insert("filler".to_owned(), text);
+        let put = scenario.table.client.put_item().table_name(TABLE);
+        if put.set_item(Some(item.clone())).send().await.is_ok() {
+            break;
+        }
+        // Less than an instant and its name take.
+        filler.truncate(filler.len() - 10);
+    }
+    let extended = scenario
+        .leases
+        .extend(lease, ExtendOptions::default())
+        .await;
+    assert!(
+        matches!(extended, Err(Error::Corrupt { .. })),
+        "{extended:?}"
+    );
+    assert_eq!(
+        scenario.table.get(&address()).await,
+        Some(item),
+        "untouched"
+    );
+    let released = scenario.leases.release(lease).await.unwrap();
+    assert_eq!(released.outcome, ReleaseOutcome::Released);
+}
+
+#[tokio::test]
+async fn an_item_of_somebody_elses_is_corrupt() {
+    let scenario = Scenario::of(Operation::Extend).await;
+    for item in [
+        Item::new(),
+        Item::from([("colour".to_owned(), s("blue"))]),
+        Item::from([
+            ("owner".to_owned(), s("a")),
+            ("expires_at".to_owned(), n("1")),
+        ]),
+        Item::from([("ended".to_owned(), s("released"))]),
+        Item::from([
+            ("fencing_token".to_owned(), n("1")),
+            ("version".to_owned(), n("1")),
+        ]),
+    ] {
+        let what = format!("{item:?}");
+        is_left_alone(&scenario, item, &what).await;
+    }
+}
+
+/// No condition can see that a number has a fraction: whoever has the `lease_id` of such a row may end it, and is
+/// told what it was. Everybody else is refused.
+#[tokio::test]
+async fn a_fraction_that_no_condition_sees_is_told_as_corrupt_and_only_its_own_lease_id_moves_it() {
+    for name in ["acquired_at", "expires_at", "version"] {
+        let scenario = Scenario::of(Operation::Extend).await;
+        let lease = scenario.lease.clone().unwrap();
+        let mut item = scenario.table.get(&address()).await.unwrap();
+        let whole = item[name].as_n().unwrap().clone();
+        item.insert(name.to_owned(), n(format!("{whole}.5")));
+        scenario.table.put(&address(), item.clone()).await;
+        for (holder, id) in [("a", "1"), ("b", "2")] {
+            let refused = scenario.leases.acquire(request(KEY, holder, id)).await;
+            assert!(
+                matches!(refused, Err(Error::Corrupt { .. })),
+                "{name}: {refused:?}"
+            );
+        }
+        let mut anothers = lease.clone();
+        anothers.lease_id = leasehold::LeaseId::random();
+        for lease in [&anothers, &lease] {
+            assert_eq!(
+                scenario.table.get(&address()).await.as_ref(),
+                Some(&item),
+                "{name}"
+            );
+            let extended = scenario
+                .leases
+                .extend(lease, ExtendOptions::default())
+                .await;
+            assert!(
+                matches!(extended, Err(Error::Corrupt { .. })),
+                "{name}: {extended:?}"
+            );
+        }
+        // Also when its own extend has made it whole again.
+        let _ = scenario.leases.release(&anothers).await;
+        let stands = scenario.table.get(&address()).await.unwrap();
+        assert!(stands.contains_key("holder"), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_row_that_is_deleted_starts_above_its_tokens_and_its_holder_has_lost() {
+    for held in [true, false] {
+        let scenario = Scenario::of(Operation::Extend).await;
+        let lease = scenario.lease.clone().unwrap();
+        if !held {
+            let _ = scenario.leases.release(&lease).await.unwrap();
+        }
+        let address = address();
+        scenario.table.delete(&address).await;
+        for round in 0..2 {
+            let lost = scenario
+                .leases
+                .extend(&lease, ExtendOptions::default())
+                .await;
+            assert!(matches!(lost, Err(Error::Lost { .. })), "{lost:?}");
+            let released = scenario.leases.release(&lease).await.unwrap();
+            let expected = [ReleaseOutcome::AlreadyReleased, ReleaseOutcome::Lost][round];
+            assert_eq!(released.outcome, expected);
+            assert_eq!(
+                scenario.table.get(&address).await.is_some(),
+                round == 1,
+                "nothing is created"
+            );
+            if round == 0 {
+                // A second later: no key is granted more than once in two milliseconds.
+                let next = scenario.granted("b", "2").await;
+                assert!(next.fencing_token > lease.fencing_token);
+                assert!(
+                    next.version > lease.version,
+                    "nor does an observer meet an old version"
+                );
+            }
+        }
+    }
+}
+
+/// With a clock that was set back by less than the row was gone.
+#[tokio::test]
+async fn a_purged_row_starts_above_its_tokens_by_a_clock_that_was_set_back() {
+    let scenario = Scenario::of(Operation::Release).await;
+    let mut last = scenario.lease.clone().unwrap();
+    scenario.call().await.unwrap();
+    // Even after as many grants as can be made meanwhile.
+    for n in 0..50 {
+        last = scenario.granted("b", &n.to_string()).await;
+        let _ = scenario.leases.release(&last).await.unwrap();
+    }
+    let address = address();
+    let retention = leasehold::Settings::default().retention;
+    scenario.clock.advance(retention);
+    scenario.table.delete(&address).await;
+    let later = leasehold::Clock::now(scenario.clock.as_ref());
+    scenario.clock.set(later.minus(retention).plus(TTL));
+    let next = scenario.granted("c", "1").await;
+    assert!(next.fencing_token > last.fencing_token);
+}
+
+/// Enough of them that sweep comes in before, between and after.
+const ROUNDS: usize = 20;
+
+/// A lease that has run out, past the margin.
+async fn expired() -> Scenario {
+    let scenario = Scenario::of(Operation::Extend).await;
+    scenario.expire();
+    scenario
+}
+
+/// `rival` says whether it came before sweep. It does once for sure, between sweep's read and its write; and then
+/// chance decides, with two sweeps on their way.
+async fn swept_while(rival: impl AsyncFn(&Scenario) -> bool) {
+    let freed = |swept: Result<Swept, Error>| swept.unwrap().freed;
+    let scenario = expired().await;
+    let proxy = &scenario.table.proxy;
+    proxy.inject(Fault::Hang, UPDATE, 1);
+    let rivals = async {
+        while proxy.pending_faults() > 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        rival(&scenario).await
+    };
+    let (swept, first) = tokio::join!(scenario.leases.sweep(SweepBounds::Schedule), rivals);
+    assert!(first, "sweep's write was held up");
+    assert_eq!(freed(swept), 0);
+
+    for _ in 0..ROUNDS {
+        let scenario = expired().await;
+        let sweep = || scenario.leases.sweep(SweepBounds::Schedule);
+        let (swept, _, again) = tokio::join!(sweep(), rival(&scenario), sweep());
+        assert!(freed(swept) + freed(again) <= 1, "freed twice");
+    }
+}
+
+async fn row(scenario: &Scenario) -> Row {
+    scenario.table.row(KEY).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sweep_never_frees_what_was_revived_meanwhile() {
+    let rival = async |scenario: &Scenario| {
+        let lease = scenario.lease.as_ref().unwrap();
+        let extended = scenario
+            .leases
+            .extend(lease, ExtendOptions::default())
+            .await;
+        // Whatever sweep still does now, it does to the row as it stands.
+        scenario.leases.sweep(SweepBounds::Schedule).await.unwrap();
+        match extended {
+            Ok(extended) => {
+                scenario.matches_table(&extended.into_lease()).await;
+                true
+            }
+            Err(Error::Lost { .. }) => {
+                assert!(matches!(row(scenario).await.state, State::Free { .. }));
+                false
+            }
+            Err(other) => panic!("{other:?}"),
+        }
+    };
+    Box::pin(swept_while(rival)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sweep_never_frees_a_newer_grant() {
+    let rival = async |scenario: &Scenario| {
+        let old = scenario.lease.as_ref().unwrap();
+        let acquired = scenario.leases.acquire(request(KEY, "b", "2")).await;
+        let lease = acquired.unwrap().granted().expect("it was over").lease;
+        assert!(lease.fencing_token > old.fencing_token);
+        scenario.leases.sweep(SweepBounds::Schedule).await.unwrap();
+        scenario.matches_table(&lease).await;
+        lease.version.get() == old.version.get() + 1
+    };
+    Box::pin(swept_while(rival)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_that_meets_sweep_ends_the_lease_once() {
+    let rival = async |scenario: &Scenario| {
+        let lease = scenario.lease.as_ref().unwrap();
+        let released = scenario.leases.release(lease).await.unwrap();
+        let row = row(scenario).await;
+        let State::Free { ended, .. } = row.state else {
+            panic!("{row:?}")
+        };
+        assert_eq!(row.version.get(), lease.version.get() + 1, "one end");
+        let mine = released.outcome == ReleaseOutcome::Released;
+        assert_eq!(mine, ended == leasehold::Ended::Released);
+        assert!(mine || released.outcome == ReleaseOutcome::AlreadyReleased);
+        mine
+    };
+    Box::pin(swept_while(rival)).await;
+}

@@ -1,0 +1,402 @@
+//! The steps as writes of what stands there, so that most of them fit.
+
+use std::time::Duration;
+
+use leasehold::{
+    Act, Counter, Ended, Holder, Key, Keys, KeysDigest, LeaseId, Metadata, Operator, Previous,
+    Reason, Record, RequestDigest, RequestId, TaskToken, Timestamp, Ttl,
+    row::{Frozen, Holding, Reservation, Row, State, Stored},
+    transition::{
+        Change, Confirm, Cut, End, Extend, Grant, Heir, Join, Leave, Next, Of, Over, Pass, Release,
+        Reserve, Swap, Take, Tokens, TryAgain,
+    },
+    waiter::Waiter,
+};
+
+use super::steps::{PROOFS, REQUESTS, Step, Write};
+
+const MARGIN: Duration = Duration::from_secs(2);
+
+pub fn seconds(n: u8) -> Timestamp {
+    Timestamp::from_millis(1_000_000 + 1000 * u64::from(n))
+}
+
+pub fn id(n: u8) -> LeaseId {
+    LeaseId::try_from(format!("id{n}")).unwrap()
+}
+
+pub fn holder(who: u8) -> Holder {
+    Holder::new(format!("h{who}")).unwrap()
+}
+
+pub fn digest(who: u8, request: u8) -> RequestDigest {
+    let request = RequestId::new(format!("r{request}")).unwrap();
+    RequestDigest::of(&holder(who), &request)
+}
+
+pub fn ttl(seconds: u8) -> Ttl {
+    Ttl::new(Duration::from_secs(seconds.into())).unwrap()
+}
+
+pub fn row_of(stored: &Stored) -> Option<&Row> {
+    match stored {
+        Stored::Row(row) => Some(row),
+        Stored::Absent | Stored::Foreign(_) => None,
+    }
+}
+
+/// The counter that is so far from this one.
+fn near(counter: u64, away: i8) -> Counter {
+    Counter::new(counter.saturating_add_signed(away.into()).max(1)).unwrap()
+}
+
+/// A step, and the row that it is about.
+struct Written<'a> {
+    step: &'a Step,
+    row: Option<&'a Row>,
+}
+
+/// The write that a step is, of a row that stands like this; none for what is no write of one row,
+/// or makes no sense there.
+pub fn change(stored: &Stored, step: &Step) -> Option<Change> {
+    let row = row_of(stored);
+    Written { step, row }.change()
+}
+
+impl Written<'_> {
+    fn token(&self) -> u64 {
+        self.row.map_or(10, |row| row.fencing_token.get())
+    }
+
+    fn version(&self) -> Counter {
+        let version = self.row.map_or(10, |row| row.version.get());
+        near(version, self.step.away)
+    }
+
+    fn tries(&self) -> Counter {
+        let reserved = self.row.and_then(Row::reserved);
+        near(reserved.map_or(1, |r| r.tries.get()), self.step.away)
+    }
+
+    fn proof(&self) -> LeaseId {
+        let held = self.row.and_then(Row::holding).map(|held| &held.lease_id);
+        let reserved = self.row.and_then(Row::reserved).map(|r| &r.lease_id);
+        match held.or(reserved) {
+            Some(known) if self.step.proof >= PROOFS => known.clone(),
+            _ => id(self.step.proof % PROOFS),
+        }
+    }
+
+    fn over(&self) -> Over {
+        if self.step.observed {
+            Over::Unmoved(self.version().into())
+        } else {
+            Over::At(seconds(self.step.at).minus(MARGIN))
+        }
+    }
+
+    /// No floor, or one at the row's token or just above it, in either way.
+    fn tokens(&self) -> Tokens {
+        let token = self.token();
+        match self.step.floor {
+            1 => Tokens::From(near(token, 0)),
+            2 => Tokens::From(near(token, 1)),
+            3 => Tokens::LiftedTo(near(token, 0)),
+            4 => Tokens::LiftedTo(near(token, 1)),
+            // Above what was promised as well.
+            5 => Tokens::LiftedTo(near(token, 2)),
+            _ => Tokens::From(Counter::MIN),
+        }
+    }
+
+    fn heir(&self) -> Option<Heir> {
+        Some(Heir {
+            lease_id: id(self.step.successor?),
+            until: seconds(self.step.until),
+            tokens: self.tokens(),
+        })
+    }
+
+    fn expires_at(&self) -> Timestamp {
+        seconds(self.step.at).plus(ttl(self.step.ttl).as_duration())
+    }
+
+    fn change(&self) -> Option<Change> {
+        let (step, now) = (self.step, seconds(self.step.at));
+        let next = self.heir().map_or(Next::Later, Next::Is);
+        Some(match step.write {
+            Write::Grant => Change::Grant(self.grant()),
+            Write::Extend => Change::Extend(Extend {
+                lease_id: self.proof(),
+                fencing_token: near(self.token(), step.away),
+                ttl: ttl(step.ttl),
+                now,
+                expires_at: self.expires_at(),
+                require_unexpired: step.strict,
+            }),
+            Write::Release => Change::Release(Release {
+                lease_id: self.proof(),
+                // A promise is of the token to come.
+                fencing_token: near(
+                    self.token() + u64::from(step.reserved_for.is_some()),
+                    step.away,
+                ),
+                of: step
+                    .reserved_for
+                    .map_or(Of::Grant, |who| Of::Reservation(holder(who))),
+                ended: if step.expired {
+                    Ended::Expired
+                } else {
+                    Ended::Released
+                },
+                next,
+                purge_at: 2000,
+            }),
+            Write::Expire => Change::End(End {
+                version: self.version(),
+                ended: Ended::Expired,
+                next,
+                purge_at: 3000,
+            }),
+            Write::Cut => Change::Cut(Cut {
+                version: self.version(),
+                expires_at: now,
+                sweep_after: now.plus(MARGIN),
+            }),
+            Write::Leave => Change::Leave(self.leave()),
+            Write::Reserve => Change::Reserve(Reserve { heir: self.heir()? }),
+            Write::TryAgain => Change::TryAgain(TryAgain {
+                tokens: self.tokens(),
+                lease_id: self.proof(),
+                tries: self.tries(),
+                until: seconds(step.until),
+            }),
+            Write::Pass => Change::Pass(Pass {
+                lease_id: self.proof(),
+                tries: self.tries(),
+                heir: self.heir()?,
+            }),
+            Write::Take => Change::Take(Take {
+                lease_id: self.proof(),
+                fencing_token: near(self.token() + 1, step.away),
+                floor: self.tokens().floor(),
+                holder: holder(step.who),
+                metadata: Metadata::default(),
+                ttl: ttl(step.ttl),
+                acquired_at: seconds(step.at / 2),
+                now,
+                expires_at: self.expires_at(),
+                sweep_after: self.expires_at().plus(MARGIN),
+                require_unexpired: step.strict,
+            }),
+            Write::Swap => Change::Swap(Box::new(Swap {
+                seen: Some(self.version()),
+                row: operated(self.row?.clone(), step.act),
+            })),
+            Write::Make => Change::Swap(Box::new(Swap {
+                seen: None,
+                row: made(step.act),
+            })),
+            _ => return None,
+        })
+    }
+
+    fn grant(&self) -> Grant {
+        let step = self.step;
+        Grant {
+            request: digest(step.who, step.request),
+            holder: holder(step.who),
+            keys: step.strict.then(two_keys).flatten(),
+            lease_id: id(step.proof),
+            ttl: ttl(step.ttl),
+            metadata: Metadata::default(),
+            now: seconds(step.at),
+            tokens: self.tokens(),
+            over: self.over(),
+            expires_at: self.expires_at(),
+            sweep_after: self.expires_at().plus(MARGIN),
+        }
+    }
+
+    fn leave(&self) -> Leave {
+        let (step, queue) = (self.step, self.row.map(Row::waiting).unwrap_or_default());
+        let place = usize::from(step.request) % queue.len().max(1);
+        let request = match queue.get(place) {
+            Some(waits) if step.request >= REQUESTS => waits.clone(),
+            _ => digest(step.who, step.request),
+        };
+        let place = queue.iter().position(|waits| *waits == request);
+        let seen = step.place.map(usize::from);
+        Leave {
+            place: seen.or(place).unwrap_or(0),
+            request,
+        }
+    }
+}
+
+/// A step that joins the queue, and the item beside it.
+pub fn join(stored: &Stored, step: &Step) -> (Join, Waiter) {
+    let row = row_of(stored);
+    let join = Join {
+        request: digest(step.who, step.request),
+        over: Written { step, row }.over(),
+        cap: step.cap.into(),
+    };
+    (join, waiter(step, step.at))
+}
+
+pub fn waiter(step: &Step, at: u8) -> Waiter {
+    let deadline = seconds(at).plus(Duration::from_secs(10));
+    Waiter {
+        request: digest(step.who, step.request),
+        task_token: TaskToken::new(format!("token {}", step.token)).unwrap(),
+        holder: holder(step.who),
+        ttl: ttl(1 + at),
+        metadata: Metadata::new([("at".to_owned(), at.to_string())].into()).unwrap(),
+        ticket: seconds(at).as_millis(),
+        asked_at: seconds(at),
+        deadline,
+        purge_at: deadline.as_seconds_rounded_up() + 5,
+    }
+}
+
+/// The two parts of a transaction: of this row, and of one beside it that is free.
+pub fn together(stored: &Stored, step: &Step) -> [Change; 2] {
+    let row = row_of(stored);
+    let granted = Step {
+        write: Write::Grant,
+        who: step.proof,
+        request: step.proof,
+        ttl: 10,
+        observed: false,
+        strict: true,
+        floor: 0,
+        ..*step
+    };
+    let grant = Change::Grant(
+        Written {
+            step: &granted,
+            row,
+        }
+        .grant(),
+    );
+    let confirm = Change::Confirm(Confirm {
+        lease_id: id(step.proof),
+        fencing_token: near(Written { step, row }.token(), step.away),
+        now: seconds(step.at),
+    });
+    [if step.strict { confirm } else { grant.clone() }, grant]
+}
+
+fn two_keys() -> Option<KeysDigest> {
+    let keys = ["a", "b"].map(|key| Key::new(key).unwrap());
+    KeysDigest::of(&Keys::new(keys.into()).unwrap())
+}
+
+/// A row as an operator might leave it.
+fn operated(row: Row, act: u8) -> Row {
+    let version = Counter::new(row.version.get() + 1).unwrap();
+    let record = Record {
+        act: Act::Freeze,
+        who: Operator::new("o").unwrap(),
+        why: Reason::new("why").unwrap(),
+        at: seconds(1),
+    };
+    let row = Row {
+        version,
+        operator: Some(record),
+        ..row
+    };
+    match act {
+        0 => Row {
+            frozen: row.operator.clone().map(Frozen::By),
+            purge_at: Some(Row::NEVER),
+            ..row
+        },
+        1 => Row {
+            frozen: None,
+            purge_at: None,
+            ..row
+        },
+        2 => Row {
+            state: State::Free {
+                ended: Ended::Forced,
+                last_token: row.fencing_token,
+                reserved: None,
+            },
+            fencing_token: Counter::new(row.fencing_token.get() + 1).unwrap(),
+            ..row
+        },
+        // The queue is not the operator's, whatever the write says of it.
+        3 => Row {
+            line: Some(vec![digest(0, 0)]),
+            ..row
+        },
+        4 => Row { line: None, ..row },
+        _ => another(row, act),
+    }
+}
+
+/// A row that an operator makes where there is none.
+fn made(act: u8) -> Row {
+    let unheld = Row {
+        fencing_token: Counter::MIN,
+        version: Counter::new(50).unwrap(),
+        granted_to: holder(0),
+        request: digest(0, 0),
+        request_keys: None,
+        past_requests: [None, None, None],
+        previous: None,
+        frozen: None,
+        operator: None,
+        purge_at: None,
+        line: Some(Vec::new()),
+        state: State::Free {
+            ended: Ended::Released,
+            last_token: Counter::MIN,
+            reserved: None,
+        },
+    };
+    operated(unheld, act)
+}
+
+/// A row of which nothing is as it was: held (5), free (6), or reserved for somebody. No act of an operator leaves such a one.
+fn another(row: Row, act: u8) -> Row {
+    let free = |reserved| State::Free {
+        ended: Ended::Expired,
+        last_token: Counter::new(7).unwrap(),
+        reserved,
+    };
+    Row {
+        fencing_token: Counter::new(9).unwrap(),
+        granted_to: holder(2),
+        request: digest(2, 20),
+        request_keys: (act == 5).then(two_keys).flatten(),
+        past_requests: [21, 22, 23].map(|n| Some(digest(2, n))),
+        previous: Some(Previous {
+            holder: holder(1),
+            fencing_token: Counter::new(5).unwrap(),
+            ended: Ended::Forced,
+        }),
+        purge_at: (act != 5).then_some(77),
+        state: match act {
+            5 => State::Held(Holding {
+                lease_id: id(2),
+                ttl: ttl(33),
+                acquired_at: seconds(34),
+                extended_at: Some(seconds(35)),
+                expires_at: seconds(36),
+                sweep_after: Some(seconds(37)),
+                metadata: Metadata::new([("another".to_owned(), "one".to_owned())].into()).unwrap(),
+            }),
+            6 => free(None),
+            _ => free(Some(Reservation {
+                request: digest(1, 24),
+                lease_id: id(0),
+                until: seconds(38),
+                tries: Counter::new(4).unwrap(),
+            })),
+        },
+        ..row
+    }
+}

@@ -1,0 +1,15 @@
+//! The table against a real DynamoDB API: its schema, the conformance suite, what each call costs; and its condition
+//! expressions against the pure transition, whole and with a part of them left out.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod agreement;
+mod changes;
+mod items;
+mod mutations;
+mod operations;
+mod reference;
+mod schema;
+mod sequences;
+mod steps;
+mod store;
+mod transition;

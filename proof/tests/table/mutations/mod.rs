@@ -1,0 +1,344 @@
+//! Whether the sequences notice when a condition or an update says something else than it should. Mutants of code do not
+//! get at that: expressions are text to the compiler. So each part of each condition that the library sends is left out,
+//! negated or loosened on its way to the table, and so is each part of each update; and some sequence must come to
+//! another end than the pure function says.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use leasehold::{
+    Key, conformance,
+    row::{Item, Stored},
+    store::{Joined, Store as _},
+};
+use leasehold_proof::fixture::{TABLE, Table};
+
+use super::{
+    changes, sequences,
+    steps::{Step, Write, grant, join},
+    transition::{LIMIT, Stores},
+};
+
+mod condition;
+mod equivalent;
+mod mutants;
+mod recorded;
+mod wire;
+use mutants::{Mutant, attribute, of_condition};
+use recorded::{Observed, listen, observe, until};
+use wire::{Kind, Mistake, any_place, mistaken};
+
+/// How many tables work side by side.
+const TABLES: usize = 4;
+
+/// On how many sequences a mistake is tried that should show there.
+const TRIES: usize = 6;
+
+/// Nothing is left to chance: what shows a mistake is written down.
+fn sequences() -> Vec<Vec<Step>> {
+    let mut all = sequences::of_strangers();
+    all.extend(sequences::of_every_part());
+    all
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn whatever_is_left_out_of_an_expression_shows() {
+    let sequences = Arc::new(sequences());
+    let mut tables = Vec::new();
+    for _ in 0..TABLES {
+        tables.push(Arc::new(Stores::on(Table::start().await)));
+    }
+    let observed = all_of(&tables, &sequences).await;
+    let known: HashSet<_> = observed.iter().map(|o| o.sent.form()).collect();
+    for form in of_the_suite().await {
+        assert!(known.contains(&form), "no sequence sends {form}");
+    }
+    let (same, mistakes): (Vec<_>, Vec<_>) = mistakes(&observed, &sequences)
+        .into_iter()
+        .partition(|(mistake, _)| equivalent::because(&mistake.form, &mistake.what).is_some());
+    let mistakes = Arc::new(mistakes);
+    let survivors = Arc::new(Mutex::new(BTreeSet::new()));
+    let (next, mut working) = (Arc::new(AtomicUsize::new(0)), Vec::new());
+    for stores in tables {
+        let (next, mistakes) = (Arc::clone(&next), Arc::clone(&mistakes));
+        let (sequences, survivors) = (Arc::clone(&sequences), Arc::clone(&survivors));
+        working.push(tokio::spawn(async move {
+            let mut tries = Tries {
+                stores: &stores,
+                sequences: &sequences,
+                runs: 0,
+                kept: HashMap::new(),
+            };
+            while let Some((mistake, candidates)) =
+                mistakes.get(next.fetch_add(1, Ordering::Relaxed))
+            {
+                if !tries.shows(mistake, candidates).await {
+                    let survivor = format!(
+                        "{} ({})\n    in {:?} {}",
+                        mistake.what,
+                        candidates.len(),
+                        mistake.steps,
+                        mistake.form
+                    );
+                    survivors.lock().unwrap().insert(survivor);
+                }
+            }
+        }));
+    }
+    for work in working {
+        work.await.unwrap();
+    }
+    let survivors = survivors.lock().unwrap();
+    for survivor in &*survivors {
+        println!("{survivor}");
+    }
+    println!(
+        "{} mutants, {} not noticed, {} that say the same",
+        mistakes.len(),
+        survivors.len(),
+        same.len()
+    );
+    assert!(survivors.is_empty(), "they are listed above");
+    assert!(mistakes.len() > 2000, "the expressions have as many parts");
+}
+
+/// What the suite sends that every store has to pass: nothing that the sequences do not.
+async fn of_the_suite() -> HashSet<String> {
+    let stores = Stores::on(Table::start().await);
+    let heard = listen(&stores);
+    conformance::all(&stores.table).await;
+    let heard = heard.lock().unwrap();
+    assert!(!heard.is_empty());
+    heard.iter().map(wire::Sent::form).collect()
+}
+
+/// Runs the sequences, none of which may find anything wrong.
+async fn all_of(tables: &[Arc<Stores>], sequences: &Arc<Vec<Vec<Step>>>) -> Vec<Observed> {
+    let mut working = Vec::new();
+    for (first, stores) in tables.iter().enumerate() {
+        let (stores, sequences) = (Arc::clone(stores), Arc::clone(sequences));
+        working.push(tokio::spawn(async move {
+            let heard = listen(&stores);
+            let stands = waiters_are_kept_apart(&stores, "waiters").await;
+            assert!(stands.is_ok(), "{stands:?}");
+            heard.lock().unwrap().clear();
+            let mut all = Vec::new();
+            for n in (first..sequences.len()).step_by(TABLES) {
+                all.extend(observe(&stores, &heard, n, &sequences[n]).await);
+            }
+            all
+        }));
+    }
+    let mut all = Vec::new();
+    for work in working {
+        all.extend(work.await.unwrap());
+    }
+    // What takes the fewest steps first.
+    all.sort_by_key(|o| (o.strange, o.cost, o.sequence, o.step));
+    all
+}
+
+/// A sequence, and the step of it at which a mistake should show.
+type Candidates = Vec<(usize, usize)>;
+
+/// Every mistake that can be made in what was sent, and where it should show.
+fn mistakes(observed: &[Observed], sequences: &[Vec<Step>]) -> Vec<(Mistake, Candidates)> {
+    let holds: Vec<_> = observed
+        .iter()
+        .map(|o| o.is_true(&o.sent.condition))
+        .collect();
+    // A transaction of which another part is refused shows nothing.
+    let mut refused: HashMap<_, Vec<usize>> = HashMap::new();
+    for (n, o) in observed.iter().enumerate().filter(|(n, _)| !holds[*n]) {
+        refused
+            .entry((o.sequence, o.sent.request))
+            .or_default()
+            .push(n);
+    }
+    let mut forms = BTreeMap::new();
+    for (n, o) in observed.iter().enumerate() {
+        let form: &mut Form = forms.entry(o.sent.form()).or_default();
+        let step = sequences[o.sequence][o.step];
+        form.steps.insert(format!("{:?}", step.write));
+        let others = refused.get(&(o.sequence, o.sent.request));
+        let alone = others.is_none_or(|others| others.iter().all(|other| *other == n));
+        form.consider(o, holds[n], alone);
+    }
+    let forms = forms.into_iter();
+    forms
+        .flat_map(|(text, form)| form.mistakes(&text))
+        .collect()
+}
+
+/// What was sent with conditions of one form.
+#[derive(Default)]
+struct Form {
+    steps: BTreeSet<String>,
+    /// By their text.
+    conditions: HashMap<String, Vec<Mutant>>,
+    mutants: Vec<Candidates>,
+    updates: BTreeMap<String, Candidates>,
+}
+
+impl Form {
+    fn consider(&mut self, o: &Observed, holds: bool, alone: bool) {
+        let at = (o.sequence, o.step);
+        let mutants = self
+            .conditions
+            .entry(o.sent.condition.to_string())
+            .or_insert_with(|| of_condition(&o.sent.condition));
+        self.mutants.resize(mutants.len(), Candidates::new());
+        for (mutant, candidates) in mutants.iter().zip(&mut self.mutants) {
+            if alone && candidates.len() < TRIES && o.is_true(&mutant.condition) != holds {
+                candidates.push(at);
+            }
+        }
+        for (what, _) in o.sent.update.mutants() {
+            let moved = alone && holds && o.moves(attribute(&what));
+            let candidates = self.updates.entry(what).or_default();
+            if moved && candidates.len() < TRIES {
+                candidates.push(at);
+            }
+        }
+    }
+
+    fn mistakes(self, text: &str) -> Vec<(Mistake, Candidates)> {
+        let steps: Vec<_> = self.steps.into_iter().collect();
+        let mistake = |what: &str, kind| Mistake {
+            form: text.to_owned(),
+            what: any_place(what),
+            kind,
+            steps: steps.clone(),
+        };
+        let conditions = &self.conditions;
+        let mutants = self
+            .mutants
+            .into_iter()
+            .enumerate()
+            .map(|(nth, candidates)| {
+                let others = conditions.iter();
+                let others = others.map(|(text, all)| (text.clone(), all[nth].condition.clone()));
+                let one = conditions.values().next().unwrap();
+                (
+                    mistake(&one[nth].what, Kind::Condition(others.collect())),
+                    candidates,
+                )
+            });
+        let updates = self.updates.into_iter();
+        let updates = updates.map(|(what, candidates)| (mistake(&what, Kind::Update), candidates));
+        mutants.chain(updates).collect()
+    }
+}
+
+/// Runs sequences on one table with mistakes in what is sent.
+struct Tries<'a> {
+    stores: &'a Stores,
+    sequences: &'a [Vec<Step>],
+    runs: usize,
+    /// Keys at which a sequence has come to its [`Write::Keep`] without a mistake.
+    kept: HashMap<usize, String>,
+}
+
+impl Tries<'_> {
+    async fn shows(&mut self, mistake: &Mistake, candidates: &Candidates) -> bool {
+        for &(sequence, step) in candidates {
+            if self.shows_at(mistake, sequence, step).await {
+                return true;
+            }
+        }
+        mistake.form.contains("#asked_at") && !self.stands(mistake).await
+    }
+
+    async fn stands(&mut self, mistake: &Mistake) -> bool {
+        self.runs += 1;
+        let key = format!("m{}", self.runs);
+        self.make(mistake);
+        waiters_are_kept_apart(self.stores, &key).await.is_ok()
+    }
+
+    fn make(&self, mistake: &Mistake) {
+        let made = mistake.clone();
+        let proxy = &self.stores.table.proxy;
+        proxy.rewrite(move |operation, body| mistaken(operation, body, &made));
+    }
+
+    async fn shows_at(&mut self, mistake: &Mistake, sequence: usize, step: usize) -> bool {
+        // Rows of other runs must not show.
+        self.runs += 1;
+        let fresh = format!("m{}", self.runs);
+        let mut steps = until(&self.sequences[sequence], step);
+        let keep = steps.iter().position(|step| step.write == Write::Keep);
+        let key = match keep {
+            // What is put there again is the row. Who joins leaves an item of its own behind.
+            Some(keep) if steps.last().is_none_or(|last| last.write != Write::Join) => {
+                let last = steps.split_off(keep + 1);
+                let before = std::mem::replace(&mut steps, last);
+                if let Some(key) = self.kept.get(&sequence) {
+                    key.clone()
+                } else {
+                    self.stores.table.proxy.reset();
+                    let same = self.stores.run(&fresh, &before).await;
+                    assert!(same.is_ok(), "{before:?}: {same:?}");
+                    self.kept.insert(sequence, fresh.clone());
+                    fresh
+                }
+            }
+            _ => fresh,
+        };
+        self.make(mistake);
+        self.stores.run(&key, &steps).await.is_err()
+    }
+}
+
+/// What else can stand in the place of a waiter's item: a stranger's, which is left alone, and one from before items
+/// said when they were asked for, which is not. The memory store has no such strangers, hence no sequences.
+async fn waiters_are_kept_apart(stores: &Stores, key: &str) -> Result<(), String> {
+    let text = |error: leasehold::Error| error.to_string();
+    let (key, store) = (Key::new(key).unwrap(), stores.table.store());
+    let (join, waiter) = changes::join(&Stored::Absent, &join(1));
+    store
+        .call_back_by(&key, &waiter, LIMIT)
+        .await
+        .map_err(text)?;
+    let items = stores.table.items(&key).await;
+    let item = items.into_iter().next().ok_or("no item was made")?;
+
+    let mut old = item.clone();
+    old.remove("asked_at");
+    put(stores, old).await;
+    let asked = store.call_back_by(&key, &waiter, LIMIT).await;
+    asked.map_err(|e| format!("an item from before was not taken up: {e}"))?;
+
+    let mut strange = item;
+    let another = AttributeValue::S("another".to_owned());
+    strange.insert("request".to_owned(), another);
+    put(stores, strange.clone()).await;
+    if store.call_back_by(&key, &waiter, LIMIT).await.is_ok() {
+        return Err("a stranger's item was taken for a waiter's".to_owned());
+    }
+    let granted = stores.run(key.as_str(), &[grant(0, 1)]).await;
+    granted.map_err(|e| e.to_string())?;
+    match store.join(&key, &join, &waiter, LIMIT).await {
+        Ok(Joined::Occupied) => {}
+        joined => {
+            return Err(format!(
+                "a stranger's item was in the way, and yet {joined:?}"
+            ));
+        }
+    }
+    let left_alone = stores.table.items(&key).await.contains(&strange);
+    left_alone
+        .then_some(())
+        .ok_or_else(|| "a stranger's item was changed".to_owned())
+}
+
+async fn put(stores: &Stores, item: Item) {
+    let put = stores.table.client.put_item().table_name(TABLE);
+    put.set_item(Some(item)).send().await.unwrap();
+}

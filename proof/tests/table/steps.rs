@@ -1,0 +1,406 @@
+//! The writes of a sequence, random ones and chosen ones, in terms small enough that collisions are common.
+
+use std::fmt;
+
+use proptest::prelude::*;
+
+use super::items::{ATTRIBUTES, STRANGE, attribute};
+
+/// What a step does. A time is in seconds; a proof is one of a few lease ids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Write {
+    Grant,
+    Extend,
+    Release,
+    Expire,
+    /// Shortens what is left of it.
+    Cut,
+    Join,
+    Leave,
+    Reserve,
+    TryAgain,
+    Pass,
+    Take,
+    /// A waiter's item gets another task token.
+    CallBack,
+    /// A waiter's item is deleted.
+    Forget,
+    /// An operator's: the row is replaced.
+    Swap,
+    /// An operator's: a row where there is none.
+    Make,
+    /// Two rows at once: this one and one that is always free, as a set of grants or with a check.
+    Together,
+    /// A stranger's: one attribute of the item.
+    Tamper,
+    Delete,
+    /// Remembers the item.
+    Keep,
+    /// Puts the item that was remembered, but for one attribute.
+    Again,
+}
+
+/// One write and its arguments, each of which means something to some of the writes.
+#[derive(Clone, Copy, PartialEq)]
+pub struct Step {
+    pub write: Write,
+    pub who: u8,
+    /// Whose place in the queue is left, if it is [`REQUESTS`] or more: whoever stands there.
+    pub request: u8,
+    /// Which lease id is granted or proved: one of a few, or from [`PROOFS`] on whichever the row has.
+    pub proof: u8,
+    pub at: u8,
+    pub ttl: u8,
+    /// How far the counter that is named (token, version or tries) is from the row's own.
+    pub away: i8,
+    /// By observation of the version instead of by the clock.
+    pub observed: bool,
+    /// A grant of several keys, a check beside a grant, or a deadline that must not have passed.
+    pub strict: bool,
+    /// Without a floor, or with one at the row's token or just above it, in either way.
+    pub floor: u8,
+    /// The lease id that is reserved for the next in the queue, until when.
+    pub successor: Option<u8>,
+    pub until: u8,
+    /// The end of what was reserved for this one, instead of a grant.
+    pub reserved_for: Option<u8>,
+    pub expired: bool,
+    /// The place in the queue as seen; where it stands if this does not say.
+    pub place: Option<u8>,
+    pub cap: u8,
+    /// The task token to be called back by.
+    pub token: u8,
+    /// What an operator does.
+    pub act: u8,
+    pub attribute: u8,
+    pub value: u8,
+}
+
+/// Lease ids that are not the row's.
+pub const PROOFS: u8 = 3;
+pub const REQUESTS: u8 = 6;
+
+pub const PLAIN: Step = Step {
+    write: Write::Delete,
+    who: 0,
+    request: 0,
+    proof: 0,
+    at: 1,
+    ttl: 5,
+    away: 0,
+    observed: false,
+    strict: false,
+    floor: 0,
+    successor: None,
+    until: 30,
+    reserved_for: None,
+    expired: false,
+    place: None,
+    cap: 9,
+    token: 0,
+    act: 0,
+    attribute: 0,
+    value: 0,
+};
+
+/// What differs from [`PLAIN`].
+impl fmt::Debug for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        macro_rules! differing {
+            ($($field:ident)*) => {$(
+                if self.$field != PLAIN.$field {
+                    write!(f, " {} {:?}", stringify!($field), self.$field)?;
+                }
+            )*};
+        }
+        write!(f, "{:?}", self.write)?;
+        differing!(who request proof at ttl away observed strict floor successor until);
+        differing!(reserved_for expired place cap token act attribute value);
+        Ok(())
+    }
+}
+
+type Weighted = [(usize, Write)];
+const OF_THE_HOLDER: &Weighted = &[
+    (8, Write::Grant),
+    (4, Write::Extend),
+    (8, Write::Release),
+    (2, Write::Expire),
+    (1, Write::Cut),
+    (1, Write::Together),
+];
+const OF_THE_QUEUE: &Weighted = &[
+    (12, Write::Join),
+    (2, Write::Leave),
+    (3, Write::Reserve),
+    (2, Write::TryAgain),
+    (2, Write::Pass),
+    (4, Write::Take),
+    (1, Write::CallBack),
+    (1, Write::Forget),
+];
+const OF_OPERATORS: &Weighted = &[(4, Write::Swap), (1, Write::Make)];
+const OF_STRANGERS: &Weighted = &[(5, Write::Tamper), (2, Write::Delete)];
+
+/// Random sequences, some with strangers.
+pub fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let among_us = prop_oneof![12 => one_of(OF_THE_HOLDER), 16 => one_of(OF_THE_QUEUE), 1 => one_of(OF_OPERATORS)];
+    let any = prop_oneof![
+        10 => one_of(OF_THE_HOLDER), 10 => one_of(OF_THE_QUEUE), 2 => one_of(OF_OPERATORS), 3 => one_of(OF_STRANGERS)
+    ];
+    // Mostly somebody holds it and others are in the queue already: without, little else fits.
+    let (holder, queue) = (&[(1, Write::Grant)], &[(1, Write::Join)]);
+    let joins = prop::collection::vec(one_of(queue), 0..4);
+    let before = prop::option::weighted(0.8, (one_of(holder), joins));
+    let steps = prop_oneof![
+        prop::collection::vec(among_us, 1..30),
+        prop::collection::vec(any, 1..30),
+    ];
+    (before, steps).prop_map(|(before, steps)| {
+        let before = before.map(|(grant, joins)| std::iter::once(grant).chain(joins));
+        before.into_iter().flatten().chain(steps).collect()
+    })
+}
+
+fn one_of(writes: &Weighted) -> impl Strategy<Value = Step> + use<> {
+    let each = |&(weight, write): &(usize, Write)| std::iter::repeat_n(write, weight);
+    let write = prop::sample::select(writes.iter().flat_map(each).collect::<Vec<_>>());
+    // Mostly what fits the row: its own proof, its own counter, no floor.
+    let proof = prop_oneof![6 => Just(PROOFS), 1 => 0..PROOFS];
+    let away = prop_oneof![12 => Just(0_i8), 1 => Just(-2), 1 => Just(2)];
+    let whose = (0..3_u8, 0..2 * REQUESTS, proof, away);
+    let when = (0..40_u8, 1..20_u8, 0..40_u8, 0..20_u8);
+    let odds = (0..10_u8, 0..10_u8, any::<bool>());
+    let successor = prop::option::weighted(0.7, 0..PROOFS);
+    let others = (
+        prop::option::weighted(0.3, 0..3_u8),
+        prop::option::weighted(0.2, 0..3_u8),
+        (0..9_u8, 0..3_u8, 0..12_u8),
+    );
+    let attributes = u8::try_from(ATTRIBUTES.len()).unwrap();
+    let strange = (0..attributes, 0..STRANGE);
+    (write, whose, when, odds, successor, others, strange).prop_map(
+        |(write, whose, when, odds, successor, others, strange)| {
+            let step = Step {
+                write,
+                who: whose.0,
+                request: whose.1 % REQUESTS,
+                proof: whose.2,
+                away: whose.3,
+                at: when.0,
+                ttl: when.1,
+                until: when.2,
+                floor: when.3,
+                observed: odds.0 < 5,
+                strict: odds.1 < 2,
+                expired: odds.2,
+                successor,
+                reserved_for: others.0,
+                place: others.1,
+                cap: others.2.0,
+                token: others.2.1,
+                act: 1 + others.2.2 % 4,
+                attribute: strange.0,
+                value: strange.1,
+            };
+            match write {
+                Write::Grant | Write::Together => Step {
+                    proof: whose.2 % PROOFS,
+                    strict: odds.2,
+                    ..step
+                },
+                Write::Join => Step {
+                    at: step.at / 2,
+                    observed: odds.0 < 1,
+                    ..step
+                },
+                Write::Leave => Step {
+                    request: whose.1,
+                    ..step
+                },
+                Write::Reserve | Write::Pass => Step {
+                    successor: Some(whose.1 % PROOFS),
+                    ..step
+                },
+                Write::Swap if odds.1 < 2 => Step { act: 0, ..step },
+                Write::Make => Step {
+                    act: 5 + others.2.2 % 3,
+                    ..step
+                },
+                Write::Tamper if odds.1 < 2 => Step {
+                    attribute: attribute("frozen"),
+                    value: strange.1.max(1),
+                    ..step
+                },
+                _ => step,
+            }
+        },
+    )
+}
+
+/// The proofs of those who hold it, and of those for whom it is reserved, in the chosen sequences.
+pub const HOLDERS: u8 = 0;
+pub const SUCCESSORS: u8 = 1;
+/// Reserved for the next in the queue.
+pub const NEXT: Option<u8> = Some(SUCCESSORS);
+
+pub const fn of(write: Write) -> Step {
+    Step { write, ..PLAIN }
+}
+
+pub const fn grant(who: u8, at: u8) -> Step {
+    Step {
+        who,
+        request: at,
+        at,
+        ..of(Write::Grant)
+    }
+}
+
+/// Every grant by the clock or by observation, with every floor.
+pub fn grants(at: u8) -> Vec<Step> {
+    let grants = [false, true].map(|observed| Step {
+        observed,
+        ..grant(2, at)
+    });
+    grants.iter().flat_map(at_every_floor).collect()
+}
+
+pub const fn extend(at: u8, ttl: u8, strict: bool) -> Step {
+    Step {
+        at,
+        ttl,
+        strict,
+        ..of(Write::Extend)
+    }
+}
+
+pub const fn release(successor: Option<u8>) -> Step {
+    Step {
+        successor,
+        ..of(Write::Release)
+    }
+}
+
+/// The end of what is reserved.
+pub const fn give_up(successor: Option<u8>) -> Step {
+    Step {
+        proof: SUCCESSORS,
+        reserved_for: Some(1),
+        ..release(successor)
+    }
+}
+
+pub const fn expire(successor: Option<u8>) -> Step {
+    Step {
+        successor,
+        ..of(Write::Expire)
+    }
+}
+
+pub const fn cut(at: u8) -> Step {
+    Step {
+        at,
+        ..of(Write::Cut)
+    }
+}
+
+/// A check of the lease beside another grant.
+pub const fn check(at: u8) -> Step {
+    Step {
+        at,
+        strict: true,
+        ..of(Write::Together)
+    }
+}
+
+pub const fn swap(act: u8) -> Step {
+    Step {
+        act,
+        ..of(Write::Swap)
+    }
+}
+
+pub const fn join(who: u8) -> Step {
+    joins(who, 1, 9)
+}
+
+pub const fn joins(who: u8, at: u8, cap: u8) -> Step {
+    Step {
+        who,
+        at,
+        cap,
+        ..of(Write::Join)
+    }
+}
+
+/// Joins because of a version that is so far from the one that stands.
+pub const fn observes(who: u8, away: i8, cap: u8) -> Step {
+    Step {
+        away,
+        observed: true,
+        ..joins(who, 1, cap)
+    }
+}
+
+pub const fn leave(who: u8) -> Step {
+    Step {
+        who,
+        ..of(Write::Leave)
+    }
+}
+
+pub const fn reserve() -> Step {
+    Step {
+        successor: NEXT,
+        ..of(Write::Reserve)
+    }
+}
+
+pub const fn take(at: u8, strict: bool) -> Step {
+    Step {
+        proof: SUCCESSORS,
+        who: 1,
+        at,
+        strict,
+        ..of(Write::Take)
+    }
+}
+
+pub const fn pass() -> Step {
+    Step {
+        proof: SUCCESSORS,
+        successor: Some(2),
+        until: 31,
+        ..of(Write::Pass)
+    }
+}
+
+pub const fn try_again() -> Step {
+    Step {
+        proof: SUCCESSORS,
+        until: 31,
+        ..of(Write::TryAgain)
+    }
+}
+
+/// The same with another counter, or with another proof.
+pub fn beside(step: &Step) -> [Step; 3] {
+    let proof = if step.write == Write::Grant {
+        HOLDERS
+    } else {
+        2
+    };
+    let counter = |away| Step { away, ..*step };
+    [counter(-2), counter(2), Step { proof, ..*step }]
+}
+
+/// The same with every floor, if it has one.
+pub fn at_every_floor(step: &Step) -> Vec<Step> {
+    let floors = match step.write {
+        Write::Grant | Write::Take | Write::TryAgain | Write::Reserve | Write::Pass => 6,
+        Write::Release | Write::Expire if step.successor.is_some() => 6,
+        _ => 1,
+    };
+    (0..floors).map(|floor| Step { floor, ..*step }).collect()
+}

@@ -1,0 +1,234 @@
+//! The DynamoDB store: the conformance suite, what each call costs, who wins a race, and what DynamoDB itself does to
+//! items: it purges them, bounds their size, and reads them page by page.
+
+use std::{collections::HashSet, sync::Arc, time::Duration};
+
+use leasehold::{
+    Acquired, Clock as _, Error, ExtendOptions, GrantKind, Holder, Key, Queue, RequestDigest,
+    TaskToken, WaitTime,
+    conformance::{self, Calls},
+    store::{Address, Store as _},
+};
+use leasehold_local::Fault;
+
+use leasehold_proof::fixture::{TABLE, Table, request, s};
+
+/// The requests since the last look, all of them updates.
+fn updates(table: &Table) -> u64 {
+    let mut requests = table.requests();
+    let updates = requests.remove("UpdateItem").unwrap_or_default();
+    assert!(requests.is_empty(), "nothing but updates: {requests:?}");
+    updates
+}
+
+#[tokio::test]
+async fn it_conforms() {
+    conformance::all(&Table::start().await).await;
+}
+
+#[tokio::test]
+async fn each_call_costs_one_request() {
+    let table = Table::start().await;
+    let leases = table.leases();
+    let lease = table.grant("k", "a", "1").await.lease;
+    assert_eq!(updates(&table), 1, "acquire");
+    let held = leases.acquire(request("k", "b", "2")).await.unwrap();
+    assert!(matches!(held, Acquired::Held(_)));
+    assert_eq!(updates(&table), 1, "a refusal brings everything with it");
+    let lease = leases
+        .extend(&lease, ExtendOptions::default())
+        .await
+        .unwrap()
+        .into_lease();
+    assert_eq!(updates(&table), 1, "extend");
+    let _ = leases.release(&lease).await.unwrap();
+    assert_eq!(updates(&table), 1, "release");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn one_of_many_wins() {
+    let table = Table::start().await;
+    for round in 0..5 {
+        let key = format!("k{round}");
+        let asking: Vec<_> = (0..32)
+            .map(|n| {
+                let (leases, request) = (table.leases(), request(&key, &format!("h{n}"), "1"));
+                tokio::spawn(async move { leases.acquire(request).await })
+            })
+            .collect();
+        let mut won = 0;
+        for answer in asking {
+            won += usize::from(matches!(
+                answer.await.unwrap().unwrap(),
+                Acquired::Granted(_)
+            ));
+        }
+        assert_eq!(won, 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn copies_of_one_request_are_one_grant() {
+    let table = Table::start().await;
+    let asking: Vec<_> = (0..32)
+        .map(|_| {
+            let leases = table.leases();
+            tokio::spawn(async move { leases.acquire(request("k", "a", "1")).await })
+        })
+        .collect();
+    let mut tokens = HashSet::new();
+    for answer in asking {
+        tokens.insert(
+            answer
+                .await
+                .unwrap()
+                .unwrap()
+                .granted()
+                .unwrap()
+                .lease
+                .fencing_token,
+        );
+    }
+    assert_eq!(tokens.len(), 1);
+}
+
+#[tokio::test]
+async fn an_item_as_large_as_items_get_is_a_stranger() {
+    let table = Table::start().await;
+    let address = Address {
+        key: Key::new("k").unwrap(),
+        permit: 0,
+    };
+    let lease = table.grant("k", "a", "1").await.lease;
+    let _ = table.leases().release(&lease).await.unwrap();
+    let mut item = table.get(&address).await.unwrap();
+    let filler = "x".repeat(409_000);
+    item.insert("filler".into(), s(&filler));
+    table.put(&address, item.clone()).await;
+    let big = Holder::new("h".repeat(1024)).unwrap();
+    let mut asked = request("k", "b", "2");
+    asked.holder = big;
+    let refused = table.leases().acquire(asked).await;
+    assert!(matches!(refused, Err(Error::Corrupt { .. })), "{refused:?}");
+    assert_eq!(table.get(&address).await, Some(item), "untouched");
+}
+
+/// DynamoDB deletes whatever carries a `purge_at` that has passed, held or not.
+#[tokio::test]
+async fn only_a_free_row_can_be_purged_and_it_keeps_nothing_of_its_lease() {
+    let table = Table::start().await;
+    let address = Address {
+        key: Key::new("k").unwrap(),
+        permit: 0,
+    };
+    let always = "pk sk fencing_token version granted_to request past_request_1 past_request_2 past_request_3 \
+        previous_holder previous_fencing_token previous_last_fencing_token previous_ended line";
+    let held = "holder lease_id ttl_ms acquired_at expires_at sweep_after metadata";
+    let names = async || -> HashSet<String> {
+        let item = table.get(&address).await.unwrap();
+        item.into_keys().collect()
+    };
+    let expected = |more: &[&str]| -> HashSet<String> {
+        let all = [&[always], more].concat();
+        all.iter()
+            .flat_map(|names| names.split_whitespace())
+            .map(str::to_owned)
+            .collect()
+    };
+    // Freed by one who can notify the next in the queue, it says for whom it is reserved: for nobody.
+    let reserved = "claim claim_id claim_until claim_tries";
+    let calls = Arc::new(Calls::default());
+    let telling = table.leases().with_workflows(calls);
+    let silent = table.leases();
+    for (round, leases, more) in [
+        ("1", &silent, "heir"),
+        ("2", &telling, reserved),
+        ("3", &silent, "heir"),
+        ("4", &telling, reserved),
+    ] {
+        let lease = table.grant("k", "a", round).await.lease;
+        assert_eq!(names().await, expected(&[held]));
+        let extended = leases.extend(&lease, ExtendOptions::default());
+        let lease = extended.await.unwrap().into_lease();
+        assert_eq!(names().await, expected(&[held, "extended_at"]));
+        let _ = leases.release(&lease).await.unwrap();
+        assert_eq!(names().await, expected(&["ended purge_at", more]));
+    }
+}
+
+#[tokio::test]
+async fn a_purged_row_starts_again_above_every_token_it_gave_out() {
+    let now = leasehold::SystemClock.now().as_millis() / 1000;
+    let clock = leasehold_local::ManualClock::new(now);
+    let server = leasehold_local::DynamoDb::start_with_clock(&clock).await;
+    let table = Table::on(server.unwrap()).await;
+    leasehold::table::create(&table.client, TABLE)
+        .await
+        .unwrap();
+    let held = table.grant("held", "a", "1").await.lease;
+    let lease = table.grant("k", "a", "1").await.lease;
+    let _ = table.leases().release(&lease).await.unwrap();
+
+    clock.tick(Duration::from_hours(7 * 24) - Duration::from_mins(1));
+    assert_eq!(table.server.sweep_ttl().unwrap(), 0, "kept for seven days");
+    clock.tick(Duration::from_mins(2));
+    assert_eq!(table.server.sweep_ttl().unwrap(), 1, "and no held row ever");
+    let next = table.grant("k", "b", "2").await;
+    assert_eq!((next.grant, next.previous), (GrantKind::New, None));
+    assert!(next.lease.fencing_token > lease.fencing_token);
+    // What the old holder still has is worth nothing.
+    let lost = table
+        .leases()
+        .extend(&lease, ExtendOptions::default())
+        .await;
+    assert!(matches!(lost, Err(Error::Lost { .. })), "{lost:?}");
+    let still = table.leases().extend(&held, ExtendOptions::default()).await;
+    assert!(still.is_ok(), "{still:?}");
+}
+
+/// Who joins a line writes both items in one transaction.
+#[tokio::test]
+async fn a_waiters_item_is_deleted_though_a_transaction_is_in_the_way() {
+    let table = Table::start().await;
+    let leases = table.leases();
+    let (store, limit) = (leases.store(), Duration::from_secs(1));
+    let lease = table.grant("k", "a", "1").await.lease;
+    let leases = leases.clone().with_workflows(Arc::new(Calls::default()));
+    let queue = Queue {
+        task_token: TaskToken::new("t").unwrap(),
+        wait: WaitTime::new(Duration::from_secs(60)).unwrap(),
+    };
+    let asked = request("k", "b", "1");
+    let digest = RequestDigest::of(&asked.holder, &asked.request_id);
+    leases.acquire_in_line(asked, queue).await.unwrap();
+    let waiter = store.waiter(&lease.key, &digest, limit).await.unwrap();
+    table.proxy.inject(Fault::Conflict, "DeleteItem", 4);
+    let waiter = waiter.expect("an item");
+    store.forget(&lease.key, &waiter, limit).await.unwrap();
+    let gone = store.waiter(&lease.key, &digest, limit).await.unwrap();
+    assert_eq!(gone, None);
+}
+
+/// Together, not each: the function has to live to answer.
+#[tokio::test]
+async fn the_pages_of_a_key_share_one_time_limit() {
+    let table = Table::start().await;
+    // More than a page holds.
+    for permit in 0..6 {
+        let item = [
+            ("pk".to_owned(), s("k")),
+            ("sk".to_owned(), s(&format!("LEASE#{permit:04}"))),
+            ("text".to_owned(), s(&"x".repeat(350_000))),
+        ];
+        let put = table.client.put_item().table_name(TABLE);
+        put.set_item(Some(item.into())).send().await.unwrap();
+    }
+    let leases = table.leases();
+    let (key, store) = (Key::new("k").unwrap(), leases.store());
+    let read = store.read_key(&key, Duration::from_millis(1500)).await;
+    assert_eq!(read.unwrap().len(), 6);
+    table.proxy.reset();
+    table.proxy.set_latency(Duration::from_millis(300));
+    let late = store.read_key(&key, Duration::from_millis(400)).await;
+    assert!(matches!(late, Err(Error::Unavailable { .. })), "{late:?}");
+}

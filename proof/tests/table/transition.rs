@@ -1,0 +1,305 @@
+//! The pure transition against the condition expressions: random sequences of writes, some of them
+//! on rows that somebody tampered with, run on the memory store and on a real DynamoDB API, must
+//! end the same way each time, answer and row.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt::{Debug, Display},
+    sync::Mutex,
+    time::Duration,
+};
+
+use leasehold::{
+    Key, Memory, RequestDigest,
+    row::{Item, Stored},
+    store::{Address, Applied, Joined, Store},
+    transition::{Change, Of},
+};
+use leasehold_proof::fixture::Table;
+use proptest::{prelude::*, test_runner::TestRunner};
+
+use super::{
+    changes, items, sequences,
+    steps::{Step, Write, steps},
+};
+
+/// Far more than a call takes, on a busy machine too: what is lost on the way is not what is looked for here.
+pub const LIMIT: Duration = Duration::from_secs(30);
+
+/// Every kind of write of one row.
+const KINDS: [&str; 13] = [
+    "Grant",
+    "Extend",
+    "Cut",
+    "Release",
+    "Release of a reservation",
+    "End",
+    "Swap",
+    "Join",
+    "Leave",
+    "Reserve",
+    "TryAgain",
+    "Pass",
+    "Take",
+];
+
+/// The memory store, which runs the pure transition, and the table, which is to do the same.
+pub struct Stores {
+    pub table: Table,
+    memory: Memory,
+    seen: Mutex<HashMap<Key, Seen>>,
+    /// Which kinds of writes happened, and how often.
+    done: Mutex<BTreeMap<String, usize>>,
+}
+
+/// What is known of a key beyond what stands there.
+#[derive(Clone, Default)]
+pub struct Seen {
+    /// The last row that was ours: what was read, before a stranger came, by those who write after.
+    row: Option<Stored>,
+    /// What stands in the table.
+    pub item: Option<Item>,
+    /// What stood there at [`Write::Keep`].
+    kept: Option<Item>,
+    /// A stranger was there.
+    pub strange: bool,
+}
+
+type Checked<T = ()> = Result<T, TestCaseError>;
+
+fn same<T: Debug + PartialEq>(memory: &T, table: &T, step: &Step) -> Checked {
+    prop_assert_eq!(memory, table, "after {:?}", step);
+    Ok(())
+}
+
+fn failed(step: &Step) -> impl Fn(leasehold::Error) -> TestCaseError {
+    let shown = format!("{step:?}");
+    move |error: leasehold::Error| {
+        let error: &dyn Display = &error;
+        TestCaseError::fail(format!("{shown}: {error}"))
+    }
+}
+
+pub fn address(key: &str) -> Address {
+    Address {
+        key: Key::new(key).unwrap(),
+        permit: 0,
+    }
+}
+
+impl Stores {
+    pub fn on(table: Table) -> Self {
+        Self {
+            table,
+            memory: Memory::new(),
+            seen: Mutex::default(),
+            done: Mutex::default(),
+        }
+    }
+
+    /// Takes the steps on both stores; fails at the first that they do not take the same way.
+    pub async fn run(&self, key: &str, steps: &[Step]) -> Checked {
+        let address = address(key);
+        for step in steps {
+            let stored = self.read(&address).await;
+            let sets_the_successor = self.take(&address, &stored, step).await?;
+            let (ours, item) = (self.ours(&address).await, self.table.get(&address).await);
+            same(&ours, &Stored::read(item.as_ref()), step)?;
+            let strange = self.seen(&address, |seen| {
+                seen.item.clone_from(&item);
+                seen.strange
+            });
+            let (Stored::Row(row), Some(item)) = (&ours, &item) else {
+                continue;
+            };
+            if sets_the_successor {
+                same(&items::successor_of(row), &items::successor(item), step)?;
+            }
+            if !strange {
+                let (ours, theirs) = (items::expected(row), items::plain(row, item));
+                for name in ours.keys().chain(theirs.keys()) {
+                    let both = (ours.get(name), theirs.get(name));
+                    prop_assert_eq!(both.0, both.1, "{} after {:?}", name, step);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn count(&self, change: &Change) {
+        let said = format!("{change:?}");
+        let mut kind = said.split('(').next().unwrap_or_default().to_owned();
+        if let Change::Release(release) = change {
+            let of = matches!(release.of, Of::Reservation(_));
+            kind += if of { " of a reservation" } else { "" };
+        }
+        *self.done.lock().unwrap().entry(kind).or_default() += 1;
+    }
+
+    async fn ours(&self, address: &Address) -> Stored {
+        self.memory.read(address, LIMIT).await.unwrap()
+    }
+
+    /// What stands there, or stood there before it was no row of ours.
+    async fn read(&self, address: &Address) -> Stored {
+        let ours = self.ours(address).await;
+        self.seen(address, |seen| match (&ours, &seen.row) {
+            (Stored::Foreign(_), Some(row)) => row.clone(),
+            _ => seen.row.insert(ours).clone(),
+        })
+    }
+
+    pub fn seen<T>(&self, address: &Address, act: impl FnOnce(&mut Seen) -> T) -> T {
+        let mut seen = self.seen.lock().unwrap();
+        act(seen.entry(address.key.clone()).or_default())
+    }
+
+    /// Whether it was a write that says who is first in the queue.
+    async fn take(&self, address: &Address, stored: &Stored, step: &Step) -> Checked<bool> {
+        match step.write {
+            Write::Tamper => {
+                let item = self.seen(address, |seen| seen.item.clone());
+                self.tamper(address, item, step).await;
+            }
+            Write::Keep => self.seen(address, |seen| seen.kept.clone_from(&seen.item)),
+            Write::Again => {
+                let item = self.seen(address, |seen| {
+                    seen.row = Some(Stored::read(seen.kept.as_ref()));
+                    seen.strange = false;
+                    seen.kept.clone()
+                });
+                self.tamper(address, item, step).await;
+            }
+            Write::Delete => {
+                self.table.delete(address).await;
+                self.memory.delete(address);
+                self.seen(address, |seen| seen.strange = false);
+            }
+            Write::Together => self.together(address, stored, step).await?,
+            Write::Join => self.join(address, stored, step).await?,
+            Write::CallBack | Write::Forget => self.waits(address, step).await?,
+            _ => return self.write(address, stored, step).await,
+        }
+        Ok(false)
+    }
+
+    async fn write(&self, address: &Address, stored: &Stored, step: &Step) -> Checked<bool> {
+        let Some(change) = changes::change(stored, step) else {
+            return Ok(false);
+        };
+        let ours = self.memory.apply(address, &change, LIMIT).await.unwrap();
+        let theirs = self.table.store().apply(address, &change, LIMIT).await;
+        same(&ours, &theirs.map_err(failed(step))?, step)?;
+        let done = matches!(ours, Applied::Done { .. });
+        if done {
+            self.count(&change);
+        }
+        Ok(done && items::sets_the_successor(&change))
+    }
+
+    async fn tamper(&self, address: &Address, item: Option<Item>, step: &Step) {
+        let tampered = item
+            .clone()
+            .and_then(|item| items::tamper(item, step.attribute, step.value));
+        let Some(tampered) = tampered else {
+            return;
+        };
+        self.seen(address, |seen| {
+            seen.strange |= item.as_ref() != Some(&tampered);
+        });
+        self.memory.put(address.clone(), &tampered);
+        self.table.put(address, tampered).await;
+    }
+
+    /// Who joins, and the item beside: both or neither, and the same on both tables.
+    async fn join(&self, address: &Address, stored: &Stored, step: &Step) -> Checked {
+        let (join, waiter) = changes::join(stored, step);
+        let key = &address.key;
+        let ours = self.memory.join(key, &join, &waiter, LIMIT).await.unwrap();
+        let theirs = self.table.store().join(key, &join, &waiter, LIMIT).await;
+        same(&ours, &theirs.map_err(failed(step))?, step)?;
+        if ours == Joined::Done {
+            self.count(&Change::Join(join.clone()));
+        }
+        self.same_waiter(key, &join.request, step).await
+    }
+
+    async fn waits(&self, address: &Address, step: &Step) -> Checked {
+        let (key, table) = (&address.key, self.table.store());
+        let waiter = changes::waiter(step, 0);
+        if step.write == Write::CallBack {
+            let ours = self.memory.call_back_by(key, &waiter, LIMIT).await.unwrap();
+            let theirs = table.call_back_by(key, &waiter, LIMIT).await;
+            same(&ours, &theirs.map_err(failed(step))?, step)?;
+        } else {
+            self.memory.forget(key, &waiter, LIMIT).await.unwrap();
+            let theirs = table.forget(key, &waiter, LIMIT).await;
+            theirs.map_err(failed(step))?;
+        }
+        self.same_waiter(key, &waiter.request, step).await
+    }
+
+    async fn same_waiter(&self, key: &Key, request: &RequestDigest, step: &Step) -> Checked {
+        let ours = self.memory.waiter(key, request, LIMIT).await.unwrap();
+        let theirs = self.table.store().waiter(key, request, LIMIT).await;
+        let theirs = theirs.unwrap();
+        if theirs.is_some() {
+            // The items say so in an attribute of its own, by which sweep goes.
+            for item in self.table.items(key).await {
+                if let Some(deadline) = item.get("deadline") {
+                    same(&Some(deadline), &item.get("sweep_after"), step)?;
+                }
+            }
+        }
+        same(&ours, &theirs, step)
+    }
+
+    /// A transaction with a row that is in nobody's way: it must happen on both tables or on neither,
+    /// and tell of the same row.
+    async fn together(&self, address: &Address, stored: &Stored, step: &Step) -> Checked {
+        let beside = self::address(&format!("{}/beside", address.key));
+        self.table.delete(&beside).await;
+        self.memory.delete(&beside);
+        let [here, there] = changes::together(stored, step);
+        let changes = [(address.clone(), here), (beside.clone(), there)];
+        let ours = self.memory.apply_all(&changes, LIMIT).await.unwrap();
+        let theirs = self.table.store().apply_all(&changes, LIMIT).await;
+        same(&ours, &theirs.map_err(failed(step))?, step)?;
+        let theirs = Stored::read(self.table.get(&beside).await.as_ref());
+        same(&self.ours(&beside).await, &theirs, step)
+    }
+}
+
+#[tokio::test]
+async fn it_does_so_of_rows_that_chance_brings_about_too_seldom() {
+    let stores = Stores::on(Table::start().await);
+    for (n, steps) in sequences::of_strangers().into_iter().enumerate() {
+        let same = stores.run(&format!("k{n}"), &steps).await;
+        assert!(same.is_ok(), "{steps:?}: {same:?}");
+    }
+}
+
+#[test]
+fn the_table_does_what_the_pure_function_says() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let stores = Stores::on(runtime.block_on(Table::start()));
+    let config = ProptestConfig {
+        cases: std::env::var("DIFFERENTIAL_CASES").map_or(250, |n| n.parse().unwrap()),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
+    // A key for each run, shrinking included: rows of other runs must not show.
+    let run = std::sync::atomic::AtomicU64::new(0);
+    TestRunner::new(config)
+        .run(&steps(), |steps| {
+            let n = run.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            runtime.block_on(stores.run(&format!("k{n}"), &steps))
+        })
+        .unwrap();
+    // A sequence in which nothing fits shows nothing.
+    let done = stores.done.into_inner().unwrap();
+    println!("{done:?}");
+    for kind in KINDS {
+        assert!(done.contains_key(kind), "no {kind} in {done:?}");
+    }
+}
