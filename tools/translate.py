@@ -37,3 +37,4 @@ def translated(path):
 
 if __name__ == "__main__":
     json.dump(translated(sys.argv[1]), sys.stdout, indent=1)
+    print()

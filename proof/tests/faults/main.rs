@@ -1,4 +1,4 @@
-//! What breaks, row by row: every fault of the table in docs/SEMANTICS.md, done to acquire, extend
+//! What breaks, row by row: every fault of the table in docs/PROOFS.md, done to acquire, extend
 //! and release on a real DynamoDB API or to the real function binaries. The name of a test says its row.
 #![allow(clippy::unwrap_used, missing_docs)]
 

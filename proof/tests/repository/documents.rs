@@ -1,0 +1,438 @@
+//! What documents say of the files beside them.
+
+use crate::{Fault, Files, Rule};
+use std::collections::{BTreeMap, BTreeSet};
+
+pub const RULES: &[(&str, Rule, &[Fault])] = &[
+    (
+        "every promise and every fault has a test, and the test exists",
+        promises,
+        &[
+            (PROOFS, "\n| S8 |", "\n| S12 |"),
+            (PROOFS, "\n| F26 |", "\n| F31 |"),
+            (PROOFS, "`it_conforms`", "`it_conformed`"),
+            (PROOFS, "`rehearsal`", "`rehearsals`"),
+            ("Makefile", "\nmodel:", "\nmodels:"),
+        ],
+    ),
+    (
+        "every link in a document leads to a file, and a test named by a link is in it",
+        links,
+        &[
+            ("README.md", "](docs/", "](doc/"),
+            (
+                "docs/SEMANTICS.md",
+                "[`the_table_does_what_the_pure_function_says`]",
+                "[`the_table_does_it`]",
+            ),
+        ],
+    ),
+    (
+        "every make target that a document names exists",
+        make_targets,
+        &[
+            ("Makefile", "\nhostile:", "\nhost:"),
+            ("README.md", "`make demo`", "`make demos`"),
+        ],
+    ),
+    (
+        "every event is JSON, and some program or test names it",
+        events,
+        &[("events/acquire.json", "{", "{{")],
+    ),
+    (
+        "environment variables are the same in library, template and documents",
+        environment,
+        &[
+            ("lib/src/settings.rs", "\"LEASE_TABLE\"", "\"LEASE_TABLES\""),
+            ("template.yaml", "LEASE_QUEUE_CAP:", "LEASE_QUEUE_LIMIT:"),
+            ("README.md", "LEASE_GUARD_MS", "LEASE_GUARDS_MS"),
+        ],
+    ),
+    (
+        "a difference that an example shows is the one between its files",
+        differences,
+        &[
+            (
+                "examples/adopting/README.md",
+                "+          \"ttl_seconds\": 60,\n",
+                "",
+            ),
+            (
+                "examples/adopting/README.md",
+                "```diff\n--- before/t",
+                "```yaml\n--- before/t",
+            ),
+            (
+                "examples/adopting/after/template.yaml",
+                "payments-take",
+                "payments-give",
+            ),
+            (
+                "examples/adopting/before/take-payment.asl.json",
+                "900",
+                "901",
+            ),
+        ],
+    ),
+    (
+        "what is fetched and built is what is locked",
+        locked,
+        &[
+            ("Makefile", "--require-hashes ", ""),
+            (
+                "Makefile",
+                "cargo build --workspace --locked",
+                "cargo build --workspace",
+            ),
+            ("Makefile", "--ignore-scripts ", ""),
+            ("Cargo.toml", "version = \"=", "version = \""),
+            ("local/asl/requirements.txt", "--hash=sha256:", "--md5="),
+            ("tools/asl/package-lock.json", "sha512-", "sha1-"),
+            (
+                "Cargo.lock",
+                "registry+https://github.com/rust-lang/",
+                "registry+https://example.org/",
+            ),
+        ],
+    ),
+];
+
+const PROOFS: &str = "docs/PROOFS.md";
+
+/// The rows that PROOFS.md has to have: kind, and how many.
+const PROMISED: [(&str, usize); 8] = [
+    ("S", 11),
+    ("L", 4),
+    ("F", 30),
+    ("X", 32),
+    ("K", 10),
+    ("M", 9),
+    ("P", 22),
+    ("G", 10),
+];
+
+fn promises(files: &Files) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let mut ids = BTreeSet::new();
+    for line in files
+        .text(PROOFS)
+        .lines()
+        .filter(|line| line.starts_with("| "))
+    {
+        let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
+        let &[id, _, held] = &cells[..] else {
+            wrong.push(format!("{PROOFS}: not three cells: {line}"));
+            continue;
+        };
+        if id.is_empty() {
+            continue;
+        }
+        // F17a and F17b are two promises of one feature.
+        ids.insert(
+            id.trim_end_matches(|c: char| c.is_ascii_lowercase())
+                .to_owned(),
+        );
+        let named: Vec<&str> = held.split('`').skip(1).step_by(2).collect();
+        if named.is_empty() || !named.len().is_multiple_of(2) {
+            wrong.push(format!("{PROOFS}: {id}: names no test"));
+        }
+        for pair in named.chunks_exact(2) {
+            let (path, name) = (pair[0], pair[1]);
+            if !names(files, path, name) {
+                wrong.push(format!("{PROOFS}: {id}: no {name} in {path}"));
+            }
+        }
+    }
+    for (kind, last) in PROMISED {
+        for id in (1..=last).map(|nth| format!("{kind}{nth}")) {
+            if !ids.contains(&id) {
+                wrong.push(format!("{PROOFS}: nothing is said of {id}"));
+            }
+        }
+    }
+    wrong
+}
+
+/// Whether the file has a test, a target or a case of this name.
+fn names(files: &Files, path: &str, name: &str) -> bool {
+    let text = files.text(path);
+    if path == "Makefile" {
+        return text.contains(&format!("\n{name}:"));
+    }
+    text.contains(&format!("fn {name}(")) || text.contains(&format!("fn {name}<")) || text.contains(&format!("\"{name}\""))
+        // In a file of cases, the name is a key.
+        || text.contains(&format!("{name}:"))
+}
+
+fn links(files: &Files) -> Vec<String> {
+    let mut wrong = Vec::new();
+    // Below src/ stand the heads of pages that are written to docs/.
+    let documents = files.all("", ".md");
+    for (document, text) in documents.filter(|(path, _)| !path.contains("/src/")) {
+        for (at, _) in text.match_indices("](") {
+            let link = text[at + 2..].split([')', ' ']).next().unwrap_or_default();
+            let file = link.split('#').next().unwrap_or_default();
+            if file.is_empty() || file.contains("://") || file.starts_with("mailto:") {
+                continue;
+            }
+            let path = joined(document, file);
+            let exists = files
+                .0
+                .keys()
+                .any(|known| *known == path || known.starts_with(&format!("{path}/")));
+            if !exists {
+                wrong.push(format!("{document}: there is no {path}"));
+                continue;
+            }
+            let label = text[..at].rsplit_once('[').map_or("", |(_, label)| label);
+            let name = label.trim_matches('`');
+            let is_test = label.starts_with('`')
+                && name.contains('_')
+                && path.contains(".rs")
+                && name
+                    .chars()
+                    .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+            if is_test && !names(files, &path, name) {
+                wrong.push(format!("{document}: no {name} in {path}"));
+            }
+        }
+    }
+    wrong
+}
+
+/// Where a link in this document leads.
+fn joined(document: &str, link: &str) -> String {
+    let mut parts: Vec<&str> = document.split('/').collect();
+    parts.pop();
+    for part in link.trim_end_matches('/').split('/') {
+        match part {
+            ".." => drop(parts.pop()),
+            "." => {}
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
+fn make_targets(files: &Files) -> Vec<String> {
+    let makefile = files.text("Makefile");
+    let mut wrong = Vec::new();
+    for (path, text) in files.all("", ".md") {
+        // Only what is set as code: `make test`, or a line of a block that begins with it.
+        let lines = text.lines().map(str::trim_start);
+        let spans = text.split('`').skip(1).step_by(2);
+        for command in lines
+            .chain(spans)
+            .filter_map(|code| code.strip_prefix("make "))
+        {
+            let target = command
+                .split(|c: char| !c.is_ascii_lowercase() && c != '-')
+                .next();
+            let target = target.unwrap_or_default();
+            if !target.is_empty() && !makefile.contains(&format!("\n{target}:")) {
+                wrong.push(format!("{path}: `make {target}` is not in the Makefile"));
+            }
+        }
+    }
+    wrong
+}
+
+fn events(files: &Files) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let sources: Vec<&str> = (files
+        .all("", ".rs")
+        .chain(files.all("", ".py"))
+        .chain(files.all("proof/", ".yaml")))
+    .map(|(_, text)| text)
+    .collect();
+    for (path, text) in files.all("events/", ".json") {
+        if let Err(error) = serde_json::from_str::<serde_json::Value>(text) {
+            wrong.push(format!("{path}: {error}"));
+        }
+        let name = path.trim_start_matches("events/");
+        let stem = name.trim_end_matches(".json");
+        let forms = [
+            name.to_owned(),
+            format!("\"{stem}\""),
+            format!("event: {stem}\n"),
+        ];
+        if !sources
+            .iter()
+            .any(|source| forms.iter().any(|form| source.contains(form)))
+        {
+            wrong.push(format!("{path}: no test and no program names it"));
+        }
+    }
+    wrong
+}
+
+fn environment(files: &Files) -> Vec<String> {
+    let variables = |text: &str, start: &str| -> BTreeSet<String> {
+        let found = text.match_indices(start).map(|(at, _)| {
+            let name = text[at..].trim_start_matches('"');
+            let end = name
+                .find(|c: char| !c.is_ascii_uppercase() && c != '_')
+                .unwrap_or(name.len());
+            name[..end].to_owned()
+        });
+        found.collect()
+    };
+    // As a string literal: a constant may have the same name.
+    let read = files
+        .all("lib/src/", ".rs")
+        .flat_map(|(_, text)| variables(text, "\"LEASE_"));
+    let read: BTreeSet<String> = read.collect();
+    let documents: String = files
+        .all("", "README.md")
+        .chain(files.all("docs/", ".md"))
+        .map(|(_, text)| text)
+        .collect();
+    [
+        ("template.yaml", files.text("template.yaml")),
+        ("the documents", &documents),
+    ]
+    .iter()
+    .flat_map(|(whose, text)| {
+        let known = variables(text, "LEASE_");
+        let missing = read
+            .difference(&known)
+            .map(move |name| format!("{whose}: no {name}, which lib/src reads"));
+        let idle = known
+            .difference(&read)
+            .map(move |name| format!("{whose}: {name}, which lib/src does not read"));
+        missing.chain(idle).collect::<Vec<_>>()
+    })
+    .collect()
+}
+
+fn differences(files: &Files) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let mut shown = BTreeMap::new();
+    for (path, readme) in files.all("examples/", "/README.md") {
+        let directory = path.trim_end_matches("README.md");
+        for block in readme.split("```diff\n").skip(1) {
+            let lines: Vec<&str> = block.lines().take_while(|line| *line != "```").collect();
+            let [before, after, ..] = lines[..] else {
+                continue;
+            };
+            let named = |line: &str| format!("{directory}{}", &line[4..]);
+            shown.insert(named(before), (named(after), lines[2..].to_vec()));
+        }
+        for (before, text) in files
+            .all(directory, "")
+            .filter(|(path, _)| path.contains("/before/"))
+        {
+            let (after, lines) = shown
+                .get(before)
+                .cloned()
+                .unwrap_or_else(|| (before.replacen("/before/", "/after/", 1), Vec::new()));
+            if applied(text, &lines).as_deref() != Some(files.text(&after)) {
+                wrong.push(format!(
+                    "{path}: does not show how {before} and {after} differ"
+                ));
+            }
+        }
+    }
+    if shown.is_empty() {
+        wrong.push("examples: no README.md shows a difference".to_owned());
+    }
+    wrong
+}
+
+/// What comes of `before`; none if it is not as shown. Each part goes where it first fits, after the part before it.
+fn applied(before: &str, lines: &[&str]) -> Option<String> {
+    let (mut made, mut rest): (Vec<&str>, Vec<&str>) = (Vec::new(), before.lines().collect());
+    for part in lines
+        .split(|line| line.starts_with("@@"))
+        .filter(|part| !part.is_empty())
+    {
+        let side = |sign: char| -> Vec<&str> {
+            part.iter()
+                .filter_map(|line| line.strip_prefix(sign).or(line.strip_prefix(' ')))
+                .collect()
+        };
+        let (old, new) = (side('-'), side('+'));
+        let at = rest.windows(old.len()).position(|lines| lines == old)?;
+        made.extend(rest.drain(..at));
+        made.extend(new);
+        rest.drain(..old.len());
+    }
+    made.extend(rest);
+    Some(made.join("\n") + "\n")
+}
+
+/// Crates and packages whose insides something here rests on: pinned to the letter.
+const PINNED: [(&str, &str); 6] = [
+    ("Cargo.toml", "dynoxide-rs = { version = \"="),
+    ("Cargo.toml", "dynamodb-lease = { version = \"="),
+    ("proof/fuzz/Cargo.toml", "libfuzzer-sys = \"="),
+    ("local/asl/requirements.txt", "moto=="),
+    ("local/asl/requirements.txt", "jsonata-python=="),
+    ("tools/requirements.txt", "aws-sam-cli=="),
+];
+
+fn locked(files: &Files) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for script in ["Makefile", ".ci/run"] {
+        // A command may go on in the next line.
+        let commands = files.text(script).replace("\\\n", " ");
+        for line in commands
+            .lines()
+            .filter(|line| !line.trim_start().starts_with('#'))
+        {
+            let builds = ["build", "clippy", "doc", "fetch", "install", "run", "test"]
+                .iter()
+                .any(|verb| line.contains(&format!("cargo {verb} ")))
+                || line.contains("$(LAMBDA) build");
+            // What writes a lock has none to go by, and is pinned itself.
+            let by_pip = line.contains("pip install") && !line.contains("pip-tools==");
+            let by_npm = line.contains("$(NPM) ");
+            let is_loose = (builds && !line.contains("--locked"))
+                || (by_pip && !line.contains("--require-hashes"))
+                || (by_npm && !line.contains("--ignore-scripts"))
+                || (by_npm && !line.contains(" ci ") && !line.contains("--package-lock-only"));
+            if is_loose {
+                wrong.push(format!("{script}: not by the lock: {}", line.trim()));
+            }
+        }
+    }
+    for (path, text) in files.all("", "requirements.txt") {
+        let joined = text.replace("\\\n", " ");
+        let packages = joined
+            .lines()
+            .filter(|line| !line.is_empty() && !line.starts_with('#'));
+        for line in packages.filter(|line| !line.contains("==") || !line.contains("--hash=sha256:"))
+        {
+            wrong.push(format!("{path}: not pinned with a hash: {line}"));
+        }
+    }
+    for (path, text) in files.all("", "package-lock.json") {
+        let lock: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
+        let packages = lock["packages"].as_object().into_iter().flatten();
+        for (name, package) in packages.filter(|(name, _)| !name.is_empty()) {
+            let hash = package["integrity"].as_str().unwrap_or_default();
+            if !hash.starts_with("sha512-") || !package["resolved"].is_null() {
+                wrong.push(format!(
+                    "{path}: not pinned with a hash, or from elsewhere: {name}"
+                ));
+            }
+        }
+    }
+    for (path, start) in PINNED {
+        if !files.text(path).lines().any(|line| line.starts_with(start)) {
+            wrong.push(format!("{path}: nothing begins with {start}"));
+        }
+    }
+    for (path, text) in files.all("", "Cargo.lock") {
+        let sources = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("source = "));
+        for source in sources
+            .filter(|source| *source != "\"registry+https://github.com/rust-lang/crates.io-index\"")
+        {
+            wrong.push(format!("{path}: {source} is not crates.io"));
+        }
+    }
+    wrong
+}

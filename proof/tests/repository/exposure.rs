@@ -1,0 +1,265 @@
+//! What is open to whom, as one text that a person reviews: every permission, everything that starts a function, and what
+//! keeps the data. `exposure.txt` is that text; a change of the template that changes it shows there line by line.
+
+use crate::stack::{TEMPLATE, resources, text};
+use crate::{Fault, Files, Rule};
+use serde_json::Value;
+use std::fmt::Write;
+
+pub const RULES: &[(&str, Rule, &[Fault])] = &[
+    (
+        "exposure is what was reviewed; if it may change, run: UPDATE_EXPOSURE=1 cargo test -p leasehold-proof --test repository",
+        reviewed,
+        &[
+            (TEMPLATE, "\"dynamodb:UpdateItem\"", "\"dynamodb:*\""),
+            (TEMPLATE, "\"Effect\": \"Allow\"", "\"Effect\": \"Deny\""),
+            (TEMPLATE, "lambda.amazonaws.com", "states.amazonaws.com"),
+            (TEMPLATE, "\"HasKmsKey\"", "\"IsMonitored\""),
+            (TEMPLATE, "\"aws:SourceArn\"", "\"aws:SourceAccount\""),
+            (
+                TEMPLATE,
+                "\"AWS::SQS::QueuePolicy\"",
+                "\"AWS::Lambda::Url\"",
+            ),
+            (
+                TEMPLATE,
+                "\"DeletionPolicy\": \"Retain\"",
+                "\"DeletionPolicy\": \"Delete\"",
+            ),
+            (TEMPLATE, "\"SSEEnabled\": true", "\"SSEEnabled\": false"),
+            (
+                TEMPLATE,
+                "\"PointInTimeRecoveryEnabled\": true",
+                "\"PointInTimeRecoveryEnabled\": false",
+            ),
+            (
+                TEMPLATE,
+                "\"DeletionProtectionEnabled\": true",
+                "\"DeletionProtectionEnabled\": false",
+            ),
+            (TEMPLATE, "\"RetentionInDays\"", "\"Retention\""),
+            (TEMPLATE, "\"GrantFunctionFreed\"", "\"GrantFunctionFrees\""),
+        ],
+    ),
+    (
+        "an action is one action, and a resource that ends in an asterisk has a reason",
+        asterisks,
+        &[
+            (
+                TEMPLATE,
+                "\"dynamodb:UpdateItem\"",
+                "\"dynamodb:Update?tem\"",
+            ),
+            (
+                TEMPLATE,
+                "stateMachine:${AWS::StackName}-*",
+                "stateMachine:*",
+            ),
+            (TEMPLATE, "\"xray:PutTraceSegments\"", "\"dynamodb:Scan\""),
+            (
+                "template.yaml",
+                "AllowedPattern: \"[a-zA-Z0-9_-]+\\\\*?\"",
+                "AllowedPattern: \"[a-zA-Z0-9_*-]+\"",
+            ),
+        ],
+    ),
+];
+
+const REVIEWED: &str = "proof/tests/repository/exposure.txt";
+
+/// What of a resource says how long its data stays, and who can read it.
+const KEEPING: [&str; 9] = [
+    "DeletionProtectionEnabled",
+    "FunctionUrlConfig",
+    "KmsKeyId",
+    "KmsMasterKeyId",
+    "PointInTimeRecoverySpecification",
+    "RetentionInDays",
+    "SSESpecification",
+    "SqsManagedSseEnabled",
+    "TracingConfig",
+];
+
+/// What starts something: a stream, a queue, a rule, a permission; and who it acts as.
+const STARTING: [&str; 9] = [
+    "Action",
+    "EventSourceArn",
+    "FunctionName",
+    "ManagedPolicyArns",
+    "Principal",
+    "Role",
+    "RoleArn",
+    "SourceArn",
+    "Targets",
+];
+
+/// Why a resource may end in an asterisk, by what stands before it.
+const REASONS: [(&str, &str); 5] = [
+    (
+        ":stateMachine:${AWS::StackName}-",
+        "machines name the functions, so roles cannot name machines",
+    ),
+    (
+        ":stateMachine:${LeasingStateMachine}",
+        "the parameter may end in one, after a letter",
+    ),
+    (
+        ":execution:${AWS::StackName}-*:",
+        "an execution has no name before it runs",
+    ),
+    (
+        ":execution:${LeasingStateMachine}:",
+        "an execution has no name before it runs",
+    ),
+    (
+        ":execution:${WrappedStateMachine}:",
+        "an execution has no name before it runs",
+    ),
+];
+
+/// With these actions, IAM knows no other resource than all.
+const ON_EVERYTHING: &str = "xray:PutTelemetryRecords, xray:PutTraceSegments on *";
+
+fn reviewed(files: &Files) -> Vec<String> {
+    let found = exposure(files);
+    if std::env::var_os("UPDATE_EXPOSURE").is_some() {
+        let path = leasehold_proof::root().join(REVIEWED);
+        if std::fs::read_to_string(&path).ok().as_deref() != Some(&found)
+            && files.text(TEMPLATE) == on_disk()
+        {
+            std::fs::write(path, &found).unwrap();
+        }
+    }
+    let reviewed = files.text(REVIEWED);
+    let more = found
+        .lines()
+        .filter(|line| !reviewed.lines().any(|known| known == *line));
+    let less = reviewed
+        .lines()
+        .filter(|line| !found.lines().any(|known| known == *line));
+    let mut wrong: Vec<String> = more.map(|line| format!("new: {line}")).collect();
+    wrong.extend(less.map(|line| format!("gone: {line}")));
+    if wrong.is_empty() && found != reviewed {
+        wrong.push(format!(
+            "{REVIEWED}: the same lines in another order or number"
+        ));
+    }
+    wrong
+}
+
+fn on_disk() -> String {
+    std::fs::read_to_string(leasehold_proof::root().join(TEMPLATE)).unwrap_or_default()
+}
+
+fn exposure(files: &Files) -> String {
+    let mut out = String::new();
+    for (id, resource) in resources(files) {
+        let properties = &resource["Properties"];
+        writeln!(out, "{id}: {}", text(&resource["Type"])).unwrap();
+        if !resource["DeletionPolicy"].is_null() {
+            let (deleted, replaced) = (
+                text(&resource["DeletionPolicy"]),
+                text(&resource["UpdateReplacePolicy"]),
+            );
+            writeln!(
+                out,
+                "  {id} when deleted: {deleted}, when replaced: {replaced}"
+            )
+            .unwrap();
+        }
+        for name in KEEPING.iter().chain(&STARTING) {
+            if !properties[*name].is_null() {
+                writeln!(out, "  {id} {name} {}", text(&properties[*name])).unwrap();
+            }
+        }
+        let mut found = Vec::new();
+        statements(properties, &mut found);
+        for line in found {
+            writeln!(out, "  {id} {line}").unwrap();
+        }
+    }
+    out
+}
+
+/// Every statement of every policy below, however deep.
+fn statements(value: &Value, found: &mut Vec<String>) {
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| statements(item, found)),
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                if name == "Statement" {
+                    found.extend(list(value).iter().map(statement));
+                } else {
+                    statements(value, found);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// `if HasKmsKey: allows kms:Decrypt on KmsKeyArn` and whatever else it says.
+fn statement(value: &Value) -> String {
+    if let Some([condition, then, otherwise]) = value["Fn::If"].as_array().map(Vec::as_slice)
+        && text(otherwise) == "AWS::NoValue"
+    {
+        return format!("if {}: {}", text(condition), statement(then));
+    }
+    let said = |name: &str| {
+        list(&value[name])
+            .iter()
+            .map(text)
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    let verb = if value["Effect"] == "Allow" {
+        "allows".to_owned()
+    } else {
+        text(&value["Effect"])
+    };
+    let mut line = format!("{verb} {} on {}", said("Action"), said("Resource"));
+    for (name, other) in value.as_object().into_iter().flatten() {
+        if !["Action", "Effect", "Resource"].contains(&name.as_str()) {
+            write!(line, " {name} {other}").unwrap();
+        }
+    }
+    line
+}
+
+fn list(value: &Value) -> &[Value] {
+    match value {
+        Value::Null => &[],
+        Value::Array(items) => items,
+        one => std::slice::from_ref(one),
+    }
+}
+
+fn asterisks(files: &Files) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for line in exposure(files)
+        .lines()
+        .filter(|line| line.contains(" allows "))
+    {
+        let (_, grant) = line.split_once(" allows ").unwrap_or_default();
+        let (actions, rest) = grant.split_once(" on ").unwrap_or_default();
+        let where_to = rest.split(" Principal ").next().unwrap_or_default();
+        let has_reason = where_to.split(", ").all(|resource| {
+            let before = resource.strip_suffix('*').unwrap_or(resource);
+            !resource.contains(['*', '?']) || REASONS.iter().any(|(end, _)| before.ends_with(end))
+        });
+        if actions.contains(['*', '?']) || !(has_reason || grant == ON_EVERYTHING) {
+            wrong.push(line.trim().to_owned());
+        }
+    }
+    // A parameter of a name may end in one, never before the first letter.
+    let patterns = files
+        .text("template.yaml")
+        .matches("AllowedPattern: \"[a-zA-Z0-9_-]+\\\\*?\"")
+        .count();
+    if patterns != 2 {
+        wrong.push(format!(
+            "{patterns} of 2 parameters that may end in an asterisk begin with a letter"
+        ));
+    }
+    wrong
+}

@@ -1,0 +1,254 @@
+//! What watches a deployment: the library's metrics, the template's alarms and dashboard, and the paragraph of
+//! docs/RUNBOOK.md that each alarm leads to.
+
+use crate::stack::{TEMPLATE, of_type, text};
+use crate::{Fault, Files, Rule};
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+pub const RULES: &[(&str, Rule, &[Fault])] = &[
+    (
+        "every metric is written, shown and documented",
+        metrics,
+        &[
+            (METRICS, "(\"Lost\", ", "(\"Loss\", "),
+            (
+                TEMPLATE,
+                "\"MetricName\": \"Lost\"",
+                "\"MetricName\": \"Losses\"",
+            ),
+            (
+                TEMPLATE,
+                "\\\"Leasehold\\\", \\\"HeldTime\\\"",
+                "\\\"AWS/SQS\\\", \\\"HeldTime\\\"",
+            ),
+            ("README.md", "`SweepFreed`", "`SweptFreed`"),
+        ],
+    ),
+    (
+        "every alarm has its paragraph in the runbook, and every paragraph its alarm",
+        alarms,
+        &[
+            (RUNBOOK, "### Lost\n", "### Loss\n"),
+            (RUNBOOK, "**It is nothing** never.", ""),
+            (
+                RUNBOOK,
+                "14 alarms on 20 metrics",
+                "13 alarms on 20 metrics",
+            ),
+            (TEMPLATE, "docs/RUNBOOK.md#lost", "docs/RUNBOOK.md#loss"),
+            (TEMPLATE, "\"ClocksAlarm\": {", "\"ClockAlarm\": {"),
+            (
+                TEMPLATE,
+                "\"TreatMissingData\": \"breaching\"",
+                "\"TreatMissingData\": \"\"",
+            ),
+            (TEMPLATE, "\"OKActions\"", "\"InsufficientDataActions\""),
+        ],
+    ),
+    (
+        "the dashboard shows every alarm, and draws it where it begins",
+        dashboard,
+        &[
+            (TEMPLATE, "\\\"${LostAlarm.Arn}\\\", ", ""),
+            (
+                TEMPLATE,
+                "\\\"label\\\": \\\"alarm lost\\\", \\\"value\\\": 1",
+                "\\\"label\\\": \\\"alarm lost\\\", \\\"value\\\": 2",
+            ),
+            (
+                TEMPLATE,
+                "\\\"value\\\": ${ClockMarginMs}",
+                "\\\"value\\\": ${GuardMs}",
+            ),
+            (TEMPLATE, "{\\\"widgets\\\": [", "{\\\"widgets\\\": [["),
+        ],
+    ),
+];
+
+const METRICS: &str = "lib/src/metrics.rs";
+const RUNBOOK: &str = "docs/RUNBOOK.md";
+const NAMESPACE: &str = "Leasehold";
+
+/// What every paragraph of an alarm says, in bold.
+const PARTS: [&str; 5] = ["It means", "At stake", "Look", "Do", "It is nothing"];
+
+fn metrics(files: &Files) -> Vec<String> {
+    let list = files
+        .text(METRICS)
+        .split_once("pub const METRICS")
+        .and_then(|(_, rest)| rest.split_once("];"));
+    let pairs = list.map_or("", |(list, _)| list).split("(\"").skip(1);
+    let written: BTreeSet<String> = pairs
+        .filter_map(|pair| pair.split('"').next())
+        .map(str::to_owned)
+        .collect();
+    let widgets = widgets(files);
+    let shown = widgets
+        .iter()
+        .flat_map(|widget| list_of(&widget["properties"]["metrics"]));
+    let shown: BTreeSet<String> = shown
+        .filter(|metric| metric[0] == NAMESPACE)
+        .map(|metric| text(&metric[1]))
+        .collect();
+    let differing = written.symmetric_difference(&shown);
+    let mut wrong: Vec<String> = differing
+        .map(|name| format!("{name} is not both written and on the dashboard"))
+        .collect();
+    for (id, alarm) in of_type(files, "AWS::CloudWatch::Alarm") {
+        for metric in watched(&alarm)
+            .iter()
+            .filter(|metric| metric["Namespace"] == NAMESPACE)
+        {
+            if !written.contains(&text(&metric["MetricName"])) {
+                wrong.push(format!(
+                    "{id}: nothing writes {}",
+                    text(&metric["MetricName"])
+                ));
+            }
+        }
+    }
+    let documents: String = files
+        .all("", "README.md")
+        .chain(files.all("docs/", ".md"))
+        .map(|(_, text)| text)
+        .collect();
+    let silent = written
+        .iter()
+        .filter(|name| !documents.contains(&format!("`{name}`")));
+    wrong.extend(silent.map(|name| format!("no document names the metric {name}")));
+    wrong
+}
+
+fn alarms(files: &Files) -> Vec<String> {
+    let runbook = files.text(RUNBOOK);
+    let section = runbook
+        .split("\n## ")
+        .find(|part| part.starts_with("Alarms"))
+        .unwrap_or_default();
+    let paragraphs: Vec<(String, &str)> = section
+        .split("\n### ")
+        .skip(1)
+        .map(|paragraph| {
+            (
+                paragraph
+                    .lines()
+                    .next()
+                    .unwrap_or_default()
+                    .to_lowercase()
+                    .replace(' ', "-"),
+                paragraph,
+            )
+        })
+        .collect();
+    let mut wrong = Vec::new();
+    let (mut names, mut cost) = (BTreeSet::new(), 0);
+    for (id, alarm) in of_type(files, "AWS::CloudWatch::Alarm") {
+        let properties = &alarm["Properties"];
+        let name = text(&properties["AlarmName"]).replace("${AWS::StackName}-", "");
+        let tells = |actions: &str| properties[actions].to_string().contains("AlarmTopicArn");
+        let treats = text(&properties["TreatMissingData"]);
+        if id != logical_id(&name)
+            || !text(&properties["AlarmDescription"]).ends_with(&format!(" {RUNBOOK}#{name}"))
+            || !["breaching", "notBreaching", "ignore"].contains(&treats.as_str())
+            || !tells("AlarmActions")
+            || !tells("OKActions")
+        {
+            wrong.push(format!(
+                "{id}: its name, paragraph, missing data or actions are not as for the others"
+            ));
+        }
+        cost += watched(&alarm).len();
+        names.insert(name);
+    }
+    let described: BTreeSet<String> = paragraphs.iter().map(|(name, _)| name.clone()).collect();
+    wrong.extend(
+        names
+            .symmetric_difference(&described)
+            .map(|name| format!("{name}: not both an alarm and a paragraph")),
+    );
+    for (name, paragraph) in paragraphs {
+        let missing = PARTS
+            .iter()
+            .filter(|part| !paragraph.contains(&format!("**{part}")));
+        wrong.extend(missing.map(|part| format!("{RUNBOOK}: {name}: does not say {part:?}")));
+    }
+    let bill = format!("{} alarms on {cost} metrics", names.len());
+    if !runbook.contains(&bill) {
+        wrong.push(format!("{RUNBOOK}: the cost is not that of {bill}"));
+    }
+    wrong
+}
+
+fn dashboard(files: &Files) -> Vec<String> {
+    let alarms = of_type(files, "AWS::CloudWatch::Alarm");
+    let widgets = widgets(files);
+    let ids: BTreeSet<String> = alarms.iter().map(|(id, _)| id.clone()).collect();
+    let shown = widgets
+        .iter()
+        .flat_map(|widget| list_of(&widget["properties"]["alarms"]));
+    let shown: BTreeSet<String> = shown
+        .map(|arn| text(arn).replace("${", "").replace(".Arn}", ""))
+        .collect();
+    let differing = ids.symmetric_difference(&shown);
+    let mut wrong: Vec<String> = differing
+        .map(|id| format!("{id}: not both an alarm and on the dashboard"))
+        .collect();
+    for line in widgets
+        .iter()
+        .flat_map(|widget| list_of(&widget["properties"]["annotations"]["horizontal"]))
+    {
+        let label = text(&line["label"]);
+        let id = logical_id(label.trim_start_matches("alarm "));
+        let begins = alarms
+            .iter()
+            .find(|(alarm, _)| *alarm == id)
+            .map(|(_, alarm)| text(&alarm["Properties"]["Threshold"]));
+        let drawn = text(&line["value"]).replace("${", "").replace('}', "");
+        if begins.as_deref() != Some(drawn.as_str()) {
+            wrong.push(format!(
+                "the dashboard draws {label} at {drawn}, and it begins at {begins:?}"
+            ));
+        }
+    }
+    wrong
+}
+
+/// The metrics that an alarm looks at, each with a name and a namespace.
+fn watched(alarm: &Value) -> Vec<Value> {
+    let properties = &alarm["Properties"];
+    if !properties["MetricName"].is_null() {
+        return vec![properties.clone()];
+    }
+    let queries = list_of(&properties["Metrics"])
+        .iter()
+        .map(|query| query["MetricStat"]["Metric"].clone());
+    queries.filter(|metric| !metric.is_null()).collect()
+}
+
+/// The dashboard's widgets; where the stack puts in a number, its name stands as text.
+fn widgets(files: &Files) -> Vec<Value> {
+    let dashboards = of_type(files, "AWS::CloudWatch::Dashboard");
+    let body = dashboards.first().map_or_else(String::new, |(_, found)| {
+        text(&found["Properties"]["DashboardBody"])
+    });
+    let mut parts = body.split(": ${");
+    let mut json = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (name, rest) = part.split_once('}').unwrap_or((part, ""));
+        json.extend([": \"${", name, "}\"", rest]);
+    }
+    let body: Value = serde_json::from_str(&json).unwrap_or_default();
+    list_of(&body["widgets"]).to_vec()
+}
+
+fn logical_id(name: &str) -> String {
+    let words = name
+        .split('-')
+        .map(|word| word[..1.min(word.len())].to_uppercase() + word.get(1..).unwrap_or_default());
+    words.collect::<String>() + "Alarm"
+}
+
+fn list_of(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}

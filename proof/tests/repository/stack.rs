@@ -1,0 +1,157 @@
+//! What the template names exists, and what exists is in it. The template is read as CloudFormation gets it: translated.
+
+use crate::{Fault, Files, Rule};
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+pub const TEMPLATE: &str = "local/template.json";
+
+pub const RULES: &[(&str, Rule, &[Fault])] = &[
+    (
+        "a directory of functions/ is a binary, a logical id and an event",
+        functions,
+        &[
+            (TEMPLATE, "functions/sweep\"", "functions/sweeps\""),
+            (TEMPLATE, "\"ReapFunction\": {", "\"ReaperFunction\": {"),
+            (
+                TEMPLATE,
+                "\"Binary\": \"extend\"",
+                "\"Binary\": \"acquire\"",
+            ),
+            (
+                "functions/grant/Cargo.toml",
+                "name = \"grant\"",
+                "name = \"grants\"",
+            ),
+        ],
+    ),
+    (
+        "a state machine's file is a resource with its name and its substitutions",
+        machines,
+        &[
+            (TEMPLATE, "/semaphore.asl.json", "/semaphores.asl.json"),
+            (
+                TEMPLATE,
+                "${AWS::StackName}-transfer",
+                "${AWS::StackName}-transfers",
+            ),
+            (TEMPLATE, "\"StepFunction\": {", "\"StepFunctions\": {"),
+            (
+                "statemachines/with-lease.asl.json",
+                "${ExtendFunction}",
+                "${ExtendsFunction}",
+            ),
+        ],
+    ),
+];
+
+/// The translated template's resources: logical id and resource.
+pub fn resources(files: &Files) -> Vec<(String, Value)> {
+    let template: Value = serde_json::from_str(files.text(TEMPLATE)).unwrap_or_default();
+    let resources = template["Resources"]
+        .as_object()
+        .cloned()
+        .unwrap_or_default();
+    let mut resources: Vec<(String, Value)> = resources.into_iter().collect();
+    resources.sort_by(|one, other| one.0.cmp(&other.0));
+    resources
+}
+
+pub fn of_type(files: &Files, kind: &str) -> Vec<(String, Value)> {
+    let mut found = resources(files);
+    found.retain(|(_, resource)| resource["Type"] == kind);
+    found
+}
+
+/// A scalar as it is; a reference as what it leads to; anything else as JSON.
+pub fn text(value: &Value) -> String {
+    if let Value::String(text) = value {
+        return text.clone();
+    }
+    let only = value.as_object().filter(|fields| fields.len() == 1);
+    match only.and_then(|fields| fields.iter().next()) {
+        Some((name, Value::String(text))) if name == "Ref" || name == "Fn::Sub" => text.clone(),
+        Some((name, Value::Array(path))) if name == "Fn::GetAtt" => {
+            path.iter().map(text).collect::<Vec<_>>().join(".")
+        }
+        _ => value.to_string(),
+    }
+}
+
+fn functions(files: &Files) -> Vec<String> {
+    let directories = files
+        .all("functions/", "/Cargo.toml")
+        .filter_map(|(path, _)| path.split('/').nth(1));
+    let mut verbs: BTreeSet<&str> = directories.collect();
+    let mut wrong = Vec::new();
+    for (id, function) in of_type(files, "AWS::Lambda::Function") {
+        let path = text(&function["Properties"]["Code"]["S3Key"]);
+        let verb = path.trim_start_matches("functions/");
+        let manifest = files.text(&format!("{path}/Cargo.toml"));
+        let is_whole = verbs.remove(verb)
+            && function["Metadata"]["BuildProperties"]["Binary"] == verb
+            && manifest.contains(&format!("name = \"{verb}\""))
+            && id.to_lowercase() == format!("{verb}function")
+            && files
+                .all(&format!("events/{verb}"), ".json")
+                .next()
+                .is_some();
+        if !is_whole {
+            wrong.push(format!(
+                "{id}: directory, binary, logical id and event do not agree"
+            ));
+        }
+    }
+    wrong.extend(
+        verbs
+            .iter()
+            .map(|verb| format!("functions/{verb}: not in the template")),
+    );
+    wrong
+}
+
+fn machines(files: &Files) -> Vec<String> {
+    let mut paths: BTreeSet<&str> = files
+        .all("statemachines/", ".asl.json")
+        .map(|(path, _)| path)
+        .collect();
+    let mut wrong = Vec::new();
+    for (id, machine) in of_type(files, "AWS::StepFunctions::StateMachine") {
+        let properties = &machine["Properties"];
+        let path = text(&properties["DefinitionS3Location"]["Key"]);
+        let name = path
+            .rsplit('/')
+            .next()
+            .unwrap_or_default()
+            .trim_end_matches(".asl.json");
+        if !(paths.remove(path.as_str()) || path.starts_with("examples/"))
+            || text(&properties["StateMachineName"]) != format!("${{AWS::StackName}}-{name}")
+        {
+            wrong.push(format!(
+                "{id}: {path} does not exist, is another one's or has another name"
+            ));
+        }
+        let asked = files
+            .text(&path)
+            .split("${")
+            .skip(1)
+            .filter_map(|rest| rest.split('}').next());
+        let asked: BTreeSet<&str> = asked.collect();
+        let given = properties["DefinitionSubstitutions"].as_object();
+        let given: BTreeSet<&str> = given
+            .into_iter()
+            .flatten()
+            .map(|(name, _)| name.as_str())
+            .collect();
+        let differing = asked.symmetric_difference(&given);
+        wrong.extend(
+            differing.map(|name| format!("{id}: {name} is not both asked for and substituted")),
+        );
+    }
+    wrong.extend(
+        paths
+            .iter()
+            .map(|path| format!("{path}: not in the template")),
+    );
+    wrong
+}
