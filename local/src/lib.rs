@@ -12,6 +12,7 @@ mod dynamodb;
 mod engine;
 mod error;
 mod events;
+pub mod history;
 mod iam;
 mod lambda;
 pub mod metrics;

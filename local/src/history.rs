@@ -1,0 +1,783 @@
+//! What holders and waiters did, and whether a lease's promises were kept: one record and one judge for the demo, the
+//! races, the whole-system tests and the soak.
+//!
+//! A [`History`] is an append-only list of [`Event`]s. A program of its own can write them as lines of JSON, one event each
+//! ([`Event::append_to`]), also several programs into one file. [`judge`] looks at the list alone, never at the lease table, and
+//! names every broken [`Promise`].
+//!
+//! All instants are in milliseconds by **one** clock, from whatever origin. An observer that cannot know an instant writes the
+//! one that makes a holder's belief shorter: a grant counts from the moment its answer was heard, an end from the moment it was
+//! asked for. What is judged to overlap then did overlap. The events of one protected resource ([`What::Entered`],
+//! [`What::Left`], [`What::Wrote`]) stand in the order in which the resource accepted them; the place of all others in the list
+//! means nothing, their `at` does.
+
+use std::collections::{BTreeMap, btree_map::Entry};
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead as _, BufReader, Error, ErrorKind, Result, Write as _};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+/// Something that happened to a key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// When, in milliseconds.
+    pub at: u64,
+    /// The leased key.
+    pub key: String,
+    /// Who holds or waits.
+    pub holder: String,
+    /// What happened.
+    #[serde(flatten)]
+    pub what: What,
+}
+
+/// What happened. In JSON the field `event` has its name in `snake_case`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum What {
+    /// A waiter was told that it stands in the queue.
+    Queued,
+    /// A waiter left the queue without a grant, or was taken out of it.
+    GaveUp,
+    /// The answer to an acquire was heard; a replayed one is another such event of the same token.
+    Granted {
+        /// The grant.
+        #[serde(flatten)]
+        grant: Grant,
+        /// When it was asked for; of a waiter, when it first came.
+        asked_at: u64,
+        /// Until when the holder may touch the resource.
+        safe_until: u64,
+    },
+    /// The answer to an extend was heard.
+    Extended {
+        /// The grant.
+        #[serde(flatten)]
+        grant: Grant,
+        /// Until when the holder may touch the resource.
+        safe_until: u64,
+    },
+    /// A release, an eviction or the row's deletion was asked for.
+    Ended {
+        /// The grant.
+        #[serde(flatten)]
+        grant: Grant,
+    },
+    /// The resource let a holder in, or told that it stays until another instant.
+    Entered {
+        /// The grant.
+        #[serde(flatten)]
+        grant: Grant,
+        /// When the holder has promised to be out at the latest.
+        until: u64,
+    },
+    /// The resource let a holder out.
+    Left {
+        /// The grant.
+        #[serde(flatten)]
+        grant: Grant,
+    },
+    /// The resource was asked to write.
+    Wrote {
+        /// The grant.
+        #[serde(flatten)]
+        grant: Grant,
+        /// Whether it wrote.
+        accepted: bool,
+    },
+}
+
+/// Names a grant of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Grant {
+    /// The fencing token.
+    pub fencing_token: u64,
+    /// Which permit of a semaphore; 0 of a mutex.
+    #[serde(default)]
+    pub permit: u16,
+    /// How many permits the holder asked one of; 1 for a mutex.
+    #[serde(default = "one")]
+    pub permits: u16,
+}
+
+const fn one() -> u16 {
+    1
+}
+
+impl Grant {
+    /// The grant of a mutex.
+    #[must_use]
+    pub const fn of(fencing_token: u64) -> Self {
+        Self {
+            fencing_token,
+            permit: 0,
+            permits: 1,
+        }
+    }
+}
+
+impl What {
+    /// The grant that the event is about, unless it is a waiter's.
+    #[must_use]
+    pub const fn grant(&self) -> Option<Grant> {
+        match self {
+            Self::Queued | Self::GaveUp => None,
+            Self::Granted { grant, .. }
+            | Self::Extended { grant, .. }
+            | Self::Ended { grant }
+            | Self::Entered { grant, .. }
+            | Self::Left { grant }
+            | Self::Wrote { grant, .. } => Some(*grant),
+        }
+    }
+}
+
+impl Event {
+    /// Appends the event as one line of JSON. Several programs can append to one file, and be killed while they do.
+    ///
+    /// # Errors
+    /// Those of the file.
+    pub fn append_to(&self, file: &Path) -> Result<()> {
+        let mut file = OpenOptions::new().create(true).append(true).open(file)?;
+        file.write_all(format!("{}\n", serde_json::to_string(self)?).as_bytes())
+    }
+}
+
+/// The list of what happened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct History {
+    /// The events, in the order in which they were recorded.
+    pub events: Vec<Event>,
+}
+
+impl History {
+    /// Records an event.
+    pub fn record(&mut self, at: u64, key: &str, holder: &str, what: What) {
+        self.events.push(Event {
+            at,
+            key: key.to_owned(),
+            holder: holder.to_owned(),
+            what,
+        });
+    }
+
+    /// Reads the lines that programs have appended.
+    ///
+    /// # Errors
+    /// Those of the file, and a line that is no event.
+    pub fn read(file: &Path) -> Result<Self> {
+        let mut events = Vec::new();
+        for line in BufReader::new(File::open(file)?).lines() {
+            let line = line?;
+            let event = serde_json::from_str(&line)
+                .map_err(|error| Error::new(ErrorKind::InvalidData, format!("{error}: {line}")))?;
+            events.push(event);
+        }
+        Ok(Self { events })
+    }
+}
+
+/// A promise of docs/SEMANTICS.md that a history can show to be broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub enum Promise {
+    /// S1: no two grants share a fencing token.
+    TokensAreUnique,
+    /// S2: a grant asked for after another was heard of has the larger token.
+    TokensRise,
+    /// S3: the resource accepts no older token after a newer one.
+    OldTokensAreRefused,
+    /// S8: no more believe that they hold than there are permits.
+    HoldersAreLimited,
+    /// S8, as the resource saw it: no more are inside than there are permits.
+    EntriesAreLimited,
+    /// L3: whoever comes after another was queued is not served before it.
+    ServedInOrder,
+    /// Everybody in the queue is served, or gives up.
+    EverybodyIsServed,
+}
+
+impl Promise {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::TokensAreUnique,
+        Self::TokensRise,
+        Self::OldTokensAreRefused,
+        Self::HoldersAreLimited,
+        Self::EntriesAreLimited,
+        Self::ServedInOrder,
+        Self::EverybodyIsServed,
+    ];
+}
+
+impl fmt::Display for Promise {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::TokensAreUnique => "S1: no two grants share a token",
+            Self::TokensRise => "S2: tokens rise in the order of the grants",
+            Self::OldTokensAreRefused => "S3: no older token is accepted after a newer one",
+            Self::HoldersAreLimited => "S8: no more hold than there are permits",
+            Self::EntriesAreLimited => "S8: no more are inside than there are permits",
+            Self::ServedInOrder => "L3: served in the order of arrival",
+            Self::EverybodyIsServed => "L4: everybody in the queue is served",
+        })
+    }
+}
+
+/// A broken promise.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// Which.
+    pub promise: Promise,
+    /// The key.
+    pub key: String,
+    /// How it was broken.
+    pub what: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}. {}: {}", self.promise, self.key, self.what)
+    }
+}
+
+/// What [`judge`] has found, and how much it has looked at.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Verdict {
+    /// The broken promises; empty if all were kept.
+    pub findings: Vec<Finding>,
+    /// Fencing tokens, each counted once for its key and permit.
+    pub grants: usize,
+    /// Grants that nobody ended, and that did not leave the resource.
+    pub abandoned: usize,
+    /// The most that believed at once that they hold one key.
+    pub most_holders: usize,
+    /// The most that were inside of one key's resource at once.
+    pub most_inside: usize,
+    /// Writes that a resource accepted, entries and exits included.
+    pub writes_accepted: usize,
+    /// Writes that a resource refused.
+    pub writes_refused: usize,
+    /// How often somebody was queued.
+    pub queued: usize,
+}
+
+impl Verdict {
+    /// Whether every promise was kept.
+    #[must_use]
+    pub const fn is_kept(&self) -> bool {
+        self.findings.is_empty()
+    }
+
+    /// How this promise was broken.
+    pub fn of(&self, promise: Promise) -> impl Iterator<Item = &Finding> {
+        let of_it = move |finding: &&Finding| finding.promise == promise;
+        self.findings.iter().filter(of_it)
+    }
+}
+
+/// One line of numbers, then one for each broken promise.
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} grants, {} abandoned, at most {} holding and {} inside, {} writes accepted and {} refused, {} times queued",
+            self.grants,
+            self.abandoned,
+            self.most_holders,
+            self.most_inside,
+            self.writes_accepted,
+            self.writes_refused,
+            self.queued
+        )?;
+        self.findings
+            .iter()
+            .try_for_each(|finding| write!(f, "\n{finding}"))
+    }
+}
+
+/// Looks for every broken promise.
+#[must_use]
+pub fn judge(history: &History) -> Verdict {
+    let mut verdict = Verdict::default();
+    let mut keys: BTreeMap<&str, Vec<&Event>> = BTreeMap::new();
+    for event in &history.events {
+        keys.entry(&event.key).or_default().push(event);
+    }
+    for (key, events) in keys {
+        let mut judge = Judge {
+            key,
+            events: &events,
+            verdict: &mut verdict,
+        };
+        judge.tokens();
+        judge.writes();
+        judge.holders();
+        judge.entries();
+        judge.queue();
+    }
+    verdict
+}
+
+/// Names a grant within its key: permit and fencing token.
+type Id = (u16, u64);
+
+const fn id(grant: Grant) -> Id {
+    (grant.permit, grant.fencing_token)
+}
+
+struct Judge<'a> {
+    key: &'a str,
+    events: &'a [&'a Event],
+    verdict: &'a mut Verdict,
+}
+
+impl Judge<'_> {
+    fn find(&mut self, promise: Promise, what: String) {
+        self.verdict.findings.push(Finding {
+            promise,
+            key: self.key.to_owned(),
+            what,
+        });
+    }
+
+    /// One token is one holder's; and between two grants of a permit, of which one was heard of before the other was
+    /// asked for, tokens rise.
+    fn tokens(&mut self) {
+        let mut holders: BTreeMap<Id, &str> = BTreeMap::new();
+        let mut ended: BTreeMap<Id, bool> = BTreeMap::new();
+        // By permit: when each token was asked for, and when first heard of.
+        let mut times: BTreeMap<u16, BTreeMap<u64, (u64, u64)>> = BTreeMap::new();
+        for event in self.events {
+            let Some(grant) = event.what.grant() else {
+                continue;
+            };
+            let holder = *holders.entry(id(grant)).or_insert(&event.holder);
+            if holder != event.holder {
+                let token = grant.fencing_token;
+                let what = format!("{holder} and {} have the token {token}", event.holder);
+                self.find(Promise::TokensAreUnique, what);
+            }
+            let end = matches!(event.what, What::Ended { .. } | What::Left { .. });
+            *ended.entry(id(grant)).or_default() |= end;
+            if let What::Granted { asked_at, .. } = event.what {
+                let tokens = times.entry(grant.permit).or_default();
+                let (asked, heard) = tokens
+                    .entry(grant.fencing_token)
+                    .or_insert((asked_at, event.at));
+                (*asked, *heard) = ((*asked).min(asked_at), (*heard).min(event.at));
+            }
+        }
+        self.verdict.grants += holders.len();
+        self.verdict.abandoned += ended.values().filter(|ended| !**ended).count();
+        for tokens in times.values() {
+            // From the largest token down: the first that was heard of among those above.
+            let mut first: Option<(u64, u64)> = None;
+            for (token, (asked, heard)) in tokens.iter().rev() {
+                if let Some((before, larger)) = first
+                    && before < *asked
+                {
+                    let what = format!("{token} was granted after {larger}");
+                    self.find(Promise::TokensRise, what);
+                }
+                if first.is_none_or(|(before, _)| *heard < before) {
+                    first = Some((*heard, *token));
+                }
+            }
+        }
+    }
+
+    /// On each permit the accepted tokens never fall.
+    fn writes(&mut self) {
+        let mut newest: BTreeMap<u16, u64> = BTreeMap::new();
+        for event in self.events {
+            let grant = match &event.what {
+                What::Wrote {
+                    accepted: false, ..
+                } => {
+                    self.verdict.writes_refused += 1;
+                    continue;
+                }
+                What::Wrote { grant, .. } | What::Entered { grant, .. } | What::Left { grant } => {
+                    *grant
+                }
+                _ => continue,
+            };
+            self.verdict.writes_accepted += 1;
+            let newest = newest.entry(grant.permit).or_default();
+            if grant.fencing_token < *newest {
+                let (token, holder, at) = (grant.fencing_token, &event.holder, event.at);
+                let what = format!("{token} of {holder} was accepted at {at} after {newest}");
+                self.find(Promise::OldTokensAreRefused, what);
+            }
+            *newest = grant.fencing_token.max(*newest);
+        }
+    }
+
+    /// A holder believes from each answer on until what that answer told, at most until its end was first asked for. Of
+    /// those who hold at once all held when the last of them was granted, hence the largest number that they asked for
+    /// is the limit.
+    fn holders(&mut self) {
+        let mut ends: BTreeMap<Id, u64> = BTreeMap::new();
+        for event in self.events {
+            if let What::Ended { grant } = event.what {
+                let end = ends.entry(id(grant)).or_insert(event.at);
+                *end = event.at.min(*end);
+            }
+        }
+        let mut beliefs = Vec::new();
+        for event in self.events {
+            if let What::Granted {
+                grant, safe_until, ..
+            }
+            | What::Extended { grant, safe_until } = event.what
+            {
+                let end = ends.get(&id(grant)).copied().unwrap_or(u64::MAX);
+                beliefs.push((event.at, safe_until.min(end), grant, event.holder.as_str()));
+            }
+        }
+        beliefs.sort_by_key(|(from, ..)| *from);
+        let most = self.limit(Promise::HoldersAreLimited, beliefs.into_iter());
+        self.verdict.most_holders = self.verdict.most_holders.max(most);
+    }
+
+    /// A holder is inside from its entry until it leaves, at most until it has promised to be out.
+    fn entries(&mut self) {
+        let stays = self.events.iter().filter_map(|event| match event.what {
+            What::Entered { grant, until } => Some((event.at, until, grant, event.holder.as_str())),
+            What::Left { grant } => Some((event.at, 0, grant, event.holder.as_str())),
+            _ => None,
+        });
+        let most = self.limit(Promise::EntriesAreLimited, stays);
+        self.verdict.most_inside = self.verdict.most_inside.max(most);
+    }
+
+    /// Goes through stretches of time in their order, and finds each instant at which one too many begins. A stretch that
+    /// ends before it begins ends the one of the same grant. The most that there were at once.
+    fn limit<'a>(
+        &mut self,
+        promise: Promise,
+        stretches: impl Iterator<Item = (u64, u64, Grant, &'a str)>,
+    ) -> usize {
+        let mut most = 0;
+        let mut now: BTreeMap<Id, (u64, u16, &str)> = BTreeMap::new();
+        for (from, until, grant, holder) in stretches {
+            now.retain(|_, (until, ..)| *until > from);
+            if until <= from {
+                if promise == Promise::EntriesAreLimited {
+                    now.remove(&id(grant));
+                }
+                continue;
+            }
+            match now.entry(id(grant)) {
+                Entry::Occupied(mut one) => one.get_mut().0 = until.max(one.get().0),
+                Entry::Vacant(one) => {
+                    one.insert((until, grant.permits, holder));
+                    let limit = now.values().map(|(_, permits, _)| *permits).max();
+                    if now.len() > usize::from(limit.unwrap_or(0)) {
+                        let who: Vec<_> = now
+                            .iter()
+                            .map(|((_, token), (.., holder))| format!("{holder} by {token}"))
+                            .collect();
+                        self.find(promise, format!("{} at {from}", who.join(" and ")));
+                    }
+                }
+            }
+            most = most.max(now.len());
+        }
+        most
+    }
+
+    /// A waiter's grant is the first that its holder hears of after it was queued. Tokens tell who was served first.
+    fn queue(&mut self) {
+        let mut events: Vec<_> = self.events.to_vec();
+        events.sort_by_key(|event| event.at);
+        let mut waiting: BTreeMap<&str, u64> = BTreeMap::new();
+        // When each was queued and by which token it was served; when each grant was asked for.
+        let mut served: Vec<(u64, u64, &str)> = Vec::new();
+        let mut grants: Vec<(u64, u64, &str)> = Vec::new();
+        for event in events {
+            match event.what {
+                What::Queued => {
+                    self.verdict.queued += 1;
+                    waiting.entry(&event.holder).or_insert(event.at);
+                }
+                What::GaveUp => drop(waiting.remove(event.holder.as_str())),
+                What::Granted {
+                    grant, asked_at, ..
+                } => {
+                    let token = grant.fencing_token;
+                    if let Some(queued) = waiting.remove(event.holder.as_str()) {
+                        served.push((queued, token, &event.holder));
+                    }
+                    grants.push((asked_at, token, &event.holder));
+                }
+                _ => {}
+            }
+        }
+        for (holder, since) in waiting {
+            let what = format!("{holder} was queued at {since}, and waited in vain");
+            self.find(Promise::EverybodyIsServed, what);
+        }
+        served.sort_unstable();
+        grants.sort_unstable();
+        let mut earlier = served.into_iter().peekable();
+        let mut last: Option<(u64, &str)> = None;
+        for (asked, token, holder) in grants {
+            while let Some((_, token, holder)) = earlier.next_if(|(queued, ..)| *queued < asked) {
+                last = last.max(Some((token, holder)));
+            }
+            if let Some((theirs, overtaken)) = last
+                && token < theirs
+            {
+                let what = format!("{holder} by {token} before {overtaken} by {theirs}");
+                self.find(Promise::ServedInOrder, what);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An event of the only key.
+    fn event(at: u64, holder: &str, what: What) -> Event {
+        let key = "k".to_owned();
+        let holder = holder.to_owned();
+        Event {
+            at,
+            key,
+            holder,
+            what,
+        }
+    }
+
+    /// Of one of so many permits.
+    fn of(permits: u16, permit: u16, fencing_token: u64) -> Grant {
+        Grant {
+            fencing_token,
+            permit,
+            permits,
+        }
+    }
+
+    fn granted(asked_at: u64, at: u64, holder: &str, grant: Grant, safe_until: u64) -> Event {
+        let what = What::Granted {
+            grant,
+            asked_at,
+            safe_until,
+        };
+        event(at, holder, what)
+    }
+
+    fn ended(at: u64, holder: &str, token: u64) -> Event {
+        let grant = Grant::of(token);
+        event(at, holder, What::Ended { grant })
+    }
+
+    fn extended(at: u64, holder: &str, token: u64, safe_until: u64) -> Event {
+        let grant = Grant::of(token);
+        event(at, holder, What::Extended { grant, safe_until })
+    }
+
+    fn entered(at: u64, holder: &str, grant: Grant, until: u64) -> Event {
+        event(at, holder, What::Entered { grant, until })
+    }
+
+    fn left(at: u64, holder: &str, token: u64) -> Event {
+        let grant = Grant::of(token);
+        event(at, holder, What::Left { grant })
+    }
+
+    fn wrote(at: u64, holder: &str, token: u64, accepted: bool) -> Event {
+        let grant = Grant::of(token);
+        event(at, holder, What::Wrote { grant, accepted })
+    }
+
+    /// One after the other, each the smallest step from the next promise: none is broken.
+    #[test]
+    fn what_went_well_breaks_no_promise() {
+        let g = Grant::of;
+        let events = vec![
+            granted(0, 10, "a", g(2), 100),
+            entered(11, "a", g(2), 100),
+            event(12, "b", What::Queued),
+            event(13, "c", What::Queued),
+            event(14, "d", What::Queued),
+            extended(20, "a", 2, 150),
+            // Ended by whom it was not granted to: an eviction is asked for in the holder's name.
+            ended(120, "a", 2),
+            event(125, "c", What::GaveUp),
+            granted(5, 120, "b", g(4), 200),
+            wrote(140, "a", 2, true),
+            // Past what `a` had promised.
+            entered(150, "b", g(4), 200),
+            wrote(151, "a", 2, false),
+            left(160, "b", 4),
+            // Died: who comes next waits for its time to be over.
+            granted(6, 200, "d", g(6), 300),
+            granted(6, 210, "d", g(6), 300),
+            // At once with the next, so that either may be the first.
+            granted(290, 300, "e", g(10), 310),
+            granted(300, 310, "f", g(8), 320),
+        ];
+        let verdict = judge(&History { events });
+        assert!(verdict.is_kept(), "{verdict}");
+        let numbers = (verdict.grants, verdict.abandoned, verdict.queued);
+        assert_eq!(numbers, (5, 3, 3));
+        assert_eq!((verdict.most_holders, verdict.most_inside), (1, 1));
+        assert_eq!((verdict.writes_accepted, verdict.writes_refused), (4, 1));
+    }
+
+    #[test]
+    fn each_broken_promise_is_found() {
+        use Promise::*;
+        let g = Grant::of;
+        let two = |n| of(2, n, 2);
+        let cases: Vec<(Promise, Vec<Event>)> = vec![
+            (
+                TokensAreUnique,
+                vec![granted(0, 9, "a", g(2), 10), granted(1, 11, "b", g(2), 20)],
+            ),
+            (TokensAreUnique, vec![ended(0, "a", 2), left(1, "b", 2)]),
+            (
+                TokensRise,
+                vec![granted(0, 9, "a", g(4), 10), granted(10, 11, "b", g(2), 20)],
+            ),
+            (
+                OldTokensAreRefused,
+                vec![wrote(1, "a", 4, true), wrote(2, "b", 2, true)],
+            ),
+            (
+                OldTokensAreRefused,
+                vec![left(1, "a", 4), entered(2, "b", g(2), 9)],
+            ),
+            (
+                HoldersAreLimited,
+                vec![granted(0, 1, "a", g(2), 10), granted(1, 9, "b", g(4), 20)],
+            ),
+            (
+                HoldersAreLimited,
+                vec![
+                    granted(0, 1, "a", g(2), 10),
+                    granted(1, 15, "b", g(4), 20),
+                    extended(9, "a", 2, 16),
+                ],
+            ),
+            (
+                HoldersAreLimited,
+                vec![
+                    granted(0, 1, "a", g(2), 10),
+                    ended(5, "a", 2),
+                    granted(1, 4, "b", g(4), 20),
+                ],
+            ),
+            (
+                HoldersAreLimited,
+                vec![
+                    granted(0, 1, "a", two(0), 10),
+                    granted(0, 2, "b", two(1), 10),
+                    granted(0, 3, "c", of(2, 2, 2), 10),
+                ],
+            ),
+            (
+                EntriesAreLimited,
+                vec![entered(1, "a", g(2), 10), entered(9, "b", g(4), 20)],
+            ),
+            (
+                EntriesAreLimited,
+                vec![
+                    entered(1, "a", two(0), 10),
+                    entered(2, "b", two(1), 10),
+                    entered(3, "a", two(0), 20),
+                    entered(11, "b", two(1), 20),
+                    entered(12, "c", of(2, 2, 2), 20),
+                ],
+            ),
+            (
+                ServedInOrder,
+                vec![
+                    event(5, "a", What::Queued),
+                    granted(6, 20, "b", g(2), 30),
+                    granted(1, 40, "a", g(4), 50),
+                ],
+            ),
+            (EverybodyIsServed, vec![event(5, "a", What::Queued)]),
+        ];
+        for promise in Promise::ALL {
+            assert!(cases.iter().any(|(of, _)| *of == promise), "{promise}");
+        }
+        for (promise, events) in cases {
+            let verdict = judge(&History { events });
+            let found: Vec<_> = verdict.findings.iter().map(|f| f.promise).collect();
+            assert_eq!(found, [promise], "{verdict}");
+        }
+    }
+
+    /// What a lowered number of permits leaves out is no fault; one more is.
+    #[test]
+    fn a_lowered_number_counts_for_those_who_ask_by_it() {
+        let mut events = vec![
+            granted(0, 1, "a", of(3, 0, 2), 20),
+            granted(0, 2, "b", of(3, 1, 2), 20),
+            granted(3, 4, "c", of(3, 2, 2), 10),
+            granted(5, 11, "d", of(2, 2, 4), 30),
+        ];
+        let verdict = |events: &[Event]| {
+            let events = events.to_vec();
+            judge(&History { events })
+        };
+        assert!(verdict(&events).is_kept());
+        events.push(granted(12, 21, "e", of(2, 0, 4), 30));
+        assert!(verdict(&events).is_kept());
+        events.push(granted(12, 22, "f", of(2, 1, 4), 30));
+        assert!(!verdict(&events).is_kept());
+    }
+
+    /// Keys have nothing to do with each other.
+    #[test]
+    fn events_are_read_as_they_were_written_by_many() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("history.jsonl");
+        let mut history = History::default();
+        history.record(1, "k", "a", What::Queued);
+        history.record(2, "k", "a", What::GaveUp);
+        let grant = of(3, 2, 8);
+        for key in ["k", "l"] {
+            let safe_until = 9;
+            let whats = [
+                What::Granted {
+                    grant,
+                    asked_at: 0,
+                    safe_until,
+                },
+                What::Extended { grant, safe_until },
+                What::Ended { grant },
+                What::Entered { grant, until: 9 },
+                What::Wrote {
+                    grant,
+                    accepted: true,
+                },
+                What::Left { grant },
+            ];
+            for what in whats {
+                history.record(3, key, key, what);
+            }
+        }
+        for event in &history.events {
+            event.append_to(&file).unwrap();
+        }
+        assert_eq!(History::read(&file).unwrap(), history);
+        assert!(judge(&history).is_kept());
+
+        let line =
+            r#"{"at":7,"key":"k","holder":"a","event":"wrote","fencing_token":4,"accepted":true}"#;
+        std::fs::write(&file, line).unwrap();
+        let read = History::read(&file).unwrap();
+        assert_eq!(read.events, [wrote(7, "a", 4, true)]);
+        std::fs::write(&file, "{\"at\":7}\n").unwrap();
+        assert!(History::read(&file).is_err());
+    }
+}
