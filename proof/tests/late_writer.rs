@@ -12,10 +12,9 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process};
 
-mod bench;
 mod programs;
 
-use bench::Table;
+use leasehold_proof::fixture::Table;
 use programs::{Program, RESOURCE, create_resource, example, s};
 
 const REFUSED: i32 = 3;
