@@ -40,28 +40,30 @@ pub fn s(text: &str) -> AttributeValue {
 }
 
 /// A number as an attribute.
-pub fn n(number: impl ToString) -> AttributeValue {
-    AttributeValue::N(number.to_string())
+pub fn n(number: impl Into<i128>) -> AttributeValue {
+    AttributeValue::N(number.into().to_string())
 }
 
-/// A key, account or name that nothing else in this process has: `prefix/17`.
+/// A key, account or name that nothing else in this process has, and that begins none of them: `prefix/00017`.
 pub fn unique(prefix: &str) -> String {
     static LAST: AtomicU32 = AtomicU32::new(0);
-    format!("{prefix}/{}", LAST.fetch_add(1, Ordering::Relaxed))
+    format!("{prefix}/{:05}", LAST.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Looks every few milliseconds until there is something to be seen.
+/// Looks until there is something to be seen, first after milliseconds and then more seldom.
 ///
 /// # Panics
 ///
 /// Panics after [`TIMEOUT`].
 pub async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let looking = async {
+        let mut pause = Duration::from_millis(5);
         loop {
             if let Some(found) = look().await {
                 return found;
             }
-            tokio::time::sleep(Duration::from_millis(10)).await;
+            tokio::time::sleep(pause).await;
+            pause = Duration::from_millis(60).min(pause * 3 / 2);
         }
     };
     let found = tokio::time::timeout(TIMEOUT, looking).await;
@@ -180,6 +182,15 @@ impl Table {
     pub async fn delete(&self, address: &Address) {
         let delete = self.client.delete_item().table_name(TABLE);
         delete.set_key(Some(key(address))).send().await.unwrap();
+    }
+
+    /// The requests since this was last asked: those of the operations named, and no others.
+    pub fn cost<const N: usize>(&self, operations: [&str; N]) -> [u64; N] {
+        let counts = self.proxy.counts();
+        let cost = operations.map(|operation| counts.of(operation));
+        assert_eq!(cost.iter().sum::<u64>(), counts.total(), "{operations:?}");
+        self.proxy.reset();
+        cost
     }
 
     /// The requests by operation since this was last asked.

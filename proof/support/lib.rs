@@ -4,11 +4,15 @@
     clippy::missing_errors_doc,
     clippy::missing_panics_doc,
     clippy::must_use_candidate,
+    clippy::return_self_not_must_use,
     clippy::unwrap_used,
     reason = "a harness waits for processes by the real clock, and what fails here fails the test"
 )]
 
+pub mod cases;
+pub mod execution;
 pub mod fixture;
+pub mod machines;
 
 use std::path::{Path, PathBuf};
 

@@ -1,14 +1,16 @@
-//! One contender of a race: acquires, works, extends, releases, over and over, until it is told
-//! by a signal, gently or not, that it is over. Now and then it works longer than its lease lasts.
+//! One contender of a race: acquires, works, extends, releases, over and over, until it is killed. Now and then it works
+//! longer than its lease lasts. It prints the outcome of each round, and appends what it was told of its leases to the
+//! file `HISTORY`.
 //!
 //! `racer NAME` contends for a key, `racer NAME PERMITS` for a permit of a semaphore.
 
-use std::{collections::HashMap, env, time::Duration};
+use std::{env, path::PathBuf, time::Duration};
 
 use leasehold::{
-    Acquire, Acquired, Connection, DynamoDb, Environment, Error, ExtendOptions, Holder, Key, Lease,
-    Leases, Permits, RequestId, Ttl,
+    Acquire, Acquired, Clock as _, Connection, DynamoDb, Environment, Error, ExtendOptions, Holder,
+    Key, Lease, Leases, Permits, RequestId, SystemClock, Ttl,
 };
+use leasehold_local::history::{Event, Grant, What};
 
 #[path = "../../../local/step/src/resource.rs"]
 mod resource;
@@ -56,71 +58,107 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         Some(n) => Prize::Several(Room::new(client.clone(), protected), Permits::new(n)?),
     };
     let leases = Leases::new(DynamoDb::new(client, table), settings);
-    let mut counts = HashMap::<&str, u64>::new();
+    let racer = Racer {
+        leases,
+        prize,
+        name: me.clone(),
+        history: env::var("HISTORY")?.into(),
+    };
     for round in 0_u64.. {
         // Any number will do, as long as contenders and rounds differ.
-        let dice = me
+        let number = me
             .bytes()
             .fold(round, |n, byte| n.wrapping_mul(31) + u64::from(byte));
-        let outcome = match section(&leases, &prize, &me, round, dice).await {
+        let outcome = match racer.section(round, number).await {
             Ok(outcome) => outcome,
             // Only what a lease promises is asked for here; the table may be slow.
             Err(Error::Unavailable { .. } | Error::Throttled { .. }) => "unavailable",
             Err(error) => return Err(error.into()),
         };
-        *counts.entry(outcome).or_default() += 1;
         println!("{outcome}");
         if outcome == "held" {
-            tokio::time::sleep(Duration::from_millis(100 + dice % 400)).await;
+            tokio::time::sleep(Duration::from_millis(100 + number % 400)).await;
         }
     }
     Ok(())
 }
 
-async fn section(
-    leases: &Leases<DynamoDb>,
-    prize: &Prize,
-    me: &str,
-    round: u64,
-    dice: u64,
-) -> Result<&'static str, Error> {
-    let invalid = |error| Error::invalid("racer", error);
-    let holder = Holder::new(me).map_err(invalid)?;
-    let key = Key::new("prize").map_err(invalid)?;
-    let ttl = Ttl::new(Duration::from_secs(1)).map_err(invalid)?;
-    let process = std::process::id();
-    let request_id = RequestId::new(format!("{process}/{round}")).map_err(invalid)?;
-    let request = Acquire::new(key, holder, ttl)
-        .request_id(request_id)
-        .permits(prize.permits());
-    let mut lease = match leases.acquire(request).await? {
-        Acquired::Held(_) => return Ok("held"),
-        Acquired::Granted(granted) => granted.lease,
-    };
-    if let Err(failure) = prize.enter(&lease).await {
-        return Ok(failure);
-    }
-    let work = match dice % 20 {
-        0 => 1300,
-        n => n / 2,
-    };
-    tokio::time::sleep(Duration::from_millis(work)).await;
-    if dice.is_multiple_of(3) {
-        match leases.extend(&lease, ExtendOptions::default()).await {
-            Ok(extended) => lease = extended.into_lease(),
-            Err(Error::Lost { .. }) => return Ok("lost"),
-            Err(error) => return Err(error),
-        }
-        if let Err(failure) = prize.enter(&lease).await {
+struct Racer {
+    leases: Leases<DynamoDb>,
+    prize: Prize,
+    name: String,
+    history: PathBuf,
+}
+
+impl Racer {
+    async fn section(&self, round: u64, number: u64) -> Result<&'static str, Error> {
+        let invalid = |error| Error::invalid("racer", error);
+        let holder = Holder::new(&*self.name).map_err(invalid)?;
+        let key = Key::new("prize").map_err(invalid)?;
+        let ttl = Ttl::new(Duration::from_secs(1)).map_err(invalid)?;
+        let process = std::process::id();
+        let request_id = RequestId::new(format!("{process}/{round}")).map_err(invalid)?;
+        let request = Acquire::new(key, holder, ttl)
+            .request_id(request_id)
+            .permits(self.prize.permits());
+        let asked_at = SystemClock.now().as_millis();
+        let mut lease = match self.leases.acquire(request).await? {
+            Acquired::Held(_) => return Ok("held"),
+            Acquired::Granted(granted) => granted.lease,
+        };
+        self.record(&lease, |grant, safe_until| What::Granted {
+            grant,
+            asked_at,
+            safe_until,
+        });
+        if let Err(failure) = self.prize.enter(&lease).await {
             return Ok(failure);
         }
+        let work = match number % 20 {
+            0 => 1300,
+            n => n / 2,
+        };
+        tokio::time::sleep(Duration::from_millis(work)).await;
+        if number.is_multiple_of(3) {
+            match self.leases.extend(&lease, ExtendOptions::default()).await {
+                Ok(extended) => lease = extended.into_lease(),
+                Err(Error::Lost { .. }) => return Ok("lost"),
+                Err(error) => return Err(error),
+            }
+            self.record(&lease, |grant, safe_until| What::Extended {
+                grant,
+                safe_until,
+            });
+            if let Err(failure) = self.prize.enter(&lease).await {
+                return Ok(failure);
+            }
+        }
+        match self.prize.leave(&lease).await {
+            // Perhaps still inside: the lease may only run out.
+            Err("unavailable") => Ok("unavailable"),
+            left => {
+                self.record(&lease, |grant, _| What::Ended { grant });
+                let _ = self.leases.release(&lease).await?;
+                Ok(left.map_or_else(|failure| failure, |()| "done"))
+            }
+        }
     }
-    match prize.leave(&lease).await {
-        // Perhaps still inside: the lease may only run out.
-        Err("unavailable") => Ok("unavailable"),
-        left => {
-            let _ = leases.release(&lease).await?;
-            Ok(left.map_or_else(|failure| failure, |()| "done"))
+
+    fn record(&self, lease: &Lease, what: impl FnOnce(Grant, u64) -> What) {
+        let grant = Grant {
+            fencing_token: lease.fencing_token.get(),
+            permit: lease.permit,
+            permits: self.prize.permits().get(),
+        };
+        let event = Event {
+            at: SystemClock.now().as_millis(),
+            key: lease.key.to_string(),
+            holder: self.name.clone(),
+            what: what(grant, lease.safe_until.as_millis()),
+        };
+        if let Err(error) = event.append_to(&self.history) {
+            eprintln!("{error}");
+            std::process::exit(1);
         }
     }
 }
@@ -135,14 +173,14 @@ impl Prize {
 
     async fn enter(&self, lease: &Lease) -> Result<(), &'static str> {
         match self {
-            Self::One(resource) => told(resource.enter(&pass(lease), "race").await),
+            Self::One(resource) => outcome(resource.enter(&pass(lease), "race").await),
             Self::Several(room, _) => room.enter(lease).await,
         }
     }
 
     async fn leave(&self, lease: &Lease) -> Result<(), &'static str> {
         match self {
-            Self::One(resource) => told(resource.leave(&pass(lease), "race").await),
+            Self::One(resource) => outcome(resource.leave(&pass(lease), "race").await),
             Self::Several(room, _) => room.leave(lease).await,
         }
     }
@@ -157,7 +195,7 @@ fn pass(lease: &Lease) -> Pass {
     }
 }
 
-fn told<T>(answer: Result<T, Failure>) -> Result<(), &'static str> {
+fn outcome<T>(answer: Result<T, Failure>) -> Result<(), &'static str> {
     answer.map(drop).map_err(|failure| match failure {
         Failure::StaleToken { .. } => "stale",
         Failure::Overlap { .. } => "overlap",

@@ -51,7 +51,8 @@ pub fn example(name: &str, table: &Table) -> Command {
     command
 }
 
-/// One of a race's contenders, which tells what became of each of its rounds at the end of `log`.
+/// One of a race's contenders, which prints what became of each of its rounds to `log`, and appends to the history
+/// beside it.
 pub fn racer(table: &Table, log: &Path, arguments: &[&str]) -> Program {
     let out = std::fs::OpenOptions::new()
         .create(true)
@@ -60,6 +61,7 @@ pub fn racer(table: &Table, log: &Path, arguments: &[&str]) -> Program {
         .unwrap();
     let mut racer = example("racer", table);
     racer.args(arguments).stdout(out);
+    racer.env("HISTORY", log.with_extension("history"));
     Program(racer.spawn().unwrap())
 }
 

@@ -4,7 +4,9 @@ use leasehold_local::{Invocation, Options, Source, Stack};
 use serde_json::{Value, json};
 use tokio::sync::broadcast::Receiver;
 
-use crate::bench::{dead_letters, event, eventually, next, options, stack};
+use leasehold_proof::fixture::{event, eventually};
+
+use crate::fixture::{dead_letters, next, options, stack};
 
 fn ended(wish: &str) -> Value {
     let mut event = event("reap-succeeded");
@@ -107,7 +109,7 @@ async fn a_message_that_fails_comes_back_until_it_is_a_dead_letter() {
         next(&mut invocations).await;
     }
     let empty = async || stack.queue("LaterQueue").unwrap().is_empty().then_some(());
-    eventually(empty).await;
+    eventually("an empty queue", empty).await;
     assert_eq!(dead_letters(&stack, 2).await.len(), 2);
     stack.stop().await;
 }
@@ -126,7 +128,7 @@ async fn a_test_may_lose_an_event_or_its_second_coming() {
     stack.put_event(ended("third"));
     assert_eq!(next(&mut invocations).await.1, ended("third"));
     let gone = async || stack.queue("LaterQueue").unwrap().is_empty().then_some(());
-    eventually(gone).await;
+    eventually("an empty queue", gone).await;
     stack.deliveries().restore(Source::Queue);
     stack.put_event(ended("fourth"));
     assert_eq!(next(&mut invocations).await.1, ended("fourth"));

@@ -10,29 +10,27 @@ use leasehold::{Clock as _, SystemClock};
 use leasehold_local::{Options, Source, Stack};
 use serde_json::{Value, json};
 
-use crate::bench::eventually;
+use leasehold_proof::fixture::{environment, eventually, s};
 
 const FUNCTION: &str = "arn:aws:lambda:us-east-1:123456789012:function:AcquireFunction";
 const INSPECT: &str = "arn:aws:lambda:us-east-1:123456789012:function:InspectFunction";
 
-struct World {
+struct Fixture {
     stack: Stack,
     machine: String,
 }
 
 /// A machine that acquires and goes on as its input says, by a name that the rule knows.
-async fn world() -> World {
-    // So that seconds are long.
-    let short = [
-        ("LEASE_CLOCK_MARGIN_MS", "100"),
-        ("LEASE_GUARD_MS", "100"),
-        ("LEASE_REAP_GRACE_SECONDS", "60"),
-    ];
-    let short = short.map(|(name, value)| (name.to_owned(), Some(value.to_owned())));
+async fn fixture() -> Fixture {
     let stack = Stack::start(Options {
         engine: true,
         queue_delay: Some(Duration::from_millis(200)),
-        environment: BTreeMap::from([("*".to_owned(), BTreeMap::from(short))]),
+        // So that seconds are long.
+        environment: environment([
+            ("LEASE_CLOCK_MARGIN_MS", "100"),
+            ("LEASE_GUARD_MS", "100"),
+            ("LEASE_REAP_GRACE_SECONDS", "60"),
+        ]),
         ..Options::default()
     });
     let stack = stack.await.unwrap_or_else(|error| panic!("{error}"));
@@ -83,10 +81,10 @@ async fn world() -> World {
         .await
         .unwrap();
     let machine = created.state_machine_arn().to_owned();
-    World { stack, machine }
+    Fixture { stack, machine }
 }
 
-impl World {
+impl Fixture {
     /// Starts an execution that leases a key; its ARN.
     async fn start(&self, key: &str, ttl: u32, then: &str) -> String {
         let input = json!({"key": key, "ttl": ttl, "then": then});
@@ -100,8 +98,8 @@ impl World {
     async fn row(&self, key: &str) -> BTreeMap<String, AttributeValue> {
         let get = self.stack.dynamodb().get_item().table_name("LeaseTable");
         let get = get
-            .key("pk", AttributeValue::S(key.to_owned()))
-            .key("sk", AttributeValue::S("LEASE#0000".to_owned()))
+            .key("pk", s(key))
+            .key("sk", s("LEASE#0000"))
             .consistent_read(true);
         let row = get.send().await.unwrap().item.unwrap_or_default();
         row.into_iter().collect()
@@ -109,7 +107,7 @@ impl World {
 
     /// Waits until somebody holds the key; until when, in milliseconds since the epoch.
     async fn held(&self, key: &str) -> u64 {
-        eventually(async || {
+        eventually("what is looked for", async || {
             let row = self.row(key).await;
             let expires_at = row.get("expires_at")?.as_n().unwrap().parse().unwrap();
             row.contains_key("holder").then_some(expires_at)
@@ -119,7 +117,7 @@ impl World {
 
     /// Waits until the key was leased, and nobody holds it any more; how the lease ended.
     async fn freed(&self, key: &str) -> String {
-        eventually(async || {
+        eventually("what is looked for", async || {
             let row = self.row(key).await;
             row.get("ended").map(|ended| ended.as_s().unwrap().clone())
         })
@@ -134,37 +132,37 @@ impl World {
 
 #[tokio::test]
 async fn an_execution_that_ends_by_itself_frees_what_it_holds() {
-    let world = world().await;
+    let fixture = fixture().await;
     for end in ["succeed", "fail"] {
-        world.start(end, 3600, end).await;
-        assert_eq!(world.freed(end).await, "released");
+        fixture.start(end, 3600, end).await;
+        assert_eq!(fixture.freed(end).await, "released");
     }
 
     // The first telling meets a function that dies; the second comes from the queue.
-    let functions = world.stack.functions();
+    let functions = fixture.stack.functions();
     functions.kill_after_start("ReapFunction", 1).unwrap();
-    world.start("late", 3600, "succeed").await;
-    assert_eq!(world.freed("late").await, "released");
-    world.stack.stop().await;
+    fixture.start("late", 3600, "succeed").await;
+    assert_eq!(fixture.freed("late").await, "released");
+    fixture.stack.stop().await;
 }
 
 /// Stops it some time after it was granted its lease, as in life: later than by what clocks may be apart.
-async fn stop_later(world: &World, key: &str, execution: &str) -> u64 {
-    let until = world.held(key).await;
+async fn stop_later(fixture: &Fixture, key: &str, execution: &str) -> u64 {
+    let until = fixture.held(key).await;
     let granted = until - 3_600_000;
     let later = async || (SystemClock.now().as_millis() > granted + 500).then_some(());
-    eventually(later).await;
-    world.stop(execution).await;
+    eventually("later", later).await;
+    fixture.stop(execution).await;
     until
 }
 
 #[tokio::test]
 async fn an_execution_that_is_stopped_at_work_keeps_what_it_holds_for_the_grace() {
-    let world = world().await;
-    let execution = world.start("stopped", 3600, "work").await;
-    let before = stop_later(&world, "stopped", &execution).await;
-    let after = eventually(async || {
-        let until = world.held("stopped").await;
+    let fixture = fixture().await;
+    let execution = fixture.start("stopped", 3600, "work").await;
+    let before = stop_later(&fixture, "stopped", &execution).await;
+    let after = eventually("what is looked for", async || {
+        let until = fixture.held("stopped").await;
         (until != before).then_some(until)
     });
     // An hour from then, and now a minute from now.
@@ -174,25 +172,29 @@ async fn an_execution_that_is_stopped_at_work_keeps_what_it_holds_for_the_grace(
         "{cut:?}"
     );
     // All that it ever started has answered: nothing can be at work.
-    let execution = world.start("idle", 3600, "stay").await;
-    stop_later(&world, "idle", &execution).await;
-    assert_eq!(world.freed("idle").await, "released");
-    world.stack.stop().await;
+    let execution = fixture.start("idle", 3600, "stay").await;
+    stop_later(&fixture, "idle", &execution).await;
+    assert_eq!(fixture.freed("idle").await, "released");
+    fixture.stack.stop().await;
 }
 
 #[tokio::test]
 async fn when_the_event_never_comes_sweep_frees_the_key() {
-    let world = world().await;
-    world.stack.deliveries().lose(Source::Bus, u32::MAX);
-    world.start("lost", 1, "succeed").await;
-    world.held("lost").await;
-    let swept = eventually(async || {
-        let sweep = world.stack.lambda().invoke().function_name("SweepFunction");
+    let fixture = fixture().await;
+    fixture.stack.deliveries().lose(Source::Bus, u32::MAX);
+    fixture.start("lost", 1, "succeed").await;
+    fixture.held("lost").await;
+    let swept = eventually("what is looked for", async || {
+        let sweep = fixture
+            .stack
+            .lambda()
+            .invoke()
+            .function_name("SweepFunction");
         let output = sweep.payload(Blob::new("{}")).send().await.unwrap();
         let answer: Value = serde_json::from_slice(output.payload().unwrap().as_ref()).unwrap();
         (answer["freed"] == 1).then_some(answer)
     });
     assert_eq!(swept.await["outcome"], "swept");
-    assert_eq!(world.freed("lost").await, "expired");
-    world.stack.stop().await;
+    assert_eq!(fixture.freed("lost").await, "expired");
+    fixture.stack.stop().await;
 }

@@ -1,9 +1,9 @@
 //! What happens by itself: records of a stream, events and rules, queues, task tokens.
 #![allow(clippy::unwrap_used, missing_docs)]
 
-mod bench;
 mod bus;
 mod ends;
+mod fixture;
 mod streams;
 mod template;
 mod tokens;

@@ -3,7 +3,9 @@
 use leasehold_local::{Outcome, Source};
 use serde_json::{Value, json};
 
-use crate::bench::{dead_letters, event, keys, next, stack, write};
+use leasehold_proof::fixture::event;
+
+use crate::fixture::{dead_letters, keys, next, stack, write};
 
 fn failed(payload: &Value, index: usize) -> Value {
     let number = &payload["Records"][index]["dynamodb"]["SequenceNumber"];

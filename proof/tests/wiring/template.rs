@@ -7,7 +7,9 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use leasehold_local::{Options, Stack};
 use serde_json::{Value, json};
 
-use crate::bench::{event, next};
+use leasehold_proof::fixture::event;
+
+use crate::fixture::next;
 
 async fn stack() -> Stack {
     // `make test` has built the functions; the error says so otherwise.

@@ -1,27 +1,25 @@
 //! Task tokens on the engine: each is one attempt's, answered once.
 
-use std::sync::LazyLock;
-
 use aws_sdk_sfn::error::ProvideErrorMetadata as _;
 use aws_sdk_sfn::operation::describe_execution::DescribeExecutionOutput;
 use aws_sdk_sfn::types::ExecutionStatus;
 use leasehold_local::{Fault, Invocation, Options, Stack};
 use serde_json::{Value, json};
-use tokio::runtime::Runtime;
-use tokio::sync::{OnceCell, broadcast};
+use tokio::sync::broadcast;
 
-use crate::bench::{eventually, next, options};
+use leasehold_proof::fixture::{Shared, eventually};
+
+use crate::fixture::{next, options};
 
 /// One stack for all of these, since the engine takes two seconds to start.
-static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
-static WORLD: OnceCell<World> = OnceCell::const_new();
+static FIXTURE: Shared<Fixture> = Shared::new();
 
-struct World {
+struct Fixture {
     stack: Stack,
     machine: String,
 }
 
-impl World {
+impl Fixture {
     async fn build() -> Self {
         let stack = Stack::start(Options {
             engine: true,
@@ -45,7 +43,7 @@ impl World {
             .unwrap();
         let arn = started.execution_arn().to_owned();
         Waiting {
-            world: self,
+            fixture: self,
             arn,
             invocations,
         }
@@ -71,7 +69,7 @@ impl World {
 
 /// An execution that waits.
 struct Waiting<'a> {
-    world: &'a World,
+    fixture: &'a Fixture,
     arn: String,
     invocations: broadcast::Receiver<Invocation>,
 }
@@ -91,7 +89,7 @@ impl Waiting<'_> {
     }
 
     async fn history(&self) -> String {
-        let history = self.world.stack.sfn().get_execution_history();
+        let history = self.fixture.stack.sfn().get_execution_history();
         let history = history.execution_arn(&self.arn).send().await.unwrap();
         let scheduled = history.events().iter();
         scheduled
@@ -101,8 +99,8 @@ impl Waiting<'_> {
     }
 
     async fn ended(&self) -> DescribeExecutionOutput {
-        eventually(async || {
-            let describe = self.world.stack.sfn().describe_execution();
+        eventually("what is looked for", async || {
+            let describe = self.fixture.stack.sfn().describe_execution();
             let described = describe.execution_arn(&self.arn).send().await.unwrap();
             (*described.status() != ExecutionStatus::Running).then_some(described)
         })
@@ -110,59 +108,59 @@ impl Waiting<'_> {
     }
 }
 
-fn with_world<F: Future<Output = ()>>(test: impl FnOnce(&'static World) -> F) {
-    RUNTIME.block_on(async { test(WORLD.get_or_init(World::build).await).await });
+fn with_fixture<F: Future<Output = ()>>(test: impl FnOnce(&'static Fixture) -> F) {
+    FIXTURE.run(Fixture::build, test);
 }
 
 #[test]
 fn a_token_is_answered_once_and_what_is_no_token_never() {
-    with_world(async |world| {
-        let mut waiting = world.start("nothing", 60).await;
+    with_fixture(async |fixture| {
+        let mut waiting = fixture.start("nothing", 60).await;
         let token = waiting.token().await;
         assert!(
             token.len() > 500,
             "as long as the service's: {}",
             token.len()
         );
-        assert_eq!(world.succeed("no token").await, "InvalidToken");
-        assert_eq!(world.succeed(&token).await, "taken");
+        assert_eq!(fixture.succeed("no token").await, "InvalidToken");
+        assert_eq!(fixture.succeed(&token).await, "taken");
         let ended = waiting.ended().await;
         let output: Value = serde_json::from_str(ended.output().unwrap()).unwrap();
         assert_eq!(output, json!({"lease": 1}));
-        assert_eq!(world.succeed(&token).await, "TaskTimedOut");
-        assert_eq!(world.fail(&token).await, "TaskTimedOut");
+        assert_eq!(fixture.succeed(&token).await, "TaskTimedOut");
+        assert_eq!(fixture.fail(&token).await, "TaskTimedOut");
     });
 }
 
 #[test]
 fn of_many_answers_at_once_one_is_taken() {
-    with_world(async |world| {
-        let mut waiting = world.start("nothing", 60).await;
+    with_fixture(async |fixture| {
+        let mut waiting = fixture.start("nothing", 60).await;
         let token: &str = waiting.token().await.leak();
         let answers: Vec<_> = (0..32)
-            .map(|_| tokio::spawn(world.succeed(token)))
+            .map(|_| tokio::spawn(fixture.succeed(token)))
             .collect();
-        let mut told = Vec::new();
+        let mut replies = Vec::new();
         for answer in answers {
-            told.push(answer.await.unwrap());
+            replies.push(answer.await.unwrap());
         }
-        told.sort();
+        replies.sort();
         let mut expected = vec!["TaskTimedOut"; 31];
         expected.push("taken");
-        assert_eq!(told, expected);
+        assert_eq!(replies, expected);
     });
 }
 
 #[test]
 fn a_failure_is_the_tasks_own_with_name_and_cause() {
-    with_world(async |world| {
-        let mut waiting = world.start("nothing", 60).await;
+    with_fixture(async |fixture| {
+        let mut waiting = fixture.start("nothing", 60).await;
         let first = waiting.token().await;
-        assert_eq!(world.fail(&first).await, "taken");
+        assert_eq!(fixture.fail(&first).await, "taken");
         // The machine retries any failure, once, with another token.
         let second = waiting.token().await;
-        assert_eq!(world.succeed(&first).await, "TaskTimedOut");
-        assert_eq!(world.fail(&second).await, "taken");
+        assert_eq!(fixture.succeed(&first).await, "TaskTimedOut");
+        assert_eq!(fixture.fail(&second).await, "taken");
         let ended = waiting.ended().await;
         assert_eq!(ended.error(), Some("Lease.QueueTimeout"));
         assert_eq!(ended.cause(), Some("late"));
@@ -171,43 +169,43 @@ fn a_failure_is_the_tasks_own_with_name_and_cause() {
 
 #[test]
 fn a_function_that_fails_ends_its_attempt_and_the_next_has_another_token() {
-    with_world(async |world| {
-        let mut waiting = world.start("bomb", 60).await;
+    with_fixture(async |fixture| {
+        let mut waiting = fixture.start("bomb", 60).await;
         let first = waiting.token().await;
         let second = waiting.token().await;
         assert_ne!(first, second);
-        assert_eq!(world.succeed(&first).await, "TaskTimedOut");
-        assert_eq!(world.succeed(&second).await, "taken");
+        assert_eq!(fixture.succeed(&first).await, "TaskTimedOut");
+        assert_eq!(fixture.succeed(&second).await, "taken");
         assert_eq!(*waiting.ended().await.status(), ExecutionStatus::Succeeded);
     });
 }
 
 #[test]
 fn the_token_of_a_task_that_is_over_is_refused() {
-    with_world(async |world| {
-        let mut stopped = world.start("nothing", 60).await;
+    with_fixture(async |fixture| {
+        let mut stopped = fixture.start("nothing", 60).await;
         let token = stopped.token().await;
-        let stop = world.stack.sfn().stop_execution();
+        let stop = fixture.stack.sfn().stop_execution();
         stop.execution_arn(&stopped.arn).send().await.unwrap();
         assert_eq!(*stopped.ended().await.status(), ExecutionStatus::Aborted);
         // The state is left a moment after the execution.
-        let refused = async || (world.fail(&token).await == "TaskTimedOut").then_some(());
-        eventually(refused).await;
+        let refused = async || (fixture.fail(&token).await == "TaskTimedOut").then_some(());
+        eventually("a refusal", refused).await;
 
-        let mut late = world.start("nothing", 1).await;
+        let mut late = fixture.start("nothing", 1).await;
         let token = late.token().await;
         // No failure of the task: it is not retried.
         assert_eq!(late.ended().await.error(), Some("States.Timeout"));
-        assert_eq!(world.succeed(&token).await, "TaskTimedOut");
+        assert_eq!(fixture.succeed(&token).await, "TaskTimedOut");
     });
 }
 
 #[test]
 fn every_end_is_told_and_so_is_a_redrive() {
-    with_world(async |world| {
-        let mut waiting = world.start("nothing", 60).await;
+    with_fixture(async |fixture| {
+        let mut waiting = fixture.start("nothing", 60).await;
         waiting.token().await;
-        let stop = world.stack.sfn().stop_execution();
+        let stop = fixture.stack.sfn().stop_execution();
         stop.execution_arn(&waiting.arn).send().await.unwrap();
         let told = async |waiting: &mut Waiting<'_>, status: &str| loop {
             let (_, payload) = next(&mut waiting.invocations).await;
@@ -218,30 +216,30 @@ fn every_end_is_told_and_so_is_a_redrive() {
         };
         told(&mut waiting, "ABORTED").await;
 
-        let redrive = world.stack.sfn().redrive_execution();
+        let redrive = fixture.stack.sfn().redrive_execution();
         redrive.execution_arn(&waiting.arn).send().await.unwrap();
         let token = waiting.token().await;
-        assert_eq!(world.succeed(&token).await, "taken");
+        assert_eq!(fixture.succeed(&token).await, "taken");
         let detail = told(&mut waiting, "SUCCEEDED").await;
         assert_eq!(detail["redriveCount"], 1);
 
-        let mut late = world.start("nothing", 1).await;
+        let mut late = fixture.start("nothing", 1).await;
         told(&mut late, "FAILED").await;
     });
 }
 
 #[test]
 fn what_functions_send_to_the_engine_can_be_counted_and_lost() {
-    with_world(async |world| {
-        let proxy = world.stack.sfn_proxy().unwrap();
-        let functions = world.stack.functions().functions();
+    with_fixture(async |fixture| {
+        let proxy = fixture.stack.sfn_proxy().unwrap();
+        let functions = fixture.stack.functions().functions();
         for function in functions {
             assert_eq!(function.environment["AWS_ENDPOINT_URL_SFN"], proxy.url());
         }
-        let config = world.stack.sfn().config().to_builder();
+        let config = fixture.stack.sfn().config().to_builder();
         let through = aws_sdk_sfn::Client::from_conf(config.endpoint_url(proxy.url()).build());
         let before = proxy.counts();
-        let mut waiting = world.start("nothing", 60).await;
+        let mut waiting = fixture.start("nothing", 60).await;
         let token = waiting.token().await;
         proxy.inject_matching(Fault::LoseRequest, "SendTaskSuccess", &token, 1);
         proxy.inject_matching(Fault::Throttle, "SendTaskSuccess", &token, 1);
@@ -272,16 +270,16 @@ fn what_functions_send_to_the_engine_can_be_counted_and_lost() {
 
 #[test]
 fn an_answer_that_overtakes_its_function_ends_the_wait_at_once() {
-    with_world(async |world| {
-        let mut waiting = world.start("dawdle", 60).await;
-        let token = eventually(async || {
+    with_fixture(async |fixture| {
+        let mut waiting = fixture.start("dawdle", 60).await;
+        let token = eventually("what is looked for", async || {
             let history = waiting.history().await;
             let scheduled: Value = serde_json::from_str(&history).ok()?;
             let token = scheduled["Payload"]["token"].as_str();
             token.map(str::to_owned)
         });
         let token = token.await;
-        assert_eq!(world.succeed(&token).await, "taken");
+        assert_eq!(fixture.succeed(&token).await, "taken");
         assert_eq!(*waiting.ended().await.status(), ExecutionStatus::Succeeded);
         while let Ok(invocation) = waiting.invocations.try_recv() {
             assert!(

@@ -1,0 +1,9 @@
+//! What each way to wait or to hold costs on a real DynamoDB API, counted at the socket. Not beside the races, which take
+//! all of a machine: a request that is late is sent twice.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod guarded_writes;
+mod queue;
+mod queue_cost;
+mod sets;
+mod sweep_cost;

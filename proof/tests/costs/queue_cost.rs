@@ -1,0 +1,351 @@
+//! What waiting in line costs, counted at the socket, and what a lost answer adds to it.
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use leasehold::{
+    DynamoDb, ExtendOptions, Extended, Key, Lease, Leases, ManualClock, Queue, Queued,
+    ReleaseOutcome, SweepBounds, TaskToken, WaitTime,
+    conformance::{Calls, Told},
+};
+use leasehold_local::Fault;
+
+use leasehold_proof::fixture::{Table, request};
+
+struct Waiting {
+    table: Table,
+    calls: Arc<Calls>,
+    leases: Leases<DynamoDb>,
+}
+
+/// Requests by operation.
+type Requests = BTreeMap<String, u64>;
+
+impl Waiting {
+    async fn start() -> Self {
+        let (table, calls) = (Table::start().await, Arc::new(Calls::default()));
+        let leases = table.leases().with_workflows(calls.clone());
+        Self {
+            table,
+            calls,
+            leases,
+        }
+    }
+
+    async fn join(&self, key: &str, who: &str) -> Queued {
+        let queue = Queue {
+            task_token: TaskToken::new(format!("{key}: {who}")).unwrap(),
+            wait: WaitTime::new(Duration::from_hours(1)).unwrap(),
+        };
+        let joined = self.leases.acquire_in_line(request(key, who, "1"), queue);
+        joined.await.unwrap()
+    }
+
+    /// The one who was told just now, and the lease as it was told.
+    fn woken(&self) -> (String, Lease) {
+        let told = self.calls.take();
+        let [Told { token, .. }] = &told[..] else {
+            panic!("not one was told, but {}", told.len());
+        };
+        let lease = serde_json::from_value(told[0].output()["lease"].clone());
+        let (_, who) = token.split_once(": ").unwrap();
+        (who.to_owned(), lease.unwrap())
+    }
+
+    async fn confirm(&self, lease: &Lease) -> Lease {
+        let extended = self.leases.extend(lease, ExtendOptions::default()).await;
+        match extended.unwrap() {
+            Extended::Extended { lease } => lease,
+            revived @ Extended::Revived { .. } => panic!("{revived:?}"),
+        }
+    }
+
+    async fn released(&self, lease: &Lease) -> ReleaseOutcome {
+        self.leases.release(lease).await.unwrap().outcome
+    }
+
+    /// The requests since this was last asked.
+    fn requests(&self) -> Requests {
+        self.table.requests()
+    }
+}
+
+fn of<const N: usize>(requests: [(&str, u64); N]) -> Requests {
+    requests
+        .map(|(operation, n)| (operation.to_owned(), n))
+        .into()
+}
+
+#[tokio::test]
+async fn a_hand_over_costs_three_requests_however_many_wait() {
+    let line = Waiting::start().await;
+    for waiters in [2, 8, 32, 128] {
+        let key = format!("{waiters} wait");
+        let holder = line.table.grant(&key, "holder", "1").await.lease;
+        for n in 1..waiters {
+            line.join(&key, &format!("{n}")).await;
+        }
+        line.requests();
+        line.join(&key, "last").await;
+        let joining = line.requests();
+        assert_eq!(joining, of([("TransactWriteItems", 1)]), "{waiters}");
+        assert_eq!(line.released(&holder).await, ReleaseOutcome::Released);
+        let handing_over = line.requests();
+        let update_and_read = of([("GetItem", 1), ("UpdateItem", 1)]);
+        assert_eq!(handing_over, update_and_read, "{waiters}");
+        let (who, lease) = line.woken();
+        assert_eq!(who, "1", "first come, first served");
+        let lease = line.confirm(&lease).await;
+        let confirming = line.requests();
+        assert_eq!(confirming, of([("UpdateItem", 1)]), "{waiters}");
+        // From one who waited to the next it is the same.
+        assert_eq!(line.released(&lease).await, ReleaseOutcome::Released);
+        assert_eq!(line.requests(), update_and_read, "{waiters}");
+        line.woken();
+        println!(
+            "{waiters:>4} wait: joining {joining:?}, handing over {handing_over:?}, \
+             confirming apart {confirming:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn sweep_clears_up_at_two_requests_for_each_that_was_served() {
+    let line = Waiting::start().await;
+    line.leases.sweep(SweepBounds::Schedule).await.unwrap();
+    let nothing: u64 = line.requests().values().sum();
+    for served in [1, 8, 32] {
+        let mut lease = line
+            .table
+            .grant("k", "holder", &format!("{served}"))
+            .await
+            .lease;
+        for n in 0..served {
+            line.join("k", &format!("{served}/{n}")).await;
+        }
+        for _ in 0..served {
+            line.released(&lease).await;
+            lease = line.confirm(&line.woken().1).await;
+        }
+        line.released(&lease).await;
+        line.requests();
+        let swept = line.leases.sweep(SweepBounds::Schedule).await.unwrap();
+        assert_eq!((swept.examined, swept.granted), (served, 0));
+        let requests = line.requests();
+        println!("sweep behind {served:>2} who were served: {requests:?}");
+        // The line is read before and after the items, each of which is read and deleted.
+        let total: u64 = requests.values().sum();
+        assert_eq!(total, nothing + 2 + 2 * served, "{requests:?}");
+        assert_eq!(line.calls.take(), [], "nobody is told who was served");
+    }
+}
+
+#[tokio::test]
+async fn sweep_sends_away_at_three_requests_each_however_many_wait() {
+    let line = Waiting::start().await;
+    line.leases.sweep(SweepBounds::Schedule).await.unwrap();
+    let nothing: u64 = line.requests().values().sum();
+    // By this clock the hour of those who wait is over, and the lease is not: nobody's turn comes.
+    let later = line.leases.now().plus(Duration::from_hours(2));
+    let late = line.leases.clone();
+    let late = late.with_clock(Arc::new(ManualClock::at(later)));
+    for waiting in [1, 8, 32] {
+        let key = format!("{waiting} give up");
+        let held = late.acquire(request(&key, "holder", "1")).await;
+        held.unwrap().granted().unwrap();
+        for n in 0..waiting {
+            line.join(&key, &format!("{n}")).await;
+        }
+        line.requests();
+        late.sweep(SweepBounds::Schedule).await.unwrap();
+        let requests = line.requests();
+        println!("sweep of {waiting:>2} who gave up: {requests:?}");
+        let told = line.calls.take();
+        let away = |told: &Told| {
+            told.what
+                .as_ref()
+                .is_err_and(|e| e.0 == "Lease.QueueTimeout")
+        };
+        assert_eq!(told.len(), usize::try_from(waiting).unwrap());
+        assert!(told.iter().all(away), "{told:?}");
+        assert!(line.table.row(&key).await.waiting().is_empty());
+        // The line is read once; then each item is read, its place is left, and it is deleted.
+        let total: u64 = requests.values().sum();
+        assert_eq!(total, nothing + 1 + 3 * waiting, "{requests:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_free_is_granted_at_two_requests() {
+    let line = Waiting::start().await;
+    for who in ["a", "b"] {
+        assert_eq!(line.join("k", who).await, Queued::Acquired);
+        let costs = of([("TransactWriteItems", 1), ("UpdateItem", 1)]);
+        assert_eq!(line.requests(), costs);
+        let (woken, lease) = line.woken();
+        assert_eq!(woken, who);
+        assert_eq!(line.released(&lease).await, ReleaseOutcome::Released);
+        assert_eq!(line.requests(), of([("UpdateItem", 1)]), "nobody waits");
+    }
+}
+
+#[tokio::test]
+async fn a_repeated_release_tells_the_next_once_more_and_then_costs_nothing_more() {
+    let line = Waiting::start().await;
+    let holder = line.table.grant("k", "holder", "1").await.lease;
+    line.join("k", "a").await;
+    line.released(&holder).await;
+    line.requests();
+    for more in [2, 0, 0] {
+        let released = line.released(&holder).await;
+        assert_eq!(released, ReleaseOutcome::AlreadyReleased);
+        let total: u64 = line.requests().values().sum();
+        assert_eq!(total, 1 + more);
+    }
+    let (who, _) = line.woken();
+    assert_eq!(who, "a", "told once: a token is answered once");
+}
+
+#[tokio::test]
+async fn a_lost_answer_costs_one_more_request_and_changes_nothing() {
+    let line = Waiting::start().await;
+    for (n, fault) in Fault::LOST_ANSWERS.into_iter().enumerate() {
+        let key = format!("k{n}");
+        let holder = line.table.grant(&key, "holder", "1").await.lease;
+        let inject = |operation| {
+            line.table.proxy.reset();
+            line.table.proxy.inject(fault, operation, 1);
+        };
+
+        inject("TransactWriteItems");
+        let joined = line.join(&key, "a").await;
+        assert!(
+            matches!(joined, Queued::Queued { .. }),
+            "{fault:?}: {joined:?}"
+        );
+        assert_eq!(
+            line.requests(),
+            of([("TransactWriteItems", 2)]),
+            "{fault:?}"
+        );
+        assert_eq!(line.table.row(&key).await.waiting().len(), 1, "{fault:?}");
+        line.join(&key, "b").await;
+
+        inject("UpdateItem");
+        let released = line.released(&holder).await;
+        assert_eq!(released, ReleaseOutcome::AlreadyReleased, "{fault:?}");
+        let costs = of([("GetItem", 1), ("UpdateItem", 2)]);
+        assert_eq!(line.requests(), costs, "{fault:?}");
+        let (who, promised) = line.woken();
+        assert_eq!(who, "a", "{fault:?}");
+
+        inject("UpdateItem");
+        let lease = line.confirm(&promised).await;
+        assert_eq!(line.requests(), of([("UpdateItem", 2)]), "{fault:?}");
+        let row = line.table.row(&key).await;
+        assert_eq!(lease.fencing_token, promised.fencing_token, "{fault:?}");
+        assert_eq!(lease.expires_at, row.holding().unwrap().expires_at);
+        assert_eq!(row.waiting().len(), 1, "{fault:?}");
+
+        inject("GetItem");
+        let released = line.released(&lease).await;
+        assert_eq!(released, ReleaseOutcome::Released, "{fault:?}");
+        let costs = of([("GetItem", 2), ("UpdateItem", 1)]);
+        assert_eq!(line.requests(), costs, "{fault:?}");
+        assert_eq!(line.woken().0, "b", "{fault:?}");
+    }
+}
+
+/// What DynamoDB counts of an item: names and values, and for lists one byte an entry and three more.
+fn size(item: &leasehold::row::Item) -> usize {
+    use aws_sdk_dynamodb::types::AttributeValue as Value;
+    fn of(value: &Value) -> usize {
+        match value {
+            Value::S(text) => text.len(),
+            // Two digits a byte, and one more.
+            Value::N(digits) => digits.len().div_ceil(2) + 1,
+            Value::L(entries) => 3 + entries.iter().map(|entry| 1 + of(entry)).sum::<usize>(),
+            Value::M(fields) => {
+                3 + fields
+                    .iter()
+                    .map(|(k, v)| 1 + k.len() + of(v))
+                    .sum::<usize>()
+            }
+            _ => 1,
+        }
+    }
+    item.iter()
+        .map(|(name, value)| name.len() + of(value))
+        .sum()
+}
+
+/// A row over 1 KB takes another write unit with each write, the holder's extends too.
+#[tokio::test]
+async fn a_row_with_so_many_in_line_is_one_write_unit() {
+    let line = Waiting::start().await;
+    let execution = |n| {
+        format!(
+            "arn:aws:states:us-east-1:123456789012:execution:leasehold-queued-section:\
+             0c4f5a52-6a3c-4d0e-9d3b-{n:012}"
+        )
+    };
+    // Every attribute that a row can have while it is held.
+    for n in 0..5 {
+        let lease = line
+            .table
+            .grant("orders/42", &execution(n), &n.to_string())
+            .await
+            .lease;
+        line.released(&lease).await;
+    }
+    let lease = line
+        .table
+        .grant("orders/42", &execution(5), "5")
+        .await
+        .lease;
+    line.confirm(&lease).await;
+    let address = leasehold::store::Address {
+        key: lease.key,
+        permit: 0,
+    };
+    let mut fitting = 0;
+    for n in 0..40 {
+        let size = size(&line.table.get(&address).await.unwrap());
+        if size <= 1024 {
+            fitting = n;
+        }
+        line.join("orders/42", &execution(100 + n)).await;
+    }
+    assert_eq!(fitting, 6, "README says so");
+}
+
+#[tokio::test]
+async fn a_promise_that_is_given_back_costs_what_a_release_costs() {
+    let line = Waiting::start().await;
+    for (n, fault) in Fault::LOST_ANSWERS
+        .into_iter()
+        .map(Some)
+        .chain([None])
+        .enumerate()
+    {
+        let key = format!("k{n}");
+        let holder = line.table.grant(&key, "holder", "1").await.lease;
+        line.join(&key, "a").await;
+        line.join(&key, "b").await;
+        line.released(&holder).await;
+        let (_, promised) = line.woken();
+        line.table.proxy.reset();
+        if let Some(fault) = fault {
+            line.table.proxy.inject(fault, "UpdateItem", 1);
+        }
+        let released = line.released(&promised).await;
+        let (outcome, updates) = match fault {
+            Some(_) => (ReleaseOutcome::AlreadyReleased, 2),
+            None => (ReleaseOutcome::Released, 1),
+        };
+        assert_eq!(released, outcome, "{fault:?}");
+        let costs = of([("GetItem", 1), ("UpdateItem", updates)]);
+        assert_eq!(line.requests(), costs, "{fault:?}");
+        assert_eq!(line.woken().0, "b", "{fault:?}");
+    }
+    let key = Key::new("k0").unwrap();
+    assert!(!line.leases.hand_over(&key).await.unwrap(), "b was told");
+}
