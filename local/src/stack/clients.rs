@@ -10,6 +10,7 @@ macro_rules! client {
                 .region(Region::new(crate::lambda::REGION))
                 .credentials_provider(Credentials::new("local", "local", None, None, "local"))
                 .endpoint_url(url)
+                .http_client(aws_smithy_http_client::Builder::new().build_http())
                 .build();
             $sdk::Client::from_conf(config)
         }
@@ -17,5 +18,6 @@ macro_rules! client {
 }
 
 client!(aws_sdk_dynamodb, dynamodb, "DynamoDB");
+#[cfg(feature = "lambda-client")]
 client!(aws_sdk_lambda, lambda, "Lambda");
 client!(aws_sdk_sfn, sfn, "Step Functions");

@@ -182,6 +182,7 @@ impl Stack {
     }
 
     /// A client for Lambda.
+    #[cfg(feature = "lambda-client")]
     #[must_use]
     pub fn lambda(&self) -> aws_sdk_lambda::Client {
         clients::lambda(&self.lambda.url())
