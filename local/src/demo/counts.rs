@@ -46,7 +46,7 @@ pub(super) struct Queue(BTreeMap<&'static str, Counts>);
 
 /// The second act's requests, as they stand in the report.
 #[derive(Debug, Serialize)]
-pub(super) struct PerHandOver {
+pub(super) struct QueueRequests {
     /// Joining, per waiter.
     pub(super) join: f64,
     /// Freeing the key for the next, per release.
@@ -77,7 +77,7 @@ impl Queue {
         Self(after.iter().map(since).collect())
     }
 
-    pub(super) fn per_hand_over(&self, record: &Record) -> PerHandOver {
+    pub(super) fn per_hand_over(&self, record: &Record) -> QueueRequests {
         let queue = || {
             record
                 .executions
@@ -99,7 +99,7 @@ impl Queue {
         let join = per(total("acquire"), queue().count());
         let free = per(total("release") - gets, woken + 1);
         let read = per(gets, woken);
-        PerHandOver {
+        QueueRequests {
             join,
             free,
             read,

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::cast::QUEUE_KEY;
 use super::checks::{self, Check};
-use super::counts::{Contention, PerHandOver, per};
+use super::counts::{Contention, QueueRequests, per};
 use super::picture;
 use super::queue::Left;
 use super::record::{Execution, Hold, Record, now, seconds};
@@ -46,7 +46,7 @@ struct Figures {
     contention: Act,
     queue: Act,
     requests: Contention,
-    queue_requests: PerHandOver,
+    queue_requests: QueueRequests,
     /// Leases that sweep freed.
     swept: u64,
 }
