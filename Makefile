@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo local bench counted instructions model model-deep soak fuzz mutants test track-record rehearsal sam-test sizes built-size invoke other-arch one-function check fmt clippy doc deny translated translate template asl leases build deploy clean tools-lock pictures
+.PHONY: help demo local local-stack local-programs bench counted instructions model model-deep soak fuzz mutants test track-record rehearsal sam-test sizes built-size invoke other-arch one-function check fmt clippy doc deny translated translate template asl leases build deploy clean tools-lock pictures
 
 # Instruction set of the functions: arm64 or x86_64.
 ARCH ?= arm64
@@ -36,14 +36,27 @@ MUTANTS_BIN := $(MUTANTS_ROOT)/bin/cargo-mutants
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
-# With --bin instead of -p the features are those of the whole workspace, as just built: nothing is built twice.
-demo: translated ## show the leases at work, on this machine, in one go
-	cargo build --workspace --locked
-	cargo run --quiet --locked --bin leasehold-local -- demo
+demo: ## show the leases at work, on this machine, in one go
+	@$(MAKE) --no-print-directory -j2 local-stack
+	target/debug/leasehold-local demo
 
-local: translated ## start the whole stack on this machine and leave it running
-	cargo build --workspace --locked
-	cargo run --quiet --locked --bin leasehold-local -- up
+local: ## start the whole stack on this machine and leave it running
+	@$(MAKE) --no-print-directory -j2 local-stack
+	target/debug/leasehold-local up
+
+# What a laptop's stack is made of, and nothing else: its programs, and meanwhile the Python that its engine runs in, which
+# leasehold-local makes in the same way where there is none.
+ASL_ENV := target/asl-venv
+local-stack: translated local-programs $(ASL_ENV)/leasehold-requirements
+
+local-programs:
+	cargo build --locked -p leasehold-local -p step $(addprefix -p ,$(FUNCTIONS))
+
+$(ASL_ENV)/leasehold-requirements: local/asl/requirements.txt
+	rm -rf $(ASL_ENV)
+	python3 -m venv $(ASL_ENV)
+	$(ASL_ENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	cp $< $@
 
 # Optimised, unlike everything else that runs here; the first build takes minutes. More words by BENCH="--quick".
 bench: ## measure what a lease costs, beside other ways to have one (BENCH="--quick", "--help")

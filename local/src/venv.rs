@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::fs::{File, TryLockError};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -41,7 +40,8 @@ pub async fn prepare(root: &Path, environment: &PythonEnvironment<'_>) -> Result
     let venv = target.join(name);
     let python = venv.join("bin/python");
     let stamp = venv.join("leasehold-requirements");
-    let wanted = fingerprint(requirements)?;
+    let wanted = std::fs::read_to_string(requirements)
+        .map_err(io(format!("read {}", requirements.display())))?;
     let is_ready = || std::fs::read_to_string(&stamp).is_ok_and(|stamped| stamped == wanted);
     if is_ready() {
         return Ok(python);
@@ -86,14 +86,7 @@ pub async fn prepare(root: &Path, environment: &PythonEnvironment<'_>) -> Result
         "-r",
     ];
     run(&python, &install, requirements, &log).await?;
-    // Compiled once here instead of at the first start of a test program.
-    run(
-        &python,
-        &["-m", "compileall", "-q"],
-        &venv.join("lib"),
-        &log,
-    )
-    .await?;
+    // The Makefile writes the same, for it installs while cargo builds.
     std::fs::write(&stamp, wanted).map_err(io(format!("write {}", stamp.display())))?;
     eprintln!("leasehold: {purpose} is ready");
     Ok(python)
@@ -138,14 +131,4 @@ async fn run(program: &Path, arguments: &[&str], last: &Path, log: &Path) -> Res
         "{shown} failed ({status}): {}",
         output.trim()
     )))
-}
-
-/// Changes with every change of the requirements. It guards against a forgotten update, not against an attacker:
-/// what is installed is checked by pip against the hashes in the file.
-fn fingerprint(requirements: &Path) -> Result<String, Error> {
-    let text =
-        std::fs::read(requirements).map_err(io(format!("read {}", requirements.display())))?;
-    let mut hasher = DefaultHasher::new();
-    text.hash(&mut hasher);
-    Ok(format!("{:016x}", hasher.finish()))
 }

@@ -1,202 +1,222 @@
-//! What the pictures are drawn with: bars along a time axis, self-contained, and readable on light and on dark paper.
+//! `timeline.svg` and `line.svg`: one bar per execution, waiting and then holding.
 
-use std::fmt::Write;
+use std::error::Error as StdError;
 
-pub(super) const LEFT: f64 = 140.0;
-pub(super) const ROW: f64 = 24.0;
-pub(super) const GROUP_HEAD: f64 = 34.0;
-pub(super) const BAR: f64 = 12.0;
-pub(super) const THIN: f64 = 5.0;
-const WIDTH: f64 = 1080.0;
-const RIGHT: f64 = 224.0;
-const TOP: f64 = 104.0;
-/// The height at which the legend stands.
-pub(super) const LEGEND: f64 = 66.0;
+use leasehold_local::Error;
+use plotters::prelude::*;
 
-const STYLE: &str = "
-  text { font: 12px system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif; fill: #1c2430; }
-  .paper { fill: #ffffff; } .title { font-size: 17px; font-weight: 600; } .key { font-weight: 600; font-size: 13px; }
-  .quiet { fill: #687385; } .middle { text-anchor: middle; }
-  .grid { stroke: #e5e9ef; } .lane { fill: #f1f4f8; }
-  .waiting { fill: #f2c14e; } .asks { fill: #9a6b00; } .holding { fill: #1f8a70; } .rest { fill: #f3b7b7; } .margin { fill: #fae3e3; }
-  .extend { stroke: #ffffff; stroke-width: 2; }
-  .bad { stroke: #cc3340; stroke-width: 2.2; fill: none; stroke-linecap: round; } .stop { fill: #cc3340; } .late { stroke: #cc3340; stroke-width: 1.6; stroke-dasharray: 2 4; }
-  .takeover { fill: #6d3fc4; stroke: #ffffff; } .replay { fill: #ffffff; stroke: #1565c0; stroke-width: 2.4; }
-  @media (prefers-color-scheme: dark) {
-    text { fill: #dbe2ea; } .paper { fill: #10151c; } .quiet { fill: #93a0b0; }
-    .grid { stroke: #242d38; } .lane { fill: #1a222c; }
-    .waiting { fill: #b98a22; } .asks { fill: #ffe3a3; } .holding { fill: #2fae8e; } .rest { fill: #7a3038; } .margin { fill: #3d2227; }
-    .extend { stroke: #10151c; } .bad { stroke: #ff7b84; } .stop { fill: #ff7b84; } .late { stroke: #ff7b84; }
-    .takeover { fill: #b794f6; stroke: #10151c; } .replay { fill: #10151c; stroke: #64b5f6; }
-  }
-";
+use super::cast::{KEYS, Part, QUEUE_KEY};
+use super::record::{Execution, Record, seconds};
+use super::{GRACE_SECONDS, MARGIN_MS};
 
-/// A picture under way.
-pub(super) struct Picture {
-    /// What is drawn so far, without the frame.
-    body: String,
-    /// Where the next row begins.
-    pub(super) y: f64,
-    /// What the axis ends with, in seconds.
-    seconds: f64,
+const WIDTH: u32 = 1080;
+const TOP: i32 = 96;
+const BOTTOM: i32 = 48;
+const ROW: i32 = 24;
+const LEFT: i32 = 140;
+const RIGHT: i32 = 230;
+
+const TEXT: RGBColor = RGBColor(28, 36, 48);
+const WAITING: RGBColor = RGBColor(242, 193, 78);
+const HOLDING: RGBColor = RGBColor(31, 138, 112);
+const LEFT_BEHIND: RGBColor = RGBColor(243, 183, 183);
+const STOPPED: RGBColor = RGBColor(204, 51, 64);
+const TAKEN_OVER: RGBColor = RGBColor(109, 63, 196);
+const REPLAYED: RGBColor = RGBColor(21, 101, 192);
+
+/// A row: a name, what is to say of it, and what is drawn between.
+#[derive(Default)]
+struct Row {
+    name: String,
+    note: String,
+    /// From when until when, half as high as what, in which colour.
+    bars: Vec<(u64, u64, i32, RGBColor)>,
+    /// When, in which colour.
+    marks: Vec<(u64, RGBColor)>,
 }
 
-/// What is marked on a bar.
-#[derive(Clone, Copy)]
-pub(super) enum Mark {
-    Takeover,
-    Replay,
-    Kill,
-    Stop,
+/// The first act: grouped by key, in the order of the grants.
+pub(super) fn contention(record: &Record, passed: bool) -> Result<String, Error> {
+    let mut rows = Vec::new();
+    let mut count = 0;
+    for key in KEYS {
+        let mut group = of(record, key);
+        group.sort_by_key(|one| one.lease.as_ref().map_or(u64::MAX, |hold| hold.from));
+        count += group.len();
+        rows.push(resource(key, &group));
+        rows.extend(group.iter().map(|one| row(record, one)));
+    }
+    let what = if passed {
+        "one holder at a time"
+    } else {
+        "a promise was broken"
+    };
+    draw(
+        &format!("{count} executions, {} keys: {what}", KEYS.len()),
+        &rows,
+    )
 }
 
-impl Picture {
-    /// Empty paper, with this many seconds from left to right.
-    pub(super) const fn new(seconds: f64) -> Self {
-        Self {
-            body: String::new(),
-            y: TOP,
-            seconds,
-        }
-    }
+/// The second act: in the order of the queue.
+pub(super) fn queue(record: &Record, passed: bool) -> Result<String, Error> {
+    let group = of(record, QUEUE_KEY);
+    let mut rows = vec![resource(QUEUE_KEY, &group)];
+    rows.extend(group.iter().map(|one| row(record, one)));
+    let what = if passed {
+        "first come, first served"
+    } else {
+        "a promise was broken"
+    };
+    draw(
+        &format!("{} executions queue for one key: {what}", group.len()),
+        &rows,
+    )
+}
 
-    /// Where the axis ends.
-    pub(super) const fn end(&self) -> f64 {
-        self.seconds
-    }
+fn of<'a>(record: &'a Record, key: &str) -> Vec<&'a Execution> {
+    let all = record.executions.iter();
+    all.filter(|one| one.key == key).collect()
+}
 
-    pub(super) fn x(&self, seconds: f64) -> f64 {
-        LEFT + (WIDTH - LEFT - RIGHT) * seconds.min(self.seconds) / self.seconds
-    }
-
-    pub(super) fn put(&mut self, element: std::fmt::Arguments) {
-        // Writing to a String cannot fail.
-        let _ = writeln!(self.body, "  {element}");
-    }
-
-    pub(super) fn bar(&mut self, class: &str, from: f64, until: f64, middle: f64, height: f64) {
-        let (x, y) = (self.x(from), middle - height / 2.0);
-        let width = (self.x(until) - x).max(1.0);
-        self.put(format_args!(
-            r#"<rect class="{class}" x="{x:.1}" y="{y:.1}" width="{width:.1}" height="{height}" rx="1.5"/>"#
-        ));
-    }
-
-    pub(super) fn mark(&mut self, mark: Mark, seconds: f64, middle: f64) {
-        let x = self.x(seconds);
-        self.symbol(mark, x, middle);
-    }
-
-    pub(super) fn symbol(&mut self, mark: Mark, x: f64, y: f64) {
-        match mark {
-            Mark::Takeover => self.put(format_args!(
-                r#"<path class="takeover" d="M{x:.1} {:.1}l7.5 7.5l-7.5 7.5l-7.5 -7.5z"/>"#,
-                y - 7.5
-            )),
-            Mark::Replay => self.put(format_args!(
-                r#"<circle class="replay" cx="{x:.1}" cy="{y:.1}" r="4.6"/>"#
-            )),
-            Mark::Kill => self.put(format_args!(
-                r#"<path class="bad" d="M{:.1} {:.1}l9 9m0 -9l-9 9"/>"#,
-                x - 4.5,
-                y - 4.5
-            )),
-            Mark::Stop => self.put(format_args!(
-                r#"<rect class="stop" x="{:.1}" y="{:.1}" width="4" height="18" rx="1"/>"#,
-                x - 2.0,
-                y - 9.0
-            )),
-        }
-    }
-
-    pub(super) fn text(&mut self, x: f64, y: f64, class: &str, text: &str) {
-        let text = escaped(text);
-        self.put(format_args!(
-            r#"<text class="{class}" x="{x:.1}" y="{y:.1}">{text}</text>"#
-        ));
-    }
-
-    /// Writes a label and answers where the next entry begins.
-    pub(super) fn label(&mut self, x: f64, y: f64, label: &str) -> f64 {
-        self.text(x, y + 4.0, "quiet", label);
-        let characters = f64::from(u32::try_from(label.chars().count()).unwrap_or(0));
-        x + characters * 6.5 + 18.0
-    }
-
-    /// Begins a group of rows under a lane that shows who had its key; answers the middle of the lane.
-    pub(super) fn lane(&mut self, key: &str, label: &str) -> f64 {
-        let middle = self.y + GROUP_HEAD / 2.0 - 4.0;
-        let end = self.x(self.seconds);
-        self.text(20.0, middle + 4.0, "key", key);
-        self.put(format_args!(
-            r#"<rect class="lane" x="{LEFT}" y="{:.1}" width="{:.1}" height="{BAR}" rx="2"/>"#,
-            middle - BAR / 2.0,
-            end - LEFT
-        ));
-        self.text(end + 12.0, middle + 4.0, "quiet", label);
-        self.y += GROUP_HEAD;
-        middle
-    }
-
-    /// Begins a row: its name before the bars and what is to say of it behind them; answers its middle.
-    pub(super) fn row(&mut self, name: &str, told: &str) -> f64 {
-        let middle = self.y + ROW / 2.0;
-        self.text(20.0, middle + 4.0, "name", name);
-        let end = self.x(self.seconds) + 12.0;
-        self.text(end, middle + 4.0, "quiet", told);
-        self.y += ROW;
-        middle
-    }
-
-    /// An entry of the legend; answers where the next one begins.
-    pub(super) fn swatch(&mut self, class: &str, height: f64, label: &str, x: f64) -> f64 {
-        self.put(format_args!(
-            r#"<rect class="{class}" x="{x:.1}" y="{:.1}" width="22" height="{height}" rx="1.5"/>"#,
-            LEGEND - height / 2.0
-        ));
-        self.label(x + 28.0, LEGEND, label)
-    }
-
-    /// An entry of the legend, for a mark; answers where the next one begins.
-    pub(super) fn mark_swatch(&mut self, mark: Mark, label: &str, x: f64) -> f64 {
-        self.symbol(mark, x + 6.0, LEGEND);
-        self.label(x + 19.0, LEGEND, label)
-    }
-
-    /// The frame: paper, grid and axis below what was drawn, title and legend above it.
-    pub(super) fn finish(mut self, title: &str, legend: impl FnOnce(&mut Self)) -> String {
-        let bottom = self.y + 4.0;
-        let height = bottom + 48.0;
-        let rows = std::mem::take(&mut self.body);
-        self.put(format_args!(
-            r#"<rect class="paper" width="{WIDTH}" height="{height}"/>"#
-        ));
-        let step = if self.seconds > 40.0 { 5.0 } else { 2.0 };
-        let mut tick = 0.0;
-        while tick <= self.seconds {
-            let x = self.x(tick);
-            self.put(format_args!(
-                r#"<line class="grid" x1="{x:.1}" x2="{x:.1}" y1="{:.1}" y2="{bottom:.1}"/>"#,
-                TOP - 8.0
-            ));
-            self.text(x, bottom + 18.0, "quiet middle", &format!("{tick}"));
-            tick += step;
-        }
-        let centre = f64::midpoint(LEFT, self.x(self.seconds));
-        self.text(centre, bottom + 36.0, "quiet middle", "seconds");
-        self.text(20.0, 34.0, "title", title);
-        legend(&mut self);
-        format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" \
-             role=\"img\" aria-label=\"{}\">\n  <style>{STYLE}  </style>\n{}{rows}</svg>\n",
-            escaped(title),
-            self.body,
-        )
+/// Who was inside, by the resource's own record.
+fn resource(key: &str, group: &[&Execution]) -> Row {
+    let stays = group.iter().filter_map(|one| {
+        let left = one.left.or(one.stopped).or(one.ended)?;
+        Some((one.entered?, left, 6, HOLDING))
+    });
+    Row {
+        name: key.to_owned(),
+        note: "inside, by the resource's record".to_owned(),
+        bars: stays.collect(),
+        marks: Vec::new(),
     }
 }
 
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('"', "&quot;")
+fn row(record: &Record, one: &Execution) -> Row {
+    let mut row = Row {
+        name: one.name.clone(),
+        ..Row::default()
+    };
+    let end = one.stopped.or(one.ended).unwrap_or(0);
+    if let Some(asked) = one.asked {
+        let until = one.lease.as_ref().map_or(end, |hold| hold.from);
+        row.bars.push((asked, until, 2, WAITING));
+    }
+    if let Some(hold) = &one.lease {
+        match one.stopped {
+            Some(stopped) => {
+                let free = match one.part {
+                    Part::StoppedHolding => stopped + GRACE_SECONDS * 1000,
+                    _ => hold.expires + MARGIN_MS,
+                };
+                row.bars.push((hold.from, stopped, 6, HOLDING));
+                row.bars.push((stopped, free, 6, LEFT_BEHIND));
+            }
+            None => row.bars.push((hold.from, hold.until(), 6, HOLDING)),
+        }
+        let extends = hold.extends.iter();
+        row.marks.extend(extends.map(|at| (*at, WHITE)));
+        if hold.is_takeover() {
+            row.marks.push((hold.from, TAKEN_OVER));
+        }
+        if hold.grant == "replayed" {
+            row.marks.push((hold.from, REPLAYED));
+        }
+    }
+    let stops = one.stopped.iter().chain(&one.refused_writes);
+    let stops = stops.chain(one.killed.iter().map(|death| &death.at));
+    row.marks.extend(stops.map(|at| (*at, STOPPED)));
+    row.note = note(record, one);
+    row
+}
+
+/// What stands behind a bar.
+fn note(record: &Record, one: &Execution) -> String {
+    if one.status != one.expected_status {
+        return format!("{}, unexpectedly", one.status.to_lowercase());
+    }
+    let hold = one.lease.as_ref();
+    let taken = hold.filter(|hold| hold.is_takeover());
+    let previous = taken.and_then(|hold| hold.previous.as_ref());
+    match (one.part, previous) {
+        (Part::Stopped, _) => "stopped; late write refused".to_owned(),
+        (Part::StoppedWaiting, _) => "stopped; gave up its place".to_owned(),
+        (Part::StoppedHolding, _) => "stopped; its grace, then sweep".to_owned(),
+        (Part::Killed, _) => "killed, same lease by replay".to_owned(),
+        (_, Some(previous)) => format!("takes over from {}", record.name(&previous.holder)),
+        _ => format!("waited {:.1} s", seconds(one.waited().unwrap_or(0))),
+    }
+}
+
+fn draw(title: &str, rows: &[Row]) -> Result<String, Error> {
+    let mut svg = String::new();
+    plot(&mut svg, title, rows).map_err(|error| Error::Call {
+        what: "draw a picture".to_owned(),
+        message: error.to_string(),
+    })?;
+    Ok(svg)
+}
+
+fn plot(svg: &mut String, title: &str, rows: &[Row]) -> Result<(), Box<dyn StdError>> {
+    let length = ROW * i32::try_from(rows.len())?;
+    let height = TOP + length + BOTTOM;
+    let root = SVGBackend::with_string(svg, (WIDTH, u32::try_from(height)?)).into_drawing_area();
+    root.fill(&WHITE)?;
+    let instants = rows.iter().flat_map(|row| {
+        let bars = row.bars.iter().map(|bar| bar.1);
+        bars.chain(row.marks.iter().map(|mark| mark.0))
+    });
+    let end = seconds(instants.max().unwrap_or(0)) + 0.5;
+    let mut chart = ChartBuilder::on(&root)
+        .margin_top(TOP)
+        .margin_left(LEFT)
+        .margin_right(RIGHT)
+        .margin_bottom(BOTTOM - 40)
+        .x_label_area_size(40)
+        .build_cartesian_2d(0.0..end, 0..length)?;
+    chart
+        .configure_mesh()
+        .disable_y_mesh()
+        .disable_y_axis()
+        .x_desc("seconds")
+        .draw()?;
+    let x = |at: u64| chart.backend_coord(&(seconds(at), 0)).0;
+    let style = |size: u32| ("sans-serif", size).into_font().color(&TEXT);
+    root.draw(&Text::new(title.to_owned(), (20, 16), style(18)))?;
+    let mut at = 20;
+    for (colour, label) in [
+        (WAITING, "waits"),
+        (HOLDING, "holds (white: extends)"),
+        (LEFT_BEHIND, "left behind by who was stopped"),
+        (STOPPED, "stopped, killed, write refused"),
+        (TAKEN_OVER, "takes over"),
+        (REPLAYED, "granted by replay"),
+    ] {
+        root.draw(&Rectangle::new([(at, 60), (at + 18, 70)], colour.filled()))?;
+        root.draw(&Text::new(label, (at + 24, 58), style(12)))?;
+        at += 24 + 7 * i32::try_from(label.len())? + 10;
+    }
+    for (index, row) in rows.iter().enumerate() {
+        let middle = TOP + ROW * i32::try_from(index)? + ROW / 2;
+        root.draw(&Text::new(row.name.clone(), (20, middle - 6), style(12)))?;
+        let behind = i32::try_from(WIDTH)? - RIGHT + 12;
+        root.draw(&Text::new(
+            row.note.clone(),
+            (behind, middle - 6),
+            style(12),
+        ))?;
+        for (from, until, half, colour) in &row.bars {
+            let corners = [
+                (x(*from), middle - half),
+                (x(*until).max(x(*from) + 1), middle + half),
+            ];
+            root.draw(&Rectangle::new(corners, colour.filled()))?;
+        }
+        for (at, colour) in &row.marks {
+            let corners = [(x(*at) - 1, middle - 8), (x(*at) + 1, middle + 8)];
+            root.draw(&Rectangle::new(corners, colour.filled()))?;
+        }
+    }
+    root.present()?;
+    Ok(())
 }

@@ -1,29 +1,41 @@
-//! What is known of the run so far: every fact in the order it was heard, put in its place.
+//! What is known of the run: every invocation that took place, put in its place and told as a line of text. The proof of
+//! ownership, the `lease_id`, is left behind here: nothing that is shown or written knows it.
 
-use super::facts::{Fact, Grant, Pass, Previous, What};
-use super::plan::{Part, Role};
+use std::collections::BTreeMap;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The whole run.
-#[derive(Clone, Debug)]
+use leasehold::Timestamp;
+use leasehold_local::history::{Grant, History, What};
+use leasehold_local::{Invocation, Outcome};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::cast::{Part, Role};
+use super::{GRACE_SECONDS, show};
+
+/// The whole run. Instants are in milliseconds since `began`.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Record {
     /// When the run began, in milliseconds since the epoch.
     pub(super) began: u64,
     pub(super) executions: Vec<Execution>,
-    /// One per fencing token, in the order in which their holders learnt of them.
-    pub(super) holds: Vec<Hold>,
-    /// What the steps showed to the resource.
-    pub(super) passes: Vec<Pass>,
+    /// What holders and waiters did.
+    pub(super) history: History,
+    /// Until when the work with a key and a token has promised to be out, as it was told to the step.
+    pub(super) promised: BTreeMap<(String, u64), u64>,
     /// Leases that sweep freed.
     pub(super) swept: u64,
-    /// Errors of functions that nothing in the demo asks for. The machines' Retry is made for them, so they are
-    /// told and not held against anybody.
+    /// Errors of functions that nothing in the demo asks for. The machines' Retry is made for them, so they are told and
+    /// not held against anybody.
     pub(super) failures: Vec<String>,
     /// Invocations that went by unseen: what is judged without them may be too good.
     pub(super) missed: u64,
+    /// How often the resource saw somebody come in beside somebody else.
+    pub(super) overlaps: u64,
 }
 
-/// An execution, and its way to a lease.
-#[derive(Clone, Debug)]
+/// An execution, and its way to a lease and through it.
+#[derive(Clone, Debug, Serialize)]
 pub(super) struct Execution {
     pub(super) name: String,
     pub(super) arn: String,
@@ -31,262 +43,550 @@ pub(super) struct Execution {
     pub(super) machine: &'static str,
     pub(super) part: Part,
     pub(super) expected_status: &'static str,
-    pub(super) started: Option<u64>,
+    pub(super) status: String,
+    pub(super) error: Option<String>,
     /// When it first asked for the lease.
     pub(super) asked: Option<u64>,
     /// When it was told that somebody else holds it.
     pub(super) refusals: Vec<u64>,
-    /// Name or ARN of whom it was told to wait for last.
-    pub(super) waits_for: String,
+    /// When it was told that it is in the queue; more than one if it missed its turn.
+    pub(super) queued: Vec<u64>,
+    pub(super) lease: Option<Hold>,
+    /// When processes were killed between request and answer, and the request that they had been sent.
+    pub(super) killed: Vec<Death>,
+    /// When the resource let it in for the first time, and out for the last.
+    pub(super) entered: Option<u64>,
+    pub(super) left: Option<u64>,
+    /// How often the resource let it in.
+    pub(super) entries: usize,
+    /// When the resource refused a write.
+    pub(super) refused_writes: Vec<u64>,
+    /// When it was stopped.
     pub(super) stopped: Option<u64>,
+    /// When reap, told of its end, took it out of the queue.
+    pub(super) unqueued: Option<u64>,
     pub(super) ended: Option<u64>,
-    pub(super) status: String,
-    pub(super) error: Option<String>,
-    /// Processes that were killed while they worked for it.
-    pub(super) deaths: Vec<Death>,
-    /// Writes that the resource refused: when, and by which error name.
-    pub(super) refused_writes: Vec<(u64, String)>,
-    /// Ends of its guarded steps, well or not.
-    pub(super) steps: usize,
 }
 
 /// A process that was killed between request and answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Serialize)]
 pub(super) struct Death {
     pub(super) from: u64,
     pub(super) at: u64,
-    pub(super) verb: String,
     pub(super) request_id: String,
 }
 
-/// A lease as its holder knew it: from the answer that told of it to the request that gave it back.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A lease as its holder knew it.
+#[derive(Clone, Debug, Serialize)]
 pub(super) struct Hold {
-    pub(super) holder: String,
-    pub(super) key: String,
     pub(super) fencing_token: u64,
-    /// `new`, `replayed` or `takeover`, as told first.
-    pub(super) kind: String,
+    /// `new`, `replayed` or `takeover`, as told first; `served` of who was in the queue.
+    pub(super) grant: String,
+    #[serde(skip)]
     pub(super) request_id: String,
-    /// The instant the function wrote into the lease.
-    pub(super) acquired_at: u64,
+    pub(super) previous: Option<Previous>,
+    /// The instant that the lease counts from.
+    pub(super) acquired: u64,
     /// When the holder had the answer.
     pub(super) from: u64,
+    /// The deadline as granted.
+    pub(super) expires: u64,
     /// Until when the holder may work, after all extends that were answered.
     pub(super) safe_until: u64,
-    /// The deadline as granted.
-    pub(super) expires_at: u64,
+    pub(super) extends: Vec<u64>,
     /// When the release was asked for, and how it ended.
     pub(super) released: Option<(u64, String)>,
-    pub(super) extends: Vec<u64>,
-    pub(super) previous: Option<Previous>,
+}
+
+/// The grant before, as acquire tells it.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(super) struct Previous {
+    pub(super) holder: String,
+    pub(super) fencing_token: u64,
+    pub(super) ended: String,
+}
+
+/// What is read of a lease.
+#[derive(Deserialize)]
+struct Lease {
+    key: String,
+    holder: String,
+    fencing_token: u64,
+    acquired_at: Timestamp,
+    expires_at: Timestamp,
+    safe_until: Timestamp,
 }
 
 impl Hold {
     /// When the holder stopped to count on it: as it asked for the release, or at `safe_until`.
     pub(super) fn until(&self) -> u64 {
-        self.released
-            .as_ref()
-            .map_or(self.safe_until, |(asked, _)| self.safe_until.min(*asked))
+        let released = self.released.as_ref();
+        released.map_or(self.safe_until, |(asked, _)| self.safe_until.min(*asked))
+    }
+
+    /// Whether the holder before did not release.
+    pub(super) fn is_takeover(&self) -> bool {
+        let previous = self.previous.as_ref();
+        previous.is_some_and(|previous| previous.ended == "expired")
+    }
+}
+
+impl Execution {
+    /// How long it waited between its first question and its lease.
+    pub(super) fn waited(&self) -> Option<u64> {
+        Some(self.lease.as_ref()?.from.saturating_sub(self.asked?))
     }
 }
 
 impl Record {
-    /// A run that begins now, with nobody in it.
-    pub(super) const fn new(began: u64) -> Self {
+    /// A run that begins now.
+    pub(super) fn begin() -> Self {
         Self {
-            began,
-            executions: Vec::new(),
-            holds: Vec::new(),
-            passes: Vec::new(),
-            swept: 0,
-            failures: Vec::new(),
-            missed: 0,
+            began: now(),
+            ..Self::default()
         }
     }
 
-    /// Announces an execution before it starts, so that no fact about it comes too early.
-    pub(super) fn announce(&mut self, role: &Role, arn: String) {
+    /// An instant of the machine's clock, in milliseconds since the run began.
+    pub(super) const fn at(&self, epoch_ms: u64) -> u64 {
+        epoch_ms.saturating_sub(self.began)
+    }
+
+    /// Adds an execution before it starts, so that nothing is heard of it too early.
+    pub(super) fn start(&mut self, role: &Role, arn: &str) {
         self.executions.push(Execution {
             name: role.name.clone(),
-            arn,
+            arn: arn.to_owned(),
             key: role.key,
             machine: role.machine(),
             part: role.part,
             expected_status: role.expected_status(),
-            started: None,
+            status: "RUNNING".to_owned(),
+            error: None,
             asked: None,
             refusals: Vec::new(),
-            waits_for: String::new(),
-            stopped: None,
-            ended: None,
-            status: "NOT_STARTED".to_owned(),
-            error: None,
-            deaths: Vec::new(),
+            queued: Vec::new(),
+            lease: None,
+            killed: Vec::new(),
+            entered: None,
+            left: None,
+            entries: 0,
             refused_writes: Vec::new(),
-            steps: 0,
+            stopped: None,
+            unqueued: None,
+            ended: None,
         });
+        self.tell(self.at(now()), arn, "starts");
     }
 
-    /// Seconds since the run began.
-    #[allow(clippy::cast_precision_loss)] // Minutes in milliseconds.
-    pub(super) fn seconds(&self, at: u64) -> f64 {
-        at.saturating_sub(self.began) as f64 / 1000.0
+    /// An execution was stopped.
+    pub(super) fn stop(&mut self, arn: &str, at: u64) {
+        let at = self.at(at);
+        let execution = self.execution_mut(arn);
+        let waits = execution.as_ref().is_some_and(|one| one.lease.is_none());
+        if let Some(execution) = execution {
+            execution.stopped = Some(at);
+        }
+        self.tell(
+            at,
+            arn,
+            if waits {
+                "STOPPED while it waits"
+            } else {
+                "STOPPED while it holds; its step works on"
+            },
+        );
+    }
+
+    /// An execution was seen to have ended.
+    pub(super) fn end(&mut self, arn: &str, status: &str, error: Option<&str>) {
+        let at = self.at(now());
+        if let Some(execution) = self.execution_mut(arn) {
+            execution.ended = Some(at);
+            status.clone_into(&mut execution.status);
+            execution.error = error.map(str::to_owned);
+        }
+        let error = error.map_or_else(String::new, |error| format!(" with {error}"));
+        self.tell(at, arn, &format!("ended {status}{error}"));
     }
 
     pub(super) fn execution(&self, arn: &str) -> Option<&Execution> {
-        self.executions
-            .iter()
-            .find(|execution| execution.arn == arn)
+        self.executions.iter().find(|one| one.arn == arn)
     }
 
-    /// The execution's name, for people.
-    pub(super) fn name<'a>(&'a self, arn: &'a str) -> &'a str {
-        self.execution(arn)
-            .map_or(arn, |execution| execution.name.as_str())
+    pub(super) fn execution_mut(&mut self, arn: &str) -> Option<&mut Execution> {
+        self.executions.iter_mut().find(|one| one.arn == arn)
     }
 
+    /// The first execution with this part.
     pub(super) fn with_part(&self, part: Part) -> Option<&Execution> {
-        self.executions
-            .iter()
-            .find(|execution| execution.part == part)
+        self.executions.iter().find(|one| one.part == part)
     }
 
-    /// The holds of an execution; a section has one.
-    pub(super) fn holds_of<'a>(&'a self, arn: &'a str) -> impl Iterator<Item = &'a Hold> {
-        self.holds.iter().filter(move |hold| hold.holder == arn)
+    /// An execution's name, for people; another holder's as it is.
+    pub(super) fn name<'a>(&'a self, arn: &'a str) -> &'a str {
+        self.execution(arn).map_or(arn, |one| one.name.as_str())
     }
 
-    /// Who holds a key at an instant, as far as is known.
-    pub(super) fn holder_of(&self, key: &str, now: u64) -> Option<&Hold> {
-        let on_key = self.holds.iter().rev().filter(|hold| hold.key == key);
-        on_key
-            .take(1)
-            .find(|hold| hold.released.is_none() && hold.safe_until > now)
+    /// Prints a line about an execution.
+    fn tell(&self, at: u64, arn: &str, event: &str) {
+        let execution = self.execution(arn);
+        let key = execution.map_or("", |execution| execution.key);
+        let name = self.name(arn);
+        show(&format!(
+            "{:6.2} s  {key:<15} {name:<11} {event}",
+            seconds(at)
+        ));
     }
 
-    /// Takes up a fact.
-    pub(super) fn add(&mut self, fact: &Fact) {
-        match &fact.what {
-            What::Granted(grant) => self.grant(fact, grant),
-            What::Extended { safe_until, .. } => {
-                if let Some(hold) = self.last_hold(&fact.holder) {
-                    hold.extends.push(fact.at);
-                    hold.safe_until = hold.safe_until.max(*safe_until);
-                }
-            }
-            What::Released { outcome } => {
-                if let Some(hold) = self.last_hold(&fact.holder) {
-                    // A repeated release tells nothing new.
-                    let first = || (fact.from, outcome.clone());
-                    hold.released.get_or_insert_with(first);
-                }
-            }
-            What::Swept { freed } => self.swept += freed,
-            What::Stepped { pass, refused } => {
-                self.passes.extend(pass.clone());
-                if let Some(error) = refused.as_ref().filter(|error| !is_refusal(error)) {
-                    self.fail("step", fact, error);
-                }
-            }
-            What::Failed { verb, error } => self.fail(verb, fact, error),
-            _ => {}
-        }
-        let of_fact = |execution: &&mut Execution| execution.arn == fact.holder;
-        if let Some(execution) = self.executions.iter_mut().find(of_fact) {
-            execution.add(fact);
-        }
-    }
-
-    fn fail(&mut self, verb: &str, fact: &Fact, error: &str) {
-        let name = self.name(&fact.holder);
-        self.failures.push(format!("{verb} for {name}: {error}"));
-    }
-
-    fn grant(&mut self, fact: &Fact, grant: &Grant) {
-        let known = self
-            .holds
-            .iter()
-            .any(|hold| hold.key == grant.key && hold.fencing_token == grant.fencing_token);
-        // A replay of what its holder knows already is no second grant. The same token in other hands is one,
-        // and a violation that must be seen.
-        if known && self.holds_of(&fact.holder).next().is_some() {
+    /// Takes up an invocation.
+    pub(super) fn hear(&mut self, invocation: &Invocation) {
+        let Ok(request) = serde_json::from_str::<Value>(&invocation.payload) else {
             return;
+        };
+        let from = self.at(millis(invocation.started_at));
+        let at = self.at(millis(invocation.ended_at));
+        let answer = match &invocation.outcome {
+            Outcome::Answer(text) => Ok(text),
+            Outcome::FunctionError(text) => Err(text.as_str()),
+            Outcome::Throttled => Err(r#"{"errorType": "Lambda.Throttled"}"#),
+        };
+        let verb = invocation.verb.as_str();
+        match answer {
+            Ok(answer) => {
+                let answer = serde_json::from_str(answer).unwrap_or_default();
+                self.answered(verb, &request, &answer, from, at);
+            }
+            Err(error) => {
+                let error = serde_json::from_str(error).unwrap_or_default();
+                self.failed(verb, &request, &error, from, at);
+            }
         }
-        self.holds.push(Hold {
-            holder: fact.holder.clone(),
-            key: grant.key.clone(),
-            fencing_token: grant.fencing_token,
-            kind: grant.kind.clone(),
-            request_id: grant.request_id.clone(),
-            acquired_at: grant.acquired_at,
-            from: fact.at,
-            safe_until: grant.safe_until,
-            expires_at: grant.expires_at,
-            released: None,
-            extends: Vec::new(),
-            previous: grant.previous.clone(),
-        });
     }
 
-    fn last_hold(&mut self, holder: &str) -> Option<&mut Hold> {
-        self.holds
-            .iter_mut()
-            .rev()
-            .find(|hold| hold.holder == holder)
-    }
-}
-
-/// Whether the resource itself has spoken.
-fn is_refusal(error: &str) -> bool {
-    ["Step.StaleToken", "Step.Overlap"].contains(&error)
-}
-
-impl Execution {
-    fn add(&mut self, fact: &Fact) {
-        let is_acquire = |verb: &str| verb == "acquire";
-        match &fact.what {
-            What::Started => {
-                self.started = Some(fact.at);
-                "RUNNING".clone_into(&mut self.status);
-            }
-            What::Stopped => self.stopped = Some(fact.at),
-            What::Ended { status, error } => {
-                self.ended = Some(fact.at);
-                self.status.clone_from(status);
-                self.error.clone_from(error);
-            }
-            What::Granted(_) => self.ask(fact.from),
-            What::Held { by, .. } => {
-                self.ask(fact.from);
-                self.refusals.push(fact.at);
-                self.waits_for.clone_from(by);
-            }
-            What::Killed { verb, request_id } => {
-                if is_acquire(verb) {
-                    self.ask(fact.from);
+    fn answered(&mut self, verb: &str, request: &Value, answer: &Value, from: u64, at: u64) {
+        match verb {
+            "acquire" if answer["outcome"] == "queued" => {
+                let holder = text(&request["holder"]);
+                let key = text(&request["key"]);
+                self.history.record(at, key, holder, What::Queued);
+                self.asks(holder, from);
+                if let Some(execution) = self.execution_mut(holder) {
+                    execution.queued.push(at);
                 }
-                self.deaths.push(Death {
-                    from: fact.from,
-                    at: fact.at,
-                    verb: verb.clone(),
-                    request_id: request_id.clone(),
-                });
+                self.tell(at, holder, "is in the queue");
             }
-            What::Stepped {
-                pass: Some(_),
-                refused,
-            } => {
-                self.steps += 1;
-                let refused = refused.iter().filter(|error| is_refusal(error));
-                let late = refused.map(|error| (fact.at, error.clone()));
-                self.refused_writes.extend(late);
+            "acquire" => self.granted(request, answer, from, at),
+            "extend" => self.extended(answer, at),
+            "release" => {
+                let outcome = text(&answer["outcome"]);
+                self.released(&request["lease"], outcome, from, at);
+            }
+            "step" => self.stepped(request),
+            "sweep" => {
+                let freed = answer["freed"].as_u64().unwrap_or(0);
+                self.swept += freed;
+                if freed > 0 {
+                    self.tell(at, "", &format!("sweep frees {freed}"));
+                }
+            }
+            "reap" if answer["left"].as_u64() > Some(0) => {
+                let arn = text(&request["detail"]["executionArn"]);
+                let Some(execution) = self.execution_mut(arn) else {
+                    return;
+                };
+                execution.unqueued.get_or_insert(at);
+                let key = execution.key;
+                self.history.record(at, key, arn, What::GaveUp);
+                self.tell(at, arn, "its place is given up");
             }
             _ => {}
         }
     }
 
-    fn ask(&mut self, at: u64) {
-        self.asked.get_or_insert(at);
+    fn granted(&mut self, request: &Value, answer: &Value, from: u64, at: u64) {
+        let Ok(lease) = Lease::deserialize(&answer["lease"]) else {
+            return;
+        };
+        let asked_at = self.asks(&lease.holder, from);
+        let kind = text(&answer["grant"]);
+        let previous = Previous::deserialize(&answer["previous"]).ok();
+        let how = match kind {
+            "takeover" => "TAKES OVER",
+            "replayed" => "is granted by REPLAY",
+            _ => "is granted",
+        };
+        let after = previous.as_ref().map(|previous| {
+            let name = self.name(&previous.holder);
+            format!(", after {name} ({})", previous.ended)
+        });
+        let event = format!(
+            "{how}, token {}{}",
+            lease.fencing_token,
+            after.unwrap_or_default()
+        );
+        let mut hold = self.hold(&lease, kind, at);
+        hold.previous = previous;
+        text(&request["request_id"]).clone_into(&mut hold.request_id);
+        self.record_grant(&lease, asked_at, at);
+        if let Some(execution) = self.execution_mut(&lease.holder) {
+            // What its holder knows already is told once.
+            execution.lease.get_or_insert(hold);
+        }
+        self.tell(at, &lease.holder, &event);
+    }
+
+    /// When somebody first asked: now, if it has not before.
+    fn asks(&mut self, holder: &str, from: u64) -> u64 {
+        let execution = self.execution_mut(holder);
+        execution.map_or(from, |one| *one.asked.get_or_insert(from))
+    }
+
+    fn hold(&self, lease: &Lease, grant: &str, at: u64) -> Hold {
+        Hold {
+            fencing_token: lease.fencing_token,
+            grant: grant.to_owned(),
+            request_id: String::new(),
+            previous: None,
+            acquired: self.at(lease.acquired_at.as_millis()),
+            from: at,
+            expires: self.at(lease.expires_at.as_millis()),
+            safe_until: self.at(lease.safe_until.as_millis()),
+            extends: Vec::new(),
+            released: None,
+        }
+    }
+
+    fn record_grant(&mut self, lease: &Lease, asked_at: u64, at: u64) {
+        let granted = What::Granted {
+            grant: Grant::of(lease.fencing_token),
+            asked_at,
+            safe_until: self.at(lease.safe_until.as_millis()),
+        };
+        self.history.record(at, &lease.key, &lease.holder, granted);
+    }
+
+    /// The first extend of who was in the queue tells it that it holds.
+    fn extended(&mut self, answer: &Value, at: u64) {
+        let Ok(lease) = Lease::deserialize(&answer["lease"]) else {
+            return;
+        };
+        let safe_until = self.at(lease.safe_until.as_millis());
+        let served = self.hold(&lease, "served", at);
+        let Some(execution) = self.execution_mut(&lease.holder) else {
+            return;
+        };
+        let asked_at = execution.asked.unwrap_or(at);
+        let Some(hold) = &mut execution.lease else {
+            execution.lease = Some(served);
+            self.record_grant(&lease, asked_at, at);
+            let event = format!("has its turn, token {}", lease.fencing_token);
+            return self.tell(at, &lease.holder, &event);
+        };
+        hold.extends.push(at);
+        hold.safe_until = hold.safe_until.max(safe_until);
+        let grant = Grant::of(lease.fencing_token);
+        let extended = What::Extended { grant, safe_until };
+        self.history.record(at, &lease.key, &lease.holder, extended);
+        self.tell(at, &lease.holder, "extends");
+    }
+
+    fn released(&mut self, lease: &Value, outcome: &str, from: u64, at: u64) {
+        let (key, holder) = (text(&lease["key"]), text(&lease["holder"]));
+        let Some(token) = lease["fencing_token"].as_u64() else {
+            return;
+        };
+        let grant = Grant::of(token);
+        self.history
+            .record(from, key, holder, What::Ended { grant });
+        let hold = self
+            .execution_mut(holder)
+            .and_then(|one| one.lease.as_mut());
+        if let Some(hold) = hold {
+            // A repeated release tells nothing new.
+            hold.released
+                .get_or_insert_with(|| (from, outcome.to_owned()));
+        }
+        self.tell(at, holder, &format!("release: {outcome}"));
+    }
+
+    /// What a step was given to show to the resource.
+    fn stepped(&mut self, request: &Value) {
+        let lease = &request["lease"];
+        let safe_until = Timestamp::deserialize(&lease["safe_until"]);
+        if let (Some(token), Ok(safe_until)) = (lease["fencing_token"].as_u64(), safe_until) {
+            let until = self.at(safe_until.as_millis());
+            let pass = (text(&lease["key"]).to_owned(), token);
+            let promised = self.promised.entry(pass).or_default();
+            *promised = until.max(*promised);
+        }
+    }
+
+    fn failed(&mut self, verb: &str, request: &Value, error: &Value, from: u64, at: u64) {
+        let holder = match verb {
+            "acquire" => text(&request["holder"]),
+            _ => text(&request["lease"]["holder"]),
+        };
+        if verb == "acquire" {
+            self.asks(holder, from);
+        }
+        let name = text(&error["errorType"]);
+        match (verb, name) {
+            ("acquire", "Lease.Held") => {
+                if let Some(execution) = self.execution_mut(holder) {
+                    execution.refusals.push(at);
+                }
+                let message: Value =
+                    serde_json::from_str(text(&error["errorMessage"])).unwrap_or_default();
+                let by = self.name(text(&message["holder"])).to_owned();
+                self.tell(at, holder, &format!("waits for {by}"));
+            }
+            (_, "Runtime.ExitError") => {
+                let request_id = text(&request["request_id"]).to_owned();
+                let death = Death {
+                    from,
+                    at,
+                    request_id,
+                };
+                if let Some(execution) = self.execution_mut(holder) {
+                    execution.killed.push(death);
+                }
+                self.tell(at, holder, &format!("{verb} KILLED before its answer"));
+            }
+            ("release", "Lease.Lost") => self.released(&request["lease"], "lost", from, at),
+            ("step", "Step.StaleToken" | "Step.Overlap") => {
+                self.stepped(request);
+                let lease = &request["lease"];
+                let refused = What::Wrote {
+                    grant: Grant::of(lease["fencing_token"].as_u64().unwrap_or(0)),
+                    accepted: false,
+                };
+                self.history
+                    .record(at, text(&lease["key"]), holder, refused);
+                if let Some(execution) = self.execution_mut(holder) {
+                    execution.refused_writes.push(at);
+                }
+                let event = format!("late write REFUSED by the resource: {name}");
+                self.tell(at, holder, &event);
+            }
+            _ => {
+                let who = self.name(holder);
+                self.failures.push(format!("{verb} for {who}: {name}"));
+                self.tell(at, holder, &format!("{verb} FAILED: {name}"));
+            }
+        }
+    }
+
+    /// Takes up a write that the resource has accepted, in the order of acceptance.
+    pub(super) fn accepted(&mut self, key: &str, holder: &str, token: u64, enters: bool, at: u64) {
+        let at = self.at(at);
+        let grant = Grant::of(token);
+        let promised = self.promised.get(&(key.to_owned(), token));
+        let what = if enters {
+            // Without a word from the step nobody knows when it is out.
+            let until = promised.copied().unwrap_or(u64::MAX);
+            What::Entered { grant, until }
+        } else {
+            What::Left { grant }
+        };
+        self.history.record(at, key, holder, what);
+        if let Some(execution) = self.execution_mut(holder) {
+            execution.entries += usize::from(enters);
+            execution.entered.get_or_insert(at);
+            execution.left = if enters { execution.left } else { Some(at) };
+        }
+    }
+
+    /// The leases of stopped executions are cut to their grace by reap: their holders believe for no longer.
+    pub(super) fn cut(&mut self) {
+        let stopped = self.executions.iter().filter_map(|one| {
+            let hold = one.lease.as_ref()?;
+            (one.part == Part::StoppedHolding).then_some((one, hold.fencing_token, one.stopped?))
+        });
+        let stopped: Vec<_> = stopped
+            .map(|(one, token, at)| (one.key, one.arn.clone(), token, at))
+            .collect();
+        for (key, arn, token, at) in stopped {
+            let grant = Grant::of(token);
+            let until = at + GRACE_SECONDS * 1000;
+            self.history.record(until, key, &arn, What::Ended { grant });
+        }
+    }
+}
+
+/// Milliseconds since the epoch.
+pub(super) fn now() -> u64 {
+    millis(SystemTime::now())
+}
+
+fn millis(at: SystemTime) -> u64 {
+    let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Milliseconds as seconds, for people.
+#[allow(clippy::cast_precision_loss)] // Minutes in milliseconds.
+pub(super) fn seconds(ms: u64) -> f64 {
+    ms as f64 / 1000.0
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_heard_is_kept_without_the_secret() {
+        let mut record = Record {
+            began: 1_795_230_000_000,
+            ..Record::default()
+        };
+        for role in super::super::cast::waiters().iter().take(1) {
+            record.start(role, "me");
+        }
+        let lease = json!({
+            "key": "payouts/eu", "holder": "me", "lease_id": "0123456789abcdef0123456789abcdef",
+            "fencing_token": 7, "version": 9, "ttl_seconds": 4, "acquired_at": "2026-11-21T03:00:01.000Z",
+            "expires_at": "2026-11-21T03:00:05.000Z", "safe_until": "2026-11-21T03:00:04.000Z",
+        });
+        let request = json!({"key": "payouts/eu", "holder": "me", "request_id": "r"});
+        record.answered(
+            "acquire",
+            &request,
+            &json!({"outcome": "queued", "ticket": 3}),
+            1,
+            2,
+        );
+        let previous = json!({"holder": "you", "fencing_token": 5, "ended": "expired"});
+        let answer = json!({"lease": lease, "grant": "takeover", "previous": previous});
+        record.answered("acquire", &request, &answer, 3, 4);
+        record.failed(
+            "acquire",
+            &request,
+            &json!({"errorType": "Runtime.ExitError"}),
+            5,
+            6,
+        );
+        record.failed(
+            "release",
+            &json!({"lease": lease}),
+            &json!({"errorType": "Lease.Lost"}),
+            7,
+            8,
+        );
+        assert!(!format!("{record:?}").contains("0123456789abcdef"));
+        let one = record.execution("me").unwrap();
+        assert_eq!((one.asked, one.waited()), (Some(1), Some(3)));
+        assert_eq!((one.queued.len(), one.killed.len()), (1, 1));
+        let hold = one.lease.as_ref().unwrap();
+        assert!(hold.is_takeover());
+        assert_eq!(hold.safe_until - hold.acquired, 3_000);
+        assert_eq!(hold.until(), 7);
+        assert!(record.failures.is_empty());
     }
 }

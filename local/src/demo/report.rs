@@ -1,233 +1,271 @@
-//! `report.json`: the run as data. Field names are stable; instants are seconds since the start of the run,
-//! except `began_at`, and what is not known is `null`.
+//! The run as data, `report.json`, and as a person reads it. Field names are stable; instants are in milliseconds since
+//! `began_at`, and what is not known is `null`.
 
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 use leasehold::Timestamp;
-use leasehold_local::Error;
-use leasehold_local::metrics::Datum;
+use leasehold_local::{Error, Stack, metrics};
 use serde::Serialize;
 
-use super::measures::{Figures, rounded};
-use super::queue;
-use super::record::{Execution, Hold, Record};
-use super::verdict::{self, Check};
-use super::{MARGIN_MS, SWEEP_EVERY};
+use super::cast::QUEUE_KEY;
+use super::checks::{self, Check};
+use super::counts::{Contention, QueueRequests, per};
+use super::picture;
+use super::queue::Left;
+use super::record::{Execution, Hold, Record, now, seconds};
+use super::{GRACE_SECONDS, MARGIN_MS, SWEEP_EVERY};
 
 /// The report.
 #[derive(Serialize)]
 pub(super) struct Report<'a> {
-    /// No promise was broken, in both acts.
+    /// No promise was broken.
     pub(super) passed: bool,
-    checks: Vec<Checked<'a>>,
-    figures: &'a Figures,
-    executions: Vec<Ran<'a>>,
-    /// The second act.
-    line: queue::Report<'a>,
+    checks: &'a [Check],
+    figures: Figures,
+    /// In the order in which they were started, which for the second act is that of the queue.
+    executions: &'a [Execution],
     /// Errors of functions that were not part of the plan; the machines' Retry is made for them.
     errors_met: &'a [String],
     seed: u64,
     began_at: Timestamp,
-    seconds: f64,
+    duration_ms: u64,
     clock_margin_ms: u64,
+    reap_grace_seconds: u64,
     sweep_every_seconds: u64,
+    /// When the demo, which held the queue's key until all were in it, gave it back.
+    given_back: u64,
 }
 
-/// A promise, and whether it was kept.
+/// The run in numbers.
 #[derive(Serialize)]
-pub(super) struct Checked<'a> {
-    name: &'a str,
-    passed: bool,
-    seen: &'a str,
-    violations: &'a [String],
+struct Figures {
+    executions_by_status: BTreeMap<String, usize>,
+    contention: Act,
+    queue: Act,
+    requests: Contention,
+    queue_requests: QueueRequests,
+    /// Leases that sweep freed.
+    swept: u64,
 }
 
+/// An act in numbers.
 #[derive(Serialize)]
-struct Ran<'a> {
-    name: &'a str,
-    execution_arn: &'a str,
-    state_machine: &'a str,
-    key: &'a str,
-    status: &'a str,
-    expected_status: &'a str,
-    error: Option<&'a str>,
-    started: Option<f64>,
-    asked: Option<f64>,
-    refusals: Vec<f64>,
-    /// Processes of its functions that were killed.
-    killed: Vec<f64>,
-    stopped: Option<f64>,
-    ended: Option<f64>,
-    waited_seconds: Option<f64>,
-    refused_writes: Vec<RefusedWrite<'a>>,
-    leases: Vec<Held<'a>>,
+struct Act {
+    /// Fencing tokens.
+    grants: usize,
+    /// Times that acquire told that somebody else holds the key.
+    refusals: usize,
+    /// Grants after a holder that did not release.
+    takeovers: usize,
+    /// Grants of which the holder learnt by asking again.
+    replays: usize,
+    extends: usize,
+    /// Sections that ended with a release of their own lease.
+    released: usize,
+    writes_refused: usize,
+    /// Times that somebody had to queue once more, having come too late for its turn.
+    turns_missed: usize,
+    mean_wait_seconds: f64,
+    longest_wait_seconds: f64,
+    /// Between one going out of the resource and the next coming in.
+    mean_idle_seconds: f64,
+    longest_idle_seconds: f64,
 }
 
-#[derive(Serialize)]
-struct Held<'a> {
-    fencing_token: u64,
-    grant: &'a str,
-    /// How the grant before ended.
-    previous_ended: Option<&'a str>,
-    previous_fencing_token: Option<u64>,
-    /// The instant the lease counts from.
-    acquired: f64,
-    /// From the answer that granted …
-    from: f64,
-    /// … to the request that released, or `safe_until`.
-    until: f64,
-    expires: f64,
-    extends: Vec<f64>,
-    /// What the release answered.
-    release: Option<&'a str>,
-}
-
-/// A write that the resource did not accept.
-#[derive(Serialize)]
-struct RefusedWrite<'a> {
-    at: f64,
-    error: &'a str,
+impl Act {
+    fn of<'a>(executions: impl Iterator<Item = &'a Execution>) -> Self {
+        let all: Vec<_> = executions.collect();
+        let holds: Vec<&Hold> = all.iter().filter_map(|one| one.lease.as_ref()).collect();
+        let sum =
+            |count: fn(&Execution) -> usize| -> usize { all.iter().map(|one| count(one)).sum() };
+        let with = |is: fn(&Hold) -> bool| holds.iter().filter(|hold| is(hold)).count();
+        let waits: Vec<u64> = all.iter().filter_map(|one| one.waited()).collect();
+        let mut stays: Vec<_> = all
+            .iter()
+            .filter_map(|one| Some((one.entered?, one.left)))
+            .collect();
+        stays.sort_unstable();
+        let idle = stays.windows(2).filter_map(|pair| {
+            let (_, left) = pair[0];
+            pair[1].0.checked_sub(left?)
+        });
+        let idle: Vec<u64> = idle.collect();
+        let mean = |all: &[u64]| per(all.iter().sum(), all.len()) / 1000.0;
+        let longest = |all: &[u64]| seconds(all.iter().copied().max().unwrap_or(0));
+        Self {
+            grants: holds.len(),
+            refusals: sum(|one| one.refusals.len()),
+            takeovers: with(Hold::is_takeover),
+            replays: with(|hold| hold.grant == "replayed"),
+            extends: holds.iter().map(|hold| hold.extends.len()).sum(),
+            released: with(|hold| {
+                let released = hold.released.as_ref();
+                released.is_some_and(|(_, outcome)| outcome == "released")
+            }),
+            writes_refused: sum(|one| one.refused_writes.len()),
+            turns_missed: sum(|one| one.queued.len().saturating_sub(1)),
+            mean_wait_seconds: mean(&waits),
+            longest_wait_seconds: longest(&waits),
+            mean_idle_seconds: mean(&idle),
+            longest_idle_seconds: longest(&idle),
+        }
+    }
 }
 
 impl<'a> Report<'a> {
     pub(super) fn new(
         seed: u64,
         record: &'a Record,
-        figures: &'a Figures,
         checks: &'a [Check],
-        act: &'a queue::Act,
+        requests: Contention,
+        left: &Left,
     ) -> Self {
+        let mut executions_by_status = BTreeMap::new();
+        for one in &record.executions {
+            *executions_by_status.entry(one.status.clone()).or_default() += 1;
+        }
+        let of = |queue: bool| {
+            let all = record.executions.iter();
+            Act::of(all.filter(move |one| (one.key == QUEUE_KEY) == queue))
+        };
         Self {
-            passed: verdict::passed(checks) && verdict::passed(&act.checks),
-            checks: checked(checks),
-            figures,
-            executions: record
-                .executions
-                .iter()
-                .map(|execution| ran(record, execution))
-                .collect(),
-            line: act.report(record.began),
+            passed: checks::passed(checks),
+            checks,
+            figures: Figures {
+                executions_by_status,
+                contention: of(false),
+                queue: of(true),
+                requests,
+                queue_requests: left.counts.per_hand_over(record),
+                swept: record.swept,
+            },
+            executions: &record.executions,
             errors_met: &record.failures,
             seed,
             began_at: Timestamp::from_millis(record.began),
-            seconds: rounded(record.seconds(super::facts::now())),
+            duration_ms: record.at(now()),
             clock_margin_ms: MARGIN_MS,
+            reap_grace_seconds: GRACE_SECONDS,
             sweep_every_seconds: SWEEP_EVERY.as_secs(),
+            given_back: left.given_back,
         }
     }
-}
 
-pub(super) fn checked(checks: &[Check]) -> Vec<Checked<'_>> {
-    let checked = checks.iter().map(|check| Checked {
-        name: check.name,
-        passed: check.violations.is_empty(),
-        seen: &check.seen,
-        violations: &check.violations,
-    });
-    checked.collect()
-}
+    /// The figures, and whether each promise was kept.
+    pub(super) fn text(&self) -> String {
+        let Figures {
+            executions_by_status,
+            contention: first,
+            queue: second,
+            requests,
+            queue_requests: each,
+            swept,
+        } = &self.figures;
+        let statuses = executions_by_status.iter();
+        let statuses: Vec<_> = statuses
+            .map(|(status, n)| format!("{n} {status}"))
+            .collect();
+        let mut text = format!(
+            "
+executions      {}
+contention      {} grants, {} times told Lease.Held, {} extends; waits: mean {:.1} s, longest {:.1} s
+accidents       taken over {}, replayed {}, late writes refused {}, freed by sweep {swept}
+DynamoDB        uncontended cycle: {} requests for the lease, {} for its work; in all {} for {} leases, {} of sweep
+queue           {} hand-overs; waits: mean {:.1} s, longest {:.1} s; between two: mean {:.2} s, longest {:.2} s
+DynamoDB        {:.1} requests per hand-over: join {:.1}, free {:.1}, read whom to wake {:.1}
+                apart: {} extends (each holder's first confirms), {} of sweep, {} of reap, {} of grant
+settings        ClockMarginMs {MARGIN_MS} instead of 2000, which one clock allows; ReapGraceSeconds {GRACE_SECONDS} instead of 900
 
-fn ran<'a>(record: &'a Record, execution: &'a Execution) -> Ran<'a> {
-    let at = |instant: u64| rounded(record.seconds(instant));
-    Ran {
-        name: &execution.name,
-        execution_arn: &execution.arn,
-        state_machine: execution.machine,
-        key: execution.key,
-        status: &execution.status,
-        expected_status: execution.expected_status,
-        error: execution.error.as_deref(),
-        started: execution.started.map(at),
-        asked: execution.asked.map(at),
-        refusals: execution.refusals.iter().copied().map(at).collect(),
-        killed: execution.deaths.iter().map(|death| at(death.at)).collect(),
-        stopped: execution.stopped.map(at),
-        ended: execution.ended.map(at),
-        waited_seconds: execution.waited(record).map(rounded),
-        refused_writes: execution
-            .refused_writes
-            .iter()
-            .map(|(instant, error)| RefusedWrite {
-                at: at(*instant),
-                error,
-            })
-            .collect(),
-        leases: record
-            .holds_of(&execution.arn)
-            .map(|hold| held(record, hold))
-            .collect(),
-    }
-}
-
-fn held<'a>(record: &Record, hold: &'a Hold) -> Held<'a> {
-    let at = |instant: u64| rounded(record.seconds(instant));
-    let previous = hold.previous.as_ref();
-    Held {
-        fencing_token: hold.fencing_token,
-        grant: &hold.kind,
-        previous_ended: previous.map(|previous| previous.ended.as_str()),
-        previous_fencing_token: previous.map(|previous| previous.fencing_token),
-        acquired: at(hold.acquired_at),
-        from: at(hold.from),
-        until: at(hold.until()),
-        expires: at(hold.expires_at),
-        extends: hold.extends.iter().copied().map(at).collect(),
-        release: hold.released.as_ref().map(|(_, outcome)| outcome.as_str()),
-    }
-}
-
-/// Where the files are.
-pub(super) struct Files {
-    pub(super) report: PathBuf,
-    pub(super) timeline: PathBuf,
-    pub(super) line: PathBuf,
-    /// What the functions counted.
-    pub(super) metrics: PathBuf,
-}
-
-impl Files {
-    fn below(out: &Path) -> Self {
-        Self {
-            report: out.join("report.json"),
-            timeline: out.join("timeline.svg"),
-            line: out.join("line.svg"),
-            metrics: out.join("metrics.json"),
+",
+            statuses.join(", "),
+            first.grants,
+            first.refusals,
+            first.extends,
+            first.mean_wait_seconds,
+            first.longest_wait_seconds,
+            first.takeovers,
+            first.replays,
+            first.writes_refused,
+            requests.lease_table_uncontended,
+            requests.resource_table_uncontended,
+            requests.lease_table_writes,
+            first.grants,
+            requests.lease_table_reads,
+            second.grants,
+            second.mean_wait_seconds,
+            second.longest_wait_seconds,
+            second.mean_idle_seconds,
+            second.longest_idle_seconds,
+            each.per_hand_over,
+            each.join,
+            each.free,
+            each.read,
+            each.extends,
+            each.sweep,
+            each.reap,
+            each.grant,
+        );
+        // Writing to a String cannot fail.
+        for error in self.errors_met {
+            let _ = writeln!(text, "error met       {error}");
         }
+        for check in self.checks {
+            let kept = if check.violations.is_empty() {
+                "ok"
+            } else {
+                "VIOLATED"
+            };
+            let _ = writeln!(text, "{kept:<10}{}", check.name);
+            for violation in &check.violations {
+                let _ = writeln!(text, "          {violation}");
+            }
+        }
+        text
     }
 }
+
+const FILES: [&str; 4] = ["report.json", "timeline.svg", "line.svg", "metrics.json"];
 
 /// Removes all files, if they are there.
 pub(super) fn remove(out: &Path) {
-    let files = Files::below(out);
-    for file in [files.report, files.timeline, files.line, files.metrics] {
-        let _ = std::fs::remove_file(file);
+    for file in FILES {
+        let _ = std::fs::remove_file(out.join(file));
     }
 }
 
-/// Writes all files.
+/// Writes all files, and tells where they are.
 pub(super) fn write(
     out: &Path,
+    stack: &Stack,
+    record: &Record,
     report: &Report,
-    timeline: &str,
-    line: &str,
-    metrics: &[Datum],
-) -> Result<Files, Error> {
-    let files = Files::below(out);
-    for (file, text) in [
-        (&files.report, json(report)?.as_str()),
-        (&files.timeline, timeline),
-        (&files.line, line),
-        (&files.metrics, &json(metrics)?),
-    ] {
-        std::fs::write(file, text).map_err(|source| Error::Io {
+) -> Result<String, Error> {
+    let began = SystemTime::UNIX_EPOCH + Duration::from_millis(record.began);
+    let metrics = metrics::written(stack.functions(), began)?;
+    let pictures = [
+        picture::contention(record, report.passed)?,
+        picture::queue(record, report.passed)?,
+    ];
+    let [timeline, line] = pictures;
+    let texts = [json(report)?, timeline, line, json(&metrics)?];
+    for (file, text) in FILES.iter().zip(texts) {
+        let file = out.join(file);
+        std::fs::write(&file, text).map_err(|source| Error::Io {
             what: format!("write {}", file.display()),
             source,
         })?;
     }
-    Ok(files)
+    let out = out.display();
+    Ok(format!(
+        "report          {out}/report.json\npictures        {out}/timeline.svg\n                {out}/line.svg\ntime            {:.1} s",
+        seconds(report.duration_ms)
+    ))
 }
 
-fn json(what: &(impl Serialize + ?Sized)) -> Result<String, Error> {
+fn json(what: &impl Serialize) -> Result<String, Error> {
     let json = serde_json::to_string_pretty(what).map_err(|error| Error::Call {
         what: "write the report".to_owned(),
         message: error.to_string(),

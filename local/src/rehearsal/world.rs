@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use aws_sdk_lambda::primitives::Blob;
 use aws_sdk_sfn::error::DisplayErrorContext;
-use leasehold_local::{Error, Stack};
+use leasehold_local::{Error, Outcome, Stack};
 use serde_json::{Value, json};
 
 pub(super) const ACCOUNTS: &str = "ResourceTable";
@@ -89,14 +88,13 @@ impl<'a> World<'a> {
     }
 
     async fn call_once(&self, verb: &str, event: &Value) -> Result<Value, String> {
-        let invoke = self.stack.lambda().invoke().function_name(verb);
-        let output = invoke.payload(Blob::new(event.to_string())).send().await;
-        let output = output.map_err(|error| DisplayErrorContext(&error).to_string())?;
-        let payload = output.payload().map(Blob::as_ref).unwrap_or_default();
-        let answer: Value = serde_json::from_slice(payload).map_err(|error| error.to_string())?;
-        match output.function_error() {
-            None => Ok(answer),
-            Some(_) => Err(format!("{verb} {event}: {answer}")),
+        let text = event.to_string();
+        let invoked = self.stack.functions().invoke(verb, &text).await;
+        let invoked = invoked.map_err(|error| error.to_string())?;
+        match invoked.outcome {
+            Outcome::Answer(text) => serde_json::from_str(&text).map_err(|error| error.to_string()),
+            Outcome::FunctionError(text) => Err(format!("{verb} {event}: {text}")),
+            Outcome::Throttled => Err(format!("{verb} {event}: throttled")),
         }
     }
 

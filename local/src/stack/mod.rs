@@ -34,6 +34,7 @@ macro_rules! client {
             .region(Region::new(arn::REGION))
             .credentials_provider(Credentials::new("local", "local", None, None, "local"))
             .endpoint_url($url)
+            .http_client(aws_smithy_http_client::Builder::new().build_http())
             .build();
         $sdk::Client::from_conf(config)
     }};
@@ -202,6 +203,7 @@ impl Stack {
     }
 
     /// A client for Lambda.
+    #[cfg(feature = "lambda-client")]
     #[must_use]
     pub fn lambda(&self) -> aws_sdk_lambda::Client {
         client!(aws_sdk_lambda, self.lambda.url())

@@ -9,8 +9,9 @@ mod resource;
 
 use std::time::Duration;
 
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region};
 use lambda_runtime::{Diagnostic, LambdaEvent, service_fn};
-use leasehold::Connection;
 use resource::{Pass, Resource};
 use serde::{Deserialize, Serialize};
 
@@ -89,9 +90,21 @@ impl From<Failure> for Diagnostic {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), lambda_runtime::Error> {
-    let client = Connection::from_env().await;
-    let table = std::env::var("RESOURCE_TABLE").unwrap_or_default();
-    let resource = &Resource::new(client, table);
+    let variable = |name: &str| std::env::var(name).unwrap_or_default();
+    let config = Config::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .region(Region::new(variable("AWS_REGION")))
+        .credentials_provider(Credentials::new(
+            variable("AWS_ACCESS_KEY_ID"),
+            variable("AWS_SECRET_ACCESS_KEY"),
+            std::env::var("AWS_SESSION_TOKEN").ok(),
+            None,
+            "environment",
+        ))
+        .endpoint_url(variable("AWS_ENDPOINT_URL_DYNAMODB"))
+        .http_client(aws_smithy_http_client::Builder::new().build_http())
+        .build();
+    let resource = &Resource::new(Client::from_conf(config), variable("RESOURCE_TABLE"));
     lambda_runtime::run(service_fn(
         move |event: LambdaEvent<serde_json::Value>| async move {
             let request = serde_json::from_value(event.payload)

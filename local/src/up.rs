@@ -1,13 +1,10 @@
 //! `leasehold-local up`: what `make local` runs.
 
-mod containers;
-mod files;
-mod lock;
-
 use std::collections::BTreeMap;
+use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Write};
-use std::net::IpAddr;
-use std::path::PathBuf;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::{Error, Options, Ports, Schedules, Signals, Stack, report_interrupted};
@@ -131,11 +128,7 @@ pub async fn run(up: Up) -> Result<(), Error> {
     let options = up.options();
     let has_engine = options.engine;
     // Held until the end: a second stack here would take the files over, and lose them when this one ends.
-    let _lock = options
-        .run_directory
-        .as_deref()
-        .map(lock::take)
-        .transpose()?;
+    let _lock = options.run_directory.as_deref().map(lock).transpose()?;
     let starting = async {
         let stack = Stack::start(options).await.map_err(advised)?;
         let machines = if has_engine {
@@ -153,8 +146,8 @@ pub async fn run(up: Up) -> Result<(), Error> {
             return Ok(());
         }
     };
-    let containers = containers::Containers::reach(&mut stack, container_address).await?;
-    let files = files::Files::write(&stack, &containers.host)?;
+    let containers = Containers::reach(&mut stack, container_address).await?;
+    let files = Files::write(&stack, &containers.host)?;
     // A reader that went away, as in `up | head`, is no reason to stop.
     let welcome = welcome(&stack, &machines, &files, &containers);
     let _ = writeln!(std::io::stdout(), "{welcome}");
@@ -190,8 +183,8 @@ fn advised(error: Error) -> Error {
 fn welcome(
     stack: &Stack,
     machines: &BTreeMap<String, String>,
-    files: &files::Files,
-    containers: &containers::Containers,
+    files: &Files,
+    containers: &Containers,
 ) -> String {
     let functions: Vec<_> = stack
         .functions()
@@ -230,7 +223,169 @@ In another terminal, for the AWS CLI and every SDK (. {script} does the same):
         events = stack.events_url(),
         logs = stack.run_directory().join("logs").display(),
         script = files.script.display(),
-        exports = files::exports(stack),
+        exports = exports(stack),
         containers = containers.told(&files.json),
     )
+}
+
+/// Takes the run directory for this process. The lock goes when the file is closed, also by a crash.
+fn lock(run_directory: &Path) -> Result<File, Error> {
+    let io = |what: &str, source| Error::Io {
+        what: format!("{what} {}", run_directory.display()),
+        source,
+    };
+    std::fs::create_dir_all(run_directory).map_err(|source| io("create", source))?;
+    // Left behind when the stack ends: whoever removed it could remove the lock of the next.
+    let file = File::create(run_directory.join("up.lock")).map_err(|source| io("lock", source))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => {
+            let told = "another stack runs on this directory; stop it, or use --run-directory for a second one";
+            Err(io(
+                "start in",
+                std::io::Error::new(ErrorKind::ResourceBusy, told),
+            ))
+        }
+        Err(TryLockError::Error(source)) => Err(io("lock", source)),
+    }
+}
+
+/// This machine, as containers on Docker's default network see it.
+const BRIDGE: IpAddr = IpAddr::V4(Ipv4Addr::new(172, 17, 0, 1));
+
+/// How `sam local invoke` finds the stack, whose containers have a loopback of their own: where what functions call is for them.
+#[derive(Debug)]
+struct Containers {
+    host: String,
+    has_bridge: bool,
+}
+
+impl Containers {
+    /// Lets what functions call listen at `address`, or where Docker expects this machine to be.
+    async fn reach(stack: &mut Stack, address: Option<IpAddr>) -> Result<Self, Error> {
+        let ip = address.unwrap_or(BRIDGE);
+        match stack.listen_also(ip).await {
+            Ok(()) => Ok(Self {
+                host: ip.to_string(),
+                has_bridge: true,
+            }),
+            Err(Error::Io { source, .. })
+                if address.is_none() && source.kind() == ErrorKind::AddrNotAvailable =>
+            {
+                Ok(Self {
+                    // Docker Desktop passes this name on to the machine's own loopback.
+                    host: "host.docker.internal".to_owned(),
+                    has_bridge: false,
+                })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What to type, for the instruction set of this machine, which its containers run without emulation.
+    fn told(&self, json: &Path) -> String {
+        let architecture = match std::env::consts::ARCH {
+            "aarch64" => "arm64",
+            other => other,
+        };
+        let json = quoted(&json.display().to_string());
+        let doubt = if self.has_bridge {
+            String::new()
+        } else {
+            format!(
+                "
+There is no {BRIDGE} here, so {json} names host.docker.internal, as Docker Desktop has it.
+With Docker on Linux: start it first, or give its address with --container-address.
+"
+            )
+        };
+        format!(
+            "In Lambda's container: make invoke EVENT=acquire. By SAM itself, after make build ARCH={architecture}:
+
+  sam local invoke AcquireFunction --parameter-overrides Architecture={architecture} --skip-pull-image \\
+    -n {json} -e events/acquire.json
+{doubt}"
+        )
+    }
+}
+
+/// How other programs find the stack, in the run directory: `env.sh` for shells, `env.json` for `sam local invoke`.
+#[derive(Debug)]
+struct Files {
+    script: PathBuf,
+    json: PathBuf,
+}
+
+impl Files {
+    fn write(stack: &Stack, host_for_containers: &str) -> Result<Self, Error> {
+        let files = Self {
+            script: stack.run_directory().join("env.sh"),
+            json: stack.run_directory().join("env.json"),
+        };
+        // Loopback is the container's own there, whatever `--docker-network` says: sam takes no notice of `host`.
+        let environments = stack.environments(host_for_containers);
+        let json = serde_json::to_string_pretty(&environments).unwrap_or_default() + "\n";
+        for (file, text) in [(&files.script, exports(stack)), (&files.json, json)] {
+            let what = || format!("write {}", file.display());
+            std::fs::write(file, text).map_err(|source| Error::Io {
+                what: what(),
+                source,
+            })?;
+        }
+        Ok(files)
+    }
+
+    fn remove(&self) {
+        for file in [&self.script, &self.json] {
+            // Whoever removed it first did no harm.
+            let _ = std::fs::remove_file(file);
+        }
+    }
+}
+
+/// The lines that point the AWS CLI and every SDK at the stack, and the functions' own settings, so that a
+/// program that uses the library finds the table.
+fn exports(stack: &Stack) -> String {
+    let mut variables = vec![
+        ("AWS_ENDPOINT_URL_DYNAMODB", stack.dynamodb_url()),
+        ("AWS_ENDPOINT_URL_LAMBDA", stack.lambda_url()),
+        ("AWS_ENDPOINT_URL_SFN", stack.sfn_url().to_owned()),
+        ("AWS_REGION", "us-east-1".to_owned()),
+        ("AWS_DEFAULT_REGION", "us-east-1".to_owned()),
+        ("AWS_ACCESS_KEY_ID", "local".to_owned()),
+        ("AWS_SECRET_ACCESS_KEY", "local".to_owned()),
+    ];
+    variables.extend(
+        stack
+            .environment()
+            .iter()
+            .filter(|(name, _)| !name.starts_with("AWS_"))
+            .map(|(name, value)| (name.as_str(), value.clone())),
+    );
+    let lines = variables
+        .iter()
+        .map(|(name, value)| format!("export {name}={}", quoted(value)));
+    lines.collect::<Vec<_>>().join("\n") + "\n"
+}
+
+/// A value as a shell reads it back: plain where nothing could be misread, in single quotes otherwise.
+fn quoted(value: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+,=".contains(c);
+    if !value.is_empty() && value.chars().all(plain) {
+        return value.to_owned();
+    }
+    format!("'{}'", value.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_value_survives_the_shell() {
+        assert_eq!(
+            super::quoted("http://127.0.0.1:8000"),
+            "http://127.0.0.1:8000"
+        );
+        assert_eq!(super::quoted(""), "''");
+        assert_eq!(super::quoted("it's $HOME"), r"'it'\''s $HOME'");
+    }
 }

@@ -1,0 +1,81 @@
+//! The first act: executions contend for two keys. One is stopped in mid-section, the process that acquires for another is
+//! killed before its answer.
+
+use std::time::{Duration, Instant};
+
+use leasehold_local::Error;
+
+use super::cast::{Part, Role};
+use super::counts::Contention;
+use super::director::{Director, LOOK_EVERY};
+
+/// How long the stopped execution holds before it is stopped.
+const STOP_AFTER: Duration = Duration::from_secs(1);
+/// When the act stops to wait for executions; one that still runs then is a violation.
+const PATIENCE: Duration = Duration::from_secs(100);
+
+/// Runs the whole cast to its end; answers what was asked of DynamoDB for it.
+pub(super) async fn play(director: &Director<'_>, cast: &[Role]) -> Result<Contention, Error> {
+    let functions = director.stack.functions();
+    let proxy = director.stack.proxy();
+    let began = Instant::now();
+    let mut running = Vec::new();
+    let mut uncontended = proxy.counts();
+    let mut stop_at = None;
+    for role in cast {
+        match role.part {
+            Part::Alone => {
+                running.push(director.start(role).await?);
+                while !running.is_empty() && began.elapsed() < PATIENCE {
+                    tokio::time::sleep(LOOK_EVERY).await;
+                    director.look(&mut running).await?;
+                }
+                uncontended = proxy.counts().since(&uncontended);
+            }
+            Part::Stopped => {
+                let arn = director.start(role).await?;
+                let holds = director.hear("it holds", |record| {
+                    record.execution(&arn)?.lease.as_ref().map(|_| ())
+                });
+                holds.await?;
+                stop_at = Some((Instant::now() + STOP_AFTER, arn.clone()));
+                running.push(arn);
+            }
+            Part::Killed => {
+                // Nobody else asks for anything now, so it is this execution's process that dies.
+                functions.kill_before_answer("acquire", 1)?;
+                let arn = director.start(role).await?;
+                let died = director.hear("its process is killed", |record| {
+                    record.execution(&arn)?.killed.first().map(|_| ())
+                });
+                died.await?;
+                running.push(arn);
+            }
+            _ => {}
+        }
+    }
+    let in_crowd = |role: &&Role| matches!(role.part, Part::Section | Part::Wrapping);
+    let mut crowd: Vec<_> = cast.iter().filter(in_crowd).collect();
+    crowd.sort_by_key(|role| std::cmp::Reverse(role.after_ms));
+    let began = Instant::now();
+    while !(running.is_empty() && crowd.is_empty()) && began.elapsed() < PATIENCE {
+        let due = |role: &mut &Role| began.elapsed() >= Duration::from_millis(role.after_ms);
+        while let Some(role) = crowd.pop_if(due) {
+            running.push(director.start(role).await?);
+        }
+        if let Some((_, arn)) = stop_at.take_if(|(at, _)| *at <= Instant::now()) {
+            director.stop(&arn).await?;
+        }
+        director.look(&mut running).await?;
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+    let lease_table = director.stack.tables().first().copied().unwrap_or_default();
+    let resource_table = director.resource_table()?;
+    let counts = proxy.counts();
+    Ok(Contention::of(
+        &uncontended,
+        &counts,
+        lease_table,
+        &resource_table,
+    ))
+}

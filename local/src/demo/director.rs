@@ -1,0 +1,261 @@
+//! Starts and stops executions, listens to every invocation meanwhile, and looks at what became of them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use aws_sdk_sfn::error::DisplayErrorContext;
+use leasehold_local::{Error, Options, Outcome, Schedules, Stack};
+use serde_json::{Value, json};
+use tokio::sync::broadcast::error::RecvError;
+
+use super::cast::{KEYS, QUEUE_KEY, Role, WRAPPED, wrapped_definition};
+use super::record::{Record, now};
+use super::{MARGIN_MS, SWEEP_EVERY};
+
+/// How often the record, the engine and the table are looked at.
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How long something that must be heard of may take.
+const HEAR_LIMIT: Duration = Duration::from_secs(20);
+/// How long the stopped execution's work, which nobody can stop, may go on after all else has ended.
+const LATE_WORK_LIMIT: Duration = Duration::from_secs(15);
+
+/// The stack as the demo wants it: a small margin, so that a take-over need not be waited for, and sweep in a hurry.
+pub(super) fn options(out: &Path) -> Options {
+    Options {
+        parameters: BTreeMap::from([("ClockMarginMs".to_owned(), MARGIN_MS.to_string())]),
+        run_directory: Some(out.to_owned()),
+        engine: true,
+        schedules: Schedules::Every(SWEEP_EVERY),
+        canary: false,
+        ..Options::default()
+    }
+}
+
+/// What the demo is directed with.
+pub(super) struct Director<'a> {
+    pub(super) stack: &'a Stack,
+    sfn: aws_sdk_sfn::Client,
+    /// ARNs of the state machines by name.
+    machines: BTreeMap<String, String>,
+    record: Arc<Mutex<Record>>,
+}
+
+impl<'a> Director<'a> {
+    /// Deploys the template's machines, and the one to be wrapped, and begins to listen.
+    pub(super) async fn new(stack: &'a Stack) -> Result<Self, Error> {
+        let record = Arc::new(Mutex::new(Record::begin()));
+        let heard = Arc::clone(&record);
+        let mut invocations = stack.functions().invocations();
+        tokio::spawn(async move {
+            loop {
+                let invocation = invocations.recv().await;
+                let mut record = heard.lock().unwrap_or_else(PoisonError::into_inner);
+                match invocation {
+                    Ok(invocation) => record.hear(&invocation),
+                    Err(RecvError::Lagged(missed)) => record.missed += missed,
+                    Err(RecvError::Closed) => return,
+                }
+            }
+        });
+        let mut machines = stack.deploy().await?;
+        let sfn = stack.sfn();
+        let step = stack.functions().function("step")?.arn();
+        let created = sfn
+            .create_state_machine()
+            .name(WRAPPED)
+            .definition(wrapped_definition(&step))
+            .role_arn("arn:aws:iam::123456789012:role/demo")
+            .send()
+            .await
+            .map_err(|error| failed("CreateStateMachine", &error))?;
+        machines.insert(WRAPPED.to_owned(), created.state_machine_arn().to_owned());
+        Ok(Self {
+            stack,
+            sfn,
+            machines,
+            record,
+        })
+    }
+
+    /// What is known so far.
+    pub(super) fn record(&self) -> MutexGuard<'_, Record> {
+        self.record.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn machine(&self, name: &str) -> &str {
+        self.machines.get(name).map_or("", String::as_str)
+    }
+
+    /// Starts an execution, and answers its ARN.
+    pub(super) async fn start(&self, role: &Role) -> Result<String, Error> {
+        let machine = self.machine(role.machine());
+        let execution = machine.replacen(":stateMachine:", ":execution:", 1);
+        let arn = format!("{execution}:{}", role.name);
+        self.record().start(role, &arn);
+        let start = self.sfn.start_execution().state_machine_arn(machine);
+        let start = start.name(&role.name);
+        start
+            .input(role.input(self.machine(WRAPPED)).to_string())
+            .send()
+            .await
+            .map_err(|error| failed("StartExecution", &error))?;
+        Ok(arn)
+    }
+
+    /// Stops an execution.
+    pub(super) async fn stop(&self, arn: &str) -> Result<(), Error> {
+        let at = now();
+        let stop = self.sfn.stop_execution().execution_arn(arn);
+        let stopped = stop.cause("the demo stops it").send().await;
+        stopped.map_err(|error| failed("StopExecution", &error))?;
+        self.record().stop(arn, at);
+        Ok(())
+    }
+
+    /// Asks all that run how they are, and forgets those that have ended.
+    pub(super) async fn look(&self, running: &mut Vec<String>) -> Result<(), Error> {
+        let mut left = Vec::new();
+        for arn in running.drain(..) {
+            let asked = self.sfn.describe_execution().execution_arn(&arn);
+            let described = asked
+                .send()
+                .await
+                .map_err(|error| failed("DescribeExecution", &error))?;
+            match described.status().as_str() {
+                "RUNNING" => left.push(arn),
+                status => self.record().end(&arn, status, described.error()),
+            }
+        }
+        *running = left;
+        Ok(())
+    }
+
+    /// Waits until the record has something to tell.
+    pub(super) async fn hear<T>(
+        &self,
+        what: &str,
+        mut tell: impl FnMut(&Record) -> Option<T>,
+    ) -> Result<T, Error> {
+        let hear = async {
+            loop {
+                // In a statement of its own, so that the record is not kept from others.
+                let told = tell(&self.record());
+                if let Some(told) = told {
+                    return told;
+                }
+                tokio::time::sleep(LOOK_EVERY / 2).await;
+            }
+        };
+        let heard = tokio::time::timeout(HEAR_LIMIT, hear).await;
+        heard.map_err(|_| Error::Call {
+            what: format!("wait until {what}"),
+            message: format!("nothing came within {HEAR_LIMIT:?}; see the logs"),
+        })
+    }
+
+    /// Invokes a function, which has to answer.
+    pub(super) async fn invoke(&self, verb: &str, request: &Value) -> Result<Value, Error> {
+        let request = request.to_string();
+        let invoked = self.stack.functions().invoke(verb, &request).await?;
+        let message = match invoked.outcome {
+            Outcome::Answer(text) => match serde_json::from_str(&text) {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error.to_string(),
+            },
+            Outcome::FunctionError(text) => text,
+            Outcome::Throttled => "throttled".to_owned(),
+        };
+        Err(Error::Call {
+            what: format!("invoke {verb}"),
+            message,
+        })
+    }
+
+    /// What inspect tells of a key.
+    pub(super) async fn inspect(&self, key: &str) -> Result<Value, Error> {
+        self.invoke("inspect", &json!({"key": key})).await
+    }
+
+    /// The whole record, once the last late write has come, with what the resource knows of itself.
+    pub(super) async fn finish(&self) -> Result<Record, Error> {
+        let late = |record: &Record| {
+            let stopped = record.with_part(super::cast::Part::Stopped);
+            stopped.is_none_or(|one| !one.refused_writes.is_empty())
+        };
+        let began = tokio::time::Instant::now();
+        while !late(&self.record()) && began.elapsed() < LATE_WORK_LIMIT {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        let table = self.resource_table()?;
+        let mut items = Vec::new();
+        for key in KEYS.into_iter().chain([QUEUE_KEY]) {
+            items.extend(self.items(&table, key).await?);
+        }
+        let mut record = self.record().clone();
+        for item in &items {
+            // A write that was accepted has its number; the row that guards has none.
+            if text(item, "sk").parse::<u64>().is_ok() {
+                let (key, holder) = (text(item, "pk"), text(item, "holder"));
+                let enters = text(item, "op") == "enter";
+                record.accepted(
+                    key,
+                    holder,
+                    number(item, "token"),
+                    enters,
+                    number(item, "at"),
+                );
+            } else {
+                record.overlaps += number(item, "overlaps");
+            }
+        }
+        record.cut();
+        Ok(record)
+    }
+
+    /// The name of the resource's table.
+    pub(super) fn resource_table(&self) -> Result<String, Error> {
+        let step = self.stack.functions().function("step")?;
+        let table = step.environment.get("RESOURCE_TABLE").cloned();
+        table.ok_or_else(|| Error::Call {
+            what: "find the resource's table".to_owned(),
+            message: "the step function has no RESOURCE_TABLE".to_owned(),
+        })
+    }
+
+    /// All items of a key in the order of `sk`, which for accepted writes is that of acceptance.
+    pub(super) async fn items(&self, table: &str, key: &str) -> Result<Vec<Item>, Error> {
+        let query = self.stack.dynamodb().query().table_name(table);
+        let items = query
+            .consistent_read(true)
+            .key_condition_expression("pk = :key")
+            .expression_attribute_values(":key", AttributeValue::S(key.to_owned()))
+            .into_paginator()
+            .items()
+            .send();
+        let items = items.collect::<Result<_, _>>().await;
+        items.map_err(|error| failed(&format!("read {table}"), &error))
+    }
+}
+
+/// An item of a table.
+pub(super) type Item = HashMap<String, AttributeValue>;
+
+fn text<'a>(item: &'a Item, name: &str) -> &'a str {
+    let value = item.get(name).and_then(|value| value.as_s().ok());
+    value.map_or("", String::as_str)
+}
+
+fn number(item: &Item, name: &str) -> u64 {
+    let value = item.get(name).and_then(|value| value.as_n().ok());
+    value.and_then(|n| n.parse().ok()).unwrap_or_default()
+}
+
+fn failed(what: &str, error: &(impl std::error::Error + 'static)) -> Error {
+    Error::Call {
+        what: what.to_owned(),
+        message: DisplayErrorContext(error).to_string(),
+    }
+}
