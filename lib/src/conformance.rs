@@ -17,9 +17,9 @@ use crate::{
 };
 
 mod acquiring;
-mod calls;
 mod ending;
 mod extending;
+mod fake_step_functions;
 mod floors;
 mod handing_over;
 mod handles;
@@ -34,7 +34,7 @@ mod strangers;
 mod tending;
 mod waiting;
 
-pub use calls::{Calls, Loss, Told};
+pub use fake_step_functions::{FakeStepFunctions, Lost, TaskAnswer};
 
 /// A store to be tested, and what a stranger can do to its table.
 pub trait Bench {

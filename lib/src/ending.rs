@@ -208,7 +208,7 @@ mod tests {
         let ttl = Ttl::new(Duration::from_mins(1)).expect("valid");
         let store = Wire::default();
         let leases = Leases::new(store.clone(), Settings::default())
-            .with_workflows(Arc::new(crate::conformance::Calls::default()));
+            .with_workflows(Arc::new(crate::conformance::FakeStepFunctions::default()));
         let (key, holder) = (Key::new("k"), Holder::new("h").expect("valid"));
         let acquire = Acquire::new(key.expect("valid"), holder.clone(), ttl);
         let granted = leases.acquire(acquire).await.expect("an answer");

@@ -8,7 +8,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use leasehold::{
     Acquired, Clock as _, Error, ExtendOptions, Extended, GrantKind, Holder, Key, Queue,
     ReleaseOutcome, RequestDigest, TaskToken, WaitTime,
-    conformance::{self, Calls},
+    conformance::{self, FakeStepFunctions},
     store::{Address, Store as _},
 };
 use leasehold_local::Fault;
@@ -319,7 +319,7 @@ async fn only_a_free_row_can_be_purged_and_it_keeps_nothing_of_its_lease() {
     };
     // Freed by one who can tell the next in line, it says for whom it is kept: for nobody.
     let kept = ["claim", "claim_id", "claim_until", "claim_tries"];
-    let calls = std::sync::Arc::new(conformance::Calls::default());
+    let calls = std::sync::Arc::new(conformance::FakeStepFunctions::default());
     let telling = table.leases().with_workflows(calls);
     let silent = table.leases();
     for (round, leases, told) in [
@@ -379,7 +379,9 @@ async fn a_waiters_item_is_deleted_though_a_transaction_is_in_the_way() {
     let leases = table.leases();
     let (store, limit) = (leases.store(), Duration::from_secs(1));
     let lease = table.grant("k", "a", "1").await.lease;
-    let leases = leases.clone().with_workflows(Arc::new(Calls::default()));
+    let leases = leases
+        .clone()
+        .with_workflows(Arc::new(FakeStepFunctions::default()));
     let queue = Queue {
         task_token: TaskToken::new("t").unwrap(),
         wait: WaitTime::new(Duration::from_secs(60)).unwrap(),

@@ -296,7 +296,7 @@ async fn what_was_promised_below_the_floor_is_void<B: Bench>(bench: &B) {
     let lost = line.extend(&turn.lease).await;
     assert!(matches!(lost, Err(Error::Lost { .. })), "{lost:?}");
     line.case.clock.set(turn.lease.expires_at);
-    line.calls.forget(&line.token("a"));
+    line.calls.renew_token(&line.token("a"));
     assert!(line.hand_over().await);
     let again = line.turn();
     assert_eq!(

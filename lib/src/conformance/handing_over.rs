@@ -179,7 +179,7 @@ async fn a_promise_can_be_given_back<B: Bench>(bench: &B) {
 
 async fn whoever_does_not_wait_any_more_is_passed_over<B: Bench>(bench: &B) {
     let (line, holder) = Line::held(bench, "line/refused", &["a", "b", "c"]).await;
-    line.calls.hang_up(&line.token("a"));
+    line.calls.expire_token(&line.token("a"));
     line.release(&holder).await;
     let turn = line.turn();
     assert_eq!(turn.who, "b", "at once");
@@ -195,7 +195,7 @@ async fn whoever_does_not_wait_any_more_is_passed_over<B: Bench>(bench: &B) {
     );
 
     // Nobody is left: it is free, and the numbers that were burnt are not given out again.
-    line.calls.hang_up(&line.token("c"));
+    line.calls.expire_token(&line.token("c"));
     line.release(&lease).await;
     line.nobody_was_told();
     let next = line.granted("x").await;
@@ -278,7 +278,7 @@ async fn a_frozen_line_stands_still<B: Bench>(bench: &B) {
     let frozen = line.extend(&turn.lease).await;
     assert!(matches!(frozen, Err(Error::Frozen { .. })), "{frozen:?}");
     line.case.pass(100 * CLAIM);
-    line.calls.forget(&line.token("a"));
+    line.calls.renew_token(&line.token("a"));
     line.sweep().await;
     line.nobody_was_told();
     line.case
@@ -304,7 +304,7 @@ async fn a_frozen_line_stands_still<B: Bench>(bench: &B) {
 
 async fn whoever_may_not_be_told_is_passed_over_and_no_more_than_one<B: Bench>(bench: &B) {
     let (line, holder) = Line::held(bench, "line/forbidden", &["a", "b"]).await;
-    line.calls.forbid(&line.token("a"));
+    line.calls.deny_token(&line.token("a"));
     line.release(&holder).await;
     let turn = line.turn();
     assert_eq!(turn.who, "b", "at once");
@@ -313,7 +313,7 @@ async fn whoever_may_not_be_told_is_passed_over_and_no_more_than_one<B: Bench>(b
     let waiting = ["a", "b", "c"];
     let (line, holder) = Line::held(bench, "line/all forbidden", &waiting).await;
     for who in waiting {
-        line.calls.forbid(&line.token(who));
+        line.calls.deny_token(&line.token(who));
     }
     line.release(&holder).await;
     line.nobody_was_told();
@@ -321,10 +321,10 @@ async fn whoever_may_not_be_told_is_passed_over_and_no_more_than_one<B: Bench>(b
     let next = row.reserved().map(|reserved| reserved.request.clone());
     assert_eq!(next, Some(Line::<B>::digest("b")));
     assert_eq!(line.waiting().await, [Line::<B>::digest("c")]);
-    // Told, perhaps, before it was forbidden: its turn is not another's.
+    // TaskAnswer, perhaps, before it was forbidden: its turn is not another's.
     let (line, holder) = Line::held(bench, "line/forbidden since", &["a", "b"]).await;
-    line.calls.lose(&line.token("a"), super::Loss::Answer, 1);
-    line.calls.forbid(&line.token("a"));
+    line.calls.lose(&line.token("a"), super::Lost::Response, 1);
+    line.calls.deny_token(&line.token("a"));
     line.release(&holder).await;
     let turn = line.turn();
     assert_eq!(turn.who, "a");

@@ -61,7 +61,7 @@ async fn what_is_free_is_granted_and_told_at_once<B: Bench>(bench: &B) {
         );
         assert_eq!(again.told["grant"], "replayed");
         line.release(&turn.lease).await;
-        line.calls.forget("line/at once: another token");
+        line.calls.renew_token("line/at once: another token");
         before = Some(turn.lease);
     }
     // Its holder's own lease is nothing to wait for.

@@ -134,7 +134,7 @@ mod tests {
     };
     use crate::{
         Acquire, Execution, Holder, Key, Leases, Memory, Settings, Timestamp, Ttl,
-        clock::ManualClock, conformance::Calls, error::Cause, json::Json, metrics,
+        clock::ManualClock, conformance::FakeStepFunctions, error::Cause, json::Json, metrics,
     };
 
     fn values(tally: &Tally) -> Vec<(&'static str, u64)> {
@@ -305,13 +305,13 @@ mod tests {
         let told = tracing_subscriber::registry().with(Collect);
         let _listening = tracing::subscriber::set_default(told);
         let clock = Arc::new(ManualClock::at(Timestamp::from_millis(1_800_000_000_000)));
-        let calls = Arc::new(Calls::default());
+        let calls = Arc::new(FakeStepFunctions::default());
         let ended = Execution::Ended {
             stopped_at: Timestamp::MAX,
             redrivable: false,
             all_answered: true,
         };
-        calls.stands("h", ended);
+        calls.set_execution("h", ended);
         let leases = Leases::new(Memory::new(), Settings::default())
             .with_clock(Arc::clone(&clock) as _)
             .with_workflows(calls);

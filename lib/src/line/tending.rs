@@ -255,7 +255,7 @@ mod tests {
     use crate::{
         Acquire, Holder, ManualClock, Memory, Queue, Settings, SweepBounds, TaskToken, Ttl,
         WaitTime,
-        conformance::Calls,
+        conformance::FakeStepFunctions,
         store::wire::{Before, Wire},
     };
 
@@ -278,7 +278,7 @@ mod tests {
         let store = Wire::meddled(Before::Apply, 3, turned);
         let (clock, calls) = (
             ManualClock::at(Timestamp::from_millis(1_800_000_000_000)),
-            Arc::new(Calls::default()),
+            Arc::new(FakeStepFunctions::default()),
         );
         let clock = Arc::new(clock);
         let leases = Leases::new(store.clone(), Settings::default())
@@ -302,7 +302,7 @@ mod tests {
         let swept = leases.sweep(SweepBounds::Schedule).await;
         swept.expect("swept");
         assert!(store.is_done(), "somebody did move");
-        assert_eq!(calls.take().len(), 3);
+        assert_eq!(calls.take_answers().len(), 3);
         assert_eq!(store.row().await.waiting(), []);
     }
 }

@@ -7,7 +7,7 @@ use leasehold::{
     ExtendOptions, Extended, Forced, Freeze, Inspected, Key, Keys, Lease, Leases, ManualClock,
     ObservedVersion, Operator, Permits, Queue, Queued, Raised, Reaped, Reason, Released, RequestId,
     Settings, SweepBounds, Swept, TaskToken, Ttl, Unfreeze, WaitTime,
-    conformance::{Bench, Calls},
+    conformance::{Bench, FakeStepFunctions},
     row::{Row, Stored},
     store::{Address, Store as _},
 };
@@ -44,7 +44,7 @@ pub struct World<B: Bench> {
     pub bench: B,
     pub clock: Arc<ManualClock>,
     pub leases: Leases<B::Store>,
-    calls: Arc<Calls>,
+    calls: Arc<FakeStepFunctions>,
     /// Every handle that anybody was ever given, in order.
     pub handles: Vec<Lease>,
     /// Who was ever in line, for what.
@@ -55,7 +55,7 @@ pub struct World<B: Bench> {
 impl<B: Bench> World<B> {
     pub fn new(bench: B) -> Self {
         let clock = Arc::new(ManualClock::at(seconds(0)));
-        let calls = Arc::new(Calls::default());
+        let calls = Arc::new(FakeStepFunctions::default());
         let leases = Leases::new(bench.store(), Settings::default())
             .with_clock(clock.clone())
             .with_workflows(calls.clone());
@@ -82,16 +82,16 @@ impl<B: Bench> World<B> {
         if let Ok(answer) = &answer {
             self.keep(answer);
         }
-        let mut told = self.calls.take();
+        let mut told = self.calls.take_answers();
         told.sort_by(|a, b| a.token.cmp(&b.token));
         for told in told {
-            let lease = told.what.is_ok().then(|| told.output()["lease"].clone());
+            let lease = told.result.is_ok().then(|| told.output()["lease"].clone());
             if let Some(lease) = lease {
                 let lease: Lease = serde_json::from_value(lease).unwrap();
                 write!(said, "\n{} is told of {lease:?}", told.token).unwrap();
                 self.handles.push(lease);
             } else {
-                write!(said, "\n{} is told {:?}", told.token, told.what).unwrap();
+                write!(said, "\n{} is told {:?}", told.token, told.result).unwrap();
             }
         }
         self.describe(&mut said).await;
@@ -220,9 +220,9 @@ impl<B: Bench> World<B> {
             } => {
                 self.waiters.insert((key, who, request));
                 let token = format!("token of {who}/{request}/{key}");
-                self.calls.forget(&token);
+                self.calls.renew_token(&token);
                 if gone {
-                    self.calls.hang_up(&token);
+                    self.calls.expire_token(&token);
                 }
                 let queue = Queue {
                     task_token: TaskToken::new(token).unwrap(),
@@ -258,7 +258,7 @@ impl<B: Bench> World<B> {
             Operation::Reap { who, how } => {
                 let who = holder(who);
                 let now = self.clock.now();
-                self.calls.stands(who.as_str(), stands(how, now));
+                self.calls.set_execution(who.as_str(), stands(how, now));
                 Answer::Reaped(leases.reap(&who).await?)
             }
             Operation::Inspect { key } => Answer::Inspected(leases.inspect(&self::key(key)).await?),

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use leasehold::conformance::Calls;
+use leasehold::conformance::FakeStepFunctions;
 use leasehold::{
     DynamoDb, ExtendOptions, Holder, Lease, Leases, Queue, Queued, SweepBounds, TaskToken, WaitTime,
 };
@@ -29,7 +29,7 @@ pub const CYCLE: &str = "contended section";
 /// A key that is held, by one who went in through the door aside, and one who wants it.
 struct Line {
     site: Site,
-    calls: Arc<Calls>,
+    calls: Arc<FakeStepFunctions>,
     ours: Ours,
     leases: Leases<DynamoDb>,
     aside: Leases<DynamoDb>,
@@ -40,7 +40,7 @@ impl Line {
         let site = site().await?;
         let aside = Ours::at(&site.config_aside().await, setting.lease).await?;
         let ours = Ours::at(&site.config().await, setting.lease).await?;
-        let calls = Arc::new(Calls::default());
+        let calls = Arc::new(FakeStepFunctions::default());
         Ok(Self {
             leases: ours.leases.clone().with_workflows(calls.clone()),
             aside: aside.leases.with_workflows(calls.clone()),
@@ -73,8 +73,8 @@ impl Line {
     /// The lease that the one who waits is told of.
     async fn woken(&self) -> Result<Lease, String> {
         loop {
-            if let [one] = &self.calls.take()[..] {
-                let what = one.what.as_ref().map_err(|(error, _)| error.clone())?;
+            if let [one] = &self.calls.take_answers()[..] {
+                let what = one.result.as_ref().map_err(|(error, _)| error.clone())?;
                 let output: serde_json::Value =
                     serde_json::from_str(what).map_err(|error| told(&error))?;
                 return Lease::deserialize(&output["lease"]).map_err(|error| told(&error));
@@ -183,7 +183,7 @@ pub async fn reaped(setting: &Setting) -> Result<Played, String> {
     line.step(&mut marks, "join");
     let before = line.site.spent().aside;
     let holder = Holder::new(HOLDER).map_err(|error| told(&error))?;
-    line.calls.stands(HOLDER, crate::site::ENDED);
+    line.calls.set_execution(HOLDER, crate::site::ENDED);
     let reaped = line.aside.reap(&holder).await;
     reaped.map_err(|error| told(&error))?;
     let aside = Spent::from(&line.site.spent().aside.since(&before));

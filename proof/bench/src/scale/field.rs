@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::StreamSpecification;
-use leasehold::conformance::Calls;
+use leasehold::conformance::FakeStepFunctions;
 use leasehold::{
     Acquire, Connection, DynamoDb, ExtendOptions, Holder, Inspected, Key, Lease, LeaseState,
     Leases, ManualClock, Queue, Queued, RequestId, Settings, TaskToken, Timestamp, Ttl, WaitTime,
@@ -36,7 +36,7 @@ pub struct Field {
     /// What time it is for them.
     pub clock: Arc<ManualClock>,
     /// Those who are called back. Such a call is no request to the table, and is not counted.
-    pub calls: Arc<Calls>,
+    pub calls: Arc<FakeStepFunctions>,
 }
 
 impl Field {
