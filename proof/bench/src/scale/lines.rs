@@ -94,7 +94,7 @@ impl Line<'_> {
 
     async fn leave(&mut self) -> Result<(), Error> {
         let last = execution(&self.last())?;
-        self.field.calls.stands(last.as_str(), crate::site::ENDED);
+        self.field.calls.set_execution(last.as_str(), crate::site::ENDED);
         let reaped = self.field.leases.reap(&last).await;
         match reaped.map_err(failed("reap"))? {
             Reaped::Reaped { left: 1, .. } => {
@@ -107,7 +107,7 @@ impl Line<'_> {
 
     /// The first extend of whoever was told, which is the grant.
     async fn confirm(&mut self) -> Result<Lease, Error> {
-        let told = self.field.calls.take();
+        let told = self.field.calls.take_answers();
         let [told] = &told[..] else {
             return Err(failed("confirm")(format!("{} were told", told.len())));
         };
