@@ -112,8 +112,8 @@ impl<S: Store> Leases<S> {
         ended: Ended,
     ) -> Result<Option<bool>, Error> {
         let key = &address.key;
-        // Nobody is told of a frozen key; a row from before there was a line has nobody in it.
-        let next = if row.line.is_some() && row.frozen.is_none() {
+        // Nobody is told of a frozen key.
+        let next = if row.frozen.is_none() {
             self.next(row.fencing_token)
         } else {
             Next::Later
@@ -180,7 +180,7 @@ mod tests {
         let granted = by(&store).acquire(acquire).await.expect("an answer");
         let lease = granted.granted().expect("a grant").lease;
         let before = Row {
-            line: Some(vec![RequestDigest::of(&holder, &RequestId::random())]),
+            line: vec![RequestDigest::of(&holder, &RequestId::random())],
             ..store.row().await
         };
         store.table.put(address_of(&lease), &before.to_item());
@@ -214,7 +214,7 @@ mod tests {
         let granted = leases.acquire(acquire).await.expect("an answer");
         let address = address_of(&granted.granted().expect("a grant").lease);
         let row = Row {
-            line: Some(vec![RequestDigest::of(&holder, &RequestId::random())]),
+            line: vec![RequestDigest::of(&holder, &RequestId::random())],
             ..store.row().await
         };
         store.table.put(address.clone(), &row.to_item());

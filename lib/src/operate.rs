@@ -160,7 +160,7 @@ impl<S: Store> Leases<S> {
             frozen: None,
             operator: None,
             purge_at: Some(self.purge_at(now)),
-            line: Some(Vec::new()),
+            line: Vec::new(),
             state: State::Free {
                 ended: Ended::Released,
                 last_token: token,

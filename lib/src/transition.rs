@@ -259,7 +259,7 @@ pub fn transition(stored: &Stored, change: &Change) -> Option<Row> {
         Change::Release(release) => ending::released(row, release),
         Change::End(end) => ending::ended_as_read(row, end),
         Change::Swap(swap) => (swap.seen == Some(row.version)).then(|| Row {
-            line: Some(row.waiting().to_vec()),
+            line: row.line.clone(),
             ..swap.row.clone()
         }),
         Change::Join(join) => line::joined(row, join),
@@ -287,7 +287,7 @@ fn first_grant(grant: &Grant) -> Option<Row> {
         frozen: None,
         operator: None,
         purge_at: None,
-        line: Some(Vec::new()),
+        line: Vec::new(),
         state: State::Held(granted(grant)),
     })
 }
@@ -329,7 +329,6 @@ fn succeeded(row: &Row, holder: &Holder, request: &RequestDigest, token: Counter
         request_keys: None,
         past_requests: [Some(row.request.clone()), first, second],
         previous: Some(row.last_grant()),
-        line: Some(row.waiting().to_vec()),
         ..row.clone()
     }
 }

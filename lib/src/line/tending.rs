@@ -271,7 +271,6 @@ mod tests {
             let (.., item) = found.expect("a row");
             let row = Row::read(&item).expect("ours");
             let line = row.waiting().iter().rev().cloned().collect();
-            let line = Some(line);
             table.put(first, &Row { line, ..row }.to_item());
         };
         // The grant, and the first to leave; then the second of three.

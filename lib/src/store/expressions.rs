@@ -66,7 +66,7 @@ const OURS: &str = "attribute_type(#fencing_token, :number) \
     AND #fencing_token BETWEEN :one AND :most \
     AND attribute_type(#version, :number) AND #version BETWEEN :one AND :most \
     AND attribute_type(#request, :text) AND attribute_type(#granted_to, :text) \
-    AND (attribute_not_exists(#line) OR attribute_type(#line, :list))";
+    AND attribute_type(#line, :list)";
 
 /// What a held row of ours has beyond that.
 const HELD: &str = "#holder = #granted_to AND attribute_not_exists(#ended) \

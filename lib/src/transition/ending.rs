@@ -29,10 +29,9 @@ pub(super) fn released(row: &Row, release: &Release) -> Option<Row> {
         }
         Of::Reservation(holder) => {
             let reserved = line::kept(row, lease_id, token)?;
-            // One write, of which the end is what counts: one version, and the line as it stood.
+            // One write, of which the end is what counts: one version.
             &Row {
                 version: row.version,
-                line: row.line.clone(),
                 ..succeeded(row, holder, &reserved.request, token)
             }
         }

@@ -10,8 +10,7 @@ use crate::{
 /// What becomes of the line when a grant ends.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Next {
-    /// The row is kept for whoever is first, if anybody is. Not for a frozen key, nor for a row
-    /// without a line.
+    /// The row is kept for whoever is first, if anybody is. Not for a frozen key.
     Is(Heir),
     /// Somebody else will see to it: the writer cannot tell anybody.
     Later,
@@ -130,7 +129,7 @@ pub struct Take {
 }
 
 pub(super) fn joined(row: &Row, join: &Join) -> Option<Row> {
-    let line = row.line.as_ref()?;
+    let line = &row.line;
     let waits = row.is_spoken_for() || !join.over.holds(row);
     let known = row.remembers(&join.request) || line.contains(&join.request);
     let theirs = row.reserved().is_some_and(|r| r.request == join.request);
@@ -143,7 +142,7 @@ pub(super) fn joined(row: &Row, join: &Join) -> Option<Row> {
 }
 
 pub(super) fn left(row: &Row, leave: &Leave) -> Option<Row> {
-    let mut line = row.line.clone()?;
+    let mut line = row.line.clone();
     if line.get(leave.place) != Some(&leave.request) {
         return None;
     }
@@ -154,7 +153,7 @@ pub(super) fn left(row: &Row, leave: &Leave) -> Option<Row> {
 /// The version stays: who watches it watches the holder.
 fn in_line(row: &Row, line: Vec<RequestDigest>) -> Row {
     Row {
-        line: Some(line),
+        line,
         ..row.clone()
     }
 }
@@ -183,7 +182,7 @@ pub(super) fn kept_for_the_first(row: Row, heir: &Heir) -> Option<Row> {
     else {
         return None;
     };
-    let mut line = row.line?.into_iter();
+    let mut line = row.line.into_iter();
     let reserved = line.next().map(|request| Reservation {
         request,
         lease_id: heir.lease_id.clone(),
@@ -191,7 +190,7 @@ pub(super) fn kept_for_the_first(row: Row, heir: &Heir) -> Option<Row> {
         tries: Counter::MIN,
     });
     row.frozen.is_none().then(|| Row {
-        line: Some(line.collect()),
+        line: line.collect(),
         state: State::Free {
             ended,
             last_token,

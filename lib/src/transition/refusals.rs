@@ -199,7 +199,7 @@ pub fn why_not_released(stored: Stored, release: &Release, holder: &Holder) -> R
     let (lease_id, token) = (&release.lease_id, release.fencing_token);
     if let Some(of) = what_it_is(&row, lease_id, token, holder) {
         let next = match &release.next {
-            Next::Is(_) if row.frozen.is_some() || row.line.is_none() => Next::Later,
+            Next::Is(_) if row.frozen.is_some() => Next::Later,
             next => next.suited_to(row.fencing_token),
         };
         return ReleaseRefusal::Suits(Box::new(Release {

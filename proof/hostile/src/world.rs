@@ -95,7 +95,7 @@ fn stand(table: &Memory, event: &Value) {
             operator: None,
             purge_at: None,
             request_keys: None,
-            line: Some(Vec::new()),
+            line: Vec::new(),
             state: State::Held(Holding {
                 lease_id: lease.lease_id,
                 ttl: lease.ttl,

@@ -139,7 +139,7 @@ pub fn sequences() -> Vec<Vec<Step>> {
             grant(2, 30),
         ]);
     }
-    // A line that is none, and a row from before there was a line.
+    // A line that is none.
     for value in [NONE, TEXT, MAP] {
         let line = tamper("line", value);
         for last in [

@@ -338,7 +338,7 @@ impl Steps {
             }
             (Broken::OrderIgnored, _) if *before != row => second_first(&mut row),
             (Broken::Forgetful, Change::Take(_)) if *before != row => {
-                row.line = Some(row.waiting().iter().skip(1).cloned().collect());
+                row.line = row.line.split_off(row.line.len().min(1));
             }
             (Broken::Hasty, Change::Pass(pass)) if *before == row => {
                 let mut pass = pass.clone();
@@ -351,7 +351,7 @@ impl Steps {
             }
             (Broken::Barging, Change::Grant(grant)) if *before == row => {
                 let alone = Row {
-                    line: Some(Vec::new()),
+                    line: Vec::new(),
                     ..before.clone()
                 };
                 self.memory.put(address.clone(), &alone.to_item());
@@ -385,17 +385,14 @@ fn ignore_the_floor(change: &mut Change) {
 }
 
 fn second_first(row: &mut Row) {
-    let (
-        State::Free {
-            reserved: Some(reserved),
-            ..
-        },
-        Some(line),
-    ) = (&mut row.state, &mut row.line)
+    let State::Free {
+        reserved: Some(reserved),
+        ..
+    } = &mut row.state
     else {
         return;
     };
-    if let Some(first) = line.first_mut() {
+    if let Some(first) = row.line.first_mut() {
         std::mem::swap(first, &mut reserved.request);
     }
 }

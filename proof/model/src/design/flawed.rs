@@ -143,7 +143,7 @@ fn granted(flaw: Flaw, stored: &Stored, (message, grant): (&Message, &Grant)) ->
         }
         (Flaw::GrantsPassTheLineBy, Stored::Row(row)) => {
             let nobody = Row {
-                line: Some(Vec::new()),
+                line: Vec::new(),
                 ..row.clone()
             };
             let line = row.line.clone();
@@ -188,7 +188,7 @@ fn extended(flaw: Flaw, scope: &Scope, row: &Row, extend: &Extend) -> Option<Row
     }
     let line = row.line.clone();
     if flaw == Flaw::ExpiredHoldersComeBack {
-        row.line = Some(Vec::new());
+        row.line = Vec::new();
     }
     ours(&row, &Change::Extend(extend)).map(|row| Row { line, ..row })
 }
