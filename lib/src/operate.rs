@@ -8,7 +8,7 @@ use crate::{
     inspect::LeaseView,
     leases::{Leases, TRIES, corrupt},
     outcomes::Ended,
-    record::{Act, Record},
+    row::{Act, Record},
     row::{Row, State, Stored},
     store::{Address, Applied, Store},
     transition::{Change, Swap, TOKEN_STEP, seed},

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::{
     clock::Timestamp,
-    error::Error,
     values::{Counter, Holder, Key, LeaseId, Metadata, Ttl},
 };
 
@@ -137,19 +136,6 @@ pub enum Acquired {
     Held(Contention),
 }
 
-impl Acquired {
-    /// The grant.
-    ///
-    /// # Errors
-    /// [`Error::Held`] if somebody else holds it.
-    pub fn granted(self) -> Result<Granted, Error> {
-        match self {
-            Self::Granted(granted) => Ok(granted),
-            Self::Held(contention) => Err(Error::Held(Box::new(contention))),
-        }
-    }
-}
-
 /// A lease, and how it came about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Granted {
@@ -171,6 +157,20 @@ pub enum GrantKind {
     Replayed,
     /// The holder before did not release it.
     Takeover,
+}
+
+impl GrantKind {
+    /// The kind of a grant follows from how the grant before it ended.
+    pub(crate) const fn after(previous: Option<&Previous>) -> Self {
+        match previous {
+            None
+            | Some(Previous {
+                ended: Ended::Released,
+                ..
+            }) => Self::New,
+            Some(_) => Self::Takeover,
+        }
+    }
 }
 
 /// Who stands in the way, and when to ask again.

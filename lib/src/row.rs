@@ -7,11 +7,14 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use crate::{
     clock::Timestamp,
     outcomes::{Ended, Previous},
-    record::Record,
     values::{Counter, Holder, KeysDigest, LeaseId, Metadata, RequestDigest, Ttl},
 };
 
+pub(crate) mod attributes;
 mod item;
+mod record;
+
+pub use record::{Act, Record};
 
 pub(crate) use item::{NULL, instant, metadata, metadata_value, n, s, text, time, ttl, whole};
 

@@ -5,16 +5,16 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::{
-    at_once::{AT_ONCE, some_at_a_time},
+    concurrency::{AT_ONCE, some_at_a_time},
     error::Error,
     leases::{Leases, corrupt},
     line::{Waiting, Waits},
     metrics,
     outcomes::Ended,
+    pagination::Cursor,
     row::Stored,
     store::{Address, Store, What},
     values::Key,
-    walk::Cursor,
 };
 
 /// How far one sweep goes.
@@ -124,7 +124,7 @@ impl<S: Store> Leases<S> {
     async fn sweep_from(&self, mut cursor: Cursor, mut left: u32) -> Result<Swept, Error> {
         let mut swept = Swept::default();
         loop {
-            let (entries, next) = match self.step(cursor.clone(), left.min(PAGE)).await {
+            let (entries, next) = match self.page(cursor.clone(), left.min(PAGE)).await {
                 Err(Error::Throttled { .. } | Error::Unavailable { .. }) if swept.examined > 0 => {
                     // What was done is told, and where to go on.
                     swept.cursor = Some(cursor);

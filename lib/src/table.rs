@@ -15,7 +15,8 @@ use aws_sdk_dynamodb::{
 
 use crate::{
     error::{Cause, Error},
-    store::{attributes as at, failed},
+    row::attributes as at,
+    store::failed,
 };
 
 const KEYS: [(&str, KeyType); 2] = [(at::PK, KeyType::Hash), (at::SK, KeyType::Range)];

@@ -11,7 +11,6 @@ use crate::{
     values::{Counter, Holder, KeysDigest, LeaseId, Metadata, ObservedVersion, RequestDigest, Ttl},
 };
 
-mod ending;
 mod line;
 mod refusals;
 #[cfg(test)]
@@ -255,9 +254,9 @@ pub fn transition(stored: &Stored, change: &Change) -> Option<Row> {
     match change {
         Change::Grant(grant) => next_grant(row, grant),
         Change::Extend(extend) => extended(row, extend),
-        Change::Cut(cut) => ending::shortened(row, cut),
-        Change::Release(release) => ending::released(row, release),
-        Change::End(end) => ending::ended_as_read(row, end),
+        Change::Cut(cut) => shortened(row, cut),
+        Change::Release(release) => released(row, release),
+        Change::End(end) => ended_as_read(row, end),
         Change::Swap(swap) => (swap.seen == Some(row.version)).then(|| Row {
             line: row.line.clone(),
             ..swap.row.clone()
@@ -364,4 +363,61 @@ fn extended(row: &Row, extend: &Extend) -> Option<Row> {
         }),
         ..row.clone()
     })
+}
+
+fn shortened(row: &Row, cut: &Cut) -> Option<Row> {
+    let held = row.holding().filter(|_| row.version == cut.version)?;
+    (held.expires_at > cut.expires_at).then(|| Row {
+        version: row.version.plus(1),
+        state: State::Held(Holding {
+            expires_at: cut.expires_at,
+            sweep_after: Some(cut.sweep_after),
+            ..held.clone()
+        }),
+        ..row.clone()
+    })
+}
+
+fn released(row: &Row, release: &Release) -> Option<Row> {
+    release.next.suits(row)?;
+    let (lease_id, token) = (&release.lease_id, release.fencing_token);
+    let row = match &release.of {
+        Of::Grant => {
+            owned(row, lease_id, token)?;
+            row
+        }
+        Of::Reservation(holder) => {
+            let reserved = line::kept(row, lease_id, token)?;
+            // One write, of which the end is what counts: one version.
+            &Row {
+                version: row.version,
+                ..succeeded(row, holder, &reserved.request, token)
+            }
+        }
+    };
+    ended(row, release.ended, release.purge_at, &release.next)
+}
+
+fn ended_as_read(row: &Row, end: &End) -> Option<Row> {
+    end.next.suits(row)?;
+    row.holding().filter(|_| row.version == end.version)?;
+    ended(row, end.ended, end.purge_at, &end.next)
+}
+
+/// A row whose last grant, the one of its token, has ended like this.
+fn ended(row: &Row, ended: Ended, purge_at: u64, next: &Next) -> Option<Row> {
+    let free = Row {
+        version: row.version.plus(1),
+        purge_at: row.purge_at.or(Some(purge_at)),
+        state: State::Free {
+            ended,
+            last_token: row.fencing_token,
+            reserved: None,
+        },
+        ..row.clone()
+    };
+    match next {
+        Next::Later => Some(free),
+        Next::Is(heir) => line::kept_for_the_first(free, heir),
+    }
 }

@@ -321,7 +321,7 @@ async fn whoever_may_not_be_told_is_passed_over_and_no_more_than_one<B: Bench>(b
     let next = row.reserved().map(|reserved| reserved.request.clone());
     assert_eq!(next, Some(Line::<B>::digest("b")));
     assert_eq!(line.waiting().await, [Line::<B>::digest("c")]);
-    // TaskAnswer, perhaps, before it was forbidden: its turn is not another's.
+    // The callback was perhaps delivered before it was denied: its turn is not another's.
     let (line, holder) = Line::held(bench, "line/forbidden since", &["a", "b"]).await;
     line.calls.lose(&line.token("a"), super::Lost::Response, 1);
     line.calls.deny_token(&line.token("a"));

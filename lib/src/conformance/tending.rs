@@ -161,7 +161,7 @@ async fn whoever_was_not_told_is_told_by_sweep<B: Bench>(bench: &B) {
     line.sweep().await;
     let turn = line.turn();
     assert_eq!(turn.who, "a");
-    // TaskAnswer, and gone: once more after the time to confirm, and then the next.
+    // The callback is delivered and nothing follows: once more after the time to confirm, and then the next.
     line.sweep().await;
     line.nobody_was_told();
     line.case.pass(CLAIM);

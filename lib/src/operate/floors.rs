@@ -7,7 +7,7 @@ use crate::{
     error::Error,
     leases::Leases,
     outcomes::Ended,
-    record::Act,
+    row::Act,
     row::{Row, State},
     store::Store,
     transition::{Over, seed},

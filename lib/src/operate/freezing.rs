@@ -6,7 +6,7 @@ use super::Because;
 use crate::{
     error::Error,
     leases::Leases,
-    record::Act,
+    row::Act,
     row::{Frozen, Row},
     store::Store,
     values::Key,

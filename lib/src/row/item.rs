@@ -2,12 +2,10 @@
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
-use super::{Frozen, Holding, Item, Reservation, Row, State, Stored};
+use super::{Frozen, Holding, Item, Record, Reservation, Row, State, Stored, attributes as at};
 use crate::{
     clock::Timestamp,
     outcomes::{Ended, Previous},
-    record::Record,
-    store::attributes as at,
     values::{Counter, Holder, KeysDigest, LeaseId, Metadata, RequestDigest, Ttl},
 };
 

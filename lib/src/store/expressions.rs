@@ -11,8 +11,8 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use crate::{
     clock::Timestamp,
     outcomes::Ended,
+    row::attributes as at,
     row::{instant, metadata_value, n, s},
-    store::attributes as at,
     transition::{
         Change, Confirm, Cut, End, Extend, Grant, Next, Of, Over, Release, Swap, TOKEN_STEP, Tokens,
     },

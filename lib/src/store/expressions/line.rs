@@ -7,8 +7,8 @@ use super::{
     not_remembered, suiting,
 };
 use crate::{
+    row::attributes as at,
     row::{instant, metadata_value, n, s},
-    store::attributes as at,
     transition::{Heir, Join, Leave, Next, Over, Pass, Reserve, Take, Tokens, TryAgain},
     values::Counter,
 };

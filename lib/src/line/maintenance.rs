@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::waking::first_of;
+use super::notify::first_of;
 use crate::{
-    at_once::some_at_a_time,
     clock::Timestamp,
+    concurrency::some_at_a_time,
     error::Error,
     leases::{Leases, TRIES, corrupt},
     metrics::{self, Metric},

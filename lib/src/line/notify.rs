@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use crate::{
-    acquire::kind,
     clock::Timestamp,
     error::Error,
     leases::Leases,
     metrics::{self, Metric},
+    outcomes::GrantKind,
     outcomes::{Acquired, Granted, Lease},
     row::{Reservation, Row, Stored},
     store::{Address, Applied, Store},
@@ -208,7 +208,7 @@ impl<S: Store> Leases<S> {
                 permit: 0,
                 metadata: to.metadata.clone(),
             },
-            grant: kind(previous.as_ref()),
+            grant: GrantKind::after(previous.as_ref()),
             previous,
         }
     }
