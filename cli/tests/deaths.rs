@@ -13,7 +13,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use leasehold::{
-    Because, Evict, Forced, Inspected, Key, LeaseState, ManualClock, Operator, Reason, SweepBounds,
+    AuditReason, Evict, Forced, Inspected, Key, LeaseState, ManualClock, Operator, Reason,
+    SweepBounds,
 };
 use leasehold_local::Fault;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
@@ -108,7 +109,7 @@ async fn is_still_held(stand: &Stand, key: &str) {
 
 /// As an operator does it.
 async fn force(stand: &Stand, key: &str) {
-    let because = Because {
+    let because = AuditReason {
         who: Operator::new("bob").unwrap(),
         why: Reason::new("test").unwrap(),
     };

@@ -9,7 +9,7 @@ use crate::{
     requests::Acquire,
     row::{Row, Stored},
     store::{Address, Applied, Store},
-    transition::{Change, Grant, GrantRefusal, Over, Tokens, transition, why_not_granted},
+    transition::{Change, Grant, GrantRefusal, TakeoverRule, Tokens, transition, why_not_granted},
     values::{Holder, Key, KeysDigest, LeaseId, Metadata, Permits, RequestDigest, RequestId, Ttl},
 };
 
@@ -21,7 +21,7 @@ pub(crate) struct Wish<'a> {
     pub(crate) ttl: Ttl,
     pub(crate) metadata: Metadata,
     /// By what a lease counts as over, if not by the clock.
-    pub(crate) over: Option<Over>,
+    pub(crate) over: Option<TakeoverRule>,
 }
 
 impl<S: Store> Leases<S> {
@@ -59,7 +59,7 @@ impl<S: Store> Leases<S> {
             keys: None,
             ttl: request.ttl,
             metadata: request.metadata,
-            over: request.observed_version.map(Over::Unmoved),
+            over: request.observed_version.map(TakeoverRule::Unmoved),
         })?;
         if let Some(permits) = permits {
             let key = request.key;
@@ -221,7 +221,7 @@ impl<S: Store> Leases<S> {
             ttl: wish.ttl,
             metadata: wish.metadata,
             now,
-            over: wish.over.unwrap_or(Over::At(now.minus(margin))),
+            over: wish.over.unwrap_or(TakeoverRule::At(now.minus(margin))),
             tokens: Tokens::From(self.settings().token_floor),
             expires_at,
             sweep_after: expires_at.plus(margin),

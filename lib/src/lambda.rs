@@ -39,9 +39,9 @@ mod opening;
 mod stream_records;
 
 pub use events::{Event, FromEvent, Trigger};
-pub use execution_events::{Ends, EndsFailed};
+pub use execution_events::{ExecutionEvents, FailedExecutions};
 pub use lambda_runtime::{Diagnostic, Error as Fatal};
-pub use stream_records::{Changes, Failed};
+pub use stream_records::{Failed, StreamRecords};
 
 use emf::EmfWriter;
 use https::Https;

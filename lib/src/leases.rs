@@ -10,13 +10,13 @@ use crate::{
     error::{Cause, Error},
     metrics::{self, Metric},
     outcomes::GrantKind,
-    outcomes::{Ended, Extended, Lease, Standing},
+    outcomes::{Ended, Extended, Lease, LeaseStatus},
     pagination::Cursor,
     requests::ExtendOptions,
     row::{Frozen, Holding, Row, State},
     settings::Settings,
     store::{Address, Applied, Connection, Entry, Store},
-    transition::{Change, Extend, ExtendRefusal, Over, Take, why_not_extended},
+    transition::{Change, Extend, ExtendRefusal, Take, TakeoverRule, why_not_extended},
     values::{Counter, Holder, Key, Ttl},
     workflows::Workflows,
 };
@@ -157,8 +157,8 @@ impl<S: Store> Leases<S> {
 
     /// What the holder of `lease` should do now: carry on, extend, or stop.
     #[must_use]
-    pub fn standing(&self, lease: &Lease) -> Standing {
-        lease.standing(self.now())
+    pub fn status(&self, lease: &Lease) -> LeaseStatus {
+        lease.status(self.now())
     }
 
     /// Moves the deadline to now and the ttl, and proves that the lease is still the caller's.
@@ -250,7 +250,7 @@ impl<S: Store> Leases<S> {
                     // what anybody might take is ended, so that whoever waits need not wait for
                     // sweep. If the row has changed since, another extend of this very lease may
                     // have come in time.
-                    let takeable = Over::At(self.takeable()).holds(&row);
+                    let takeable = TakeoverRule::At(self.takeable()).holds(&row);
                     if !takeable
                         || self
                             .end_as_read(&address, &row, Ended::Expired)

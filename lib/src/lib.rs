@@ -39,10 +39,10 @@ pub mod metrics;
 mod operate;
 mod outcomes;
 mod pagination;
-mod patience;
 mod reap;
 mod release;
 mod requests;
+mod retry;
 pub mod row;
 #[cfg(test)]
 mod secret_scanner;
@@ -61,15 +61,15 @@ pub use error::{Cause, Error};
 pub use inspect::{HeldView, Inspected, Inspection, LeaseState, LeaseView, Listed};
 pub use leases::Leases;
 pub use line::Queued;
-pub use operate::{Because, Evict, Forced, Freeze, Raised, Unfreeze};
+pub use operate::{AuditReason, Evict, Forced, Freeze, Raised, Unfreeze};
 pub use outcomes::{
-    Acquired, Contention, Ended, Extended, GrantKind, Granted, HeldLease, Lease, Previous,
-    ReleaseOutcome, Released, Standing,
+    Acquired, Contention, Ended, Extended, GrantKind, Granted, HeldLease, Lease, LeaseStatus,
+    Previous, ReleaseOutcome, Released,
 };
 pub use pagination::{Cursor, PageSize};
-pub use patience::{Patience, Waited};
 pub use reap::Reaped;
 pub use requests::{Acquire, AcquireAll, ExtendOptions, Queue};
+pub use retry::{AcquireOutcome, RetryPolicy};
 pub use row::{Act, Record};
 pub use sets::{AcquiredAll, ExtendOutcome, ExtendedAll, GrantedAll, LeaseSet, ReleasedAll};
 pub use settings::{Environment, Settings};

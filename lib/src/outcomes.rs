@@ -48,7 +48,7 @@ pub struct Lease {
 
 /// What a holder should do about its lease now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum LeaseStatus {
     /// More than a third of the ttl is left: carry on.
     Safe,
     /// A third of the ttl or less is left: extend before anything else.
@@ -73,14 +73,14 @@ impl Lease {
 
     /// Whether to carry on, to extend, or to stop.
     #[must_use]
-    pub fn standing(&self, now: Timestamp) -> Standing {
+    pub fn status(&self, now: Timestamp) -> LeaseStatus {
         let left = self.remaining(now);
         if left.is_zero() {
-            Standing::Stop
+            LeaseStatus::Stop
         } else if left <= self.ttl.as_duration() / 3 {
-            Standing::Danger
+            LeaseStatus::Danger
         } else {
-            Standing::Safe
+            LeaseStatus::Safe
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     outcomes::{Ended, Lease, ReleaseOutcome, Released},
     row::{Row, Stored},
     store::{Address, Applied, Store},
-    transition::{Change, End, Next, Of, Release, ReleaseRefusal, why_not_released},
+    transition::{Change, End, Next, Release, ReleaseRefusal, ReleaseTarget, why_not_released},
     values::{Counter, Key, LeaseId},
 };
 
@@ -45,9 +45,9 @@ impl<S: Store> Leases<S> {
             lease_id: lease.lease_id.clone(),
             fencing_token: lease.fencing_token,
             of: if promised {
-                Of::Reservation(lease.holder.clone())
+                ReleaseTarget::Reservation(lease.holder.clone())
             } else {
-                Of::Grant
+                ReleaseTarget::Grant
             },
             ended: Ended::Released,
             next,
@@ -58,7 +58,7 @@ impl<S: Store> Leases<S> {
             let change = Change::Release(release.clone());
             let stored = match self.store().apply(&address, &change, self.limit()).await? {
                 Applied::Done { row, .. } => {
-                    if release.of == Of::Grant {
+                    if release.of == ReleaseTarget::Grant {
                         let held = self.now().since(lease.acquired_at);
                         metrics::tell_length(Metric::HeldTime, held);
                     }

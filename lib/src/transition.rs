@@ -16,7 +16,7 @@ mod refusals;
 #[cfg(test)]
 mod tests;
 
-pub use line::{Heir, Join, Leave, Next, Pass, Reserve, Take, TryAgain};
+pub use line::{Join, Leave, Next, Pass, Reserve, Successor, Take, TryAgain};
 pub use refusals::{
     ExtendRefusal, GrantRefusal, JoinRefusal, ReleaseRefusal, why_not_extended, why_not_granted,
     why_not_joined, why_not_released,
@@ -30,7 +30,7 @@ pub enum Change {
     /// Moves the deadline, if the grant is still the one named.
     Extend(Extend),
     /// Shortens what is left of it: the one write that may.
-    Cut(Cut),
+    Cut(ShortenDeadline),
     /// Ends the grant named.
     Release(Release),
     /// Ends whatever grant the row carried at the version that was read: by sweep, by reap, by an
@@ -72,7 +72,7 @@ pub struct Grant {
     /// The taker's clock.
     pub now: Timestamp,
     /// By what a lease that somebody holds counts as over.
-    pub over: Over,
+    pub over: TakeoverRule,
     /// Which tokens a row may have, and what its next one is.
     pub tokens: Tokens,
     /// The new deadline.
@@ -83,7 +83,7 @@ pub struct Grant {
 
 /// By what a lease that somebody holds counts as over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Over {
+pub enum TakeoverRule {
     /// By the clock: its deadline is not after this instant, which is now less the margin.
     At(Timestamp),
     /// By observation: its version is the one that was seen a whole ttl ago. No clock is compared.
@@ -142,7 +142,7 @@ impl Grant {
     }
 }
 
-impl Over {
+impl TakeoverRule {
     /// Whether the grant that `row` carries is over.
     pub(crate) fn holds(self, row: &Row) -> bool {
         match (self, row.holding()) {
@@ -172,7 +172,7 @@ pub struct Extend {
 
 /// See [`Change::Cut`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Cut {
+pub struct ShortenDeadline {
     /// The version that was read.
     pub version: Counter,
     /// The new deadline, before the one that stands.
@@ -189,7 +189,7 @@ pub struct Release {
     /// Its token.
     pub fencing_token: Counter,
     /// Whether that grant was confirmed.
-    pub of: Of,
+    pub of: ReleaseTarget,
     /// What is said of its end.
     pub ended: Ended,
     /// What becomes of the line.
@@ -200,7 +200,7 @@ pub struct Release {
 
 /// What is released.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Of {
+pub enum ReleaseTarget {
     /// A grant.
     Grant,
     /// What was kept for this holder, which never confirmed it: it counts as granted and ended.
@@ -365,7 +365,7 @@ fn extended(row: &Row, extend: &Extend) -> Option<Row> {
     })
 }
 
-fn shortened(row: &Row, cut: &Cut) -> Option<Row> {
+fn shortened(row: &Row, cut: &ShortenDeadline) -> Option<Row> {
     let held = row.holding().filter(|_| row.version == cut.version)?;
     (held.expires_at > cut.expires_at).then(|| Row {
         version: row.version.plus(1),
@@ -382,11 +382,11 @@ fn released(row: &Row, release: &Release) -> Option<Row> {
     release.next.suits(row)?;
     let (lease_id, token) = (&release.lease_id, release.fencing_token);
     let row = match &release.of {
-        Of::Grant => {
+        ReleaseTarget::Grant => {
             owned(row, lease_id, token)?;
             row
         }
-        Of::Reservation(holder) => {
+        ReleaseTarget::Reservation(holder) => {
             let reserved = line::kept(row, lease_id, token)?;
             // One write, of which the end is what counts: one version.
             &Row {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Bench, Case, TTL};
 use crate::{
-    Act, Because, Ended, Error, Evict, ExtendOptions, Forced, Freeze, GrantKind, Inspected,
+    Act, AuditReason, Ended, Error, Evict, ExtendOptions, Forced, Freeze, GrantKind, Inspected,
     Operator, Permits, Previous, Reason, ReleaseOutcome, SweepBounds, Unfreeze,
     row::{Row, Stored, s},
     store::{Applied, Store as _},
@@ -20,8 +20,8 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     an_operators_write_is_for_the_row_it_has_seen(bench).await;
 }
 
-pub(super) fn because() -> Because {
-    Because {
+pub(super) fn because() -> AuditReason {
+    AuditReason {
         who: Operator::new("night shift").expect("valid"),
         why: Reason::new("partner is down").expect("valid"),
     }

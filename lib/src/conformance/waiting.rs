@@ -10,7 +10,7 @@ use crate::{
     AcquireAll, Acquired, AcquiredAll, Contention, Ended, Error, Holder, Key, Keys, Permits,
     Queued, Settings, Ttl,
     store::{Joined, Store as _},
-    transition::{Join, Over},
+    transition::{Join, TakeoverRule},
     waiter::Waiter,
 };
 
@@ -157,7 +157,7 @@ async fn a_call_that_was_overtaken_does_not_come_back_into_the_line<B: Bench>(be
     assert!(left.expect("an answer"));
     let join = Join {
         request,
-        over: Over::At(line.case.now()),
+        over: TakeoverRule::At(line.case.now()),
         cap: 1,
     };
     let asking = |asked_at, token: &str| Waiter {

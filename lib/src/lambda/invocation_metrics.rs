@@ -129,7 +129,7 @@ mod tests {
     use tracing_subscriber::prelude::*;
 
     use super::{
-        super::{Changes, Ends, FromEvent as _},
+        super::{ExecutionEvents, FromEvent as _, StreamRecords},
         *,
     };
     use crate::{
@@ -350,13 +350,13 @@ mod tests {
             let record = json!({"dynamodb": {"Keys": key, "SequenceNumber": "1"}});
             let batch = json!({"Records": [record, record]}).to_string();
             let batch = Json::parse(&batch).expect("JSON");
-            let changes = Changes::from_event(&super::super::Event(&batch)).expect("a batch");
+            let changes = StreamRecords::from_event(&super::super::Event(&batch)).expect("a batch");
             drop(changes.each(|_| async { Err(denied()) }).await);
             let status =
                 json!({"detail": {"executionArn": "e", "status": "SUCCEEDED"}}).to_string();
             let batch = json!({"Records": [{"messageId": "1", "body": status}]}).to_string();
             let batch = Json::parse(&batch).expect("JSON");
-            let ends = Ends::from_event(&super::super::Event(&batch)).expect("a batch");
+            let ends = ExecutionEvents::from_event(&super::super::Event(&batch)).expect("a batch");
             let reap = |_| async { Err::<(), _>(denied()) };
             drop(ends.each(reap).await.expect("an answer"));
             INVOCATION_METRICS.with(RefCell::take)

@@ -1,6 +1,6 @@
 //! What the line does to a row: joining, leaving, being first.
 
-use super::{Over, State, Tokens, succeeded};
+use super::{State, TakeoverRule, Tokens, succeeded};
 use crate::{
     clock::Timestamp,
     row::{Holding, Reservation, Row},
@@ -11,14 +11,14 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Next {
     /// The row is kept for whoever is first, if anybody is. Not for a frozen key.
-    Is(Heir),
+    Is(Successor),
     /// Somebody else will see to it: the writer cannot tell anybody.
     Later,
 }
 
 /// What the one who is first in line gets.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Heir {
+pub struct Successor {
     /// Proof of the grant to come.
     pub lease_id: LeaseId,
     /// Until when it is to be confirmed.
@@ -41,7 +41,7 @@ impl Next {
     #[must_use]
     pub fn suited_to(&self, token: Counter) -> Self {
         match self {
-            Self::Is(heir) => Self::Is(Heir {
+            Self::Is(heir) => Self::Is(Successor {
                 tokens: heir.tokens.for_row(token),
                 ..heir.clone()
             }),
@@ -56,7 +56,7 @@ pub struct Join {
     /// Who.
     pub request: RequestDigest,
     /// By what a lease that somebody holds counts as over: what can be taken is not waited for.
-    pub over: Over,
+    pub over: TakeoverRule,
     /// How many the line takes.
     pub cap: u16,
 }
@@ -74,7 +74,7 @@ pub struct Leave {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Reserve {
     /// What the first in line gets.
-    pub heir: Heir,
+    pub heir: Successor,
 }
 
 /// See [`Change::TryAgain`](super::Change::TryAgain).
@@ -98,7 +98,7 @@ pub struct Pass {
     /// How often that had been tried when it was read: nobody must have tried since.
     pub tries: Counter,
     /// What the next in line gets.
-    pub heir: Heir,
+    pub heir: Successor,
 }
 
 /// See [`Change::Take`](super::Change::Take).
@@ -174,7 +174,7 @@ pub(super) fn reserved(row: &Row, reserve: &Reserve) -> Option<Row> {
 }
 
 /// A free row, kept for whoever is first in line; for nobody if nobody is.
-pub(super) fn kept_for_the_first(row: Row, heir: &Heir) -> Option<Row> {
+pub(super) fn kept_for_the_first(row: Row, heir: &Successor) -> Option<Row> {
     let row = lifted(row, heir.tokens);
     let State::Free {
         ended, last_token, ..

@@ -1,7 +1,8 @@
 //! What a refusal means, by what stood there.
 
 use super::{
-    Change, Extend, Grant, Join, Next, Of, Release, Tokens, line::kept, owned, transition,
+    Change, Extend, Grant, Join, Next, Release, ReleaseTarget, Tokens, line::kept, owned,
+    transition,
 };
 use crate::{
     outcomes::{Ended, Previous},
@@ -222,10 +223,15 @@ pub fn why_not_released(stored: Stored, release: &Release, holder: &Holder) -> R
 }
 
 /// What the caller can prove is its own.
-fn what_it_is(row: &Row, lease_id: &LeaseId, token: Counter, holder: &Holder) -> Option<Of> {
+fn what_it_is(
+    row: &Row,
+    lease_id: &LeaseId,
+    token: Counter,
+    holder: &Holder,
+) -> Option<ReleaseTarget> {
     if owned(row, lease_id, token).is_some() {
-        Some(Of::Grant)
+        Some(ReleaseTarget::Grant)
     } else {
-        kept(row, lease_id, token).map(|_| Of::Reservation(holder.clone()))
+        kept(row, lease_id, token).map(|_| ReleaseTarget::Reservation(holder.clone()))
     }
 }

@@ -28,7 +28,7 @@ fn grant(name: &str, now: Timestamp, tokens: Tokens) -> Grant {
         ttl,
         metadata: Metadata::default(),
         now,
-        over: Over::At(now),
+        over: TakeoverRule::At(now),
         tokens,
         expires_at: now.plus(ttl.as_duration()),
         sweep_after: now.plus(ttl.as_duration()),
@@ -44,9 +44,9 @@ fn release(row: &Row) -> Change {
     Change::Release(Release {
         lease_id: row.holding().expect("a holding").lease_id.clone(),
         fencing_token: row.fencing_token,
-        of: Of::Grant,
+        of: ReleaseTarget::Grant,
         ended: Ended::Released,
-        next: Next::Is(Heir {
+        next: Next::Is(Successor {
             lease_id: LeaseId::stored("heir"),
             until: at(9),
             tokens: Tokens::From(Counter::MIN),
@@ -98,7 +98,7 @@ fn who_takes_up_a_promise_asked_for_one_key() {
     let b = grant("b", at(1), Tokens::From(Counter::MIN));
     let join = Change::Join(Join {
         request: b.request.clone(),
-        over: Over::At(at(1)),
+        over: TakeoverRule::At(at(1)),
         cap: 9,
     });
     let in_line = transition(&Stored::Row(held.clone()), &join).expect("a place in line");
@@ -168,7 +168,7 @@ fn a_line_is_full_when_as_many_wait_as_it_takes() {
     let refused = |cap| {
         let join = Join {
             request: b.request.clone(),
-            over: Over::At(at(1)),
+            over: TakeoverRule::At(at(1)),
             cap,
         };
         why_not_joined(row.clone(), &join, &b)

@@ -8,8 +8,8 @@ use std::{
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use leasehold::{
-    Acquire, Because, Holder, Key, Lease, Leases, ManualClock, Memory, Operator, Permits, Queue,
-    Reason, RequestDigest, RequestId, Settings, TaskToken, Timestamp, Ttl, WaitTime,
+    Acquire, AuditReason, Holder, Key, Lease, Leases, ManualClock, Memory, Operator, Permits,
+    Queue, Reason, RequestDigest, RequestId, Settings, TaskToken, Timestamp, Ttl, WaitTime,
     row::{Holding, Item, Row, State},
     store::Address,
 };
@@ -166,8 +166,8 @@ async fn live(table: &Memory) {
     drop(leases.acquire(ask("expired", "first", 2)).await);
 }
 
-pub fn because() -> Because {
-    Because {
+pub fn because() -> AuditReason {
+    AuditReason {
         who: Operator::new("night shift").expect("valid"),
         why: Reason::new("it is stuck").expect("valid"),
     }

@@ -6,8 +6,8 @@ use leasehold::{
     Counter, LeaseId, Metadata, TaskToken,
     row::{Row, Stored},
     transition::{
-        Change, Cut, End, Extend, Grant, Join, Leave, Of, Over, Pass, Release, Reserve, Swap, Take,
-        TryAgain,
+        Change, End, Extend, Grant, Join, Leave, Pass, Release, ReleaseTarget, Reserve,
+        ShortenDeadline, Swap, Take, TakeoverRule, TryAgain,
     },
     waiter::Waiter,
 };
@@ -42,7 +42,7 @@ pub fn change(stands: &Stored, step: &Step) -> Option<Change> {
             next: next(heir, token(row)),
             purge_at: 3000,
         }),
-        Step::Cut { version, at } => Change::Cut(Cut {
+        Step::Cut { version, at } => Change::Cut(ShortenDeadline {
             version: near(self::version(row), version),
             expires_at: seconds(at),
             sweep_after: seconds(at).plus(MARGIN),
@@ -76,10 +76,10 @@ fn tries(row: Option<&Row>, step: Token) -> Counter {
     near(tries, step)
 }
 
-fn over(row: Option<&Row>, at: u8, observed: Option<Token>) -> Over {
+fn over(row: Option<&Row>, at: u8, observed: Option<Token>) -> TakeoverRule {
     match observed {
-        Some(step) => Over::Unmoved(near(version(row), step).into()),
-        None => Over::At(seconds(at).minus(MARGIN)),
+        Some(step) => TakeoverRule::Unmoved(near(version(row), step).into()),
+        None => TakeoverRule::At(seconds(at).minus(MARGIN)),
     }
 }
 
@@ -141,7 +141,9 @@ fn by_proof(row: Option<&Row>, step: &Step) -> Option<Change> {
             lease_id: proof(row, n),
             // A promise is of the token to come.
             fencing_token: near(stands + u64::from(kept_for.is_some()), token),
-            of: kept_for.map_or(Of::Grant, |who| Of::Reservation(holder(who))),
+            of: kept_for.map_or(ReleaseTarget::Grant, |who| {
+                ReleaseTarget::Reservation(holder(who))
+            }),
             ended: [leasehold::Ended::Released, leasehold::Ended::Expired][usize::from(ended)],
             next: next(heir, stands),
             purge_at: 2000,

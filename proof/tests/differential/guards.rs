@@ -1,7 +1,7 @@
 //! Every kind of write on a row that would take it but for one attribute: what each part of a condition is there for.
 
 use super::{
-    steps::{Heir, Step},
+    steps::{Step, Successor},
     strange::attribute,
     writes::{
         HEIR, again, asking, at_every_floor, beside, by_sight, check, cut, expire, extend, give_up,
@@ -168,7 +168,7 @@ pub fn sequences() -> Vec<Vec<Step>> {
         let more = more.chain((5..8).map(swap)).chain(grants(30));
         all.push(one_by_one(&kept, remembered(&[join(0)]).chain(more)));
         let tried = [&kept[..], &[again(), again()]].concat();
-        let another = Heir {
+        let another = Successor {
             id: 2,
             until: 33,
             floor: 0,

@@ -13,7 +13,7 @@ use leasehold::{
     Key, Memory, RequestDigest,
     row::{Item, Stored},
     store::{Address, Applied, Joined, Store},
-    transition::{Change, Confirm, Of},
+    transition::{Change, Confirm, ReleaseTarget},
 };
 use proptest::{prelude::*, test_runner::TestRunner};
 
@@ -122,7 +122,7 @@ impl Twins {
         let said = format!("{change:?}");
         let mut kind = said.split('(').next().unwrap_or_default().to_owned();
         if let Change::Release(release) = change {
-            let of = matches!(release.of, Of::Reservation(_));
+            let of = matches!(release.of, ReleaseTarget::Reservation(_));
             kind += if of { " of what was kept" } else { "" };
         }
         *self.done.lock().unwrap().entry(kind).or_default() += 1;

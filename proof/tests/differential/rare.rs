@@ -1,7 +1,7 @@
 //! Sequences that chance brings about too seldom: each ends in a write that a row of ours would take.
 
 use super::{
-    steps::{Heir, PROOFS, Step, Token},
+    steps::{PROOFS, Step, Successor, Token},
     strange::attribute,
 };
 
@@ -49,13 +49,13 @@ fn leave(who: u8) -> Step {
     }
 }
 
-const HEIR: Option<Heir> = Some(Heir {
+const HEIR: Option<Successor> = Some(Successor {
     id: 1,
     until: 30,
     floor: 0,
 });
 
-fn release(heir: Option<Heir>) -> Step {
+fn release(heir: Option<Successor>) -> Step {
     Step::Release {
         id: PROOFS,
         token: Token(0),
@@ -81,7 +81,7 @@ fn pass() -> Step {
     Step::Pass {
         id: PROOFS,
         tries: Token(0),
-        heir: Heir {
+        heir: Successor {
             id: 2,
             until: 30,
             floor: 0,
@@ -91,7 +91,7 @@ fn pass() -> Step {
 
 fn reserve() -> Step {
     Step::Reserve {
-        heir: Heir {
+        heir: Successor {
             id: 1,
             until: 30,
             floor: 0,

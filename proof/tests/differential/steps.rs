@@ -32,11 +32,11 @@ pub enum Step {
         /// Of what was kept for this one, instead of a grant.
         kept_for: Option<u8>,
         ended: u8,
-        heir: Option<Heir>,
+        heir: Option<Successor>,
     },
     Expire {
         version: Token,
-        heir: Option<Heir>,
+        heir: Option<Successor>,
     },
     /// Shortens what is left of it.
     Cut {
@@ -59,7 +59,7 @@ pub enum Step {
         place: Option<u8>,
     },
     Reserve {
-        heir: Heir,
+        heir: Successor,
     },
     TryAgain {
         id: u8,
@@ -70,7 +70,7 @@ pub enum Step {
     Pass {
         id: u8,
         tries: Token,
-        heir: Heir,
+        heir: Successor,
     },
     Take {
         id: u8,
@@ -130,7 +130,7 @@ pub const REQUESTS: u8 = 6;
 
 /// What the next in line gets.
 #[derive(Clone, Copy, Debug)]
-pub struct Heir {
+pub struct Successor {
     pub id: u8,
     pub until: u8,
     /// As in [`Step::Grant`].
@@ -162,8 +162,8 @@ fn token() -> impl Strategy<Value = Token> {
     prop_oneof![12 => Just(0_i8), 1 => Just(-2), 1 => Just(2)].prop_map(Token)
 }
 
-fn heir() -> impl Strategy<Value = Heir> {
-    (0..PROOFS, 0..40_u8, floor()).prop_map(|(id, until, floor)| Heir { id, until, floor })
+fn heir() -> impl Strategy<Value = Successor> {
+    (0..PROOFS, 0..40_u8, floor()).prop_map(|(id, until, floor)| Successor { id, until, floor })
 }
 
 /// Mostly the one that is asked for.

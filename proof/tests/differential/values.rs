@@ -9,7 +9,7 @@ use leasehold::{
     transition::{self, Tokens},
 };
 
-use super::steps::{Heir, Token};
+use super::steps::{Successor, Token};
 
 pub fn seconds(n: u8) -> Timestamp {
     Timestamp::from_millis(1_000_000 + 1000 * u64::from(n))
@@ -35,21 +35,21 @@ pub fn ttl(seconds: u8) -> Ttl {
 }
 
 /// What becomes of the line of a row with this token.
-pub fn next(heir: Option<Heir>, token: u64) -> transition::Next {
+pub fn next(heir: Option<Successor>, token: u64) -> transition::Next {
     heir.map_or(transition::Next::Later, |heir| {
         transition::Next::Is(self::heir(heir, token))
     })
 }
 
 pub fn heir(
-    Heir {
+    Successor {
         id: n,
         until,
         floor,
-    }: Heir,
+    }: Successor,
     token: u64,
-) -> transition::Heir {
-    transition::Heir {
+) -> transition::Successor {
+    transition::Successor {
         lease_id: id(n),
         until: seconds(until),
         tokens: tokens(token, floor),

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fmt::Write as _, sync::Arc, time::Duration};
 
 use leasehold::{
-    Acquire, AcquireAll, Acquired, AcquiredAll, Because, Clock as _, Counter, Error, Evict,
+    Acquire, AcquireAll, Acquired, AcquiredAll, AuditReason, Clock as _, Counter, Error, Evict,
     ExtendOptions, Extended, Forced, Freeze, Inspected, Key, Keys, Lease, Leases, ManualClock,
     ObservedVersion, Operator, Permits, Queue, Queued, Raised, Reaped, Reason, Released, RequestId,
     Settings, SweepBounds, Swept, TaskToken, Ttl, Unfreeze, WaitTime,
@@ -357,8 +357,8 @@ fn acquire(key: u8, who: u8, request: u8, ttl: u8) -> Acquire {
     Acquire::new(self::key(key), holder(who), self::ttl(ttl)).request_id(id(request))
 }
 
-fn because() -> Because {
-    Because {
+fn because() -> AuditReason {
+    AuditReason {
         who: Operator::new("o").unwrap(),
         why: Reason::new("why").unwrap(),
     }

@@ -1,12 +1,12 @@
 //! Writes that suit the rows of [`super::guards`], by who makes them and when.
 
-use super::steps::{Heir, Step, Token};
+use super::steps::{Step, Successor, Token};
 
 /// Whose proof is whose.
 pub const HOLDERS: u8 = 0;
 pub const HEIRS: u8 = 1;
 
-pub const HEIR: Heir = Heir {
+pub const HEIR: Successor = Successor {
     id: HEIRS,
     until: 30,
     floor: 0,
@@ -125,7 +125,7 @@ pub fn extend(at: u8, ttl: u8, require_unexpired: bool) -> Step {
     }
 }
 
-pub fn release(heir: Option<Heir>) -> Step {
+pub fn release(heir: Option<Successor>) -> Step {
     Step::Release {
         id: HOLDERS,
         token: Token(0),
@@ -135,7 +135,7 @@ pub fn release(heir: Option<Heir>) -> Step {
     }
 }
 
-pub fn give_up(heir: Option<Heir>) -> Step {
+pub fn give_up(heir: Option<Successor>) -> Step {
     Step::Release {
         id: HEIRS,
         token: Token(0),
@@ -145,7 +145,7 @@ pub fn give_up(heir: Option<Heir>) -> Step {
     }
 }
 
-pub fn expire(heir: Option<Heir>) -> Step {
+pub fn expire(heir: Option<Successor>) -> Step {
     Step::Expire {
         version: Token(0),
         heir,
@@ -175,7 +175,7 @@ pub fn pass() -> Step {
     Step::Pass {
         id: HEIRS,
         tries: Token(0),
-        heir: Heir {
+        heir: Successor {
             id: 2,
             until: 31,
             floor: 0,
@@ -225,18 +225,18 @@ pub fn at_every_floor(step: &Step) -> Vec<Step> {
             | Step::Take { floor, .. }
             | Step::TryAgain { floor, .. }
             | Step::Reserve {
-                heir: Heir { floor, .. },
+                heir: Successor { floor, .. },
             }
             | Step::Pass {
-                heir: Heir { floor, .. },
+                heir: Successor { floor, .. },
                 ..
             }
             | Step::Release {
-                heir: Some(Heir { floor, .. }),
+                heir: Some(Successor { floor, .. }),
                 ..
             }
             | Step::Expire {
-                heir: Some(Heir { floor, .. }),
+                heir: Some(Successor { floor, .. }),
                 ..
             } => *floor = which,
             _ => return vec![step.clone()],

@@ -16,7 +16,7 @@ use crate::{
     outcomes::Ended,
     row::{Holding, Row, State, Stored},
     store::{Address, Applied, AppliedAll, Joined, Memory, Page, Part, Position, Store},
-    transition::{Change, Cut, End, Join, Next, Pass, Release, Reserve, Tokens},
+    transition::{Change, End, Join, Next, Pass, Release, Reserve, ShortenDeadline, Tokens},
     values::{Counter, Holder, Key, RequestDigest},
     waiter::Waiter,
 };
@@ -273,7 +273,7 @@ impl Steps {
         match broken {
             Broken::NoFloor => ignore_the_floor(&mut change),
             Broken::ReapLate => {
-                let (Change::Cut(Cut { version, .. })
+                let (Change::Cut(ShortenDeadline { version, .. })
                 | Change::End(End {
                     version,
                     ended: Ended::Released,

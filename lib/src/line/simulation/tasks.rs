@@ -17,7 +17,7 @@ use super::{
     world::World,
 };
 use crate::{
-    Acquire, AcquireAll, Because, Evict, ExtendOptions, Keys, Operator, Permits, Queue, Reason,
+    Acquire, AcquireAll, AuditReason, Evict, ExtendOptions, Keys, Operator, Permits, Queue, Reason,
     SweepBounds, TaskToken,
     clock::Timestamp,
     error::Error,
@@ -192,7 +192,7 @@ impl World {
     pub(super) fn operate(&mut self, key: Key, order: Order) {
         let leases = self.leases(true);
         self.spawn(format!("{order:?}"), Purpose::Operate, async move {
-            let because = Because {
+            let because = AuditReason {
                 who: Operator::new("operator").expect("valid"),
                 why: Reason::new("because").expect("valid"),
             };

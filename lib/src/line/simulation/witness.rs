@@ -13,7 +13,7 @@ use crate::{
     row::{Holding, Reservation, Row, State, Stored},
     settings::Settings,
     store::Address,
-    transition::{Change, Of},
+    transition::{Change, ReleaseTarget},
     values::{LeaseId, RequestDigest},
     waiter::Waiter,
 };
@@ -274,7 +274,7 @@ impl Witness {
             match change {
                 Change::Take(_) if after.request == was.request => {}
                 Change::Pass(_) => self.passed(was)?,
-                Change::Release(release) if release.of != Of::Grant => {
+                Change::Release(release) if release.of != ReleaseTarget::Grant => {
                     self.over.insert(was.lease_id.clone());
                     let token = release.fencing_token.get();
                     if self.is_above_the_floor(token).is_ok() {

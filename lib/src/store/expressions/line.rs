@@ -9,7 +9,9 @@ use super::{
 use crate::{
     row::attributes as at,
     row::{instant, metadata_value, n, s},
-    transition::{Heir, Join, Leave, Next, Over, Pass, Reserve, Take, Tokens, TryAgain},
+    transition::{
+        Join, Leave, Next, Pass, Reserve, Successor, Take, TakeoverRule, Tokens, TryAgain,
+    },
     values::Counter,
 };
 
@@ -65,7 +67,7 @@ pub(super) fn handed(next: &Next) -> Handed {
 const KEEP_FOR_THE_FIRST: &str = "#claim = if_not_exists(#line[0], :null), #claim_id = :heir, \
     #claim_until = :until, #claim_tries = :one";
 
-fn heir_values(heir: &Heir) -> [(&'static str, AttributeValue); 3] {
+fn heir_values(heir: &Successor) -> [(&'static str, AttributeValue); 3] {
     [
         ("heir", s(heir.lease_id.expose())),
         ("until", at_least_one(heir.until)),
@@ -91,8 +93,8 @@ fn lifting(tokens: Tokens) -> &'static str {
 /// The version stays: who watches it watches the holder.
 pub(super) fn joining(join: &Join) -> Expressions {
     let (lasts, which) = match join.over {
-        Over::At(instant) => ("#expires_at > :over", at_least_one(instant)),
-        Over::Unmoved(version) => ("#version <> :over", n(version.get())),
+        TakeoverRule::At(instant) => ("#expires_at > :over", at_least_one(instant)),
+        TakeoverRule::Unmoved(version) => ("#version <> :over", n(version.get())),
     };
     let kept = kept();
     let not_remembered = not_remembered("request");

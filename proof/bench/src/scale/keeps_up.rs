@@ -41,7 +41,9 @@ pub async fn measure(lines: u64, served: u64, latency: Duration) -> Result<Keeps
             let waiter = format!("waiter/{line}/{n}");
             field.join(&key, &waiter, WAIT).await?;
             let waiter = execution(&waiter)?;
-            field.calls.set_execution(waiter.as_str(), crate::site::ENDED);
+            field
+                .calls
+                .set_execution(waiter.as_str(), crate::site::ENDED);
             let gone = field.leases.reap(&waiter).await;
             match gone.map_err(failed("reap"))? {
                 Reaped::Reaped { left: 1, .. } => {}

@@ -94,7 +94,9 @@ impl Line<'_> {
 
     async fn leave(&mut self) -> Result<(), Error> {
         let last = execution(&self.last())?;
-        self.field.calls.set_execution(last.as_str(), crate::site::ENDED);
+        self.field
+            .calls
+            .set_execution(last.as_str(), crate::site::ENDED);
         let reaped = self.field.leases.reap(&last).await;
         match reaped.map_err(failed("reap"))? {
             Reaped::Reaped { left: 1, .. } => {

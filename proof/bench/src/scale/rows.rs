@@ -221,7 +221,9 @@ impl Walk<'_> {
         same("freed by a sweep", swept.freed, 0_u64)?;
 
         let busy = execution(BUSY)?;
-        self.field.calls.set_execution(busy.as_str(), crate::site::ENDED);
+        self.field
+            .calls
+            .set_execution(busy.as_str(), crate::site::ENDED);
         let leases = &self.field.leases;
         let reaping = async {
             let reaped = leases.reap(&busy).await;

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use aws_config::SdkConfig;
 use leasehold::{
-    Acquire, BadValue, Connection, DynamoDb, ExtendOptions, Holder, Key, Lease, Leases, Patience,
-    Settings, Ttl, Waited,
+    Acquire, AcquireOutcome, BadValue, Connection, DynamoDb, ExtendOptions, Holder, Key, Lease,
+    Leases, RetryPolicy, Settings, Ttl,
 };
 
 use super::{Lock, Setting, TABLE, Who, told};
 use crate::site::Site;
 
-pub(super) const SETTINGS: &str = "Leases::acquire_within with Patience::of, extend, release_strictly; Settings::default; a client \
+pub(super) const SETTINGS: &str = "Leases::acquire_within with RetryPolicy::of, extend, release_strictly; Settings::default; a client \
      of Connection, which waits at most 25 ms before the second try and 50 ms before the third";
 
 /// It outlasts every lease here.
@@ -66,10 +66,10 @@ impl Lock for Ours {
 
     async fn acquire(&mut self, key: &str) -> Result<Lease, String> {
         let request = self.request(key, HOLDER)?;
-        let waited = self.leases.acquire_within(request, Patience::of(BUDGET));
+        let waited = self.leases.acquire_within(request, RetryPolicy::of(BUDGET));
         match waited.await {
-            Ok(Waited::Granted(granted)) => Ok(granted.lease),
-            Ok(Waited::TimedOut(_)) => Err("held by another".to_owned()),
+            Ok(AcquireOutcome::Granted(granted)) => Ok(granted.lease),
+            Ok(AcquireOutcome::TimedOut(_)) => Err("held by another".to_owned()),
             Err(error) => Err(told(&error)),
         }
     }

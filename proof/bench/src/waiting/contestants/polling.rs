@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::{
-    Acquire, Connection, DynamoDb, Granted, Holder, Key, Leases, Patience, RequestId, Settings,
-    Ttl, Waited,
+    Acquire, AcquireOutcome, Connection, DynamoDb, Granted, Holder, Key, Leases, RequestId,
+    RetryPolicy, Settings, Ttl,
 };
 
 use super::{KEY, told};
@@ -14,7 +14,7 @@ use crate::waiting::course::Course;
 use crate::waiting::crew::{Client, Crew};
 use crate::waiting::diary::Diary;
 
-pub(super) const SETTINGS: &str = "Leases::acquire_within with Patience::of: random pauses of at most 100 ms at first, \
+pub(super) const SETTINGS: &str = "Leases::acquire_within with RetryPolicy::of: random pauses of at most 100 ms at first, \
      doubling to at most 5 s; ttl 60 s; a budget that does not run out";
 
 const TABLE: &str = "leases";
@@ -31,10 +31,10 @@ impl Client for Poller {
     async fn acquire(&mut self) -> Result<Granted, String> {
         // A clone would be the same request.
         let again = self.ask.clone().request_id(RequestId::random());
-        let waited = self.leases.acquire_within(again, Patience::of(BUDGET));
+        let waited = self.leases.acquire_within(again, RetryPolicy::of(BUDGET));
         match waited.await {
-            Ok(Waited::Granted(granted)) => Ok(granted),
-            Ok(Waited::TimedOut(_)) => Err("the budget has run out".to_owned()),
+            Ok(AcquireOutcome::Granted(granted)) => Ok(granted),
+            Ok(AcquireOutcome::TimedOut(_)) => Err("the budget has run out".to_owned()),
             Err(error) => Err(told(&error)),
         }
     }
