@@ -87,8 +87,7 @@ async fn a_promise_that_is_not_taken_up_is_told_again_and_then_passed_on<B: Benc
     );
     assert_ne!(turn.lease.lease_id, first.lease.lease_id);
     for _ in 0..2 {
-        let lost = line.extend(&first.lease).await;
-        assert!(matches!(lost, Err(Error::Lost { .. })), "{lost:?}");
+        refused!(line.extend(&first.lease).await, Lost);
         assert_eq!(line.release(&first.lease).await, ReleaseOutcome::Lost);
         line.confirm(&turn).await;
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Bench, Case, TTL, line::Line};
-use crate::{Error, Execution, Granted, Holder, Lease, Reaped, Settings, Ttl};
+use crate::{Execution, Granted, Holder, Lease, Reaped, Settings, Ttl};
 
 pub(super) async fn all<B: Bench>(bench: &B) {
     what_has_answered_in_full_leaves_nothing(bench).await;
@@ -217,8 +217,7 @@ async fn whoever_will_not_come_is_passed_over<B: Bench>(bench: &B) {
     assert_eq!(next.who, "b", "at once");
     assert_eq!(next.told["previous"]["holder"], "holder");
     assert!(next.lease.fencing_token > turn.lease.fencing_token);
-    let lost = line.extend(&turn.lease).await;
-    assert!(matches!(lost, Err(Error::Lost { .. })), "{lost:?}");
+    refused!(line.extend(&turn.lease).await, Lost);
     line.confirm(&next).await;
     // A task of it may still act on the promise, until its time is over; and then it is not told
     // again.
@@ -240,6 +239,5 @@ async fn whoever_will_not_come_is_passed_over<B: Bench>(bench: &B) {
     line.case.clock.set(reserved.until.plus(margin));
     assert!(line.hand_over().await);
     assert_eq!(line.turn().who, "b");
-    let lost = line.extend(&turn.lease).await;
-    assert!(matches!(lost, Err(Error::Lost { .. })), "{lost:?}");
+    refused!(line.extend(&turn.lease).await, Lost);
 }

@@ -305,12 +305,11 @@ async fn what_makes_no_sense_in_line_is_refused<B: Bench>(bench: &B) {
         assert_eq!(field.as_deref(), Some(named));
     }
     let silent = crate::Leases::new(bench.store(), Settings::default());
-    let answer = silent
-        .acquire_in_line(line.request("a"), line.queue("a", WAIT))
-        .await;
-    assert!(
-        matches!(answer, Err(Error::Misconfigured { .. })),
-        "{answer:?}"
+    refused!(
+        silent
+            .acquire_in_line(line.request("a"), line.queue("a", WAIT))
+            .await,
+        Misconfigured
     );
     assert!(line.waiting().await.is_empty());
 }
