@@ -2,7 +2,7 @@
 
 use clap::Args;
 use leasehold::{
-    Because, Evict, Forced, Freeze, Inspected, Inspection, Key, Operator, Reason, Unfreeze,
+    AuditReason, Evict, Forced, Freeze, Inspected, Inspection, Key, Operator, Reason, Unfreeze,
 };
 
 use crate::columns::pairs;
@@ -36,8 +36,8 @@ pub(crate) struct Act {
 }
 
 impl Act {
-    fn because(&self) -> Because {
-        Because {
+    fn because(&self) -> AuditReason {
+        AuditReason {
             who: self.who.clone(),
             why: self.why.clone(),
         }

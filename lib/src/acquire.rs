@@ -5,11 +5,11 @@ use std::{borrow::Cow, collections::BTreeMap, time::Duration};
 use crate::{
     error::Error,
     leases::{Leases, corrupt, frozen},
-    outcomes::{Acquired, Contention, Ended, GrantKind, Granted, HeldLease, Lease, Previous},
+    outcomes::{Acquired, Contention, GrantKind, Granted, HeldLease, Lease},
     requests::Acquire,
     row::{Row, Stored},
     store::{Address, Applied, Store},
-    transition::{Change, Grant, GrantRefusal, Over, Tokens, transition, why_not_granted},
+    transition::{Change, Grant, GrantRefusal, TakeoverRule, Tokens, transition, why_not_granted},
     values::{Holder, Key, KeysDigest, LeaseId, Metadata, Permits, RequestDigest, RequestId, Ttl},
 };
 
@@ -21,7 +21,7 @@ pub(crate) struct Wish<'a> {
     pub(crate) ttl: Ttl,
     pub(crate) metadata: Metadata,
     /// By what a lease counts as over, if not by the clock.
-    pub(crate) over: Option<Over>,
+    pub(crate) over: Option<TakeoverRule>,
 }
 
 impl<S: Store> Leases<S> {
@@ -59,7 +59,7 @@ impl<S: Store> Leases<S> {
             keys: None,
             ttl: request.ttl,
             metadata: request.metadata,
-            over: request.observed_version.map(Over::Unmoved),
+            over: request.observed_version.map(TakeoverRule::Unmoved),
         })?;
         if let Some(permits) = permits {
             let key = request.key;
@@ -221,7 +221,7 @@ impl<S: Store> Leases<S> {
             ttl: wish.ttl,
             metadata: wish.metadata,
             now,
-            over: wish.over.unwrap_or(Over::At(now.minus(margin))),
+            over: wish.over.unwrap_or(TakeoverRule::At(now.minus(margin))),
             tokens: Tokens::From(self.settings().token_floor),
             expires_at,
             sweep_after: expires_at.plus(margin),
@@ -265,7 +265,7 @@ impl<S: Store> Leases<S> {
         let previous = row.previous.clone();
         Ok(Granted {
             lease: self.handle(address, row)?,
-            grant: kind(previous.as_ref()),
+            grant: GrantKind::after(previous.as_ref()),
             previous,
         })
     }
@@ -358,24 +358,25 @@ impl<S: Store> Leases<S> {
     }
 }
 
+impl Acquired {
+    /// The grant.
+    ///
+    /// # Errors
+    /// [`Error::Held`] if somebody else holds it.
+    pub fn granted(self) -> Result<Granted, Error> {
+        match self {
+            Self::Granted(granted) => Ok(granted),
+            Self::Held(contention) => Err(Error::Held(Box::new(contention))),
+        }
+    }
+}
+
 /// How often a write may turn out not to suit the row: once, unless somebody plays with the floor.
 const SUITINGS: usize = 4;
 
 /// Whether somebody has this permit: not for one who may take it over.
 fn is_out(stored: &Stored, grant: &Grant) -> bool {
     matches!(stored, Stored::Row(row) if !grant.over.holds(row) || row.is_spoken_for())
-}
-
-/// A grant's kind follows from how the one before it ended.
-pub(crate) const fn kind(previous: Option<&Previous>) -> GrantKind {
-    match previous {
-        None
-        | Some(Previous {
-            ended: Ended::Released,
-            ..
-        }) => GrantKind::New,
-        Some(_) => GrantKind::Takeover,
-    }
 }
 
 pub(crate) fn other_keys() -> Error {

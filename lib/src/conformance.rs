@@ -10,16 +10,27 @@
 use std::{future::Future, sync::Arc, time::Duration};
 
 use crate::{
-    Acquire, Acquired, Clock as _, Contention, Error, Granted, Holder, Key, Lease, Leases,
-    ManualClock, RequestId, Settings, Timestamp, Ttl,
+    Acquire, Acquired, Clock as _, Contention, Error, ExtendOptions, Extended, Granted, Holder,
+    Key, Lease, Leases, ManualClock, ReleaseOutcome, RequestId, Settings, Timestamp, Ttl,
     row::{Item, Row, Stored},
     store::{Address, Memory, Store},
 };
 
+/// Asserts that an answer is this error.
+macro_rules! refused {
+    ($answer:expr, $error:ident) => {{
+        let answer = $answer;
+        assert!(
+            matches!(answer, Err(crate::Error::$error { .. })),
+            "{answer:?}"
+        );
+    }};
+}
+
 mod acquiring;
-mod calls;
 mod ending;
 mod extending;
+mod fake_step_functions;
 mod floors;
 mod handing_over;
 mod handles;
@@ -34,7 +45,7 @@ mod strangers;
 mod tending;
 mod waiting;
 
-pub use calls::{Calls, Loss, Told};
+pub use fake_step_functions::{FakeStepFunctions, Lost, TaskAnswer};
 
 /// A store to be tested, and what a stranger can do to its table.
 pub trait Bench {
@@ -156,6 +167,28 @@ impl<'a, B: Bench> Case<'a, B> {
             Acquired::Held(contention) => contention,
             Acquired::Granted(granted) => panic!("{holder} was granted {granted:?}"),
         }
+    }
+
+    async fn give_back(&self, lease: &Lease) -> ReleaseOutcome {
+        let released = self.leases.release(lease).await;
+        released.expect("an answer").outcome
+    }
+
+    /// An extend by the lease's own ttl.
+    async fn extension(&self, lease: &Lease) -> Result<Extended, Error> {
+        self.leases.extend(lease, ExtendOptions::default()).await
+    }
+
+    async fn freeze_by_operator(&self) {
+        let because = operating::because();
+        let frozen = self.leases.freeze(&self.address.key, &because).await;
+        frozen.expect("frozen");
+    }
+
+    async fn unfreeze_by_operator(&self) {
+        let because = operating::because();
+        let unfrozen = self.leases.unfreeze(&self.address.key, &because).await;
+        unfrozen.expect("unfrozen");
     }
 
     async fn row(&self) -> Row {

@@ -4,7 +4,7 @@ use serde::{Serialize, ser::SerializeMap as _};
 
 use crate::{
     outcomes::Contention,
-    record::Record,
+    row::Record,
     values::{Key, Metadata},
 };
 

@@ -14,8 +14,8 @@ use aws_sdk_dynamodb::{
 
 use crate::{
     outcomes::Lease,
+    row::attributes as at,
     row::{n, s},
-    store::attributes as at,
     values::Counter,
 };
 

@@ -10,11 +10,11 @@ use crate::{
     leases::{Leases, corrupt},
     line::first_of,
     outcomes::{Lease, Previous},
-    record::Record,
+    pagination::Cursor,
+    row::Record,
     row::{Row, Stored},
     store::{Address, Entry, Store, What},
     values::{Counter, Holder, Key, Metadata, Ttl},
-    walk::Cursor,
 };
 
 /// What stands under a key.
@@ -225,7 +225,7 @@ impl<S: Store> Leases<S> {
         let mut listed = Listed::default();
         let mut cursor = cursor.unwrap_or_else(|| Cursor::start(0));
         loop {
-            let (entries, next) = self.step(cursor, left.min(PAGE)).await?;
+            let (entries, next) = self.page(cursor, left.min(PAGE)).await?;
             left = left.saturating_sub(u32::try_from(entries.len()).unwrap_or(u32::MAX));
             listed.leases.extend(self.views(entries).await?);
             match next {

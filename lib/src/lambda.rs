@@ -27,28 +27,26 @@ use crate::{
     workflows::{StepFunctions, Workflows},
 };
 
-mod ambient;
-mod callback;
 mod ciphers;
-mod ended;
+mod emf;
+mod env_config;
+mod events;
+mod execution_events;
 mod https;
+mod invocation_metrics;
 mod log;
-mod meter;
 mod opening;
-mod raw_event;
-mod records;
-mod tally;
-mod trigger;
+mod stream_records;
 
-pub use ended::{Ends, EndsFailed};
+pub use events::{Event, FromEvent, Trigger};
+pub use execution_events::{ExecutionEvents, FailedExecutions};
 pub use lambda_runtime::{Diagnostic, Error as Fatal};
-pub use records::{Changes, Failed};
-pub use trigger::{Event, FromEvent, Trigger};
+pub use stream_records::{Failed, StreamRecords};
 
+use emf::EmfWriter;
 use https::Https;
+use invocation_metrics::{INVOCATION_METRICS, InvocationMetrics};
 use log::About;
-use meter::Meter;
-use tally::{TALLY, Tally};
 
 /// What is left of an invocation's time for sending the answer.
 const TO_ANSWER: Duration = Duration::from_millis(200);
@@ -85,7 +83,7 @@ where
     H: Fn(Leases<DynamoDb>, Q) -> F,
     F: Future<Output = Result<A, Error>>,
 {
-    let only = |ambient: &SdkConfig| callback::Only(StepFunctions::new(ambient));
+    let only = |ambient: &SdkConfig| env_config::CallbacksOnly(StepFunctions::new(ambient));
     run(operation, handle, calling_back(only)).await
 }
 
@@ -138,14 +136,14 @@ where
         }
         Err(error) => Err(Arc::new(error)),
     };
-    let meter = Meter::new(operation);
+    let meter = EmfWriter::new(operation);
     let (handle, leases, meter) = (&handle, &leases, &meter);
     let service = service_fn(move |event: LambdaEvent<String>| async move {
         let (outcome, tally) = outcome(operation, handle, leases, event).await;
         meter.write(&tally, SystemClock.now());
         outcome
     });
-    Runtime::new(service).layer(raw_event::AsText).run().await
+    Runtime::new(service).layer(events::AsText).run().await
 }
 
 /// What a sandbox has for all its invocations.
@@ -165,7 +163,7 @@ fn connect() -> Result<Connected, Error> {
         problem: "no HTTPS client".to_owned(),
         source: Some(crate::Cause::of(&error)),
     })?;
-    let ambient = ambient::read(&https);
+    let ambient = env_config::read(&https);
     let region = ambient.region();
     if region.is_none_or(|region| region.as_ref().is_empty()) {
         return Err(Error::Misconfigured {
@@ -211,7 +209,7 @@ where
     H: Fn(Leases<S>, Q) -> F,
     F: Future<Output = Result<A, Error>>,
 {
-    let event = LambdaEvent::new(raw_event::text(event).to_owned(), Context::default());
+    let event = LambdaEvent::new(events::text(event).to_owned(), Context::default());
     let (answered, _) = outcome("", handle, &Ok(leases), event).await;
     answered.map_err(Diagnostic::from)
 }
@@ -222,7 +220,7 @@ async fn outcome<S, Q, A, H, F>(
     handle: &H,
     leases: &Result<Leases<S>, Arc<Error>>,
     LambdaEvent { payload, context }: LambdaEvent<String>,
-) -> (Result<serde_json::Value, Failure>, Tally)
+) -> (Result<serde_json::Value, Failure>, InvocationMetrics)
 where
     S: Store,
     Q: FromEvent,
@@ -250,9 +248,9 @@ where
                 unless_it_panics(work).await.map_err(Arc::new)
             }
         };
-        (outcome, TALLY.with(RefCell::take))
+        (outcome, INVOCATION_METRICS.with(RefCell::take))
     };
-    let work = TALLY.scope(RefCell::default(), work);
+    let work = INVOCATION_METRICS.scope(RefCell::default(), work);
     let (outcome, mut tally) = work.instrument(about.span()).await;
     let took = SystemClock.now().since(began);
     match &outcome {

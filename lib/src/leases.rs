@@ -6,18 +6,18 @@ use std::{
 };
 
 use crate::{
-    acquire::kind,
     clock::{Clock, SystemClock, Timestamp},
     error::{Cause, Error},
     metrics::{self, Metric},
-    outcomes::{Ended, Extended, Lease, Standing},
+    outcomes::GrantKind,
+    outcomes::{Ended, Extended, Lease, LeaseStatus},
+    pagination::Cursor,
     requests::ExtendOptions,
     row::{Frozen, Holding, Row, State},
     settings::Settings,
-    store::{Address, Applied, Connection, Store},
-    transition::{Change, Extend, ExtendRefusal, Over, Take, why_not_extended},
+    store::{Address, Applied, Connection, Entry, Store},
+    transition::{Change, Extend, ExtendRefusal, Take, TakeoverRule, why_not_extended},
     values::{Counter, Holder, Key, Ttl},
-    walk::Cursor,
     workflows::Workflows,
 };
 
@@ -65,7 +65,7 @@ impl<S: Store> Leases<S> {
     #[must_use]
     pub fn new(store: S, settings: Settings) -> Self {
         #[cfg(test)]
-        crate::canary::listen();
+        crate::secret_scanner::listen();
         Self {
             store: Arc::new(store),
             clock: Arc::new(SystemClock),
@@ -142,10 +142,23 @@ impl<S: Store> Leases<S> {
         })
     }
 
+    /// One page of the held rows, of at most `most` entries, and where the next one starts.
+    pub(crate) async fn page(
+        &self,
+        cursor: Cursor,
+        most: u32,
+    ) -> Result<(Vec<Entry>, Option<Cursor>), Error> {
+        let page = self
+            .store()
+            .held(cursor.part(), cursor.after(), most, self.limit())
+            .await?;
+        Ok((page.entries, cursor.next(page.next)))
+    }
+
     /// What the holder of `lease` should do now: carry on, extend, or stop.
     #[must_use]
-    pub fn standing(&self, lease: &Lease) -> Standing {
-        lease.standing(self.now())
+    pub fn status(&self, lease: &Lease) -> LeaseStatus {
+        lease.status(self.now())
     }
 
     /// Moves the deadline to now and the ttl, and proves that the lease is still the caller's.
@@ -196,7 +209,7 @@ impl<S: Store> Leases<S> {
                     deadline_before,
                 } => {
                     if confirming {
-                        let kind = kind(row.previous.as_ref());
+                        let kind = GrantKind::after(row.previous.as_ref());
                         metrics::tell(Metric::of_grant(kind), 1);
                     }
                     let lease = self.handle(address, row)?;
@@ -237,7 +250,7 @@ impl<S: Store> Leases<S> {
                     // what anybody might take is ended, so that whoever waits need not wait for
                     // sweep. If the row has changed since, another extend of this very lease may
                     // have come in time.
-                    let takeable = Over::At(self.takeable()).holds(&row);
+                    let takeable = TakeoverRule::At(self.takeable()).holds(&row);
                     if !takeable
                         || self
                             .end_as_read(&address, &row, Ended::Expired)

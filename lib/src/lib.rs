@@ -18,13 +18,12 @@
 #![doc = include_str!("cookbook.md")]
 
 mod acquire;
-mod at_once;
-#[cfg(test)]
-mod canary;
+mod backoff;
 mod clock;
+mod concurrency;
+mod conflicts;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
-mod ending;
 mod error;
 pub mod fence;
 mod inspect;
@@ -32,26 +31,29 @@ mod inspect;
 mod json;
 #[cfg(feature = "lambda")]
 pub mod lambda;
+#[cfg(test)]
+mod layers;
 mod leases;
 mod line;
 pub mod metrics;
 mod operate;
 mod outcomes;
-mod patience;
+mod pagination;
 mod reap;
-mod record;
+mod release;
 mod requests;
+mod retry;
 pub mod row;
+#[cfg(test)]
+mod secret_scanner;
 mod sets;
 mod settings;
 pub mod store;
 mod sweep;
 pub mod table;
 pub mod transition;
-mod turns;
 mod values;
 pub mod waiter;
-mod walk;
 mod workflows;
 
 pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
@@ -59,15 +61,16 @@ pub use error::{Cause, Error};
 pub use inspect::{HeldView, Inspected, Inspection, LeaseState, LeaseView, Listed};
 pub use leases::Leases;
 pub use line::Queued;
-pub use operate::{Because, Evict, Forced, Freeze, Raised, Unfreeze};
+pub use operate::{AuditReason, Evict, Forced, Freeze, Raised, Unfreeze};
 pub use outcomes::{
-    Acquired, Contention, Ended, Extended, GrantKind, Granted, HeldLease, Lease, Previous,
-    ReleaseOutcome, Released, Standing,
+    Acquired, Contention, Ended, Extended, GrantKind, Granted, HeldLease, Lease, LeaseStatus,
+    Previous, ReleaseOutcome, Released,
 };
-pub use patience::{Patience, Waited};
+pub use pagination::{Cursor, PageSize};
 pub use reap::Reaped;
-pub use record::{Act, Record};
 pub use requests::{Acquire, AcquireAll, ExtendOptions, Queue};
+pub use retry::{AcquireOutcome, RetryPolicy};
+pub use row::{Act, Record};
 pub use sets::{AcquiredAll, ExtendOutcome, ExtendedAll, GrantedAll, LeaseSet, ReleasedAll};
 pub use settings::{Environment, Settings};
 pub use store::{Connection, DynamoDb, Memory};
@@ -76,7 +79,6 @@ pub use values::{
     BadValue, Counter, Holder, Key, Keys, KeysDigest, LeaseId, Metadata, ObservedVersion, Operator,
     Permit, Permits, Reason, RequestDigest, RequestId, TaskToken, Ttl, WaitTime,
 };
-pub use walk::{Cursor, PageSize};
 #[cfg(feature = "workflows")]
 pub use workflows::StepFunctions;
 pub use workflows::{Call, Delivery, Execution, Workflows};

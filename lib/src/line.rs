@@ -4,9 +4,9 @@
 //! the same write, and tells that one; its first extend is the grant.
 
 mod joining;
-mod tending;
-mod waking;
+mod maintenance;
+mod notify;
 
 pub use joining::Queued;
-pub(crate) use tending::{Waiting, Waits};
-pub(crate) use waking::{Sender, first_of, is_kept_by};
+pub(crate) use maintenance::{Waiting, Waits};
+pub(crate) use notify::{Sender, first_of, is_kept_by};

@@ -8,7 +8,7 @@ use crate::{
     inspect::LeaseView,
     leases::{Leases, TRIES, corrupt},
     outcomes::Ended,
-    record::{Act, Record},
+    row::{Act, Record},
     row::{Row, State, Stored},
     store::{Address, Applied, Store},
     transition::{Change, Swap, TOKEN_STEP, seed},
@@ -25,7 +25,7 @@ pub use freezing::{Freeze, Unfreeze};
 
 /// Who acts, and why. Both are kept on the row and logged.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Because {
+pub struct AuditReason {
     /// Who.
     pub who: Operator,
     /// Why.
@@ -76,7 +76,7 @@ impl<S: Store> Leases<S> {
         &self,
         key: &Key,
         which: Evict,
-        because: &Because,
+        because: &AuditReason,
     ) -> Result<Forced, Error> {
         let Some((permit, mut seen)) = self.evictable(key, which).await? else {
             return Ok(Forced::NotHeld);
@@ -145,7 +145,7 @@ impl<S: Store> Leases<S> {
     }
 
     /// A row that the operator was granted and gave back.
-    fn untouched(&self, because: &Because) -> Row {
+    fn untouched(&self, because: &AuditReason) -> Row {
         let now = self.now();
         let holder = Holder::from(&because.who);
         let token = seed(now).max(self.settings().token_floor).plus(TOKEN_STEP);
@@ -160,7 +160,7 @@ impl<S: Store> Leases<S> {
             frozen: None,
             operator: None,
             purge_at: Some(self.purge_at(now)),
-            line: Some(Vec::new()),
+            line: Vec::new(),
             state: State::Free {
                 ended: Ended::Released,
                 last_token: token,
@@ -174,8 +174,8 @@ impl<S: Store> Leases<S> {
         token.max(self.settings().token_floor).plus(1)
     }
 
-    fn record(&self, act: Act, because: &Because) -> Record {
-        let Because { who, why } = because.clone();
+    fn record(&self, act: Act, because: &AuditReason) -> Record {
+        let AuditReason { who, why } = because.clone();
         let at = self.now();
         Record { act, who, why, at }
     }
@@ -187,7 +187,7 @@ impl<S: Store> Leases<S> {
         &self,
         key: &Key,
         act: Act,
-        because: &Because,
+        because: &AuditReason,
         change: impl Fn(&Address, Option<&Row>) -> Result<Option<Row>, Error>,
     ) -> Result<bool, Error> {
         let mut changed = false;
@@ -226,7 +226,7 @@ impl<S: Store> Leases<S> {
         row: Option<&Row>,
         next: Row,
         act: Act,
-        because: &Because,
+        because: &AuditReason,
     ) -> Result<Option<Stored>, Error> {
         let next = Row {
             version: next.version.plus(1),
@@ -249,7 +249,7 @@ impl<S: Store> Leases<S> {
         let (key, permit) = (&address.key, address.permit);
         let holder = row.filter(|row| row.holding().is_some());
         let holder = holder.map(|row| row.granted_to.as_str());
-        let (act, Because { who, why }) = (act.as_str(), because);
+        let (act, AuditReason { who, why }) = (act.as_str(), because);
         tracing::warn!(%key, permit, act, %who, %why, holder, fencing_token = token, "an operator acted");
         Ok(None)
     }

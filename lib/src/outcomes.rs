@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::{
     clock::Timestamp,
-    error::Error,
     values::{Counter, Holder, Key, LeaseId, Metadata, Ttl},
 };
 
@@ -49,7 +48,7 @@ pub struct Lease {
 
 /// What a holder should do about its lease now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum LeaseStatus {
     /// More than a third of the ttl is left: carry on.
     Safe,
     /// A third of the ttl or less is left: extend before anything else.
@@ -74,14 +73,14 @@ impl Lease {
 
     /// Whether to carry on, to extend, or to stop.
     #[must_use]
-    pub fn standing(&self, now: Timestamp) -> Standing {
+    pub fn status(&self, now: Timestamp) -> LeaseStatus {
         let left = self.remaining(now);
         if left.is_zero() {
-            Standing::Stop
+            LeaseStatus::Stop
         } else if left <= self.ttl.as_duration() / 3 {
-            Standing::Danger
+            LeaseStatus::Danger
         } else {
-            Standing::Safe
+            LeaseStatus::Safe
         }
     }
 }
@@ -137,19 +136,6 @@ pub enum Acquired {
     Held(Contention),
 }
 
-impl Acquired {
-    /// The grant.
-    ///
-    /// # Errors
-    /// [`Error::Held`] if somebody else holds it.
-    pub fn granted(self) -> Result<Granted, Error> {
-        match self {
-            Self::Granted(granted) => Ok(granted),
-            Self::Held(contention) => Err(Error::Held(Box::new(contention))),
-        }
-    }
-}
-
 /// A lease, and how it came about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Granted {
@@ -171,6 +157,20 @@ pub enum GrantKind {
     Replayed,
     /// The holder before did not release it.
     Takeover,
+}
+
+impl GrantKind {
+    /// The kind of a grant follows from how the grant before it ended.
+    pub(crate) const fn after(previous: Option<&Previous>) -> Self {
+        match previous {
+            None
+            | Some(Previous {
+                ended: Ended::Released,
+                ..
+            }) => Self::New,
+            Some(_) => Self::Takeover,
+        }
+    }
 }
 
 /// Who stands in the way, and when to ask again.

@@ -13,7 +13,7 @@ use crate::{
     outcomes::Ended,
     row::{Holding, Row, Stored},
     store::{Address, Applied, Store, What},
-    transition::{Change, Cut},
+    transition::{Change, ShortenDeadline},
     values::{Counter, Holder, Key, RequestDigest},
     workflows::Execution,
 };
@@ -194,7 +194,7 @@ impl<S: Store> Leases<S> {
         if held.expires_at <= expires_at {
             return Ok(Done::Nothing);
         }
-        let change = Change::Cut(Cut {
+        let change = Change::Cut(ShortenDeadline {
             version: row.version,
             expires_at,
             sweep_after: expires_at.plus(self.settings().clock_margin),

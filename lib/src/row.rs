@@ -7,11 +7,14 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use crate::{
     clock::Timestamp,
     outcomes::{Ended, Previous},
-    record::Record,
     values::{Counter, Holder, KeysDigest, LeaseId, Metadata, RequestDigest, Ttl},
 };
 
+pub(crate) mod attributes;
 mod item;
+mod record;
+
+pub use record::{Act, Record};
 
 pub(crate) use item::{NULL, instant, metadata, metadata_value, n, s, text, time, ttl, whole};
 
@@ -59,8 +62,8 @@ pub struct Row {
     /// that a release in the meantime does not let the freeze be purged.
     pub purge_at: Option<u64>,
     /// Who waits, first come first: the digests of their requests. What else is to be known of
-    /// them stands in items of their own. None in rows from before there was a line.
-    pub line: Option<Vec<RequestDigest>>,
+    /// them stands in items of their own.
+    pub line: Vec<RequestDigest>,
     /// Held or free.
     pub state: State,
 }
@@ -166,7 +169,7 @@ impl Row {
     /// Who waits, first come first.
     #[must_use]
     pub fn waiting(&self) -> &[RequestDigest] {
-        self.line.as_deref().unwrap_or_default()
+        &self.line
     }
 
     /// Who is first in line.

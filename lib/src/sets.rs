@@ -5,7 +5,7 @@ use std::{collections::HashSet, fmt::Write as _, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    at_once::{AT_ONCE, some_at_a_time},
+    concurrency::{AT_ONCE, some_at_a_time},
     error::Error,
     leases::Leases,
     outcomes::{

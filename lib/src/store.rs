@@ -5,13 +5,13 @@ use std::{future::Future, time::Duration};
 use crate::{
     clock::Timestamp,
     error::Error,
+    row::attributes,
     row::{Row, Stored},
     transition::{Change, Join},
     values::{Holder, Key, RequestDigest},
     waiter::Waiter,
 };
 
-pub(crate) mod attributes;
 mod dynamodb;
 mod expressions;
 mod failures;

@@ -5,16 +5,16 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::{
-    at_once::{AT_ONCE, some_at_a_time},
+    concurrency::{AT_ONCE, some_at_a_time},
     error::Error,
     leases::{Leases, corrupt},
     line::{Waiting, Waits},
     metrics,
     outcomes::Ended,
+    pagination::Cursor,
     row::Stored,
     store::{Address, Store, What},
     values::Key,
-    walk::Cursor,
 };
 
 /// How far one sweep goes.
@@ -124,7 +124,7 @@ impl<S: Store> Leases<S> {
     async fn sweep_from(&self, mut cursor: Cursor, mut left: u32) -> Result<Swept, Error> {
         let mut swept = Swept::default();
         loop {
-            let (entries, next) = match self.step(cursor.clone(), left.min(PAGE)).await {
+            let (entries, next) = match self.page(cursor.clone(), left.min(PAGE)).await {
                 Err(Error::Throttled { .. } | Error::Unavailable { .. }) if swept.examined > 0 => {
                     // What was done is told, and where to go on.
                     swept.cursor = Some(cursor);
@@ -262,13 +262,13 @@ mod tests {
         Acquire, Holder, Key, ManualClock, Memory, Queue, Settings, TaskToken, Timestamp, Ttl,
         WaitTime,
         clock::slow::Slow,
-        conformance::Calls,
+        conformance::FakeStepFunctions,
         store::wire::{Fate, Wire},
     };
 
     #[tokio::test]
     async fn a_sweep_that_stops_among_those_who_wait_says_so_too() {
-        let calls = Arc::new(Calls::default());
+        let calls = Arc::new(FakeStepFunctions::default());
         let leases = Leases::new(Memory::new(), Settings::default())
             .with_clock(Arc::new(Slow::by(10)))
             .with_workflows(calls.clone());
@@ -300,9 +300,9 @@ mod tests {
             assert!(rounds < 100, "it gets nowhere");
         }
         assert!(rounds > 1, "one call had not enough time");
-        let told = calls.take();
+        let told = calls.take_answers();
         let away = told.iter().filter(|told| {
-            let error = told.what.as_ref().err();
+            let error = told.result.as_ref().err();
             error.is_some_and(|(name, _)| name == "Lease.QueueTimeout")
         });
         assert_eq!((told.len(), away.count()), (30, 30));

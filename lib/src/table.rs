@@ -1,5 +1,4 @@
-//! Creating and checking the table. Its definition is the one in `template.yaml`, taken from there
-//! when this crate is compiled.
+//! Creating and checking the table. `template.yaml` defines the same table; a test compares the two.
 
 use aws_sdk_dynamodb::{
     Client,
@@ -13,68 +12,18 @@ use aws_sdk_dynamodb::{
         TimeToLiveStatus,
     },
 };
-use serde::Deserialize;
 
 use crate::{
     error::{Cause, Error},
+    row::attributes as at,
     store::failed,
 };
 
-const DEFINITION: &str = include_str!(concat!(env!("OUT_DIR"), "/table.json"));
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Definition {
-    attribute_definitions: Vec<Attribute>,
-    billing_mode: String,
-    global_secondary_indexes: Vec<Index>,
-    key_schema: Vec<KeyPart>,
-    stream_specification: Stream,
-    time_to_live_specification: TimeToLive,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Attribute {
-    attribute_name: String,
-    attribute_type: String,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct KeyPart {
-    attribute_name: String,
-    key_type: String,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-#[expect(clippy::struct_field_names, reason = "CloudFormation's names")]
-struct Index {
-    index_name: String,
-    key_schema: Vec<KeyPart>,
-    projection: Projected,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Projected {
-    projection_type: String,
-    #[serde(default)]
-    non_key_attributes: Vec<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Stream {
-    stream_view_type: String,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct TimeToLive {
-    attribute_name: String,
-}
+const KEYS: [(&str, KeyType); 2] = [(at::PK, KeyType::Hash), (at::SK, KeyType::Range)];
+const INDEX_KEYS: [(&str, KeyType); 1] = [(at::HOLDER, KeyType::Hash)];
+const ATTRIBUTES: [&str; 3] = [at::PK, at::SK, at::HOLDER];
+const BILLING: BillingMode = BillingMode::PayPerRequest;
+const STREAM: StreamViewType = StreamViewType::NewImage;
 
 /// Creates the table `name` and waits until it can be used: keys, index, billing, the stream that hands
 /// rows over to who waits, and the TTL that purges free rows. Of a table that exists already only the TTL is switched on; [`check`] tells
@@ -84,19 +33,18 @@ struct TimeToLive {
 /// [`Error::Denied`] without `dynamodb:CreateTable`, `DescribeTable` or `UpdateTimeToLive`;
 /// [`Error::Misconfigured`], [`Error::Throttled`], [`Error::Unavailable`]. Safe to repeat.
 pub async fn create(client: &Client, name: &str) -> Result<(), Error> {
-    let definition = definition()?;
     let stream = StreamSpecification::builder()
         .stream_enabled(true)
-        .stream_view_type(definition.stream_specification.view())
+        .stream_view_type(STREAM)
         .build()
         .map_err(|error| broken(&error))?;
     let created = client
         .create_table()
         .table_name(name)
-        .billing_mode(BillingMode::from(definition.billing_mode.as_str()))
-        .set_key_schema(Some(key_schema(&definition.key_schema)?))
-        .set_attribute_definitions(Some(attributes(&definition)?))
-        .set_global_secondary_indexes(Some(indexes(&definition)?))
+        .billing_mode(BILLING)
+        .set_key_schema(Some(key_schema(&KEYS)?))
+        .set_attribute_definitions(Some(attributes()?))
+        .global_secondary_indexes(index()?)
         .stream_specification(stream)
         .send()
         .await;
@@ -117,7 +65,7 @@ pub async fn create(client: &Client, name: &str) -> Result<(), Error> {
         })?;
     let ttl = TimeToLiveSpecification::builder()
         .enabled(true)
-        .attribute_name(&definition.time_to_live_specification.attribute_name)
+        .attribute_name(at::PURGE_AT)
         .build()
         .map_err(|error| broken(&error))?;
     let enabled = client
@@ -147,7 +95,6 @@ fn is_enabled_already(error: &UpdateTimeToLiveError) -> bool {
 /// [`Error::Denied`] without `dynamodb:DescribeTable` or `DescribeTimeToLive`; and those of any
 /// request.
 pub async fn check(client: &Client, name: &str) -> Result<(), Error> {
-    let definition = definition()?;
     let described = client.describe_table().table_name(name).send().await;
     let described = described.map_err(|e| failed("dynamodb:DescribeTable", name, e))?;
     let ttl = client.describe_time_to_live().table_name(name).send().await;
@@ -155,9 +102,8 @@ pub async fn check(client: &Client, name: &str) -> Result<(), Error> {
 
     let mut faults = Vec::new();
     if let Some(table) = described.table() {
-        faults.extend(shape_faults(&definition, table)?);
+        faults.extend(shape_faults(table)?);
     }
-    let wanted = definition.time_to_live_specification.attribute_name;
     let ttl = ttl.time_to_live_description();
     let on = ttl
         .and_then(|t| t.time_to_live_status())
@@ -167,8 +113,8 @@ pub async fn check(client: &Client, name: &str) -> Result<(), Error> {
                 TimeToLiveStatus::Enabled | TimeToLiveStatus::Enabling
             )
         });
-    if !on || ttl.and_then(|t| t.attribute_name()) != Some(wanted.as_str()) {
-        faults.push(format!("its TTL attribute is not {wanted}"));
+    if !on || ttl.and_then(|t| t.attribute_name()) != Some(at::PURGE_AT) {
+        faults.push(format!("its TTL attribute is not {}", at::PURGE_AT));
     }
     if faults.is_empty() {
         return Ok(());
@@ -179,49 +125,41 @@ pub async fn check(client: &Client, name: &str) -> Result<(), Error> {
     })
 }
 
-fn shape_faults(definition: &Definition, table: &TableDescription) -> Result<Vec<String>, Error> {
+fn shape_faults(table: &TableDescription) -> Result<Vec<String>, Error> {
     let mut faults = Vec::new();
-    if !same(table.key_schema(), &key_schema(&definition.key_schema)?) {
+    if !same(table.key_schema(), &key_schema(&KEYS)?) {
         faults.push("its keys are not pk (HASH) and sk (RANGE)".to_owned());
     }
-    for attribute in attributes(definition)? {
+    for attribute in attributes()? {
         if !table.attribute_definitions().contains(&attribute) {
             let name = attribute.attribute_name();
             faults.push(format!("its attribute {name} is not a string"));
         }
     }
-    for wanted in indexes(definition)? {
-        let found = table
-            .global_secondary_indexes()
-            .iter()
-            .find(|index| index.index_name() == Some(wanted.index_name()));
-        if !found.is_some_and(|index| is_index(index, &wanted)) {
-            let name = wanted.index_name();
-            faults.push(format!("its index {name} is missing or of another shape"));
-        }
+    let wanted = index()?;
+    let mut indexes = table.global_secondary_indexes().iter();
+    let found = indexes.find(|index| index.index_name() == Some(at::INDEX));
+    if !found.is_some_and(|index| is_index(index, &wanted)) {
+        faults.push(format!(
+            "its index {} is missing or of another shape",
+            at::INDEX
+        ));
     }
     // A table that was never on demand has no summary.
     let billing = table.billing_mode_summary().and_then(|b| b.billing_mode());
-    if billing.map(BillingMode::as_str) != Some(definition.billing_mode.as_str()) {
-        faults.push(format!("its billing is not {}", definition.billing_mode));
+    if billing != Some(&BILLING) {
+        faults.push(format!("its billing is not {}", BILLING.as_str()));
     }
-    let view = definition.stream_specification.view();
     let streams = table.stream_specification().is_some_and(|stream| {
         // One that carries more than is wanted serves as well.
         let found = stream.stream_view_type();
         stream.stream_enabled()
-            && (found == Some(&view) || found == Some(&StreamViewType::NewAndOldImages))
+            && (found == Some(&STREAM) || found == Some(&StreamViewType::NewAndOldImages))
     });
     if !streams {
-        faults.push(format!("it has no stream of {}", view.as_str()));
+        faults.push(format!("it has no stream of {}", STREAM.as_str()));
     }
     Ok(faults)
-}
-
-impl Stream {
-    fn view(&self) -> StreamViewType {
-        StreamViewType::from(self.stream_view_type.as_str())
-    }
 }
 
 fn is_index(found: &GlobalSecondaryIndexDescription, wanted: &GlobalSecondaryIndex) -> bool {
@@ -241,64 +179,92 @@ fn same(found: &[KeySchemaElement], wanted: &[KeySchemaElement]) -> bool {
     found.len() == wanted.len() && wanted.iter().all(|part| found.contains(part))
 }
 
-fn definition() -> Result<Definition, Error> {
-    serde_json::from_str(DEFINITION).map_err(|error| broken(&error))
-}
-
-/// A template that says something else than a table: a fault of the build, told as one.
+/// A definition that the SDK does not accept: a fault of this crate.
 fn broken(error: &(dyn std::error::Error + 'static)) -> Error {
     Error::Misconfigured {
-        problem: "the table's definition in template.yaml cannot be used".to_owned(),
+        problem: "the table's definition cannot be used".to_owned(),
         source: Some(Cause::of(error)),
     }
 }
 
-fn key_schema(parts: &[KeyPart]) -> Result<Vec<KeySchemaElement>, Error> {
-    let element = |part: &KeyPart| {
+fn key_schema(parts: &[(&str, KeyType)]) -> Result<Vec<KeySchemaElement>, Error> {
+    let element = |(name, key_type): &(&str, KeyType)| {
         KeySchemaElement::builder()
-            .attribute_name(&part.attribute_name)
-            .key_type(KeyType::from(part.key_type.as_str()))
+            .attribute_name(*name)
+            .key_type(key_type.clone())
             .build()
             .map_err(|error| broken(&error))
     };
     parts.iter().map(element).collect()
 }
 
-fn attributes(definition: &Definition) -> Result<Vec<AttributeDefinition>, Error> {
-    let attribute = |attribute: &Attribute| {
+fn attributes() -> Result<Vec<AttributeDefinition>, Error> {
+    let attribute = |name| {
         AttributeDefinition::builder()
-            .attribute_name(&attribute.attribute_name)
-            .attribute_type(ScalarAttributeType::from(attribute.attribute_type.as_str()))
+            .attribute_name(name)
+            .attribute_type(ScalarAttributeType::S)
             .build()
             .map_err(|error| broken(&error))
     };
-    definition
-        .attribute_definitions
-        .iter()
-        .map(attribute)
-        .collect()
+    ATTRIBUTES.into_iter().map(attribute).collect()
 }
 
-fn indexes(definition: &Definition) -> Result<Vec<GlobalSecondaryIndex>, Error> {
-    let index = |index: &Index| {
-        let names = &index.projection.non_key_attributes;
-        GlobalSecondaryIndex::builder()
-            .index_name(&index.index_name)
-            .set_key_schema(Some(key_schema(&index.key_schema)?))
-            .projection(
-                Projection::builder()
-                    .projection_type(ProjectionType::from(
-                        index.projection.projection_type.as_str(),
-                    ))
-                    .set_non_key_attributes((!names.is_empty()).then(|| names.clone()))
-                    .build(),
-            )
-            .build()
-            .map_err(|error| broken(&error))
-    };
-    definition
-        .global_secondary_indexes
-        .iter()
-        .map(index)
-        .collect()
+/// Sparse: only held rows and waiters have a holder. It projects nothing that an extend changes.
+fn index() -> Result<GlobalSecondaryIndex, Error> {
+    let projection = Projection::builder()
+        .projection_type(ProjectionType::Include)
+        .non_key_attributes(at::SWEEP_AFTER)
+        .build();
+    GlobalSecondaryIndex::builder()
+        .index_name(at::INDEX)
+        .set_key_schema(Some(key_schema(&INDEX_KEYS)?))
+        .projection(projection)
+        .build()
+        .map_err(|error| broken(&error))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn keys(schema: &[KeySchemaElement]) -> Value {
+        let part = |part: &KeySchemaElement| json!({"AttributeName": part.attribute_name(), "KeyType": part.key_type().as_str()});
+        schema.iter().map(part).collect()
+    }
+
+    #[test]
+    fn the_template_defines_the_same_table() {
+        let template = concat!(env!("CARGO_MANIFEST_DIR"), "/../template.yaml");
+        let template = std::fs::read_to_string(template).expect("the template");
+        let template: yaml_serde::Value = yaml_serde::from_str(&template).expect("YAML");
+        let mut table = template["Resources"]["LeaseTable"]["Properties"].clone();
+        // What has intrinsic functions in it is no part of the table's shape.
+        let shape = table.as_mapping_mut().expect("properties");
+        shape.retain(|name, _| name.as_str() != Some("SSESpecification"));
+        let table = serde_json::to_value(table).expect("JSON");
+        let attributes = attributes().expect("attributes");
+        let attribute = |a: &AttributeDefinition| json!({"AttributeName": a.attribute_name(), "AttributeType": a.attribute_type().as_str()});
+        let index = index().expect("an index");
+        let projection = index.projection().expect("a projection");
+        let ours = json!({
+            "AttributeDefinitions": attributes.iter().map(attribute).collect::<Value>(),
+            "BillingMode": BILLING.as_str(),
+            "DeletionProtectionEnabled": true,
+            "GlobalSecondaryIndexes": [{
+                "IndexName": index.index_name(),
+                "KeySchema": keys(index.key_schema()),
+                "Projection": {
+                    "ProjectionType": projection.projection_type().map(ProjectionType::as_str),
+                    "NonKeyAttributes": projection.non_key_attributes(),
+                },
+            }],
+            "KeySchema": keys(&key_schema(&KEYS).expect("keys")),
+            "PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": true},
+            "StreamSpecification": {"StreamViewType": STREAM.as_str()},
+            "TimeToLiveSpecification": {"AttributeName": at::PURGE_AT, "Enabled": true},
+        });
+        assert_eq!(table, ours);
+    }
 }

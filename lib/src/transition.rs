@@ -11,13 +11,12 @@ use crate::{
     values::{Counter, Holder, KeysDigest, LeaseId, Metadata, ObservedVersion, RequestDigest, Ttl},
 };
 
-mod ending;
 mod line;
 mod refusals;
 #[cfg(test)]
 mod tests;
 
-pub use line::{Heir, Join, Leave, Next, Pass, Reserve, Take, TryAgain};
+pub use line::{Join, Leave, Next, Pass, Reserve, Successor, Take, TryAgain};
 pub use refusals::{
     ExtendRefusal, GrantRefusal, JoinRefusal, ReleaseRefusal, why_not_extended, why_not_granted,
     why_not_joined, why_not_released,
@@ -31,7 +30,7 @@ pub enum Change {
     /// Moves the deadline, if the grant is still the one named.
     Extend(Extend),
     /// Shortens what is left of it: the one write that may.
-    Cut(Cut),
+    Cut(ShortenDeadline),
     /// Ends the grant named.
     Release(Release),
     /// Ends whatever grant the row carried at the version that was read: by sweep, by reap, by an
@@ -73,7 +72,7 @@ pub struct Grant {
     /// The taker's clock.
     pub now: Timestamp,
     /// By what a lease that somebody holds counts as over.
-    pub over: Over,
+    pub over: TakeoverRule,
     /// Which tokens a row may have, and what its next one is.
     pub tokens: Tokens,
     /// The new deadline.
@@ -84,7 +83,7 @@ pub struct Grant {
 
 /// By what a lease that somebody holds counts as over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Over {
+pub enum TakeoverRule {
     /// By the clock: its deadline is not after this instant, which is now less the margin.
     At(Timestamp),
     /// By observation: its version is the one that was seen a whole ttl ago. No clock is compared.
@@ -143,7 +142,7 @@ impl Grant {
     }
 }
 
-impl Over {
+impl TakeoverRule {
     /// Whether the grant that `row` carries is over.
     pub(crate) fn holds(self, row: &Row) -> bool {
         match (self, row.holding()) {
@@ -173,7 +172,7 @@ pub struct Extend {
 
 /// See [`Change::Cut`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Cut {
+pub struct ShortenDeadline {
     /// The version that was read.
     pub version: Counter,
     /// The new deadline, before the one that stands.
@@ -190,7 +189,7 @@ pub struct Release {
     /// Its token.
     pub fencing_token: Counter,
     /// Whether that grant was confirmed.
-    pub of: Of,
+    pub of: ReleaseTarget,
     /// What is said of its end.
     pub ended: Ended,
     /// What becomes of the line.
@@ -201,7 +200,7 @@ pub struct Release {
 
 /// What is released.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Of {
+pub enum ReleaseTarget {
     /// A grant.
     Grant,
     /// What was kept for this holder, which never confirmed it: it counts as granted and ended.
@@ -255,11 +254,11 @@ pub fn transition(stored: &Stored, change: &Change) -> Option<Row> {
     match change {
         Change::Grant(grant) => next_grant(row, grant),
         Change::Extend(extend) => extended(row, extend),
-        Change::Cut(cut) => ending::shortened(row, cut),
-        Change::Release(release) => ending::released(row, release),
-        Change::End(end) => ending::ended_as_read(row, end),
+        Change::Cut(cut) => shortened(row, cut),
+        Change::Release(release) => released(row, release),
+        Change::End(end) => ended_as_read(row, end),
         Change::Swap(swap) => (swap.seen == Some(row.version)).then(|| Row {
-            line: Some(row.waiting().to_vec()),
+            line: row.line.clone(),
             ..swap.row.clone()
         }),
         Change::Join(join) => line::joined(row, join),
@@ -287,7 +286,7 @@ fn first_grant(grant: &Grant) -> Option<Row> {
         frozen: None,
         operator: None,
         purge_at: None,
-        line: Some(Vec::new()),
+        line: Vec::new(),
         state: State::Held(granted(grant)),
     })
 }
@@ -329,7 +328,6 @@ fn succeeded(row: &Row, holder: &Holder, request: &RequestDigest, token: Counter
         request_keys: None,
         past_requests: [Some(row.request.clone()), first, second],
         previous: Some(row.last_grant()),
-        line: Some(row.waiting().to_vec()),
         ..row.clone()
     }
 }
@@ -365,4 +363,61 @@ fn extended(row: &Row, extend: &Extend) -> Option<Row> {
         }),
         ..row.clone()
     })
+}
+
+fn shortened(row: &Row, cut: &ShortenDeadline) -> Option<Row> {
+    let held = row.holding().filter(|_| row.version == cut.version)?;
+    (held.expires_at > cut.expires_at).then(|| Row {
+        version: row.version.plus(1),
+        state: State::Held(Holding {
+            expires_at: cut.expires_at,
+            sweep_after: Some(cut.sweep_after),
+            ..held.clone()
+        }),
+        ..row.clone()
+    })
+}
+
+fn released(row: &Row, release: &Release) -> Option<Row> {
+    release.next.suits(row)?;
+    let (lease_id, token) = (&release.lease_id, release.fencing_token);
+    let row = match &release.of {
+        ReleaseTarget::Grant => {
+            owned(row, lease_id, token)?;
+            row
+        }
+        ReleaseTarget::Reservation(holder) => {
+            let reserved = line::kept(row, lease_id, token)?;
+            // One write, of which the end is what counts: one version.
+            &Row {
+                version: row.version,
+                ..succeeded(row, holder, &reserved.request, token)
+            }
+        }
+    };
+    ended(row, release.ended, release.purge_at, &release.next)
+}
+
+fn ended_as_read(row: &Row, end: &End) -> Option<Row> {
+    end.next.suits(row)?;
+    row.holding().filter(|_| row.version == end.version)?;
+    ended(row, end.ended, end.purge_at, &end.next)
+}
+
+/// A row whose last grant, the one of its token, has ended like this.
+fn ended(row: &Row, ended: Ended, purge_at: u64, next: &Next) -> Option<Row> {
+    let free = Row {
+        version: row.version.plus(1),
+        purge_at: row.purge_at.or(Some(purge_at)),
+        state: State::Free {
+            ended,
+            last_token: row.fencing_token,
+            reserved: None,
+        },
+        ..row.clone()
+    };
+    match next {
+        Next::Later => Some(free),
+        Next::Is(heir) => line::kept_for_the_first(free, heir),
+    }
 }

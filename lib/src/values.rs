@@ -147,7 +147,7 @@ impl LeaseId {
     pub fn random() -> Self {
         let id = random_hex();
         #[cfg(test)]
-        crate::canary::learn(&id);
+        crate::secret_scanner::learn(&id);
         Self(id)
     }
 

@@ -4,8 +4,8 @@ use aws_sdk_dynamodb::types::AttributeValue;
 
 use crate::{
     clock::Timestamp,
+    row::attributes as at,
     row::{Item, instant, metadata, metadata_value, n, s, text, time, ttl, whole},
-    store::attributes as at,
     values::{Holder, Metadata, RequestDigest, TaskToken, Ttl},
 };
 

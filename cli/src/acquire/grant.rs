@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::{Acquire, Acquired, Contention, Error, Granted, Patience, Waited};
+use leasehold::{Acquire, AcquireOutcome, Acquired, Contention, Error, Granted, RetryPolicy};
 use rustix::process::Signal;
 
 use crate::connect::Reached;
@@ -47,11 +47,11 @@ async fn ask(
         complain(&format!("{why}; asks on for {}", render(wait)));
     }
     match leases
-        .acquire_within(request.clone(), Patience::of(wait))
+        .acquire_within(request.clone(), RetryPolicy::of(wait))
         .await?
     {
-        Waited::Granted(granted) => Ok(granted),
-        Waited::TimedOut(contention) => Err(held(reached, &contention)),
+        AcquireOutcome::Granted(granted) => Ok(granted),
+        AcquireOutcome::TimedOut(contention) => Err(held(reached, &contention)),
     }
 }
 

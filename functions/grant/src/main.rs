@@ -3,7 +3,7 @@
 
 use leasehold::{
     Error, Leases,
-    lambda::{Changes, Failed, Fatal},
+    lambda::{Failed, Fatal, StreamRecords},
     store::Store,
 };
 
@@ -12,7 +12,10 @@ async fn main() -> Result<(), Fatal> {
     leasehold::lambda::serve_with_workflows(env!("CARGO_PKG_NAME"), handle).await
 }
 
-pub(crate) async fn handle<S: Store>(leases: Leases<S>, changes: Changes) -> Result<Failed, Error> {
+pub(crate) async fn handle<S: Store>(
+    leases: Leases<S>,
+    changes: StreamRecords,
+) -> Result<Failed, Error> {
     let leases = &leases;
     let hand_over = |key| async move { leases.hand_over(&key).await.map(drop) };
     Ok(changes.each(hand_over).await)

@@ -2,7 +2,7 @@
 //! Refuses with `Lease.Held` to raise the floor of a key that somebody holds.
 
 use leasehold::{
-    Act, Because, Counter, Error, Evict, Forced, Freeze, Key, Leases, Operator, Permit, Raised,
+    Act, AuditReason, Counter, Error, Evict, Forced, Freeze, Key, Leases, Operator, Permit, Raised,
     Reason, Unfreeze, lambda::Fatal, store::Store,
 };
 use serde::{Deserialize, Serialize};
@@ -34,7 +34,7 @@ async fn main() -> Result<(), Fatal> {
 }
 
 pub(crate) async fn handle<S: Store>(leases: Leases<S>, request: Request) -> Result<Answer, Error> {
-    let because = Because {
+    let because = AuditReason {
         who: request.who,
         why: request.why,
     };

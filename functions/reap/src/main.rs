@@ -3,7 +3,7 @@
 
 use leasehold::{
     Error, Leases, Reaped,
-    lambda::{Ends, EndsFailed, Fatal},
+    lambda::{ExecutionEvents, FailedExecutions, Fatal},
     store::Store,
 };
 
@@ -14,8 +14,8 @@ async fn main() -> Result<(), Fatal> {
 
 pub(crate) async fn handle<S: Store>(
     leases: Leases<S>,
-    ends: Ends,
-) -> Result<EndsFailed<Reaped>, Error> {
+    ends: ExecutionEvents,
+) -> Result<FailedExecutions<Reaped>, Error> {
     let leases = &leases;
     let reap = |holder| async move { leases.reap(&holder).await };
     ends.each(reap).await

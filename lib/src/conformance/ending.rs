@@ -1,7 +1,7 @@
 use super::{Bench, Case, MS, TTL};
 use crate::{
-    Ended, Error, ExtendOptions, GrantKind, Holder, Inspected, Lease, LeaseState, ReleaseOutcome,
-    SweepBounds, Swept,
+    Ended, Error, GrantKind, Holder, Inspected, Lease, LeaseState, ReleaseOutcome, SweepBounds,
+    Swept,
     store::{Applied, Store as _},
     transition::{Change, End, Next},
 };
@@ -47,11 +47,10 @@ async fn a_release_after_a_takeover_is_lost<B: Bench>(bench: &B) {
     case.expire();
     let other = case.lease("b").await;
     assert_eq!(case.release(&lease).await, (ReleaseOutcome::Lost, true));
-    let strict = case.leases.release_strictly(&lease).await;
-    assert!(matches!(strict, Err(Error::Lost { .. })), "{strict:?}");
+    refused!(case.leases.release_strictly(&lease).await, Lost);
     assert_eq!(case.row().await.version, other.version, "untouched");
     // That the other lease is over by now proves nothing about the old one.
-    let _ = case.leases.release(&other).await.expect("released");
+    case.give_back(&other).await;
     assert_eq!(case.release(&lease).await, (ReleaseOutcome::Lost, true));
 }
 
@@ -90,10 +89,7 @@ async fn sweep_frees_what_expired_and_nothing_else<B: Bench>(bench: &B) {
     extended.clock.set(start);
     let lease = extended.lease("a").await;
     extended.pass(TTL / 2);
-    let lease = extended
-        .leases
-        .extend(&lease, ExtendOptions::default())
-        .await;
+    let lease = extended.extension(&lease).await;
     let lease = lease.expect("extended").into_lease();
 
     case.expire();
@@ -127,8 +123,7 @@ async fn sweep_frees_what_expired_and_nothing_else<B: Bench>(bench: &B) {
     assert_eq!((swept.freed, swept.skipped_corrupt), (1, 1), "{swept:?}");
     assert!(swept.examined >= 4, "{swept:?}");
 
-    let lost = case.leases.extend(&expired, ExtendOptions::default()).await;
-    assert!(matches!(lost, Err(Error::Lost { .. })), "{lost:?}");
+    refused!(case.extension(&expired).await, Lost);
     assert_eq!(
         case.release(&expired).await,
         (ReleaseOutcome::AlreadyReleased, true)
@@ -146,7 +141,7 @@ async fn sweep_frees_nothing_that_changed_since_it_was_read<B: Bench>(bench: &B)
     let case = Case::new(bench, "sweep/changed");
     let lease = case.lease("a").await;
     let read = case.row().await.version;
-    let extended = case.leases.extend(&lease, ExtendOptions::default()).await;
+    let extended = case.extension(&lease).await;
     let extended = extended.expect("extended").into_lease();
     let expire = async |version| {
         let change = Change::End(End {

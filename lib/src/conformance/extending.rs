@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::{Bench, Case, MS, TTL};
-use crate::{Error, ExtendOptions, Extended, Lease, Ttl, row::Stored, store::Store as _};
+use crate::{ExtendOptions, Extended, Lease, Ttl, row::Stored, store::Store as _};
 
 pub(super) async fn all<B: Bench>(bench: &B) {
     an_extend_moves_the_deadline(bench).await;
@@ -33,8 +33,7 @@ impl<B: Bench> Case<'_, B> {
 
     async fn is_lost(&self, lease: &Lease) {
         for options in [ExtendOptions::default(), UNEXPIRED] {
-            let answer = self.leases.extend(lease, options).await;
-            assert!(matches!(answer, Err(Error::Lost { .. })), "{answer:?}");
+            refused!(self.leases.extend(lease, options).await, Lost);
         }
     }
 }
@@ -85,20 +84,15 @@ async fn a_lapsed_lease_is_revived_unless_that_is_refused<B: Bench>(bench: &B) {
     let case = Case::new(bench, "extend/revive");
     let lease = case.lease("a").await;
     case.clock.set(lease.expires_at);
-    let refused = case.leases.extend(&lease, UNEXPIRED).await;
-    assert!(matches!(refused, Err(Error::Expired { .. })), "{refused:?}");
-    let at_once = case
-        .leases
-        .extend(&lease, ExtendOptions::default())
-        .await
-        .expect("extended");
+    refused!(case.leases.extend(&lease, UNEXPIRED).await, Expired);
+    let at_once = case.extension(&lease).await.expect("extended");
     let Extended::Revived { lease, lapsed } = at_once else {
         panic!("a lease is over at its deadline: {at_once:?}");
     };
     assert_eq!(lapsed, Duration::ZERO);
     case.clock.set(lease.expires_at);
     case.pass(Duration::from_hours(1));
-    let revived = case.leases.extend(&lease, ExtendOptions::default()).await;
+    let revived = case.extension(&lease).await;
     let Ok(Extended::Revived { lease, lapsed }) = revived else {
         panic!("not revived: {revived:?}");
     };
@@ -114,7 +108,7 @@ async fn a_grant_that_is_over_is_lost<B: Bench>(bench: &B) {
     taken.expire();
     let other = taken.lease("b").await;
     taken.is_lost(&lease).await;
-    let _ = taken.leases.release(&other).await.expect("released");
+    taken.give_back(&other).await;
     taken.is_lost(&lease).await;
     taken.is_lost(&other).await;
 
@@ -149,6 +143,5 @@ async fn a_frozen_key_is_extended_in_time_only<B: Bench>(bench: &B) {
     case.pass(TTL / 2);
     let lease = case.extend(&lease, ExtendOptions::default()).await;
     case.clock.set(lease.expires_at);
-    let refused = case.leases.extend(&lease, ExtendOptions::default()).await;
-    assert!(matches!(refused, Err(Error::Frozen { .. })), "{refused:?}");
+    refused!(case.extension(&lease).await, Frozen);
 }

@@ -33,7 +33,7 @@ impl<B: Bench> Case<'_, B> {
 async fn a_raised_floor_is_below_every_later_token<B: Bench>(bench: &B) {
     let case = Case::new(bench, "operate/floor");
     let lease = case.lease("a").await;
-    let _ = case.leases.release(&lease).await.expect("released");
+    case.give_back(&lease).await;
     let floor = lease.fencing_token.get() + 1_000_000;
     assert_eq!(case.raise(floor).await, Raised::Raised);
     let row = case.signed(Act::RaiseFloor).await;
@@ -41,10 +41,11 @@ async fn a_raised_floor_is_below_every_later_token<B: Bench>(bench: &B) {
     assert_eq!(case.raise(1).await, Raised::HighEnough);
     assert_eq!(case.row().await, row, "nothing was written");
     // The old holder's release still finds what it left, and its request is still spent.
-    let released = case.leases.release(&lease).await.expect("an answer");
-    assert_eq!(released.outcome, ReleaseOutcome::AlreadyReleased);
-    let spent = case.ask("a", "by a").await;
-    assert!(matches!(spent, Err(Error::Consumed { .. })), "{spent:?}");
+    assert_eq!(
+        case.give_back(&lease).await,
+        ReleaseOutcome::AlreadyReleased
+    );
+    refused!(case.ask("a", "by a").await, Consumed);
     let next = case.grant("b", "1").await;
     assert!(next.lease.fencing_token.get() > floor);
     // A restored row does not know how the last grant ended.
@@ -79,12 +80,11 @@ async fn a_raised_floor_is_below_every_later_token<B: Bench>(bench: &B) {
             ..
         }
     ));
-    let lost = case.leases.extend(&lease, ExtendOptions::default()).await;
-    assert!(matches!(lost, Err(Error::Lost { .. })), "{lost:?}");
+    refused!(case.extension(&lease).await, Lost);
     // Without a number the floor is now, which a restored row lies below.
     let case = Case::new(bench, "operate/floor by the clock");
     let lease = case.lease("a").await;
-    let _ = case.leases.release(&lease).await.expect("released");
+    case.give_back(&lease).await;
     case.pass(TTL);
     let raised = case.leases.raise_floor(&lease.key, None, &because()).await;
     assert_eq!(raised.expect("an answer"), Raised::Raised);
@@ -173,7 +173,7 @@ async fn a_deployment_may_have_a_floor<B: Bench>(bench: &B) {
     request.key = key("restored");
     let restored = case.leases.acquire(request).await.expect("an answer");
     let restored = restored.granted().expect("a grant").lease;
-    let _ = case.leases.release(&restored).await.expect("released");
+    case.give_back(&restored).await;
     let _ = leases.release(&next).await.expect("released");
     let keys = vec![key("new"), key("restored"), next.key.clone()];
     let set = AcquireAll::new(
@@ -255,8 +255,7 @@ async fn a_line_is_handed_over_above_the_floor<B: Bench>(bench: &B) {
     let (mut line, holder) = Line::held(bench, "floor/late", &["a"]).await;
     let floor = line.lifted();
     line.expire();
-    let lost = line.extend(&holder).await;
-    assert!(matches!(lost, Err(Error::Lost { .. })), "{lost:?}");
+    refused!(line.extend(&holder).await, Lost);
     line.next("a", floor, 1).await;
 
     // By whoever sees to a row that was freed and left.
@@ -293,10 +292,9 @@ async fn what_was_promised_below_the_floor_is_void<B: Bench>(bench: &B) {
     let promised = ["a", "b"];
     let (mut line, turn) = Line::promised(bench, "floor/void", &promised).await;
     let floor = line.lifted();
-    let lost = line.extend(&turn.lease).await;
-    assert!(matches!(lost, Err(Error::Lost { .. })), "{lost:?}");
+    refused!(line.extend(&turn.lease).await, Lost);
     line.case.clock.set(turn.lease.expires_at);
-    line.calls.forget(&line.token("a"));
+    line.calls.renew_token(&line.token("a"));
     assert!(line.hand_over().await);
     let again = line.turn();
     assert_eq!(

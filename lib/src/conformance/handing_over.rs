@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use super::{
     Bench, MS, TTL,
     line::{Line, WAIT},
-    operating::because,
 };
 use crate::{Error, ExtendOptions, Metadata, ReleaseOutcome, Settings, Ttl};
 
@@ -121,8 +120,7 @@ async fn the_first_extend_of_a_promise_is_the_grant<B: Bench>(bench: &B) {
     assert_eq!(named.expires_at, line.case.now().plus(TTL / 4));
     let row = line.case.row().await;
     assert_eq!(row.holding().expect("held").ttl.as_duration(), TTL / 4);
-    let spent = line.case.ask("a", "by a").await;
-    assert!(matches!(spent, Err(Error::Consumed { .. })), "{spent:?}");
+    refused!(line.case.ask("a", "by a").await, Consumed);
 }
 
 async fn the_next_is_told_how_the_last_grant_ended<B: Bench>(bench: &B) {
@@ -146,8 +144,7 @@ async fn the_next_is_told_how_the_last_grant_ended<B: Bench>(bench: &B) {
     let turn = line.turn();
     assert_eq!(turn.who, "b");
     assert_eq!(turn.told["previous"], previous(&first, "forced"));
-    let lost = line.extend(&first).await;
-    assert!(matches!(lost, Err(Error::Lost { .. })), "{lost:?}");
+    refused!(line.extend(&first).await, Lost);
     assert_eq!(line.release(&first).await, ReleaseOutcome::Lost);
     let second = line.confirm(&turn).await;
     assert!(second.fencing_token.get() > first.fencing_token.get() + 1);
@@ -165,21 +162,19 @@ async fn a_promise_can_be_given_back<B: Bench>(bench: &B) {
     assert_eq!(next.told["previous"], previous(&turn.lease, "released"));
     assert!(next.lease.fencing_token > turn.lease.fencing_token);
     assert_eq!(line.release(&turn.lease).await, AlreadyReleased);
-    let lost = line.extend(&turn.lease).await;
-    assert!(matches!(lost, Err(Error::Lost { .. })), "{lost:?}");
+    refused!(line.extend(&turn.lease).await, Lost);
     line.confirm(&next).await;
     assert_eq!(line.release(&turn.lease).await, AlreadyReleased);
     assert_eq!(line.release(&next.lease).await, Released);
     for who in ["a", "b"] {
-        let spent = line.case.ask(who, &format!("by {who}")).await;
-        assert!(matches!(spent, Err(Error::Consumed { .. })), "{spent:?}");
+        refused!(line.case.ask(who, &format!("by {who}")).await, Consumed);
     }
     line.nobody_was_told();
 }
 
 async fn whoever_does_not_wait_any_more_is_passed_over<B: Bench>(bench: &B) {
     let (line, holder) = Line::held(bench, "line/refused", &["a", "b", "c"]).await;
-    line.calls.hang_up(&line.token("a"));
+    line.calls.expire_token(&line.token("a"));
     line.release(&holder).await;
     let turn = line.turn();
     assert_eq!(turn.who, "b", "at once");
@@ -195,7 +190,7 @@ async fn whoever_does_not_wait_any_more_is_passed_over<B: Bench>(bench: &B) {
     );
 
     // Nobody is left: it is free, and the numbers that were burnt are not given out again.
-    line.calls.hang_up(&line.token("c"));
+    line.calls.expire_token(&line.token("c"));
     line.release(&lease).await;
     line.nobody_was_told();
     let next = line.granted("x").await;
@@ -221,14 +216,12 @@ async fn an_expired_lease_that_others_wait_for_is_over<B: Bench>(bench: &B) {
     let over = holder.expires_at.plus(Settings::default().clock_margin);
     for at in [holder.expires_at, over.minus(MS)] {
         line.case.clock.set(at);
-        let lost = line.extend(&holder).await;
-        assert!(matches!(lost, Err(Error::Lost { .. })), "{lost:?}");
+        refused!(line.extend(&holder).await, Lost);
         line.nobody_was_told();
         assert_eq!(line.case.row().await, before);
     }
     line.case.clock.set(over);
-    let lost = line.extend(&holder).await;
-    assert!(matches!(lost, Err(Error::Lost { .. })), "{lost:?}");
+    refused!(line.extend(&holder).await, Lost);
     // No need to wait for sweep.
     let turn = line.turn();
     assert_eq!(turn.told["previous"], previous(&holder, "expired"));
@@ -245,12 +238,7 @@ async fn an_expired_lease_that_others_wait_for_is_over<B: Bench>(bench: &B) {
 
 async fn a_frozen_line_stands_still<B: Bench>(bench: &B) {
     let (line, holder) = Line::held(bench, "line/frozen", &["a", "b"]).await;
-    let key = line.case.address.key.clone();
-    line.case
-        .leases
-        .freeze(&key, &because())
-        .await
-        .expect("frozen");
+    line.case.freeze_by_operator().await;
     assert_eq!(line.release(&holder).await, ReleaseOutcome::Released);
     line.nobody_was_told();
     let row = line.case.row().await;
@@ -258,11 +246,7 @@ async fn a_frozen_line_stands_still<B: Bench>(bench: &B) {
     assert!(!line.hand_over().await);
     line.sweep().await;
     line.nobody_was_told();
-    line.case
-        .leases
-        .unfreeze(&key, &because())
-        .await
-        .expect("thawed");
+    line.case.unfreeze_by_operator().await;
     line.nobody_was_told();
     assert!(line.hand_over().await);
     let turn = line.turn();
@@ -270,31 +254,19 @@ async fn a_frozen_line_stands_still<B: Bench>(bench: &B) {
     assert!(!line.hand_over().await, "it was told");
 
     // Frozen after it was told: it waits for the operator, and loses nothing.
-    line.case
-        .leases
-        .freeze(&key, &because())
-        .await
-        .expect("frozen");
+    line.case.freeze_by_operator().await;
     let frozen = line.extend(&turn.lease).await;
     assert!(matches!(frozen, Err(Error::Frozen { .. })), "{frozen:?}");
     line.case.pass(100 * CLAIM);
-    line.calls.forget(&line.token("a"));
+    line.calls.renew_token(&line.token("a"));
     line.sweep().await;
     line.nobody_was_told();
-    line.case
-        .leases
-        .unfreeze(&key, &because())
-        .await
-        .expect("thawed");
+    line.case.unfreeze_by_operator().await;
     line.confirm(&turn).await;
     // Given back while frozen, it goes to nobody.
     line.release(&turn.lease).await;
     let turn = line.turn();
-    line.case
-        .leases
-        .freeze(&key, &because())
-        .await
-        .expect("frozen");
+    line.case.freeze_by_operator().await;
     assert_eq!(line.release(&turn.lease).await, ReleaseOutcome::Released);
     assert_eq!(
         line.release(&turn.lease).await,
@@ -304,7 +276,7 @@ async fn a_frozen_line_stands_still<B: Bench>(bench: &B) {
 
 async fn whoever_may_not_be_told_is_passed_over_and_no_more_than_one<B: Bench>(bench: &B) {
     let (line, holder) = Line::held(bench, "line/forbidden", &["a", "b"]).await;
-    line.calls.forbid(&line.token("a"));
+    line.calls.deny_token(&line.token("a"));
     line.release(&holder).await;
     let turn = line.turn();
     assert_eq!(turn.who, "b", "at once");
@@ -313,7 +285,7 @@ async fn whoever_may_not_be_told_is_passed_over_and_no_more_than_one<B: Bench>(b
     let waiting = ["a", "b", "c"];
     let (line, holder) = Line::held(bench, "line/all forbidden", &waiting).await;
     for who in waiting {
-        line.calls.forbid(&line.token(who));
+        line.calls.deny_token(&line.token(who));
     }
     line.release(&holder).await;
     line.nobody_was_told();
@@ -321,10 +293,10 @@ async fn whoever_may_not_be_told_is_passed_over_and_no_more_than_one<B: Bench>(b
     let next = row.reserved().map(|reserved| reserved.request.clone());
     assert_eq!(next, Some(Line::<B>::digest("b")));
     assert_eq!(line.waiting().await, [Line::<B>::digest("c")]);
-    // Told, perhaps, before it was forbidden: its turn is not another's.
+    // The callback was perhaps delivered before it was denied: its turn is not another's.
     let (line, holder) = Line::held(bench, "line/forbidden since", &["a", "b"]).await;
-    line.calls.lose(&line.token("a"), super::Loss::Answer, 1);
-    line.calls.forbid(&line.token("a"));
+    line.calls.lose(&line.token("a"), super::Lost::Response, 1);
+    line.calls.deny_token(&line.token("a"));
     line.release(&holder).await;
     let turn = line.turn();
     assert_eq!(turn.who, "a");

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use serde_json::Value;
 
-use super::{Bench, Calls, Case, TTL};
+use super::{Bench, Case, FakeStepFunctions, TTL};
 use crate::{
     Acquire, Error, ExtendOptions, Granted, Holder, Lease, Queue, Queued, ReleaseOutcome,
     RequestDigest, RequestId, Settings, SweepBounds, TaskToken, WaitTime, store::Store as _,
@@ -14,7 +14,7 @@ use crate::{
 /// A key whose waiters can be called back.
 pub(super) struct Line<'a, B: Bench> {
     pub(super) case: Case<'a, B>,
-    pub(super) calls: Arc<Calls>,
+    pub(super) calls: Arc<FakeStepFunctions>,
 }
 
 /// Somebody whose turn has come.
@@ -38,7 +38,7 @@ impl<'a, B: Bench> Line<'a, B> {
 
     pub(super) fn with(bench: &'a B, key: &str, settings: Settings) -> Self {
         let mut case = Case::new(bench, key);
-        let calls = Arc::new(Calls::default());
+        let calls = Arc::new(FakeStepFunctions::default());
         let leases = crate::Leases::new(bench.store(), settings).with_clock(case.clock.clone());
         case.leases = leases.with_workflows(calls.clone());
         Self { case, calls }
@@ -110,9 +110,9 @@ impl<'a, B: Bench> Line<'a, B> {
     pub(super) fn told(&self) -> Vec<(String, Heard)> {
         let json = |text: &str| serde_json::from_str::<Value>(text).expect("JSON");
         let ours = self.token("");
-        let told = self.calls.take().into_iter().filter_map(|told| {
+        let told = self.calls.take_answers().into_iter().filter_map(|told| {
             let who = told.token.strip_prefix(&ours)?.to_owned();
-            let what = told.what.map(|output| json(&output));
+            let what = told.result.map(|output| json(&output));
             Some((who, what.map_err(|(name, cause)| (name, json(&cause)))))
         });
         told.collect()

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::{Bench, Case, TTL};
 use crate::{
-    Act, Because, Ended, Error, Evict, ExtendOptions, Forced, Freeze, GrantKind, Inspected,
-    Operator, Permits, Previous, Reason, ReleaseOutcome, SweepBounds, Unfreeze,
+    Act, AuditReason, Ended, Error, Evict, Forced, Freeze, GrantKind, Inspected, Operator, Permits,
+    Previous, Reason, ReleaseOutcome, SweepBounds, Unfreeze,
     row::{Row, Stored, s},
     store::{Applied, Store as _},
     transition::{Change, Swap},
@@ -20,8 +20,8 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     an_operators_write_is_for_the_row_it_has_seen(bench).await;
 }
 
-pub(super) fn because() -> Because {
-    Because {
+pub(super) fn because() -> AuditReason {
+    AuditReason {
         who: Operator::new("night shift").expect("valid"),
         why: Reason::new("partner is down").expect("valid"),
     }
@@ -86,12 +86,9 @@ async fn a_forced_release_evicts_and_fences<B: Bench>(bench: &B) {
     assert_eq!(case.force(None).await, Forced::NotHeld);
 
     // The evicted holder learns of it, however it asks.
-    let lost = case.leases.extend(&lease, ExtendOptions::default()).await;
-    assert!(matches!(lost, Err(Error::Lost { .. })), "{lost:?}");
-    let released = case.leases.release(&lease).await.expect("an answer");
-    assert_eq!(released.outcome, ReleaseOutcome::Lost);
-    let spent = case.ask("a", "by a").await;
-    assert!(matches!(spent, Err(Error::Consumed { .. })), "{spent:?}");
+    refused!(case.extension(&lease).await, Lost);
+    assert_eq!(case.give_back(&lease).await, ReleaseOutcome::Lost);
+    refused!(case.ask("a", "by a").await, Consumed);
     let previous = Some(Previous {
         holder: lease.holder.clone(),
         fencing_token: lease.fencing_token,
@@ -113,8 +110,7 @@ async fn a_forced_release_evicts_and_fences<B: Bench>(bench: &B) {
     );
     let again = case.grant("b", "1").await;
     assert_eq!(again.previous, previous);
-    let released = case.leases.release(&lease).await.expect("an answer");
-    assert_eq!(released.outcome, ReleaseOutcome::Lost);
+    assert_eq!(case.give_back(&lease).await, ReleaseOutcome::Lost);
     // An expired lease that nobody took can be ended too.
     case.expire();
     assert!(matches!(case.force(Some(0)).await, Forced::Forced { .. }));
@@ -145,10 +141,9 @@ async fn of_a_semaphore_one_permit_is_forced<B: Bench>(bench: &B) {
             panic!("nobody was evicted");
         };
         assert_eq!(evicted.permit, lease.permit);
-        let lost = case.leases.extend(lease, ExtendOptions::default()).await;
-        assert!(matches!(lost, Err(Error::Lost { .. })), "{lost:?}");
+        refused!(case.extension(lease).await, Lost);
         for other in &leases[n + 1..] {
-            let extended = case.leases.extend(other, ExtendOptions::default()).await;
+            let extended = case.extension(other).await;
             drop(extended.expect("the others go on"));
         }
     }
@@ -161,7 +156,7 @@ async fn a_frozen_key_stays_frozen<B: Bench>(bench: &B) {
     case.signed(Act::Freeze).await;
     case.pass(TTL / 10);
     assert_eq!(case.freeze_it().await, Freeze::AlreadyFrozen);
-    let extended = case.leases.extend(&lease, ExtendOptions::default()).await;
+    let extended = case.extension(&lease).await;
     drop(extended.expect("in time"));
     let answer = case.ask("b", "1").await;
     let Err(error @ Error::Frozen { .. }) = answer else {
@@ -179,10 +174,9 @@ async fn a_frozen_key_stays_frozen<B: Bench>(bench: &B) {
         .await
         .expect("swept");
     assert!(case.row().await.holding().is_some());
-    let _ = case.leases.release(&lease).await.expect("released");
+    case.give_back(&lease).await;
     assert_eq!(case.row().await.purge_at, Some(Row::NEVER));
-    let answer = case.ask("b", "1").await;
-    assert!(matches!(answer, Err(Error::Frozen { .. })), "{answer:?}");
+    refused!(case.ask("b", "1").await, Frozen);
 
     assert_eq!(case.thaw().await, Unfreeze::Unfrozen);
     let row = case.signed(Act::Unfreeze).await;
@@ -201,8 +195,7 @@ async fn a_frozen_key_stays_frozen<B: Bench>(bench: &B) {
     // Evicted while frozen, it stays frozen.
     case.freeze_it().await;
     assert!(matches!(case.force(None).await, Forced::Forced { .. }));
-    let answer = case.ask("c", "1").await;
-    assert!(matches!(answer, Err(Error::Frozen { .. })), "{answer:?}");
+    refused!(case.ask("c", "1").await, Frozen);
     assert_eq!(case.row().await.purge_at, Some(Row::NEVER));
 }
 
@@ -212,8 +205,7 @@ async fn a_key_that_was_never_leased_can_be_frozen<B: Bench>(bench: &B) {
     assert_eq!(case.freeze_it().await, Freeze::Frozen);
     let row = case.signed(Act::Freeze).await;
     assert_eq!(row.purge_at, Some(Row::NEVER));
-    let answer = case.ask("a", "1").await;
-    assert!(matches!(answer, Err(Error::Frozen { .. })), "{answer:?}");
+    refused!(case.ask("a", "1").await, Frozen);
     assert_eq!(case.thaw().await, Unfreeze::Unfrozen);
     let first = case.grant("a", "1").await;
     assert_eq!(first.grant, GrantKind::New);
@@ -246,7 +238,7 @@ async fn an_operators_write_is_for_the_row_it_has_seen<B: Bench>(bench: &B) {
     let case = Case::new(bench, "operate/seen");
     let lease = case.lease("a").await;
     let seen = case.row().await;
-    let extended = case.leases.extend(&lease, ExtendOptions::default()).await;
+    let extended = case.extension(&lease).await;
     drop(extended.expect("extended"));
     let stands = case.row().await;
     for version in [Some(seen.version), None] {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Bench, Loss, MS, TTL, line::Line};
+use super::{Bench, Lost, MS, TTL, line::Line};
 use crate::{Error, ExtendOptions, Inspected, LeaseState, ReleaseOutcome, Settings};
 
 pub(super) async fn all<B: Bench>(bench: &B) {
@@ -15,7 +15,7 @@ pub(super) async fn all<B: Bench>(bench: &B) {
 const CLAIM: Duration = Duration::from_secs(30);
 
 async fn a_call_that_was_lost_costs_nobody_his_turn<B: Bench>(bench: &B) {
-    for (n, (loss, times)) in [(Loss::Answer, 1), (Loss::Answer, 2), (Loss::Call, 1)]
+    for (n, (loss, times)) in [(Lost::Response, 1), (Lost::Response, 2), (Lost::Request, 1)]
         .into_iter()
         .enumerate()
     {
@@ -29,7 +29,7 @@ async fn a_call_that_was_lost_costs_nobody_his_turn<B: Bench>(bench: &B) {
     }
     // Whoever released it releases it again: its workflow knows of no answer either.
     let (line, holder) = Line::held(bench, "line/lost call and answer", &["a", "b"]).await;
-    line.calls.lose(&line.token("a"), Loss::Call, 2);
+    line.calls.lose(&line.token("a"), Lost::Request, 2);
     line.release(&holder).await;
     line.nobody_was_told();
     for _ in 0..3 {
@@ -41,7 +41,7 @@ async fn a_call_that_was_lost_costs_nobody_his_turn<B: Bench>(bench: &B) {
     line.confirm(&turn).await;
     // A call that never arrived is made again by whoever comes by after the time to confirm.
     let (line, holder) = Line::held(bench, "line/lost call", &["a", "b"]).await;
-    line.calls.lose(&line.token("a"), Loss::Call, 2);
+    line.calls.lose(&line.token("a"), Lost::Request, 2);
     line.release(&holder).await;
     line.nobody_was_told();
     line.case.pass(CLAIM.saturating_sub(MS));
@@ -87,8 +87,7 @@ async fn a_promise_that_is_not_taken_up_is_told_again_and_then_passed_on<B: Benc
     );
     assert_ne!(turn.lease.lease_id, first.lease.lease_id);
     for _ in 0..2 {
-        let lost = line.extend(&first.lease).await;
-        assert!(matches!(lost, Err(Error::Lost { .. })), "{lost:?}");
+        refused!(line.extend(&first.lease).await, Lost);
         assert_eq!(line.release(&first.lease).await, ReleaseOutcome::Lost);
         line.confirm(&turn).await;
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Bench, Case, TTL, line::Line};
-use crate::{Error, Execution, Granted, Holder, Lease, Reaped, Settings, Ttl};
+use crate::{Execution, Granted, Holder, Lease, Reaped, Settings, Ttl};
 
 pub(super) async fn all<B: Bench>(bench: &B) {
     what_has_answered_in_full_leaves_nothing(bench).await;
@@ -41,7 +41,7 @@ impl<B: Bench> Line<'_, B> {
             redrivable: true,
             all_answered,
         };
-        self.calls.stands(who, ended);
+        self.calls.set_execution(who, ended);
     }
 
     /// A lease that long outlives the grace, on a key beside.
@@ -136,7 +136,7 @@ async fn what_runs_or_is_unknown_is_left_alone<B: Bench>(bench: &B) {
         reaped(0, 0, 0),
         "nobody knows it"
     );
-    line.calls.stands(execution, Execution::Running);
+    line.calls.set_execution(execution, Execution::Running);
     assert_eq!(line.reap(execution).await, Reaped::Running);
     assert_eq!(line.case.row().await.version, lease.version);
     assert_eq!(waits.waiting().await.len(), 1);
@@ -170,7 +170,7 @@ async fn what_was_written_after_the_end_is_left_to_a_later_look<B: Bench>(bench:
         redrivable: false,
         all_answered: true,
     };
-    line.calls.stands(execution, ended);
+    line.calls.set_execution(execution, ended);
     assert_eq!(line.reap(execution).await, reaped(1, 0, 0));
 }
 
@@ -181,7 +181,7 @@ async fn whoever_was_served_is_not_looked_up<B: Bench>(bench: &B) {
     let lease = line.confirm(&turn).await;
     line.release(&lease).await;
     assert!(line.waiter(execution).await.is_some());
-    line.calls.stands(execution, Execution::Running);
+    line.calls.set_execution(execution, Execution::Running);
     assert_eq!(line.reap(execution).await, reaped(0, 0, 0));
 }
 
@@ -217,8 +217,7 @@ async fn whoever_will_not_come_is_passed_over<B: Bench>(bench: &B) {
     assert_eq!(next.who, "b", "at once");
     assert_eq!(next.told["previous"]["holder"], "holder");
     assert!(next.lease.fencing_token > turn.lease.fencing_token);
-    let lost = line.extend(&turn.lease).await;
-    assert!(matches!(lost, Err(Error::Lost { .. })), "{lost:?}");
+    refused!(line.extend(&turn.lease).await, Lost);
     line.confirm(&next).await;
     // A task of it may still act on the promise, until its time is over; and then it is not told
     // again.
@@ -240,6 +239,5 @@ async fn whoever_will_not_come_is_passed_over<B: Bench>(bench: &B) {
     line.case.clock.set(reserved.until.plus(margin));
     assert!(line.hand_over().await);
     assert_eq!(line.turn().who, "b");
-    let lost = line.extend(&turn.lease).await;
-    assert!(matches!(lost, Err(Error::Lost { .. })), "{lost:?}");
+    refused!(line.extend(&turn.lease).await, Lost);
 }

@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, HashSet};
 
 use super::{Bench, Case, MS, TTL};
 use crate::{
-    Acquire, Acquired, Contention, Error, ExtendOptions, GrantKind, Granted, Inspected, LeaseState,
-    Permits, ReleaseOutcome, row::Item, row::s, store::Address,
+    Acquire, Acquired, Contention, GrantKind, Granted, Inspected, LeaseState, Permits,
+    ReleaseOutcome, row::Item, row::s, store::Address,
 };
 
 pub(super) async fn all<B: Bench>(bench: &B) {
@@ -61,7 +61,7 @@ async fn no_more_than_there_are_permits<B: Bench>(bench: &B) {
         (leases[0].permit, &leases[0].holder)
     );
     // One that comes back is the one that is granted next.
-    let _ = case.leases.release(&leases[2]).await.expect("released");
+    case.give_back(&leases[2]).await;
     let next = case.permit_of(5, "next").await;
     assert_eq!(next.lease.permit, leases[2].permit);
     assert!(next.lease.fencing_token > leases[2].fencing_token);
@@ -95,16 +95,20 @@ async fn a_request_finds_its_own_permit_again<B: Bench>(bench: &B) {
     }
     // Whatever else became free in the meantime, and whatever the number is now.
     for other in others {
-        let _ = case.leases.release(&other.lease).await.expect("released");
+        case.give_back(&other.lease).await;
     }
     for permits in [2, 3, 1000] {
         assert_eq!(case.permit_of(permits, "a").await.lease, first.lease);
     }
-    let _ = case.leases.release(&first.lease).await.expect("released");
-    let spent = case.leases.acquire(case.one_of(3, "a", "by a")).await;
-    assert!(matches!(spent, Err(Error::Consumed { .. })), "{spent:?}");
-    let spent = case.leases.acquire(case.one_of(3, "x", "by x")).await;
-    assert!(matches!(spent, Err(Error::Consumed { .. })), "{spent:?}");
+    case.give_back(&first.lease).await;
+    refused!(
+        case.leases.acquire(case.one_of(3, "a", "by a")).await,
+        Consumed
+    );
+    refused!(
+        case.leases.acquire(case.one_of(3, "x", "by x")).await,
+        Consumed
+    );
 }
 
 async fn a_permit_is_a_lease_of_its_own<B: Bench>(bench: &B) {
@@ -115,7 +119,7 @@ async fn a_permit_is_a_lease_of_its_own<B: Bench>(bench: &B) {
     );
     let (c, d) = (a.clone(), b.clone());
     case.pass(TTL / 2);
-    let extended = case.leases.extend(&a, ExtendOptions::default()).await;
+    let extended = case.extension(&a).await;
     let a = extended.expect("extended").into_lease();
     assert_eq!((a.permit, a.expires_at), (c.permit, case.now().plus(TTL)));
     let inspected = case.leases.inspect(&case.address.key).await.expect("found");
@@ -124,17 +128,13 @@ async fn a_permit_is_a_lease_of_its_own<B: Bench>(bench: &B) {
     };
     assert_eq!((first.lease.permit, permits.len()), (0, 2));
     assert!(permits.iter().all(|one| one.state == LeaseState::Held));
-    let released = case.leases.release(&b).await.expect("an answer");
-    assert_eq!(released.outcome, ReleaseOutcome::Released);
+    assert_eq!(case.give_back(&b).await, ReleaseOutcome::Released);
     // The handle of one does not end the other.
     let mut swapped = d;
     swapped.permit = a.permit;
-    let lost = case.leases.extend(&swapped, ExtendOptions::default()).await;
-    assert!(matches!(lost, Err(Error::Lost { .. })), "{lost:?}");
-    let released = case.leases.release(&swapped).await.expect("an answer");
-    assert_eq!(released.outcome, ReleaseOutcome::Lost);
-    let released = case.leases.release(&a).await.expect("an answer");
-    assert_eq!(released.outcome, ReleaseOutcome::Released);
+    refused!(case.extension(&swapped).await, Lost);
+    assert_eq!(case.give_back(&swapped).await, ReleaseOutcome::Lost);
+    assert_eq!(case.give_back(&a).await, ReleaseOutcome::Released);
 }
 
 async fn a_lower_number_takes_effect_as_permits_come_back<B: Bench>(bench: &B) {
@@ -147,19 +147,19 @@ async fn a_lower_number_takes_effect_as_permits_come_back<B: Bench>(bench: &B) {
     case.full(2).await;
     // Three have to come back before anybody is granted one, whichever they are.
     for lease in &leases[..3] {
-        let _ = case.leases.release(lease).await.expect("released");
+        case.give_back(lease).await;
         case.full(2).await;
     }
-    let _ = case.leases.release(&leases[3]).await.expect("released");
+    case.give_back(&leases[3]).await;
     let granted = case.permit_of(2, "new").await;
     assert!(granted.lease.permit < 2, "{}", granted.lease.permit);
     case.full(2).await;
-    let _ = case.leases.release(&leases[4]).await.expect("released");
+    case.give_back(&leases[4]).await;
     assert!(case.permit_of(2, "newer").await.lease.permit < 2);
     case.full(2).await;
     // Down to one, which is no mutex as long as it is said: two are out.
     case.full(1).await;
-    let _ = case.leases.release(&granted.lease).await.expect("released");
+    case.give_back(&granted.lease).await;
     case.full(1).await;
 }
 
@@ -197,27 +197,19 @@ async fn a_strangers_row_is_not_a_permit<B: Bench>(bench: &B) {
     assert_eq!(granted.lease.permit, 0);
     // The other one is left alone, and will not come back by waiting: but a permit will.
     assert_eq!(case.full(2).await.held.permit, 0);
-    let _ = case.leases.release(&granted.lease).await.expect("released");
+    case.give_back(&granted.lease).await;
     bench.put(&address(0), strange).await;
-    let answer = case.leases.acquire(case.one_of(2, "b", "1")).await;
-    assert!(matches!(answer, Err(Error::Corrupt { .. })), "{answer:?}");
+    refused!(case.leases.acquire(case.one_of(2, "b", "1")).await, Corrupt);
 }
 
 async fn a_frozen_semaphore_grants_nothing<B: Bench>(bench: &B) {
     let case = Case::new(bench, "semaphore/frozen");
     let lease = case.permit_of(3, "a").await.lease;
-    case.leases
-        .freeze(&case.address.key, &super::operating::because())
-        .await
-        .expect("frozen");
-    let answer = case.leases.acquire(case.one_of(3, "b", "1")).await;
-    assert!(matches!(answer, Err(Error::Frozen { .. })), "{answer:?}");
+    case.freeze_by_operator().await;
+    refused!(case.leases.acquire(case.one_of(3, "b", "1")).await, Frozen);
     let again = case.permit_of(3, "a").await.lease;
     assert_eq!(again.lease_id, lease.lease_id, "a replay goes on");
-    case.leases
-        .unfreeze(&case.address.key, &super::operating::because())
-        .await
-        .expect("unfrozen");
+    case.unfreeze_by_operator().await;
     case.permit_of(3, "b").await;
 }
 

@@ -108,7 +108,7 @@ async fn all_or_nothing<B: Bench>(bench: &B) {
     };
     assert_eq!(contention.held.key, case.key("c"));
 
-    let _ = case.leases.release(&blocker).await.expect("released");
+    case.give_back(&blocker).await;
     let granted = case.grant_all(&["b", "a"], "h", "1").await;
     assert_eq!(granted.grant, GrantKind::New);
     let keys: Vec<_> = granted
@@ -150,11 +150,7 @@ async fn a_repeated_request_gets_the_whole_set_back<B: Bench>(bench: &B) {
     let turned = case.grant_all(&["b", "a"], "h", "1").await;
     assert_eq!(turned.leases[0], first.leases[1], "in the order asked");
     // Once any of them is over, the request is spent.
-    let _ = case
-        .leases
-        .release(&first.leases[1])
-        .await
-        .expect("released");
+    case.give_back(&first.leases[1]).await;
     let answer = case.ask_all(&["a", "b"], "h", "1").await;
     assert!(
         matches!(&answer, Err(Error::Consumed { key }) if *key == case.key("b")),
@@ -184,26 +180,21 @@ async fn a_request_is_for_its_own_keys_only<B: Bench>(bench: &B) {
     // Nor for one of them by itself.
     let mut request = case.request("h", "1");
     request.key = case.key("a");
-    let answer = case.leases.acquire(request).await;
-    assert!(matches!(answer, Err(Error::Invalid { .. })), "{answer:?}");
+    refused!(case.leases.acquire(request).await, Invalid);
 }
 
 async fn the_worst_refusal_is_told<B: Bench>(bench: &B) {
     let case = Case::new(bench, "set/worst");
     case.single("held", "x").await;
     let frozen = case.single("frozen", "x").await;
-    let _ = case.leases.release(&frozen).await.expect("released");
+    case.give_back(&frozen).await;
     let because = super::operating::because();
     case.leases
         .freeze(&frozen.key, &because)
         .await
         .expect("frozen");
     let spent = case.grant_all(&["spent"], "h", "1").await;
-    let _ = case
-        .leases
-        .release(&spent.leases[0])
-        .await
-        .expect("released");
+    case.give_back(&spent.leases[0]).await;
     let strange = Item::from([("colour".to_owned(), s("blue"))]);
     bench.put(&case.at("strange"), strange).await;
 
@@ -316,7 +307,7 @@ async fn a_set_is_over_as_soon_as_a_part_of_it_is<B: Bench>(bench: &B) {
             .await
     };
     drop(ask().await.expect("an answer").granted().expect("a grant"));
-    let _ = case.leases.release(&own).await.expect("released");
+    case.give_back(&own).await;
     let answer = ask().await;
     assert!(
         matches!(&answer, Err(Error::Consumed { key }) if *key == own.key),
@@ -325,10 +316,10 @@ async fn a_set_is_over_as_soon_as_a_part_of_it_is<B: Bench>(bench: &B) {
     // Also when the row has forgotten whose it was.
     let case = Case::new(bench, "set/forgotten");
     let set = case.grant_all(&["a", "b"], "h", "1").await.leases;
-    let _ = case.leases.release(&set[0]).await.expect("released");
+    case.give_back(&set[0]).await;
     for holder in ["v", "w", "x", "y"] {
         let other = case.single("a", holder).await;
-        let _ = case.leases.release(&other).await.expect("released");
+        case.give_back(&other).await;
     }
     let answer = case.ask_all(&["a", "b"], "h", "1").await;
     assert!(

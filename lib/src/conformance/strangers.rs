@@ -4,7 +4,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 
 use super::{Bench, Case};
 use crate::{
-    Error, ExtendOptions,
+    Error,
     row::{Item, n, s},
 };
 
@@ -36,6 +36,8 @@ fn faults() -> Vec<(&'static str, Option<AttributeValue>)> {
         ("expires_at", Some(s("tomorrow"))),
         ("ended", Some(s("released"))),
         ("metadata", Some(s("m"))),
+        ("line", None),
+        ("line", Some(s("l"))),
     ]
 }
 
@@ -55,6 +57,8 @@ fn faults_of_a_free_row() -> Vec<(&'static str, Option<AttributeValue>)> {
         ("ended", None),
         ("ended", Some(s("somehow"))),
         ("ended", Some(n(1))),
+        ("line", None),
+        ("line", Some(s("l"))),
     ]
 }
 
@@ -62,7 +66,7 @@ async fn a_stranger_that_nobody_holds_is_left_alone<B: Bench>(bench: &B) {
     for (nth, (name, value)) in faults_of_a_free_row().into_iter().enumerate() {
         let case = Case::new(bench, &format!("stranger/free/{nth}/{name}"));
         let lease = case.lease("a").await;
-        let _ = case.leases.release(&lease).await.expect("released");
+        case.give_back(&lease).await;
         case.tamper(|item| match value {
             Some(value) => drop(item.insert(name.into(), value)),
             None => drop(item.remove(name)),
@@ -97,10 +101,7 @@ async fn a_stranger_is_left_alone<B: Bench>(bench: &B) {
         for _ in 0..2 {
             let refusals = [
                 case.ask("b", "2").await.err(),
-                case.leases
-                    .extend(&lease, ExtendOptions::default())
-                    .await
-                    .err(),
+                case.extension(&lease).await.err(),
                 case.leases.release(&lease).await.err(),
                 case.leases.inspect(&lease.key).await.err(),
             ];

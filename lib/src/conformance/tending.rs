@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{
-    Bench, Loss, MS, TTL,
+    Bench, Lost, MS, TTL,
     line::{Heard, Line, WAIT},
 };
 use crate::{Acquire, ExtendOptions, Holder, Key, Settings, Ttl};
@@ -71,13 +71,13 @@ async fn whoever_has_waited_long_enough_is_sent_away<B: Bench>(bench: &B) {
     line.join("b").await;
     line.sweep().await;
     assert_eq!(line.told().len(), 1);
-    line.calls.forget(&line.token("a"));
+    line.calls.renew_token(&line.token("a"));
     line.join("a").await;
     assert_eq!(line.waiting().await, ["b", "a"].map(Line::<B>::digest));
     line.sweep().await;
     line.nobody_was_told();
     // One that could not be told leaves the line all the same, and is told later.
-    line.calls.lose(&line.token("b"), Loss::Call, 1);
+    line.calls.lose(&line.token("b"), Lost::Request, 1);
     let options = ExtendOptions {
         ttl: Some(Ttl::new(2 * WAIT).expect("valid")),
         ..ExtendOptions::default()
@@ -161,7 +161,7 @@ async fn whoever_was_not_told_is_told_by_sweep<B: Bench>(bench: &B) {
     line.sweep().await;
     let turn = line.turn();
     assert_eq!(turn.who, "a");
-    // Told, and gone: once more after the time to confirm, and then the next.
+    // The callback is delivered and nothing follows: once more after the time to confirm, and then the next.
     line.sweep().await;
     line.nobody_was_told();
     line.case.pass(CLAIM);
@@ -169,7 +169,7 @@ async fn whoever_was_not_told_is_told_by_sweep<B: Bench>(bench: &B) {
     line.nobody_was_told();
     line.case.pass(CLAIM + Settings::default().clock_margin);
     // Who is passed over is told so, in case it waits for something still.
-    line.calls.forget(&line.token("a"));
+    line.calls.renew_token(&line.token("a"));
     line.sweep().await;
     let mut told = line.told();
     assert_eq!(told.len(), 2, "{told:?}");
@@ -188,7 +188,7 @@ async fn those_who_were_served_are_cleared_up_behind<B: Bench>(bench: &B) {
     for who in ["a", "b"] {
         assert!(line.waiter(who).await.is_some(), "the hand-over leaves it");
     }
-    line.calls.forget(&line.token("a"));
+    line.calls.renew_token(&line.token("a"));
     line.sweep().await;
     assert!(line.waiter("a").await.is_none());
     assert!(line.waiter("b").await.is_some());

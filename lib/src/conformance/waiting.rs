@@ -10,7 +10,7 @@ use crate::{
     AcquireAll, Acquired, AcquiredAll, Contention, Ended, Error, Holder, Key, Keys, Permits,
     Queued, Settings, Ttl,
     store::{Joined, Store as _},
-    transition::{Join, Over},
+    transition::{Join, TakeoverRule},
     waiter::Waiter,
 };
 
@@ -61,7 +61,7 @@ async fn what_is_free_is_granted_and_told_at_once<B: Bench>(bench: &B) {
         );
         assert_eq!(again.told["grant"], "replayed");
         line.release(&turn.lease).await;
-        line.calls.forget("line/at once: another token");
+        line.calls.renew_token("line/at once: another token");
         before = Some(turn.lease);
     }
     // Its holder's own lease is nothing to wait for.
@@ -157,7 +157,7 @@ async fn a_call_that_was_overtaken_does_not_come_back_into_the_line<B: Bench>(be
     assert!(left.expect("an answer"));
     let join = Join {
         request,
-        over: Over::At(line.case.now()),
+        over: TakeoverRule::At(line.case.now()),
         cap: 1,
     };
     let asking = |asked_at, token: &str| Waiter {
@@ -305,12 +305,11 @@ async fn what_makes_no_sense_in_line_is_refused<B: Bench>(bench: &B) {
         assert_eq!(field.as_deref(), Some(named));
     }
     let silent = crate::Leases::new(bench.store(), Settings::default());
-    let answer = silent
-        .acquire_in_line(line.request("a"), line.queue("a", WAIT))
-        .await;
-    assert!(
-        matches!(answer, Err(Error::Misconfigured { .. })),
-        "{answer:?}"
+    refused!(
+        silent
+            .acquire_in_line(line.request("a"), line.queue("a", WAIT))
+            .await,
+        Misconfigured
     );
     assert!(line.waiting().await.is_empty());
 }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use lambda_runtime::{Context, Diagnostic};
 use serde_json::Value;
 
-use super::tally::Collect;
+use super::invocation_metrics::Collect;
 use crate::{error::Error, json::Json, metrics, settings, values::Key};
 
 /// What an invocation is about, for its log lines and its error.

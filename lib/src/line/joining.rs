@@ -3,18 +3,18 @@
 use serde::Serialize;
 
 use super::{
-    tending::{is_next, its_place_is_lost},
-    waking::{Sender, first_of},
+    maintenance::{is_next, its_place_is_lost},
+    notify::{Sender, first_of},
 };
 use crate::{
     acquire::{Wish, other_keys},
+    conflicts::ConflictBackoff,
     error::Error,
     leases::{Leases, TRIES, corrupt, frozen},
     requests::{Acquire, Queue},
     row::Row,
     store::{Joined, Store, occupied},
     transition::{Grant, GrantRefusal, Join, JoinRefusal, why_not_joined},
-    turns::Turns,
     values::{Key, Permits},
     waiter::Waiter,
     workflows::Workflows,
@@ -81,7 +81,7 @@ impl<S: Store> Leases<S> {
             over: grant.over,
             cap: self.settings().queue_cap,
         };
-        let mut turns = Turns::from(self);
+        let mut backoff = ConflictBackoff::from(self);
         for _ in 0..TRIES {
             let (cap, limit) = (join.cap, self.limit());
             let stood = match self.store().join(&key, &join, &waiter, limit).await? {
@@ -89,7 +89,7 @@ impl<S: Store> Leases<S> {
                 Joined::Occupied => return Err(occupied(&key, &waiter.request)),
                 Joined::Overtaken => return Err(asked_again()),
                 Joined::Conflict => {
-                    turns.wait(self).await?;
+                    backoff.wait(self).await?;
                     continue;
                 }
                 Joined::Refused(stood) => stood,

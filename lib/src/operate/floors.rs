@@ -2,15 +2,15 @@
 
 use serde::Serialize;
 
-use super::Because;
+use super::AuditReason;
 use crate::{
     error::Error,
     leases::Leases,
     outcomes::Ended,
-    record::Act,
+    row::Act,
     row::{Row, State},
     store::Store,
-    transition::{Over, seed},
+    transition::{TakeoverRule, seed},
     values::{Counter, Holder, Key},
 };
 
@@ -42,7 +42,7 @@ impl<S: Store> Leases<S> {
         &self,
         key: &Key,
         floor: Option<Counter>,
-        because: &Because,
+        because: &AuditReason,
     ) -> Result<Raised, Error> {
         let now = self.now();
         let floor = floor.unwrap_or_else(|| seed(now));
@@ -50,7 +50,7 @@ impl<S: Store> Leases<S> {
             return Err(Error::invalid("floor", "must be at most 5 * 10^14"));
         }
         let floor = floor.max(self.settings().token_floor);
-        let over = Over::At(self.takeable());
+        let over = TakeoverRule::At(self.takeable());
         let token = floor.plus(1);
         let raised = self
             .change_all(key, Act::RaiseFloor, because, |address, row| {

@@ -2,11 +2,11 @@
 
 use serde::Serialize;
 
-use super::Because;
+use super::AuditReason;
 use crate::{
     error::Error,
     leases::Leases,
-    record::Act,
+    row::Act,
     row::{Frozen, Row},
     store::Store,
     values::Key,
@@ -43,7 +43,7 @@ impl<S: Store> Leases<S> {
     /// # Errors
     /// [`Error::Corrupt`], [`Error::Throttled`] if others kept writing to a row, and those of
     /// [`Store::apply`].
-    pub async fn freeze(&self, key: &Key, because: &Because) -> Result<Freeze, Error> {
+    pub async fn freeze(&self, key: &Key, because: &AuditReason) -> Result<Freeze, Error> {
         let frozen = Some(Frozen::By(self.record(Act::Freeze, because)));
         let froze = self
             .change_all(key, Act::Freeze, because, |_, row| {
@@ -70,7 +70,7 @@ impl<S: Store> Leases<S> {
     ///
     /// # Errors
     /// As [`Leases::freeze`].
-    pub async fn unfreeze(&self, key: &Key, because: &Because) -> Result<Unfreeze, Error> {
+    pub async fn unfreeze(&self, key: &Key, because: &AuditReason) -> Result<Unfreeze, Error> {
         let thawed = self
             .change_all(key, Act::Unfreeze, because, |_, row| {
                 Ok(row.filter(|row| row.frozen.is_some()).map(|row| Row {

@@ -16,8 +16,8 @@ fn address() -> Address {
     }
 }
 
-fn because() -> Because {
-    Because {
+fn because() -> AuditReason {
+    AuditReason {
         who: Operator::new("o").expect("valid"),
         why: Reason::new("y").expect("valid"),
     }

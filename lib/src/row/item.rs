@@ -2,12 +2,10 @@
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
-use super::{Frozen, Holding, Item, Reservation, Row, State, Stored};
+use super::{Frozen, Holding, Item, Record, Reservation, Row, State, Stored, attributes as at};
 use crate::{
     clock::Timestamp,
     outcomes::{Ended, Previous},
-    record::Record,
-    store::attributes as at,
     values::{Counter, Holder, KeysDigest, LeaseId, Metadata, RequestDigest, Ttl},
 };
 
@@ -41,10 +39,7 @@ impl Row {
             purge_at: item
                 .contains_key(at::PURGE_AT)
                 .then(|| whole(item, at::PURGE_AT).unwrap_or(Self::NEVER)),
-            line: match item.get(at::LINE) {
-                None => None,
-                Some(value) => Some(line(value).ok_or("line is not a list of strings")?),
-            },
+            line: line(item).ok_or("line is not a list of strings")?,
             state: if item.contains_key(at::HOLDER) {
                 if text(item, at::HOLDER) != Some(granted_to) {
                     return Err("holder is not the holder that it was granted to");
@@ -95,10 +90,8 @@ impl Row {
         if let Some(at) = self.purge_at {
             set(at::PURGE_AT, n(at));
         }
-        if let Some(line) = &self.line {
-            let digests = line.iter().map(|request| s(request.as_str()));
-            set(at::LINE, AttributeValue::L(digests.collect()));
-        }
+        let line = self.line.iter().map(|request| s(request.as_str()));
+        set(at::LINE, AttributeValue::L(line.collect()));
         match &self.state {
             State::Held(held) => {
                 set(at::HOLDER, s(self.granted_to.as_str()));
@@ -210,8 +203,8 @@ fn previous(item: &Item) -> Option<Previous> {
     })
 }
 
-fn line(value: &AttributeValue) -> Option<Vec<RequestDigest>> {
-    let digests = value.as_l().ok()?.iter();
+fn line(item: &Item) -> Option<Vec<RequestDigest>> {
+    let digests = item.get(at::LINE)?.as_l().ok()?.iter();
     digests
         .map(|digest| Some(RequestDigest::stored(digest.as_s().ok()?)))
         .collect()

@@ -2,8 +2,9 @@
 
 use super::{AcquiredAll, GrantedAll};
 use crate::{
-    acquire::{Wish, kind, other_keys},
+    acquire::{Wish, other_keys},
     clock::Timestamp,
+    conflicts::ConflictBackoff,
     error::Error,
     leases::{Leases, corrupt, frozen},
     outcomes::GrantKind,
@@ -11,7 +12,6 @@ use crate::{
     row::{Row, Stored},
     store::{Address, AppliedAll, Store},
     transition::{Change, Confirm, Grant, GrantRefusal, why_not_granted},
-    turns::Turns,
     values::{Key, KeysDigest, LeaseId},
 };
 
@@ -64,11 +64,11 @@ impl<S: Store> Leases<S> {
             (address, one_of(&grant))
         });
         let mut changes: Vec<_> = first.collect();
-        let mut turns = Turns::from(self);
+        let mut backoff = ConflictBackoff::from(self);
         loop {
-            match self.store().apply_all(&changes, turns.left(self)).await? {
+            match self.store().apply_all(&changes, backoff.left(self)).await? {
                 AppliedAll::Done => return self.read_back(&changes).await,
-                AppliedAll::Conflict => turns.wait(self).await?,
+                AppliedAll::Conflict => backoff.wait(self).await?,
                 AppliedAll::Refused(stood) => {
                     match judge(&changes, stood, &grant, request.reentrant)? {
                         Verdict::Try(again) => changes = again,
@@ -97,11 +97,15 @@ impl<S: Store> Leases<S> {
     /// The rows of these changes, as they stood at one moment.
     async fn rows_of(&self, changes: &[(Address, Change)]) -> Result<Vec<Stored>, Error> {
         let addresses: Vec<_> = changes.iter().map(|(address, _)| address.clone()).collect();
-        let mut turns = Turns::from(self);
+        let mut backoff = ConflictBackoff::from(self);
         loop {
-            match self.store().read_all(&addresses, turns.left(self)).await? {
+            match self
+                .store()
+                .read_all(&addresses, backoff.left(self))
+                .await?
+            {
                 Some(rows) => return Ok(rows),
-                None => turns.wait(self).await?,
+                None => backoff.wait(self).await?,
             }
         }
     }
@@ -143,7 +147,7 @@ impl<S: Store> Leases<S> {
         let granted = changes.iter().zip(&ours);
         let granted = granted.filter(|((_, change), _)| matches!(change, Change::Grant(_)));
         let grant = granted
-            .map(|(_, (_, row))| kind(row.previous.as_ref()))
+            .map(|(_, (_, row))| GrantKind::after(row.previous.as_ref()))
             .max_by_key(|kind| *kind == GrantKind::Takeover)
             .unwrap_or(GrantKind::Replayed);
         self.together(ours.into_iter(), grant)

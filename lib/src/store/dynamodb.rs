@@ -1,33 +1,35 @@
 //! The table in DynamoDB.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, future::Future, time::Duration};
 
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::{
     Client,
     client::customize::CustomizableOperation,
     config::{Builder, StalledStreamProtectionConfig},
-    error::SdkError,
+    error::{ProvideErrorMetadata, SdkError},
     operation::update_item::{UpdateItemError, UpdateItemOutput},
     types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure},
 };
 use aws_smithy_types::{retry::RetryConfig, timeout::TimeoutConfig};
+use tokio::time::sleep;
 
 mod clocks;
-mod conflicts;
-mod pages;
 mod transactions;
 mod waiters;
 
 use super::{
-    Address, Applied, AppliedAll, Joined, Page, Part, Position, Store, attributes as at,
+    Address, Applied, AppliedAll, Entry, Joined, Page, Part, Position, Store, What,
     expressions::{self, Expressions},
     failures::Request,
+    sweep_after, what,
 };
 use crate::{
+    backoff::Backoff,
     clock::stopwatch,
     error::Error,
-    row::{Stored, s},
+    row::attributes as at,
+    row::{Item, Stored, s, text},
     transition::{Change, Join, transition},
     values::{Holder, Key, RequestDigest},
     waiter::Waiter,
@@ -194,7 +196,7 @@ impl Store for DynamoDb {
         limit: Duration,
     ) -> Result<Applied, Error> {
         // On the heap, lest the futures of those who call this nest deeper than the compiler goes.
-        let answered = Box::pin(conflicts::through_conflicts(limit, |limit| {
+        let answered = Box::pin(through_conflicts(limit, |limit| {
             self.update(address, change, limit)
         }));
         match answered.await {
@@ -336,12 +338,12 @@ impl Store for DynamoDb {
             .segment(i32::from(part.part))
             .total_segments(i32::from(part.of))
             .limit(i32::try_from(most).unwrap_or(i32::MAX))
-            .set_exclusive_start_key(from.map(pages::start_key));
+            .set_exclusive_start_key(from.map(start_key));
         let output = within(scan.customize(), limit)
             .send()
             .await
             .map_err(|e| self.request("dynamodb:Scan", None).failed(e))?;
-        Ok(pages::page(output.items(), output.last_evaluated_key()))
+        Ok(page(output.items(), output.last_evaluated_key()))
     }
 
     async fn held_by(
@@ -360,12 +362,12 @@ impl Store for DynamoDb {
             .expression_attribute_names("#holder", at::HOLDER)
             .expression_attribute_values(":holder", s(holder.as_str()))
             .limit(i32::try_from(most).unwrap_or(i32::MAX))
-            .set_exclusive_start_key(from.map(pages::start_key));
+            .set_exclusive_start_key(from.map(start_key));
         let output = within(query.customize(), limit)
             .send()
             .await
             .map_err(|e| self.request("dynamodb:Query", None).failed(e))?;
-        Ok(pages::page(output.items(), output.last_evaluated_key()))
+        Ok(page(output.items(), output.last_evaluated_key()))
     }
 }
 
@@ -404,5 +406,149 @@ fn overwritten(address: &Address, before: &Stored) -> Error {
     }
 }
 
+/// A single write that meets a transaction on its item is refused with `TransactionConflictException`, and surely did not happen. The
+/// SDK does not repeat it; a holder must not lose its lease to the transactions of those who join its queue.
+///
+/// Makes a write again, with the time that is left of `limit`, until it meets no transaction or the time is over.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the SDK waits in real time as well"
+)]
+pub(super) async fn through_conflicts<T, E, R, F>(
+    limit: Duration,
+    write: impl Fn(Duration) -> F,
+) -> Result<T, SdkError<E, R>>
+where
+    E: ProvideErrorMetadata,
+    F: Future<Output = Result<T, SdkError<E, R>>>,
+{
+    let began = stopwatch();
+    let mut pauses = Backoff::within(limit);
+    let mut left = limit;
+    loop {
+        let answer = write(left).await;
+        let conflict = matches!(&answer, Err(SdkError::ServiceError(refusal))
+            if refusal.err().code() == Some("TransactionConflictException"));
+        left = limit.saturating_sub(began.elapsed());
+        match pauses.next(left).filter(|_| conflict) {
+            Some(pause) => sleep(pause).await,
+            None => return answer,
+        }
+        left = limit.saturating_sub(began.elapsed());
+    }
+}
+
+fn page(items: &[Item], last: Option<&Item>) -> Page {
+    let place = |item: &Item| {
+        Some((
+            text(item, at::PK)?.to_owned(),
+            text(item, at::SK)?.to_owned(),
+        ))
+    };
+    Page {
+        entries: items
+            .iter()
+            .map(|item| Entry {
+                what: place(item).map_or(What::Foreign, |(pk, sk)| what(&pk, &sk)),
+                sweep_after: sweep_after(item),
+            })
+            .collect(),
+        next: last.and_then(|item| {
+            let (pk, sk) = place(item)?;
+            let holder = text(item, at::HOLDER)?.to_owned();
+            Some(Position { holder, pk, sk })
+        }),
+    }
+}
+
+fn start_key(position: &Position) -> Item {
+    HashMap::from([
+        (at::HOLDER.to_owned(), s(&position.holder)),
+        (at::PK.to_owned(), s(&position.pk)),
+        (at::SK.to_owned(), s(&position.sk)),
+    ])
+}
+
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+    use crate::values::RequestId;
+    use aws_smithy_runtime_api::box_error::BoxError;
+    use aws_smithy_runtime_api::client::interceptors::Intercept;
+    use aws_smithy_runtime_api::client::interceptors::context::BeforeSerializationInterceptorContextRef;
+    use aws_smithy_types::config_bag::ConfigBag;
+
+    /// Without it the one write of an acquire would wait for as long as a silent server does.
+    #[test]
+    fn a_client_without_limits_is_limited_in_each_call() {
+        let without = || Builder::new().behavior_version_latest();
+        let store = |config| DynamoDb::new(Client::from_conf(config), "leases");
+        assert!(!store(without().build()).is_limited);
+        assert!(store(Connection::pinned(without())).is_limited);
+    }
+
+    /// The SDK's defaults change with its versions, and wait for a silent server until the Lambda dies.
+    #[test]
+    fn time_limits_and_retries_are_the_pinned_ones() {
+        let config = Connection::pinned(Builder::new().behavior_version_latest());
+        let limits = config.timeout_config().unwrap();
+        let milliseconds = |limit: Option<Duration>| limit.unwrap().as_millis();
+        assert_eq!(milliseconds(limits.connect_timeout()), 500);
+        assert_eq!(milliseconds(limits.operation_attempt_timeout()), 500);
+        assert_eq!(milliseconds(limits.operation_timeout()), 1500);
+        let retries = config.retry_config().unwrap();
+        assert_eq!(retries.max_attempts(), 3);
+        assert_eq!(milliseconds(Some(retries.initial_backoff())), 25);
+        assert_eq!(milliseconds(Some(retries.max_backoff())), 250);
+    }
+
+    /// Records each request as its fields, before anything of it is sent.
+    #[derive(Clone, Debug, Default)]
+    struct Recorder(std::sync::Arc<std::sync::Mutex<Vec<String>>>);
+
+    #[aws_smithy_runtime_api::client::interceptors::dyn_dispatch_hint]
+    impl Intercept for Recorder {
+        fn name(&self) -> &'static str {
+            "Recorder"
+        }
+
+        fn read_before_execution(
+            &self,
+            context: &BeforeSerializationInterceptorContextRef<'_>,
+            _: &mut ConfigBag,
+        ) -> Result<(), BoxError> {
+            let mut requests = self.0.lock().unwrap();
+            requests.push(format!("{:?}", context.input()));
+            Err("nothing is sent".into())
+        }
+    }
+
+    /// A read that may be old would let a holder be told of a lease that is over.
+    #[tokio::test]
+    async fn every_read_of_a_row_is_strongly_consistent() {
+        let recorder = Recorder::default();
+        let config = Builder::new()
+            .behavior_version_latest()
+            .interceptor(recorder.clone());
+        let store = DynamoDb::new(Client::from_conf(config.build()), "leases");
+        let (key, limit) = (Key::new("orders/42").unwrap(), Duration::from_secs(1));
+        let address = Address {
+            key: key.clone(),
+            permit: 0,
+        };
+        let _ = store.read(&address, limit).await;
+        let _ = store.read_key(&key, limit).await;
+        let _ = store
+            .waiter(
+                &key,
+                &RequestDigest::of(&Holder::new("me").unwrap(), &RequestId::random()),
+                limit,
+            )
+            .await;
+        let requests = recorder.0.lock().unwrap();
+        assert_eq!(requests.len(), 3);
+        for request in requests.iter() {
+            assert!(request.contains("consistent_read: Some(true)"), "{request}");
+        }
+    }
+}

@@ -11,10 +11,11 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use crate::{
     clock::Timestamp,
     outcomes::Ended,
+    row::attributes as at,
     row::{instant, metadata_value, n, s},
-    store::attributes as at,
     transition::{
-        Change, Confirm, Cut, End, Extend, Grant, Next, Of, Over, Release, Swap, TOKEN_STEP, Tokens,
+        Change, Confirm, End, Extend, Grant, Next, Release, ReleaseTarget, ShortenDeadline, Swap,
+        TOKEN_STEP, TakeoverRule, Tokens,
     },
     values::{Counter, KeysDigest},
 };
@@ -66,7 +67,7 @@ const OURS: &str = "attribute_type(#fencing_token, :number) \
     AND #fencing_token BETWEEN :one AND :most \
     AND attribute_type(#version, :number) AND #version BETWEEN :one AND :most \
     AND attribute_type(#request, :text) AND attribute_type(#granted_to, :text) \
-    AND (attribute_not_exists(#line) OR attribute_type(#line, :list))";
+    AND attribute_type(#line, :list)";
 
 /// What a held row of ours has beyond that.
 const HELD: &str = "#holder = #granted_to AND attribute_not_exists(#ended) \
@@ -114,8 +115,8 @@ const ABSENT: &str = "attribute_not_exists(#pk) OR ";
 
 fn granting(grant: &Grant) -> Expressions {
     let (over, which) = match grant.over {
-        Over::At(instant) => ("#expires_at <= :over", at_least_one(instant)),
-        Over::Unmoved(version) => ("#version = :over", n(version.get())),
+        TakeoverRule::At(instant) => ("#expires_at <= :over", at_least_one(instant)),
+        TakeoverRule::Unmoved(version) => ("#version = :over", n(version.get())),
     };
     let expired = text![HELD " AND " over];
     let keys = grant.keys.as_ref().map(KeysDigest::as_str);
@@ -201,7 +202,7 @@ fn extending(extend: &Extend) -> Expressions {
     )
 }
 
-fn cutting(cut: &Cut) -> Expressions {
+fn cutting(cut: &ShortenDeadline) -> Expressions {
     build(
         text![HELD " AND " OURS " AND #version = :version AND #expires_at > :expires_at"],
         "SET #expires_at = :expires_at, #sweep_after = :sweep_after, #version = #version + :one"
@@ -221,11 +222,11 @@ fn releasing(release: &Release) -> Expressions {
     ];
     let (next, purge_at) = (&release.next, release.purge_at);
     match &release.of {
-        Of::Grant => {
+        ReleaseTarget::Grant => {
             let which = text![HELD " AND " OWNED];
             ending(&which, None, release.ended, next, purge_at, proof)
         }
-        Of::Reservation(holder) => {
+        ReleaseTarget::Reservation(holder) => {
             let which = text![(line::kept()) " AND " (line::PROMISED)];
             // It counts as a grant, lest a repeated release find no trace of it.
             let granted = text!["#granted_to = :holder, #request = #claim, " HISTORY ", "];

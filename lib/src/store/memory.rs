@@ -9,11 +9,12 @@ use std::{
 };
 
 use super::{
-    Address, Applied, AppliedAll, Entry, Joined, Page, Part, Position, Store, attributes as at,
-    occupied, sweep_after, what,
+    Address, Applied, AppliedAll, Entry, Joined, Page, Part, Position, Store, occupied,
+    sweep_after, what,
 };
 use crate::{
     error::Error,
+    row::attributes as at,
     row::{Item, Stored, instant, s, text, time},
     transition::{Change, Join, transition},
     values::{Holder, Key, RequestDigest},

@@ -1,6 +1,6 @@
 //! What the line does to a row: joining, leaving, being first.
 
-use super::{Over, State, Tokens, succeeded};
+use super::{State, TakeoverRule, Tokens, succeeded};
 use crate::{
     clock::Timestamp,
     row::{Holding, Reservation, Row},
@@ -10,16 +10,15 @@ use crate::{
 /// What becomes of the line when a grant ends.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Next {
-    /// The row is kept for whoever is first, if anybody is. Not for a frozen key, nor for a row
-    /// without a line.
-    Is(Heir),
+    /// The row is kept for whoever is first, if anybody is. Not for a frozen key.
+    Is(Successor),
     /// Somebody else will see to it: the writer cannot tell anybody.
     Later,
 }
 
 /// What the one who is first in line gets.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Heir {
+pub struct Successor {
     /// Proof of the grant to come.
     pub lease_id: LeaseId,
     /// Until when it is to be confirmed.
@@ -42,7 +41,7 @@ impl Next {
     #[must_use]
     pub fn suited_to(&self, token: Counter) -> Self {
         match self {
-            Self::Is(heir) => Self::Is(Heir {
+            Self::Is(heir) => Self::Is(Successor {
                 tokens: heir.tokens.for_row(token),
                 ..heir.clone()
             }),
@@ -57,7 +56,7 @@ pub struct Join {
     /// Who.
     pub request: RequestDigest,
     /// By what a lease that somebody holds counts as over: what can be taken is not waited for.
-    pub over: Over,
+    pub over: TakeoverRule,
     /// How many the line takes.
     pub cap: u16,
 }
@@ -75,7 +74,7 @@ pub struct Leave {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Reserve {
     /// What the first in line gets.
-    pub heir: Heir,
+    pub heir: Successor,
 }
 
 /// See [`Change::TryAgain`](super::Change::TryAgain).
@@ -99,7 +98,7 @@ pub struct Pass {
     /// How often that had been tried when it was read: nobody must have tried since.
     pub tries: Counter,
     /// What the next in line gets.
-    pub heir: Heir,
+    pub heir: Successor,
 }
 
 /// See [`Change::Take`](super::Change::Take).
@@ -130,7 +129,7 @@ pub struct Take {
 }
 
 pub(super) fn joined(row: &Row, join: &Join) -> Option<Row> {
-    let line = row.line.as_ref()?;
+    let line = &row.line;
     let waits = row.is_spoken_for() || !join.over.holds(row);
     let known = row.remembers(&join.request) || line.contains(&join.request);
     let theirs = row.reserved().is_some_and(|r| r.request == join.request);
@@ -143,7 +142,7 @@ pub(super) fn joined(row: &Row, join: &Join) -> Option<Row> {
 }
 
 pub(super) fn left(row: &Row, leave: &Leave) -> Option<Row> {
-    let mut line = row.line.clone()?;
+    let mut line = row.line.clone();
     if line.get(leave.place) != Some(&leave.request) {
         return None;
     }
@@ -154,7 +153,7 @@ pub(super) fn left(row: &Row, leave: &Leave) -> Option<Row> {
 /// The version stays: who watches it watches the holder.
 fn in_line(row: &Row, line: Vec<RequestDigest>) -> Row {
     Row {
-        line: Some(line),
+        line,
         ..row.clone()
     }
 }
@@ -175,7 +174,7 @@ pub(super) fn reserved(row: &Row, reserve: &Reserve) -> Option<Row> {
 }
 
 /// A free row, kept for whoever is first in line; for nobody if nobody is.
-pub(super) fn kept_for_the_first(row: Row, heir: &Heir) -> Option<Row> {
+pub(super) fn kept_for_the_first(row: Row, heir: &Successor) -> Option<Row> {
     let row = lifted(row, heir.tokens);
     let State::Free {
         ended, last_token, ..
@@ -183,7 +182,7 @@ pub(super) fn kept_for_the_first(row: Row, heir: &Heir) -> Option<Row> {
     else {
         return None;
     };
-    let mut line = row.line?.into_iter();
+    let mut line = row.line.into_iter();
     let reserved = line.next().map(|request| Reservation {
         request,
         lease_id: heir.lease_id.clone(),
@@ -191,7 +190,7 @@ pub(super) fn kept_for_the_first(row: Row, heir: &Heir) -> Option<Row> {
         tries: Counter::MIN,
     });
     row.frozen.is_none().then(|| Row {
-        line: Some(line.collect()),
+        line: line.collect(),
         state: State::Free {
             ended,
             last_token,

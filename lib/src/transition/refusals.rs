@@ -1,7 +1,8 @@
 //! What a refusal means, by what stood there.
 
 use super::{
-    Change, Extend, Grant, Join, Next, Of, Release, Tokens, line::kept, owned, transition,
+    Change, Extend, Grant, Join, Next, Release, ReleaseTarget, Tokens, line::kept, owned,
+    transition,
 };
 use crate::{
     outcomes::{Ended, Previous},
@@ -199,7 +200,7 @@ pub fn why_not_released(stored: Stored, release: &Release, holder: &Holder) -> R
     let (lease_id, token) = (&release.lease_id, release.fencing_token);
     if let Some(of) = what_it_is(&row, lease_id, token, holder) {
         let next = match &release.next {
-            Next::Is(_) if row.frozen.is_some() || row.line.is_none() => Next::Later,
+            Next::Is(_) if row.frozen.is_some() => Next::Later,
             next => next.suited_to(row.fencing_token),
         };
         return ReleaseRefusal::Suits(Box::new(Release {
@@ -222,10 +223,15 @@ pub fn why_not_released(stored: Stored, release: &Release, holder: &Holder) -> R
 }
 
 /// What the caller can prove is its own.
-fn what_it_is(row: &Row, lease_id: &LeaseId, token: Counter, holder: &Holder) -> Option<Of> {
+fn what_it_is(
+    row: &Row,
+    lease_id: &LeaseId,
+    token: Counter,
+    holder: &Holder,
+) -> Option<ReleaseTarget> {
     if owned(row, lease_id, token).is_some() {
-        Some(Of::Grant)
+        Some(ReleaseTarget::Grant)
     } else {
-        kept(row, lease_id, token).map(|_| Of::Reservation(holder.clone()))
+        kept(row, lease_id, token).map(|_| ReleaseTarget::Reservation(holder.clone()))
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::{row::Reservation, values::RequestId};
+use crate::values::RequestId;
 
 fn at(seconds: u64) -> Timestamp {
     Timestamp::from_millis(1_000_000 + 1000 * seconds)
@@ -28,7 +28,7 @@ fn grant(name: &str, now: Timestamp, tokens: Tokens) -> Grant {
         ttl,
         metadata: Metadata::default(),
         now,
-        over: Over::At(now),
+        over: TakeoverRule::At(now),
         tokens,
         expires_at: now.plus(ttl.as_duration()),
         sweep_after: now.plus(ttl.as_duration()),
@@ -44,9 +44,9 @@ fn release(row: &Row) -> Change {
     Change::Release(Release {
         lease_id: row.holding().expect("a holding").lease_id.clone(),
         fencing_token: row.fencing_token,
-        of: Of::Grant,
+        of: ReleaseTarget::Grant,
         ended: Ended::Released,
-        next: Next::Is(Heir {
+        next: Next::Is(Successor {
             lease_id: LeaseId::stored("heir"),
             until: at(9),
             tokens: Tokens::From(Counter::MIN),
@@ -98,7 +98,7 @@ fn who_takes_up_a_promise_asked_for_one_key() {
     let b = grant("b", at(1), Tokens::From(Counter::MIN));
     let join = Change::Join(Join {
         request: b.request.clone(),
-        over: Over::At(at(1)),
+        over: TakeoverRule::At(at(1)),
         cap: 9,
     });
     let in_line = transition(&Stored::Row(held.clone()), &join).expect("a place in line");
@@ -122,17 +122,6 @@ fn who_takes_up_a_promise_asked_for_one_key() {
 }
 
 #[test]
-fn a_grant_gives_a_row_from_before_there_was_a_line_one() {
-    let row = Row {
-        line: None,
-        ..first("a")
-    };
-    let next = Change::Grant(grant("b", at(10), Tokens::From(Counter::MIN)));
-    let granted = transition(&Stored::Row(row), &next).expect("a grant");
-    assert_eq!(granted.line, Some(Vec::new()));
-}
-
-#[test]
 fn an_extend_says_when() {
     let row = first("a");
     assert_eq!(row.holding().expect("a holding").extended_at, None);
@@ -147,44 +136,6 @@ fn an_extend_says_when() {
     let extended = transition(&Stored::Row(row), &extend).expect("an extend");
     let held = extended.holding().expect("a holding");
     assert_eq!((held.extended_at, held.expires_at), (Some(at(3)), at(12)));
-}
-
-#[test]
-fn a_promise_in_a_row_from_before_there_was_a_line_is_not_handed_on() {
-    let held = first("a");
-    let kept = Row {
-        line: None,
-        state: State::Free {
-            ended: Ended::Released,
-            last_token: held.fencing_token,
-            reserved: Some(Reservation {
-                request: held.request.clone(),
-                lease_id: LeaseId::stored("heir"),
-                until: at(9),
-                tries: Counter::MIN,
-            }),
-        },
-        ..held
-    };
-    let gives_up = |next| {
-        Change::Release(Release {
-            lease_id: LeaseId::stored("heir"),
-            fencing_token: kept.fencing_token.plus(1),
-            of: Of::Reservation(holder("b")),
-            ended: Ended::Released,
-            next,
-            purge_at: 77,
-        })
-    };
-    let heir = Heir {
-        lease_id: LeaseId::stored("next"),
-        until: at(9),
-        tokens: Tokens::From(Counter::MIN),
-    };
-    let stands = Stored::Row(kept.clone());
-    assert_eq!(transition(&stands, &gives_up(Next::Is(heir))), None);
-    let free = transition(&stands, &gives_up(Next::Later)).expect("a release");
-    assert_eq!(free.line, None);
 }
 
 #[test]
@@ -217,7 +168,7 @@ fn a_line_is_full_when_as_many_wait_as_it_takes() {
     let refused = |cap| {
         let join = Join {
             request: b.request.clone(),
-            over: Over::At(at(1)),
+            over: TakeoverRule::At(at(1)),
             cap,
         };
         why_not_joined(row.clone(), &join, &b)

@@ -5,7 +5,8 @@ use proptest::prelude::*;
 
 use super::{Key, framed};
 use crate::{
-    store::{Address, What, attributes as at, what},
+    row::attributes as at,
+    store::{Address, What, what},
     values::{Holder, RequestDigest, RequestId},
 };
 

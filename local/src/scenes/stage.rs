@@ -229,7 +229,7 @@ pub fn item_of(handle: &Value) -> Result<Item, Error> {
         operator: None,
         purge_at: None,
         request_keys: None,
-        line: Some(Vec::new()),
+        line: Vec::new(),
         state: State::Held(Holding {
             lease_id: lease.lease_id,
             ttl: lease.ttl,

@@ -5,7 +5,8 @@ use std::{env, process::ExitCode, time::Duration};
 
 use clap::Parser;
 use leasehold::{
-    Acquire, Connection, DynamoDb, Environment, Holder, Key, Leases, Patience, Ttl, Waited,
+    Acquire, AcquireOutcome, Connection, DynamoDb, Environment, Holder, Key, Leases, RetryPolicy,
+    Ttl,
 };
 
 mod counter;
@@ -74,14 +75,14 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error
 
     let holder = Holder::new(format!("writer {}", std::process::id()))?;
     let request = Acquire::new(arguments.key, holder, Ttl::new(arguments.ttl_seconds)?);
-    let patience = Patience {
+    let patience = RetryPolicy {
         longest: Duration::from_millis(500),
-        ..Patience::of(arguments.patience_seconds)
+        ..RetryPolicy::of(arguments.patience_seconds)
     };
     println!("asking for {}", request.key);
     let lease = match leases.acquire_within(request, patience).await? {
-        Waited::Granted(granted) => granted.lease,
-        Waited::TimedOut(other) => {
+        AcquireOutcome::Granted(granted) => granted.lease,
+        AcquireOutcome::TimedOut(other) => {
             println!("held by {}", other.held.holder);
             return Ok(ExitCode::from(HELD));
         }
@@ -101,7 +102,7 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error
             Some(length) => tokio::time::sleep(length).await,
             None => wait_for_a_line()?,
         }
-        // To ask `leases.standing(&lease)` here is good manners and no protection: the process may
+        // To ask `leases.status(&lease)` here is good manners and no protection: the process may
         // be stopped between the question and the write, for as long as it pleases the machine.
         written = counter.write(&lease, value + 1).await?;
         if written == Written::Done {

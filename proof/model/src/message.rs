@@ -2,8 +2,8 @@
 
 use leasehold::Counter;
 use leasehold::transition::{
-    Change, Cut, End, Extend, Grant, Heir, Join, Leave, Next, Of, Over, Pass, Release, Reserve,
-    Take, Tokens, TryAgain,
+    Change, End, Extend, Grant, Join, Leave, Next, Pass, Release, ReleaseTarget, Reserve,
+    ShortenDeadline, Successor, Take, TakeoverRule, Tokens, TryAgain,
 };
 
 use crate::{
@@ -133,7 +133,7 @@ impl Message {
             }),
             What::Cut(version) => {
                 let expires_at = instant(self.sent + scope.grace);
-                Change::Cut(Cut {
+                Change::Cut(ShortenDeadline {
                     version: names::counter(version),
                     expires_at,
                     sweep_after: expires_at,
@@ -180,7 +180,7 @@ impl Message {
     /// The grant that it asks for: a join would, if there were nobody to wait for.
     pub fn grant(&self, scope: &Scope) -> Grant {
         let over = match self.what {
-            What::Grant(_, Some(seen)) => Over::Unmoved(names::version(seen)),
+            What::Grant(_, Some(seen)) => TakeoverRule::Unmoved(names::version(seen)),
             _ => self.over(scope),
         };
         let expires_at = instant(self.sent + scope.ttl);
@@ -199,8 +199,8 @@ impl Message {
         }
     }
 
-    fn over(&self, scope: &Scope) -> Over {
-        Over::At(instant(self.sent - scope.margin))
+    fn over(&self, scope: &Scope) -> TakeoverRule {
+        TakeoverRule::At(instant(self.sent - scope.margin))
     }
 
     pub fn join(&self, scope: &Scope) -> Join {
@@ -244,9 +244,9 @@ impl Message {
             lease_id: names::lease_id(lease),
             fencing_token: names::counter(token),
             of: if promise {
-                Of::Reservation(names::holder(self.from))
+                ReleaseTarget::Reservation(names::holder(self.from))
             } else {
-                Of::Grant
+                ReleaseTarget::Grant
             },
             ended: Ended::Released.into(),
             next: self.next(scope),
@@ -262,8 +262,8 @@ impl Message {
         }
     }
 
-    fn heir(&self, scope: &Scope) -> Heir {
-        Heir {
+    fn heir(&self, scope: &Scope) -> Successor {
+        Successor {
             lease_id: names::lease_id(self.lease()),
             until: instant(self.sent + scope.claim),
             tokens: self.floor.tokens(),

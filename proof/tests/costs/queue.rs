@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use leasehold::{
     Clock as _, DynamoDb, Error, Leases, Queue, Queued, SystemClock, TaskToken, WaitTime,
-    conformance::Calls, row::Item,
+    conformance::FakeStepFunctions, row::Item,
 };
 
 use leasehold_proof::fixture::{TABLE, Table, request, s};
@@ -32,7 +32,7 @@ async fn waiters(table: &Table, key: &str) -> Vec<Item> {
 #[tokio::test]
 async fn a_stranger_in_the_place_of_one_who_waits_is_left_alone() {
     let table = Table::start().await;
-    let calls = Arc::new(Calls::default());
+    let calls = Arc::new(FakeStepFunctions::default());
     let leases = table.leases().with_workflows(calls.clone());
     let holder = table.grant("k", "holder", "1").await.lease;
     table.grant("elsewhere", "holder", "1").await;
@@ -54,7 +54,7 @@ async fn a_stranger_in_the_place_of_one_who_waits_is_left_alone() {
     // Others are none the worse for it.
     join(&leases, "k", "b").await.unwrap();
     let _ = leases.release(&holder).await.unwrap();
-    assert_eq!(calls.take().len(), 1);
+    assert_eq!(calls.take_answers().len(), 1);
     let stands = waiters(&table, "k").await;
     assert!(stands.contains(&stranger), "untouched");
 }
@@ -68,7 +68,9 @@ async fn dynamodb_purges_nobody_who_still_waits() {
     leasehold::table::create(&table.client, TABLE)
         .await
         .unwrap();
-    let leases = table.leases().with_workflows(Arc::new(Calls::default()));
+    let leases = table
+        .leases()
+        .with_workflows(Arc::new(FakeStepFunctions::default()));
     table.grant("k", "holder", "1").await;
     join(&leases, "k", "a").await.unwrap();
     clock.tick(WAIT.saturating_sub(Duration::from_secs(1)));

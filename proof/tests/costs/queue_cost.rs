@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use leasehold::{
     DynamoDb, ExtendOptions, Extended, Key, Lease, Leases, ManualClock, Queue, Queued,
     ReleaseOutcome, SweepBounds, TaskToken, WaitTime,
-    conformance::{Calls, Told},
+    conformance::{FakeStepFunctions, TaskAnswer},
 };
 use leasehold_local::Fault;
 
@@ -12,7 +12,7 @@ use leasehold_proof::fixture::{Table, request};
 
 struct Waiting {
     table: Table,
-    calls: Arc<Calls>,
+    calls: Arc<FakeStepFunctions>,
     leases: Leases<DynamoDb>,
 }
 
@@ -21,7 +21,7 @@ type Requests = BTreeMap<String, u64>;
 
 impl Waiting {
     async fn start() -> Self {
-        let (table, calls) = (Table::start().await, Arc::new(Calls::default()));
+        let (table, calls) = (Table::start().await, Arc::new(FakeStepFunctions::default()));
         let leases = table.leases().with_workflows(calls.clone());
         Self {
             table,
@@ -41,8 +41,8 @@ impl Waiting {
 
     /// The one who was told just now, and the lease as it was told.
     fn woken(&self) -> (String, Lease) {
-        let told = self.calls.take();
-        let [Told { token, .. }] = &told[..] else {
+        let told = self.calls.take_answers();
+        let [TaskAnswer { token, .. }] = &told[..] else {
             panic!("not one was told, but {}", told.len());
         };
         let lease = serde_json::from_value(told[0].output()["lease"].clone());
@@ -134,7 +134,11 @@ async fn sweep_clears_up_at_two_requests_for_each_that_was_served() {
         // The line is read before and after the items, each of which is read and deleted.
         let total: u64 = requests.values().sum();
         assert_eq!(total, nothing + 2 + 2 * served, "{requests:?}");
-        assert_eq!(line.calls.take(), [], "nobody is told who was served");
+        assert_eq!(
+            line.calls.take_answers(),
+            [],
+            "nobody is told who was served"
+        );
     }
 }
 
@@ -158,9 +162,9 @@ async fn sweep_sends_away_at_three_requests_each_however_many_wait() {
         late.sweep(SweepBounds::Schedule).await.unwrap();
         let requests = line.requests();
         println!("sweep of {waiting:>2} who gave up: {requests:?}");
-        let told = line.calls.take();
-        let away = |told: &Told| {
-            told.what
+        let told = line.calls.take_answers();
+        let away = |told: &TaskAnswer| {
+            told.result
                 .as_ref()
                 .is_err_and(|e| e.0 == "Lease.QueueTimeout")
         };

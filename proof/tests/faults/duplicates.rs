@@ -7,7 +7,7 @@ use leasehold::{
     Ttl,
     row::Stored,
     store::{Address, Applied, Store as _},
-    transition::{Change, Grant, Over, Tokens},
+    transition::{Change, Grant, TakeoverRule, Tokens},
 };
 
 use leasehold_proof::fixture::request;
@@ -110,7 +110,7 @@ fn delayed(scenario: &Scenario) -> Grant {
         ttl: Ttl::new(TTL).unwrap(),
         metadata: Metadata::default(),
         now,
-        over: Over::At(now.minus(margin)),
+        over: TakeoverRule::At(now.minus(margin)),
         tokens: Tokens::From(leasehold::Counter::MIN),
         expires_at: now.plus(TTL),
         sweep_after: now.plus(TTL + margin),

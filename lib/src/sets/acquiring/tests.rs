@@ -11,8 +11,8 @@ use std::{
 use super::*;
 use crate::{
     Acquire, AcquireAll, Clock, Connection, Holder, Key, Keys, Memory, RequestId, Settings, Ttl,
+    backoff::{FIRST_PAUSE, LONGEST_PAUSE},
     store::wire::{Before, Wire},
-    turns::{FIRST_PAUSE, LONGEST_PAUSE},
 };
 
 fn key(name: &str) -> Key {

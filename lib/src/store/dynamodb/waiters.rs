@@ -11,13 +11,12 @@ use aws_sdk_dynamodb::{
     },
 };
 
-use super::{
-    DynamoDb, conflicts::through_conflicts, is_condition, place, transactions::unbuilt, within,
-};
+use super::{DynamoDb, is_condition, place, through_conflicts, transactions::unbuilt, within};
 use crate::{
     error::Error,
+    row::attributes as at,
     row::{Stored, s},
-    store::{Address, Joined, attributes as at, occupied},
+    store::{Address, Joined, occupied},
     transition::{Change, Join},
     values::{Key, RequestDigest},
     waiter::Waiter,

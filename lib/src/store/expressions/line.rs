@@ -7,9 +7,11 @@ use super::{
     not_remembered, suiting,
 };
 use crate::{
+    row::attributes as at,
     row::{instant, metadata_value, n, s},
-    store::attributes as at,
-    transition::{Heir, Join, Leave, Next, Over, Pass, Reserve, Take, Tokens, TryAgain},
+    transition::{
+        Join, Leave, Next, Pass, Reserve, Successor, Take, TakeoverRule, Tokens, TryAgain,
+    },
     values::Counter,
 };
 
@@ -46,13 +48,8 @@ pub(super) struct Handed {
 
 pub(super) fn handed(next: &Next) -> Handed {
     match next {
-        // The removal of an entry of a list that does not exist would be an error.
         Next::Is(heir) => Handed {
-            condition: text![
-                " AND attribute_type(#line, :list) AND attribute_not_exists(#frozen)"(suiting(
-                    heir.tokens
-                ))
-            ],
+            condition: text![" AND attribute_not_exists(#frozen)"(suiting(heir.tokens))],
             set: KEEP_FOR_THE_FIRST,
             remove: "#heir, #line[0]",
             values: heir_values(heir).into(),
@@ -70,7 +67,7 @@ pub(super) fn handed(next: &Next) -> Handed {
 const KEEP_FOR_THE_FIRST: &str = "#claim = if_not_exists(#line[0], :null), #claim_id = :heir, \
     #claim_until = :until, #claim_tries = :one";
 
-fn heir_values(heir: &Heir) -> [(&'static str, AttributeValue); 3] {
+fn heir_values(heir: &Successor) -> [(&'static str, AttributeValue); 3] {
     [
         ("heir", s(heir.lease_id.expose())),
         ("until", at_least_one(heir.until)),
@@ -96,14 +93,14 @@ fn lifting(tokens: Tokens) -> &'static str {
 /// The version stays: who watches it watches the holder.
 pub(super) fn joining(join: &Join) -> Expressions {
     let (lasts, which) = match join.over {
-        Over::At(instant) => ("#expires_at > :over", at_least_one(instant)),
-        Over::Unmoved(version) => ("#version <> :over", n(version.get())),
+        TakeoverRule::At(instant) => ("#expires_at > :over", at_least_one(instant)),
+        TakeoverRule::Unmoved(version) => ("#version <> :over", n(version.get())),
     };
     let kept = kept();
     let not_remembered = not_remembered("request");
     build(
         text![
-            OURS " AND attribute_type(#line, :list) AND attribute_not_exists(#frozen) \
+            OURS " AND attribute_not_exists(#frozen) \
              AND ((" HELD " AND (" lasts " OR attribute_exists(#line[0]))) \
                OR (" kept " AND #claim <> :request) \
                OR (" FREE " AND " UNKEPT " AND attribute_exists(#line[0]))) \
@@ -175,7 +172,7 @@ pub(super) fn passing(pass: &Pass) -> Expressions {
     build(
         text![
             kept " AND " OURS " AND #claim_id = :lease_id AND #claim_tries = :tries \
-             AND attribute_type(#line, :list) AND attribute_not_exists(#frozen)"
+             AND attribute_not_exists(#frozen)"
             (suiting(pass.heir.tokens))
         ],
         text!["SET " token "#version = #version + :one, " KEEP_FOR_THE_FIRST " REMOVE #heir, #line[0]"
@@ -201,7 +198,7 @@ pub(super) fn taking(take: &Take) -> Expressions {
              #ttl_ms = :ttl_ms, #metadata = :metadata, #acquired_at = :acquired_at, \
              #extended_at = :now, #expires_at = :expires_at, #sweep_after = :sweep_after, \
              #fencing_token = :fencing_token, #version = #version + :one, \
-             #line = if_not_exists(#line, :empty), #request = #claim, " HISTORY " \
+             #request = #claim, " HISTORY " \
              REMOVE #ended, #purge_at, #request_keys, #" (at::LAST_TOKEN) ", " KEPT
         ],
         [

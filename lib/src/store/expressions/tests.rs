@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
     row::Stored,
-    transition::{Heir, Join, Leave, Pass, Reserve, Take, TryAgain, transition},
+    transition::{Join, Leave, Pass, Reserve, Successor, Take, TryAgain, transition},
     values::{Holder, LeaseId, Metadata, RequestDigest, RequestId, Ttl},
 };
 
@@ -36,7 +36,7 @@ fn every_change() -> Vec<Change> {
             sweep_after: now,
         })
     };
-    let clock = grant(Over::At(now), None);
+    let clock = grant(TakeoverRule::At(now), None);
     let row = transition(&Stored::Absent, &clock).expect("a first grant");
     let swap = |seen| {
         let row = row.clone();
@@ -46,13 +46,13 @@ fn every_change() -> Vec<Change> {
         unreachable!("a grant")
     };
     let request = RequestDigest::of(&holder, &RequestId::random());
-    let heir = Heir {
+    let heir = Successor {
         lease_id: LeaseId::random(),
         until: now,
         tokens: Tokens::From(Counter::MIN),
     };
     let floor = Counter::new(7).expect("valid");
-    let above = |tokens| Heir {
+    let above = |tokens| Successor {
         tokens,
         ..heir.clone()
     };
@@ -111,14 +111,20 @@ fn every_change() -> Vec<Change> {
         clock,
         extend(false),
         extend(true),
-        release(Of::Grant, Next::Later),
-        release(Of::Grant, Next::Is(heir.clone())),
-        release(Of::Reservation(holder.clone()), Next::Later),
-        release(Of::Reservation(holder.clone()), Next::Is(heir.clone())),
-        release(Of::Grant, Next::Is(above(Tokens::From(floor)))),
-        release(Of::Grant, Next::Is(above(Tokens::LiftedTo(floor)))),
+        release(ReleaseTarget::Grant, Next::Later),
+        release(ReleaseTarget::Grant, Next::Is(heir.clone())),
+        release(ReleaseTarget::Reservation(holder.clone()), Next::Later),
         release(
-            Of::Reservation(holder.clone()),
+            ReleaseTarget::Reservation(holder.clone()),
+            Next::Is(heir.clone()),
+        ),
+        release(ReleaseTarget::Grant, Next::Is(above(Tokens::From(floor)))),
+        release(
+            ReleaseTarget::Grant,
+            Next::Is(above(Tokens::LiftedTo(floor))),
+        ),
+        release(
+            ReleaseTarget::Reservation(holder.clone()),
             Next::Is(above(Tokens::LiftedTo(floor))),
         ),
         Change::End(End {
@@ -127,13 +133,13 @@ fn every_change() -> Vec<Change> {
             next: Next::Is(heir.clone()),
             purge_at: 1,
         }),
-        Change::Cut(Cut {
+        Change::Cut(ShortenDeadline {
             version: Counter::MIN,
             expires_at: now,
             sweep_after: now,
         }),
-        Change::Join(join(Over::At(now))),
-        Change::Join(join(Over::Unmoved(Counter::MIN.into()))),
+        Change::Join(join(TakeoverRule::At(now))),
+        Change::Join(join(TakeoverRule::Unmoved(Counter::MIN.into()))),
         Change::Leave(Leave {
             request: request.clone(),
             place: 17,
@@ -147,7 +153,7 @@ fn every_change() -> Vec<Change> {
         take(false),
         take(true),
         grant(
-            Over::Unmoved(Counter::MIN.into()),
+            TakeoverRule::Unmoved(Counter::MIN.into()),
             Some(KeysDigest::stored("k")),
         ),
         suited(Tokens::From(floor)),

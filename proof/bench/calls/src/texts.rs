@@ -27,7 +27,7 @@ pub(crate) const ACQUIRE_IF: &str = "attribute_not_exists(#pk) OR (((attribute_n
     attribute_type(#fencing_token, :number) AND #fencing_token BETWEEN :one AND :most AND \
     attribute_type(#version, :number) AND #version BETWEEN :one AND :most AND \
     attribute_type(#request, :text) AND attribute_type(#granted_to, :text) AND \
-    (attribute_not_exists(#line) OR attribute_type(#line, :list)) AND \
+    attribute_type(#line, :list) AND \
     attribute_not_exists(#frozen) AND #request <> :request AND #past_request_1 <> :request \
     AND #past_request_2 <> :request AND #past_request_3 <> :request)";
 
@@ -79,7 +79,7 @@ pub(crate) const EXTEND_IF: &str = "#holder = #granted_to AND attribute_not_exis
     AND :forever AND attribute_type(#fencing_token, :number) AND #fencing_token BETWEEN :one \
     AND :most AND attribute_type(#version, :number) AND #version BETWEEN :one AND :most AND \
     attribute_type(#request, :text) AND attribute_type(#granted_to, :text) AND \
-    (attribute_not_exists(#line) OR attribute_type(#line, :list)) AND #lease_id = :lease_id \
+    attribute_type(#line, :list) AND #lease_id = :lease_id \
     AND #fencing_token = :fencing_token AND #expires_at <= :expires_at AND (#expires_at > \
     :now OR (attribute_not_exists(#frozen) AND attribute_not_exists(#line[0])))";
 
@@ -115,7 +115,7 @@ pub(crate) const RELEASE_IF: &str = "#holder = #granted_to AND attribute_not_exi
     attribute_type(#fencing_token, :number) AND #fencing_token BETWEEN :one AND :most AND \
     attribute_type(#version, :number) AND #version BETWEEN :one AND :most AND \
     attribute_type(#request, :text) AND attribute_type(#granted_to, :text) AND \
-    (attribute_not_exists(#line) OR attribute_type(#line, :list))";
+    attribute_type(#line, :list)";
 
 pub(crate) const RELEASE_NAMES: [(&str, &str); 21] = [
     ("#acquired_at", "acquired_at"),

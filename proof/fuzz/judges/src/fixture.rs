@@ -11,8 +11,8 @@ use std::{
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use leasehold::{
-    Acquire, Because, Holder, Key, Lease, Leases, ManualClock, Memory, Operator, Permits, Queue,
-    Reason, RequestDigest, RequestId, Settings, TaskToken, Timestamp, Ttl, WaitTime,
+    Acquire, AuditReason, Holder, Key, Lease, Leases, ManualClock, Memory, Operator, Permits,
+    Queue, Reason, RequestDigest, RequestId, Settings, TaskToken, Timestamp, Ttl, WaitTime,
     row::{Holding, Item, Row, State},
     store::Address,
 };
@@ -164,7 +164,7 @@ fn put_leases(table: &Memory, event: &Value) {
             operator: None,
             purge_at: None,
             request_keys: None,
-            line: Some(Vec::new()),
+            line: Vec::new(),
             state: State::Held(Holding {
                 lease_id: lease.lease_id,
                 ttl: lease.ttl,
@@ -235,8 +235,8 @@ async fn put_states(table: &Memory) {
     drop(leases.acquire(ask("expired", "first", 2)).await);
 }
 
-pub fn because() -> Because {
-    Because {
+pub fn because() -> AuditReason {
+    AuditReason {
         who: Operator::new("night shift").expect("valid"),
         why: Reason::new("it is stuck").expect("valid"),
     }

@@ -4,7 +4,8 @@ use leasehold::{
     Counter, Ended, LeaseId,
     row::{Row, State, Stored},
     transition::{
-        Change, Cut, End, Extend, Grant, Next, Of, Over, Pass, Release, Reserve, Tokens, transition,
+        Change, End, Extend, Grant, Next, Pass, Release, ReleaseTarget, Reserve, ShortenDeadline,
+        TakeoverRule, Tokens, transition,
     },
 };
 
@@ -52,7 +53,7 @@ pub fn apply(
             ours(&unkept, change)
         }
         (Change::Cut(cut), Some(row)) if flaw == Flaw::CutsWhoeverHoldsItByNow => {
-            let cut = Cut {
+            let cut = ShortenDeadline {
                 version: row.version,
                 ..cut.clone()
             };
@@ -143,7 +144,7 @@ fn granted(flaw: Flaw, stored: &Stored, (message, grant): (&Message, &Grant)) ->
         }
         (Flaw::GrantsPassTheLineBy, Stored::Row(row)) => {
             let nobody = Row {
-                line: Some(Vec::new()),
+                line: Vec::new(),
                 ..row.clone()
             };
             let line = row.line.clone();
@@ -151,8 +152,8 @@ fn granted(flaw: Flaw, stored: &Stored, (message, grant): (&Message, &Grant)) ->
         }
         (Flaw::ObservesTheToken, Stored::Row(row)) => {
             let mut grant = grant.clone();
-            if grant.over == Over::Unmoved(row.fencing_token.into()) {
-                grant.over = Over::Unmoved(row.version.into());
+            if grant.over == TakeoverRule::Unmoved(row.fencing_token.into()) {
+                grant.over = TakeoverRule::Unmoved(row.version.into());
             }
             ours(row, &Change::Grant(grant))
         }
@@ -188,7 +189,7 @@ fn extended(flaw: Flaw, scope: &Scope, row: &Row, extend: &Extend) -> Option<Row
     }
     let line = row.line.clone();
     if flaw == Flaw::ExpiredHoldersComeBack {
-        row.line = Some(Vec::new());
+        row.line = Vec::new();
     }
     ours(&row, &Change::Extend(extend)).map(|row| Row { line, ..row })
 }
@@ -200,7 +201,7 @@ fn released(flaw: Flaw, row: &Row, (message, release): (&Message, &Release)) -> 
             release.lease_id = proof(row)?;
             release.fencing_token = row.fencing_token;
         }
-        Flaw::ReleaseIsADeadline if release.of == Of::Grant => {
+        Flaw::ReleaseIsADeadline if release.of == ReleaseTarget::Grant => {
             ours(row, &Change::Release(release))?;
             let mut row = row.clone();
             if let State::Held(held) = &mut row.state {

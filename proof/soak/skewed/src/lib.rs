@@ -11,7 +11,7 @@ pub const OFFSET: &str = "SOAK_CLOCK_OFFSET_MS";
 /// What the functions' `main` calls.
 pub mod lambda {
     pub use leasehold::lambda::{
-        Changes, Ends, EndsFailed, Event, Failed, Fatal, FromEvent, Trigger,
+        Event, ExecutionEvents, Failed, FailedExecutions, Fatal, FromEvent, StreamRecords, Trigger,
     };
 
     use std::{future::Future, pin::Pin, sync::Arc, time::Duration};

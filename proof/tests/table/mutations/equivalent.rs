@@ -45,15 +45,12 @@ pub fn because(form: &str, what: &str) -> Option<&'static str> {
         ),
         (
             |m| {
-                let list = "attribute_type(#line, :list)";
-                let beside = m.form.matches(list).count() > 1
+                let beside = m.form.contains("size(#line)")
                     || m.form.contains("AND attribute_exists(#line[0]) AND")
                     || m.form.contains("#line[n] = :request");
-                let absent = m.is("attribute_not_exists(#line)", "");
-                absent && !m.what.ends_with("always true`") && beside
-                    || m.is(list, "` always true") && m.form.contains("size(#line)")
+                m.is("attribute_type(#line, :list)", "` always true") && beside
             },
-            "another part asks for a list, or for what only a list has",
+            "another part asks for what only a list has",
         ),
         (
             |m| {

@@ -3,8 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use leasehold::{
-    Acquire, Acquired, Because, Error, Evict, ExtendOptions, GrantKind, Holder, Key, Lease, Leases,
-    ManualClock, Memory, ObservedVersion, Operator, Reason, RequestId, Settings, Timestamp, Ttl,
+    Acquire, Acquired, AuditReason, Error, Evict, ExtendOptions, GrantKind, Holder, Key, Lease,
+    Leases, ManualClock, Memory, ObservedVersion, Operator, Reason, RequestId, Settings, Timestamp,
+    Ttl,
 };
 
 const DAY: Duration = Duration::from_hours(24);
@@ -26,8 +27,8 @@ async fn lease(leases: &Leases<Memory>, holder: &str) -> Lease {
     acquired.granted().unwrap().lease
 }
 
-fn because() -> Because {
-    Because {
+fn because() -> AuditReason {
+    AuditReason {
         who: Operator::new("night shift").unwrap(),
         why: Reason::new("a handle has leaked").unwrap(),
     }

@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use serde_json::{Map, Value, json};
 
-use super::tally::Tally;
+use super::invocation_metrics::InvocationMetrics;
 use crate::{
     clock::Timestamp,
     metrics::{METRICS, Metric},
@@ -16,13 +16,13 @@ const TABLE: &str = "Table";
 const OPERATION: &str = "Operation";
 
 /// What all lines of a sandbox have in common.
-pub(super) struct Meter {
+pub(super) struct EmfWriter {
     table: String,
     operation: &'static str,
     level: String,
 }
 
-impl Meter {
+impl EmfWriter {
     pub(super) fn new(operation: &'static str) -> Self {
         Self {
             // Also if there is none: somebody has to hear of it.
@@ -33,12 +33,12 @@ impl Meter {
     }
 
     /// Writes the line. What cannot be written is lost: no answer waits for it.
-    pub(super) fn write(&self, tally: &Tally, at: Timestamp) {
+    pub(super) fn write(&self, tally: &InvocationMetrics, at: Timestamp) {
         let line = format!("{}\n", self.line(tally, at));
         let _ = std::io::stdout().lock().write_all(line.as_bytes());
     }
 
-    fn line(&self, tally: &Tally, at: Timestamp) -> Value {
+    fn line(&self, tally: &InvocationMetrics, at: Timestamp) -> Value {
         let (mut of_table, mut of_operation) = (Vec::new(), Vec::new());
         let mut root = Map::new();
         for (metric, value) in tally.values() {
@@ -77,8 +77,8 @@ impl Meter {
 mod tests {
     use super::*;
 
-    fn meter() -> Meter {
-        Meter {
+    fn meter() -> EmfWriter {
+        EmfWriter {
             table: "leases".to_owned(),
             operation: "release",
             level: "WARN".to_owned(),
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn a_line_is_one_object_in_the_embedded_metric_format() {
-        let mut tally = Tally::default();
+        let mut tally = InvocationMetrics::default();
         tally.add(Metric::HeldTime, 5_000);
         tally.add(Metric::QueueDepth, 0);
         tally.add(Metric::Latency, 12);
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn nothing_counted_is_no_list_of_metrics() {
-        let mut tally = Tally::default();
+        let mut tally = InvocationMetrics::default();
         tally.add(Metric::Latency, 0);
         let line = meter().line(&tally, AT);
         let directives = line["_aws"]["CloudWatchMetrics"].as_array();

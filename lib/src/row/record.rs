@@ -3,9 +3,9 @@
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde::{Deserialize, Serialize};
 
+use super::{n, s};
 use crate::{
     clock::Timestamp,
-    row::{n, s},
     values::{Operator, Reason},
 };
 

@@ -7,7 +7,7 @@ use tokio::time::{Instant, timeout};
 
 use super::*;
 use crate::{
-    Clock, ExtendOptions, GrantKind, Holder, Key, Lease, Memory, RequestId, Settings, Standing,
+    Clock, ExtendOptions, GrantKind, Holder, Key, Lease, LeaseStatus, Memory, RequestId, Settings,
     Ttl, transition::TOKEN_STEP,
 };
 
@@ -69,16 +69,16 @@ async fn grant<S: Store>(leases: &Leases<S>, request: Acquire) -> Lease {
     acquired.granted().expect("a grant").lease
 }
 
-fn granted(waited: Result<Waited, Error>) -> Granted {
+fn granted(waited: Result<AcquireOutcome, Error>) -> Granted {
     match waited {
-        Ok(Waited::Granted(granted)) => granted,
+        Ok(AcquireOutcome::Granted(granted)) => granted,
         other => panic!("{other:?}"),
     }
 }
 
-fn holder_told(waited: Result<Waited, Error>) -> String {
+fn holder_told(waited: Result<AcquireOutcome, Error>) -> String {
     match waited {
-        Ok(Waited::TimedOut(last)) => last.held.holder.to_string(),
+        Ok(AcquireOutcome::TimedOut(last)) => last.held.holder.to_string(),
         other => panic!("{other:?}"),
     }
 }
@@ -93,18 +93,18 @@ async fn every_budget_is_kept_among_32_contenders() {
                 let budget = Duration::from_secs(n);
                 let start = leases.now();
                 let waited = leases
-                    .acquire_within(request(&format!("h{n}")), Patience::of(budget))
+                    .acquire_within(request(&format!("h{n}")), RetryPolicy::of(budget))
                     .await
                     .expect("an answer");
                 let took = leases.now().since(start);
                 assert!(took <= budget, "{took:?} of {budget:?}");
                 match waited {
-                    Waited::Granted(granted) => {
+                    AcquireOutcome::Granted(granted) => {
                         leases.sleep(Duration::from_millis(1500)).await;
                         let _ = leases.release(&granted.lease).await.expect("released");
                         true
                     }
-                    Waited::TimedOut(last) => {
+                    AcquireOutcome::TimedOut(last) => {
                         assert_eq!(took, budget, "not a moment before it ran out");
                         assert_ne!(last.held.holder.as_str(), format!("h{n}"));
                         false
@@ -130,10 +130,10 @@ async fn the_last_attempt_is_made_when_the_budget_runs_out() {
         let start = leases.now();
         let dead = grant(&leases, request("dead")).await;
         assert_eq!(dead.expires_at.plus(seconds(2)), start.plus(seconds(11)));
-        let patience = Patience::of(Duration::from_millis(budget));
+        let patience = RetryPolicy::of(Duration::from_millis(budget));
         let waited = leases.acquire_within(request("b"), patience).await;
         assert_eq!(leases.now(), start.plus(Duration::from_millis(budget)));
-        assert_eq!(matches!(waited, Ok(Waited::Granted(_))), in_time);
+        assert_eq!(matches!(waited, Ok(AcquireOutcome::Granted(_))), in_time);
     }
 }
 
@@ -142,7 +142,7 @@ async fn no_budget_is_one_attempt() {
     let store = Wire::default();
     let leases = leases_in(store.clone());
     grant(&leases, request("a")).await;
-    let waited = leases.acquire_within(request("b"), Patience::of(Duration::ZERO));
+    let waited = leases.acquire_within(request("b"), RetryPolicy::of(Duration::ZERO));
     assert_eq!(holder_told(waited.await), "a");
     assert_eq!(store.requests(), 2);
 }
@@ -151,7 +151,7 @@ async fn no_budget_is_one_attempt() {
 #[tokio::test(start_paused = true)]
 async fn pauses_are_jittered_in_full_under_a_limit_that_doubles_up_to_the_longest() {
     const RUNS: usize = 200;
-    let patience = Patience {
+    let patience = RetryPolicy {
         budget: seconds(60),
         period: Duration::from_millis(100),
         longest: Duration::from_millis(700),
@@ -185,7 +185,7 @@ async fn pauses_are_jittered_in_full_under_a_limit_that_doubles_up_to_the_longes
 #[tokio::test(start_paused = true)]
 async fn who_crashed_is_not_slept_through() {
     for _ in 0..5 {
-        let (leases, patience) = (leases(), Patience::of(seconds(300)));
+        let (leases, patience) = (leases(), RetryPolicy::of(seconds(300)));
         let crashed = grant(&leases, request("crashed")).await;
         granted(leases.acquire_within(request("next"), patience).await);
         let free = crashed.expires_at.plus(Settings::default().clock_margin);
@@ -200,7 +200,7 @@ async fn limits_out_of_reason_are_brought_within_it() {
         let store = Wire::default();
         let leases = leases_in(store.clone());
         grant(&leases, asking("a", seconds(600))).await;
-        let patience = Patience {
+        let patience = RetryPolicy {
             budget: seconds(10),
             period: limit,
             longest: limit,
@@ -219,7 +219,7 @@ async fn running_out_tells_who_held_it_last() {
     let waiting = tokio::spawn({
         let leases = leases.clone();
         async move {
-            let patience = Patience::of(seconds(8));
+            let patience = RetryPolicy::of(seconds(8));
             leases.acquire_within(request("b"), patience).await
         }
     });
@@ -235,7 +235,7 @@ async fn a_grant_whose_answer_was_lost_is_found_again_even_without_a_request_id(
     let store = Wire::default();
     let leases = leases_in(store.clone());
     store.script([Fate::Throttled, Fate::AnswerLost, Fate::AnswerLost]);
-    let found = leases.acquire_within(request("a"), Patience::of(seconds(30)));
+    let found = leases.acquire_within(request("a"), RetryPolicy::of(seconds(30)));
     let found = granted(found.await);
     assert_eq!(found.grant, GrantKind::Replayed);
     assert_eq!((store.requests(), store.grants()), (4, 1));
@@ -247,7 +247,7 @@ async fn an_outage_is_told_only_if_the_last_attempt_met_it() {
     let store = Wire::default();
     let leases = leases_in(store.clone());
     grant(&leases, asking("a", seconds(600))).await;
-    let patience = Patience::of(seconds(20));
+    let patience = RetryPolicy::of(seconds(20));
     store.script([Fate::RequestLost, Fate::Throttled]);
     let waited = leases.acquire_within(request("b"), patience).await;
     assert_eq!(holder_told(waited), "a");
@@ -271,7 +271,7 @@ async fn what_waiting_cannot_change_is_told_at_once() {
     let lease = grant(&leases, named("a")).await;
     let _ = leases.release(&lease).await.expect("released");
     let start = leases.now();
-    let waited = leases.acquire_within(named("a"), Patience::of(seconds(60)));
+    let waited = leases.acquire_within(named("a"), RetryPolicy::of(seconds(60)));
     assert!(matches!(waited.await, Err(Error::Consumed { .. })));
     assert_eq!(leases.now(), start);
 }
@@ -281,7 +281,7 @@ async fn dropped_in_a_pause_nothing_goes_on() {
     let store = Wire::default();
     let leases = leases_in(store.clone());
     let first = grant(&leases, request("first")).await;
-    let waiting = leases.acquire_within(named("b"), Patience::of(seconds(600)));
+    let waiting = leases.acquire_within(named("b"), RetryPolicy::of(seconds(600)));
     timeout(seconds(3), waiting).await.expect_err("dropped");
     let asked = store.requests();
     assert!(asked > 1, "it had asked, and slept");
@@ -295,7 +295,7 @@ async fn dropped_in_a_pause_and_called_again_it_is_one_grant() {
     let store = Wire::default();
     let leases = leases_in(store.clone());
     let first = grant(&leases, request("first")).await;
-    let patience = Patience::of(seconds(600));
+    let patience = RetryPolicy::of(seconds(600));
     for _ in 0..3 {
         let waiting = leases.acquire_within(named("b"), patience);
         timeout(seconds(1), waiting).await.expect_err("dropped");
@@ -322,7 +322,7 @@ async fn dropped_in_flight_and_called_again_it_is_one_grant() {
     ] {
         let store = Wire::default();
         let leases = leases_in(store.clone());
-        let patience = Patience::of(seconds(600));
+        let patience = RetryPolicy::of(seconds(600));
         store.script([fate]);
         let waiting = leases.acquire_within(named("b"), patience);
         timeout(ROUND_TRIP * 2, waiting).await.expect_err("dropped");
@@ -343,7 +343,7 @@ async fn dropped_in_flight_for_good_the_grant_runs_out() {
     let leases = leases_in(store.clone());
     let start = leases.now();
     store.script([Fate::AnswerLost]);
-    let waiting = leases.acquire_within(named("b"), Patience::of(seconds(600)));
+    let waiting = leases.acquire_within(named("b"), RetryPolicy::of(seconds(600)));
     timeout(ROUND_TRIP * 2, waiting).await.expect_err("dropped");
     let free = start.plus(TTL).plus(leases.settings().clock_margin);
     leases.sleep(free.since(leases.now()) / 2).await;
@@ -354,7 +354,7 @@ async fn dropped_in_flight_for_good_the_grant_runs_out() {
     );
     let just_before = free.minus(Duration::from_millis(1));
     leases.sleep(just_before.since(leases.now())).await;
-    let held = leases.acquire_within(request("c"), Patience::of(Duration::ZERO));
+    let held = leases.acquire_within(request("c"), RetryPolicy::of(Duration::ZERO));
     assert_eq!(holder_told(held.await), "b");
     leases.sleep(free.since(leases.now())).await;
     let next = leases.acquire(request("c")).await.expect("an answer");
@@ -369,7 +369,7 @@ async fn in_an_invocation_the_last_attempt_is_made_while_it_can_be_answered() {
     let leases = leases_in(Wire::default());
     let start = leases.now();
     let dead = grant(&leases, request("dead")).await;
-    let patience = Patience::of(seconds(60));
+    let patience = RetryPolicy::of(seconds(60));
     let short = leases.for_call(start.plus(seconds(4)));
     let waited = short.acquire_within(request("b"), patience).await;
     assert_eq!(holder_told(waited), "dead");
@@ -386,15 +386,15 @@ async fn an_extend_is_due_when_the_lease_is_in_danger() {
     let lease = grant(&leases, request("a")).await;
     let just_before = lease.extend_due().minus(Duration::from_millis(1));
     leases.sleep(just_before.since(leases.now())).await;
-    assert_eq!(leases.standing(&lease), Standing::Safe);
+    assert_eq!(leases.status(&lease), LeaseStatus::Safe);
     leases.sleep(Duration::from_millis(1)).await;
-    assert_eq!(leases.standing(&lease), Standing::Danger);
+    assert_eq!(leases.status(&lease), LeaseStatus::Danger);
     assert_eq!(lease.remaining(leases.now()), lease.ttl.as_duration() / 3);
     leases.sleep(lease.remaining(leases.now())).await;
-    assert_eq!(leases.standing(&lease), Standing::Stop);
+    assert_eq!(leases.status(&lease), LeaseStatus::Stop);
     let extended = leases
         .extend(&lease, ExtendOptions::default())
         .await
         .expect("extended");
-    assert_eq!(leases.standing(&extended.into_lease()), Standing::Safe);
+    assert_eq!(leases.status(&extended.into_lease()), LeaseStatus::Safe);
 }

@@ -1,4 +1,4 @@
-//! Several requests at once, and not too many.
+//! Requests that run concurrently, within a bound.
 
 use std::future::Future;
 

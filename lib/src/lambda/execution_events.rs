@@ -10,7 +10,7 @@ use crate::{error::Error, json::Json, metrics, values::Holder};
 
 /// What status events tell of: one execution, or a batch of them from a queue.
 #[derive(Debug)]
-pub struct Ends(Told);
+pub struct ExecutionEvents(Told);
 
 #[derive(Debug)]
 enum Told {
@@ -28,14 +28,14 @@ struct Status {
 /// The answer: what was done for one event, or which messages of a batch are to be sent again.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-pub enum EndsFailed<T> {
+pub enum FailedExecutions<T> {
     /// What was done.
     Done(T),
     /// Messages that failed.
     Batch(SqsBatchResponse),
 }
 
-impl FromEvent for Ends {
+impl FromEvent for ExecutionEvents {
     fn from_event(event: &Event<'_>) -> Result<Self, Error> {
         let Some(messages) = event.0.list_at(&["Records"]) else {
             return status(event.0).map(|status| Self(Told::One(status)));
@@ -78,7 +78,7 @@ fn status(event: &Json) -> Result<Status, Error> {
     })
 }
 
-impl Ends {
+impl ExecutionEvents {
     /// Does `work` for each execution that has ended, by what the events say, and nothing for one
     /// that runs. What fails of a batch is logged and told by its message's id, and does not stop the rest.
     ///
@@ -87,14 +87,14 @@ impl Ends {
     pub async fn each<T: Default, F>(
         self,
         work: impl Fn(Holder) -> F,
-    ) -> Result<EndsFailed<T>, Error>
+    ) -> Result<FailedExecutions<T>, Error>
     where
         F: Future<Output = Result<T, Error>>,
     {
         let messages = match self.0 {
             Told::Batch(messages) => messages,
             Told::One(status) => {
-                return Ok(EndsFailed::Done(if status.has_ended {
+                return Ok(FailedExecutions::Done(if status.has_ended {
                     work(status.execution).await?
                 } else {
                     T::default()
@@ -117,6 +117,6 @@ impl Ends {
                 }
             }
         }
-        Ok(EndsFailed::Batch(failed))
+        Ok(FailedExecutions::Batch(failed))
     }
 }

@@ -16,14 +16,14 @@ use crate::{
 
 tokio::task_local! {
     /// Of the invocation that is under way.
-    pub(super) static TALLY: RefCell<Tally>;
+    pub(super) static INVOCATION_METRICS: RefCell<InvocationMetrics>;
 }
 
 /// The values of one invocation, one for each metric that it has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Tally([Option<u64>; METRICS.len()]);
+pub(super) struct InvocationMetrics([Option<u64>; METRICS.len()]);
 
-impl Tally {
+impl InvocationMetrics {
     /// Counts add up; of lengths, depths and differences the largest stays.
     pub(super) fn add(&mut self, metric: Metric, value: u64) {
         let stands = &mut self.0[metric as usize];
@@ -34,7 +34,7 @@ impl Tally {
         });
     }
 
-    /// As [`Tally::add`], of a length of time.
+    /// As [`InvocationMetrics::add`], of a length of time.
     pub(super) fn add_length(&mut self, metric: Metric, length: Duration) {
         self.add(
             metric,
@@ -94,7 +94,7 @@ impl<S: Subscriber> Layer<S> for Collect {
         event.record(&mut said);
         if let (Some(metric), Some(value)) = (said.metric, said.value) {
             // Outside an invocation nobody counts.
-            let _ = TALLY.try_with(|tally| tally.borrow_mut().add(metric, value));
+            let _ = INVOCATION_METRICS.try_with(|tally| tally.borrow_mut().add(metric, value));
         }
     }
 }
@@ -129,15 +129,15 @@ mod tests {
     use tracing_subscriber::prelude::*;
 
     use super::{
-        super::{Changes, Ends, FromEvent as _},
+        super::{ExecutionEvents, FromEvent as _, StreamRecords},
         *,
     };
     use crate::{
         Acquire, Execution, Holder, Key, Leases, Memory, Settings, Timestamp, Ttl,
-        clock::ManualClock, conformance::Calls, error::Cause, json::Json, metrics,
+        clock::ManualClock, conformance::FakeStepFunctions, error::Cause, json::Json, metrics,
     };
 
-    fn values(tally: &Tally) -> Vec<(&'static str, u64)> {
+    fn values(tally: &InvocationMetrics) -> Vec<(&'static str, u64)> {
         let values = tally.values();
         values.map(|(metric, n)| (metric.name(), n)).collect()
     }
@@ -181,7 +181,7 @@ mod tests {
                 ],
             ),
         ] {
-            let mut tally = Tally::default();
+            let mut tally = InvocationMetrics::default();
             tally.add_answer(&answer);
             assert_eq!(values(&tally), expected, "{answer}");
         }
@@ -258,7 +258,7 @@ mod tests {
                 vec![("Unavailable", 1)],
             ),
         ] {
-            let mut tally = Tally::default();
+            let mut tally = InvocationMetrics::default();
             tally.add_error(&error);
             assert_eq!(values(&tally), expected, "{error:?}");
         }
@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn counts_add_up_and_of_the_rest_the_largest_stays() {
-        let mut tally = Tally::default();
+        let mut tally = InvocationMetrics::default();
         for (metric, value) in [
             (Metric::Unavailable, 1),
             (Metric::Unavailable, 2),
@@ -286,7 +286,7 @@ mod tests {
         let told = tracing_subscriber::registry().with(Collect);
         let _listening = tracing::subscriber::set_default(told);
         metrics::tell(Metric::QueueDepth, 5);
-        let tally = TALLY.scope(RefCell::default(), async {
+        let tally = INVOCATION_METRICS.scope(RefCell::default(), async {
             metrics::tell(Metric::QueueDepth, 7);
             metrics::tell_length(Metric::HeldTime, Duration::from_secs(2));
             metrics::tell_failure(&Error::Unavailable {
@@ -294,7 +294,7 @@ mod tests {
                 source: None,
             });
             tracing::info!(metric = "of somebody else", value = 5_u64, "not ours");
-            TALLY.with(RefCell::take)
+            INVOCATION_METRICS.with(RefCell::take)
         });
         let expected = [("HeldTime", 2000), ("QueueDepth", 7), ("Unavailable", 1)];
         assert_eq!(values(&tally.await), expected);
@@ -305,18 +305,18 @@ mod tests {
         let told = tracing_subscriber::registry().with(Collect);
         let _listening = tracing::subscriber::set_default(told);
         let clock = Arc::new(ManualClock::at(Timestamp::from_millis(1_800_000_000_000)));
-        let calls = Arc::new(Calls::default());
+        let calls = Arc::new(FakeStepFunctions::default());
         let ended = Execution::Ended {
             stopped_at: Timestamp::MAX,
             redrivable: false,
             all_answered: true,
         };
-        calls.stands("h", ended);
+        calls.set_execution("h", ended);
         let leases = Leases::new(Memory::new(), Settings::default())
             .with_clock(Arc::clone(&clock) as _)
             .with_workflows(calls);
         for by_reap in [false, true] {
-            let tally = TALLY.scope(RefCell::default(), async {
+            let tally = INVOCATION_METRICS.scope(RefCell::default(), async {
                 let (key, holder) = (Key::new("k"), Holder::new("h").expect("valid"));
                 let ttl = Ttl::new(Duration::from_mins(1)).expect("valid");
                 let wanted = Acquire::new(key.expect("valid"), holder.clone(), ttl);
@@ -330,7 +330,7 @@ mod tests {
                         let _ = leases.release(&lease).await.expect("an answer");
                     }
                 }
-                TALLY.with(RefCell::take)
+                INVOCATION_METRICS.with(RefCell::take)
             });
             assert_eq!(values(&tally.await), [("HeldTime", 7000)], "{by_reap}");
         }
@@ -345,21 +345,21 @@ mod tests {
             resource: "table t".to_owned(),
             source: Cause::said("no"),
         };
-        let tally = TALLY.scope(RefCell::default(), async {
+        let tally = INVOCATION_METRICS.scope(RefCell::default(), async {
             let key = json!({"pk": {"S": "k"}, "sk": {"S": "LEASE#0000"}});
             let record = json!({"dynamodb": {"Keys": key, "SequenceNumber": "1"}});
             let batch = json!({"Records": [record, record]}).to_string();
             let batch = Json::parse(&batch).expect("JSON");
-            let changes = Changes::from_event(&super::super::Event(&batch)).expect("a batch");
+            let changes = StreamRecords::from_event(&super::super::Event(&batch)).expect("a batch");
             drop(changes.each(|_| async { Err(denied()) }).await);
             let status =
                 json!({"detail": {"executionArn": "e", "status": "SUCCEEDED"}}).to_string();
             let batch = json!({"Records": [{"messageId": "1", "body": status}]}).to_string();
             let batch = Json::parse(&batch).expect("JSON");
-            let ends = Ends::from_event(&super::super::Event(&batch)).expect("a batch");
+            let ends = ExecutionEvents::from_event(&super::super::Event(&batch)).expect("a batch");
             let reap = |_| async { Err::<(), _>(denied()) };
             drop(ends.each(reap).await.expect("an answer"));
-            TALLY.with(RefCell::take)
+            INVOCATION_METRICS.with(RefCell::take)
         });
         assert_eq!(values(&tally.await), [("Denied", 3)]);
     }

@@ -1,11 +1,9 @@
-//! Walking through the held rows in pages, from a cursor that a caller can carry away.
+//! Pagination: the held rows in pages, from a cursor that a caller keeps between calls.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::{
-    error::Error,
-    leases::Leases,
-    store::{Entry, Part, Position, Store},
+    store::{Part, Position},
     values::{Holder, small},
 };
 
@@ -81,14 +79,18 @@ impl Cursor {
         self.after.filter(|place| place.holder == holder.as_str())
     }
 
-    fn part(&self) -> Part {
+    pub(crate) const fn after(&self) -> Option<&Position> {
+        self.after.as_ref()
+    }
+
+    pub(crate) fn part(&self) -> Part {
         Part {
             part: (self.first + self.walked) % PARTS,
             of: PARTS,
         }
     }
 
-    fn next(self, after: Option<Position>) -> Option<Self> {
+    pub(crate) fn next(self, after: Option<Position>) -> Option<Self> {
         match after {
             Some(_) => Some(Self { after, ..self }),
             None if self.walked + 1 < PARTS => Some(Self {
@@ -135,21 +137,6 @@ impl<'de> Deserialize<'de> for Cursor {
                 },
             )
             .ok_or_else(|| de::Error::custom("is not a cursor of an earlier answer"))
-    }
-}
-
-impl<S: Store> Leases<S> {
-    /// One page, of at most `most` entries, and where to go on.
-    pub(crate) async fn step(
-        &self,
-        cursor: Cursor,
-        most: u32,
-    ) -> Result<(Vec<Entry>, Option<Cursor>), Error> {
-        let page = self
-            .store()
-            .held(cursor.part(), cursor.after.as_ref(), most, self.limit())
-            .await?;
-        Ok((page.entries, cursor.next(page.next)))
     }
 }
 

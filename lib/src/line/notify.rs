@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use crate::{
-    acquire::kind,
     clock::Timestamp,
     error::Error,
     leases::Leases,
     metrics::{self, Metric},
+    outcomes::GrantKind,
     outcomes::{Acquired, Granted, Lease},
     row::{Reservation, Row, Stored},
     store::{Address, Applied, Store},
-    transition::{Change, Heir, Next, Pass, Reserve, Tokens, TryAgain},
+    transition::{Change, Next, Pass, Reserve, Successor, Tokens, TryAgain},
     values::{Counter, Key, LeaseId, TaskToken},
     waiter::Waiter,
     workflows::{Delivery, Workflows},
@@ -48,8 +48,8 @@ impl<S: Store> Leases<S> {
     }
 
     /// What the first in line of a row with this token gets.
-    pub(crate) fn heir(&self, token: Counter) -> Heir {
-        Heir {
+    pub(crate) fn heir(&self, token: Counter) -> Successor {
+        Successor {
             lease_id: LeaseId::random(),
             until: self.now().plus(self.settings().claim),
             tokens: self.tokens_for(token),
@@ -208,7 +208,7 @@ impl<S: Store> Leases<S> {
                 permit: 0,
                 metadata: to.metadata.clone(),
             },
-            grant: kind(previous.as_ref()),
+            grant: GrantKind::after(previous.as_ref()),
             previous,
         }
     }
@@ -273,7 +273,12 @@ impl<S: Store> Leases<S> {
 
     /// Writes a change that keeps the row for whoever is first. Its answer may have been lost: then
     /// the row says that it was ours.
-    async fn kept_by(&self, key: &Key, change: &Change, heir: &Heir) -> Result<Option<Row>, Error> {
+    async fn kept_by(
+        &self,
+        key: &Key,
+        change: &Change,
+        heir: &Successor,
+    ) -> Result<Option<Row>, Error> {
         Ok(
             match self
                 .store()

@@ -19,7 +19,7 @@ use crate::{
 /// would outlast the lease ends when that has run out, or up to `period` later. A limit
 /// below 10 ms counts as 10 ms, since every attempt is a write; one above a day as a day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience {
+pub struct RetryPolicy {
     /// When to give up, counted from the call.
     pub budget: Duration,
     /// The first pause is at most this long.
@@ -28,8 +28,8 @@ pub struct Patience {
     pub longest: Duration,
 }
 
-impl Patience {
-    /// Patience for `budget`, with pauses of at most 100 ms at first and 5 s at last.
+impl RetryPolicy {
+    /// Attempts for `budget`, with pauses of at most 100 ms at first and 5 s at last.
     #[must_use]
     pub const fn of(budget: Duration) -> Self {
         Self {
@@ -43,7 +43,7 @@ impl Patience {
 /// What became of the wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "the budget may have run out"]
-pub enum Waited {
+pub enum AcquireOutcome {
     /// The lease is the caller's.
     Granted(Granted),
     /// The budget ran out; this is who held it when it did.
@@ -66,8 +66,8 @@ impl<S: Store> Leases<S> {
     pub async fn acquire_within(
         &self,
         request: Acquire,
-        patience: Patience,
-    ) -> Result<Waited, Error> {
+        patience: RetryPolicy,
+    ) -> Result<AcquireOutcome, Error> {
         let own = self.now().plus(patience.budget);
         // An invocation has to live to hear the last answer: it may be a grant.
         let last = |deadline: Timestamp| deadline.minus(Connection::OPERATION);
@@ -77,8 +77,8 @@ impl<S: Store> Leases<S> {
         let mut limit = within_reason(patience.period);
         loop {
             let refused = match self.acquire(request.clone()).await {
-                Ok(Acquired::Granted(granted)) => return Ok(Waited::Granted(granted)),
-                Ok(Acquired::Held(contention)) => Ok(Waited::TimedOut(contention)),
+                Ok(Acquired::Granted(granted)) => return Ok(AcquireOutcome::Granted(granted)),
+                Ok(Acquired::Held(contention)) => Ok(AcquireOutcome::TimedOut(contention)),
                 Err(passing @ (Error::Throttled { .. } | Error::Unavailable { .. })) => {
                     Err(passing)
                 }
@@ -90,7 +90,9 @@ impl<S: Store> Leases<S> {
             }
             let pause = up_to(limit).min(left);
             self.sleep(match &refused {
-                Ok(Waited::TimedOut(contention)) => self.to_its_end(contention, patience, pause),
+                Ok(AcquireOutcome::TimedOut(contention)) => {
+                    self.to_its_end(contention, patience, pause)
+                }
                 _ => pause,
             })
             .await;
@@ -100,7 +102,12 @@ impl<S: Store> Leases<S> {
 
     /// Whoever holds it may have crashed: a pause goes on for at most the first one's limit after the instant at which
     /// that would show. An instant that has passed, because somebody is in line or the key is frozen, says nothing.
-    fn to_its_end(&self, contention: &Contention, patience: Patience, pause: Duration) -> Duration {
+    fn to_its_end(
+        &self,
+        contention: &Contention,
+        patience: RetryPolicy,
+        pause: Duration,
+    ) -> Duration {
         match contention.retry_at.since(self.now()) {
             Duration::ZERO => pause,
             left => pause.min(left + up_to(within_reason(patience.period))),

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::waking::first_of;
+use super::notify::first_of;
 use crate::{
-    at_once::some_at_a_time,
     clock::Timestamp,
+    concurrency::some_at_a_time,
     error::Error,
     leases::{Leases, TRIES, corrupt},
     metrics::{self, Metric},
@@ -255,7 +255,7 @@ mod tests {
     use crate::{
         Acquire, Holder, ManualClock, Memory, Queue, Settings, SweepBounds, TaskToken, Ttl,
         WaitTime,
-        conformance::Calls,
+        conformance::FakeStepFunctions,
         store::wire::{Before, Wire},
     };
 
@@ -271,14 +271,13 @@ mod tests {
             let (.., item) = found.expect("a row");
             let row = Row::read(&item).expect("ours");
             let line = row.waiting().iter().rev().cloned().collect();
-            let line = Some(line);
             table.put(first, &Row { line, ..row }.to_item());
         };
         // The grant, and the first to leave; then the second of three.
         let store = Wire::meddled(Before::Apply, 3, turned);
         let (clock, calls) = (
             ManualClock::at(Timestamp::from_millis(1_800_000_000_000)),
-            Arc::new(Calls::default()),
+            Arc::new(FakeStepFunctions::default()),
         );
         let clock = Arc::new(clock);
         let leases = Leases::new(store.clone(), Settings::default())
@@ -302,7 +301,7 @@ mod tests {
         let swept = leases.sweep(SweepBounds::Schedule).await;
         swept.expect("swept");
         assert!(store.is_done(), "somebody did move");
-        assert_eq!(calls.take().len(), 3);
+        assert_eq!(calls.take_answers().len(), 3);
         assert_eq!(store.row().await.waiting(), []);
     }
 }

@@ -18,7 +18,7 @@ pub type Failed = DynamoDbEventResponse;
 
 /// The changes of a table that a batch of its stream tells of.
 #[derive(Debug)]
-pub struct Changes(Vec<Record>);
+pub struct StreamRecords(Vec<Record>);
 
 #[derive(Debug)]
 struct Record {
@@ -35,7 +35,7 @@ enum About {
     Unreadable,
 }
 
-impl FromEvent for Changes {
+impl FromEvent for StreamRecords {
     fn from_event(event: &Event<'_>) -> Result<Self, Error> {
         let records = event.0.list_at(&["Records"]).ok_or_else(|| {
             Error::invalid("Records", "is required: a batch of a DynamoDB stream")
@@ -61,7 +61,7 @@ fn record(record: &Json) -> Record {
     }
 }
 
-impl Changes {
+impl StreamRecords {
     /// Does `work` for each lease's key, once however often the batch names it. What fails is
     /// logged and told by its sequence number, and does not stop the rest.
     pub async fn each<F>(self, work: impl Fn(Key) -> F) -> Failed

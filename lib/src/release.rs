@@ -8,7 +8,7 @@ use crate::{
     outcomes::{Ended, Lease, ReleaseOutcome, Released},
     row::{Row, Stored},
     store::{Address, Applied, Store},
-    transition::{Change, End, Next, Of, Release, ReleaseRefusal, why_not_released},
+    transition::{Change, End, Next, Release, ReleaseRefusal, ReleaseTarget, why_not_released},
     values::{Counter, Key, LeaseId},
 };
 
@@ -45,9 +45,9 @@ impl<S: Store> Leases<S> {
             lease_id: lease.lease_id.clone(),
             fencing_token: lease.fencing_token,
             of: if promised {
-                Of::Reservation(lease.holder.clone())
+                ReleaseTarget::Reservation(lease.holder.clone())
             } else {
-                Of::Grant
+                ReleaseTarget::Grant
             },
             ended: Ended::Released,
             next,
@@ -58,7 +58,7 @@ impl<S: Store> Leases<S> {
             let change = Change::Release(release.clone());
             let stored = match self.store().apply(&address, &change, self.limit()).await? {
                 Applied::Done { row, .. } => {
-                    if release.of == Of::Grant {
+                    if release.of == ReleaseTarget::Grant {
                         let held = self.now().since(lease.acquired_at);
                         metrics::tell_length(Metric::HeldTime, held);
                     }
@@ -112,8 +112,8 @@ impl<S: Store> Leases<S> {
         ended: Ended,
     ) -> Result<Option<bool>, Error> {
         let key = &address.key;
-        // Nobody is told of a frozen key; a row from before there was a line has nobody in it.
-        let next = if row.line.is_some() && row.frozen.is_none() {
+        // Nobody is told of a frozen key.
+        let next = if row.frozen.is_none() {
             self.next(row.fencing_token)
         } else {
             Next::Later
@@ -180,7 +180,7 @@ mod tests {
         let granted = by(&store).acquire(acquire).await.expect("an answer");
         let lease = granted.granted().expect("a grant").lease;
         let before = Row {
-            line: Some(vec![RequestDigest::of(&holder, &RequestId::random())]),
+            line: vec![RequestDigest::of(&holder, &RequestId::random())],
             ..store.row().await
         };
         store.table.put(address_of(&lease), &before.to_item());
@@ -208,13 +208,13 @@ mod tests {
         let ttl = Ttl::new(Duration::from_mins(1)).expect("valid");
         let store = Wire::default();
         let leases = Leases::new(store.clone(), Settings::default())
-            .with_workflows(Arc::new(crate::conformance::Calls::default()));
+            .with_workflows(Arc::new(crate::conformance::FakeStepFunctions::default()));
         let (key, holder) = (Key::new("k"), Holder::new("h").expect("valid"));
         let acquire = Acquire::new(key.expect("valid"), holder.clone(), ttl);
         let granted = leases.acquire(acquire).await.expect("an answer");
         let address = address_of(&granted.granted().expect("a grant").lease);
         let row = Row {
-            line: Some(vec![RequestDigest::of(&holder, &RequestId::random())]),
+            line: vec![RequestDigest::of(&holder, &RequestId::random())],
             ..store.row().await
         };
         store.table.put(address.clone(), &row.to_item());

@@ -1,0 +1,36 @@
+//! Backoff between attempts at a write that others stand in the way of.
+
+use std::time::Duration;
+
+use crate::values::up_to;
+
+pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(25);
+pub(crate) const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+/// What has to be left of the time for one more attempt, unless there is little in all.
+pub(crate) const FOR_ANOTHER: Duration = Duration::from_millis(200);
+
+/// Backoff of random lengths, each up to a limit that doubles, as long as there is time for another attempt.
+pub(crate) struct Backoff {
+    longest: Duration,
+    for_another: Duration,
+}
+
+impl Backoff {
+    /// For attempts that may take so long together.
+    pub(crate) fn within(limit: Duration) -> Self {
+        Self {
+            longest: FIRST_PAUSE,
+            for_another: FOR_ANOTHER.min(limit / 4),
+        }
+    }
+
+    /// The next pause, if so much time is left.
+    pub(crate) fn next(&mut self, left: Duration) -> Option<Duration> {
+        let most = left
+            .checked_sub(self.for_another)
+            .filter(|most| !most.is_zero())?;
+        let pause = up_to(self.longest).min(most);
+        self.longest = (self.longest * 2).min(LONGEST_PAUSE);
+        Some(pause)
+    }
+}

@@ -1,0 +1,166 @@
+//! An in-memory double of Step Functions, as far as callbacks and executions go.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use crate::{Call, Delivery, Error, Execution, Holder, TaskToken, Workflows};
+
+/// An in-memory double of Step Functions: it records every callback and answers as it is told to. As
+/// in Step Functions, the first callback of a task token is delivered and every later one is refused.
+///
+/// ```
+/// use std::sync::Arc;
+/// use leasehold::{Leases, Memory, Settings, conformance::FakeStepFunctions};
+///
+/// let fake = Arc::new(FakeStepFunctions::default());
+/// let leases = Leases::new(Memory::new(), Settings::default()).with_workflows(fake.clone());
+/// // ... acquire with a task token, release what is in the way ...
+/// # drop(leases);
+/// assert_eq!(fake.take_answers(), []);
+/// ```
+#[derive(Debug, Default)]
+pub struct FakeStepFunctions(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    answers: Vec<TaskAnswer>,
+    /// Tokens that were answered, or have expired.
+    over: HashSet<String>,
+    lost: HashMap<String, (Lost, u32)>,
+    executions: HashMap<String, Execution>,
+    denied: HashSet<String>,
+}
+
+/// A callback that was delivered.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TaskAnswer {
+    /// The task token.
+    pub token: String,
+    /// The output, as JSON text; or the name of an error and its cause.
+    pub result: Result<String, (String, String)>,
+}
+
+impl TaskAnswer {
+    /// The output, as JSON.
+    ///
+    /// # Panics
+    /// If the callback was a failure.
+    #[must_use]
+    pub fn output(&self) -> serde_json::Value {
+        let output = self.result.as_ref().expect("an output");
+        serde_json::from_str(output).expect("JSON")
+    }
+}
+
+/// What the network loses of a callback.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lost {
+    /// The request: nothing is delivered.
+    Request,
+    /// The response: the callback is delivered, and its caller does not learn of it.
+    Response,
+}
+
+impl FakeStepFunctions {
+    /// Ends the task that waits with `token`: later callbacks are refused.
+    pub fn expire_token(&self, token: &str) {
+        self.state().over.insert(token.to_owned());
+    }
+
+    /// A task waits with `token` again, as after a redrive: the next callback is delivered.
+    pub fn renew_token(&self, token: &str) {
+        self.state().over.remove(token);
+    }
+
+    /// From now on callbacks of `token` fail with [`Error::Denied`].
+    pub fn deny_token(&self, token: &str) {
+        self.state().denied.insert(token.to_owned());
+    }
+
+    /// The next `times` callbacks of `token` fail with [`Error::Unavailable`].
+    pub fn lose(&self, token: &str, lost: Lost, times: u32) {
+        self.state().lost.insert(token.to_owned(), (lost, times));
+    }
+
+    /// Sets the status of an execution. Any other is [`Execution::Unknown`].
+    pub fn set_execution(&self, execution: &str, status: Execution) {
+        self.state().executions.insert(execution.to_owned(), status);
+    }
+
+    /// The callbacks that were delivered since the last call of this, in order.
+    pub fn take_answers(&self) -> Vec<TaskAnswer> {
+        std::mem::take(&mut self.state().answers)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn call(
+        &self,
+        token: &TaskToken,
+        result: Result<String, (String, String)>,
+    ) -> Call<'_, Delivery> {
+        let mut state = self.state();
+        let token = token.expose().to_owned();
+        let lost = match state.lost.get_mut(&token) {
+            Some((lost, left)) if *left > 0 => {
+                *left -= 1;
+                Some(*lost)
+            }
+            _ => None,
+        };
+        let unavailable = Err(Error::Unavailable {
+            problem: "the call was lost".to_owned(),
+            source: None,
+        });
+        let answer = if lost == Some(Lost::Request) {
+            unavailable
+        } else if lost.is_none() && state.denied.contains(&token) {
+            Err(Error::Denied {
+                action: "states:SendTaskSuccess",
+                resource: "a task token".to_owned(),
+                source: crate::Cause::said("AccessDeniedException"),
+            })
+        } else if state.over.insert(token.clone()) {
+            state.answers.push(TaskAnswer { token, result });
+            if lost.is_some() {
+                unavailable
+            } else {
+                Ok(Delivery::Delivered)
+            }
+        } else {
+            Ok(Delivery::Refused)
+        };
+        Box::pin(std::future::ready(answer))
+    }
+}
+
+impl Workflows for FakeStepFunctions {
+    fn succeed<'a>(
+        &'a self,
+        token: &'a TaskToken,
+        output: String,
+        _limit: Duration,
+    ) -> Call<'a, Delivery> {
+        self.call(token, Ok(output))
+    }
+
+    fn fail<'a>(
+        &'a self,
+        token: &'a TaskToken,
+        error: &'a str,
+        cause: String,
+        _limit: Duration,
+    ) -> Call<'a, Delivery> {
+        self.call(token, Err((error.to_owned(), cause)))
+    }
+
+    fn look_up<'a>(&'a self, execution: &'a Holder, _limit: Duration) -> Call<'a, Execution> {
+        let status = self.state().executions.get(execution.as_str()).copied();
+        Box::pin(std::future::ready(Ok(status.unwrap_or(Execution::Unknown))))
+    }
+}
