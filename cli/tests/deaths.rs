@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 
 use fixture::{Fixture, Ran, children, guard, runs, until};
 use leasehold::{
-    Because, Evict, Forced, Inspected, Key, LeaseState, ManualClock, Operator, Reason, SweepBounds,
+    AuditReason, Evict, Forced, Inspected, Key, LeaseState, ManualClock, Operator, Reason,
+    SweepBounds,
 };
 use leasehold_local::Fault;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
@@ -114,7 +115,7 @@ async fn is_still_held(fixture: &Fixture, key: &str) {
 
 /// As an operator does it.
 async fn force(fixture: &Fixture, key: &str) {
-    let because = Because {
+    let because = AuditReason {
         who: Operator::new("bob").unwrap(),
         why: Reason::new("test").unwrap(),
     };

@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader};
 use std::time::Duration;
 
 use crate::fixture::{Fixture, masked, until};
-use leasehold::{Because, Key, Operator, Reason};
+use leasehold::{AuditReason, Key, Operator, Reason};
 use serde_json::Value;
 
 const LONG: Duration = Duration::from_secs(600);
@@ -87,7 +87,7 @@ async fn a_long_list_comes_whole_and_its_pages_line_up() {
 #[tokio::test]
 async fn a_key_is_shown_with_all_that_is_known_of_it() {
     let fixture = filled().await;
-    let because = Because {
+    let because = AuditReason {
         who: Operator::new("alice").unwrap(),
         why: Reason::new("incident 77").unwrap(),
     };

@@ -146,7 +146,7 @@ pub(crate) async fn measure(options: &Options) -> Result<Found, Error> {
 ///
 /// # Errors
 /// [`Error`] when the clients cannot be set up.
-pub async fn run(who: Who, waiters: usize, limit: Duration) -> Result<Waited, Error> {
+pub async fn run(who: Who, waiters: usize, limit: Duration) -> Result<AcquireOutcome, Error> {
     let site = Site::start().await?;
     let mut clients = who
         .clients(&site, &Settings::default(), waiters + 1)

@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use leasehold::{
-    Acquired, Clock as _, DynamoDb, Error, ExtendOptions, Lease, Leases, ManualClock,
-    ReleaseOutcome, Settings, Standing, Timestamp,
+    Acquired, Clock as _, DynamoDb, Error, ExtendOptions, Lease, LeaseStatus, Leases, ManualClock,
+    ReleaseOutcome, Settings, Timestamp,
 };
 
 use leasehold_proof::fixture::{Table, request};
@@ -49,7 +49,7 @@ impl Program {
     }
 
     fn believes_in(&self, lease: &Lease) -> bool {
-        self.leases.standing(lease) != Standing::Stop
+        self.leases.status(lease) != LeaseStatus::Stop
     }
 }
 

@@ -7,8 +7,8 @@ use leasehold::{
     Reason, Record, RequestDigest, RequestId, TaskToken, Timestamp, Ttl,
     row::{Frozen, Holding, Reservation, Row, State, Stored},
     transition::{
-        Change, Confirm, Cut, End, Extend, Grant, Heir, Join, Leave, Next, Of, Over, Pass, Release,
-        Reserve, Swap, Take, Tokens, TryAgain,
+        Change, Confirm, End, Extend, Grant, Join, Leave, Next, Pass, Release, ReleaseTarget,
+        Reserve, ShortenDeadline, Successor, Swap, Take, TakeoverRule, Tokens, TryAgain,
     },
     waiter::Waiter,
 };
@@ -87,11 +87,11 @@ impl Written<'_> {
         }
     }
 
-    fn over(&self) -> Over {
+    fn over(&self) -> TakeoverRule {
         if self.step.observed {
-            Over::Unmoved(self.version().into())
+            TakeoverRule::Unmoved(self.version().into())
         } else {
-            Over::At(seconds(self.step.at).minus(MARGIN))
+            TakeoverRule::At(seconds(self.step.at).minus(MARGIN))
         }
     }
 
@@ -109,8 +109,8 @@ impl Written<'_> {
         }
     }
 
-    fn heir(&self) -> Option<Heir> {
-        Some(Heir {
+    fn heir(&self) -> Option<Successor> {
+        Some(Successor {
             lease_id: id(self.step.successor?),
             until: seconds(self.step.until),
             tokens: self.tokens(),
@@ -141,9 +141,9 @@ impl Written<'_> {
                     self.token() + u64::from(step.reserved_for.is_some()),
                     step.away,
                 ),
-                of: step
-                    .reserved_for
-                    .map_or(Of::Grant, |who| Of::Reservation(holder(who))),
+                of: step.reserved_for.map_or(ReleaseTarget::Grant, |who| {
+                    ReleaseTarget::Reservation(holder(who))
+                }),
                 ended: if step.expired {
                     Ended::Expired
                 } else {
@@ -158,7 +158,7 @@ impl Written<'_> {
                 next,
                 purge_at: 3000,
             }),
-            Write::Cut => Change::Cut(Cut {
+            Write::Cut => Change::Cut(ShortenDeadline {
                 version: self.version(),
                 expires_at: now,
                 sweep_after: now.plus(MARGIN),

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fmt, fmt::Write as _, sync::Arc, time::Duration};
 
 use leasehold::{
-    Acquire, AcquireAll, Acquired, AcquiredAll, Because, Clock as _, Counter, Error, Evict,
+    Acquire, AcquireAll, Acquired, AcquiredAll, AuditReason, Clock as _, Counter, Error, Evict,
     Execution, ExtendOptions, Extended, Key, Keys, Lease, Leases, ManualClock, ObservedVersion,
     Operator, Permits, Queue, Reason, Released, RequestId, Settings, SweepBounds, Swept, TaskToken,
     Timestamp, WaitTime,
@@ -480,8 +480,8 @@ fn id(request: u8) -> RequestId {
     RequestId::new(format!("r{request}")).unwrap()
 }
 
-fn because() -> Because {
-    Because {
+fn because() -> AuditReason {
+    AuditReason {
         who: Operator::new("o").unwrap(),
         why: Reason::new("why").unwrap(),
     }

@@ -13,7 +13,7 @@ use leasehold::{
     Key, Memory, RequestDigest,
     row::{Item, Stored},
     store::{Address, Applied, Joined, Store},
-    transition::{Change, Of},
+    transition::{Change, ReleaseTarget},
 };
 use leasehold_proof::fixture::Table;
 use proptest::{prelude::*, test_runner::TestRunner};
@@ -130,7 +130,7 @@ impl Stores {
         let said = format!("{change:?}");
         let mut kind = said.split('(').next().unwrap_or_default().to_owned();
         if let Change::Release(release) = change {
-            let of = matches!(release.of, Of::Reservation(_));
+            let of = matches!(release.of, ReleaseTarget::Reservation(_));
             kind += if of { " of a reservation" } else { "" };
         }
         *self.done.lock().unwrap().entry(kind).or_default() += 1;

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use leasehold::{
-    Acquire, Acquired, BadValue, Call, Connection, Delivery, DynamoDb, Execution, ExtendOptions,
-    Holder, Key, Lease, Leases, Patience, Queue, RequestId, Settings, SweepBounds, TaskToken,
-    Timestamp, Ttl, WaitTime, Waited, Workflows,
+    Acquire, AcquireOutcome, Acquired, BadValue, Call, Connection, Delivery, DynamoDb, Execution,
+    ExtendOptions, Holder, Key, Lease, Leases, Queue, RequestId, RetryPolicy, Settings,
+    SweepBounds, TaskToken, Timestamp, Ttl, WaitTime, Workflows,
 };
 use leasehold_local::Proxy;
 use serde_json::Value;
@@ -149,11 +149,11 @@ impl Client for Polling {
             let request = ask(key, self.number, self.ttl)?;
             match self
                 .leases
-                .acquire_within(request, Patience::of(BUDGET))
+                .acquire_within(request, RetryPolicy::of(BUDGET))
                 .await
             {
-                Ok(Waited::Granted(granted)) => self.held = Some(granted.lease),
-                Ok(Waited::TimedOut(_)) => return Err("held by another".to_owned()),
+                Ok(AcquireOutcome::Granted(granted)) => self.held = Some(granted.lease),
+                Ok(AcquireOutcome::TimedOut(_)) => return Err("held by another".to_owned()),
                 Err(error) => return Err(message(&error)),
             }
             Ok(())

@@ -279,7 +279,7 @@ fn work(key: &str, seconds: f64) -> Value {
 ///
 /// # Errors
 /// [`Error`] when an execution does not succeed.
-pub async fn crowd(stage: &Stage, who: Crowd, many: usize) -> Result<Waited, Error> {
+pub async fn crowd(stage: &Stage, who: Crowd, many: usize) -> Result<AcquireOutcome, Error> {
     let key = format!("crowd/{}/{many}", who.name());
     let ours = json!({"key": key, "ttl_seconds": 300, "first": {"seconds": HOLD.as_secs_f64()}, "second": {}});
     let (machine, input, asks, lock) = match who {

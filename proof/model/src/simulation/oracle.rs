@@ -11,7 +11,7 @@ use leasehold::{
     Ended, Lease, LeaseId, RequestDigest, Settings, Timestamp,
     row::{Holding, Reservation, Row, State, Stored},
     store::Address,
-    transition::{Change, Of},
+    transition::{Change, ReleaseTarget},
     waiter::Waiter,
 };
 
@@ -271,7 +271,7 @@ impl Oracle {
             match change {
                 Change::Take(_) if after.request == was.request => {}
                 Change::Pass(_) => self.passed(was)?,
-                Change::Release(release) if release.of != Of::Grant => {
+                Change::Release(release) if release.of != ReleaseTarget::Grant => {
                     self.over.insert(was.lease_id.clone());
                     let token = release.fencing_token.get();
                     if self.is_above_the_floor(token).is_ok() {

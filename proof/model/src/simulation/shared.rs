@@ -177,7 +177,7 @@ impl Environment {
     }
 
     /// How an execution stood so many milliseconds ago.
-    pub fn standing(&self, execution: &str, ago: u64) -> Option<Execution> {
+    pub fn status(&self, execution: &str, ago: u64) -> Option<Execution> {
         let history = self.executions.get(execution)?;
         let known = |(since, _): &&(u64, Execution)| *since + ago <= self.now;
         Some(history.iter().rev().find(known)?.1)

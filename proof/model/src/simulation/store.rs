@@ -15,7 +15,7 @@ use leasehold::{
     Counter, Ended, Error, Holder, Key, RequestDigest,
     row::{Holding, Row, State, Stored},
     store::{Address, Applied, AppliedAll, Joined, Memory, Page, Part, Position, Store},
-    transition::{Change, Cut, End, Join, Next, Pass, Release, Reserve, Tokens},
+    transition::{Change, End, Join, Next, Pass, Release, Reserve, ShortenDeadline, Tokens},
     waiter::Waiter,
 };
 
@@ -271,7 +271,7 @@ impl FaultyStore {
         match broken {
             Broken::NoFloor => ignore_the_floor(&mut change),
             Broken::ReapLate => {
-                let (Change::Cut(Cut { version, .. })
+                let (Change::Cut(ShortenDeadline { version, .. })
                 | Change::End(End {
                     version,
                     ended: Ended::Released,

@@ -17,7 +17,7 @@ use super::{
     world::Simulation,
 };
 use leasehold::{
-    Acquire, AcquireAll, Acquired, AcquiredAll, Because, Counter, Error, Evict, ExtendOptions,
+    Acquire, AcquireAll, Acquired, AcquiredAll, AuditReason, Counter, Error, Evict, ExtendOptions,
     ExtendedAll, Key, Keys, LeaseSet, Leases, Operator, Permits, Queue, Queued, Reason,
     ReleasedAll, SweepBounds, TaskToken, Timestamp,
     row::{Row, Stored},
@@ -183,7 +183,7 @@ impl Simulation {
     pub fn operate(&mut self, key: Key, command: Command) {
         let leases = self.leases(true);
         self.spawn(format!("{command:?}"), Purpose::Operate, async move {
-            let because = Because {
+            let because = AuditReason {
                 who: Operator::new("operator").expect("valid"),
                 why: Reason::new("because").expect("valid"),
             };
