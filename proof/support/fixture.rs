@@ -40,8 +40,8 @@ pub fn s(text: &str) -> AttributeValue {
 }
 
 /// A number as an attribute.
-pub fn n(number: impl Into<i128>) -> AttributeValue {
-    AttributeValue::N(number.into().to_string())
+pub fn n(number: impl ToString) -> AttributeValue {
+    AttributeValue::N(number.to_string())
 }
 
 /// A key, account or name that nothing else in this process has, and that begins none of them: `prefix/00017`.

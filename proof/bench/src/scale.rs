@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use aws_sdk_dynamodb::types::{AttributeValue, StreamSpecification};
-use leasehold::conformance::Calls;
+use leasehold::conformance::FakeStepFunctions;
 use leasehold::{
     Acquire, Acquired, DynamoDb, ExtendOptions, Inspected, Key, Lease, LeaseState, Leases,
     ManualClock, Queue, Queued, Reaped, RequestId, Settings, SweepBounds, Swept, TaskToken,
@@ -31,7 +31,7 @@ struct Field {
     leases: Leases<DynamoDb>,
     clock: Arc<ManualClock>,
     /// Those who are called back. Such a call is no request to the table.
-    calls: Arc<Calls>,
+    calls: Arc<FakeStepFunctions>,
 }
 
 pub(crate) async fn measure(options: &Options) -> Result<Found, Error> {
@@ -160,7 +160,7 @@ impl Field {
             .map_err(failed("switch the stream off"))?;
         let (clock, calls) = (
             Arc::new(ManualClock::at(BEGINNING)),
-            Arc::<Calls>::default(),
+            Arc::<FakeStepFunctions>::default(),
         );
         let mut settings = Settings::default();
         // How deep a line may be is what is measured.
@@ -251,7 +251,7 @@ impl Field {
 
     /// The first extend of whoever was called back, which is the grant.
     async fn confirm(&self) -> Result<Lease, Error> {
-        let called = self.calls.take();
+        let called = self.calls.take_answers();
         let [called] = &called[..] else {
             return Err(Error::Failed(format!(
                 "{} were called back instead of one",
@@ -455,7 +455,7 @@ pub async fn keeps_up(lines: u64, served: u64, latency: Duration) -> Result<Keep
             let name = format!("waiter/{line}/{n}");
             field.join(&key, &name).await?;
             let waiter = holder(&name).map_err(failed("name a holder"))?;
-            field.calls.stands(waiter.as_str(), ENDED);
+            field.calls.set_execution(waiter.as_str(), ENDED);
             let gone = field.leases.reap(&waiter).await.map_err(failed("reap"))?;
             if !matches!(gone, Reaped::Reaped { left: 1, .. }) {
                 return Err(Error::Failed(format!(

@@ -32,7 +32,7 @@ const AFTER_A_FAILURE: Duration = Duration::from_millis(100);
 
 /// What one run came to. Everything but `served` and `overlaps` is for each who was served.
 #[derive(Clone, Debug, Default)]
-pub struct Waited {
+pub struct WaitCost {
     /// How many were served before the run was over.
     pub served: usize,
     /// Requests to ask, to wait and to hand over.
@@ -70,7 +70,7 @@ pub struct Turn {
     pub left: f64,
 }
 
-impl Waited {
+impl WaitCost {
     /// What can be said of the turns alone, after a hand-over at `from`.
     #[must_use]
     pub fn of(turns: &[Turn], from: f64) -> Self {
@@ -146,13 +146,13 @@ pub(crate) async fn measure(options: &Options) -> Result<Found, Error> {
 ///
 /// # Errors
 /// [`Error`] when the clients cannot be set up.
-pub async fn run(who: Who, waiters: usize, limit: Duration) -> Result<AcquireOutcome, Error> {
+pub async fn run(who: Who, waiters: usize, limit: Duration) -> Result<WaitCost, Error> {
     let site = Site::start().await?;
     let mut clients = who
         .clients(&site, &Settings::default(), waiters + 1)
         .await?;
     let Some(mut holder) = clients.pop() else {
-        return Ok(Waited::default());
+        return Ok(WaitCost::default());
     };
     holder.wait(KEY).await?;
     let counts = || (site.door().counts(), site.aside().counts());
@@ -196,9 +196,9 @@ pub async fn run(who: Who, waiters: usize, limit: Duration) -> Result<AcquireOut
     running.shutdown().await;
     let cost = Cost::from(&after.0.since(&before.0));
     let aside = Cost::from(&after.1.since(&before.1));
-    Ok(Waited {
+    Ok(WaitCost {
         errors,
-        ..Waited::of(&turns, from).with(&cost, &aside)
+        ..WaitCost::of(&turns, from).with(&cost, &aside)
     })
 }
 
@@ -224,7 +224,7 @@ async fn turn(mut client: Box<dyn Client>, began: Instant) -> (Turn, Vec<String>
     )
 }
 
-type Look = fn(&Waited) -> Option<f64>;
+type Look = fn(&WaitCost) -> Option<f64>;
 
 /// What is told of each run: what it is, in what, how it is read, and the most that ours may be from a program and in a workflow.
 /// A join whose answer was late is sent again, and is as good.
@@ -301,7 +301,7 @@ const OUT_OF_TURN: &str = "pairs served out of turn";
 /// The measures and the chart of runs by name and number, from a `program` or a `workflow`; the first of each number is ours.
 pub(crate) fn found(
     from: &'static str,
-    runs: &[(&'static str, usize, Waited)],
+    runs: &[(&'static str, usize, WaitCost)],
 ) -> Result<Found, Error> {
     let in_workflow = from == "workflow";
     let mut numbers: Vec<usize> = runs.iter().map(|(_, number, _)| *number).collect();
@@ -378,14 +378,14 @@ mod tests {
 
     #[test]
     fn idle_time_the_order_and_overlaps_are_read_from_the_turns() {
-        let fair = Waited::of(&[turn(0.0, 2.0, 3.0), turn(1.0, 4.0, 5.0)], 1.0);
+        let fair = WaitCost::of(&[turn(0.0, 2.0, 3.0), turn(1.0, 4.0, 5.0)], 1.0);
         assert!(
             (fair.idle - 0.5).abs() < 1e-9 && (fair.throughput - 0.5).abs() < 1e-9,
             "{fair:?}"
         );
         assert_eq!((fair.served, fair.overlaps), (2, 0));
         assert!(fair.out_of_turn.abs() < 1e-9);
-        let unfair = Waited::of(&[turn(1.0, 2.0, 5.0), turn(0.0, 4.0, 6.0)], 1.0);
+        let unfair = WaitCost::of(&[turn(1.0, 2.0, 5.0), turn(0.0, 4.0, 6.0)], 1.0);
         assert_eq!(unfair.overlaps, 1);
         assert!((unfair.out_of_turn - 1.0).abs() < 1e-9, "{unfair:?}");
     }

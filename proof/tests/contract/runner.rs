@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use leasehold_local::{Desk, Fault, scenes::misfit};
+use leasehold_local::{FakeStepFunctionsServer, Fault, scenes::misfit};
 use leasehold_proof::fixture::{Answer, Fixture, environment, event, n, quiet, s};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -82,27 +82,30 @@ pub enum Beside {
 /// The stack that cases are played on, one after the other.
 pub struct Player {
     pub fixture: Fixture,
-    pub desk: Desk,
+    pub step_functions: FakeStepFunctionsServer,
     named: BTreeMap<String, Value>,
     /// Every proof and task token that was ever seen: none of them is in an error, or in what others are shown.
     secrets: BTreeSet<String>,
 }
 
-/// A stack in which nothing happens by itself, whose functions call the desk in the place of Step Functions.
-pub async fn with_desk<const N: usize>(variables: [(&str, &str); N]) -> (Fixture, Desk) {
+/// A stack in which nothing happens by itself, whose functions call the step_functions in the place of Step Functions.
+pub async fn with_fake_step_functions<const N: usize>(
+    variables: [(&str, &str); N],
+) -> (Fixture, FakeStepFunctionsServer) {
     let mut options = quiet();
     options.environment = environment(variables);
-    let desk = Desk::open(&mut options).await.unwrap();
-    (Fixture::with(options).await, desk)
+    let step_functions = FakeStepFunctionsServer::start(&mut options).await.unwrap();
+    (Fixture::with(options).await, step_functions)
 }
 
 impl Player {
     pub async fn start(queue_cap: &str) -> Self {
         let grace = ("LEASE_REAP_GRACE_SECONDS", "60");
-        let (fixture, desk) = with_desk([("LEASE_QUEUE_CAP", queue_cap), grace]).await;
+        let (fixture, step_functions) =
+            with_fake_step_functions([("LEASE_QUEUE_CAP", queue_cap), grace]).await;
         Self {
             fixture,
-            desk,
+            step_functions,
             named: BTreeMap::new(),
             secrets: BTreeSet::new(),
         }
@@ -126,8 +129,8 @@ impl Player {
             let delete = client.delete_item().table_name(table);
             delete.set_key(Some(item)).send().await.unwrap();
         }
-        self.desk.out_of_order(None);
-        self.desk.told();
+        self.step_functions.fail_with(None);
+        self.step_functions.calls();
         self.fixture.stack.proxy().reset();
         self.named.clear();
     }
@@ -194,7 +197,7 @@ impl Player {
 
     /// Who was called back, with their outputs read as JSON.
     fn judge_notifications(&mut self, expected: &[BTreeMap<String, Value>]) -> Result<(), String> {
-        let calls = self.desk.told().into_iter().map(|call| {
+        let calls = self.step_functions.calls().into_iter().map(|call| {
             let read = |text: &str| serde_json::from_str(text).unwrap_or(Value::Null);
             let mut body = call.body;
             for text in ["output", "cause"] {
@@ -282,11 +285,11 @@ impl Player {
                 let item = fixture.item(key).await;
                 return item.map_or(Ok(()), |item| Err(format!("{item:?}")));
             }
-            Beside::Stop(execution) => self.desk.stop(execution),
-            Beside::Run(execution) => self.desk.run(execution),
+            Beside::Stop(execution) => self.step_functions.stop(execution),
+            Beside::Run(execution) => self.step_functions.run(execution),
             Beside::Fails(error) => {
                 let error = error.as_deref().map(|error| &*error.to_owned().leak());
-                self.desk.out_of_order(error);
+                self.step_functions.fail_with(error);
             }
             Beside::Fault(fault, operation, times) => {
                 let others = [
@@ -308,7 +311,7 @@ impl Player {
                     .inject(known.expect(fault), operation, *times);
             }
         }
-        self.desk.told();
+        self.step_functions.calls();
         Ok(())
     }
 

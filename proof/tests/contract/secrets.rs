@@ -1,18 +1,18 @@
 //! What functions never write, however their calls go wrong.
 
-use leasehold_local::{Desk, Fault};
+use leasehold_local::{FakeStepFunctionsServer, Fault};
 use leasehold_proof::fixture::{Fixture, event};
 use serde_json::{Value, json};
 
 use crate::{
-    runner::with_desk,
+    runner::with_fake_step_functions,
     triggered::{one, record},
 };
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_secret_reaches_the_logs() {
     let levels = [("AWS_LAMBDA_LOG_LEVEL", "TRACE"), ("RUST_LOG", "trace")];
-    let (fixture, desk) = with_desk(levels).await;
+    let (fixture, step_functions) = with_fake_step_functions(levels).await;
     let lease = fixture.acquire("k", "a", "1").await;
     fixture
         .call("extend", json!({"lease": lease}))
@@ -63,7 +63,7 @@ async fn no_secret_reaches_the_logs() {
         fixture.call("release", &set).await.unwrap();
         fixture.call("extend", &set).await.unwrap_err();
     }
-    secrets.extend(wait_in_line(&fixture, &desk).await);
+    secrets.extend(wait_in_line(&fixture, &step_functions).await);
     let forced = fixture.acquire("k", "a", "2").await;
     secrets.push(forced["lease_id"].clone());
     let operation = json!({"operation": "force_release", "key": "k", "who": "night shift", "why": "it is stuck"});
@@ -92,7 +92,7 @@ async fn no_secret_reaches_the_logs() {
 
 /// Everything that can go wrong in a line: the tokens of those who waited, and the proofs of what
 /// they were promised.
-async fn wait_in_line(fixture: &Fixture, desk: &Desk) -> Vec<Value> {
+async fn wait_in_line(fixture: &Fixture, step_functions: &FakeStepFunctionsServer) -> Vec<Value> {
     let proxy = fixture.stack.proxy();
     let token = |who: &str| format!("token of {who} {}", "x".repeat(40));
     let wait = |key: &str, who: &str, seconds: u32| {
@@ -116,14 +116,14 @@ async fn wait_in_line(fixture: &Fixture, desk: &Desk) -> Vec<Value> {
             .await
             .unwrap();
     }
-    desk.hang_up(&token("a"));
+    step_functions.expire_token(&token("a"));
     proxy.inject(Fault::HalfAnswer, "UpdateItem", 1);
-    // Notified, and again; confirmed, and released with the desk out of order.
+    // Notified, and again; confirmed, and released with the step_functions out of order.
     fixture
         .call("release", json!({"lease": lease}))
         .await
         .unwrap();
-    let notified: Value = serde_json::from_str(one(desk).output()).unwrap();
+    let notified: Value = serde_json::from_str(one(step_functions).output()).unwrap();
     lease = notified["lease"].clone();
     secrets.push(lease["lease_id"].clone());
     fixture
@@ -139,9 +139,9 @@ async fn wait_in_line(fixture: &Fixture, desk: &Desk) -> Vec<Value> {
         .call("extend", json!({"lease": lease}))
         .await
         .unwrap();
-    desk.told();
+    step_functions.calls();
     for error in ["AccessDeniedException", "InternalFailure"] {
-        desk.out_of_order(Some(error));
+        step_functions.fail_with(Some(error));
         fixture
             .call("release", json!({"lease": lease}))
             .await
@@ -160,7 +160,7 @@ async fn wait_in_line(fixture: &Fixture, desk: &Desk) -> Vec<Value> {
     let mut ended = event("reap-succeeded");
     ended["detail"]["executionArn"] = json!("c");
     let _ = fixture.call("reap", &ended).await;
-    desk.out_of_order(None);
+    step_functions.fail_with(None);
     fixture.call("reap", &ended).await.unwrap();
     fixture.event("sweep").await.unwrap();
     secrets

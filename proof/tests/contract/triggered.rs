@@ -1,14 +1,14 @@
 //! What grant and reap answer to those that trigger them.
 
-use leasehold_local::{Desk, Told};
+use leasehold_local::{FakeStepFunctionsServer, StepFunctionsCall};
 use leasehold_proof::fixture::{event, s};
 use serde_json::{Value, json};
 
-use crate::runner::{remove, set, with_desk};
+use crate::runner::{remove, set, with_fake_step_functions};
 
 /// The one who was notified since.
-pub fn one(desk: &Desk) -> Told {
-    let mut notified = desk.told();
+pub fn one(step_functions: &FakeStepFunctionsServer) -> StepFunctionsCall {
+    let mut notified = step_functions.calls();
     assert_eq!(notified.len(), 1);
     notified.remove(0)
 }
@@ -23,7 +23,7 @@ pub fn record(number: &str, key: &str) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn grant_names_the_records_that_failed_and_works_on_the_rest() {
-    let (fixture, desk) = with_desk([]).await;
+    let (fixture, step_functions) = with_fake_step_functions([]).await;
     let nothing = fixture.event("grant").await.unwrap();
     assert_eq!(
         nothing,
@@ -37,7 +37,7 @@ async fn grant_names_the_records_that_failed_and_works_on_the_rest() {
     let operation =
         json!({"operation": "force_release", "key": "orders/91", "who": "w", "why": "y"});
     fixture.call("operate", operation).await.unwrap();
-    assert!(desk.told().is_empty());
+    assert!(step_functions.calls().is_empty());
     fixture
         .put("strange", [("colour".to_owned(), s("blue"))].into())
         .await;
@@ -57,18 +57,18 @@ async fn grant_names_the_records_that_failed_and_works_on_the_rest() {
     let answer = fixture.call("grant", &batch).await.unwrap();
     let failed = json!([{"itemIdentifier": "1"}, {"itemIdentifier": "3"}]);
     assert_eq!(answer, json!({"batchItemFailures": failed}));
-    let granted: Value = serde_json::from_str(one(&desk).output()).unwrap();
+    let granted: Value = serde_json::from_str(one(&step_functions).output()).unwrap();
     assert_eq!(granted["previous"]["ended"], "forced");
     // Repeated, it changes nothing.
     let item = fixture.item("orders/91").await;
     fixture.call("grant", &batch).await.unwrap();
-    assert!(desk.told().is_empty());
+    assert!(step_functions.calls().is_empty());
     assert_eq!(fixture.item("orders/91").await, item);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn reap_names_the_messages_of_a_batch_that_are_no_status_events() {
-    let (fixture, _desk) = with_desk([]).await;
+    let (fixture, _desk) = with_fake_step_functions([]).await;
     let whole = event("reap-succeeded");
     let with = |field: &str, value: Value| {
         let mut event = whole.clone();

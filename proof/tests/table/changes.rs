@@ -329,10 +329,9 @@ fn operated(row: Row, act: u8) -> Row {
         },
         // The queue is not the operator's, whatever the write says of it.
         3 => Row {
-            line: Some(vec![digest(0, 0)]),
+            line: vec![digest(0, 0)],
             ..row
         },
-        4 => Row { line: None, ..row },
         _ => another(row, act),
     }
 }
@@ -350,7 +349,7 @@ fn made(act: u8) -> Row {
         frozen: None,
         operator: None,
         purge_at: None,
-        line: Some(Vec::new()),
+        line: Vec::new(),
         state: State::Free {
             ended: Ended::Released,
             last_token: Counter::MIN,

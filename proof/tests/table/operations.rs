@@ -7,7 +7,7 @@ use leasehold::{
     Execution, ExtendOptions, Extended, Key, Keys, Lease, Leases, ManualClock, ObservedVersion,
     Operator, Permits, Queue, Reason, Released, RequestId, Settings, SweepBounds, Swept, TaskToken,
     Timestamp, WaitTime,
-    conformance::{Bench, Calls},
+    conformance::{Bench, FakeStepFunctions},
     row::{Row, Stored},
     store::Store as _,
 };
@@ -225,7 +225,7 @@ pub struct World<B: Bench> {
     pub bench: B,
     pub clock: Arc<ManualClock>,
     leases: Leases<B::Store>,
-    calls: Arc<Calls>,
+    calls: Arc<FakeStepFunctions>,
     /// Every handle that anybody was ever given, in order.
     handles: Vec<Lease>,
     /// Who was ever in the queue, for what.
@@ -236,7 +236,7 @@ pub struct World<B: Bench> {
 impl<B: Bench> World<B> {
     pub fn new(bench: B) -> Self {
         let clock = Arc::new(ManualClock::at(seconds(0)));
-        let calls = Arc::new(Calls::default());
+        let calls = Arc::new(FakeStepFunctions::default());
         let leases = Leases::new(bench.store(), Settings::default())
             .with_clock(clock.clone())
             .with_workflows(calls.clone());
@@ -275,15 +275,15 @@ impl<B: Bench> World<B> {
             }
             _ => {}
         }
-        let mut notified = self.calls.take();
+        let mut notified = self.calls.take_answers();
         notified.sort_by(|a, b| a.token.cmp(&b.token));
         for one in notified {
-            if one.what.is_ok() {
+            if one.result.is_ok() {
                 let lease: Lease = serde_json::from_value(one.output()["lease"].clone()).unwrap();
                 write!(said, "\n{} is granted {lease:?}", one.token).unwrap();
                 self.handles.push(lease);
             } else {
-                write!(said, "\n{} is refused {:?}", one.token, one.what).unwrap();
+                write!(said, "\n{} is refused {:?}", one.token, one.result).unwrap();
             }
         }
         self.describe(&mut said).await;
@@ -376,9 +376,9 @@ impl<B: Bench> World<B> {
             Call::InLine => {
                 self.waiters.insert((key, who, request));
                 let token = format!("token of {who}/{request}/{key}");
-                self.calls.forget(&token);
+                self.calls.renew_token(&token);
                 if strict {
-                    self.calls.hang_up(&token);
+                    self.calls.expire_token(&token);
                 }
                 let queue = Queue {
                     task_token: TaskToken::new(token).unwrap(),
@@ -407,7 +407,7 @@ impl<B: Bench> World<B> {
             Call::Reap => {
                 let who = holder(who);
                 let stands = execution(operation.how, self.clock.now());
-                self.calls.stands(who.as_str(), stands);
+                self.calls.set_execution(who.as_str(), stands);
                 Answer::Other(format!("Reaped({:?})", leases.reap(&who).await?))
             }
             Call::Inspect => Answer::Other(format!("{:?}", leases.inspect(&name).await?)),

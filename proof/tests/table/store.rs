@@ -6,7 +6,7 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 use leasehold::{
     Acquired, Clock as _, Error, ExtendOptions, GrantKind, Holder, Key, Queue, RequestDigest,
     TaskToken, WaitTime,
-    conformance::{self, Calls},
+    conformance::{self, FakeStepFunctions},
     store::{Address, Store as _},
 };
 use leasehold_local::Fault;
@@ -137,7 +137,7 @@ async fn only_a_free_row_can_be_purged_and_it_keeps_nothing_of_its_lease() {
     };
     // Freed by one who can notify the next in the queue, it says for whom it is reserved: for nobody.
     let reserved = "claim claim_id claim_until claim_tries";
-    let calls = Arc::new(Calls::default());
+    let calls = Arc::new(FakeStepFunctions::default());
     let telling = table.leases().with_workflows(calls);
     let silent = table.leases();
     for (round, leases, more) in [
@@ -193,7 +193,9 @@ async fn a_waiters_item_is_deleted_though_a_transaction_is_in_the_way() {
     let leases = table.leases();
     let (store, limit) = (leases.store(), Duration::from_secs(1));
     let lease = table.grant("k", "a", "1").await.lease;
-    let leases = leases.clone().with_workflows(Arc::new(Calls::default()));
+    let leases = leases
+        .clone()
+        .with_workflows(Arc::new(FakeStepFunctions::default()));
     let queue = Queue {
         task_token: TaskToken::new("t").unwrap(),
         wait: WaitTime::new(Duration::from_secs(60)).unwrap(),

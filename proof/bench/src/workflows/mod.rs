@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::chart::bars;
 use crate::report::{Found, Measure};
 use crate::site::Cost;
-use crate::waiting::{self, HOLD, Turn, Waited};
+use crate::waiting::{self, HOLD, Turn, WaitCost};
 use crate::{Error, Options, ratio};
 pub use history::{History, State};
 use stage::{Peer, Run, Stage};
@@ -279,7 +279,7 @@ fn work(key: &str, seconds: f64) -> Value {
 ///
 /// # Errors
 /// [`Error`] when an execution does not succeed.
-pub async fn crowd(stage: &Stage, who: Crowd, many: usize) -> Result<AcquireOutcome, Error> {
+pub async fn crowd(stage: &Stage, who: Crowd, many: usize) -> Result<WaitCost, Error> {
     let key = format!("crowd/{}/{many}", who.name());
     let ours = json!({"key": key, "ttl_seconds": 300, "first": {"seconds": HOLD.as_secs_f64()}, "second": {}});
     let (machine, input, asks, lock) = match who {
@@ -359,10 +359,10 @@ pub async fn crowd(stage: &Stage, who: Crowd, many: usize) -> Result<AcquireOutc
     let transitions = spent
         .history
         .transitions(|state| !is_work(state) && !is_extend(state));
-    Ok(Waited {
+    Ok(WaitCost {
         transitions: Some(ratio(transitions, count)),
         invocations: Some(ratio(spent.invocations.values().sum(), count)),
-        ..Waited::of(&turns, from).with(&spent.sections, &spent.tidying)
+        ..WaitCost::of(&turns, from).with(&spent.sections, &spent.tidying)
     })
 }
 

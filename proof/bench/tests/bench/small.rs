@@ -6,7 +6,7 @@ use leasehold_bench::clients::Who;
 use leasehold_bench::scale;
 use leasehold_bench::sections::{lost_answer, section};
 use leasehold_bench::site::Cost;
-use leasehold_bench::waiting::{Waited, run};
+use leasehold_bench::waiting::{WaitCost, run};
 use leasehold_bench::workflows::stage::{Peer, Stage};
 use leasehold_bench::workflows::{Crowd, alone, crowd};
 
@@ -45,7 +45,7 @@ fn each(figure: f64, wanted: f64) -> bool {
     (figure - wanted).abs() < 1e-9
 }
 
-fn is_sound(run: &Waited, waiters: usize) {
+fn is_sound(run: &WaitCost, waiters: usize) {
     assert_eq!(
         (run.served, run.overlaps, run.errors.len()),
         (waiters, 0, 0),

@@ -66,7 +66,7 @@ impl Workflows for FaultyStepFunctions {
                 return Err(no_answer());
             }
             let shared = self.shared.get();
-            let standing = shared.standing(execution.as_str(), self.stale);
+            let standing = shared.status(execution.as_str(), self.stale);
             let broken = |as_this| shared.broken == Some(as_this);
             Ok(match standing {
                 Some(Execution::Ended {

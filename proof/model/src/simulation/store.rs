@@ -336,7 +336,7 @@ impl FaultyStore {
             }
             (Broken::OrderIgnored, _) if *before != row => second_first(&mut row),
             (Broken::Forgetful, Change::Take(_)) if *before != row => {
-                row.line = Some(row.waiting().iter().skip(1).cloned().collect());
+                row.line = row.waiting().iter().skip(1).cloned().collect();
             }
             (Broken::Hasty, Change::Pass(pass)) if *before == row => {
                 let mut pass = pass.clone();
@@ -349,7 +349,7 @@ impl FaultyStore {
             }
             (Broken::Barging, Change::Grant(grant)) if *before == row => {
                 let alone = Row {
-                    line: Some(Vec::new()),
+                    line: Vec::new(),
                     ..before.clone()
                 };
                 self.memory.put(address.clone(), &alone.to_item());
@@ -388,7 +388,7 @@ fn second_first(row: &mut Row) {
             reserved: Some(reserved),
             ..
         },
-        Some(line),
+        line,
     ) = (&mut row.state, &mut row.line)
     else {
         return;
