@@ -8,10 +8,9 @@ use std::{
 
 /// The files below `folder` that are compiled into the product.
 fn product_files(folder: &Path, found: &mut Vec<PathBuf>) {
-    const TESTS: [&str; 6] = [
+    const TESTS: [&str; 5] = [
         "conformance",
         "conformance.rs",
-        "injective.rs",
         "layers.rs",
         "simulation",
         "tests.rs",

@@ -8,9 +8,9 @@ use crate::{
     clock::Timestamp,
     error::Error,
     leases::Leases,
-    line::Sender,
     metrics::{self, Metric},
     outcomes::Ended,
+    queue::Sender,
     row::{Holding, Row, Stored},
     store::{Address, Applied, Store, What},
     transition::{Change, ShortenDeadline},
@@ -92,12 +92,12 @@ impl<S: Store> Leases<S> {
         };
         let (mut released, mut cut, mut left) = (0, 0, 0);
         let all = self.left_by(holder).await?;
-        let stands = if all.is_empty() {
+        let outcome = if all.is_empty() {
             Execution::Unknown
         } else {
             workflows.look_up(holder, self.limit()).await?
         };
-        let end = match stands {
+        let end = match outcome {
             Execution::Running => return Ok(Reaped::Running),
             Execution::Ended {
                 stopped_at,

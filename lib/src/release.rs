@@ -3,9 +3,9 @@
 use crate::{
     error::Error,
     leases::{Leases, TRIES, address_of, corrupt},
-    line::{Sender, is_kept_by},
     metrics::{self, Metric},
     outcomes::{Ended, Lease, ReleaseOutcome, Released},
+    queue::{Sender, is_kept_by},
     row::{Row, Stored},
     store::{Address, Applied, Store},
     transition::{Change, End, Next, Release, ReleaseRefusal, ReleaseTarget, why_not_released},
@@ -38,7 +38,7 @@ impl<S: Store> Leases<S> {
         let token = lease.fencing_token;
         let next = self.next(if promised { token.before() } else { token });
         let ours = match &next {
-            Next::Is(heir) => Some(heir.lease_id.clone()),
+            Next::Is(successor) => Some(successor.lease_id.clone()),
             Next::Later => None,
         };
         let mut release = Release {
@@ -153,7 +153,7 @@ impl<S: Store> Leases<S> {
 }
 
 fn is_ours(row: &Row, next: &Next) -> bool {
-    matches!(next, Next::Is(heir) if is_kept_by(row, &heir.lease_id))
+    matches!(next, Next::Is(successor) if is_kept_by(row, &successor.lease_id))
 }
 
 #[cfg(test)]

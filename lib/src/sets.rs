@@ -152,7 +152,7 @@ impl<S: Store> Leases<S> {
         }
         let tried = leases.0.iter().map(|lease| self.extend(lease, options));
         let tried = some_at_a_time(AT_ONCE, tried.collect()).await;
-        let outcomes = told(leases, &tried, |extended| match extended {
+        let outcomes = outcomes_of(leases, &tried, |extended| match extended {
             Extended::Extended { .. } => "extended",
             Extended::Revived { .. } => "revived",
         });
@@ -198,7 +198,7 @@ fn released_all(
     leases: &LeaseSet,
     tried: Vec<Result<Released, Error>>,
 ) -> Result<ReleasedAll, Error> {
-    let outcomes = told(leases, &tried, |released| released.outcome.as_str());
+    let outcomes = outcomes_of(leases, &tried, |released| released.outcome.as_str());
     let released = all_well(tried, outcomes)?;
     let outcomes: Vec<_> = released.iter().map(|released| released.outcome).collect();
     Ok(ReleasedAll {
@@ -213,7 +213,7 @@ fn released_all(
 }
 
 /// Each key's outcome in words, as many as fit in a message.
-fn told<T>(
+fn outcomes_of<T>(
     leases: &LeaseSet,
     tried: &[Result<T, Error>],
     word: impl Fn(&T) -> &'static str,

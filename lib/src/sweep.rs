@@ -8,10 +8,10 @@ use crate::{
     concurrency::{AT_ONCE, some_at_a_time},
     error::Error,
     leases::{Leases, corrupt},
-    line::{Waiting, Waits},
     metrics,
     outcomes::Ended,
     pagination::Cursor,
+    queue::{Waiting, Waits},
     row::Stored,
     store::{Address, Store, What},
     values::Key,
@@ -219,10 +219,10 @@ impl<S: Store> Leases<S> {
         if !expired || row.frozen.is_some() {
             return Ok(Seen::default());
         }
-        let told = self.end_as_read(address, &row, Ended::Expired).await?;
-        Ok(told.map_or_else(Seen::default, |told| Seen {
+        let notified = self.end_as_read(address, &row, Ended::Expired).await?;
+        Ok(notified.map_or_else(Seen::default, |notified| Seen {
             freed: 1,
-            granted: u64::from(told),
+            granted: u64::from(notified),
             ..Seen::default()
         }))
     }
@@ -300,12 +300,12 @@ mod tests {
             assert!(rounds < 100, "it gets nowhere");
         }
         assert!(rounds > 1, "one call had not enough time");
-        let told = calls.take_answers();
-        let away = told.iter().filter(|told| {
-            let error = told.result.as_ref().err();
+        let answers = calls.take_answers();
+        let away = answers.iter().filter(|answer| {
+            let error = answer.result.as_ref().err();
             error.is_some_and(|(name, _)| name == "Lease.QueueTimeout")
         });
-        assert_eq!((told.len(), away.count()), (30, 30));
+        assert_eq!((answers.len(), away.count()), (30, 30));
     }
 
     #[tokio::test]

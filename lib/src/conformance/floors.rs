@@ -2,8 +2,8 @@
 
 use super::{
     Bench, Case, TTL,
-    line::{Line, Turn},
     operating::because,
+    queue::{Line, Turn},
 };
 use crate::{
     AcquireAll, Acquired, Act, Counter, Ended, Error, ExtendOptions, Forced, Freeze, GrantKind,
@@ -235,7 +235,7 @@ async fn a_line_is_handed_over_above_the_floor<B: Bench>(bench: &B) {
     line.release(&holder).await;
     let turn = line.next("a", floor, 1).await;
     assert_eq!(
-        turn.told["previous"]["fencing_token"],
+        turn.output["previous"]["fencing_token"],
         holder.fencing_token.get()
     );
     let row = line.case.row().await;
@@ -282,7 +282,7 @@ async fn a_line_is_handed_over_above_the_floor<B: Bench>(bench: &B) {
     assert!(line.hand_over().await);
     let turn = line.next("a", floor, 2).await;
     assert_eq!(
-        turn.told["previous"]["fencing_token"],
+        turn.output["previous"]["fencing_token"],
         holder.fencing_token.get()
     );
 }
@@ -310,7 +310,7 @@ async fn what_was_promised_below_the_floor_is_void<B: Bench>(bench: &B) {
     line.release(&turn.lease).await;
     let next = line.next("b", floor, 1).await;
     assert_eq!(
-        next.told["previous"]["fencing_token"],
+        next.output["previous"]["fencing_token"],
         turn.lease.fencing_token.get()
     );
 

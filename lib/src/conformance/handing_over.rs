@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     Bench, MS, TTL,
-    line::{Line, WAIT},
+    queue::{Line, WAIT},
 };
 use crate::{Error, ExtendOptions, Metadata, ReleaseOutcome, Settings, Ttl};
 
@@ -40,8 +40,8 @@ async fn first_come_first_served<B: Bench>(bench: &B) {
         let turn = line.turn();
         assert_eq!(turn.who, who);
         assert_eq!(turn.lease.holder.as_str(), who);
-        assert_eq!(turn.told["previous"], previous(&lease, "released"));
-        assert_eq!(turn.told["grant"], "new");
+        assert_eq!(turn.output["previous"], previous(&lease, "released"));
+        assert_eq!(turn.output["grant"], "new");
         assert!(turn.lease.fencing_token > lease.fencing_token);
         let row = line.case.row().await;
         assert!(row.holding().is_none(), "kept, and not granted yet");
@@ -56,7 +56,7 @@ async fn first_come_first_served<B: Bench>(bench: &B) {
         lease = confirmed;
     }
     assert_eq!(line.release(&lease).await, ReleaseOutcome::Released);
-    line.nobody_was_told();
+    line.expect_no_answers();
     let next = line.granted("x").await;
     assert!(next.lease.fencing_token > lease.fencing_token);
     assert_eq!(next.previous.map(|p| p.holder), Some(lease.holder));
@@ -128,28 +128,31 @@ async fn the_next_is_told_how_the_last_grant_ended<B: Bench>(bench: &B) {
     line.expire();
     line.sweep().await;
     let turn = line.turn();
-    assert_eq!(turn.told["previous"], previous(&holder, "expired"));
-    assert_eq!(turn.told["grant"], "takeover");
+    assert_eq!(turn.output["previous"], previous(&holder, "expired"));
+    assert_eq!(turn.output["grant"], "takeover");
     let first = line.confirm(&turn).await;
     // Asked again, the same is told.
     let again = line.ask("a", "again").await;
     again.expect("an answer");
-    assert_eq!(line.turn().told["previous"], turn.told["previous"]);
+    assert_eq!(line.turn().output["previous"], turn.output["previous"]);
 
     line.case.force(None).await;
-    line.nobody_was_told();
+    line.expect_no_answers();
     let barging = line.case.contention("x").await;
     assert_eq!(barging.held.holder.as_str(), "b", "the one who is next");
     assert!(line.hand_over().await);
     let turn = line.turn();
     assert_eq!(turn.who, "b");
-    assert_eq!(turn.told["previous"], previous(&first, "forced"));
+    assert_eq!(turn.output["previous"], previous(&first, "forced"));
     refused!(line.extend(&first).await, Lost);
     assert_eq!(line.release(&first).await, ReleaseOutcome::Lost);
     let second = line.confirm(&turn).await;
     assert!(second.fencing_token.get() > first.fencing_token.get() + 1);
     line.release(&second).await;
-    assert_eq!(line.turn().told["previous"], previous(&second, "released"));
+    assert_eq!(
+        line.turn().output["previous"],
+        previous(&second, "released")
+    );
 }
 
 async fn a_promise_can_be_given_back<B: Bench>(bench: &B) {
@@ -159,7 +162,7 @@ async fn a_promise_can_be_given_back<B: Bench>(bench: &B) {
     let next = line.turn();
     assert_eq!(next.who, "b");
     // It counts as a grant.
-    assert_eq!(next.told["previous"], previous(&turn.lease, "released"));
+    assert_eq!(next.output["previous"], previous(&turn.lease, "released"));
     assert!(next.lease.fencing_token > turn.lease.fencing_token);
     assert_eq!(line.release(&turn.lease).await, AlreadyReleased);
     refused!(line.extend(&turn.lease).await, Lost);
@@ -169,7 +172,7 @@ async fn a_promise_can_be_given_back<B: Bench>(bench: &B) {
     for who in ["a", "b"] {
         refused!(line.case.ask(who, &format!("by {who}")).await, Consumed);
     }
-    line.nobody_was_told();
+    line.expect_no_answers();
 }
 
 async fn whoever_does_not_wait_any_more_is_passed_over<B: Bench>(bench: &B) {
@@ -182,7 +185,7 @@ async fn whoever_does_not_wait_any_more_is_passed_over<B: Bench>(bench: &B) {
         turn.lease.fencing_token.get(),
         holder.fencing_token.get() + 2
     );
-    assert_eq!(turn.told["previous"], previous(&holder, "released"));
+    assert_eq!(turn.output["previous"], previous(&holder, "released"));
     let lease = line.confirm(&turn).await;
     assert_eq!(
         line.case.row().await.last_ended().map(|p| p.holder),
@@ -192,12 +195,11 @@ async fn whoever_does_not_wait_any_more_is_passed_over<B: Bench>(bench: &B) {
     // Nobody is left: it is free, and the numbers that were burnt are not given out again.
     line.calls.expire_token(&line.token("c"));
     line.release(&lease).await;
-    line.nobody_was_told();
+    line.expect_no_answers();
     let next = line.granted("x").await;
     assert!(next.lease.fencing_token.get() > lease.fencing_token.get() + 1);
-    let told = serde_json::to_value(&next.previous).expect("JSON");
     assert_eq!(
-        told,
+        json!(next.previous),
         previous(&lease, "released"),
         "the last who really held it"
     );
@@ -217,14 +219,14 @@ async fn an_expired_lease_that_others_wait_for_is_over<B: Bench>(bench: &B) {
     for at in [holder.expires_at, over.minus(MS)] {
         line.case.clock.set(at);
         refused!(line.extend(&holder).await, Lost);
-        line.nobody_was_told();
+        line.expect_no_answers();
         assert_eq!(line.case.row().await, before);
     }
     line.case.clock.set(over);
     refused!(line.extend(&holder).await, Lost);
     // No need to wait for sweep.
     let turn = line.turn();
-    assert_eq!(turn.told["previous"], previous(&holder, "expired"));
+    assert_eq!(turn.output["previous"], previous(&holder, "expired"));
     line.confirm(&turn).await;
     // Nobody waits: it may be revived.
     line.case.pass(2 * TTL);
@@ -233,21 +235,24 @@ async fn an_expired_lease_that_others_wait_for_is_over<B: Bench>(bench: &B) {
     line.join("b").await;
     line.case.pass(2 * TTL);
     assert_eq!(line.release(&revived).await, ReleaseOutcome::Released);
-    assert_eq!(line.turn().told["previous"], previous(&revived, "released"));
+    assert_eq!(
+        line.turn().output["previous"],
+        previous(&revived, "released")
+    );
 }
 
 async fn a_frozen_line_stands_still<B: Bench>(bench: &B) {
     let (line, holder) = Line::held(bench, "line/frozen", &["a", "b"]).await;
     line.case.freeze_by_operator().await;
     assert_eq!(line.release(&holder).await, ReleaseOutcome::Released);
-    line.nobody_was_told();
+    line.expect_no_answers();
     let row = line.case.row().await;
     assert_eq!((row.reserved(), row.waiting().len()), (None, 2));
     assert!(!line.hand_over().await);
     line.sweep().await;
-    line.nobody_was_told();
+    line.expect_no_answers();
     line.case.unfreeze_by_operator().await;
-    line.nobody_was_told();
+    line.expect_no_answers();
     assert!(line.hand_over().await);
     let turn = line.turn();
     assert_eq!(turn.who, "a");
@@ -260,7 +265,7 @@ async fn a_frozen_line_stands_still<B: Bench>(bench: &B) {
     line.case.pass(100 * CLAIM);
     line.calls.renew_token(&line.token("a"));
     line.sweep().await;
-    line.nobody_was_told();
+    line.expect_no_answers();
     line.case.unfreeze_by_operator().await;
     line.confirm(&turn).await;
     // Given back while frozen, it goes to nobody.
@@ -288,7 +293,7 @@ async fn whoever_may_not_be_told_is_passed_over_and_no_more_than_one<B: Bench>(b
         line.calls.deny_token(&line.token(who));
     }
     line.release(&holder).await;
-    line.nobody_was_told();
+    line.expect_no_answers();
     let row = line.case.row().await;
     let next = row.reserved().map(|reserved| reserved.request.clone());
     assert_eq!(next, Some(Line::<B>::digest("b")));

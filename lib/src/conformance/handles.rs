@@ -95,7 +95,7 @@ async fn a_set_is_extended_and_released_key_by_key<B: Bench>(bench: &B) {
         case.single("c", "h").await,
     ];
     case.expire();
-    let heir = case.single("a", "x").await;
+    let successor = case.single("a", "x").await;
     let released = case
         .leases
         .release_all(&set_of(&leases))
@@ -105,7 +105,7 @@ async fn a_set_is_extended_and_released_key_by_key<B: Bench>(bench: &B) {
     assert_eq!(released.outcome, Lost);
     let strict = case.leases.release_all_strictly(&set_of(&leases)).await;
     assert_eq!(strict.expect_err("one is lost").name(), "Lease.Lost");
-    for (name, lease) in [("a", heir), ("b", other)] {
+    for (name, lease) in [("a", successor), ("b", other)] {
         let Stored::Row(row) = case.stored(name).await else {
             panic!("no row");
         };

@@ -240,7 +240,7 @@ async fn an_operators_write_is_for_the_row_it_has_seen<B: Bench>(bench: &B) {
     let seen = case.row().await;
     let extended = case.extension(&lease).await;
     drop(extended.expect("extended"));
-    let stands = case.row().await;
+    let stored = case.row().await;
     for version in [Some(seen.version), None] {
         let swap = Change::Swap(Box::new(Swap {
             seen: version,
@@ -248,8 +248,8 @@ async fn an_operators_write_is_for_the_row_it_has_seen<B: Bench>(bench: &B) {
         }));
         let limit = Duration::from_secs(1);
         let applied = case.leases.store().apply(&case.address, &swap, limit).await;
-        let refused = Applied::Refused(Stored::Row(stands.clone()));
+        let refused = Applied::Refused(Stored::Row(stored.clone()));
         assert_eq!(applied.expect("an answer"), refused);
     }
-    assert_eq!(case.row().await, stands);
+    assert_eq!(case.row().await, stored);
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Bench, Lost, MS, TTL, line::Line};
+use super::{Bench, Lost, MS, TTL, queue::Line};
 use crate::{Error, ExtendOptions, Inspected, LeaseState, ReleaseOutcome, Settings};
 
 pub(super) async fn all<B: Bench>(bench: &B) {
@@ -31,7 +31,7 @@ async fn a_call_that_was_lost_costs_nobody_his_turn<B: Bench>(bench: &B) {
     let (line, holder) = Line::held(bench, "line/lost call and answer", &["a", "b"]).await;
     line.calls.lose(&line.token("a"), Lost::Request, 2);
     line.release(&holder).await;
-    line.nobody_was_told();
+    line.expect_no_answers();
     for _ in 0..3 {
         let released = line.release(&holder).await;
         assert_eq!(released, ReleaseOutcome::AlreadyReleased);
@@ -43,7 +43,7 @@ async fn a_call_that_was_lost_costs_nobody_his_turn<B: Bench>(bench: &B) {
     let (line, holder) = Line::held(bench, "line/lost call", &["a", "b"]).await;
     line.calls.lose(&line.token("a"), Lost::Request, 2);
     line.release(&holder).await;
-    line.nobody_was_told();
+    line.expect_no_answers();
     line.case.pass(CLAIM.saturating_sub(MS));
     assert!(!line.hand_over().await, "it may have been told");
     line.case.pass(MS);
@@ -64,7 +64,7 @@ async fn a_promise_that_is_not_taken_up_is_told_again_and_then_passed_on<B: Benc
     line.case.pass(CLAIM);
     // The token was answered: that it is refused now says nothing.
     assert!(!line.hand_over().await);
-    line.nobody_was_told();
+    line.expect_no_answers();
     let row = line.case.row().await;
     let reserved = row.reserved().expect("still kept for it");
     assert_eq!(
@@ -82,7 +82,7 @@ async fn a_promise_that_is_not_taken_up_is_told_again_and_then_passed_on<B: Benc
         first.lease.fencing_token.get() + 1
     );
     assert_eq!(
-        turn.told["previous"]["holder"], "holder",
+        turn.output["previous"]["holder"], "holder",
         "the last who really held it"
     );
     assert_ne!(turn.lease.lease_id, first.lease.lease_id);
@@ -110,7 +110,7 @@ async fn whoever_comes_late_comes_in_time_until_it_is_passed_on<B: Bench>(bench:
     let turn = line.turn();
     line.case.pass(100 * CLAIM);
     assert_eq!(line.release(&turn.lease).await, ReleaseOutcome::Released);
-    line.nobody_was_told();
+    line.expect_no_answers();
 }
 
 async fn whoever_holds_a_promise_is_seen_as_its_holder<B: Bench>(bench: &B) {

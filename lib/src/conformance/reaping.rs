@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Bench, Case, TTL, line::Line};
+use super::{Bench, Case, TTL, queue::Line};
 use crate::{Execution, Granted, Holder, Lease, Reaped, Settings, Ttl};
 
 pub(super) async fn all<B: Bench>(bench: &B) {
@@ -68,9 +68,9 @@ async fn what_has_answered_in_full_leaves_nothing<B: Bench>(bench: &B) {
     assert_eq!(line.reap(execution).await, reaped(2, 0, 0));
     let turn = line.turn();
     assert_eq!(turn.who, "a", "at once");
-    assert_eq!(turn.told["previous"]["ended"], "released");
+    assert_eq!(turn.output["previous"]["ended"], "released");
     assert_eq!(
-        turn.told["previous"]["fencing_token"],
+        turn.output["previous"]["fencing_token"],
         lease.fencing_token.get()
     );
     assert!(beside.row().await.holding().is_none());
@@ -80,7 +80,7 @@ async fn what_has_answered_in_full_leaves_nothing<B: Bench>(bench: &B) {
         "untouched"
     );
     assert_eq!(line.reap(execution).await, reaped(0, 0, 0));
-    line.nobody_was_told();
+    line.expect_no_answers();
 }
 
 async fn what_may_be_at_work_is_cut_to_the_grace<B: Bench>(bench: &B) {
@@ -92,7 +92,7 @@ async fn what_may_be_at_work_is_cut_to_the_grace<B: Bench>(bench: &B) {
     line.ends(execution, false);
     assert_eq!(line.reap(execution).await, reaped(0, 1, 0));
     // It is not freed, and nobody is told.
-    line.nobody_was_told();
+    line.expect_no_answers();
     let row = beside.row().await;
     let held = row.holding().expect("held");
     assert_eq!(
@@ -117,7 +117,7 @@ async fn what_may_be_at_work_is_cut_to_the_grace<B: Bench>(bench: &B) {
     line.expire();
     line.sweep().await;
     let turn = line.turn();
-    assert_eq!(turn.told["previous"]["ended"], "expired");
+    assert_eq!(turn.output["previous"]["ended"], "expired");
     line.case.pass(GRACE);
     line.sweep().await;
     assert!(
@@ -197,7 +197,7 @@ async fn places_in_line_are_given_up<B: Bench>(bench: &B) {
         assert_eq!(line.reap(&execution).await, reaped(0, 0, 0));
         line.sweep().await;
         assert!(line.waiter(&execution).await.is_none(), "no ghost");
-        drop(line.told());
+        drop(line.answers());
         line.release(&holder).await;
         let turn = line.turn();
         assert_eq!(turn.who, "a");
@@ -215,7 +215,7 @@ async fn whoever_will_not_come_is_passed_over<B: Bench>(bench: &B) {
     assert_eq!(line.reap(execution).await, reaped(0, 0, 1));
     let next = line.turn();
     assert_eq!(next.who, "b", "at once");
-    assert_eq!(next.told["previous"]["holder"], "holder");
+    assert_eq!(next.output["previous"]["holder"], "holder");
     assert!(next.lease.fencing_token > turn.lease.fencing_token);
     refused!(line.extend(&turn.lease).await, Lost);
     line.confirm(&next).await;
@@ -225,7 +225,7 @@ async fn whoever_will_not_come_is_passed_over<B: Bench>(bench: &B) {
     let (line, turn) = Line::promised(bench, "reap/next stopped", &[execution, "b"]).await;
     line.ends(execution, false);
     assert_eq!(line.reap(execution).await, reaped(0, 0, 0));
-    line.nobody_was_told();
+    line.expect_no_answers();
     let row = line.case.row().await;
     let reserved = row.reserved().expect("kept for it still");
     assert_eq!(

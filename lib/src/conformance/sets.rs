@@ -198,23 +198,26 @@ async fn the_worst_refusal_is_told<B: Bench>(bench: &B) {
     let strange = Item::from([("colour".to_owned(), s("blue"))]);
     bench.put(&case.at("strange"), strange).await;
 
-    let told = async |names: &[&str]| match case.ask_all(names, "h", "1").await {
+    let refusal = async |names: &[&str]| match case.ask_all(names, "h", "1").await {
         Ok(AcquiredAll::Held(contention)) => ("Lease.Held", contention.held.key),
         Ok(AcquiredAll::Granted(granted)) => panic!("{granted:?}"),
         Err(error) => (error.name(), error.key().expect("a key").clone()),
     };
     assert_eq!(
-        told(&["free", "held"]).await,
+        refusal(&["free", "held"]).await,
         ("Lease.Held", case.key("held"))
     );
     assert_eq!(
-        told(&["held", "frozen"]).await,
+        refusal(&["held", "frozen"]).await,
         ("Lease.Frozen", case.key("frozen"))
     );
     let names = ["held", "frozen", "spent"];
-    assert_eq!(told(&names).await, ("Lease.Consumed", case.key("spent")));
+    assert_eq!(refusal(&names).await, ("Lease.Consumed", case.key("spent")));
     let names = ["held", "frozen", "spent", "strange"];
-    assert_eq!(told(&names).await, ("Lease.Corrupt", case.key("strange")));
+    assert_eq!(
+        refusal(&names).await,
+        ("Lease.Corrupt", case.key("strange"))
+    );
     assert_eq!(case.stored("free").await, Stored::Absent);
 }
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{
     Bench, Lost, MS, TTL,
-    line::{Heard, Line, WAIT},
+    queue::{Answer, Line, WAIT},
 };
 use crate::{Acquire, ExtendOptions, Holder, Key, Settings, Ttl};
 
@@ -19,12 +19,12 @@ pub(super) async fn all<B: Bench>(bench: &B) {
 
 const CLAIM: Duration = Duration::from_secs(30);
 
-/// One was told an error, in the shape that a function's own errors have.
-fn is_error(told: &(String, Heard), who: &str, error: &str, key: &str) {
-    let (told, Err((name, cause))) = told else {
-        panic!("{told:?}");
+/// The answer is an error, in the shape that a function's own errors have.
+fn is_error(answer: &(String, Answer), who: &str, error: &str, key: &str) {
+    let (token, Err((name, cause))) = answer else {
+        panic!("{answer:?}");
     };
-    assert_eq!((told.as_str(), name.as_str()), (who, error));
+    assert_eq!((token.as_str(), name.as_str()), (who, error));
     let cause = cause.as_object().expect("an object");
     assert_eq!(
         cause.keys().collect::<Vec<_>>(),
@@ -47,16 +47,16 @@ async fn whoever_has_waited_long_enough_is_sent_away<B: Bench>(bench: &B) {
     line.join("c").await;
     line.case.pass(wait.saturating_sub(MS));
     line.sweep().await;
-    line.nobody_was_told();
+    line.expect_no_answers();
     line.case.pass(MS);
     line.sweep().await;
-    let told = line.told();
-    assert_eq!(told.len(), 1, "{told:?}");
-    is_error(&told[0], "b", "Lease.QueueTimeout", key);
+    let answers = line.answers();
+    assert_eq!(answers.len(), 1, "{answers:?}");
+    is_error(&answers[0], "b", "Lease.QueueTimeout", key);
     assert_eq!(line.waiting().await, ["a", "c"].map(Line::<B>::digest));
     assert!(line.waiter("b").await.is_none(), "no ghost");
     line.sweep().await;
-    line.nobody_was_told();
+    line.expect_no_answers();
     line.release(&holder).await;
     let turn = line.turn();
     assert_eq!(turn.who, "a");
@@ -70,12 +70,12 @@ async fn whoever_has_waited_long_enough_is_sent_away<B: Bench>(bench: &B) {
     line.join_for("a", Duration::ZERO).await;
     line.join("b").await;
     line.sweep().await;
-    assert_eq!(line.told().len(), 1);
+    assert_eq!(line.answers().len(), 1);
     line.calls.renew_token(&line.token("a"));
     line.join("a").await;
     assert_eq!(line.waiting().await, ["b", "a"].map(Line::<B>::digest));
     line.sweep().await;
-    line.nobody_was_told();
+    line.expect_no_answers();
     // One that could not be told leaves the line all the same, and is told later.
     line.calls.lose(&line.token("b"), Lost::Request, 1);
     let options = ExtendOptions {
@@ -94,15 +94,15 @@ async fn whoever_has_waited_long_enough_is_sent_away<B: Bench>(bench: &B) {
         let asked = line.case.leases.acquire_in_line(request, queue);
         asked.await.expect("an answer");
     }
-    let told = || -> std::collections::BTreeSet<_> {
-        line.told().into_iter().map(|(who, _)| who).collect()
+    let answers = || -> std::collections::BTreeSet<_> {
+        line.answers().into_iter().map(|(who, _)| who).collect()
     };
-    told();
+    answers();
     line.sweep().await;
     let others = ["a", "c"].map(str::to_owned);
-    assert_eq!(told(), others.into(), "b's trouble is b's alone");
+    assert_eq!(answers(), others.into(), "b's trouble is b's alone");
     line.sweep().await;
-    assert_eq!(told(), ["b".to_owned()].into());
+    assert_eq!(answers(), ["b".to_owned()].into());
     assert!(line.waiting().await.is_empty());
     assert!(line.waiter("b").await.is_none());
 }
@@ -112,11 +112,11 @@ async fn whoever_lost_his_place_is_told<B: Bench>(bench: &B) {
     let (line, _) = Line::held(bench, key, &["a", "b"]).await;
     line.case.bench.delete(&line.case.address).await;
     line.sweep().await;
-    let mut told = line.told();
-    told.sort_by(|one, other| one.0.cmp(&other.0));
-    assert_eq!(told.len(), 2);
-    for (told, who) in told.iter().zip(["a", "b"]) {
-        is_error(told, who, "Lease.Unavailable", key);
+    let mut answers = line.answers();
+    answers.sort_by(|one, other| one.0.cmp(&other.0));
+    assert_eq!(answers.len(), 2);
+    for (answer, who) in answers.iter().zip(["a", "b"]) {
+        is_error(answer, who, "Lease.Unavailable", key);
         assert!(line.waiter(who).await.is_none());
     }
     // Whoever was granted it since does not change that.
@@ -125,10 +125,10 @@ async fn whoever_lost_his_place_is_told<B: Bench>(bench: &B) {
     line.case.pass(TTL);
     let lease = line.granted("x").await.lease;
     line.sweep().await;
-    let told = line.told();
-    assert_eq!(told.len(), 1, "{told:?}");
+    let answers = line.answers();
+    assert_eq!(answers.len(), 1, "{answers:?}");
     is_error(
-        &told[0],
+        &answers[0],
         "a",
         "Lease.Unavailable",
         "line/deleted and granted",
@@ -145,7 +145,7 @@ async fn whoever_lost_his_place_is_told<B: Bench>(bench: &B) {
         .expect("forgotten");
     line.release(&holder).await;
     for wait in [CLAIM, CLAIM + Settings::default().clock_margin] {
-        line.nobody_was_told();
+        line.expect_no_answers();
         line.case.pass(wait);
         line.sweep().await;
     }
@@ -163,18 +163,18 @@ async fn whoever_was_not_told_is_told_by_sweep<B: Bench>(bench: &B) {
     assert_eq!(turn.who, "a");
     // The callback is delivered and nothing follows: once more after the time to confirm, and then the next.
     line.sweep().await;
-    line.nobody_was_told();
+    line.expect_no_answers();
     line.case.pass(CLAIM);
     line.sweep().await;
-    line.nobody_was_told();
+    line.expect_no_answers();
     line.case.pass(CLAIM + Settings::default().clock_margin);
     // Who is passed over is told so, in case it waits for something still.
     line.calls.renew_token(&line.token("a"));
     line.sweep().await;
-    let mut told = line.told();
-    assert_eq!(told.len(), 2, "{told:?}");
-    is_error(&told.remove(1), "a", "Lease.Unavailable", "line/silence");
-    assert_eq!(told[0].0, "b");
+    let mut answers = line.answers();
+    assert_eq!(answers.len(), 2, "{answers:?}");
+    is_error(&answers.remove(1), "a", "Lease.Unavailable", "line/silence");
+    assert_eq!(answers[0].0, "b");
     assert!(line.waiter("a").await.is_none());
     assert!(
         line.waiter("b").await.is_some(),
@@ -192,7 +192,7 @@ async fn those_who_were_served_are_cleared_up_behind<B: Bench>(bench: &B) {
     line.sweep().await;
     assert!(line.waiter("a").await.is_none());
     assert!(line.waiter("b").await.is_some());
-    line.nobody_was_told();
+    line.expect_no_answers();
     assert_eq!(
         line.case.row().await.version,
         lease.version,

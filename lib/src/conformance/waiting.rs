@@ -4,7 +4,7 @@ use serde_json::{json, to_value};
 
 use super::{
     Bench, MS, TTL,
-    line::{Line, WAIT},
+    queue::{Line, WAIT},
 };
 use crate::{
     AcquireAll, Acquired, AcquiredAll, Contention, Ended, Error, Holder, Key, Keys, Permits,
@@ -39,7 +39,7 @@ async fn what_is_free_is_granted_and_told_at_once<B: Bench>(bench: &B) {
         let asked = line.case.leases.acquire(line.request(who)).await;
         let mut answer = to_value(asked.expect("an answer")).expect("JSON");
         answer["grant"] = json!("new");
-        assert_eq!(turn.told, answer);
+        assert_eq!(turn.output, answer);
         let previous = before.map(|lease| {
             json!({
                 "holder": lease.holder,
@@ -47,7 +47,7 @@ async fn what_is_free_is_granted_and_told_at_once<B: Bench>(bench: &B) {
                 "ended": Ended::Released,
             })
         });
-        assert_eq!(turn.told["previous"], json!(previous));
+        assert_eq!(turn.output["previous"], json!(previous));
         assert_eq!(turn.lease.expires_at, line.case.now().plus(TTL));
         assert!(line.waiter(who).await.is_none(), "it does not wait");
 
@@ -59,7 +59,7 @@ async fn what_is_free_is_granted_and_told_at_once<B: Bench>(bench: &B) {
             (again.who.as_str(), &again.lease),
             ("another token", &turn.lease)
         );
-        assert_eq!(again.told["grant"], "replayed");
+        assert_eq!(again.output["grant"], "replayed");
         line.release(&turn.lease).await;
         line.calls.renew_token("line/at once: another token");
         before = Some(turn.lease);
@@ -82,8 +82,8 @@ async fn what_is_free_is_granted_and_told_at_once<B: Bench>(bench: &B) {
         Queued::Acquired
     );
     let turn = line.turn();
-    assert_eq!(turn.told["grant"], "takeover");
-    assert_eq!(turn.told["previous"]["ended"], "expired");
+    assert_eq!(turn.output["grant"], "takeover");
+    assert_eq!(turn.output["previous"]["ended"], "expired");
 }
 
 async fn what_is_held_is_waited_for<B: Bench>(bench: &B) {
@@ -100,7 +100,7 @@ async fn what_is_held_is_waited_for<B: Bench>(bench: &B) {
         assert_eq!(waiter.deadline, line.case.now().plus(WAIT));
         assert!(waiter.purge_at > waiter.deadline.as_millis() / 1000);
     }
-    line.nobody_was_told();
+    line.expect_no_answers();
     assert_eq!(line.waiting().await, ["a", "b", "c"].map(Line::<B>::digest));
     // Whoever watches the holder sees no life in those who come and wait.
     let row = line.case.row().await;
@@ -151,7 +151,7 @@ async fn a_call_that_was_overtaken_does_not_come_back_into_the_line<B: Bench>(be
     let (line, _) = Line::held(bench, "line/overtaken", &["a"]).await;
     let (store, key) = (line.case.leases.store(), &line.case.address.key);
     let (limit, request) = (std::time::Duration::from_secs(1), Line::<B>::digest("a"));
-    let stands = line.waiter("a").await.expect("an item");
+    let first = line.waiter("a").await.expect("an item");
     let row = line.case.row().await;
     let left = line.case.leases.leave_from(key, &request, &row).await;
     assert!(left.expect("an answer"));
@@ -163,14 +163,14 @@ async fn a_call_that_was_overtaken_does_not_come_back_into_the_line<B: Bench>(be
     let asking = |asked_at, token: &str| Waiter {
         asked_at,
         task_token: line.queue(token, WAIT).task_token,
-        ..stands.clone()
+        ..first.clone()
     };
-    let late = asking(stands.asked_at.minus(MS), "late");
+    let late = asking(first.asked_at.minus(MS), "late");
     let joined = store.join(key, &join, &late, limit).await;
     assert_eq!(joined.expect("an answer"), Joined::Overtaken);
     assert!(line.waiting().await.is_empty());
-    assert_eq!(line.waiter("a").await, Some(stands.clone()));
-    let again = asking(stands.asked_at.plus(MS), "again");
+    assert_eq!(line.waiter("a").await, Some(first.clone()));
+    let again = asking(first.asked_at.plus(MS), "again");
     let joined = store.join(key, &join, &again, limit).await;
     assert_eq!(joined.expect("an answer"), Joined::Done);
     assert_eq!(line.waiter("a").await, Some(again));
@@ -219,7 +219,7 @@ async fn nobody_passes_those_who_wait<B: Bench>(bench: &B) {
     let silent = crate::Leases::new(bench.store(), Settings::default());
     let silent = silent.with_clock(line.case.clock.clone());
     let _ = silent.release(&lease).await.expect("released");
-    line.nobody_was_told();
+    line.expect_no_answers();
     in_the_way(2, "b").await;
     assert!(line.hand_over().await);
     assert_eq!(line.turn().who, "b");
@@ -283,7 +283,7 @@ async fn nobody_waits_for_what_is_frozen_or_was_had_before<B: Bench>(bench: &B) 
     let again = line.case.leases.acquire_in_line(reentrant, queue).await;
     let again = again.expect("it is in line already");
     assert!(matches!(again, Queued::Queued { .. }), "{again:?}");
-    line.nobody_was_told();
+    line.expect_no_answers();
     assert_eq!(line.waiting().await.len(), 1);
 }
 

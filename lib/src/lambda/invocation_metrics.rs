@@ -26,8 +26,8 @@ pub(super) struct InvocationMetrics([Option<u64>; METRICS.len()]);
 impl InvocationMetrics {
     /// Counts add up; of lengths, depths and differences the largest stays.
     pub(super) fn add(&mut self, metric: Metric, value: u64) {
-        let stands = &mut self.0[metric as usize];
-        *stands = Some(match *stands {
+        let recorded = &mut self.0[metric as usize];
+        *recorded = Some(match *recorded {
             None => value,
             Some(before) if metric.adds_up() => before.saturating_add(value),
             Some(before) => before.max(value),
@@ -80,8 +80,8 @@ impl InvocationMetrics {
 
     /// The values, in the list's order.
     pub(super) fn values(&self) -> impl Iterator<Item = (Metric, u64)> {
-        let told = Metric::ALL.into_iter().zip(self.0);
-        told.filter_map(|(metric, value)| Some((metric, value?)))
+        let recorded = Metric::ALL.into_iter().zip(self.0);
+        recorded.filter_map(|(metric, value)| Some((metric, value?)))
     }
 }
 
@@ -283,8 +283,8 @@ mod tests {
 
     #[tokio::test]
     async fn what_the_rules_tell_is_counted_where_it_happens() {
-        let told = tracing_subscriber::registry().with(Collect);
-        let _listening = tracing::subscriber::set_default(told);
+        let subscriber = tracing_subscriber::registry().with(Collect);
+        let _listening = tracing::subscriber::set_default(subscriber);
         metrics::tell(Metric::QueueDepth, 5);
         let tally = INVOCATION_METRICS.scope(RefCell::default(), async {
             metrics::tell(Metric::QueueDepth, 7);
@@ -302,8 +302,8 @@ mod tests {
 
     #[tokio::test]
     async fn release_and_reap_tell_how_long_the_lease_was_held() {
-        let told = tracing_subscriber::registry().with(Collect);
-        let _listening = tracing::subscriber::set_default(told);
+        let subscriber = tracing_subscriber::registry().with(Collect);
+        let _listening = tracing::subscriber::set_default(subscriber);
         let clock = Arc::new(ManualClock::at(Timestamp::from_millis(1_800_000_000_000)));
         let calls = Arc::new(FakeStepFunctions::default());
         let ended = Execution::Ended {
@@ -338,8 +338,8 @@ mod tests {
 
     #[tokio::test]
     async fn what_fails_in_a_batch_is_counted_though_the_call_goes_well() {
-        let told = tracing_subscriber::registry().with(Collect);
-        let _listening = tracing::subscriber::set_default(told);
+        let subscriber = tracing_subscriber::registry().with(Collect);
+        let _listening = tracing::subscriber::set_default(subscriber);
         let denied = || Error::Denied {
             action: "dynamodb:UpdateItem",
             resource: "table t".to_owned(),

@@ -258,8 +258,8 @@ impl Store for Memory {
     async fn forget(&self, key: &Key, waiter: &Waiter, _limit: Duration) -> Result<(), Error> {
         let mut items = self.items();
         let place = place_of_waiter(key, &waiter.request);
-        let stands = items.get(&place).and_then(Waiter::read);
-        if stands.is_some_and(|stands| stands.task_token == waiter.task_token) {
+        let found = items.get(&place).and_then(Waiter::read);
+        if found.is_some_and(|found| found.task_token == waiter.task_token) {
             items.remove(&place);
         }
         Ok(())

@@ -46,7 +46,7 @@ fn every_change() -> Vec<Change> {
         unreachable!("a grant")
     };
     let request = RequestDigest::of(&holder, &RequestId::random());
-    let heir = Successor {
+    let successor = Successor {
         lease_id: LeaseId::random(),
         until: now,
         tokens: Tokens::From(Counter::MIN),
@@ -54,7 +54,7 @@ fn every_change() -> Vec<Change> {
     let floor = Counter::new(7).expect("valid");
     let above = |tokens| Successor {
         tokens,
-        ..heir.clone()
+        ..successor.clone()
     };
     let release = |of, next| {
         Change::Release(Release {
@@ -112,11 +112,11 @@ fn every_change() -> Vec<Change> {
         extend(false),
         extend(true),
         release(ReleaseTarget::Grant, Next::Later),
-        release(ReleaseTarget::Grant, Next::Is(heir.clone())),
+        release(ReleaseTarget::Grant, Next::Is(successor.clone())),
         release(ReleaseTarget::Reservation(holder.clone()), Next::Later),
         release(
             ReleaseTarget::Reservation(holder.clone()),
-            Next::Is(heir.clone()),
+            Next::Is(successor.clone()),
         ),
         release(ReleaseTarget::Grant, Next::Is(above(Tokens::From(floor)))),
         release(
@@ -130,7 +130,7 @@ fn every_change() -> Vec<Change> {
         Change::End(End {
             version: Counter::MIN,
             ended: Ended::Expired,
-            next: Next::Is(heir.clone()),
+            next: Next::Is(successor.clone()),
             purge_at: 1,
         }),
         Change::Cut(ShortenDeadline {

@@ -20,13 +20,13 @@ pub(super) struct Line<'a, B: Bench> {
 /// Somebody whose turn has come.
 pub(super) struct Turn {
     pub(super) who: String,
-    /// Everything it was told.
-    pub(super) told: Value,
+    /// The output that its task token got.
+    pub(super) output: Value,
     pub(super) lease: Lease,
 }
 
-/// What a token was told: the output, or the name of an error and its cause; read as JSON.
-pub(super) type Heard = Result<Value, (String, Value)>;
+/// The answer to a token: the output, or the name of an error and its cause; read as JSON.
+pub(super) type Answer = Result<Value, (String, Value)>;
 
 /// As long as anybody waits who does not say.
 pub(super) const WAIT: Duration = Duration::from_hours(1);
@@ -54,7 +54,7 @@ impl<'a, B: Bench> Line<'a, B> {
         (line, lease)
     }
 
-    /// A key kept for the first of these, who was told.
+    /// A key kept for the first of these, whose task token was answered.
     pub(super) async fn promised(bench: &'a B, key: &str, waiting: &[&str]) -> (Self, Turn) {
         let (line, lease) = Self::held(bench, key, waiting).await;
         line.release(&lease).await;
@@ -106,32 +106,32 @@ impl<'a, B: Bench> Line<'a, B> {
         }
     }
 
-    /// Who was told what since this was last asked.
-    pub(super) fn told(&self) -> Vec<(String, Heard)> {
+    /// Which tokens were answered since this was last called, and how.
+    pub(super) fn answers(&self) -> Vec<(String, Answer)> {
         let json = |text: &str| serde_json::from_str::<Value>(text).expect("JSON");
         let ours = self.token("");
-        let told = self.calls.take_answers().into_iter().filter_map(|told| {
-            let who = told.token.strip_prefix(&ours)?.to_owned();
-            let what = told.result.map(|output| json(&output));
+        let answers = self.calls.take_answers().into_iter().filter_map(|answer| {
+            let who = answer.token.strip_prefix(&ours)?.to_owned();
+            let what = answer.result.map(|output| json(&output));
             Some((who, what.map_err(|(name, cause)| (name, json(&cause)))))
         });
-        told.collect()
+        answers.collect()
     }
 
-    pub(super) fn nobody_was_told(&self) {
-        let told = self.told();
-        assert!(told.is_empty(), "{told:?}");
+    pub(super) fn expect_no_answers(&self) {
+        let answers = self.answers();
+        assert!(answers.is_empty(), "{answers:?}");
     }
 
     /// The one whose turn has come since this was last asked.
     pub(super) fn turn(&self) -> Turn {
-        let mut told = self.told();
-        assert_eq!(told.len(), 1, "{told:?}");
-        let (who, what) = told.remove(0);
-        let told = what.expect("its turn");
-        assert_eq!(told["outcome"], "acquired");
-        let lease = serde_json::from_value(told["lease"].clone()).expect("a handle");
-        Turn { who, told, lease }
+        let mut answers = self.answers();
+        assert_eq!(answers.len(), 1, "{answers:?}");
+        let (who, what) = answers.remove(0);
+        let output = what.expect("its turn");
+        assert_eq!(output["outcome"], "acquired");
+        let lease = serde_json::from_value(output["lease"].clone()).expect("a handle");
+        Turn { who, output, lease }
     }
 
     pub(super) async fn release(&self, lease: &Lease) -> ReleaseOutcome {
@@ -150,8 +150,8 @@ impl<'a, B: Bench> Line<'a, B> {
     }
 
     pub(super) async fn hand_over(&self) -> bool {
-        let told = self.case.leases.hand_over(&self.case.address.key).await;
-        told.expect("an answer")
+        let handed_over = self.case.leases.hand_over(&self.case.address.key).await;
+        handed_over.expect("an answer")
     }
 
     pub(super) async fn sweep(&self) {

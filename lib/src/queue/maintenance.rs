@@ -44,15 +44,15 @@ impl<S: Store> Leases<S> {
             return Ok(0);
         };
         metrics::tell(Metric::QueueDepth, row.waiting().len() as u64);
-        let mut told = 0;
+        let mut notified = 0;
         if self.see_to(key, row.clone()).await? {
-            told = 1;
+            notified = 1;
             row = self.line_of(key).await?.unwrap_or(row);
         }
         let mut strays = Vec::new();
         for (request, gives_up) in waiting {
             if self.is_nearly_over() {
-                return Ok(told);
+                return Ok(notified);
             }
             if row.waiting().contains(request) {
                 if gives_up.is_none_or(|at| at <= self.now()) {
@@ -63,7 +63,7 @@ impl<S: Store> Leases<S> {
             }
         }
         self.clear(key, strays, at_once).await?;
-        Ok(told)
+        Ok(notified)
     }
 
     /// Items whose requests were not in line when the row was read: served, or passed over, or back in
@@ -145,7 +145,7 @@ impl<S: Store> Leases<S> {
                     }
                     return Ok(row);
                 }
-                Applied::Refused(Stored::Row(stands)) => row = stands,
+                Applied::Refused(Stored::Row(newer)) => row = newer,
                 // Deleted by hand.
                 Applied::Refused(Stored::Absent) => return Ok(row),
                 Applied::Refused(Stored::Foreign(reason)) => {
