@@ -2,10 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Bench, Case, MS, TTL};
+use super::{Bench, Case, MS, TTL, grant, invalid, make};
 use crate::{
-    Acquire, Acquired, Contention, Ended, Error, ExtendOptions, GrantKind, Granted, Leases,
-    ManualClock, ObservedVersion, Permits, RequestId, store::Store,
+    Acquire, Acquired, Contention, Ended, ExtendOptions, GrantKind, Granted, Leases, ManualClock,
+    ObservedVersion, store::Store,
 };
 
 pub(super) async fn all<B: Bench>(bench: &B) {
@@ -56,8 +56,7 @@ async fn no_clock_is_compared<B: Bench>(bench: &B, ahead: bool) {
         let wait = Duration::from_secs(seen.wait_seconds);
         let when = wait * round / 10;
         pass(when);
-        let extended = case.extension(&lease).await;
-        lease = extended.expect("still the holder's").into_lease();
+        lease = case.extended(&lease).await;
         pass(wait.checked_sub(when).expect("a part of it"));
         seen = ask(&observer, request(round), seen.held.version)
             .await
@@ -140,12 +139,9 @@ async fn an_observation_keeps_every_other_rule<B: Bench>(bench: &B) {
     case.freeze().await;
     let observing = |id: &str| case.request("b", id).observed_version(lease.version);
     refused!(case.leases.acquire(observing("1")).await, Frozen);
-    let semaphore = observing("1").permits(Permits::new(2).expect("valid"));
+    let semaphore = observing("1").permits(make::permits(2));
     let answer = case.leases.acquire(semaphore).await;
-    let Err(Error::Invalid { field, .. }) = answer else {
-        panic!("{answer:?}");
-    };
-    assert_eq!(field.as_deref(), Some("observed_version"));
+    invalid(answer, "observed_version");
     case.tamper(|item| drop(item.insert("granted_to".into(), crate::row::s("x"))))
         .await;
     refused!(case.leases.acquire(observing("1")).await, Corrupt);
@@ -200,9 +196,8 @@ async fn a_reentrant_request_gets_its_holders_lease<B: Bench>(bench: &B) {
     }
     // And where there is none, a new one.
     case.give_back(&first.lease).await;
-    let new = case.leases.acquire(request).await.expect("an answer");
-    assert_eq!(new.granted().expect("granted").grant, GrantKind::New);
+    assert_eq!(grant(&case.leases, request).await.grant, GrantKind::New);
     let spent = case.request("a", "1").reentrant();
-    let spent = spent.request_id(RequestId::new("1").expect("valid"));
+    let spent = spent.request_id(make::request_id("1"));
     refused!(case.leases.acquire(spent).await, Consumed);
 }

@@ -1,9 +1,7 @@
 //! What is kept for one whose turn has come, until that one confirms.
 
-use std::time::Duration;
-
-use super::{Bench, Lost, MS, TTL, queue::Line};
-use crate::{Error, ExtendOptions, Inspected, LeaseState, ReleaseOutcome, Settings};
+use super::{Bench, CLAIM, Lost, MARGIN, MS, TTL, UNEXPIRED, make, queue::Line};
+use crate::{Inspected, LeaseState, ReleaseOutcome};
 
 pub(super) async fn all<B: Bench>(bench: &B) {
     a_call_that_was_lost_costs_nobody_his_turn(bench).await;
@@ -11,8 +9,6 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     whoever_comes_late_comes_in_time_until_it_is_passed_on(bench).await;
     whoever_holds_a_promise_is_seen_as_its_holder(bench).await;
 }
-
-const CLAIM: Duration = Duration::from_secs(30);
 
 async fn a_call_that_was_lost_costs_nobody_his_turn<B: Bench>(bench: &B) {
     for (n, (loss, times)) in [(Lost::Response, 1), (Lost::Response, 2), (Lost::Request, 1)]
@@ -23,8 +19,7 @@ async fn a_call_that_was_lost_costs_nobody_his_turn<B: Bench>(bench: &B) {
         let (line, holder) = Line::held(bench, &key, &["a", "b"]).await;
         line.calls.lose(&line.token("a"), loss, times);
         line.release(&holder).await;
-        let turn = line.turn();
-        assert_eq!(turn.who, "a", "{loss:?}");
+        let turn = line.turn_of("a");
         line.confirm(&turn).await;
     }
     // Whoever released it releases it again: its workflow knows of no answer either.
@@ -36,51 +31,41 @@ async fn a_call_that_was_lost_costs_nobody_his_turn<B: Bench>(bench: &B) {
         let released = line.release(&holder).await;
         assert_eq!(released, ReleaseOutcome::AlreadyReleased);
     }
-    let turn = line.turn();
-    assert_eq!(turn.who, "a");
+    let turn = line.turn_of("a");
     line.confirm(&turn).await;
     // A call that never arrived is made again by whoever comes by after the time to confirm.
     let (line, holder) = Line::held(bench, "line/lost call", &["a", "b"]).await;
     line.calls.lose(&line.token("a"), Lost::Request, 2);
     line.release(&holder).await;
     line.expect_no_answers();
-    line.case.pass(CLAIM.saturating_sub(MS));
+    line.pass(CLAIM.saturating_sub(MS));
     assert!(!line.hand_over().await, "it may have been told");
-    line.case.pass(MS);
+    line.pass(MS);
     assert!(line.hand_over().await);
-    let turn = line.turn();
-    assert_eq!(turn.who, "a");
-    assert_eq!(
-        turn.lease.fencing_token.get(),
-        holder.fencing_token.get() + 1
-    );
-    assert_eq!(turn.lease.expires_at, line.case.now().plus(CLAIM));
+    let turn = line.turn_of("a");
+    assert_eq!(turn.lease.fencing_token, holder.fencing_token.plus(1));
+    assert_eq!(turn.lease.expires_at, line.now().plus(CLAIM));
     line.confirm(&turn).await;
 }
 
 async fn a_promise_that_is_not_taken_up_is_told_again_and_then_passed_on<B: Bench>(bench: &B) {
     let (line, first) = Line::promised(bench, "line/lapsed", &["a", "b"]).await;
-    let margin = Settings::default().clock_margin;
-    line.case.pass(CLAIM);
+    line.pass(CLAIM);
     // The token was answered: that it is refused now says nothing.
     assert!(!line.hand_over().await);
     line.expect_no_answers();
-    let row = line.case.row().await;
+    let row = line.row().await;
     let reserved = row.reserved().expect("still kept for it");
     assert_eq!(
         (reserved.until, reserved.tries.get()),
-        (line.case.now().plus(CLAIM), 2)
+        (line.now().plus(CLAIM), 2)
     );
-    line.case.pass((CLAIM + margin).saturating_sub(MS));
+    line.pass((CLAIM + MARGIN).saturating_sub(MS));
     assert!(!line.hand_over().await, "not before the margin");
-    line.case.pass(MS);
+    line.pass(MS);
     assert!(line.hand_over().await);
-    let turn = line.turn();
-    assert_eq!(turn.who, "b");
-    assert_eq!(
-        turn.lease.fencing_token.get(),
-        first.lease.fencing_token.get() + 1
-    );
+    let turn = line.turn_of("b");
+    assert_eq!(turn.lease.fencing_token, first.lease.fencing_token.plus(1));
     assert_eq!(
         turn.output["previous"]["holder"], "holder",
         "the last who really held it"
@@ -95,30 +80,25 @@ async fn a_promise_that_is_not_taken_up_is_told_again_and_then_passed_on<B: Benc
 
 async fn whoever_comes_late_comes_in_time_until_it_is_passed_on<B: Bench>(bench: &B) {
     let (line, turn) = Line::promised(bench, "line/late", &["a", "b"]).await;
-    line.case.pass(100 * CLAIM);
-    let unexpired = ExtendOptions {
-        require_unexpired: true,
-        ..ExtendOptions::default()
-    };
-    let late = line.case.leases.extend(&turn.lease, unexpired).await;
-    assert!(matches!(late, Err(Error::Expired { .. })), "{late:?}");
+    line.pass(100 * CLAIM);
+    refused!(line.leases.extend(&turn.lease, UNEXPIRED).await, Expired);
     let lease = line.confirm(&turn).await;
-    assert_eq!(lease.expires_at, line.case.now().plus(TTL));
+    assert_eq!(lease.expires_at, line.now().plus(TTL));
     assert!(!line.hand_over().await, "it is held");
     // So does one who gives it back late.
     line.release(&lease).await;
     let turn = line.turn();
-    line.case.pass(100 * CLAIM);
+    line.pass(100 * CLAIM);
     assert_eq!(line.release(&turn.lease).await, ReleaseOutcome::Released);
     line.expect_no_answers();
 }
 
 async fn whoever_holds_a_promise_is_seen_as_its_holder<B: Bench>(bench: &B) {
     let (line, turn) = Line::promised(bench, "line/seen", &["line/seen a", "line/seen b"]).await;
-    let key = &line.case.address.key;
+    let key = &line.address.key;
     let holder = &turn.lease.holder;
-    line.case.pass(CLAIM / 3);
-    let inspected = line.case.leases.inspect(key).await.expect("an answer");
+    line.pass(CLAIM / 3);
+    let inspected = line.leases.inspect(key).await.expect("an answer");
     let Inspected::Found { first, permits } = inspected else {
         panic!("{inspected:?}");
     };
@@ -142,21 +122,19 @@ async fn whoever_holds_a_promise_is_seen_as_its_holder<B: Bench>(bench: &B) {
 
     // The one whose turn it is has a lease; the one behind has none.
     let listed = line
-        .case
         .leases
         .held_by(holder, 100, None)
         .await
         .expect("a list");
     assert_eq!(listed.leases, std::slice::from_ref(&first.lease));
-    let behind = crate::Holder::new("line/seen b").expect("valid");
+    let behind = make::holder("line/seen b");
     let listed = line
-        .case
         .leases
         .held_by(&behind, 100, None)
         .await
         .expect("a list");
     assert_eq!(listed.leases, []);
-    let everything = line.case.leases.list(10_000, None).await.expect("a list");
+    let everything = line.leases.list(10_000, None).await.expect("a list");
     let of_key: Vec<_> = everything
         .leases
         .iter()
@@ -165,13 +143,12 @@ async fn whoever_holds_a_promise_is_seen_as_its_holder<B: Bench>(bench: &B) {
     assert_eq!(of_key, [&first.lease]);
 
     // Past the time to confirm it has expired, and is not taken.
-    line.case.pass(CLAIM);
-    let Inspected::Found { first, .. } = line.case.leases.inspect(key).await.expect("an answer")
-    else {
+    line.pass(CLAIM);
+    let Inspected::Found { first, .. } = line.leases.inspect(key).await.expect("an answer") else {
         panic!("nothing");
     };
     assert_eq!(first.state, LeaseState::Expired);
-    let held = line.case.contention("x").await.held;
+    let held = line.contention("x").await.held;
     assert_eq!(
         (&held.holder, held.waiting, held.by_you),
         (holder, 1, false)

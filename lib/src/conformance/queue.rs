@@ -4,11 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use serde_json::Value;
 
-use super::{Bench, Case, FakeStepFunctions, TTL};
+use super::{Bench, Case, FakeStepFunctions, make};
 use crate::{
-    Acquire, Error, ExtendOptions, Granted, Holder, Lease, Queue, Queued, ReleaseOutcome,
-    RequestDigest, RequestId, Settings, SweepBounds, TaskToken, WaitTime, store::Store as _,
-    waiter::Waiter,
+    Acquire, Error, Granted, Lease, Leases, Queue, Queued, ReleaseOutcome, RequestDigest, Settings,
+    TaskToken, WaitTime, store::Store as _, waiter::Waiter,
 };
 
 /// A key whose waiters can be called back.
@@ -17,12 +16,29 @@ pub(super) struct Line<'a, B: Bench> {
     pub(super) calls: Arc<FakeStepFunctions>,
 }
 
+impl<'a, B: Bench> std::ops::Deref for Line<'a, B> {
+    type Target = Case<'a, B>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.case
+    }
+}
+
 /// Somebody whose turn has come.
 pub(super) struct Turn {
     pub(super) who: String,
     /// The output that its task token got.
     pub(super) output: Value,
     pub(super) lease: Lease,
+}
+
+impl Turn {
+    /// Asserts that the grant before this one was `lease`'s.
+    #[track_caller]
+    pub(super) fn follows(&self, lease: &Lease) {
+        let previous = &self.output["previous"];
+        assert_eq!(previous["fencing_token"], lease.fencing_token.get());
+    }
 }
 
 /// The answer to a token: the output, or the name of an error and its cause; read as JSON.
@@ -39,7 +55,7 @@ impl<'a, B: Bench> Line<'a, B> {
     pub(super) fn with(bench: &'a B, key: &str, settings: Settings) -> Self {
         let mut case = Case::new(bench, key);
         let calls = Arc::new(FakeStepFunctions::default());
-        let leases = crate::Leases::new(bench.store(), settings).with_clock(case.clock.clone());
+        let leases = Leases::new(bench.store(), settings).with_clock(case.clock.clone());
         case.leases = leases.with_workflows(calls.clone());
         Self { case, calls }
     }
@@ -64,7 +80,7 @@ impl<'a, B: Bench> Line<'a, B> {
 
     /// Tokens are of one key: a sweep sees to all of them.
     pub(super) fn token(&self, who: &str) -> String {
-        format!("{}: {who}", self.case.address.key)
+        format!("{}: {who}", self.address.key)
     }
 
     pub(super) fn queue(&self, token: &str, wait: Duration) -> Queue {
@@ -79,17 +95,14 @@ impl<'a, B: Bench> Line<'a, B> {
     }
 
     pub(super) fn digest(who: &str) -> RequestDigest {
-        let request = RequestId::new(format!("by {who}")).expect("a valid request id");
-        RequestDigest::of(&Holder::new(who).expect("a valid holder"), &request)
+        let request = make::request_id(format!("by {who}"));
+        RequestDigest::of(&make::holder(who), &request)
     }
 
     /// The answer to one who waits by this token.
     pub(super) async fn ask(&self, who: &str, token: &str) -> Result<Queued, Error> {
         let queue = self.queue(token, WAIT);
-        self.case
-            .leases
-            .acquire_in_line(self.request(who), queue)
-            .await
+        self.leases.acquire_in_line(self.request(who), queue).await
     }
 
     /// Puts it in line: its ticket.
@@ -99,7 +112,7 @@ impl<'a, B: Bench> Line<'a, B> {
 
     pub(super) async fn join_for(&self, who: &str, wait: Duration) -> u64 {
         let queue = self.queue(who, wait);
-        let answer = self.case.leases.acquire_in_line(self.request(who), queue);
+        let answer = self.leases.acquire_in_line(self.request(who), queue);
         match answer.await.expect("an answer") {
             Queued::Queued { ticket } => ticket,
             Queued::Acquired => panic!("{who} need not wait"),
@@ -134,15 +147,27 @@ impl<'a, B: Bench> Line<'a, B> {
         Turn { who, output, lease }
     }
 
+    /// The turn of this token, which is the only one.
+    #[track_caller]
+    pub(super) fn turn_of(&self, who: &str) -> Turn {
+        let turn = self.turn();
+        assert_eq!(turn.who, who);
+        turn
+    }
+
+    /// A release by a client that cannot call anybody back.
+    pub(super) async fn release_silently(&self, lease: &Lease) {
+        let leases = Leases::new(self.bench.store(), Settings::default());
+        let leases = leases.with_clock(self.clock.clone());
+        let _ = leases.release(lease).await.expect("released");
+    }
+
     pub(super) async fn release(&self, lease: &Lease) -> ReleaseOutcome {
-        let released = self.case.leases.release(lease).await;
-        released.expect("an answer").outcome
+        self.give_back(lease).await
     }
 
     pub(super) async fn extend(&self, lease: &Lease) -> Result<Lease, Error> {
-        let options = ExtendOptions::default();
-        let extended = self.case.leases.extend(lease, options).await;
-        extended.map(crate::Extended::into_lease)
+        self.extension(lease).await.map(crate::Extended::into_lease)
     }
 
     pub(super) async fn confirm(&self, turn: &Turn) -> Lease {
@@ -150,35 +175,29 @@ impl<'a, B: Bench> Line<'a, B> {
     }
 
     pub(super) async fn hand_over(&self) -> bool {
-        let handed_over = self.case.leases.hand_over(&self.case.address.key).await;
+        let handed_over = self.leases.hand_over(&self.address.key).await;
         handed_over.expect("an answer")
     }
 
     pub(super) async fn sweep(&self) {
-        let swept = self.case.leases.sweep(SweepBounds::Schedule).await;
-        swept.expect("swept");
+        self.swept().await;
     }
 
     /// What is known of one who waits.
     pub(super) async fn waiter(&self, who: &str) -> Option<Waiter> {
-        let (key, request) = (&self.case.address.key, Self::digest(who));
+        let (key, request) = (&self.address.key, Self::digest(who));
         let limit = Duration::from_secs(1);
-        let waiter = self.case.leases.store().waiter(key, &request, limit).await;
+        let waiter = self.leases.store().waiter(key, &request, limit).await;
         waiter.expect("an answer")
     }
 
     /// Who is in line.
     pub(super) async fn waiting(&self) -> Vec<RequestDigest> {
-        self.case.row().await.waiting().to_vec()
+        self.row().await.waiting().to_vec()
     }
 
     /// One who does not wait.
     pub(super) async fn granted(&self, who: &str) -> Granted {
-        self.case.grant(who, &format!("by {who}")).await
-    }
-
-    /// Past the deadline of whoever holds it, and past the margin.
-    pub(super) fn expire(&self) {
-        self.case.pass(TTL + Settings::default().clock_margin);
+        self.grant(who, &format!("by {who}")).await
     }
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::{Bench, Case, TTL, queue::Line};
-use crate::{Execution, Granted, Holder, Lease, Reaped, Settings, Ttl};
+use super::{Bench, Case, MARGIN, TTL, grant, make, queue::Line};
+use crate::{Execution, Lease, Reaped};
 
 pub(super) async fn all<B: Bench>(bench: &B) {
     what_has_answered_in_full_leaves_nothing(bench).await;
@@ -27,15 +27,15 @@ fn reaped(released: u64, cut: u64, left: u64) -> Reaped {
 
 impl<B: Bench> Line<'_, B> {
     async fn reap(&self, who: &str) -> Reaped {
-        let holder = Holder::new(who).expect("a valid holder");
-        let reaped = self.case.leases.reap(&holder).await;
+        let holder = make::holder(who);
+        let reaped = self.leases.reap(&holder).await;
         reaped.expect("an answer")
     }
 
     /// An execution ends, some seconds after all that it did; whether every task has answered.
     fn ends(&self, who: &str, all_answered: bool) {
-        self.case.pass(Duration::from_secs(5));
-        let stopped_at = self.case.now();
+        self.pass(Duration::from_secs(5));
+        let stopped_at = self.now();
         let ended = Execution::Ended {
             stopped_at,
             redrivable: true,
@@ -46,13 +46,12 @@ impl<B: Bench> Line<'_, B> {
 
     /// A lease that long outlives the grace, on a key beside.
     async fn long(&self, name: &str, who: &str) -> (Case<'_, B>, Lease) {
-        let key = format!("{}/{name}", self.case.address.key);
-        let mut beside = Case::new(self.case.bench, &key);
-        beside.clock = self.case.clock.clone();
+        let key = format!("{}/{name}", self.address.key);
+        let mut beside = Case::new(self.bench, &key);
+        beside.clock = self.clock.clone();
         let mut request = beside.request(who, "1");
-        request.ttl = Ttl::new(10 * GRACE).expect("valid");
-        let acquired = self.case.leases.acquire(request).await.expect("an answer");
-        let Granted { lease, .. } = acquired.granted().expect("a grant");
+        request.ttl = make::ttl(10 * GRACE);
+        let lease = grant(&self.leases, request).await.lease;
         (beside, lease)
     }
 }
@@ -66,13 +65,9 @@ async fn what_has_answered_in_full_leaves_nothing<B: Bench>(bench: &B) {
     line.join("a").await;
     line.ends(execution, true);
     assert_eq!(line.reap(execution).await, reaped(2, 0, 0));
-    let turn = line.turn();
-    assert_eq!(turn.who, "a", "at once");
+    let turn = line.turn_of("a");
     assert_eq!(turn.output["previous"]["ended"], "released");
-    assert_eq!(
-        turn.output["previous"]["fencing_token"],
-        lease.fencing_token.get()
-    );
+    turn.follows(&lease);
     assert!(beside.row().await.holding().is_none());
     assert_eq!(
         others.row().await.version,
@@ -99,18 +94,17 @@ async fn what_may_be_at_work_is_cut_to_the_grace<B: Bench>(bench: &B) {
         (&held.lease_id, row.fencing_token),
         (&long.lease_id, long.fencing_token)
     );
-    assert_eq!(held.expires_at, line.case.now().plus(GRACE));
-    let margin = Settings::default().clock_margin;
+    assert_eq!(held.expires_at, line.now().plus(GRACE));
     assert_eq!(
         held.sweep_after,
-        Some(held.expires_at.plus(margin)),
+        Some(held.expires_at.plus(MARGIN)),
         "or sweep would come late"
     );
     assert!(row.version > long.version);
     // What ends sooner is not made longer.
-    assert_eq!(line.case.row().await.version, short.version);
+    assert_eq!(line.row().await.version, short.version);
     // Nor is it cut again.
-    line.case.pass(TTL / 2);
+    line.pass(TTL / 2);
     assert_eq!(line.reap(execution).await, reaped(0, 0, 0));
     assert_eq!(beside.row().await, row);
 
@@ -118,7 +112,7 @@ async fn what_may_be_at_work_is_cut_to_the_grace<B: Bench>(bench: &B) {
     line.sweep().await;
     let turn = line.turn();
     assert_eq!(turn.output["previous"]["ended"], "expired");
-    line.case.pass(GRACE);
+    line.pass(GRACE);
     line.sweep().await;
     assert!(
         beside.row().await.holding().is_none(),
@@ -138,7 +132,7 @@ async fn what_runs_or_is_unknown_is_left_alone<B: Bench>(bench: &B) {
     );
     line.calls.set_execution(execution, Execution::Running);
     assert_eq!(line.reap(execution).await, Reaped::Running);
-    assert_eq!(line.case.row().await.version, lease.version);
+    assert_eq!(line.row().await.version, lease.version);
     assert_eq!(waits.waiting().await.len(), 1);
     line.ends(execution, true);
     assert_eq!(line.reap(execution).await, reaped(1, 0, 1));
@@ -151,13 +145,12 @@ async fn what_was_written_after_the_end_is_left_to_a_later_look<B: Bench>(bench:
         let execution = format!("an execution redriven {all_answered}");
         let (beside, lease) = line.long("beside", &execution).await;
         line.ends(&execution, all_answered);
-        line.case.pass(Duration::from_secs(1));
+        line.pass(Duration::from_secs(1));
         let proven = line.extend(&lease).await.expect("extended");
         assert_eq!(line.reap(&execution).await, reaped(0, 0, 0));
         assert_eq!(beside.row().await.version, proven.version);
         // Half a minute later the look-up would show it, whatever the clocks.
-        line.case
-            .pass(Duration::from_secs(30) + Settings::default().clock_margin);
+        line.pass(Duration::from_secs(30) + MARGIN);
         let (released, cut) = if all_answered { (1, 0) } else { (0, 1) };
         assert_eq!(line.reap(&execution).await, reaped(released, cut, 0));
     }
@@ -166,7 +159,7 @@ async fn what_was_written_after_the_end_is_left_to_a_later_look<B: Bench>(bench:
     let execution = "an execution that has just succeeded";
     line.granted(execution).await;
     let ended = Execution::Ended {
-        stopped_at: line.case.now(),
+        stopped_at: line.now(),
         redrivable: false,
         all_answered: true,
     };
@@ -199,11 +192,10 @@ async fn places_in_line_are_given_up<B: Bench>(bench: &B) {
         assert!(line.waiter(&execution).await.is_none(), "no ghost");
         drop(line.answers());
         line.release(&holder).await;
-        let turn = line.turn();
-        assert_eq!(turn.who, "a");
+        let turn = line.turn_of("a");
         line.confirm(&turn).await;
         line.release(&turn.lease).await;
-        assert_eq!(line.turn().who, "b");
+        line.turn_of("b");
     }
 }
 
@@ -213,8 +205,7 @@ async fn whoever_will_not_come_is_passed_over<B: Bench>(bench: &B) {
     let (line, turn) = Line::promised(bench, "reap/next", &waiting).await;
     line.ends(execution, true);
     assert_eq!(line.reap(execution).await, reaped(0, 0, 1));
-    let next = line.turn();
-    assert_eq!(next.who, "b", "at once");
+    let next = line.turn_of("b");
     assert_eq!(next.output["previous"]["holder"], "holder");
     assert!(next.lease.fencing_token > turn.lease.fencing_token);
     refused!(line.extend(&turn.lease).await, Lost);
@@ -226,7 +217,7 @@ async fn whoever_will_not_come_is_passed_over<B: Bench>(bench: &B) {
     line.ends(execution, false);
     assert_eq!(line.reap(execution).await, reaped(0, 0, 0));
     line.expect_no_answers();
-    let row = line.case.row().await;
+    let row = line.row().await;
     let reserved = row.reserved().expect("kept for it still");
     assert_eq!(
         (reserved.until, reserved.tries.get()),
@@ -234,10 +225,9 @@ async fn whoever_will_not_come_is_passed_over<B: Bench>(bench: &B) {
     );
     // The event comes twice.
     assert_eq!(line.reap(execution).await, reaped(0, 0, 0));
-    assert_eq!(line.case.row().await, row);
-    let margin = Settings::default().clock_margin;
-    line.case.clock.set(reserved.until.plus(margin));
+    assert_eq!(line.row().await, row);
+    line.clock.set(reserved.until.plus(MARGIN));
     assert!(line.hand_over().await);
-    assert_eq!(line.turn().who, "b");
+    line.turn_of("b");
     refused!(line.extend(&turn.lease).await, Lost);
 }

@@ -5,10 +5,10 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{
-    Bench, Lost, MS, TTL,
+    Bench, CLAIM, Lost, MARGIN, MS, TTL, make,
     queue::{Answer, Line, WAIT},
 };
-use crate::{Acquire, ExtendOptions, Holder, Key, Settings, Ttl};
+use crate::Acquire;
 
 pub(super) async fn all<B: Bench>(bench: &B) {
     whoever_has_waited_long_enough_is_sent_away(bench).await;
@@ -16,8 +16,6 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     whoever_was_not_told_is_told_by_sweep(bench).await;
     those_who_were_served_are_cleared_up_behind(bench).await;
 }
-
-const CLAIM: Duration = Duration::from_secs(30);
 
 /// The answer is an error, in the shape that a function's own errors have.
 fn is_error(answer: &(String, Answer), who: &str, error: &str, key: &str) {
@@ -40,15 +38,15 @@ fn is_error(answer: &(String, Answer), who: &str, error: &str, key: &str) {
 async fn whoever_has_waited_long_enough_is_sent_away<B: Bench>(bench: &B) {
     let key = "line/too long";
     let line = Line::new(bench, key);
-    let holder = line.case.lease("holder").await;
+    let holder = line.lease("holder").await;
     let wait = TTL / 2;
     line.join("a").await;
     line.join_for("b", wait).await;
     line.join("c").await;
-    line.case.pass(wait.saturating_sub(MS));
+    line.pass(wait.saturating_sub(MS));
     line.sweep().await;
     line.expect_no_answers();
-    line.case.pass(MS);
+    line.pass(MS);
     line.sweep().await;
     let answers = line.answers();
     assert_eq!(answers.len(), 1, "{answers:?}");
@@ -58,15 +56,14 @@ async fn whoever_has_waited_long_enough_is_sent_away<B: Bench>(bench: &B) {
     line.sweep().await;
     line.expect_no_answers();
     line.release(&holder).await;
-    let turn = line.turn();
-    assert_eq!(turn.who, "a");
+    let turn = line.turn_of("a");
     let lease = line.confirm(&turn).await;
     line.release(&lease).await;
-    assert_eq!(line.turn().who, "c", "and b is not missed");
+    line.turn_of("c");
 
     // Sent away, it may come again by the same request; and stands at the end.
     let line = Line::new(bench, "line/too long for both");
-    let holder = line.case.lease("holder").await;
+    let holder = line.lease("holder").await;
     line.join_for("a", Duration::ZERO).await;
     line.join("b").await;
     line.sweep().await;
@@ -78,20 +75,17 @@ async fn whoever_has_waited_long_enough_is_sent_away<B: Bench>(bench: &B) {
     line.expect_no_answers();
     // One that could not be told leaves the line all the same, and is told later.
     line.calls.lose(&line.token("b"), Lost::Request, 1);
-    let options = ExtendOptions {
-        ttl: Some(Ttl::new(2 * WAIT).expect("valid")),
-        ..ExtendOptions::default()
-    };
-    let held = line.case.leases.extend(&holder, options).await;
+    let options = make::extend_by(2 * WAIT);
+    let held = line.leases.extend(&holder, options).await;
     drop(held.expect("extended"));
-    line.case.pass(WAIT);
-    let elsewhere = Key::new("line/too long for both, and elsewhere").expect("valid");
-    let ttl = Ttl::new(TTL).expect("valid");
+    line.pass(WAIT);
+    let elsewhere = make::key("line/too long for both, and elsewhere");
+    let ttl = make::ttl(TTL);
     for who in ["holder", "c"] {
-        let holder = Holder::new(who).expect("valid");
+        let holder = make::holder(who);
         let request = Acquire::new(elsewhere.clone(), holder, ttl);
         let queue = line.queue(who, Duration::ZERO);
-        let asked = line.case.leases.acquire_in_line(request, queue);
+        let asked = line.leases.acquire_in_line(request, queue);
         asked.await.expect("an answer");
     }
     let answers = || -> std::collections::BTreeSet<_> {
@@ -110,7 +104,7 @@ async fn whoever_has_waited_long_enough_is_sent_away<B: Bench>(bench: &B) {
 async fn whoever_lost_his_place_is_told<B: Bench>(bench: &B) {
     let key = "line/deleted";
     let (line, _) = Line::held(bench, key, &["a", "b"]).await;
-    line.case.bench.delete(&line.case.address).await;
+    line.bench.delete(&line.address).await;
     line.sweep().await;
     let mut answers = line.answers();
     answers.sort_by(|one, other| one.0.cmp(&other.0));
@@ -121,8 +115,8 @@ async fn whoever_lost_his_place_is_told<B: Bench>(bench: &B) {
     }
     // Whoever was granted it since does not change that.
     let (line, _) = Line::held(bench, "line/deleted and granted", &["a"]).await;
-    line.case.bench.delete(&line.case.address).await;
-    line.case.pass(TTL);
+    line.bench.delete(&line.address).await;
+    line.pass(TTL);
     let lease = line.granted("x").await.lease;
     line.sweep().await;
     let answers = line.answers();
@@ -133,41 +127,38 @@ async fn whoever_lost_his_place_is_told<B: Bench>(bench: &B) {
         "Lease.Unavailable",
         "line/deleted and granted",
     );
-    assert_eq!(line.case.row().await.version, lease.version);
+    assert_eq!(line.row().await.version, lease.version);
     // A row whose item is gone has nobody to tell, and is handed on; not at once, since it may just
     // not be seen yet.
     let (line, holder) = Line::held(bench, "line/no item", &["a", "b"]).await;
-    let (key, limit) = (&line.case.address.key, Duration::from_secs(1));
+    let (key, limit) = (&line.address.key, Duration::from_secs(1));
     let waiter = line.waiter("a").await.expect("an item");
-    let store = line.case.leases.store();
+    let store = line.leases.store();
     crate::store::Store::forget(store, key, &waiter, limit)
         .await
         .expect("forgotten");
     line.release(&holder).await;
-    for wait in [CLAIM, CLAIM + Settings::default().clock_margin] {
+    for wait in [CLAIM, CLAIM + MARGIN] {
         line.expect_no_answers();
-        line.case.pass(wait);
+        line.pass(wait);
         line.sweep().await;
     }
-    assert_eq!(line.turn().who, "b");
+    line.turn_of("b");
 }
 
 async fn whoever_was_not_told_is_told_by_sweep<B: Bench>(bench: &B) {
     // Freed by one who cannot tell anybody.
     let (line, holder) = Line::held(bench, "line/silence", &["a", "b"]).await;
-    let silent = crate::Leases::new(bench.store(), Settings::default());
-    let silent = silent.with_clock(line.case.clock.clone());
-    let _ = silent.release(&holder).await.expect("released");
+    line.release_silently(&holder).await;
     line.sweep().await;
-    let turn = line.turn();
-    assert_eq!(turn.who, "a");
+    line.turn_of("a");
     // The callback is delivered and nothing follows: once more after the time to confirm, and then the next.
     line.sweep().await;
     line.expect_no_answers();
-    line.case.pass(CLAIM);
+    line.pass(CLAIM);
     line.sweep().await;
     line.expect_no_answers();
-    line.case.pass(CLAIM + Settings::default().clock_margin);
+    line.pass(CLAIM + MARGIN);
     // Who is passed over is told so, in case it waits for something still.
     line.calls.renew_token(&line.token("a"));
     line.sweep().await;
@@ -194,7 +185,7 @@ async fn those_who_were_served_are_cleared_up_behind<B: Bench>(bench: &B) {
     assert!(line.waiter("b").await.is_some());
     line.expect_no_answers();
     assert_eq!(
-        line.case.row().await.version,
+        line.row().await.version,
         lease.version,
         "the lease is left alone"
     );

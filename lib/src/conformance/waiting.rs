@@ -3,12 +3,11 @@
 use serde_json::{json, to_value};
 
 use super::{
-    Bench, MS, TTL,
+    Bench, MS, TTL, invalid, make,
     queue::{Line, WAIT},
 };
 use crate::{
-    AcquireAll, Acquired, AcquiredAll, Contention, Ended, Error, Holder, Key, Keys, Permits,
-    Queued, Settings, Ttl,
+    AcquireAll, Acquired, AcquiredAll, Contention, Ended, Error, Queued, Settings,
     store::{Joined, Store as _},
     transition::{Join, TakeoverRule},
     waiter::Waiter,
@@ -33,10 +32,9 @@ async fn what_is_free_is_granted_and_told_at_once<B: Bench>(bench: &B) {
             line.ask(who, who).await.expect("an answer"),
             Queued::Acquired
         );
-        let turn = line.turn();
-        assert_eq!(turn.who, who);
+        let turn = line.turn_of(who);
         // Exactly what acquire answers to the same request.
-        let asked = line.case.leases.acquire(line.request(who)).await;
+        let asked = line.leases.acquire(line.request(who)).await;
         let mut answer = to_value(asked.expect("an answer")).expect("JSON");
         answer["grant"] = json!("new");
         assert_eq!(turn.output, answer);
@@ -48,7 +46,7 @@ async fn what_is_free_is_granted_and_told_at_once<B: Bench>(bench: &B) {
             })
         });
         assert_eq!(turn.output["previous"], json!(previous));
-        assert_eq!(turn.lease.expires_at, line.case.now().plus(TTL));
+        assert_eq!(turn.lease.expires_at, line.now().plus(TTL));
         assert!(line.waiter(who).await.is_none(), "it does not wait");
 
         // Repeated, the other token gets the same lease.
@@ -66,12 +64,9 @@ async fn what_is_free_is_granted_and_told_at_once<B: Bench>(bench: &B) {
     }
     // Its holder's own lease is nothing to wait for.
     let line = Line::new(bench, "line/reentrant");
-    let lease = line.case.lease("a").await;
+    let lease = line.lease("a").await;
     let other = line.case.request("a", "another").reentrant();
-    let asked = line
-        .case
-        .leases
-        .acquire_in_line(other, line.queue("a", WAIT));
+    let asked = line.leases.acquire_in_line(other, line.queue("a", WAIT));
     assert_eq!(asked.await.expect("an answer"), Queued::Acquired);
     assert_eq!(line.turn().lease, lease);
     assert!(line.waiting().await.is_empty());
@@ -88,22 +83,22 @@ async fn what_is_free_is_granted_and_told_at_once<B: Bench>(bench: &B) {
 
 async fn what_is_held_is_waited_for<B: Bench>(bench: &B) {
     let line = Line::new(bench, "line/held");
-    line.case.lease("holder").await;
-    let before = line.case.row().await;
+    line.lease("holder").await;
+    let before = line.row().await;
     for (n, who) in ["a", "b", "c"].into_iter().enumerate() {
-        line.case.pass(MS);
-        assert_eq!(line.join(who).await, line.case.now().as_millis());
+        line.pass(MS);
+        assert_eq!(line.join(who).await, line.now().as_millis());
         assert_eq!(line.waiting().await.len(), n + 1);
         let waiter = line.waiter(who).await.expect("an item");
         assert_eq!(waiter.holder.as_str(), who);
         assert_eq!(waiter.task_token.expose(), line.token(who));
-        assert_eq!(waiter.deadline, line.case.now().plus(WAIT));
+        assert_eq!(waiter.deadline, line.now().plus(WAIT));
         assert!(waiter.purge_at > waiter.deadline.as_millis() / 1000);
     }
     line.expect_no_answers();
     assert_eq!(line.waiting().await, ["a", "b", "c"].map(Line::<B>::digest));
     // Whoever watches the holder sees no life in those who come and wait.
-    let row = line.case.row().await;
+    let row = line.row().await;
     assert_eq!(
         crate::row::Row {
             line: row.line.clone(),
@@ -117,7 +112,7 @@ async fn a_place_in_line_is_kept_however_often_it_is_asked_for<B: Bench>(bench: 
     let (line, lease) = Line::held(bench, "line/repeated", &["a", "b"]).await;
     let first = line.waiter("a").await.expect("an item");
     for token in ["a 2", "a 3"] {
-        line.case.pass(TTL / 10);
+        line.pass(TTL / 10);
         let again = line.ask("a", token).await.expect("an answer");
         let ticket = first.ticket;
         assert_eq!(again, Queued::Queued { ticket });
@@ -130,7 +125,7 @@ async fn a_place_in_line_is_kept_however_often_it_is_asked_for<B: Bench>(bench: 
     }
     assert_eq!(line.waiting().await, ["a", "b"].map(Line::<B>::digest));
     line.release(&lease).await;
-    assert_eq!(line.turn().who, "a 3");
+    line.turn_of("a 3");
 
     // Its turn has come, and its workflow asks once more: by another token.
     let again = line.ask("a", "a 4").await.expect("an answer");
@@ -149,15 +144,15 @@ async fn a_place_in_line_is_kept_however_often_it_is_asked_for<B: Bench>(bench: 
 /// An older call for a waiter, late on its way, would put a token there with which nobody waits.
 async fn a_call_that_was_overtaken_does_not_come_back_into_the_line<B: Bench>(bench: &B) {
     let (line, _) = Line::held(bench, "line/overtaken", &["a"]).await;
-    let (store, key) = (line.case.leases.store(), &line.case.address.key);
+    let (store, key) = (line.leases.store(), &line.address.key);
     let (limit, request) = (std::time::Duration::from_secs(1), Line::<B>::digest("a"));
     let first = line.waiter("a").await.expect("an item");
-    let row = line.case.row().await;
-    let left = line.case.leases.leave_from(key, &request, &row).await;
+    let row = line.row().await;
+    let left = line.leases.leave_from(key, &request, &row).await;
     assert!(left.expect("an answer"));
     let join = Join {
         request,
-        over: TakeoverRule::At(line.case.now()),
+        over: TakeoverRule::At(line.now()),
         cap: 1,
     };
     let asking = |asked_at, token: &str| Waiter {
@@ -182,21 +177,21 @@ async fn nobody_passes_those_who_wait<B: Bench>(bench: &B) {
     let in_the_way = async |waiting: u64, holder: &str| {
         let plain = line.request("x");
         let observing = plain.clone().observed_version(version);
-        let several = plain.clone().permits(Permits::new(1).expect("valid"));
+        let several = plain.clone().permits(make::permits(1));
         for request in [plain, observing, several] {
-            let answer = line.case.leases.acquire(request).await.expect("an answer");
+            let answer = line.leases.acquire(request).await.expect("an answer");
             let Acquired::Held(Contention { held, retry_at, .. }) = answer else {
                 panic!("{answer:?}");
             };
             assert_eq!((held.waiting, held.holder.as_str()), (waiting, holder));
             assert!(retry_at > held.expires_at);
-            assert_eq!(held.key, line.case.address.key);
+            assert_eq!(held.key, line.address.key);
         }
-        let other = Key::new("line/no passing/beside").expect("valid");
-        let keys = Keys::new(vec![other, line.case.address.key.clone()]).expect("valid");
-        let holder_of_set = Holder::new("x").expect("valid");
-        let set = AcquireAll::new(keys, holder_of_set, Ttl::new(TTL).expect("valid"));
-        let answer = line.case.leases.acquire_all(set).await.expect("an answer");
+        let other = make::key("line/no passing/beside");
+        let keys = make::keys(vec![other, line.address.key.clone()]);
+        let holder_of_set = make::holder("x");
+        let set = AcquireAll::new(keys, holder_of_set, make::ttl(TTL));
+        let answer = line.leases.acquire_all(set).await.expect("an answer");
         let AcquiredAll::Held(Contention { held, .. }) = answer else {
             panic!("{answer:?}");
         };
@@ -211,18 +206,16 @@ async fn nobody_passes_those_who_wait<B: Bench>(bench: &B) {
     line.release(&lease).await;
     let turn = line.turn();
     in_the_way(2, "a").await;
-    line.case.pass(WAIT / 2);
+    line.pass(WAIT / 2);
     in_the_way(2, "a").await;
     let lease = line.confirm(&turn).await;
     in_the_way(2, "a").await;
     // Freed by one who cannot tell anybody.
-    let silent = crate::Leases::new(bench.store(), Settings::default());
-    let silent = silent.with_clock(line.case.clock.clone());
-    let _ = silent.release(&lease).await.expect("released");
+    line.release_silently(&lease).await;
     line.expect_no_answers();
     in_the_way(2, "b").await;
     assert!(line.hand_over().await);
-    assert_eq!(line.turn().who, "b");
+    line.turn_of("b");
 }
 
 async fn a_line_that_is_full_takes_nobody<B: Bench>(bench: &B) {
@@ -231,7 +224,7 @@ async fn a_line_that_is_full_takes_nobody<B: Bench>(bench: &B) {
         ..Settings::default()
     };
     let line = Line::with(bench, "line/full", settings);
-    let lease = line.case.lease("holder").await;
+    let lease = line.lease("holder").await;
     line.join("a").await;
     line.join("b").await;
     let full = line.ask("c", "c").await.expect_err("it is full");
@@ -269,18 +262,16 @@ async fn nobody_waits_for_what_is_frozen_or_was_had_before<B: Bench>(bench: &B) 
     let line = Line::new(bench, "line/consumed");
     let lease = line.granted("a").await.lease;
     line.release(&lease).await;
-    line.case.lease("holder").await;
-    let consumed = line.ask("a", "a").await.expect_err("it had its lease");
-    assert!(matches!(consumed, Error::Consumed { .. }), "{consumed:?}");
+    line.lease("holder").await;
+    refused!(line.ask("a", "a").await, Consumed);
     line.join("b").await;
-    line.case.freeze().await;
-    let frozen = line.ask("c", "c").await.expect_err("it is frozen");
-    assert!(matches!(frozen, Error::Frozen { .. }), "{frozen:?}");
+    line.freeze().await;
+    refused!(line.ask("c", "c").await, Frozen);
     let again = line.ask("b", "b").await.expect("it is in line already");
     assert!(matches!(again, Queued::Queued { .. }), "{again:?}");
     let reentrant = line.request("b").reentrant();
     let queue = line.queue("b: another token", WAIT);
-    let again = line.case.leases.acquire_in_line(reentrant, queue).await;
+    let again = line.leases.acquire_in_line(reentrant, queue).await;
     let again = again.expect("it is in line already");
     assert!(matches!(again, Queued::Queued { .. }), "{again:?}");
     line.expect_no_answers();
@@ -289,20 +280,12 @@ async fn nobody_waits_for_what_is_frozen_or_was_had_before<B: Bench>(bench: &B) 
 
 async fn what_makes_no_sense_in_line_is_refused<B: Bench>(bench: &B) {
     let line = Line::new(bench, "line/invalid");
-    line.case.lease("holder").await;
-    let several = line.request("a").permits(Permits::new(2).expect("valid"));
-    let observing = line
-        .request("a")
-        .observed_version(line.case.row().await.version);
+    line.lease("holder").await;
+    let several = line.request("a").permits(make::permits(2));
+    let observing = line.request("a").observed_version(line.row().await.version);
     for (request, named) in [(several, "permits"), (observing, "observed_version")] {
-        let answer = line
-            .case
-            .leases
-            .acquire_in_line(request, line.queue("a", WAIT));
-        let Err(Error::Invalid { field, .. }) = answer.await else {
-            panic!("{named} was taken");
-        };
-        assert_eq!(field.as_deref(), Some(named));
+        let answer = line.leases.acquire_in_line(request, line.queue("a", WAIT));
+        invalid(answer.await, named);
     }
     let silent = crate::Leases::new(bench.store(), Settings::default());
     refused!(
