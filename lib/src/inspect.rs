@@ -328,19 +328,22 @@ mod tests {
     use std::{collections::HashSet, sync::Arc, time::Duration};
 
     use super::*;
-    use crate::{Acquire, Memory, Settings, clock::slow::Slow};
+    use crate::{
+        Acquire, Memory, Settings,
+        clock::slow::Slow,
+        conformance::{grant, make},
+    };
 
     #[tokio::test]
     async fn a_list_is_cut_before_it_is_too_large_for_an_answer() {
         let leases = Leases::new(Memory::new(), Settings::default());
-        let ttl = Ttl::new(Duration::from_hours(1)).expect("valid");
+        let ttl = make::ttl(Duration::from_hours(1));
         let metadata = Metadata::new([("a".to_owned(), "\"".repeat(4095))].into());
         let metadata = metadata.expect("valid");
         for n in 0..1500 {
-            let key = Key::new(format!("k{n}")).expect("valid");
-            let acquire = Acquire::new(key, Holder::new("h").expect("valid"), ttl);
-            let acquired = leases.acquire(acquire.metadata(metadata.clone())).await;
-            drop(acquired.expect("an answer").granted().expect("a grant"));
+            let key = make::key(format!("k{n}"));
+            let acquire = Acquire::new(key, make::holder("h"), ttl);
+            grant(&leases, acquire.metadata(metadata.clone())).await;
         }
         let (mut seen, mut cursor) = (HashSet::new(), None);
         loop {
@@ -359,12 +362,11 @@ mod tests {
     async fn a_list_is_cut_before_the_invocation_is_over() {
         let leases = Leases::new(Memory::new(), Settings::default());
         let leases = leases.with_clock(Arc::new(Slow::by(100)));
-        let ttl = Ttl::new(Duration::from_hours(1)).expect("valid");
-        let holder = Holder::new("h").expect("valid");
+        let ttl = make::ttl(Duration::from_hours(1));
+        let holder = make::holder("h");
         for n in 0..300 {
-            let key = Key::new(format!("k{n}")).expect("valid");
-            let acquired = leases.acquire(Acquire::new(key, holder.clone(), ttl)).await;
-            drop(acquired.expect("an answer").granted().expect("a grant"));
+            let key = make::key(format!("k{n}"));
+            grant(&leases, Acquire::new(key, holder.clone(), ttl)).await;
         }
         // A hundred rows take ten seconds.
         let soon = leases.for_call(leases.now().plus(Duration::from_secs(5)));

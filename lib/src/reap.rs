@@ -274,7 +274,9 @@ mod tests {
     use super::*;
     use crate::{
         Acquire, Call, Delivery, ExtendOptions, Lease, ManualClock, Memory, Settings, TaskToken,
-        Ttl, Workflows, clock::Clock as _,
+        Workflows,
+        clock::Clock as _,
+        conformance::{grant, make},
     };
 
     /// An execution that ended, and is redriven and extends its lease while it is looked up.
@@ -318,11 +320,10 @@ mod tests {
         for all_answered in [true, false] {
             let clock = Arc::new(ManualClock::at(Timestamp::from_millis(1_800_000_000_000)));
             let leases = Leases::new(Memory::new(), Settings::default()).with_clock(clock.clone());
-            let holder = Holder::new("execution").expect("valid");
-            let ttl = Ttl::new(Duration::from_hours(2)).expect("valid");
-            let request = Acquire::new(Key::new("k").expect("valid"), holder.clone(), ttl);
-            let acquired = leases.acquire(request).await.expect("an answer");
-            let lease = acquired.granted().expect("a grant").lease;
+            let holder = make::holder("execution");
+            let ttl = make::ttl(Duration::from_hours(2));
+            let request = Acquire::new(make::key("k"), holder.clone(), ttl);
+            let lease = grant(&leases, request).await.lease;
             clock.advance(Duration::from_mins(1));
             let redriven = Redriven {
                 leases: leases.clone(),

@@ -162,23 +162,23 @@ mod tests {
 
     use super::*;
     use crate::{
-        Acquire, ExtendOptions, Holder, Settings, Ttl,
+        Acquire, ExtendOptions, Settings,
         clock::{Clock as _, ManualClock, Timestamp},
+        conformance::{grant, make},
         store::wire::{Before, Fate, Wire},
         values::{RequestDigest, RequestId},
     };
 
     #[tokio::test(start_paused = true)]
     async fn a_late_extend_does_not_end_what_another_one_has_extended_in_time() {
-        let ttl = Ttl::new(Duration::from_mins(1)).expect("valid");
+        let ttl = make::ttl(Duration::from_mins(1));
         let clock = Arc::new(ManualClock::at(Timestamp::from_millis(1_800_000_000_000)));
         let by =
             |wire: &Wire| Leases::new(wire.clone(), Settings::default()).with_clock(clock.clone());
         let store = Wire::default();
-        let (key, holder) = (Key::new("k"), Holder::new("h").expect("valid"));
-        let acquire = Acquire::new(key.expect("valid"), holder.clone(), ttl);
-        let granted = by(&store).acquire(acquire).await.expect("an answer");
-        let lease = granted.granted().expect("a grant").lease;
+        let (key, holder) = (make::key("k"), make::holder("h"));
+        let acquire = Acquire::new(key, holder.clone(), ttl);
+        let lease = grant(&by(&store), acquire).await.lease;
         let before = Row {
             line: vec![RequestDigest::of(&holder, &RequestId::random())],
             ..store.row().await
@@ -205,12 +205,12 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_ends_a_grant_and_does_not_hear_so_tells_the_next_all_the_same() {
-        let ttl = Ttl::new(Duration::from_mins(1)).expect("valid");
+        let ttl = make::ttl(Duration::from_mins(1));
         let store = Wire::default();
         let leases = Leases::new(store.clone(), Settings::default())
             .with_workflows(Arc::new(crate::conformance::FakeStepFunctions::default()));
-        let (key, holder) = (Key::new("k"), Holder::new("h").expect("valid"));
-        let acquire = Acquire::new(key.expect("valid"), holder.clone(), ttl);
+        let (key, holder) = (make::key("k"), make::holder("h"));
+        let acquire = Acquire::new(key, holder.clone(), ttl);
         let granted = leases.acquire(acquire).await.expect("an answer");
         let address = address_of(&granted.granted().expect("a grant").lease);
         let row = Row {

@@ -272,7 +272,8 @@ const fn badness(error: &Error) -> u8 {
 mod tests {
     use super::*;
     use crate::{
-        AcquireAll, Holder, Key, Keys, Settings, Ttl,
+        AcquireAll, Settings,
+        conformance::make,
         store::wire::{ROUND_TRIP, Wire},
     };
 
@@ -280,10 +281,10 @@ mod tests {
     #[expect(clippy::disallowed_methods, reason = "tokio's virtual time")]
     async fn a_hundred_leases_are_extended_and_released_ten_at_a_time() {
         let leases = Leases::new(Wire::default(), Settings::default());
-        let keys = (0..100).map(|n| Key::new(format!("k{n}")).expect("valid"));
-        let keys = Keys::new(keys.collect()).expect("valid");
-        let ttl = Ttl::new(Duration::from_mins(1)).expect("valid");
-        let set = AcquireAll::new(keys, Holder::new("h").expect("valid"), ttl);
+        let keys = (0..100).map(|n| make::key(format!("k{n}")));
+        let keys = make::keys(keys.collect());
+        let ttl = make::ttl(Duration::from_mins(1));
+        let set = AcquireAll::new(keys, make::holder("h"), ttl);
         let set = leases.acquire_all(set).await.expect("an answer").granted();
         let set = LeaseSet::new(set.expect("a grant").leases).expect("valid");
         let start = tokio::time::Instant::now();

@@ -259,10 +259,10 @@ mod tests {
 
     use super::*;
     use crate::{
-        Acquire, Holder, Key, ManualClock, Memory, Queue, Settings, TaskToken, Timestamp, Ttl,
-        WaitTime,
+        Acquire, ManualClock, Memory, Queue, Settings, TaskToken, Timestamp, WaitTime,
         clock::slow::Slow,
         conformance::FakeStepFunctions,
+        conformance::{grant, make},
         store::wire::{Fate, Wire},
     };
 
@@ -272,13 +272,12 @@ mod tests {
         let leases = Leases::new(Memory::new(), Settings::default())
             .with_clock(Arc::new(Slow::by(10)))
             .with_workflows(calls.clone());
-        let ttl = Ttl::new(Duration::from_hours(1)).expect("valid");
+        let ttl = make::ttl(Duration::from_hours(1));
         let ask = |who: &str| {
-            let key = Key::new("k").expect("valid");
-            Acquire::new(key, Holder::new(who).expect("valid"), ttl)
+            let key = make::key("k");
+            Acquire::new(key, make::holder(who), ttl)
         };
-        let acquired = leases.acquire(ask("holder")).await;
-        acquired.expect("an answer").granted().expect("a grant");
+        grant(&leases, ask("holder")).await;
         for n in 0..30 {
             let queue = Queue {
                 task_token: TaskToken::new(format!("t{n}")).expect("valid"),
@@ -312,12 +311,11 @@ mod tests {
     async fn a_sweep_whose_time_runs_out_says_where_to_go_on() {
         let clock = Arc::new(Slow::by(10));
         let leases = Leases::new(Memory::new(), Settings::default()).with_clock(clock);
-        let ttl = Ttl::new(Duration::from_secs(2)).expect("valid");
+        let ttl = make::ttl(Duration::from_secs(2));
         for n in 0..50 {
-            let key = Key::new(format!("k{n}")).expect("valid");
-            let holder = Holder::new("h").expect("valid");
-            let acquired = leases.acquire(Acquire::new(key, holder, ttl)).await;
-            acquired.expect("an answer").granted().expect("a grant");
+            let key = make::key(format!("k{n}"));
+            let holder = make::holder("h");
+            grant(&leases, Acquire::new(key, holder, ttl)).await;
         }
         leases.sleep(Duration::from_secs(60)).await;
         let (mut freed, mut cursor, mut calls) = (0, None, 0);
@@ -347,11 +345,10 @@ mod tests {
             memory.put_at(&format!("a{n}"), "LEASE#0000", &item.into());
         }
         let leases = Leases::new(memory, Settings::default()).with_clock(Arc::new(Slow::by(10)));
-        let ttl = Ttl::new(Duration::from_secs(2)).expect("valid");
-        let key = Key::new("z").expect("valid");
-        let acquire = Acquire::new(key, Holder::new("h").expect("valid"), ttl);
-        let acquired = leases.acquire(acquire).await.expect("an answer");
-        acquired.granted().expect("a grant");
+        let ttl = make::ttl(Duration::from_secs(2));
+        let key = make::key("z");
+        let acquire = Acquire::new(key, make::holder("h"), ttl);
+        grant(&leases, acquire).await;
         leases.sleep(Duration::from_secs(60)).await;
         let mut freed = 0;
         for run in 0..8 {
@@ -373,12 +370,11 @@ mod tests {
         let store = Wire::default();
         let clock = Arc::new(ManualClock::at(Timestamp::from_millis(1_800_000_000_000)));
         let leases = Leases::new(store.clone(), Settings::default()).with_clock(clock.clone());
-        let ttl = Ttl::new(Duration::from_secs(2)).expect("valid");
+        let ttl = make::ttl(Duration::from_secs(2));
         for n in 0..5 {
-            let key = Key::new(format!("k{n}")).expect("valid");
-            let acquire = Acquire::new(key, Holder::new("h").expect("valid"), ttl);
-            let acquired = leases.acquire(acquire).await.expect("an answer");
-            acquired.granted().expect("a grant");
+            let key = make::key(format!("k{n}"));
+            let acquire = Acquire::new(key, make::holder("h"), ttl);
+            grant(&leases, acquire).await;
         }
         clock.advance(Duration::from_secs(60));
         store.script([Fate::Throttled, Fate::RequestLost]);
@@ -393,12 +389,11 @@ mod tests {
         let store = Wire::default();
         let clock = Arc::new(ManualClock::at(Timestamp::from_millis(1_800_000_000_000)));
         let leases = Leases::new(store, Settings::default()).with_clock(clock.clone());
-        let ttl = Ttl::new(Duration::from_secs(2)).expect("valid");
+        let ttl = make::ttl(Duration::from_secs(2));
         for n in 0..50 {
-            let key = Key::new(format!("k{n}")).expect("valid");
-            let acquire = Acquire::new(key, Holder::new("h").expect("valid"), ttl);
-            let acquired = leases.acquire(acquire).await.expect("an answer");
-            acquired.granted().expect("a grant");
+            let key = make::key(format!("k{n}"));
+            let acquire = Acquire::new(key, make::holder("h"), ttl);
+            grant(&leases, acquire).await;
         }
         clock.advance(Duration::from_secs(60));
         let start = tokio::time::Instant::now();

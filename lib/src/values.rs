@@ -434,6 +434,7 @@ mod tests {
 
     use super::*;
     use crate::{
+        conformance::make,
         row::attributes as at,
         store::{Address, What, what},
     };
@@ -454,12 +455,7 @@ mod tests {
 
     #[test]
     fn no_two_pairs_of_holder_and_request_share_a_digest() {
-        let digest = |h: &str, r: &str| {
-            RequestDigest::of(
-                &Holder::new(h).expect("valid"),
-                &RequestId::new(r).expect("valid"),
-            )
-        };
+        let digest = |h: &str, r: &str| RequestDigest::of(&make::holder(h), &make::request_id(r));
         assert_ne!(digest("ab", "c"), digest("a", "bc"));
         assert_eq!(digest("ab", "c"), digest("ab", "c"));
         assert_eq!(digest("ab", "c").as_str().len(), 32);

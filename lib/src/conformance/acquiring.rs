@@ -19,16 +19,12 @@ async fn a_free_key_is_granted<B: Bench>(bench: &B) {
     let granted = grant(&case.leases, request).await;
     assert_eq!((granted.grant, granted.previous), (GrantKind::New, None));
     let lease = granted.lease;
-    assert_eq!(
-        (lease.key.as_str(), lease.holder.as_str()),
-        ("acquire/free", "a")
-    );
+    assert_eq!(lease.key.as_str(), "acquire/free");
+    assert_eq!(lease.holder.as_str(), "a");
     assert_eq!(lease.fencing_token.get(), case.now().as_millis() + 2);
     assert_eq!(lease.version.get(), case.now().as_millis() + 1);
-    assert_eq!(
-        (lease.acquired_at, lease.expires_at),
-        (case.now(), case.now().plus(TTL))
-    );
+    assert_eq!(lease.acquired_at, case.now());
+    assert_eq!(lease.expires_at, case.now().plus(TTL));
     assert_eq!(
         lease.safe_until,
         lease.expires_at.minus(Settings::default().guard)
@@ -41,14 +37,10 @@ async fn a_held_key_is_not<B: Bench>(bench: &B) {
     let lease = case.lease("a").await;
     let contention = case.contention("b").await;
     let held = contention.held;
-    assert_eq!(
-        (held.key, held.holder),
-        (lease.key.clone(), lease.holder.clone())
-    );
-    assert_eq!(
-        (held.fencing_token, held.version),
-        (lease.fencing_token, lease.version)
-    );
+    assert_eq!(held.key, lease.key.clone());
+    assert_eq!(held.holder, lease.holder.clone());
+    assert_eq!(held.fencing_token, lease.fencing_token);
+    assert_eq!(held.version, lease.version);
     assert_eq!((held.ttl, held.expires_at), (lease.ttl, lease.expires_at));
     assert_eq!((held.waiting, held.permit, held.by_you), (0, 0, false));
     assert_eq!(contention.retry_at, lease.expires_at.plus(MARGIN).plus(MS));
@@ -74,10 +66,8 @@ async fn a_repeated_request_gets_its_lease_back<B: Bench>(bench: &B) {
         case.pass(TTL);
         let again = case.grant("a", "1").await;
         assert_eq!(again.grant, GrantKind::Replayed, "also past its deadline");
-        assert_eq!(
-            (&again.lease, &again.previous),
-            (&first.lease, &first.previous)
-        );
+        assert_eq!(again.lease, first.lease);
+        assert_eq!(again.previous, first.previous);
     }
 }
 

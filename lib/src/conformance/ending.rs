@@ -158,10 +158,8 @@ async fn inspect_tells_everything_but_the_secret<B: Bench>(bench: &B) {
     assert_eq!((held.state, held.frozen), (LeaseState::Held, false));
     assert_eq!(held.previous, None);
     let view = held.lease.held.expect("it is held");
-    assert_eq!(
-        (view.holder, view.expires_at),
-        (lease.holder.clone(), lease.expires_at)
-    );
+    assert_eq!(view.holder, lease.holder.clone());
+    assert_eq!(view.expires_at, lease.expires_at);
     case.clock.set(lease.expires_at);
     assert_eq!(case.inspected().await.0.state, LeaseState::Expired);
     case.freeze().await;

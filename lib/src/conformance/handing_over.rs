@@ -73,23 +73,13 @@ async fn the_first_extend_of_a_promise_is_the_grant<B: Bench>(bench: &B) {
     assert_eq!(promised.ttl.as_duration(), 2 * TTL);
     assert_eq!((promised.permit, &promised.metadata), (0, &metadata));
     assert_eq!(promised.acquired_at, line.now());
-    assert_eq!(
-        promised.expires_at,
-        line.now().plus(CLAIM),
-        "to be confirmed by then"
-    );
-    assert_eq!(
-        promised.safe_until,
-        promised.expires_at.minus(Settings::default().guard)
-    );
+    assert_eq!(promised.expires_at, line.now().plus(CLAIM));
+    let guard = Settings::default().guard;
+    assert_eq!(promised.safe_until, promised.expires_at.minus(guard));
 
     line.pass(CLAIM / 2);
     let lease = line.confirm(&turn).await;
-    assert_eq!(
-        lease.expires_at,
-        line.now().plus(2 * TTL),
-        "the handle's own ttl"
-    );
+    assert_eq!(lease.expires_at, line.now().plus(2 * TTL));
     assert_eq!((lease.ttl, &lease.metadata), (promised.ttl, &metadata));
     assert_eq!(lease.acquired_at, promised.acquired_at);
     // The promised handle is as good as the one that confirming it brought.
@@ -276,7 +266,7 @@ async fn whoever_may_not_be_told_is_passed_over_and_no_more_than_one<B: Bench>(b
     let row = line.row().await;
     let next = row.reserved().map(|reserved| reserved.request.clone());
     assert_eq!(next, Some(Line::<B>::digest("b")));
-    assert_eq!(line.waiting().await, [Line::<B>::digest("c")]);
+    line.has_waiting(&["c"]).await;
     // The callback was perhaps delivered before it was denied: its turn is not another's.
     let (line, holder) = Line::held(bench, "line/forbidden since", &["a", "b"]).await;
     line.calls.lose(&line.token("a"), super::Lost::Response, 1);

@@ -1,7 +1,7 @@
 //! What is kept for one whose turn has come, until that one confirms.
 
 use super::{Bench, CLAIM, Lost, MARGIN, MS, TTL, UNEXPIRED, make, queue::Line};
-use crate::{Inspected, LeaseState, ReleaseOutcome};
+use crate::{LeaseState, ReleaseOutcome};
 
 pub(super) async fn all<B: Bench>(bench: &B) {
     a_call_that_was_lost_costs_nobody_his_turn(bench).await;
@@ -11,35 +11,28 @@ pub(super) async fn all<B: Bench>(bench: &B) {
 }
 
 async fn a_call_that_was_lost_costs_nobody_his_turn<B: Bench>(bench: &B) {
-    for (n, (loss, times)) in [(Lost::Response, 1), (Lost::Response, 2), (Lost::Request, 1)]
+    for (n, lost) in [(Lost::Response, 1), (Lost::Response, 2), (Lost::Request, 1)]
         .into_iter()
         .enumerate()
     {
         let key = format!("line/lost call {n}");
-        let (line, holder) = Line::held(bench, &key, &["a", "b"]).await;
-        line.calls.lose(&line.token("a"), loss, times);
-        line.release(&holder).await;
-        let turn = line.turn_of("a");
-        line.confirm(&turn).await;
+        let (line, _) = Line::released_with(bench, &key, lost).await;
+        line.confirm(&line.turn_of("a")).await;
     }
-    // Whoever released it releases it again: its workflow knows of no answer either.
-    let (line, holder) = Line::held(bench, "line/lost call and answer", &["a", "b"]).await;
-    line.calls.lose(&line.token("a"), Lost::Request, 2);
-    line.release(&holder).await;
+    // A repeated release calls again: its workflow got no answer either.
+    let both = (Lost::Request, 2);
+    let (line, holder) = Line::released_with(bench, "line/lost call and answer", both).await;
     line.expect_no_answers();
     for _ in 0..3 {
         let released = line.release(&holder).await;
         assert_eq!(released, ReleaseOutcome::AlreadyReleased);
     }
-    let turn = line.turn_of("a");
-    line.confirm(&turn).await;
+    line.confirm(&line.turn_of("a")).await;
     // A call that never arrived is made again by whoever comes by after the time to confirm.
-    let (line, holder) = Line::held(bench, "line/lost call", &["a", "b"]).await;
-    line.calls.lose(&line.token("a"), Lost::Request, 2);
-    line.release(&holder).await;
+    let (line, holder) = Line::released_with(bench, "line/lost call", both).await;
     line.expect_no_answers();
     line.pass(CLAIM.saturating_sub(MS));
-    assert!(!line.hand_over().await, "it may have been told");
+    assert!(!line.hand_over().await, "the first call may have arrived");
     line.pass(MS);
     assert!(line.hand_over().await);
     let turn = line.turn_of("a");
@@ -56,10 +49,8 @@ async fn a_promise_that_is_not_taken_up_is_told_again_and_then_passed_on<B: Benc
     line.expect_no_answers();
     let row = line.row().await;
     let reserved = row.reserved().expect("still kept for it");
-    assert_eq!(
-        (reserved.until, reserved.tries.get()),
-        (line.now().plus(CLAIM), 2)
-    );
+    assert_eq!(reserved.until, line.now().plus(CLAIM));
+    assert_eq!(reserved.tries.get(), 2);
     line.pass((CLAIM + MARGIN).saturating_sub(MS));
     assert!(!line.hand_over().await, "not before the margin");
     line.pass(MS);
@@ -98,16 +89,10 @@ async fn whoever_holds_a_promise_is_seen_as_its_holder<B: Bench>(bench: &B) {
     let key = &line.address.key;
     let holder = &turn.lease.holder;
     line.pass(CLAIM / 3);
-    let inspected = line.leases.inspect(key).await.expect("an answer");
-    let Inspected::Found { first, permits } = inspected else {
-        panic!("{inspected:?}");
-    };
+    let (first, permits) = line.inspected().await;
     assert!(permits.is_empty());
     assert_eq!((first.state, first.waiting), (LeaseState::Held, 1));
-    assert_eq!(
-        first.previous.map(|p| p.holder.to_string()),
-        Some("holder".to_owned())
-    );
+    assert_eq!(first.previous.expect("a grant").holder.as_str(), "holder");
     assert_eq!(first.lease.fencing_token, turn.lease.fencing_token);
     let held = first.lease.held.as_ref().expect("a holder");
     assert_eq!(&held.holder, holder);
@@ -121,33 +106,21 @@ async fn whoever_holds_a_promise_is_seen_as_its_holder<B: Bench>(bench: &B) {
     assert!(!text.contains(turn.lease.lease_id.expose()), "{text}");
 
     // The one whose turn it is has a lease; the one behind has none.
-    let listed = line
-        .leases
-        .held_by(holder, 100, None)
-        .await
-        .expect("a list");
-    assert_eq!(listed.leases, std::slice::from_ref(&first.lease));
+    let listed = line.leases.held_by(holder, 100, None).await;
+    assert_eq!(
+        listed.expect("a list").leases,
+        std::slice::from_ref(&first.lease)
+    );
     let behind = make::holder("line/seen b");
-    let listed = line
-        .leases
-        .held_by(&behind, 100, None)
-        .await
-        .expect("a list");
-    assert_eq!(listed.leases, []);
+    let listed = line.leases.held_by(&behind, 100, None).await;
+    assert_eq!(listed.expect("a list").leases, []);
     let everything = line.leases.list(10_000, None).await.expect("a list");
-    let of_key: Vec<_> = everything
-        .leases
-        .iter()
-        .filter(|view| view.key == *key)
-        .collect();
-    assert_eq!(of_key, [&first.lease]);
+    let of_key = everything.leases.iter().filter(|view| view.key == *key);
+    assert!(of_key.eq([&first.lease]));
 
     // Past the time to confirm it has expired, and is not taken.
     line.pass(CLAIM);
-    let Inspected::Found { first, .. } = line.leases.inspect(key).await.expect("an answer") else {
-        panic!("nothing");
-    };
-    assert_eq!(first.state, LeaseState::Expired);
+    assert_eq!(line.inspected().await.0.state, LeaseState::Expired);
     let held = line.contention("x").await.held;
     assert_eq!(
         (&held.holder, held.waiting, held.by_you),

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use serde_json::Value;
 
-use super::{Bench, Case, FakeStepFunctions, make};
+use super::{Bench, Case, FakeStepFunctions, Lost, make};
 use crate::{
     Acquire, Error, Granted, Lease, Leases, Queue, Queued, ReleaseOutcome, RequestDigest, Settings,
     TaskToken, WaitTime, store::Store as _, waiter::Waiter,
@@ -70,6 +70,15 @@ impl<'a, B: Bench> Line<'a, B> {
         (line, lease)
     }
 
+    /// A held key, and these in line; the lease has just been released to the first of them, whose
+    /// calls are lost like this.
+    pub(super) async fn released_with(bench: &'a B, key: &str, lost: (Lost, u32)) -> (Self, Lease) {
+        let (line, holder) = Self::held(bench, key, &["a", "b"]).await;
+        line.calls.lose(&line.token("a"), lost.0, lost.1);
+        line.release(&holder).await;
+        (line, holder)
+    }
+
     /// A key kept for the first of these, whose task token was answered.
     pub(super) async fn promised(bench: &'a B, key: &str, waiting: &[&str]) -> (Self, Turn) {
         let (line, lease) = Self::held(bench, key, waiting).await;
@@ -103,6 +112,19 @@ impl<'a, B: Bench> Line<'a, B> {
     pub(super) async fn ask(&self, who: &str, token: &str) -> Result<Queued, Error> {
         let queue = self.queue(token, WAIT);
         self.leases.acquire_in_line(self.request(who), queue).await
+    }
+
+    /// Asks by this token and asserts that it has the lease, or that its turn has come.
+    pub(super) async fn acquires(&self, who: &str, token: &str) -> Turn {
+        let answer = self.ask(who, token).await.expect("an answer");
+        assert_eq!(answer, Queued::Acquired);
+        self.turn_of(token)
+    }
+
+    /// Asserts that exactly these are in line.
+    pub(super) async fn has_waiting(&self, names: &[&str]) {
+        let digests: Vec<_> = names.iter().map(|who| Self::digest(who)).collect();
+        assert_eq!(self.row().await.waiting(), digests);
     }
 
     /// Puts it in line: its ticket.
@@ -189,11 +211,6 @@ impl<'a, B: Bench> Line<'a, B> {
         let limit = Duration::from_secs(1);
         let waiter = self.leases.store().waiter(key, &request, limit).await;
         waiter.expect("an answer")
-    }
-
-    /// Who is in line.
-    pub(super) async fn waiting(&self) -> Vec<RequestDigest> {
-        self.row().await.waiting().to_vec()
     }
 
     /// One who does not wait.

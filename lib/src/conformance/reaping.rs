@@ -90,10 +90,8 @@ async fn what_may_be_at_work_is_cut_to_the_grace<B: Bench>(bench: &B) {
     line.expect_no_answers();
     let row = beside.row().await;
     let held = row.holding().expect("held");
-    assert_eq!(
-        (&held.lease_id, row.fencing_token),
-        (&long.lease_id, long.fencing_token)
-    );
+    assert_eq!(held.lease_id, long.lease_id);
+    assert_eq!(row.fencing_token, long.fencing_token);
     assert_eq!(held.expires_at, line.now().plus(GRACE));
     assert_eq!(
         held.sweep_after,
@@ -133,7 +131,7 @@ async fn what_runs_or_is_unknown_is_left_alone<B: Bench>(bench: &B) {
     line.calls.set_execution(execution, Execution::Running);
     assert_eq!(line.reap(execution).await, Reaped::Running);
     assert_eq!(line.row().await.version, lease.version);
-    assert_eq!(waits.waiting().await.len(), 1);
+    waits.has_waiting(&[execution]).await;
     line.ends(execution, true);
     assert_eq!(line.reap(execution).await, reaped(1, 0, 1));
 }
@@ -186,7 +184,7 @@ async fn places_in_line_are_given_up<B: Bench>(bench: &B) {
         let (line, holder) = Line::held(bench, &key, &waiting).await;
         line.ends(&execution, all_answered);
         assert_eq!(line.reap(&execution).await, reaped(0, 0, 1));
-        assert_eq!(line.waiting().await, ["a", "b"].map(Line::<B>::digest));
+        line.has_waiting(&["a", "b"]).await;
         assert_eq!(line.reap(&execution).await, reaped(0, 0, 0));
         line.sweep().await;
         assert!(line.waiter(&execution).await.is_none(), "no ghost");
@@ -219,10 +217,8 @@ async fn whoever_will_not_come_is_passed_over<B: Bench>(bench: &B) {
     line.expect_no_answers();
     let row = line.row().await;
     let reserved = row.reserved().expect("kept for it still");
-    assert_eq!(
-        (reserved.until, reserved.tries.get()),
-        (turn.lease.expires_at, 2)
-    );
+    assert_eq!(reserved.until, turn.lease.expires_at);
+    assert_eq!(reserved.tries.get(), 2);
     // The event comes twice.
     assert_eq!(line.reap(execution).await, reaped(0, 0, 0));
     assert_eq!(line.row().await, row);

@@ -8,13 +8,20 @@ use super::{
     Bench, CLAIM, Lost, MARGIN, MS, TTL, make,
     queue::{Answer, Line, WAIT},
 };
-use crate::Acquire;
 
 pub(super) async fn all<B: Bench>(bench: &B) {
     whoever_has_waited_long_enough_is_sent_away(bench).await;
     whoever_lost_his_place_is_told(bench).await;
     whoever_was_not_told_is_told_by_sweep(bench).await;
     those_who_were_served_are_cleared_up_behind(bench).await;
+}
+
+/// The only answer since the last look is this error.
+#[track_caller]
+fn only_error<B: Bench>(line: &Line<'_, B>, who: &str, error: &str) {
+    let answers = line.answers();
+    assert_eq!(answers.len(), 1, "{answers:?}");
+    is_error(&answers[0], who, error, line.address.key.as_str());
 }
 
 /// The answer is an error, in the shape that a function's own errors have.
@@ -36,8 +43,7 @@ fn is_error(answer: &(String, Answer), who: &str, error: &str, key: &str) {
 }
 
 async fn whoever_has_waited_long_enough_is_sent_away<B: Bench>(bench: &B) {
-    let key = "line/too long";
-    let line = Line::new(bench, key);
+    let line = Line::new(bench, "line/too long");
     let holder = line.lease("holder").await;
     let wait = TTL / 2;
     line.join("a").await;
@@ -48,10 +54,8 @@ async fn whoever_has_waited_long_enough_is_sent_away<B: Bench>(bench: &B) {
     line.expect_no_answers();
     line.pass(MS);
     line.sweep().await;
-    let answers = line.answers();
-    assert_eq!(answers.len(), 1, "{answers:?}");
-    is_error(&answers[0], "b", "Lease.QueueTimeout", key);
-    assert_eq!(line.waiting().await, ["a", "c"].map(Line::<B>::digest));
+    only_error(&line, "b", "Lease.QueueTimeout");
+    line.has_waiting(&["a", "c"]).await;
     assert!(line.waiter("b").await.is_none(), "no ghost");
     line.sweep().await;
     line.expect_no_answers();
@@ -70,7 +74,7 @@ async fn whoever_has_waited_long_enough_is_sent_away<B: Bench>(bench: &B) {
     assert_eq!(line.answers().len(), 1);
     line.calls.renew_token(&line.token("a"));
     line.join("a").await;
-    assert_eq!(line.waiting().await, ["b", "a"].map(Line::<B>::digest));
+    line.has_waiting(&["b", "a"]).await;
     line.sweep().await;
     line.expect_no_answers();
     // One that could not be told leaves the line all the same, and is told later.
@@ -80,10 +84,8 @@ async fn whoever_has_waited_long_enough_is_sent_away<B: Bench>(bench: &B) {
     drop(held.expect("extended"));
     line.pass(WAIT);
     let elsewhere = make::key("line/too long for both, and elsewhere");
-    let ttl = make::ttl(TTL);
     for who in ["holder", "c"] {
-        let holder = make::holder(who);
-        let request = Acquire::new(elsewhere.clone(), holder, ttl);
+        let request = make::request(elsewhere.clone(), who, TTL);
         let queue = line.queue(who, Duration::ZERO);
         let asked = line.leases.acquire_in_line(request, queue);
         asked.await.expect("an answer");
@@ -97,14 +99,14 @@ async fn whoever_has_waited_long_enough_is_sent_away<B: Bench>(bench: &B) {
     assert_eq!(answers(), others.into(), "b's trouble is b's alone");
     line.sweep().await;
     assert_eq!(answers(), ["b".to_owned()].into());
-    assert!(line.waiting().await.is_empty());
+    line.has_waiting(&[]).await;
     assert!(line.waiter("b").await.is_none());
 }
 
 async fn whoever_lost_his_place_is_told<B: Bench>(bench: &B) {
     let key = "line/deleted";
     let (line, _) = Line::held(bench, key, &["a", "b"]).await;
-    line.bench.delete(&line.address).await;
+    line.delete().await;
     line.sweep().await;
     let mut answers = line.answers();
     answers.sort_by(|one, other| one.0.cmp(&other.0));
@@ -115,18 +117,11 @@ async fn whoever_lost_his_place_is_told<B: Bench>(bench: &B) {
     }
     // Whoever was granted it since does not change that.
     let (line, _) = Line::held(bench, "line/deleted and granted", &["a"]).await;
-    line.bench.delete(&line.address).await;
+    line.delete().await;
     line.pass(TTL);
     let lease = line.granted("x").await.lease;
     line.sweep().await;
-    let answers = line.answers();
-    assert_eq!(answers.len(), 1, "{answers:?}");
-    is_error(
-        &answers[0],
-        "a",
-        "Lease.Unavailable",
-        "line/deleted and granted",
-    );
+    only_error(&line, "a", "Lease.Unavailable");
     assert_eq!(line.row().await.version, lease.version);
     // A row whose item is gone has nobody to tell, and is handed on; not at once, since it may just
     // not be seen yet.
@@ -184,9 +179,5 @@ async fn those_who_were_served_are_cleared_up_behind<B: Bench>(bench: &B) {
     assert!(line.waiter("a").await.is_none());
     assert!(line.waiter("b").await.is_some());
     line.expect_no_answers();
-    assert_eq!(
-        line.row().await.version,
-        lease.version,
-        "the lease is left alone"
-    );
+    assert_eq!(line.row().await.version, lease.version, "untouched");
 }

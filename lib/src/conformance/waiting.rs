@@ -3,11 +3,12 @@
 use serde_json::{json, to_value};
 
 use super::{
-    Bench, MS, TTL, invalid, make,
+    Bench, MS, TTL, contention, invalid, make,
     queue::{Line, WAIT},
 };
 use crate::{
-    AcquireAll, Acquired, AcquiredAll, Contention, Ended, Error, Queued, Settings,
+    AcquireAll, AcquiredAll, Contention, Ended, Error, Queued, Settings,
+    row::Row,
     store::{Joined, Store as _},
     transition::{Join, TakeoverRule},
     waiter::Waiter,
@@ -28,11 +29,7 @@ async fn what_is_free_is_granted_and_told_at_once<B: Bench>(bench: &B) {
     let line = Line::new(bench, "line/at once");
     let mut before: Option<crate::Lease> = None;
     for who in ["a", "b"] {
-        assert_eq!(
-            line.ask(who, who).await.expect("an answer"),
-            Queued::Acquired
-        );
-        let turn = line.turn_of(who);
+        let turn = line.acquires(who, who).await;
         // Exactly what acquire answers to the same request.
         let asked = line.leases.acquire(line.request(who)).await;
         let mut answer = to_value(asked.expect("an answer")).expect("JSON");
@@ -50,13 +47,8 @@ async fn what_is_free_is_granted_and_told_at_once<B: Bench>(bench: &B) {
         assert!(line.waiter(who).await.is_none(), "it does not wait");
 
         // Repeated, the other token gets the same lease.
-        let again = line.ask(who, "another token").await;
-        assert_eq!(again.expect("an answer"), Queued::Acquired);
-        let again = line.turn();
-        assert_eq!(
-            (again.who.as_str(), &again.lease),
-            ("another token", &turn.lease)
-        );
+        let again = line.acquires(who, "another token").await;
+        assert_eq!(again.lease, turn.lease);
         assert_eq!(again.output["grant"], "replayed");
         line.release(&turn.lease).await;
         line.calls.renew_token("line/at once: another token");
@@ -69,14 +61,10 @@ async fn what_is_free_is_granted_and_told_at_once<B: Bench>(bench: &B) {
     let asked = line.leases.acquire_in_line(other, line.queue("a", WAIT));
     assert_eq!(asked.await.expect("an answer"), Queued::Acquired);
     assert_eq!(line.turn().lease, lease);
-    assert!(line.waiting().await.is_empty());
+    line.has_waiting(&[]).await;
     // A lease that is over by the clock is not waited for either.
     line.expire();
-    assert_eq!(
-        line.ask("b", "b").await.expect("an answer"),
-        Queued::Acquired
-    );
-    let turn = line.turn();
+    let turn = line.acquires("b", "b").await;
     assert_eq!(turn.output["grant"], "takeover");
     assert_eq!(turn.output["previous"]["ended"], "expired");
 }
@@ -88,7 +76,7 @@ async fn what_is_held_is_waited_for<B: Bench>(bench: &B) {
     for (n, who) in ["a", "b", "c"].into_iter().enumerate() {
         line.pass(MS);
         assert_eq!(line.join(who).await, line.now().as_millis());
-        assert_eq!(line.waiting().await.len(), n + 1);
+        assert_eq!(line.row().await.waiting().len(), n + 1);
         let waiter = line.waiter(who).await.expect("an item");
         assert_eq!(waiter.holder.as_str(), who);
         assert_eq!(waiter.task_token.expose(), line.token(who));
@@ -96,16 +84,11 @@ async fn what_is_held_is_waited_for<B: Bench>(bench: &B) {
         assert!(waiter.purge_at > waiter.deadline.as_millis() / 1000);
     }
     line.expect_no_answers();
-    assert_eq!(line.waiting().await, ["a", "b", "c"].map(Line::<B>::digest));
+    line.has_waiting(&["a", "b", "c"]).await;
     // Whoever watches the holder sees no life in those who come and wait.
     let row = line.row().await;
-    assert_eq!(
-        crate::row::Row {
-            line: row.line.clone(),
-            ..before
-        },
-        row
-    );
+    let line = row.line.clone();
+    assert_eq!(Row { line, ..before }, row);
 }
 
 async fn a_place_in_line_is_kept_however_often_it_is_asked_for<B: Bench>(bench: &B) {
@@ -123,22 +106,19 @@ async fn a_place_in_line_is_kept_however_often_it_is_asked_for<B: Bench>(bench: 
             "it waits since the first call"
         );
     }
-    assert_eq!(line.waiting().await, ["a", "b"].map(Line::<B>::digest));
+    line.has_waiting(&["a", "b"]).await;
     line.release(&lease).await;
     line.turn_of("a 3");
 
     // Its turn has come, and its workflow asks once more: by another token.
-    let again = line.ask("a", "a 4").await.expect("an answer");
-    assert_eq!(again, Queued::Acquired);
-    let turn = line.turn();
-    assert_eq!(turn.who, "a 4");
+    let turn = line.acquires("a", "a 4").await;
     let lease = line.confirm(&turn).await;
     // And once it has the lease.
     let again = line.ask("a", "a 5").await.expect("an answer");
     assert_eq!(again, Queued::Acquired);
     let turn = line.turn();
     assert_eq!((turn.who.as_str(), &turn.lease), ("a 5", &lease));
-    assert_eq!(line.waiting().await, [Line::<B>::digest("b")]);
+    line.has_waiting(&["b"]).await;
 }
 
 /// An older call for a waiter, late on its way, would put a token there with which nobody waits.
@@ -163,7 +143,7 @@ async fn a_call_that_was_overtaken_does_not_come_back_into_the_line<B: Bench>(be
     let late = asking(first.asked_at.minus(MS), "late");
     let joined = store.join(key, &join, &late, limit).await;
     assert_eq!(joined.expect("an answer"), Joined::Overtaken);
-    assert!(line.waiting().await.is_empty());
+    line.has_waiting(&[]).await;
     assert_eq!(line.waiter("a").await, Some(first.clone()));
     let again = asking(first.asked_at.plus(MS), "again");
     let joined = store.join(key, &join, &again, limit).await;
@@ -179,10 +159,7 @@ async fn nobody_passes_those_who_wait<B: Bench>(bench: &B) {
         let observing = plain.clone().observed_version(version);
         let several = plain.clone().permits(make::permits(1));
         for request in [plain, observing, several] {
-            let answer = line.leases.acquire(request).await.expect("an answer");
-            let Acquired::Held(Contention { held, retry_at, .. }) = answer else {
-                panic!("{answer:?}");
-            };
+            let Contention { held, retry_at, .. } = contention(&line.leases, request).await;
             assert_eq!((held.waiting, held.holder.as_str()), (waiting, holder));
             assert!(retry_at > held.expires_at);
             assert_eq!(held.key, line.address.key);
@@ -219,43 +196,31 @@ async fn nobody_passes_those_who_wait<B: Bench>(bench: &B) {
 }
 
 async fn a_line_that_is_full_takes_nobody<B: Bench>(bench: &B) {
-    let settings = Settings {
-        queue_cap: 2,
-        ..Settings::default()
+    let with_cap = |key, queue_cap| {
+        let settings = Settings {
+            queue_cap,
+            ..Settings::default()
+        };
+        Line::with(bench, key, settings)
     };
-    let line = Line::with(bench, "line/full", settings);
+    let line = with_cap("line/full", 2);
     let lease = line.lease("holder").await;
     line.join("a").await;
     line.join("b").await;
-    let full = line.ask("c", "c").await.expect_err("it is full");
-    assert_eq!(full.name(), "Lease.QueueFull");
+    refused!(line.ask("c", "c").await, QueueFull);
     assert!(line.waiter("c").await.is_none());
-    assert_eq!(line.waiting().await.len(), 2);
-    // Those who are in line are none the worse for it.
-    let again = line.ask("b", "b").await.expect("an answer");
-    assert!(matches!(again, Queued::Queued { .. }), "{again:?}");
+    line.has_waiting(&["a", "b"]).await;
+    // Those who are in line stay there.
+    line.join("b").await;
     line.release(&lease).await;
     line.join("c").await;
-    let full = line.ask("d", "d").await.expect_err("it is full again");
-    assert!(
-        matches!(full, Error::QueueFull { waiting: 2, .. }),
-        "{full:?}"
-    );
+    let full = line.ask("d", "d").await;
+    assert!(matches!(full, Err(Error::QueueFull { waiting: 2, .. })));
     // A line that takes nobody still grants what is free.
-    let settings = Settings {
-        queue_cap: 0,
-        ..Settings::default()
-    };
-    let line = Line::with(bench, "line/none", settings);
-    assert_eq!(
-        line.ask("a", "a").await.expect("an answer"),
-        Queued::Acquired
-    );
-    let full = line.ask("b", "b").await.expect_err("it takes nobody");
-    assert!(
-        matches!(full, Error::QueueFull { waiting: 0, .. }),
-        "{full:?}"
-    );
+    let line = with_cap("line/none", 0);
+    line.acquires("a", "a").await;
+    let full = line.ask("b", "b").await;
+    assert!(matches!(full, Err(Error::QueueFull { waiting: 0, .. })));
 }
 
 async fn nobody_waits_for_what_is_frozen_or_was_had_before<B: Bench>(bench: &B) {
@@ -267,15 +232,14 @@ async fn nobody_waits_for_what_is_frozen_or_was_had_before<B: Bench>(bench: &B) 
     line.join("b").await;
     line.freeze().await;
     refused!(line.ask("c", "c").await, Frozen);
-    let again = line.ask("b", "b").await.expect("it is in line already");
-    assert!(matches!(again, Queued::Queued { .. }), "{again:?}");
+    line.join("b").await;
     let reentrant = line.request("b").reentrant();
     let queue = line.queue("b: another token", WAIT);
     let again = line.leases.acquire_in_line(reentrant, queue).await;
     let again = again.expect("it is in line already");
     assert!(matches!(again, Queued::Queued { .. }), "{again:?}");
     line.expect_no_answers();
-    assert_eq!(line.waiting().await.len(), 1);
+    line.has_waiting(&["b"]).await;
 }
 
 async fn what_makes_no_sense_in_line_is_refused<B: Bench>(bench: &B) {
@@ -288,11 +252,7 @@ async fn what_makes_no_sense_in_line_is_refused<B: Bench>(bench: &B) {
         invalid(answer.await, named);
     }
     let silent = crate::Leases::new(bench.store(), Settings::default());
-    refused!(
-        silent
-            .acquire_in_line(line.request("a"), line.queue("a", WAIT))
-            .await,
-        Misconfigured
-    );
-    assert!(line.waiting().await.is_empty());
+    let asked = silent.acquire_in_line(line.request("a"), line.queue("a", WAIT));
+    refused!(asked.await, Misconfigured);
+    line.has_waiting(&[]).await;
 }

@@ -133,8 +133,8 @@ mod tests {
         *,
     };
     use crate::{
-        Acquire, Execution, Holder, Key, Leases, Memory, Settings, Timestamp, Ttl,
-        clock::ManualClock, conformance::FakeStepFunctions, error::Cause, json::Json, metrics,
+        Acquire, Execution, Leases, Memory, Settings, Timestamp, clock::ManualClock,
+        conformance::FakeStepFunctions, conformance::make, error::Cause, json::Json, metrics,
     };
 
     fn values(tally: &InvocationMetrics) -> Vec<(&'static str, u64)> {
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn each_error_counts_as_what_it_is() {
-        let key = || Key::new("k").expect("valid");
+        let key = || make::key("k");
         let (action, resource) = ("dynamodb:UpdateItem", || "table t".to_owned());
         let source = || Cause::said("no");
         let lost = || Error::Lost { key: key() };
@@ -317,9 +317,9 @@ mod tests {
             .with_workflows(calls);
         for by_reap in [false, true] {
             let tally = INVOCATION_METRICS.scope(RefCell::default(), async {
-                let (key, holder) = (Key::new("k"), Holder::new("h").expect("valid"));
-                let ttl = Ttl::new(Duration::from_mins(1)).expect("valid");
-                let wanted = Acquire::new(key.expect("valid"), holder.clone(), ttl);
+                let (key, holder) = (make::key("k"), make::holder("h"));
+                let ttl = make::ttl(Duration::from_mins(1));
+                let wanted = Acquire::new(key, holder.clone(), ttl);
                 let granted = leases.acquire(wanted).await.expect("an answer");
                 let lease = granted.granted().expect("a grant").lease;
                 clock.advance(Duration::from_secs(7));

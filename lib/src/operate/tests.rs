@@ -4,36 +4,32 @@ use std::time::Duration;
 
 use super::*;
 use crate::{
-    Acquire, ExtendOptions, Lease, Memory, Settings, Ttl,
+    ExtendOptions, Lease, Memory, Settings,
+    conformance::{self, make, make::because},
     row::Item,
     store::wire::{Before, Wire},
 };
 
 fn address() -> Address {
     Address {
-        key: Key::new("k").expect("valid"),
+        key: make::key("k"),
         permit: 0,
     }
 }
 
-fn because() -> AuditReason {
-    AuditReason {
-        who: Operator::new("o").expect("valid"),
-        why: Reason::new("y").expect("valid"),
-    }
+async fn grant(leases: &Leases<Memory>, holder: &str) -> Lease {
+    let request = make::request(address().key, holder, Duration::from_mins(1));
+    conformance::grant(leases, request).await.lease
 }
 
-async fn grant(leases: &Leases<Memory>, holder: &str) -> Lease {
-    let ttl = Ttl::new(Duration::from_mins(1)).expect("valid");
-    let holder = Holder::new(holder).expect("valid");
-    let acquired = leases
-        .acquire(Acquire::new(address().key, holder, ttl))
-        .await;
-    acquired
-        .expect("an answer")
-        .granted()
-        .expect("a grant")
-        .lease
+fn evicted(forced: Forced) -> (Counter, Counter) {
+    match forced {
+        Forced::Forced {
+            evicted,
+            fencing_token,
+        } => (evicted.fencing_token, fencing_token),
+        Forced::NotHeld => panic!("nobody was evicted"),
+    }
 }
 
 async fn force<S: Store>(leases: &Leases<S>) -> Forced {
@@ -83,29 +79,17 @@ async fn whoever_comes_next_is_not_evicted_in_the_first_ones_place() {
     drop(extended.expect("extended"));
     let after = row(leases.store()).await.to_item();
     let (quick, store) = quicker(Some(before.clone()), after);
-    let forced = force(&quick).await;
-    let Forced::Forced { evicted, .. } = forced else {
-        panic!("nobody was evicted");
-    };
-    assert_eq!(evicted.fencing_token, lease.fencing_token);
+    let (token, _) = evicted(force(&quick).await);
+    assert_eq!(token, lease.fencing_token);
     assert!(store.is_done() && row(&store.table).await.holding().is_none());
 
     // Ended by force already, by this very call whose answer was lost, and granted to another.
-    let forced = force(&leases).await;
-    assert!(matches!(forced, Forced::Forced { .. }));
+    evicted(force(&leases).await);
     for _ in 0..2 {
         let after = row(leases.store()).await;
         let (quick, store) = quicker(Some(before.clone()), after.to_item());
-        let forced = force(&quick).await;
-        let Forced::Forced {
-            evicted,
-            fencing_token,
-        } = forced
-        else {
-            panic!("nobody was evicted");
-        };
-        assert_eq!(evicted.fencing_token, lease.fencing_token);
-        assert_eq!(fencing_token, lease.fencing_token.plus(1));
+        let token = lease.fencing_token;
+        assert_eq!(evicted(force(&quick).await), (token, token.plus(1)));
         assert_eq!(row(&store.table).await, after, "the other one goes on");
         if after.holding().is_none() {
             grant(&leases, "b").await;

@@ -253,9 +253,9 @@ mod tests {
 
     use super::*;
     use crate::{
-        Acquire, Holder, ManualClock, Memory, Queue, Settings, SweepBounds, TaskToken, Ttl,
-        WaitTime,
+        Acquire, ManualClock, Memory, Queue, Settings, SweepBounds, TaskToken, WaitTime,
         conformance::FakeStepFunctions,
+        conformance::{grant, make},
         store::wire::{Before, Wire},
     };
 
@@ -263,7 +263,7 @@ mod tests {
     /// stands.
     #[tokio::test(start_paused = true)]
     async fn who_has_moved_in_line_meanwhile_is_sent_away_too() {
-        let key = Key::new("k").expect("valid");
+        let key = make::key("k");
         let first = first_of(&key);
         let turned = move |table: &Memory| {
             let mut items = table.all().into_iter();
@@ -284,11 +284,10 @@ mod tests {
             .with_clock(clock.clone())
             .with_workflows(calls.clone());
         let ask = |who: &str| {
-            let ttl = Ttl::new(Duration::from_hours(1)).expect("valid");
-            Acquire::new(key.clone(), Holder::new(who).expect("valid"), ttl)
+            let ttl = make::ttl(Duration::from_hours(1));
+            Acquire::new(key.clone(), make::holder(who), ttl)
         };
-        let acquired = leases.acquire(ask("holder")).await;
-        acquired.expect("an answer").granted().expect("a grant");
+        grant(&leases, ask("holder")).await;
         for who in ["a", "b", "c"] {
             let queue = Queue {
                 task_token: TaskToken::new(who).expect("valid"),

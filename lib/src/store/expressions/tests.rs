@@ -1,15 +1,16 @@
 use super::*;
 use crate::{
+    conformance::make,
     row::Stored,
     transition::{Join, Leave, Pass, Reserve, Successor, Take, TryAgain, transition},
-    values::{Holder, LeaseId, Metadata, RequestDigest, RequestId, Ttl},
+    values::{LeaseId, Metadata, RequestDigest, RequestId},
 };
 
 #[expect(clippy::too_many_lines, reason = "one of each")]
 fn every_change() -> Vec<Change> {
     let (lease_id, now) = (LeaseId::random(), Timestamp::from_millis(1000));
-    let holder = Holder::new("h").expect("valid");
-    let ttl = Ttl::new(std::time::Duration::from_secs(1)).expect("valid");
+    let holder = make::holder("h");
+    let ttl = make::ttl(std::time::Duration::from_secs(1));
     let fencing_token = Counter::MIN;
     let extend = |require_unexpired| {
         Change::Extend(Extend {
