@@ -139,7 +139,7 @@ pub(crate) fn invalid<T: std::fmt::Debug>(answer: Result<T, Error>, field: &str)
     }
 }
 
-/// One key, a clock that stands still, and the usual calls.
+/// One key, a clock that does not move, and the usual calls.
 struct Case<'a, B: Bench> {
     bench: &'a B,
     clock: Arc<ManualClock>,
@@ -149,7 +149,7 @@ struct Case<'a, B: Bench> {
 
 impl<'a, B: Bench> Case<'a, B> {
     fn new(bench: &'a B, key: &str) -> Self {
-        let clock = Arc::new(ManualClock::at(Timestamp::from_millis(1_800_000_000_000)));
+        let clock = make::clock();
         let leases = Leases::new(bench.store(), Settings::default()).with_clock(clock.clone());
         let key = make::key(key);
         Self {

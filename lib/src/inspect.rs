@@ -1,4 +1,4 @@
-//! Inspect: what stands in the table, without anything that would let the reader change it.
+//! Inspect: what is stored in the table, without anything that would let the reader change it.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -17,7 +17,7 @@ use crate::{
     values::{Counter, Holder, Key, Metadata, Ttl},
 };
 
-/// What stands under a key.
+/// What is stored under a key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 #[expect(
@@ -38,7 +38,7 @@ pub enum Inspected {
     Absent,
 }
 
-/// How one lease stands.
+/// The state of one lease.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Inspection {
     /// Held, expired by the reader's clock but not taken, or free. What is kept for one who was in
@@ -133,7 +133,7 @@ impl Listed {
 }
 
 impl<S: Store> Leases<S> {
-    /// What stands under `key`, read consistently.
+    /// What is stored under `key`, read consistently.
     ///
     /// # Errors
     /// [`Error::Corrupt`], and those of [`Store::apply`].

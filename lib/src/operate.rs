@@ -373,7 +373,7 @@ impl<S: Store> Leases<S> {
     }
 
     /// Puts `next` in the place of `row` if nobody else has written in between; if somebody has,
-    /// what stands there.
+    /// what is stored there.
     async fn swap(
         &self,
         address: &Address,

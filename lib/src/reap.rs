@@ -273,8 +273,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        Acquire, Call, Delivery, ExtendOptions, Lease, ManualClock, Memory, Settings, TaskToken,
-        Workflows,
+        Acquire, Call, Delivery, ExtendOptions, Lease, Memory, Settings, TaskToken, Workflows,
         clock::Clock as _,
         conformance::{grant, make},
     };
@@ -318,7 +317,7 @@ mod tests {
     #[tokio::test]
     async fn a_redrive_that_proves_its_lease_meanwhile_keeps_it() {
         for all_answered in [true, false] {
-            let clock = Arc::new(ManualClock::at(Timestamp::from_millis(1_800_000_000_000)));
+            let clock = make::clock();
             let leases = Leases::new(Memory::new(), Settings::default()).with_clock(clock.clone());
             let holder = make::holder("execution");
             let ttl = make::ttl(Duration::from_hours(2));

@@ -163,7 +163,7 @@ mod tests {
     use super::*;
     use crate::{
         Acquire, ExtendOptions, Settings,
-        clock::{Clock as _, ManualClock, Timestamp},
+        clock::Clock as _,
         conformance::{grant, make},
         store::wire::{Before, Fate, Wire},
         values::{RequestDigest, RequestId},
@@ -172,7 +172,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_late_extend_does_not_end_what_another_one_has_extended_in_time() {
         let ttl = make::ttl(Duration::from_mins(1));
-        let clock = Arc::new(ManualClock::at(Timestamp::from_millis(1_800_000_000_000)));
+        let clock = make::clock();
         let by =
             |wire: &Wire| Leases::new(wire.clone(), Settings::default()).with_clock(clock.clone());
         let store = Wire::default();

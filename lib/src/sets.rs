@@ -136,7 +136,7 @@ pub struct ReleasedAll {
 }
 
 impl<S: Store> Leases<S> {
-    /// As [`Leases::extend`], some leases at a time; each stands for itself.
+    /// As [`Leases::extend`], some leases at a time; each is independent of the others.
     ///
     /// # Errors
     /// As [`Leases::extend`]: [`Error::Lost`] if any is lost, else the worst that happened. All of
@@ -172,7 +172,7 @@ impl<S: Store> Leases<S> {
         })
     }
 
-    /// As [`Leases::release`], some leases at a time; each stands for itself.
+    /// As [`Leases::release`], some leases at a time; each is independent of the others.
     ///
     /// # Errors
     /// As [`Leases::release`], the worst that happened. All of them were tried, and
@@ -183,7 +183,7 @@ impl<S: Store> Leases<S> {
         released_all(leases, tried)
     }
 
-    /// As [`Leases::release_strictly`], some leases at a time; each stands for itself.
+    /// As [`Leases::release_strictly`], some leases at a time; each is independent of the others.
     ///
     /// # Errors
     /// As [`Leases::release_all`], and [`Error::Lost`] if any was granted to somebody else.

@@ -259,7 +259,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        Acquire, ManualClock, Memory, Queue, Settings, TaskToken, Timestamp, WaitTime,
+        Acquire, Memory, Queue, Settings, TaskToken, WaitTime,
         clock::slow::Slow,
         conformance::FakeStepFunctions,
         conformance::{grant, make},
@@ -368,7 +368,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn one_key_that_cannot_be_written_does_not_keep_a_sweep_from_the_others() {
         let store = Wire::default();
-        let clock = Arc::new(ManualClock::at(Timestamp::from_millis(1_800_000_000_000)));
+        let clock = make::clock();
         let leases = Leases::new(store.clone(), Settings::default()).with_clock(clock.clone());
         let ttl = make::ttl(Duration::from_secs(2));
         for n in 0..5 {
@@ -387,7 +387,7 @@ mod tests {
     #[expect(clippy::disallowed_methods, reason = "tokio's virtual time")]
     async fn a_sweep_frees_ten_at_a_time() {
         let store = Wire::default();
-        let clock = Arc::new(ManualClock::at(Timestamp::from_millis(1_800_000_000_000)));
+        let clock = make::clock();
         let leases = Leases::new(store, Settings::default()).with_clock(clock.clone());
         let ttl = make::ttl(Duration::from_secs(2));
         for n in 0..50 {

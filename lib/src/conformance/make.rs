@@ -1,11 +1,16 @@
 //! Values for tests, of texts and numbers that are known to be valid.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use crate::{
-    Acquire, AuditReason, ExtendOptions, Holder, Key, Keys, Metadata, Operator, Permits, Reason,
-    RequestId, Ttl, row::Item, row::s,
+    Acquire, AuditReason, ExtendOptions, Holder, Key, Keys, ManualClock, Metadata, Operator,
+    Permits, Reason, RequestId, Timestamp, Ttl, row::Item, row::s,
 };
+
+/// A clock that shows a time of the year 2027.
+pub(crate) fn clock() -> Arc<ManualClock> {
+    Arc::new(ManualClock::at(Timestamp::from_millis(1_800_000_000_000)))
+}
 
 pub(crate) fn key(text: impl Into<String>) -> Key {
     Key::new(text).expect("a valid key")

@@ -104,7 +104,7 @@ async fn all_or_nothing<B: Bench>(bench: &B) {
     assert_ne!(granted.leases[0].lease_id, granted.leases[1].lease_id);
     let before = granted.previous.iter().map(|p| p.as_ref().map(|p| p.ended));
     assert!(before.eq([Some(Ended::Released), None]));
-    // What was granted is what stands there.
+    // What was granted is what is stored there.
     for (name, lease) in [("b", &granted.leases[0]), ("a", &granted.leases[1])] {
         let row = case.row_at(name).await;
         assert_eq!(row.fencing_token, lease.fencing_token);

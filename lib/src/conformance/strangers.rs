@@ -13,7 +13,7 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     a_stranger_that_nobody_holds_is_left_alone(bench).await;
 }
 
-/// What makes a held row somebody else's: an attribute, and what stands there instead, if anything.
+/// What makes a held row somebody else's: an attribute, and what is stored there instead, if anything.
 /// Each is one that a condition can see; a fraction is visible only as long as nobody may write the
 /// row anyway.
 fn faults() -> Vec<(&'static str, Option<AttributeValue>)> {

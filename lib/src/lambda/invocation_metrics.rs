@@ -133,8 +133,8 @@ mod tests {
         *,
     };
     use crate::{
-        Acquire, Execution, Leases, Memory, Settings, Timestamp, clock::ManualClock,
-        conformance::FakeStepFunctions, conformance::make, error::Cause, json::Json, metrics,
+        Acquire, Execution, Leases, Memory, Settings, Timestamp, conformance::FakeStepFunctions,
+        conformance::make, error::Cause, json::Json, metrics,
     };
 
     fn values(tally: &InvocationMetrics) -> Vec<(&'static str, u64)> {
@@ -304,7 +304,7 @@ mod tests {
     async fn release_and_reap_tell_how_long_the_lease_was_held() {
         let subscriber = tracing_subscriber::registry().with(Collect);
         let _listening = tracing::subscriber::set_default(subscriber);
-        let clock = Arc::new(ManualClock::at(Timestamp::from_millis(1_800_000_000_000)));
+        let clock = make::clock();
         let calls = Arc::new(FakeStepFunctions::default());
         let ended = Execution::Ended {
             stopped_at: Timestamp::MAX,

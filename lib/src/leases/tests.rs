@@ -13,17 +13,13 @@ fn by<S: Store>(store: S, clock: &Arc<ManualClock>) -> Leases<S> {
     Leases::new(store, Settings::default()).with_clock(clock.clone())
 }
 
-fn clock() -> Arc<ManualClock> {
-    Arc::new(ManualClock::at(Timestamp::from_millis(1_800_000_000_000)))
-}
-
 fn asking(ttl: Duration) -> Acquire {
     make::request(make::key("k"), "h", ttl)
 }
 
 #[tokio::test]
 async fn a_ttl_leaves_something_after_the_guard() {
-    let leases = by(Memory::new(), &clock());
+    let leases = by(Memory::new(), &make::clock());
     let guard = leases.settings().guard;
     let refused = leases.acquire(asking(guard)).await;
     assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
@@ -35,14 +31,14 @@ async fn a_ttl_leaves_something_after_the_guard() {
 
 #[test]
 fn a_deadline_that_has_come_is_not_believed() {
-    let leases = by(Memory::new(), &clock());
+    let leases = by(Memory::new(), &make::clock());
     assert_eq!(leases.for_call(leases.now().plus(MS)).limit(), MS);
     assert_eq!(leases.for_call(leases.now()).limit(), leases.limit());
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_extend_that_others_overtake_twice_moves_the_version_once_or_not_at_all() {
-    let clock = clock();
+    let clock = make::clock();
     let first = Wire::default();
     let lease = grant(&by(first.clone(), &clock), asking(MINUTE))
         .await
@@ -72,7 +68,7 @@ async fn an_extend_that_others_overtake_twice_moves_the_version_once_or_not_at_a
 /// After an answer that was lost the same value finds its lease, though nobody named the request.
 #[tokio::test]
 async fn a_clone_of_a_request_is_the_same_request() {
-    let leases = by(Memory::new(), &clock());
+    let leases = by(Memory::new(), &make::clock());
     let request = asking(MINUTE);
     let first = grant(&leases, request.clone()).await;
     let again = grant(&leases, request).await;

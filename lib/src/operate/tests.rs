@@ -1,4 +1,4 @@
-//! Somebody else is quicker than the operator.
+//! Another writer comes before the operator.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ async fn row(table: &Memory) -> Row {
     }
 }
 
-/// What stands there when the operator looks, and what it becomes before the operator writes.
+/// What is stored there when the operator looks, and what it becomes before the operator writes.
 fn quicker(before: Option<Item>, after: Item) -> (Leases<Wire>, Wire) {
     let store = Wire::meddled(Before::Apply, 1, move |table: &Memory| {
         table.put(address(), &after);

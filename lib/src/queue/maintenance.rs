@@ -237,7 +237,7 @@ pub(super) fn its_place_is_lost(key: &Key) -> Error {
     }
 }
 
-/// Where in line it stands.
+/// Its place in line.
 fn place_in(row: &Row, request: &RequestDigest) -> Option<usize> {
     row.waiting().iter().position(|waits| waits == request)
 }
@@ -253,14 +253,14 @@ mod tests {
 
     use super::*;
     use crate::{
-        Acquire, ManualClock, Memory, Queue, Settings, SweepBounds, TaskToken, WaitTime,
+        Acquire, Memory, Queue, Settings, SweepBounds, TaskToken, WaitTime,
         conformance::FakeStepFunctions,
         conformance::{grant, make},
         store::wire::{Before, Wire},
     };
 
-    /// Somebody moves within the line between two that are sent away: the row that sweep has at hand is not as it
-    /// stands.
+    /// Somebody moves within the line between two that are sent away: the row that sweep has read is out of
+    /// date.
     #[tokio::test(start_paused = true)]
     async fn who_has_moved_in_line_meanwhile_is_sent_away_too() {
         let key = make::key("k");
@@ -275,11 +275,8 @@ mod tests {
         };
         // The grant, and the first to leave; then the second of three.
         let store = Wire::meddled(Before::Apply, 3, turned);
-        let (clock, calls) = (
-            ManualClock::at(Timestamp::from_millis(1_800_000_000_000)),
-            Arc::new(FakeStepFunctions::default()),
-        );
-        let clock = Arc::new(clock);
+        let clock = make::clock();
+        let calls = Arc::new(FakeStepFunctions::default());
         let leases = Leases::new(store.clone(), Settings::default())
             .with_clock(clock.clone())
             .with_workflows(calls.clone());

@@ -258,7 +258,7 @@ impl<S: Store> Leases<S> {
         }
     }
 
-    /// Keeps the key for the next in line instead, or for nobody: what stands there now, unless
+    /// Keeps the key for the next in line instead, or for nobody: what is stored there now, unless
     /// somebody else was quicker.
     pub(crate) async fn pass_on(&self, key: &Key, row: &Row) -> Result<Option<Row>, Error> {
         let Some(reserved) = row.reserved() else {

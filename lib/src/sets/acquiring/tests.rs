@@ -82,7 +82,7 @@ async fn a_lease_of_the_holders_own_that_ends_meanwhile_is_granted_anew_or_held(
     }
 }
 
-/// A clock that stands still but for the pauses, and remembers them.
+/// A clock that does not move but for the pauses, and remembers them.
 #[derive(Default)]
 struct Pauses(Mutex<Vec<Duration>>);
 
