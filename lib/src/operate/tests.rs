@@ -56,6 +56,19 @@ fn quicker(before: Option<Item>, after: Item) -> (Leases<Wire>, Wire) {
     (Leases::new(store.clone(), Settings::default()), store)
 }
 
+/// A forced release that read `before` and writes to what is in the table of `leases`, which it
+/// leaves as it is; then the next holder is granted the key.
+async fn force_after(leases: &Leases<Memory>, before: &Item) -> Forced {
+    let after = row(leases.store()).await;
+    let (quick, store) = quicker(Some(before.clone()), after.to_item());
+    let forced = force(&quick).await;
+    assert_eq!(row(&store.table).await, after, "the other one goes on");
+    if after.holding().is_none() {
+        grant(leases, "b").await;
+    }
+    forced
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_freeze_is_tried_again() {
     let leases = Leases::new(Memory::new(), Settings::default());
@@ -85,15 +98,10 @@ async fn whoever_comes_next_is_not_evicted_in_the_first_ones_place() {
 
     // Ended by force already, by this very call whose answer was lost, and granted to another.
     evicted(force(&leases).await);
+    let token = lease.fencing_token;
     for _ in 0..2 {
-        let after = row(leases.store()).await;
-        let (quick, store) = quicker(Some(before.clone()), after.to_item());
-        let token = lease.fencing_token;
-        assert_eq!(evicted(force(&quick).await), (token, token.plus(1)));
-        assert_eq!(row(&store.table).await, after, "the other one goes on");
-        if after.holding().is_none() {
-            grant(&leases, "b").await;
-        }
+        let forced = force_after(&leases, &before).await;
+        assert_eq!(evicted(forced), (token, token.plus(1)));
     }
 
     // Given back in between, and granted to another.
@@ -102,14 +110,7 @@ async fn whoever_comes_next_is_not_evicted_in_the_first_ones_place() {
     let before = row(leases.store()).await.to_item();
     let _ = leases.release(&lease).await.expect("released");
     for _ in 0..2 {
-        let after = row(leases.store()).await;
-        let (quick, store) = quicker(Some(before.clone()), after.to_item());
-        let forced = force(&quick).await;
-        assert_eq!(forced, Forced::NotHeld);
-        assert_eq!(row(&store.table).await, after, "the other one goes on");
-        if after.holding().is_none() {
-            grant(&leases, "b").await;
-        }
+        assert_eq!(force_after(&leases, &before).await, Forced::NotHeld);
     }
 }
 
