@@ -3,7 +3,7 @@
 use super::{
     Bench, Case, TTL, contention, grant, invalid, make,
     make::because,
-    queue::{Line, Turn},
+    queue::{QueueCase, Turn},
 };
 use crate::{
     AcquireAll, Act, Counter, Ended, Error, ExtendOptions, GrantKind, Leases, Raised,
@@ -163,7 +163,7 @@ async fn a_deployment_may_have_a_floor<B: Bench>(bench: &B) {
     }
 }
 
-impl<B: Bench> Line<'_, B> {
+impl<B: Bench> QueueCase<'_, B> {
     /// The table was restored, and a floor is deployed that is above all that it says.
     fn lifted(&mut self) -> Counter {
         let floor = Counter::new(self.now().as_millis() + 1_000_000).expect("valid");
@@ -184,7 +184,7 @@ impl<B: Bench> Line<'_, B> {
 
 async fn a_line_is_handed_over_above_the_floor<B: Bench>(bench: &B) {
     // By a release: the first is lifted, and the others count on from there.
-    let (mut line, holder) = Line::held(bench, "floor/released", &["a", "b"]).await;
+    let (mut line, holder) = QueueCase::held(bench, "floor/released", &["a", "b"]).await;
     let floor = line.lifted();
     line.release(&holder).await;
     let turn = line.next("a", floor, 1).await;
@@ -196,21 +196,21 @@ async fn a_line_is_handed_over_above_the_floor<B: Bench>(bench: &B) {
     line.next("b", floor, 2).await;
 
     // By sweep.
-    let (mut line, _) = Line::held(bench, "floor/swept", &["a"]).await;
+    let (mut line, _) = QueueCase::held(bench, "floor/swept", &["a"]).await;
     let floor = line.lifted();
     line.expire();
     line.sweep().await;
     line.next("a", floor, 1).await;
 
     // By an extend that comes too late.
-    let (mut line, holder) = Line::held(bench, "floor/late", &["a"]).await;
+    let (mut line, holder) = QueueCase::held(bench, "floor/late", &["a"]).await;
     let floor = line.lifted();
     line.expire();
     refused!(line.extend(&holder).await, Lost);
     line.next("a", floor, 1).await;
 
     // By whoever sees to a row that was freed and left.
-    let (mut line, holder) = Line::held(bench, "floor/left", &["a"]).await;
+    let (mut line, holder) = QueueCase::held(bench, "floor/left", &["a"]).await;
     line.release_silently(&holder).await;
     let floor = line.lifted();
     let seen = line.contention("x").await;
@@ -219,7 +219,7 @@ async fn a_line_is_handed_over_above_the_floor<B: Bench>(bench: &B) {
     line.next("a", floor, 1).await;
 
     // An operator's own number is no holder's, before the restore or after it.
-    let (mut line, holder) = Line::held(bench, "floor/forced", &["a"]).await;
+    let (mut line, holder) = QueueCase::held(bench, "floor/forced", &["a"]).await;
     let floor = line.lifted();
     let (_, fencing_token) = line.evict(None).await;
     assert_eq!(fencing_token, floor.plus(1));
@@ -231,7 +231,7 @@ async fn a_line_is_handed_over_above_the_floor<B: Bench>(bench: &B) {
 async fn what_was_promised_below_the_floor_is_void<B: Bench>(bench: &B) {
     // It is passed on, or given back; or its own next telling promises another token.
     let promised = ["a", "b"];
-    let (mut line, turn) = Line::promised(bench, "floor/void", &promised).await;
+    let (mut line, turn) = QueueCase::promised(bench, "floor/void", &promised).await;
     let floor = line.lifted();
     refused!(line.extend(&turn.lease).await, Lost);
     line.clock.set(turn.lease.expires_at);
@@ -243,14 +243,14 @@ async fn what_was_promised_below_the_floor_is_void<B: Bench>(bench: &B) {
     assert!(line.hand_over().await);
     line.next("b", floor, 2).await;
 
-    let (mut line, turn) = Line::promised(bench, "floor/given back", &promised).await;
+    let (mut line, turn) = QueueCase::promised(bench, "floor/given back", &promised).await;
     let floor = line.lifted();
     line.release(&turn.lease).await;
     let next = line.next("b", floor, 1).await;
     next.follows(&turn.lease);
 
     // Twice told and silent, it is passed over.
-    let (mut line, turn) = Line::promised(bench, "floor/passed", &promised).await;
+    let (mut line, turn) = QueueCase::promised(bench, "floor/passed", &promised).await;
     line.clock.set(turn.lease.expires_at);
     line.hand_over().await;
     let floor = line.lifted();

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     Bench, CLAIM, MARGIN, MS, TTL, make,
-    queue::{Line, WAIT},
+    queue::{QueueCase, WAIT},
 };
 use crate::{ReleaseOutcome, Settings};
 
@@ -29,7 +29,7 @@ fn previous(lease: &crate::Lease, ended: &str) -> Value {
 
 async fn first_come_first_served<B: Bench>(bench: &B) {
     let waiting = ["a", "b", "c", "d", "e"];
-    let (line, mut lease) = Line::held(bench, "line/order", &waiting).await;
+    let (line, mut lease) = QueueCase::held(bench, "line/order", &waiting).await;
     for (n, who) in waiting.into_iter().enumerate() {
         line.pass(MS);
         assert_eq!(line.release(&lease).await, ReleaseOutcome::Released);
@@ -46,7 +46,7 @@ async fn first_come_first_served<B: Bench>(bench: &B) {
         assert_eq!(confirmed.lease_id, turn.lease.lease_id);
         assert_eq!(confirmed.holder, turn.lease.holder);
         let row = line.row().await;
-        assert_eq!(row.request, Line::<B>::digest(who));
+        assert_eq!(row.request, QueueCase::<B>::digest(who));
         assert_eq!(row.fencing_token, confirmed.fencing_token);
         lease = confirmed;
     }
@@ -58,7 +58,7 @@ async fn first_come_first_served<B: Bench>(bench: &B) {
 }
 
 async fn the_first_extend_of_a_promise_is_the_grant<B: Bench>(bench: &B) {
-    let line = Line::new(bench, "line/confirmed");
+    let line = QueueCase::new(bench, "line/confirmed");
     let holder = line.lease("holder").await;
     let metadata = make::metadata("order", "42");
     let mut asked = line.request("a").metadata(metadata.clone());
@@ -102,7 +102,7 @@ async fn the_first_extend_of_a_promise_is_the_grant<B: Bench>(bench: &B) {
 }
 
 async fn the_next_is_told_how_the_last_grant_ended<B: Bench>(bench: &B) {
-    let (line, holder) = Line::held(bench, "line/previous", &["a", "b", "c"]).await;
+    let (line, holder) = QueueCase::held(bench, "line/previous", &["a", "b", "c"]).await;
     line.expire();
     line.sweep().await;
     let turn = line.turn();
@@ -134,7 +134,7 @@ async fn the_next_is_told_how_the_last_grant_ended<B: Bench>(bench: &B) {
 
 async fn a_promise_can_be_given_back<B: Bench>(bench: &B) {
     use ReleaseOutcome::{AlreadyReleased, Released};
-    let (line, turn) = Line::promised(bench, "line/given back", &["a", "b"]).await;
+    let (line, turn) = QueueCase::promised(bench, "line/given back", &["a", "b"]).await;
     assert_eq!(line.release(&turn.lease).await, Released);
     let next = line.turn_of("b");
     // It counts as a grant.
@@ -152,7 +152,7 @@ async fn a_promise_can_be_given_back<B: Bench>(bench: &B) {
 }
 
 async fn whoever_does_not_wait_any_more_is_passed_over<B: Bench>(bench: &B) {
-    let (line, holder) = Line::held(bench, "line/refused", &["a", "b", "c"]).await;
+    let (line, holder) = QueueCase::held(bench, "line/refused", &["a", "b", "c"]).await;
     line.calls.expire_token(&line.token("a"));
     line.release(&holder).await;
     let turn = line.turn_of("b");
@@ -182,7 +182,7 @@ async fn whoever_does_not_wait_any_more_is_passed_over<B: Bench>(bench: &B) {
 }
 
 async fn an_expired_lease_that_others_wait_for_is_over<B: Bench>(bench: &B) {
-    let (line, holder) = Line::held(bench, "line/expired holder", &["a"]).await;
+    let (line, holder) = QueueCase::held(bench, "line/expired holder", &["a"]).await;
     line.pass(TTL.saturating_sub(MS));
     let holder = line.extend(&holder).await.expect("in time");
     let before = line.row().await;
@@ -214,7 +214,7 @@ async fn an_expired_lease_that_others_wait_for_is_over<B: Bench>(bench: &B) {
 }
 
 async fn a_frozen_line_stands_still<B: Bench>(bench: &B) {
-    let (line, holder) = Line::held(bench, "line/frozen", &["a", "b"]).await;
+    let (line, holder) = QueueCase::held(bench, "line/frozen", &["a", "b"]).await;
     line.freeze_by_operator().await;
     assert_eq!(line.release(&holder).await, ReleaseOutcome::Released);
     line.expect_no_answers();
@@ -250,14 +250,14 @@ async fn a_frozen_line_stands_still<B: Bench>(bench: &B) {
 }
 
 async fn whoever_may_not_be_told_is_passed_over_and_no_more_than_one<B: Bench>(bench: &B) {
-    let (line, holder) = Line::held(bench, "line/forbidden", &["a", "b"]).await;
+    let (line, holder) = QueueCase::held(bench, "line/forbidden", &["a", "b"]).await;
     line.calls.deny_token(&line.token("a"));
     line.release(&holder).await;
     let turn = line.turn_of("b");
     line.confirm(&turn).await;
     // If it is our own role that may tell nobody, nobody else loses a place.
     let waiting = ["a", "b", "c"];
-    let (line, holder) = Line::held(bench, "line/all forbidden", &waiting).await;
+    let (line, holder) = QueueCase::held(bench, "line/all forbidden", &waiting).await;
     for who in waiting {
         line.calls.deny_token(&line.token(who));
     }
@@ -265,10 +265,10 @@ async fn whoever_may_not_be_told_is_passed_over_and_no_more_than_one<B: Bench>(b
     line.expect_no_answers();
     let row = line.row().await;
     let next = row.reserved().map(|reserved| reserved.request.clone());
-    assert_eq!(next, Some(Line::<B>::digest("b")));
+    assert_eq!(next, Some(QueueCase::<B>::digest("b")));
     line.has_waiting(&["c"]).await;
     // The callback was perhaps delivered before it was denied: its turn is not another's.
-    let (line, holder) = Line::held(bench, "line/forbidden since", &["a", "b"]).await;
+    let (line, holder) = QueueCase::held(bench, "line/forbidden since", &["a", "b"]).await;
     line.calls.lose(&line.token("a"), super::Lost::Response, 1);
     line.calls.deny_token(&line.token("a"));
     line.release(&holder).await;

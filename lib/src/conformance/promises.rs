@@ -1,6 +1,6 @@
 //! What is kept for one whose turn has come, until that one confirms.
 
-use super::{Bench, CLAIM, Lost, MARGIN, MS, TTL, UNEXPIRED, make, queue::Line};
+use super::{Bench, CLAIM, Lost, MARGIN, MS, TTL, UNEXPIRED, make, queue::QueueCase};
 use crate::{LeaseState, ReleaseOutcome};
 
 pub(super) async fn all<B: Bench>(bench: &B) {
@@ -16,12 +16,12 @@ async fn a_call_that_was_lost_costs_nobody_his_turn<B: Bench>(bench: &B) {
         .enumerate()
     {
         let key = format!("line/lost call {n}");
-        let (line, _) = Line::released_with(bench, &key, lost).await;
+        let (line, _) = QueueCase::released_with(bench, &key, lost).await;
         line.confirm(&line.turn_of("a")).await;
     }
     // A repeated release calls again: its workflow got no answer either.
     let both = (Lost::Request, 2);
-    let (line, holder) = Line::released_with(bench, "line/lost call and answer", both).await;
+    let (line, holder) = QueueCase::released_with(bench, "line/lost call and answer", both).await;
     line.expect_no_answers();
     for _ in 0..3 {
         let released = line.release(&holder).await;
@@ -29,7 +29,7 @@ async fn a_call_that_was_lost_costs_nobody_his_turn<B: Bench>(bench: &B) {
     }
     line.confirm(&line.turn_of("a")).await;
     // A call that never arrived is made again by whoever comes by after the time to confirm.
-    let (line, holder) = Line::released_with(bench, "line/lost call", both).await;
+    let (line, holder) = QueueCase::released_with(bench, "line/lost call", both).await;
     line.expect_no_answers();
     line.pass(CLAIM.saturating_sub(MS));
     assert!(!line.hand_over().await, "the first call may have arrived");
@@ -42,7 +42,7 @@ async fn a_call_that_was_lost_costs_nobody_his_turn<B: Bench>(bench: &B) {
 }
 
 async fn a_promise_that_is_not_taken_up_is_told_again_and_then_passed_on<B: Bench>(bench: &B) {
-    let (line, first) = Line::promised(bench, "line/lapsed", &["a", "b"]).await;
+    let (line, first) = QueueCase::promised(bench, "line/lapsed", &["a", "b"]).await;
     line.pass(CLAIM);
     // The token was answered: that it is refused now says nothing.
     assert!(!line.hand_over().await);
@@ -70,7 +70,7 @@ async fn a_promise_that_is_not_taken_up_is_told_again_and_then_passed_on<B: Benc
 }
 
 async fn whoever_comes_late_comes_in_time_until_it_is_passed_on<B: Bench>(bench: &B) {
-    let (line, turn) = Line::promised(bench, "line/late", &["a", "b"]).await;
+    let (line, turn) = QueueCase::promised(bench, "line/late", &["a", "b"]).await;
     line.pass(100 * CLAIM);
     refused!(line.leases.extend(&turn.lease, UNEXPIRED).await, Expired);
     let lease = line.confirm(&turn).await;
@@ -85,7 +85,8 @@ async fn whoever_comes_late_comes_in_time_until_it_is_passed_on<B: Bench>(bench:
 }
 
 async fn whoever_holds_a_promise_is_seen_as_its_holder<B: Bench>(bench: &B) {
-    let (line, turn) = Line::promised(bench, "line/seen", &["line/seen a", "line/seen b"]).await;
+    let (line, turn) =
+        QueueCase::promised(bench, "line/seen", &["line/seen a", "line/seen b"]).await;
     let key = &line.address.key;
     let holder = &turn.lease.holder;
     line.pass(CLAIM / 3);

@@ -11,12 +11,12 @@ use crate::{
 };
 
 /// A key whose waiters can be called back.
-pub(super) struct Line<'a, B: Bench> {
+pub(super) struct QueueCase<'a, B: Bench> {
     pub(super) case: Case<'a, B>,
     pub(super) calls: Arc<FakeStepFunctions>,
 }
 
-impl<'a, B: Bench> std::ops::Deref for Line<'a, B> {
+impl<'a, B: Bench> std::ops::Deref for QueueCase<'a, B> {
     type Target = Case<'a, B>;
 
     fn deref(&self) -> &Self::Target {
@@ -47,7 +47,7 @@ pub(super) type Answer = Result<Value, (String, Value)>;
 /// As long as anybody waits who does not say.
 pub(super) const WAIT: Duration = Duration::from_hours(1);
 
-impl<'a, B: Bench> Line<'a, B> {
+impl<'a, B: Bench> QueueCase<'a, B> {
     pub(super) fn new(bench: &'a B, key: &str) -> Self {
         Self::with(bench, key, Settings::default())
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Bench, Case, MARGIN, TTL, grant, make, queue::Line};
+use super::{Bench, Case, MARGIN, TTL, grant, make, queue::QueueCase};
 use crate::{Execution, Lease, Reaped};
 
 pub(super) async fn all<B: Bench>(bench: &B) {
@@ -25,7 +25,7 @@ fn reaped(released: u64, cut: u64, left: u64) -> Reaped {
     }
 }
 
-impl<B: Bench> Line<'_, B> {
+impl<B: Bench> QueueCase<'_, B> {
     async fn reap(&self, who: &str) -> Reaped {
         let holder = make::holder(who);
         let reaped = self.leases.reap(&holder).await;
@@ -57,7 +57,7 @@ impl<B: Bench> Line<'_, B> {
 }
 
 async fn what_has_answered_in_full_leaves_nothing<B: Bench>(bench: &B) {
-    let line = Line::new(bench, "reap/answered");
+    let line = QueueCase::new(bench, "reap/answered");
     let execution = "an execution whose tasks have answered";
     let lease = line.granted(execution).await.lease;
     let (beside, _) = line.long("beside", execution).await;
@@ -79,7 +79,7 @@ async fn what_has_answered_in_full_leaves_nothing<B: Bench>(bench: &B) {
 }
 
 async fn what_may_be_at_work_is_cut_to_the_grace<B: Bench>(bench: &B) {
-    let line = Line::new(bench, "reap/at work");
+    let line = QueueCase::new(bench, "reap/at work");
     let execution = "an execution with a task at work";
     let short = line.granted(execution).await.lease;
     line.join("a").await;
@@ -119,10 +119,10 @@ async fn what_may_be_at_work_is_cut_to_the_grace<B: Bench>(bench: &B) {
 }
 
 async fn what_runs_or_is_unknown_is_left_alone<B: Bench>(bench: &B) {
-    let line = Line::new(bench, "reap/not ended");
+    let line = QueueCase::new(bench, "reap/not ended");
     let execution = "an execution that has not ended";
     let lease = line.granted(execution).await.lease;
-    let (waits, _) = Line::held(bench, "reap/not ended/waits", &[execution]).await;
+    let (waits, _) = QueueCase::held(bench, "reap/not ended/waits", &[execution]).await;
     assert_eq!(
         line.reap(execution).await,
         reaped(0, 0, 0),
@@ -139,7 +139,7 @@ async fn what_runs_or_is_unknown_is_left_alone<B: Bench>(bench: &B) {
 /// The look-up may be older than a redrive that has written it.
 async fn what_was_written_after_the_end_is_left_to_a_later_look<B: Bench>(bench: &B) {
     for all_answered in [true, false] {
-        let line = Line::new(bench, &format!("reap/redriven {all_answered}"));
+        let line = QueueCase::new(bench, &format!("reap/redriven {all_answered}"));
         let execution = format!("an execution redriven {all_answered}");
         let (beside, lease) = line.long("beside", &execution).await;
         line.ends(&execution, all_answered);
@@ -153,7 +153,7 @@ async fn what_was_written_after_the_end_is_left_to_a_later_look<B: Bench>(bench:
         assert_eq!(line.reap(&execution).await, reaped(released, cut, 0));
     }
     // What has succeeded cannot be redriven.
-    let line = Line::new(bench, "reap/succeeded");
+    let line = QueueCase::new(bench, "reap/succeeded");
     let execution = "an execution that has just succeeded";
     line.granted(execution).await;
     let ended = Execution::Ended {
@@ -168,7 +168,7 @@ async fn what_was_written_after_the_end_is_left_to_a_later_look<B: Bench>(bench:
 /// What it left behind in line is sweep's to clear, and no reason to look it up.
 async fn whoever_was_served_is_not_looked_up<B: Bench>(bench: &B) {
     let execution = "served execution";
-    let (line, turn) = Line::promised(bench, "reap/served", &[execution]).await;
+    let (line, turn) = QueueCase::promised(bench, "reap/served", &[execution]).await;
     let lease = line.confirm(&turn).await;
     line.release(&lease).await;
     assert!(line.waiter(execution).await.is_some());
@@ -181,7 +181,7 @@ async fn places_in_line_are_given_up<B: Bench>(bench: &B) {
         let execution = format!("waiting execution {all_answered}");
         let waiting = ["a", &execution, "b"];
         let key = format!("reap/waits {all_answered}");
-        let (line, holder) = Line::held(bench, &key, &waiting).await;
+        let (line, holder) = QueueCase::held(bench, &key, &waiting).await;
         line.ends(&execution, all_answered);
         assert_eq!(line.reap(&execution).await, reaped(0, 0, 1));
         line.has_waiting(&["a", "b"]).await;
@@ -200,7 +200,7 @@ async fn places_in_line_are_given_up<B: Bench>(bench: &B) {
 async fn whoever_will_not_come_is_passed_over<B: Bench>(bench: &B) {
     let execution = "next execution";
     let waiting = [execution, "b"];
-    let (line, turn) = Line::promised(bench, "reap/next", &waiting).await;
+    let (line, turn) = QueueCase::promised(bench, "reap/next", &waiting).await;
     line.ends(execution, true);
     assert_eq!(line.reap(execution).await, reaped(0, 0, 1));
     let next = line.turn_of("b");
@@ -211,7 +211,7 @@ async fn whoever_will_not_come_is_passed_over<B: Bench>(bench: &B) {
     // A task of it may still act on the promise, until its time is over; and then it is not told
     // again.
     let execution = "next stopped execution";
-    let (line, turn) = Line::promised(bench, "reap/next stopped", &[execution, "b"]).await;
+    let (line, turn) = QueueCase::promised(bench, "reap/next stopped", &[execution, "b"]).await;
     line.ends(execution, false);
     assert_eq!(line.reap(execution).await, reaped(0, 0, 0));
     line.expect_no_answers();

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{
     Bench, CLAIM, Lost, MARGIN, MS, TTL, make,
-    queue::{Answer, Line, WAIT},
+    queue::{Answer, QueueCase, WAIT},
 };
 
 pub(super) async fn all<B: Bench>(bench: &B) {
@@ -18,7 +18,7 @@ pub(super) async fn all<B: Bench>(bench: &B) {
 
 /// The only answer since the last look is this error.
 #[track_caller]
-fn only_error<B: Bench>(line: &Line<'_, B>, who: &str, error: &str) {
+fn only_error<B: Bench>(line: &QueueCase<'_, B>, who: &str, error: &str) {
     let answers = line.answers();
     assert_eq!(answers.len(), 1, "{answers:?}");
     is_error(&answers[0], who, error, line.address.key.as_str());
@@ -43,7 +43,7 @@ fn is_error(answer: &(String, Answer), who: &str, error: &str, key: &str) {
 }
 
 async fn whoever_has_waited_long_enough_is_sent_away<B: Bench>(bench: &B) {
-    let line = Line::new(bench, "line/too long");
+    let line = QueueCase::new(bench, "line/too long");
     let holder = line.lease("holder").await;
     let wait = TTL / 2;
     line.join("a").await;
@@ -66,7 +66,7 @@ async fn whoever_has_waited_long_enough_is_sent_away<B: Bench>(bench: &B) {
     line.turn_of("c");
 
     // Sent away, it may come again by the same request; and stands at the end.
-    let line = Line::new(bench, "line/too long for both");
+    let line = QueueCase::new(bench, "line/too long for both");
     let holder = line.lease("holder").await;
     line.join_for("a", Duration::ZERO).await;
     line.join("b").await;
@@ -105,7 +105,7 @@ async fn whoever_has_waited_long_enough_is_sent_away<B: Bench>(bench: &B) {
 
 async fn whoever_lost_his_place_is_told<B: Bench>(bench: &B) {
     let key = "line/deleted";
-    let (line, _) = Line::held(bench, key, &["a", "b"]).await;
+    let (line, _) = QueueCase::held(bench, key, &["a", "b"]).await;
     line.delete().await;
     line.sweep().await;
     let mut answers = line.answers();
@@ -116,7 +116,7 @@ async fn whoever_lost_his_place_is_told<B: Bench>(bench: &B) {
         assert!(line.waiter(who).await.is_none());
     }
     // Whoever was granted it since does not change that.
-    let (line, _) = Line::held(bench, "line/deleted and granted", &["a"]).await;
+    let (line, _) = QueueCase::held(bench, "line/deleted and granted", &["a"]).await;
     line.delete().await;
     line.pass(TTL);
     let lease = line.granted("x").await.lease;
@@ -125,7 +125,7 @@ async fn whoever_lost_his_place_is_told<B: Bench>(bench: &B) {
     assert_eq!(line.row().await.version, lease.version);
     // A row whose item is gone has nobody to tell, and is handed on; not at once, since it may just
     // not be seen yet.
-    let (line, holder) = Line::held(bench, "line/no item", &["a", "b"]).await;
+    let (line, holder) = QueueCase::held(bench, "line/no item", &["a", "b"]).await;
     let (key, limit) = (&line.address.key, Duration::from_secs(1));
     let waiter = line.waiter("a").await.expect("an item");
     let store = line.leases.store();
@@ -143,7 +143,7 @@ async fn whoever_lost_his_place_is_told<B: Bench>(bench: &B) {
 
 async fn whoever_was_not_told_is_told_by_sweep<B: Bench>(bench: &B) {
     // Freed by one who cannot tell anybody.
-    let (line, holder) = Line::held(bench, "line/silence", &["a", "b"]).await;
+    let (line, holder) = QueueCase::held(bench, "line/silence", &["a", "b"]).await;
     line.release_silently(&holder).await;
     line.sweep().await;
     line.turn_of("a");
@@ -169,7 +169,7 @@ async fn whoever_was_not_told_is_told_by_sweep<B: Bench>(bench: &B) {
 }
 
 async fn those_who_were_served_are_cleared_up_behind<B: Bench>(bench: &B) {
-    let (line, turn) = Line::promised(bench, "line/served", &["a", "b"]).await;
+    let (line, turn) = QueueCase::promised(bench, "line/served", &["a", "b"]).await;
     let lease = line.confirm(&turn).await;
     for who in ["a", "b"] {
         assert!(line.waiter(who).await.is_some(), "the hand-over leaves it");

@@ -4,7 +4,7 @@ use serde_json::{json, to_value};
 
 use super::{
     Bench, MS, TTL, contention, invalid, make,
-    queue::{Line, WAIT},
+    queue::{QueueCase, WAIT},
 };
 use crate::{
     AcquireAll, AcquiredAll, Contention, Ended, Error, Queued, Settings,
@@ -26,7 +26,7 @@ pub(super) async fn all<B: Bench>(bench: &B) {
 }
 
 async fn what_is_free_is_granted_and_told_at_once<B: Bench>(bench: &B) {
-    let line = Line::new(bench, "line/at once");
+    let line = QueueCase::new(bench, "line/at once");
     let mut before: Option<crate::Lease> = None;
     for who in ["a", "b"] {
         let turn = line.acquires(who, who).await;
@@ -55,7 +55,7 @@ async fn what_is_free_is_granted_and_told_at_once<B: Bench>(bench: &B) {
         before = Some(turn.lease);
     }
     // Its holder's own lease is nothing to wait for.
-    let line = Line::new(bench, "line/reentrant");
+    let line = QueueCase::new(bench, "line/reentrant");
     let lease = line.lease("a").await;
     let other = line.case.request("a", "another").reentrant();
     let asked = line.leases.acquire_in_line(other, line.queue("a", WAIT));
@@ -70,7 +70,7 @@ async fn what_is_free_is_granted_and_told_at_once<B: Bench>(bench: &B) {
 }
 
 async fn what_is_held_is_waited_for<B: Bench>(bench: &B) {
-    let line = Line::new(bench, "line/held");
+    let line = QueueCase::new(bench, "line/held");
     line.lease("holder").await;
     let before = line.row().await;
     for (n, who) in ["a", "b", "c"].into_iter().enumerate() {
@@ -92,7 +92,7 @@ async fn what_is_held_is_waited_for<B: Bench>(bench: &B) {
 }
 
 async fn a_place_in_line_is_kept_however_often_it_is_asked_for<B: Bench>(bench: &B) {
-    let (line, lease) = Line::held(bench, "line/repeated", &["a", "b"]).await;
+    let (line, lease) = QueueCase::held(bench, "line/repeated", &["a", "b"]).await;
     let first = line.waiter("a").await.expect("an item");
     for token in ["a 2", "a 3"] {
         line.pass(TTL / 10);
@@ -123,9 +123,12 @@ async fn a_place_in_line_is_kept_however_often_it_is_asked_for<B: Bench>(bench: 
 
 /// An older call for a waiter, late on its way, would put a token there with which nobody waits.
 async fn a_call_that_was_overtaken_does_not_come_back_into_the_line<B: Bench>(bench: &B) {
-    let (line, _) = Line::held(bench, "line/overtaken", &["a"]).await;
+    let (line, _) = QueueCase::held(bench, "line/overtaken", &["a"]).await;
     let (store, key) = (line.leases.store(), &line.address.key);
-    let (limit, request) = (std::time::Duration::from_secs(1), Line::<B>::digest("a"));
+    let (limit, request) = (
+        std::time::Duration::from_secs(1),
+        QueueCase::<B>::digest("a"),
+    );
     let first = line.waiter("a").await.expect("an item");
     let row = line.row().await;
     let left = line.leases.leave_from(key, &request, &row).await;
@@ -152,7 +155,7 @@ async fn a_call_that_was_overtaken_does_not_come_back_into_the_line<B: Bench>(be
 }
 
 async fn nobody_passes_those_who_wait<B: Bench>(bench: &B) {
-    let (line, lease) = Line::held(bench, "line/no passing", &["a", "b"]).await;
+    let (line, lease) = QueueCase::held(bench, "line/no passing", &["a", "b"]).await;
     let version = lease.version;
     let in_the_way = async |waiting: u64, holder: &str| {
         let plain = line.request("x");
@@ -201,7 +204,7 @@ async fn a_line_that_is_full_takes_nobody<B: Bench>(bench: &B) {
             queue_cap,
             ..Settings::default()
         };
-        Line::with(bench, key, settings)
+        QueueCase::with(bench, key, settings)
     };
     let line = with_cap("line/full", 2);
     let lease = line.lease("holder").await;
@@ -224,7 +227,7 @@ async fn a_line_that_is_full_takes_nobody<B: Bench>(bench: &B) {
 }
 
 async fn nobody_waits_for_what_is_frozen_or_was_had_before<B: Bench>(bench: &B) {
-    let line = Line::new(bench, "line/consumed");
+    let line = QueueCase::new(bench, "line/consumed");
     let lease = line.granted("a").await.lease;
     line.release(&lease).await;
     line.lease("holder").await;
@@ -243,7 +246,7 @@ async fn nobody_waits_for_what_is_frozen_or_was_had_before<B: Bench>(bench: &B) 
 }
 
 async fn what_makes_no_sense_in_line_is_refused<B: Bench>(bench: &B) {
-    let line = Line::new(bench, "line/invalid");
+    let line = QueueCase::new(bench, "line/invalid");
     line.lease("holder").await;
     let several = line.request("a").permits(make::permits(2));
     let observing = line.request("a").observed_version(line.row().await.version);
