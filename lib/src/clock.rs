@@ -146,7 +146,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that stands still until somebody moves it: for tests and simulations.
+/// A clock that does not move until somebody moves it: for tests and simulations.
 #[derive(Debug)]
 pub struct ManualClock(AtomicU64);
 

@@ -10,8 +10,9 @@
 use std::{future::Future, sync::Arc, time::Duration};
 
 use crate::{
-    Acquire, Acquired, Clock as _, Contention, Error, ExtendOptions, Extended, Granted, Holder,
-    Key, Lease, Leases, ManualClock, ReleaseOutcome, RequestId, Settings, Timestamp, Ttl,
+    Acquire, Acquired, Clock as _, Contention, Error, ExtendOptions, Extended, Granted, Inspected,
+    Inspection, Lease, Leases, ManualClock, ReleaseOutcome, Settings, SweepBounds, Swept,
+    Timestamp,
     row::{Item, Row, Stored},
     store::{Address, Memory, Store},
 };
@@ -34,10 +35,11 @@ mod fake_step_functions;
 mod floors;
 mod handing_over;
 mod handles;
-mod line;
+pub(crate) mod make;
 mod observing;
 mod operating;
 mod promises;
+mod queue;
 mod reaping;
 mod semaphores;
 mod sets;
@@ -104,8 +106,40 @@ pub async fn all<B: Bench>(bench: &B) {
 
 const TTL: Duration = Duration::from_mins(1);
 const MS: Duration = Duration::from_millis(1);
+/// The default clock margin.
+const MARGIN: Duration = Duration::from_secs(2);
+/// The default time in which the next in line confirms.
+const CLAIM: Duration = Duration::from_secs(30);
 
-/// One key, a clock that stands still, and the usual calls.
+const UNEXPIRED: ExtendOptions = ExtendOptions {
+    ttl: None,
+    require_unexpired: true,
+};
+
+/// The grant that this request gets.
+pub(crate) async fn grant<S: Store>(leases: &Leases<S>, request: Acquire) -> Granted {
+    let acquired = leases.acquire(request).await.expect("an answer");
+    acquired.granted().expect("a grant")
+}
+
+/// The contention that this request meets.
+async fn contention<S: Store>(leases: &Leases<S>, request: Acquire) -> Contention {
+    match leases.acquire(request).await.expect("an answer") {
+        Acquired::Held(contention) => contention,
+        Acquired::Granted(granted) => panic!("it was granted: {granted:?}"),
+    }
+}
+
+/// Asserts that an answer refuses this field of the request.
+#[track_caller]
+pub(crate) fn invalid<T: std::fmt::Debug>(answer: Result<T, Error>, field: &str) {
+    match answer {
+        Err(Error::Invalid { field: named, .. }) => assert_eq!(named.as_deref(), Some(field)),
+        other => panic!("{field} was not refused: {other:?}"),
+    }
+}
+
+/// One key, a clock that does not move, and the usual calls.
 struct Case<'a, B: Bench> {
     bench: &'a B,
     clock: Arc<ManualClock>,
@@ -115,9 +149,9 @@ struct Case<'a, B: Bench> {
 
 impl<'a, B: Bench> Case<'a, B> {
     fn new(bench: &'a B, key: &str) -> Self {
-        let clock = Arc::new(ManualClock::at(Timestamp::from_millis(1_800_000_000_000)));
+        let clock = make::clock();
         let leases = Leases::new(bench.store(), Settings::default()).with_clock(clock.clone());
-        let key = Key::new(key).expect("a valid key");
+        let key = make::key(key);
         Self {
             bench,
             clock,
@@ -136,16 +170,12 @@ impl<'a, B: Bench> Case<'a, B> {
 
     /// Past the deadline of a lease that is granted now, and past the margin.
     fn expire(&self) {
-        self.pass(TTL + Settings::default().clock_margin);
+        self.pass(TTL + MARGIN);
     }
 
     fn request(&self, holder: &str, request_id: &str) -> Acquire {
-        Acquire::new(
-            self.address.key.clone(),
-            Holder::new(holder).expect("a valid holder"),
-            Ttl::new(TTL).expect("a valid ttl"),
-        )
-        .request_id(RequestId::new(request_id).expect("a valid request id"))
+        make::request(self.address.key.clone(), holder, TTL)
+            .request_id(make::request_id(request_id))
     }
 
     async fn ask(&self, holder: &str, request_id: &str) -> Result<Acquired, Error> {
@@ -153,8 +183,7 @@ impl<'a, B: Bench> Case<'a, B> {
     }
 
     async fn grant(&self, holder: &str, request_id: &str) -> Granted {
-        let acquired = self.ask(holder, request_id).await.expect("an answer");
-        acquired.granted().expect("a grant")
+        grant(&self.leases, self.request(holder, request_id)).await
     }
 
     async fn lease(&self, holder: &str) -> Lease {
@@ -162,11 +191,7 @@ impl<'a, B: Bench> Case<'a, B> {
     }
 
     async fn contention(&self, holder: &str) -> Contention {
-        let id = format!("by {holder}");
-        match self.ask(holder, &id).await.expect("an answer") {
-            Acquired::Held(contention) => contention,
-            Acquired::Granted(granted) => panic!("{holder} was granted {granted:?}"),
-        }
+        contention(&self.leases, self.request(holder, &format!("by {holder}"))).await
     }
 
     async fn give_back(&self, lease: &Lease) -> ReleaseOutcome {
@@ -179,15 +204,41 @@ impl<'a, B: Bench> Case<'a, B> {
         self.leases.extend(lease, ExtendOptions::default()).await
     }
 
+    /// The lease after an extend by its own ttl.
+    async fn extended(&self, lease: &Lease) -> Lease {
+        self.extension(lease).await.expect("extended").into_lease()
+    }
+
+    async fn swept(&self) -> Swept {
+        let swept = self.leases.sweep(SweepBounds::Schedule).await;
+        swept.expect("swept")
+    }
+
+    /// What inspect shows of the key: the first row, and of a semaphore all permits.
+    async fn inspected(&self) -> (Inspection, Vec<Inspection>) {
+        match self.leases.inspect(&self.address.key).await {
+            Ok(Inspected::Found { first, permits }) => (first, permits),
+            other => panic!("nothing was found: {other:?}"),
+        }
+    }
+
+    async fn delete(&self) {
+        self.bench.delete(&self.address).await;
+    }
+
     async fn freeze_by_operator(&self) {
-        let because = operating::because();
-        let frozen = self.leases.freeze(&self.address.key, &because).await;
+        let frozen = self
+            .leases
+            .freeze(&self.address.key, &make::because())
+            .await;
         frozen.expect("frozen");
     }
 
     async fn unfreeze_by_operator(&self) {
-        let because = operating::because();
-        let unfrozen = self.leases.unfreeze(&self.address.key, &because).await;
+        let unfrozen = self
+            .leases
+            .unfreeze(&self.address.key, &make::because())
+            .await;
         unfrozen.expect("unfrozen");
     }
 

@@ -58,7 +58,7 @@ pub enum Error {
     },
 
     /// An operator froze the key. Wait for the operator.
-    #[error("{key} is frozen by an operator{}", told(record.as_deref()))]
+    #[error("{key} is frozen by an operator{}", frozen_by(record.as_deref()))]
     Frozen {
         /// The key.
         key: Key,
@@ -309,7 +309,7 @@ impl Serialize for Error {
     }
 }
 
-fn told(record: Option<&Record>) -> String {
+fn frozen_by(record: Option<&Record>) -> String {
     record.map_or_else(String::new, |Record { who, why, at, .. }| {
         format!(": {why} ({who}, {at})")
     })

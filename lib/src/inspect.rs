@@ -1,4 +1,4 @@
-//! Inspect: what stands in the table, without anything that would let the reader change it.
+//! Inspect: what is stored in the table, without anything that would let the reader change it.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -8,16 +8,16 @@ use crate::{
     clock::Timestamp,
     error::Error,
     leases::{Leases, corrupt},
-    line::first_of,
     outcomes::{Lease, Previous},
     pagination::Cursor,
+    queue::first_of,
     row::Record,
     row::{Row, Stored},
     store::{Address, Entry, Store, What},
     values::{Counter, Holder, Key, Metadata, Ttl},
 };
 
-/// What stands under a key.
+/// What is stored under a key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 #[expect(
@@ -38,7 +38,7 @@ pub enum Inspected {
     Absent,
 }
 
-/// How one lease stands.
+/// The state of one lease.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Inspection {
     /// Held, expired by the reader's clock but not taken, or free. What is kept for one who was in
@@ -133,7 +133,7 @@ impl Listed {
 }
 
 impl<S: Store> Leases<S> {
-    /// What stands under `key`, read consistently.
+    /// What is stored under `key`, read consistently.
     ///
     /// # Errors
     /// [`Error::Corrupt`], and those of [`Store::apply`].
@@ -328,19 +328,22 @@ mod tests {
     use std::{collections::HashSet, sync::Arc, time::Duration};
 
     use super::*;
-    use crate::{Acquire, Memory, Settings, clock::slow::Slow};
+    use crate::{
+        Acquire, Memory, Settings,
+        clock::slow::Slow,
+        conformance::{grant, make},
+    };
 
     #[tokio::test]
     async fn a_list_is_cut_before_it_is_too_large_for_an_answer() {
         let leases = Leases::new(Memory::new(), Settings::default());
-        let ttl = Ttl::new(Duration::from_hours(1)).expect("valid");
+        let ttl = make::ttl(Duration::from_hours(1));
         let metadata = Metadata::new([("a".to_owned(), "\"".repeat(4095))].into());
         let metadata = metadata.expect("valid");
         for n in 0..1500 {
-            let key = Key::new(format!("k{n}")).expect("valid");
-            let acquire = Acquire::new(key, Holder::new("h").expect("valid"), ttl);
-            let acquired = leases.acquire(acquire.metadata(metadata.clone())).await;
-            drop(acquired.expect("an answer").granted().expect("a grant"));
+            let key = make::key(format!("k{n}"));
+            let acquire = Acquire::new(key, make::holder("h"), ttl);
+            grant(&leases, acquire.metadata(metadata.clone())).await;
         }
         let (mut seen, mut cursor) = (HashSet::new(), None);
         loop {
@@ -359,12 +362,11 @@ mod tests {
     async fn a_list_is_cut_before_the_invocation_is_over() {
         let leases = Leases::new(Memory::new(), Settings::default());
         let leases = leases.with_clock(Arc::new(Slow::by(100)));
-        let ttl = Ttl::new(Duration::from_hours(1)).expect("valid");
-        let holder = Holder::new("h").expect("valid");
+        let ttl = make::ttl(Duration::from_hours(1));
+        let holder = make::holder("h");
         for n in 0..300 {
-            let key = Key::new(format!("k{n}")).expect("valid");
-            let acquired = leases.acquire(Acquire::new(key, holder.clone(), ttl)).await;
-            drop(acquired.expect("an answer").granted().expect("a grant"));
+            let key = make::key(format!("k{n}"));
+            grant(&leases, Acquire::new(key, holder.clone(), ttl)).await;
         }
         // A hundred rows take ten seconds.
         let soon = leases.for_call(leases.now().plus(Duration::from_secs(5)));

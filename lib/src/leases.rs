@@ -164,7 +164,7 @@ impl<S: Store> Leases<S> {
     /// Moves the deadline to now and the ttl, and proves that the lease is still the caller's.
     ///
     /// One conditional write. It never shortens: repeated, delayed, or asked for less than is
-    /// left, it answers with the deadline that stands, and takes a second write to show observers
+    /// left, it answers with the deadline as it is, and takes a second write to show observers
     /// that the holder lives. A lease whose deadline has passed is revived if nobody was granted
     /// it since and nobody waits for it; if somebody does, it is lost, and ended once the clock
     /// margin has passed as well.

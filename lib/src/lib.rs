@@ -32,11 +32,11 @@ mod json;
 #[cfg(feature = "lambda")]
 pub mod lambda;
 mod leases;
-mod line;
 pub mod metrics;
 mod operate;
 mod outcomes;
 mod pagination;
+mod queue;
 mod reap;
 mod release;
 mod requests;
@@ -58,13 +58,13 @@ pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use error::{Cause, Error};
 pub use inspect::{HeldView, Inspected, Inspection, LeaseState, LeaseView, Listed};
 pub use leases::Leases;
-pub use line::Queued;
 pub use operate::{AuditReason, Evict, Forced, Freeze, Raised, Unfreeze};
 pub use outcomes::{
     Acquired, Contention, Ended, Extended, GrantKind, Granted, HeldLease, Lease, LeaseStatus,
     Previous, ReleaseOutcome, Released,
 };
 pub use pagination::{Cursor, PageSize};
+pub use queue::Queued;
 pub use reap::Reaped;
 pub use requests::{Acquire, AcquireAll, ExtendOptions, Queue};
 pub use retry::{AcquireOutcome, RetryPolicy};

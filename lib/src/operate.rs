@@ -8,20 +8,14 @@ use crate::{
     inspect::LeaseView,
     leases::{Leases, TRIES, corrupt},
     outcomes::Ended,
-    row::{Act, Record},
-    row::{Row, State, Stored},
+    row::{Act, Frozen, Record, Row, State, Stored},
     store::{Address, Applied, Store},
-    transition::{Change, Swap, TOKEN_STEP, seed},
+    transition::{Change, Swap, TOKEN_STEP, TakeoverRule, seed},
     values::{Counter, Holder, Key, Operator, Reason, RequestDigest, RequestId},
 };
 
-mod floors;
-mod freezing;
 #[cfg(test)]
 mod tests;
-
-pub use floors::Raised;
-pub use freezing::{Freeze, Unfreeze};
 
 /// Who acts, and why. Both are kept on the row and logged.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +50,36 @@ pub enum Forced {
     },
     /// Nobody held it, or not by the grant that was named.
     NotHeld,
+}
+
+/// The answer to a raise of the floor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum Raised {
+    /// The next token will be above the floor.
+    Raised,
+    /// It would have been anyway.
+    HighEnough,
+}
+
+/// The answer to a freeze.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum Freeze {
+    /// It is frozen as of now.
+    Frozen,
+    /// It was frozen before; who did it and why stays.
+    AlreadyFrozen,
+}
+
+/// The answer to an unfreeze.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum Unfreeze {
+    /// It can be granted again.
+    Unfrozen,
+    /// It was not frozen.
+    NotFrozen,
 }
 
 impl<S: Store> Leases<S> {
@@ -114,6 +138,136 @@ impl<S: Store> Leases<S> {
             }
         }
         Err(self.never_still())
+    }
+
+    /// Keeps `key` from being granted, taken over or revived, until [`Leases::unfreeze`]. Whoever
+    /// holds it may extend in time, and release. A key that was never leased can be frozen too.
+    ///
+    /// Of a semaphore all permits are frozen; an acquire that is under way at that very moment
+    /// may still be granted one that was never granted before. Repeated, or cut short and called
+    /// again, it goes on where it was.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`], [`Error::Throttled`] if others kept writing to a row, and those of
+    /// [`Store::apply`].
+    pub async fn freeze(&self, key: &Key, because: &AuditReason) -> Result<Freeze, Error> {
+        let frozen = Some(Frozen::By(self.record(Act::Freeze, because)));
+        let froze = self
+            .change_all(key, Act::Freeze, because, |_, row| {
+                let row = match row {
+                    Some(row) if row.frozen.is_some() => return Ok(None),
+                    Some(row) => row.clone(),
+                    None => self.untouched(because),
+                };
+                Ok(Some(Row {
+                    frozen: frozen.clone(),
+                    purge_at: Some(Row::NEVER),
+                    ..row
+                }))
+            })
+            .await?;
+        Ok(if froze {
+            Freeze::Frozen
+        } else {
+            Freeze::AlreadyFrozen
+        })
+    }
+
+    /// Lets `key` be granted again.
+    ///
+    /// # Errors
+    /// As [`Leases::freeze`].
+    pub async fn unfreeze(&self, key: &Key, because: &AuditReason) -> Result<Unfreeze, Error> {
+        let thawed = self
+            .change_all(key, Act::Unfreeze, because, |_, row| {
+                Ok(row.filter(|row| row.frozen.is_some()).map(|row| Row {
+                    frozen: None,
+                    // What is held is not purged, and has no need to say when.
+                    purge_at: match row.holding() {
+                        Some(_) => None,
+                        None => Some(self.purge_at(self.now())),
+                    },
+                    ..row.clone()
+                }))
+            })
+            .await?;
+        Ok(if thawed {
+            Unfreeze::Unfrozen
+        } else {
+            Unfreeze::NotFrozen
+        })
+    }
+
+    /// Sees to it that the next token of `key` is above `floor`: for tables that were restored
+    /// from a backup, which sets tokens back. If not given, the floor is now in milliseconds since
+    /// the epoch, which is above all tokens that were ever given out. A permit that was never
+    /// granted starts from the clock, and so above any floor that is not in the future; for a
+    /// whole table there is [`crate::Settings::token_floor`].
+    ///
+    /// The key must not be held: the tokens of a grant do not change. What was the last grant is
+    /// then a grant to the operator that ended `forced`, since a restored row does not know how
+    /// the last one ended.
+    ///
+    /// # Errors
+    /// [`Error::Held`] while somebody holds it (force its release first); [`Error::Invalid`] for
+    /// a floor above [`Counter::HIGHEST_FLOOR`]; and as [`Leases::freeze`].
+    pub async fn raise_floor(
+        &self,
+        key: &Key,
+        floor: Option<Counter>,
+        because: &AuditReason,
+    ) -> Result<Raised, Error> {
+        let now = self.now();
+        let floor = floor.unwrap_or_else(|| seed(now));
+        if floor > Counter::HIGHEST_FLOOR {
+            return Err(Error::invalid("floor", "must be at most 5 * 10^14"));
+        }
+        let floor = floor.max(self.settings().token_floor);
+        let over = TakeoverRule::At(self.takeable());
+        let token = floor.plus(1);
+        let raised = self
+            .change_all(key, Act::RaiseFloor, because, |address, row| {
+                let Some(row) = row else {
+                    return Ok((seed(now) < floor).then(|| Row {
+                        fencing_token: token,
+                        state: freed(Ended::Released, token),
+                        ..self.untouched(because)
+                    }));
+                };
+                if row.fencing_token >= floor {
+                    return Ok(None);
+                }
+                if !over.holds(row) {
+                    let asker = Holder::from(&because.who);
+                    let contention = self.held(address.clone(), row, &asker)?;
+                    return Err(Error::Held(Box::new(contention)));
+                }
+                if row.reserved().is_some() {
+                    let key = &address.key;
+                    return Err(Error::Unavailable {
+                        problem: format!("{key} is being handed over to one who waited for it"),
+                        source: None,
+                    });
+                }
+                let untouched = self.untouched(because);
+                let [first, second, _] = row.past_requests.clone();
+                Ok(Some(Row {
+                    fencing_token: token,
+                    previous: Some(row.last_grant()),
+                    past_requests: [Some(row.request.clone()), first, second],
+                    state: freed(Ended::Forced, floor),
+                    purge_at: row.purge_at.or(untouched.purge_at),
+                    version: row.version,
+                    frozen: row.frozen.clone(),
+                    ..untouched
+                }))
+            })
+            .await?;
+        Ok(if raised {
+            Raised::Raised
+        } else {
+            Raised::HighEnough
+        })
     }
 
     async fn evictable(&self, key: &Key, which: Evict) -> Result<Option<(u16, Row)>, Error> {
@@ -219,7 +373,7 @@ impl<S: Store> Leases<S> {
     }
 
     /// Puts `next` in the place of `row` if nobody else has written in between; if somebody has,
-    /// what stands there.
+    /// what is stored there.
     async fn swap(
         &self,
         address: &Address,
@@ -241,8 +395,8 @@ impl<S: Store> Leases<S> {
         let applied = self.store().apply(address, &change, self.limit()).await?;
         match applied {
             // Ours after all, if the answer was lost and the write sent again.
-            Applied::Refused(stands) if !is_but_for_the_line(&stands, next) => {
-                return Ok(Some(stands));
+            Applied::Refused(found) if !is_but_for_the_line(&found, next) => {
+                return Ok(Some(found));
             }
             Applied::Done { .. } | Applied::Refused(_) => {}
         }
@@ -268,8 +422,8 @@ impl<S: Store> Leases<S> {
 }
 
 /// The line may grow and shrink at any time, and is not the operator's.
-fn is_but_for_the_line(stands: &Stored, next: Row) -> bool {
-    match stands {
+fn is_but_for_the_line(found: &Stored, next: Row) -> bool {
+    match found {
         Stored::Row(row) => {
             let line = row.line.clone();
             *row == Row { line, ..next }
@@ -285,4 +439,12 @@ fn was_forced(row: &Row, token: Counter) -> bool {
         .into_iter()
         .flatten()
         .any(|grant| grant.fencing_token == token && grant.ended == Ended::Forced)
+}
+
+fn freed(ended: Ended, last_token: Counter) -> State {
+    State::Free {
+        ended,
+        last_token,
+        reserved: None,
+    }
 }

@@ -8,9 +8,9 @@ use crate::{
     clock::Timestamp,
     error::Error,
     leases::Leases,
-    line::Sender,
     metrics::{self, Metric},
     outcomes::Ended,
+    queue::Sender,
     row::{Holding, Row, Stored},
     store::{Address, Applied, Store, What},
     transition::{Change, ShortenDeadline},
@@ -92,12 +92,12 @@ impl<S: Store> Leases<S> {
         };
         let (mut released, mut cut, mut left) = (0, 0, 0);
         let all = self.left_by(holder).await?;
-        let stands = if all.is_empty() {
+        let outcome = if all.is_empty() {
             Execution::Unknown
         } else {
             workflows.look_up(holder, self.limit()).await?
         };
-        let end = match stands {
+        let end = match outcome {
             Execution::Running => return Ok(Reaped::Running),
             Execution::Ended {
                 stopped_at,
@@ -273,8 +273,9 @@ mod tests {
 
     use super::*;
     use crate::{
-        Acquire, Call, Delivery, ExtendOptions, Lease, ManualClock, Memory, Settings, TaskToken,
-        Ttl, Workflows, clock::Clock as _,
+        Acquire, Call, Delivery, ExtendOptions, Lease, Memory, Settings, TaskToken, Workflows,
+        clock::Clock as _,
+        conformance::{grant, make},
     };
 
     /// An execution that ended, and is redriven and extends its lease while it is looked up.
@@ -316,13 +317,12 @@ mod tests {
     #[tokio::test]
     async fn a_redrive_that_proves_its_lease_meanwhile_keeps_it() {
         for all_answered in [true, false] {
-            let clock = Arc::new(ManualClock::at(Timestamp::from_millis(1_800_000_000_000)));
+            let clock = make::clock();
             let leases = Leases::new(Memory::new(), Settings::default()).with_clock(clock.clone());
-            let holder = Holder::new("execution").expect("valid");
-            let ttl = Ttl::new(Duration::from_hours(2)).expect("valid");
-            let request = Acquire::new(Key::new("k").expect("valid"), holder.clone(), ttl);
-            let acquired = leases.acquire(request).await.expect("an answer");
-            let lease = acquired.granted().expect("a grant").lease;
+            let holder = make::holder("execution");
+            let ttl = make::ttl(Duration::from_hours(2));
+            let request = Acquire::new(make::key("k"), holder.clone(), ttl);
+            let lease = grant(&leases, request).await.lease;
             clock.advance(Duration::from_mins(1));
             let redriven = Redriven {
                 leases: leases.clone(),

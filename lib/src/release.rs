@@ -3,9 +3,9 @@
 use crate::{
     error::Error,
     leases::{Leases, TRIES, address_of, corrupt},
-    line::{Sender, is_kept_by},
     metrics::{self, Metric},
     outcomes::{Ended, Lease, ReleaseOutcome, Released},
+    queue::{Sender, is_kept_by},
     row::{Row, Stored},
     store::{Address, Applied, Store},
     transition::{Change, End, Next, Release, ReleaseRefusal, ReleaseTarget, why_not_released},
@@ -38,7 +38,7 @@ impl<S: Store> Leases<S> {
         let token = lease.fencing_token;
         let next = self.next(if promised { token.before() } else { token });
         let ours = match &next {
-            Next::Is(heir) => Some(heir.lease_id.clone()),
+            Next::Is(successor) => Some(successor.lease_id.clone()),
             Next::Later => None,
         };
         let mut release = Release {
@@ -153,7 +153,7 @@ impl<S: Store> Leases<S> {
 }
 
 fn is_ours(row: &Row, next: &Next) -> bool {
-    matches!(next, Next::Is(heir) if is_kept_by(row, &heir.lease_id))
+    matches!(next, Next::Is(successor) if is_kept_by(row, &successor.lease_id))
 }
 
 #[cfg(test)]
@@ -162,23 +162,23 @@ mod tests {
 
     use super::*;
     use crate::{
-        Acquire, ExtendOptions, Holder, Settings, Ttl,
-        clock::{Clock as _, ManualClock, Timestamp},
+        Acquire, ExtendOptions, Settings,
+        clock::Clock as _,
+        conformance::{grant, make},
         store::wire::{Before, Fate, Wire},
         values::{RequestDigest, RequestId},
     };
 
     #[tokio::test(start_paused = true)]
     async fn a_late_extend_does_not_end_what_another_one_has_extended_in_time() {
-        let ttl = Ttl::new(Duration::from_mins(1)).expect("valid");
-        let clock = Arc::new(ManualClock::at(Timestamp::from_millis(1_800_000_000_000)));
+        let ttl = make::ttl(Duration::from_mins(1));
+        let clock = make::clock();
         let by =
             |wire: &Wire| Leases::new(wire.clone(), Settings::default()).with_clock(clock.clone());
         let store = Wire::default();
-        let (key, holder) = (Key::new("k"), Holder::new("h").expect("valid"));
-        let acquire = Acquire::new(key.expect("valid"), holder.clone(), ttl);
-        let granted = by(&store).acquire(acquire).await.expect("an answer");
-        let lease = granted.granted().expect("a grant").lease;
+        let (key, holder) = (make::key("k"), make::holder("h"));
+        let acquire = Acquire::new(key, holder.clone(), ttl);
+        let lease = grant(&by(&store), acquire).await.lease;
         let before = Row {
             line: vec![RequestDigest::of(&holder, &RequestId::random())],
             ..store.row().await
@@ -205,12 +205,12 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_ends_a_grant_and_does_not_hear_so_tells_the_next_all_the_same() {
-        let ttl = Ttl::new(Duration::from_mins(1)).expect("valid");
+        let ttl = make::ttl(Duration::from_mins(1));
         let store = Wire::default();
         let leases = Leases::new(store.clone(), Settings::default())
             .with_workflows(Arc::new(crate::conformance::FakeStepFunctions::default()));
-        let (key, holder) = (Key::new("k"), Holder::new("h").expect("valid"));
-        let acquire = Acquire::new(key.expect("valid"), holder.clone(), ttl);
+        let (key, holder) = (make::key("k"), make::holder("h"));
+        let acquire = Acquire::new(key, holder.clone(), ttl);
         let granted = leases.acquire(acquire).await.expect("an answer");
         let address = address_of(&granted.granted().expect("a grant").lease);
         let row = Row {

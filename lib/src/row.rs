@@ -21,12 +21,9 @@ pub(crate) use item::{NULL, instant, metadata, metadata_value, n, s, text, time,
 /// An item as DynamoDB gives it.
 pub type Item = HashMap<String, AttributeValue>;
 
-/// What stands where a lease row should stand.
+/// What is stored at the address of a lease row.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a row is what mostly stands there"
-)]
+#[expect(clippy::large_enum_variant, reason = "mostly it is a row")]
 pub enum Stored {
     /// Nothing.
     Absent,
@@ -62,7 +59,7 @@ pub struct Row {
     /// that a release in the meantime does not let the freeze be purged.
     pub purge_at: Option<u64>,
     /// Who waits, first come first: the digests of their requests. What else is to be known of
-    /// them stands in items of their own.
+    /// them is stored in items of their own.
     pub line: Vec<RequestDigest>,
     /// Held or free.
     pub state: State,

@@ -1,4 +1,4 @@
-//! Listens to everything that the library logs while its tests run, at every level, and dies where a lease id is told.
+//! Listens to everything that the library logs while its tests run, at every level, and panics where a lease id is logged.
 //!
 //! It knows those that were made in its own thread: a test has one to itself. Task tokens are a test's own choice here,
 //! and too short to be told from other words.

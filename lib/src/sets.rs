@@ -136,7 +136,7 @@ pub struct ReleasedAll {
 }
 
 impl<S: Store> Leases<S> {
-    /// As [`Leases::extend`], some leases at a time; each stands for itself.
+    /// As [`Leases::extend`], some leases at a time; each is independent of the others.
     ///
     /// # Errors
     /// As [`Leases::extend`]: [`Error::Lost`] if any is lost, else the worst that happened. All of
@@ -152,7 +152,7 @@ impl<S: Store> Leases<S> {
         }
         let tried = leases.0.iter().map(|lease| self.extend(lease, options));
         let tried = some_at_a_time(AT_ONCE, tried.collect()).await;
-        let outcomes = told(leases, &tried, |extended| match extended {
+        let outcomes = outcomes_of(leases, &tried, |extended| match extended {
             Extended::Extended { .. } => "extended",
             Extended::Revived { .. } => "revived",
         });
@@ -172,7 +172,7 @@ impl<S: Store> Leases<S> {
         })
     }
 
-    /// As [`Leases::release`], some leases at a time; each stands for itself.
+    /// As [`Leases::release`], some leases at a time; each is independent of the others.
     ///
     /// # Errors
     /// As [`Leases::release`], the worst that happened. All of them were tried, and
@@ -183,7 +183,7 @@ impl<S: Store> Leases<S> {
         released_all(leases, tried)
     }
 
-    /// As [`Leases::release_strictly`], some leases at a time; each stands for itself.
+    /// As [`Leases::release_strictly`], some leases at a time; each is independent of the others.
     ///
     /// # Errors
     /// As [`Leases::release_all`], and [`Error::Lost`] if any was granted to somebody else.
@@ -198,7 +198,7 @@ fn released_all(
     leases: &LeaseSet,
     tried: Vec<Result<Released, Error>>,
 ) -> Result<ReleasedAll, Error> {
-    let outcomes = told(leases, &tried, |released| released.outcome.as_str());
+    let outcomes = outcomes_of(leases, &tried, |released| released.outcome.as_str());
     let released = all_well(tried, outcomes)?;
     let outcomes: Vec<_> = released.iter().map(|released| released.outcome).collect();
     Ok(ReleasedAll {
@@ -213,7 +213,7 @@ fn released_all(
 }
 
 /// Each key's outcome in words, as many as fit in a message.
-fn told<T>(
+fn outcomes_of<T>(
     leases: &LeaseSet,
     tried: &[Result<T, Error>],
     word: impl Fn(&T) -> &'static str,
@@ -272,7 +272,8 @@ const fn badness(error: &Error) -> u8 {
 mod tests {
     use super::*;
     use crate::{
-        AcquireAll, Holder, Key, Keys, Settings, Ttl,
+        AcquireAll, Settings,
+        conformance::make,
         store::wire::{ROUND_TRIP, Wire},
     };
 
@@ -280,10 +281,10 @@ mod tests {
     #[expect(clippy::disallowed_methods, reason = "tokio's virtual time")]
     async fn a_hundred_leases_are_extended_and_released_ten_at_a_time() {
         let leases = Leases::new(Wire::default(), Settings::default());
-        let keys = (0..100).map(|n| Key::new(format!("k{n}")).expect("valid"));
-        let keys = Keys::new(keys.collect()).expect("valid");
-        let ttl = Ttl::new(Duration::from_mins(1)).expect("valid");
-        let set = AcquireAll::new(keys, Holder::new("h").expect("valid"), ttl);
+        let keys = (0..100).map(|n| make::key(format!("k{n}")));
+        let keys = make::keys(keys.collect());
+        let ttl = make::ttl(Duration::from_mins(1));
+        let set = AcquireAll::new(keys, make::holder("h"), ttl);
         let set = leases.acquire_all(set).await.expect("an answer").granted();
         let set = LeaseSet::new(set.expect("a grant").leases).expect("valid");
         let start = tokio::time::Instant::now();

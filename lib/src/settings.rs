@@ -231,10 +231,8 @@ mod tests {
     #[test]
     fn only_the_table_is_required() {
         let read = read(&[("LEASE_TABLE", "leases")]).expect("valid");
-        assert_eq!(
-            (read.table.as_str(), read.settings),
-            ("leases", Settings::default())
-        );
+        assert_eq!(read.table.as_str(), "leases");
+        assert_eq!(read.settings, Settings::default());
     }
 
     #[test]

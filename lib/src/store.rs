@@ -40,7 +40,7 @@ pub struct Address {
 pub enum Applied {
     /// The write happened.
     Done {
-        /// What stands there now.
+        /// What is stored there now.
         row: Row,
         /// The deadline that stood there before. A grant does not say: its answer is the new row.
         deadline_before: Option<Timestamp>,
@@ -75,7 +75,7 @@ pub enum Joined {
     Done,
     /// The row refused it; nothing was written.
     Refused(Stored),
-    /// What stands in the place of the waiter's item is not ours; nothing was written.
+    /// What is stored in the place of the waiter's item is not ours; nothing was written.
     Occupied,
     /// The same request has asked later than that, by another token; nothing was written.
     Overtaken,
@@ -134,7 +134,7 @@ pub struct Part {
 /// A table of lease rows.
 ///
 /// An implementation promises three things. A write is atomic: it happens as
-/// [`crate::transition::transition`] says of what stands there at that moment, or not at all. A
+/// [`crate::transition::transition`] says of what is stored there at that moment, or not at all. A
 /// refusal brings back what stood there, from the same moment. A read is consistent: it sees every
 /// write that was answered before it was asked. The suite in `conformance` holds it to them.
 ///
@@ -289,7 +289,7 @@ pub(crate) fn what(pk: &str, sk: &str) -> What {
     }
 }
 
-/// What stands in the place of a waiter's item was written by somebody else.
+/// What is stored in the place of a waiter's item was written by somebody else.
 pub(crate) fn occupied(key: &Key, request: &RequestDigest) -> Error {
     let sk = attributes::wait_sk(request);
     Error::Corrupt {

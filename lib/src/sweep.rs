@@ -8,10 +8,10 @@ use crate::{
     concurrency::{AT_ONCE, some_at_a_time},
     error::Error,
     leases::{Leases, corrupt},
-    line::{Waiting, Waits},
     metrics,
     outcomes::Ended,
     pagination::Cursor,
+    queue::{Waiting, Waits},
     row::Stored,
     store::{Address, Store, What},
     values::Key,
@@ -219,10 +219,10 @@ impl<S: Store> Leases<S> {
         if !expired || row.frozen.is_some() {
             return Ok(Seen::default());
         }
-        let told = self.end_as_read(address, &row, Ended::Expired).await?;
-        Ok(told.map_or_else(Seen::default, |told| Seen {
+        let notified = self.end_as_read(address, &row, Ended::Expired).await?;
+        Ok(notified.map_or_else(Seen::default, |notified| Seen {
             freed: 1,
-            granted: u64::from(told),
+            granted: u64::from(notified),
             ..Seen::default()
         }))
     }
@@ -259,10 +259,10 @@ mod tests {
 
     use super::*;
     use crate::{
-        Acquire, Holder, Key, ManualClock, Memory, Queue, Settings, TaskToken, Timestamp, Ttl,
-        WaitTime,
+        Acquire, Memory, Queue, Settings, TaskToken, WaitTime,
         clock::slow::Slow,
         conformance::FakeStepFunctions,
+        conformance::{grant, make},
         store::wire::{Fate, Wire},
     };
 
@@ -272,13 +272,12 @@ mod tests {
         let leases = Leases::new(Memory::new(), Settings::default())
             .with_clock(Arc::new(Slow::by(10)))
             .with_workflows(calls.clone());
-        let ttl = Ttl::new(Duration::from_hours(1)).expect("valid");
+        let ttl = make::ttl(Duration::from_hours(1));
         let ask = |who: &str| {
-            let key = Key::new("k").expect("valid");
-            Acquire::new(key, Holder::new(who).expect("valid"), ttl)
+            let key = make::key("k");
+            Acquire::new(key, make::holder(who), ttl)
         };
-        let acquired = leases.acquire(ask("holder")).await;
-        acquired.expect("an answer").granted().expect("a grant");
+        grant(&leases, ask("holder")).await;
         for n in 0..30 {
             let queue = Queue {
                 task_token: TaskToken::new(format!("t{n}")).expect("valid"),
@@ -300,24 +299,23 @@ mod tests {
             assert!(rounds < 100, "it gets nowhere");
         }
         assert!(rounds > 1, "one call had not enough time");
-        let told = calls.take_answers();
-        let away = told.iter().filter(|told| {
-            let error = told.result.as_ref().err();
+        let answers = calls.take_answers();
+        let away = answers.iter().filter(|answer| {
+            let error = answer.result.as_ref().err();
             error.is_some_and(|(name, _)| name == "Lease.QueueTimeout")
         });
-        assert_eq!((told.len(), away.count()), (30, 30));
+        assert_eq!((answers.len(), away.count()), (30, 30));
     }
 
     #[tokio::test]
     async fn a_sweep_whose_time_runs_out_says_where_to_go_on() {
         let clock = Arc::new(Slow::by(10));
         let leases = Leases::new(Memory::new(), Settings::default()).with_clock(clock);
-        let ttl = Ttl::new(Duration::from_secs(2)).expect("valid");
+        let ttl = make::ttl(Duration::from_secs(2));
         for n in 0..50 {
-            let key = Key::new(format!("k{n}")).expect("valid");
-            let holder = Holder::new("h").expect("valid");
-            let acquired = leases.acquire(Acquire::new(key, holder, ttl)).await;
-            acquired.expect("an answer").granted().expect("a grant");
+            let key = make::key(format!("k{n}"));
+            let holder = make::holder("h");
+            grant(&leases, Acquire::new(key, holder, ttl)).await;
         }
         leases.sleep(Duration::from_secs(60)).await;
         let (mut freed, mut cursor, mut calls) = (0, None, 0);
@@ -347,11 +345,10 @@ mod tests {
             memory.put_at(&format!("a{n}"), "LEASE#0000", &item.into());
         }
         let leases = Leases::new(memory, Settings::default()).with_clock(Arc::new(Slow::by(10)));
-        let ttl = Ttl::new(Duration::from_secs(2)).expect("valid");
-        let key = Key::new("z").expect("valid");
-        let acquire = Acquire::new(key, Holder::new("h").expect("valid"), ttl);
-        let acquired = leases.acquire(acquire).await.expect("an answer");
-        acquired.granted().expect("a grant");
+        let ttl = make::ttl(Duration::from_secs(2));
+        let key = make::key("z");
+        let acquire = Acquire::new(key, make::holder("h"), ttl);
+        grant(&leases, acquire).await;
         leases.sleep(Duration::from_secs(60)).await;
         let mut freed = 0;
         for run in 0..8 {
@@ -371,14 +368,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn one_key_that_cannot_be_written_does_not_keep_a_sweep_from_the_others() {
         let store = Wire::default();
-        let clock = Arc::new(ManualClock::at(Timestamp::from_millis(1_800_000_000_000)));
+        let clock = make::clock();
         let leases = Leases::new(store.clone(), Settings::default()).with_clock(clock.clone());
-        let ttl = Ttl::new(Duration::from_secs(2)).expect("valid");
+        let ttl = make::ttl(Duration::from_secs(2));
         for n in 0..5 {
-            let key = Key::new(format!("k{n}")).expect("valid");
-            let acquire = Acquire::new(key, Holder::new("h").expect("valid"), ttl);
-            let acquired = leases.acquire(acquire).await.expect("an answer");
-            acquired.granted().expect("a grant");
+            let key = make::key(format!("k{n}"));
+            let acquire = Acquire::new(key, make::holder("h"), ttl);
+            grant(&leases, acquire).await;
         }
         clock.advance(Duration::from_secs(60));
         store.script([Fate::Throttled, Fate::RequestLost]);
@@ -391,14 +387,13 @@ mod tests {
     #[expect(clippy::disallowed_methods, reason = "tokio's virtual time")]
     async fn a_sweep_frees_ten_at_a_time() {
         let store = Wire::default();
-        let clock = Arc::new(ManualClock::at(Timestamp::from_millis(1_800_000_000_000)));
+        let clock = make::clock();
         let leases = Leases::new(store, Settings::default()).with_clock(clock.clone());
-        let ttl = Ttl::new(Duration::from_secs(2)).expect("valid");
+        let ttl = make::ttl(Duration::from_secs(2));
         for n in 0..50 {
-            let key = Key::new(format!("k{n}")).expect("valid");
-            let acquire = Acquire::new(key, Holder::new("h").expect("valid"), ttl);
-            let acquired = leases.acquire(acquire).await.expect("an answer");
-            acquired.granted().expect("a grant");
+            let key = make::key(format!("k{n}"));
+            let acquire = Acquire::new(key, make::holder("h"), ttl);
+            grant(&leases, acquire).await;
         }
         clock.advance(Duration::from_secs(60));
         let start = tokio::time::Instant::now();

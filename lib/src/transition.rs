@@ -11,12 +11,12 @@ use crate::{
     values::{Counter, Holder, KeysDigest, LeaseId, Metadata, ObservedVersion, RequestDigest, Ttl},
 };
 
-mod line;
+mod queue;
 mod refusals;
 #[cfg(test)]
 mod tests;
 
-pub use line::{Join, Leave, Next, Pass, Reserve, Successor, Take, TryAgain};
+pub use queue::{Join, Leave, Next, Pass, Reserve, Successor, Take, TryAgain};
 pub use refusals::{
     ExtendRefusal, GrantRefusal, JoinRefusal, ReleaseRefusal, why_not_extended, why_not_granted,
     why_not_joined, why_not_released,
@@ -261,12 +261,12 @@ pub fn transition(stored: &Stored, change: &Change) -> Option<Row> {
             line: row.line.clone(),
             ..swap.row.clone()
         }),
-        Change::Join(join) => line::joined(row, join),
-        Change::Leave(leave) => line::left(row, leave),
-        Change::Reserve(reserve) => line::reserved(row, reserve),
-        Change::TryAgain(again) => line::tried_again(row, again),
-        Change::Pass(pass) => line::passed_on(row, pass),
-        Change::Take(take) => line::taken(row, take),
+        Change::Join(join) => queue::joined(row, join),
+        Change::Leave(leave) => queue::left(row, leave),
+        Change::Reserve(reserve) => queue::reserved(row, reserve),
+        Change::TryAgain(again) => queue::tried_again(row, again),
+        Change::Pass(pass) => queue::passed_on(row, pass),
+        Change::Take(take) => queue::taken(row, take),
         Change::Confirm(confirm) => {
             let held = owned(row, &confirm.lease_id, confirm.fencing_token)?;
             (held.expires_at > confirm.now).then(|| row.clone())
@@ -387,7 +387,7 @@ fn released(row: &Row, release: &Release) -> Option<Row> {
             row
         }
         ReleaseTarget::Reservation(holder) => {
-            let reserved = line::kept(row, lease_id, token)?;
+            let reserved = queue::kept(row, lease_id, token)?;
             // One write, of which the end is what counts: one version.
             &Row {
                 version: row.version,
@@ -418,6 +418,6 @@ fn ended(row: &Row, ended: Ended, purge_at: u64, next: &Next) -> Option<Row> {
     };
     match next {
         Next::Later => Some(free),
-        Next::Is(heir) => line::kept_for_the_first(free, heir),
+        Next::Is(successor) => queue::kept_for_the_first(free, successor),
     }
 }

@@ -1,20 +1,19 @@
 //! The values that a request is made of. Each is checked when it is built, so that nothing
 //! malformed gets any further.
 
-use std::{collections::BTreeMap, fmt, time::Duration};
+use std::{
+    collections::{BTreeMap, HashSet},
+    fmt,
+    time::Duration,
+};
 
 use serde::{Deserialize, Serialize, Serializer};
 use sha2::{Digest, Sha256};
 
-mod keys;
-mod line;
 mod numbers;
 
-pub(crate) use keys::one_to_a_hundred;
-pub use keys::{Keys, KeysDigest};
-pub use line::{TaskToken, WaitTime};
 pub(crate) use numbers::small;
-pub use numbers::{Counter, ObservedVersion, Permit, Permits, Ttl};
+pub use numbers::{Counter, ObservedVersion, Permit, Permits, Ttl, WaitTime};
 
 /// Why a value was refused. It never repeats the value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -197,8 +196,8 @@ fn random_hex() -> String {
     reason = "the one home of ambient randomness"
 )]
 pub(crate) fn up_to(longest: Duration) -> Duration {
-    let dice = getrandom::u32().expect("the operating system gives random bytes");
-    longest.mul_f64(f64::from(dice) / f64::from(u32::MAX))
+    let bits = getrandom::u32().expect("the operating system gives random bytes");
+    longest.mul_f64(f64::from(bits) / f64::from(u32::MAX))
 }
 
 /// The same for the same parts only.
@@ -206,7 +205,7 @@ fn digest<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
     hex(&Sha256::digest(framed(parts))[..16])
 }
 
-/// Each part is preceded by its length, so that the parts can be told from the whole.
+/// Each part is preceded by its length, so that the parts can be read back from the whole.
 fn framed<'a>(parts: impl IntoIterator<Item = &'a str>) -> Vec<u8> {
     let mut frame = Vec::new();
     for part in parts {
@@ -321,12 +320,123 @@ impl TryFrom<BTreeMap<String, String>> for Metadata {
     }
 }
 
-#[cfg(test)]
-mod injective;
+/// What to lease together: 1 to 100 keys, no two the same.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "Vec<String>")]
+pub struct Keys(Vec<Key>);
+
+impl Keys {
+    /// As many as one transaction of `DynamoDB` takes.
+    pub const MOST: usize = 100;
+
+    /// Checks `keys`.
+    ///
+    /// # Errors
+    /// [`BadValue`] for none, too many, or one that is there twice.
+    pub fn new(keys: Vec<Key>) -> Result<Self, BadValue> {
+        one_to_a_hundred(keys.len())?;
+        let mut seen = HashSet::new();
+        match keys.iter().position(|key| !seen.insert(key)) {
+            Some(at) => Err(BadValue(format!("key {at} of the list is there twice"))),
+            None => Ok(Self(keys)),
+        }
+    }
+
+    /// The keys, in the order given.
+    #[must_use]
+    pub fn as_slice(&self) -> &[Key] {
+        &self.0
+    }
+}
+
+/// Which keys a request asked for, in whatever order.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct KeysDigest(String);
+
+impl KeysDigest {
+    /// The digest of several keys; none of a single one.
+    #[must_use]
+    pub fn of(keys: &Keys) -> Option<Self> {
+        let mut keys: Vec<_> = keys.as_slice().iter().map(Key::as_str).collect();
+        keys.sort_unstable();
+        (keys.len() > 1).then(|| Self(digest(keys)))
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub(crate) fn stored(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+}
+
+pub(crate) fn one_to_a_hundred(n: usize) -> Result<(), BadValue> {
+    match n {
+        1..=Keys::MOST => Ok(()),
+        _ => Err(BadValue(format!("expected 1 to 100 of them, found {n}"))),
+    }
+}
+
+impl TryFrom<Vec<String>> for Keys {
+    type Error = BadValue;
+
+    fn try_from(keys: Vec<String>) -> Result<Self, BadValue> {
+        let checked = keys.into_iter().enumerate().map(|(at, key)| {
+            Key::new(key).map_err(|BadValue(problem)| BadValue(format!("key {at}: {problem}")))
+        });
+        Self::new(checked.collect::<Result<_, _>>()?)
+    }
+}
+
+/// What Step Functions gives a task that waits for a callback: whoever has it can end the task. A
+/// secret: never shown by `Debug`, no `Display`, and not serialized.
+#[derive(Clone, PartialEq, Eq, Hash, Deserialize)]
+#[serde(try_from = "String")]
+pub struct TaskToken(String);
+
+impl TaskToken {
+    /// Checks `text`: 1 to 2048 bytes.
+    ///
+    /// # Errors
+    /// [`BadValue`], saying what is wrong.
+    pub fn new(text: impl Into<String>) -> Result<Self, BadValue> {
+        sized(text.into(), 2048).map(Self)
+    }
+
+    /// The secret itself, for the service that is to be called back.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+
+    pub(crate) fn stored(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+}
+
+impl TryFrom<String> for TaskToken {
+    type Error = BadValue;
+    fn try_from(text: String) -> Result<Self, BadValue> {
+        Self::new(text)
+    }
+}
+
+impl fmt::Debug for TaskToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TaskToken(redacted)")
+    }
+}
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::{
+        row::attributes as at,
+        store::{Address, What, what},
+    };
 
     #[test]
     fn keys_are_bounded_and_free_of_control_characters() {
@@ -340,19 +450,6 @@ mod tests {
         ] {
             assert!(Key::new(bad.clone()).is_err(), "{bad:?}");
         }
-    }
-
-    #[test]
-    fn no_two_pairs_of_holder_and_request_share_a_digest() {
-        let digest = |h: &str, r: &str| {
-            RequestDigest::of(
-                &Holder::new(h).expect("valid"),
-                &RequestId::new(r).expect("valid"),
-            )
-        };
-        assert_ne!(digest("ab", "c"), digest("a", "bc"));
-        assert_eq!(digest("ab", "c"), digest("ab", "c"));
-        assert_eq!(digest("ab", "c").as_str().len(), 32);
     }
 
     #[test]
@@ -383,5 +480,138 @@ mod tests {
         let two = of(&[("aaa", "1"), ("b", "22")]).expect("valid");
         assert_eq!(two.cut_to(6), of(&[("aaa", "1")]).expect("valid"));
         assert_eq!(two.cut_to(7), two);
+    }
+
+    #[test]
+    fn a_digest_tells_sets_apart_and_orders_not() {
+        let of = |keys: &[&str]| {
+            let keys = keys.iter().map(|key| (*key).to_owned()).collect::<Vec<_>>();
+            KeysDigest::of(&Keys::try_from(keys).expect("valid"))
+        };
+        assert_eq!(of(&["a", "b"]), of(&["b", "a"]));
+        assert_ne!(of(&["a", "b"]), of(&["a", "c"]));
+        assert_ne!(of(&["ab", "c"]), of(&["a", "bc"]));
+        assert_eq!(of(&["a"]), None);
+    }
+
+    #[test]
+    fn keys_are_distinct_and_not_too_many() {
+        let read = |keys: &[String]| Keys::try_from(keys.to_vec()).map_err(|e| e.to_string());
+        let many = |n: usize| (0..n).map(|n| format!("k{n}")).collect::<Vec<_>>();
+        assert_eq!(read(&many(100)).expect("valid").as_slice().len(), 100);
+        for (bad, problem) in [
+            (many(0), "expected 1 to 100 of them, found 0"),
+            (many(101), "expected 1 to 100 of them, found 101"),
+            (
+                ["a", "b", "a"].map(String::from).to_vec(),
+                "key 2 of the list is there twice",
+            ),
+            (
+                ["a", ""].map(String::from).to_vec(),
+                "key 1: must not be empty",
+            ),
+        ] {
+            assert_eq!(read(&bad), Err(problem.to_owned()));
+        }
+        // What looks the same is not the same.
+        read(&["\u{e9}", "e\u{301}"].map(String::from)).expect("two keys");
+    }
+
+    #[test]
+    fn a_task_token_stays_out_of_debug() {
+        let token = TaskToken::stored("secret");
+        assert_eq!(format!("{token:?}"), "TaskToken(redacted)");
+    }
+
+    /// Texts that look like each other, like a separator or a length, or like nothing; short, so that they meet.
+    fn text() -> impl Strategy<Value = String> {
+        let part = prop::sample::select(vec![
+            "a",
+            "b",
+            "\u{e9}",
+            "e\u{301}",
+            "\u{202e}",
+            "\u{200b}",
+            "\u{feff}",
+            "\u{0}",
+            "\u{1}",
+            "\u{8}",
+            "\n",
+            "\u{7f}",
+            "#",
+            "/",
+            "|",
+            "\"",
+            "\\",
+            "LEASE#",
+            "WAIT#",
+            "0000",
+            "\u{10ffff}",
+            "\u{0}\u{0}\u{0}\u{0}\u{0}\u{0}\u{0}\u{1}",
+        ]);
+        let parts = prop::collection::vec(part, 0..5).prop_map(|parts| parts.concat());
+        prop_oneof![8 => parts, 1 => any::<String>(), 1 => Just("\u{e9}".repeat(512)), 1 => Just("k".repeat(1024))]
+    }
+
+    /// The parts of a frame, if it is one.
+    fn unframed(mut frame: &[u8]) -> Option<Vec<String>> {
+        let mut parts = Vec::new();
+        while let Some((length, rest)) = frame.split_first_chunk() {
+            let length = usize::try_from(u64::from_be_bytes(*length)).ok()?;
+            let (part, rest) = rest.split_at_checked(length)?;
+            parts.push(String::from_utf8(part.to_vec()).ok()?);
+            frame = rest;
+        }
+        frame.is_empty().then_some(parts)
+    }
+
+    proptest! {
+        // What can be read back has no twin: the digest is taken of that.
+        #[test]
+        fn parts_can_be_told_from_their_frame(parts in prop::collection::vec(text(), 0..5)) {
+            let frame = framed(parts.iter().map(String::as_str));
+            prop_assert_eq!(unframed(&frame), Some(parts));
+        }
+
+        #[test]
+        fn a_request_has_a_digest_of_its_own(one in [text(), text()], other in [text(), text()], cut in 0_usize..9) {
+            // The other's parts, or one's own, parted elsewhere.
+            let whole = one.concat();
+            let parted = whole.char_indices().map(|(at, _)| whole.split_at(at)).nth(cut);
+            for other in [Some((other[0].as_str(), other[1].as_str())), parted].into_iter().flatten() {
+                let digest = |holder: &str, id: &str| {
+                    Some(RequestDigest::of(&Holder::new(holder).ok()?, &RequestId::new(id).ok()?))
+                };
+                let (ours, theirs) = (digest(&one[0], &one[1]), digest(other.0, other.1));
+                if ours.is_some() && theirs.is_some() {
+                    prop_assert_eq!(ours == theirs, (one[0].as_str(), one[1].as_str()) == other);
+                }
+            }
+        }
+
+        #[test]
+        fn an_item_is_known_by_its_address(key in text(), permit in 0_u16..1000, id in text()) {
+            let Ok(key) = Key::new(key) else { return Ok(()) };
+            let address = Address { key: key.clone(), permit };
+            prop_assert_eq!(what(key.as_str(), &at::lease_sk(permit)), What::Lease(address));
+            let (Ok(holder), Ok(id)) = (Holder::new(id.clone()), RequestId::new(id)) else { return Ok(()) };
+            let request = RequestDigest::of(&holder, &id);
+            prop_assert_eq!(what(key.as_str(), &at::wait_sk(&request)), What::Waiter(key, request));
+        }
+
+        // Otherwise two items would be one lease's.
+        #[test]
+        fn what_is_read_as_an_address_is_written_so(
+            sk in prop_oneof![
+                "LEASE#[0-9+ \\-a]{0,6}", "WAIT#[0-9a-fA-F]{31,33}", "WAIT#[0-9a-f]{32}\\PC{0,1}", "(LEASE|WAIT)#\\PC{0,5}",
+                text(),
+            ],
+        ) {
+            match what("k", &sk) {
+                What::Lease(address) => prop_assert_eq!(at::lease_sk(address.permit), sk),
+                What::Waiter(_, request) => prop_assert_eq!(at::wait_sk(&request), sk),
+                What::Foreign => {}
+            }
+        }
     }
 }

@@ -30,7 +30,7 @@ pub enum Delivery {
     Refused,
 }
 
-/// How an execution stands.
+/// The state of an execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Execution {
     /// It runs, or is about to again.
@@ -74,7 +74,7 @@ pub trait Workflows: Send + Sync {
         limit: Duration,
     ) -> Call<'a, Delivery>;
 
-    /// How an execution stands. The answer may be some seconds old.
+    /// The state of an execution. The answer may be some seconds old.
     fn look_up<'a>(&'a self, execution: &'a Holder, limit: Duration) -> Call<'a, Execution>;
 }
 

@@ -1,5 +1,5 @@
-use super::{Bench, Case, MS, TTL};
-use crate::{Ended, Error, GrantKind, Metadata, Previous, Settings};
+use super::{Bench, Case, MARGIN, MS, TTL, grant, make};
+use crate::{Ended, GrantKind, Previous, Settings};
 
 pub(super) async fn all<B: Bench>(bench: &B) {
     a_free_key_is_granted(bench).await;
@@ -14,23 +14,17 @@ pub(super) async fn all<B: Bench>(bench: &B) {
 
 async fn a_free_key_is_granted<B: Bench>(bench: &B) {
     let case = Case::new(bench, "acquire/free");
-    let metadata = Metadata::new([("order".to_owned(), "42".to_owned())].into());
-    let metadata = metadata.expect("valid metadata");
+    let metadata = make::metadata("order", "42");
     let request = case.request("a", "1").metadata(metadata.clone());
-    let acquired = case.leases.acquire(request).await.expect("an answer");
-    let granted = acquired.granted().expect("a grant");
+    let granted = grant(&case.leases, request).await;
     assert_eq!((granted.grant, granted.previous), (GrantKind::New, None));
     let lease = granted.lease;
-    assert_eq!(
-        (lease.key.as_str(), lease.holder.as_str()),
-        ("acquire/free", "a")
-    );
+    assert_eq!(lease.key.as_str(), "acquire/free");
+    assert_eq!(lease.holder.as_str(), "a");
     assert_eq!(lease.fencing_token.get(), case.now().as_millis() + 2);
     assert_eq!(lease.version.get(), case.now().as_millis() + 1);
-    assert_eq!(
-        (lease.acquired_at, lease.expires_at),
-        (case.now(), case.now().plus(TTL))
-    );
+    assert_eq!(lease.acquired_at, case.now());
+    assert_eq!(lease.expires_at, case.now().plus(TTL));
     assert_eq!(
         lease.safe_until,
         lease.expires_at.minus(Settings::default().guard)
@@ -43,30 +37,23 @@ async fn a_held_key_is_not<B: Bench>(bench: &B) {
     let lease = case.lease("a").await;
     let contention = case.contention("b").await;
     let held = contention.held;
-    assert_eq!(
-        (held.key, held.holder),
-        (lease.key.clone(), lease.holder.clone())
-    );
-    assert_eq!(
-        (held.fencing_token, held.version),
-        (lease.fencing_token, lease.version)
-    );
+    assert_eq!(held.key, lease.key.clone());
+    assert_eq!(held.holder, lease.holder.clone());
+    assert_eq!(held.fencing_token, lease.fencing_token);
+    assert_eq!(held.version, lease.version);
     assert_eq!((held.ttl, held.expires_at), (lease.ttl, lease.expires_at));
     assert_eq!((held.waiting, held.permit, held.by_you), (0, 0, false));
-    let margin = Settings::default().clock_margin;
-    assert_eq!(contention.retry_at, lease.expires_at.plus(margin).plus(MS));
+    assert_eq!(contention.retry_at, lease.expires_at.plus(MARGIN).plus(MS));
     assert_eq!(contention.wait_seconds, 61);
     // A broken second is waited for as a whole one.
     let broken = Case::new(bench, "acquire/held for a broken second");
     let mut request = broken.request("a", "1");
-    request.ttl = crate::Ttl::new(TTL + MS).expect("a valid ttl");
+    request.ttl = make::ttl(TTL + MS);
     drop(broken.leases.acquire(request).await.expect("an answer"));
     assert_eq!(broken.contention("b").await.wait_seconds, 62);
     // The same holder with another request is another contender, and is told so.
-    match case.ask("a", "another").await.expect("an answer") {
-        crate::Acquired::Held(contention) => assert!(contention.held.by_you),
-        crate::Acquired::Granted(_) => panic!("the holder was granted its own key twice"),
-    }
+    let other = super::contention(&case.leases, case.request("a", "another")).await;
+    assert!(other.held.by_you);
 }
 
 async fn a_repeated_request_gets_its_lease_back<B: Bench>(bench: &B) {
@@ -79,10 +66,8 @@ async fn a_repeated_request_gets_its_lease_back<B: Bench>(bench: &B) {
         case.pass(TTL);
         let again = case.grant("a", "1").await;
         assert_eq!(again.grant, GrantKind::Replayed, "also past its deadline");
-        assert_eq!(
-            (&again.lease, &again.previous),
-            (&first.lease, &first.previous)
-        );
+        assert_eq!(again.lease, first.lease);
+        assert_eq!(again.previous, first.previous);
     }
 }
 
@@ -107,13 +92,7 @@ async fn an_expired_lease_is_taken_over_after_the_margin<B: Bench>(bench: &B) {
 
 async fn a_spent_request_is_never_granted_again<B: Bench>(bench: &B) {
     let case = Case::new(bench, "acquire/consumed");
-    let consumed = async |id: &str| {
-        let answer = case.ask("a", id).await;
-        assert!(
-            matches!(answer, Err(Error::Consumed { .. })),
-            "{id}: {answer:?}"
-        );
-    };
+    let consumed = async |id: &str| refused!(case.ask("a", id).await, Consumed);
     let first = case.grant("a", "1").await.lease;
     case.give_back(&first).await;
     consumed("1").await;
@@ -136,9 +115,7 @@ async fn a_frozen_key_is_not_granted<B: Bench>(bench: &B) {
     let case = Case::new(bench, "acquire/frozen");
     let lease = case.grant("a", "1").await.lease;
     case.freeze().await;
-    let frozen = async || {
-        refused!(case.ask("b", "2").await, Frozen);
-    };
+    let frozen = async || refused!(case.ask("b", "2").await, Frozen);
     frozen().await;
     assert_eq!(case.grant("a", "1").await.grant, GrantKind::Replayed);
     case.expire();
@@ -161,7 +138,7 @@ async fn tokens_rise_through_release_expiry_and_deletion<B: Bench>(bench: &B) {
             _ => {
                 // More than two milliseconds a grant is all that the order rests on.
                 case.pass(3 * MS * 3);
-                case.bench.delete(&case.address).await;
+                case.delete().await;
             }
         }
     }
@@ -185,9 +162,7 @@ async fn keys_are_told_apart_byte_by_byte<B: Bench>(bench: &B) {
     for key in keys {
         let case = Case::new(bench, key);
         let lease = case.lease("\u{0}\n\u{e9}").await;
-        assert_eq!(
-            (lease.key.as_str(), lease.holder.as_str()),
-            (key, "\u{0}\n\u{e9}")
-        );
+        assert_eq!(lease.key.as_str(), key);
+        assert_eq!(lease.holder.as_str(), "\u{0}\n\u{e9}");
     }
 }

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
-use super::{Bench, Case, MS, TTL};
-use crate::{ExtendOptions, Extended, Lease, Ttl, row::Stored, store::Store as _};
+use super::{Bench, Case, MS, TTL, UNEXPIRED, make};
+use crate::{ExtendOptions, Extended, Lease, row::Stored, store::Store as _};
 
 pub(super) async fn all<B: Bench>(bench: &B) {
     an_extend_moves_the_deadline(bench).await;
@@ -10,18 +10,6 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     a_grant_that_is_over_is_lost(bench).await;
     a_frozen_key_is_extended_in_time_only(bench).await;
 }
-
-fn ttl(seconds: u64) -> ExtendOptions {
-    ExtendOptions {
-        ttl: Some(Ttl::new(Duration::from_secs(seconds)).expect("a valid ttl")),
-        ..ExtendOptions::default()
-    }
-}
-
-const UNEXPIRED: ExtendOptions = ExtendOptions {
-    ttl: None,
-    require_unexpired: true,
-};
 
 impl<B: Bench> Case<'_, B> {
     async fn extend(&self, lease: &Lease, options: ExtendOptions) -> Lease {
@@ -52,7 +40,7 @@ async fn an_extend_moves_the_deadline<B: Bench>(bench: &B) {
     assert_eq!(extended, expected);
     assert!(extended.version > lease.version);
     // An older handle of the same grant works, and another ttl becomes the lease's own.
-    let longer = case.extend(&lease, ttl(600)).await;
+    let longer = case.extend(&lease, make::extend_by(10 * TTL)).await;
     assert_eq!(longer.expires_at, case.now().plus(Duration::from_mins(10)));
     assert_eq!(longer.ttl.as_millis(), 600_000);
     assert_eq!(case.row().await.version, longer.version);
@@ -63,7 +51,11 @@ async fn an_extend_never_shortens<B: Bench>(bench: &B) {
     let lease = case.lease("a").await;
     case.pass(Duration::from_secs(30));
     let longer = case.extend(&lease, ExtendOptions::default()).await;
-    for options in [ttl(2), UNEXPIRED, ttl(59)] {
+    for options in [
+        make::extend_by(TTL / 30),
+        UNEXPIRED,
+        make::extend_by(TTL / 60 * 59),
+    ] {
         // The clock goes back, or a duplicate of an earlier extend arrives late.
         case.clock.set(lease.acquired_at);
         let version = case.row().await.version;
@@ -114,26 +106,25 @@ async fn a_grant_that_is_over_is_lost<B: Bench>(bench: &B) {
 
     let deleted = Case::new(bench, "extend/deleted");
     let lease = deleted.lease("a").await;
-    deleted.bench.delete(&deleted.address).await;
+    deleted.delete().await;
     deleted.is_lost(&lease).await;
-    deleted.is_absent().await;
+    let stored = deleted.leases.store().read(&deleted.address, TTL).await;
+    assert!(
+        matches!(stored, Ok(Stored::Absent)),
+        "an extend never creates a row: {stored:?}"
+    );
 
     let forged = Case::new(bench, "extend/forged");
     let lease = forged.lease("a").await;
-    let mut other_token = lease.clone();
-    other_token.fencing_token = lease.fencing_token.plus(2);
-    let mut other_id = lease;
-    other_id.lease_id = crate::LeaseId::random();
-    forged.is_lost(&other_token).await;
-    forged.is_lost(&other_id).await;
-}
-
-impl<B: Bench> Case<'_, B> {
-    /// An extend never creates a row.
-    async fn is_absent(&self) {
-        let stored = self.leases.store().read(&self.address, TTL).await;
-        assert!(matches!(stored, Ok(Stored::Absent)), "{stored:?}");
-    }
+    let fencing_token = lease.fencing_token.plus(2);
+    forged
+        .is_lost(&Lease {
+            fencing_token,
+            ..lease.clone()
+        })
+        .await;
+    let lease_id = crate::LeaseId::random();
+    forged.is_lost(&Lease { lease_id, ..lease }).await;
 }
 
 async fn a_frozen_key_is_extended_in_time_only<B: Bench>(bench: &B) {

@@ -1,14 +1,13 @@
 //! Tokens after a restore.
 
 use super::{
-    Bench, Case, TTL,
-    line::{Line, Turn},
-    operating::because,
+    Bench, Case, TTL, contention, grant, invalid, make,
+    make::because,
+    queue::{QueueCase, Turn},
 };
 use crate::{
-    AcquireAll, Acquired, Act, Counter, Ended, Error, ExtendOptions, Forced, Freeze, GrantKind,
-    Key, Keys, Leases, Permits, Raised, ReleaseOutcome, Settings,
-    row::{Row, State},
+    AcquireAll, Act, Counter, Ended, Error, ExtendOptions, GrantKind, Leases, Raised,
+    ReleaseOutcome, Settings, row::Row,
 };
 
 pub(super) async fn all<B: Bench>(bench: &B) {
@@ -27,6 +26,15 @@ impl<B: Bench> Case<'_, B> {
             .raise_floor(&self.address.key, floor, &because())
             .await;
         raised.expect("an answer")
+    }
+
+    /// Another deployment, on the same table, that has this floor.
+    fn floored(&self, token_floor: Counter) -> Leases<B::Store> {
+        let settings = Settings {
+            token_floor,
+            ..Settings::default()
+        };
+        Leases::new(self.bench.store(), settings).with_clock(self.clock.clone())
     }
 }
 
@@ -51,15 +59,12 @@ async fn a_raised_floor_is_below_every_later_token<B: Bench>(bench: &B) {
     // A restored row does not know how the last grant ended.
     assert_eq!(next.grant, GrantKind::Takeover);
     let previous = next.previous.expect("a grant before");
-    assert_eq!(
-        (previous.fencing_token.get(), previous.ended),
-        (floor, Ended::Forced)
-    );
+    assert_eq!(previous.fencing_token.get(), floor);
+    assert_eq!(previous.ended, Ended::Forced);
 
     // What is frozen stays frozen, and is not purged.
     let case = Case::new(bench, "operate/floor under ice");
-    let frozen = case.leases.freeze(&case.address.key, &because()).await;
-    assert_eq!(frozen.expect("an answer"), Freeze::Frozen);
+    case.freeze_by_operator().await;
     assert_eq!(case.raise(2 * floor).await, Raised::Raised);
     let row = case.signed(Act::RaiseFloor).await;
     assert!(row.frozen.is_some() && row.purge_at == Some(Row::NEVER));
@@ -73,13 +78,8 @@ async fn a_raised_floor_is_below_every_later_token<B: Bench>(bench: &B) {
     assert!(lease.fencing_token.get() > floor);
     case.expire();
     assert_eq!(case.raise(2 * floor).await, Raised::Raised);
-    assert!(matches!(
-        case.row().await.state,
-        State::Free {
-            ended: Ended::Forced,
-            ..
-        }
-    ));
+    let ended = case.row().await.last_grant().ended;
+    assert_eq!(ended, Ended::Forced);
     refused!(case.extension(&lease).await, Lost);
     // Without a number the floor is now, which a restored row lies below.
     let case = Case::new(bench, "operate/floor by the clock");
@@ -96,16 +96,10 @@ async fn a_floor_is_not_raised_under_a_holder<B: Bench>(bench: &B) {
     let lease = case.lease("a").await;
     let floor = Counter::new(lease.fencing_token.get() + 1_000_000);
     let answer = case.leases.raise_floor(&lease.key, floor, &because()).await;
-    let Err(Error::Held(contention)) = answer else {
-        panic!("{answer:?}");
-    };
-    assert_eq!(contention.held.holder, lease.holder);
-    assert_eq!(
-        case.row().await.version,
-        lease.version,
-        "nothing was written"
-    );
-    assert!(matches!(case.force(None).await, Forced::Forced { .. }));
+    let is_held = matches!(&answer, Err(Error::Held(by)) if by.held.holder == lease.holder);
+    assert!(is_held, "{answer:?}");
+    assert_eq!(case.row().await.version, lease.version);
+    case.evict(None).await;
     assert_eq!(
         case.raise(floor.expect("valid").get()).await,
         Raised::Raised
@@ -115,10 +109,7 @@ async fn a_floor_is_not_raised_under_a_holder<B: Bench>(bench: &B) {
         .leases
         .raise_floor(&lease.key, beyond, &because())
         .await;
-    let Err(Error::Invalid { field, .. }) = answer else {
-        panic!("{answer:?}");
-    };
-    assert_eq!(field.as_deref(), Some("floor"));
+    invalid(answer, "floor");
 }
 
 /// What was restored from a backup is lifted as it is granted: a row, a permit, a set.
@@ -126,94 +117,57 @@ async fn a_deployment_may_have_a_floor<B: Bench>(bench: &B) {
     let case = Case::new(bench, "operate/deployed floor");
     let now = case.now().as_millis();
     let floor = Counter::new(now + 1_000_000).expect("valid");
-    let settings = Settings {
-        token_floor: floor,
-        ..Settings::default()
-    };
-    let leases = Leases::new(bench.store(), settings).with_clock(case.clock.clone());
+    let leases = case.floored(floor);
     let old = case.lease("a").await;
     assert!(old.fencing_token < floor);
-    let held = leases
-        .acquire(case.request("b", "1"))
-        .await
-        .expect("an answer");
-    assert!(matches!(held, Acquired::Held(_)), "{held:?}");
+    contention(&leases, case.request("b", "1")).await;
     // Who holds it goes on, with the token that it has.
     let extended = leases.extend(&old, ExtendOptions::default()).await;
-    assert_eq!(
-        extended.expect("extended").into_lease().fencing_token,
-        old.fencing_token
-    );
+    let extended = extended.expect("extended").into_lease();
+    assert_eq!(extended.fencing_token, old.fencing_token);
     case.expire();
-    let lifted = leases
-        .acquire(case.request("b", "1"))
-        .await
-        .expect("an answer");
-    let lifted = lifted.granted().expect("a grant");
+    let lifted = grant(&leases, case.request("b", "1")).await;
     assert_eq!(lifted.lease.fencing_token.get(), floor.get() + 2);
-    assert_eq!(
-        lifted.previous.map(|p| p.fencing_token),
-        Some(old.fencing_token)
-    );
+    let before = lifted.previous.map(|p| p.fencing_token);
+    assert_eq!(before, Some(old.fencing_token));
     let _ = leases.release(&lifted.lease).await.expect("released");
-    let next = leases
-        .acquire(case.request("c", "1"))
-        .await
-        .expect("an answer");
-    let next = next.granted().expect("a grant").lease;
-    assert_eq!(
-        next.fencing_token.get(),
-        floor.get() + 4,
-        "counted on from there"
-    );
+    let next = grant(&leases, case.request("c", "1")).await.lease;
+    assert_eq!(next.fencing_token, floor.plus(4), "counted on from there");
 
     // A set of a restored row, one above the floor, and one that is not there.
-    let key = |name: &str| Key::new(format!("{}/{name}", next.key)).expect("valid");
+    let key = |name: &str| make::key(format!("{}/{name}", next.key));
     let mut request = case.request("x", "1");
     request.key = key("restored");
-    let restored = case.leases.acquire(request).await.expect("an answer");
-    let restored = restored.granted().expect("a grant").lease;
+    let restored = grant(&case.leases, request).await.lease;
     case.give_back(&restored).await;
     let _ = leases.release(&next).await.expect("released");
     let keys = vec![key("new"), key("restored"), next.key.clone()];
-    let set = AcquireAll::new(
-        Keys::new(keys).expect("valid"),
-        restored.holder,
-        restored.ttl,
-    );
+    let set = AcquireAll::new(make::keys(keys), restored.holder, restored.ttl);
     let set = leases.acquire_all(set).await.expect("an answer").granted();
     let tokens = set
         .expect("a grant")
         .leases
         .into_iter()
-        .map(|l| l.fencing_token.get());
-    let above: Vec<_> = tokens.map(|token| token - floor.get()).collect();
-    assert_eq!(above, [2, 2, 6]);
+        .map(|lease| lease.fencing_token);
+    assert!(tokens.eq([2, 2, 6].map(|above| floor.plus(above))));
 
-    let permits = Permits::new(2).expect("valid");
+    let permits = make::permits(2);
     let case = Case::new(bench, "operate/deployed floor of permits");
     for (leases, id, lifted) in [(&case.leases, "before", false), (&leases, "after", true)] {
         for holder in ["a", "b"] {
             let request = case.request(holder, id).permits(permits);
-            let granted = leases.acquire(request).await.expect("an answer").granted();
-            let lease = granted.expect("a permit").lease;
+            let lease = grant(leases, request).await.lease;
             assert_eq!(lease.fencing_token > floor, lifted);
         }
         case.expire();
     }
 }
 
-impl<B: Bench> Line<'_, B> {
+impl<B: Bench> QueueCase<'_, B> {
     /// The table was restored, and a floor is deployed that is above all that it says.
     fn lifted(&mut self) -> Counter {
-        let floor = Counter::new(self.case.now().as_millis() + 1_000_000).expect("valid");
-        let settings = Settings {
-            token_floor: floor,
-            ..Settings::default()
-        };
-        self.case.leases = Leases::new(self.case.bench.store(), settings)
-            .with_clock(self.case.clock.clone())
-            .with_workflows(self.calls.clone());
+        let floor = Counter::new(self.now().as_millis() + 1_000_000).expect("valid");
+        self.case.leases = self.floored(floor).with_workflows(self.calls.clone());
         floor
     }
 
@@ -230,93 +184,74 @@ impl<B: Bench> Line<'_, B> {
 
 async fn a_line_is_handed_over_above_the_floor<B: Bench>(bench: &B) {
     // By a release: the first is lifted, and the others count on from there.
-    let (mut line, holder) = Line::held(bench, "floor/released", &["a", "b"]).await;
+    let (mut line, holder) = QueueCase::held(bench, "floor/released", &["a", "b"]).await;
     let floor = line.lifted();
     line.release(&holder).await;
     let turn = line.next("a", floor, 1).await;
-    assert_eq!(
-        turn.told["previous"]["fencing_token"],
-        holder.fencing_token.get()
-    );
-    let row = line.case.row().await;
+    turn.follows(&holder);
+    let row = line.row().await;
     let before = row.previous.map(|p| p.fencing_token);
     assert_eq!(before, Some(holder.fencing_token));
     line.release(&turn.lease).await;
     line.next("b", floor, 2).await;
 
     // By sweep.
-    let (mut line, _) = Line::held(bench, "floor/swept", &["a"]).await;
+    let (mut line, _) = QueueCase::held(bench, "floor/swept", &["a"]).await;
     let floor = line.lifted();
     line.expire();
     line.sweep().await;
     line.next("a", floor, 1).await;
 
     // By an extend that comes too late.
-    let (mut line, holder) = Line::held(bench, "floor/late", &["a"]).await;
+    let (mut line, holder) = QueueCase::held(bench, "floor/late", &["a"]).await;
     let floor = line.lifted();
     line.expire();
     refused!(line.extend(&holder).await, Lost);
     line.next("a", floor, 1).await;
 
     // By whoever sees to a row that was freed and left.
-    let (mut line, holder) = Line::held(bench, "floor/left", &["a"]).await;
-    let mute = Leases::new(bench.store(), Settings::default()).with_clock(line.case.clock.clone());
-    let _ = mute.release(&holder).await.expect("released");
+    let (mut line, holder) = QueueCase::held(bench, "floor/left", &["a"]).await;
+    line.release_silently(&holder).await;
     let floor = line.lifted();
-    let seen = line.case.leases.acquire(line.request("x")).await;
-    let Ok(Acquired::Held(contention)) = seen else {
-        panic!("{seen:?}");
-    };
-    assert_eq!(contention.held.fencing_token.get(), floor.get() + 1);
+    let seen = line.contention("x").await;
+    assert_eq!(seen.held.fencing_token, floor.plus(1));
     assert!(line.hand_over().await);
     line.next("a", floor, 1).await;
 
     // An operator's own number is no holder's, before the restore or after it.
-    let (mut line, holder) = Line::held(bench, "floor/forced", &["a"]).await;
+    let (mut line, holder) = QueueCase::held(bench, "floor/forced", &["a"]).await;
     let floor = line.lifted();
-    let forced = line.case.force(None).await;
-    let Forced::Forced { fencing_token, .. } = forced else {
-        panic!("{forced:?}");
-    };
-    assert_eq!(fencing_token.get(), floor.get() + 1);
+    let (_, fencing_token) = line.evict(None).await;
+    assert_eq!(fencing_token, floor.plus(1));
     assert!(line.hand_over().await);
     let turn = line.next("a", floor, 2).await;
-    assert_eq!(
-        turn.told["previous"]["fencing_token"],
-        holder.fencing_token.get()
-    );
+    turn.follows(&holder);
 }
 
 async fn what_was_promised_below_the_floor_is_void<B: Bench>(bench: &B) {
     // It is passed on, or given back; or its own next telling promises another token.
     let promised = ["a", "b"];
-    let (mut line, turn) = Line::promised(bench, "floor/void", &promised).await;
+    let (mut line, turn) = QueueCase::promised(bench, "floor/void", &promised).await;
     let floor = line.lifted();
     refused!(line.extend(&turn.lease).await, Lost);
-    line.case.clock.set(turn.lease.expires_at);
+    line.clock.set(turn.lease.expires_at);
     line.calls.renew_token(&line.token("a"));
     assert!(line.hand_over().await);
-    let again = line.turn();
-    assert_eq!(
-        (again.who.as_str(), again.lease.fencing_token.get()),
-        ("a", floor.get() + 1)
-    );
+    let again = line.turn_of("a");
+    assert_eq!(again.lease.fencing_token, floor.plus(1));
     line.expire();
     assert!(line.hand_over().await);
     line.next("b", floor, 2).await;
 
-    let (mut line, turn) = Line::promised(bench, "floor/given back", &promised).await;
+    let (mut line, turn) = QueueCase::promised(bench, "floor/given back", &promised).await;
     let floor = line.lifted();
     line.release(&turn.lease).await;
     let next = line.next("b", floor, 1).await;
-    assert_eq!(
-        next.told["previous"]["fencing_token"],
-        turn.lease.fencing_token.get()
-    );
+    next.follows(&turn.lease);
 
     // Twice told and silent, it is passed over.
-    let (mut line, turn) = Line::promised(bench, "floor/passed", &promised).await;
-    line.case.clock.set(turn.lease.expires_at);
+    let (mut line, turn) = QueueCase::promised(bench, "floor/passed", &promised).await;
+    line.clock.set(turn.lease.expires_at);
     line.hand_over().await;
     let floor = line.lifted();
     line.expire();

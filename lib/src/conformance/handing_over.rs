@@ -1,14 +1,12 @@
 //! From one who had it to one who waits.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 
 use super::{
-    Bench, MS, TTL,
-    line::{Line, WAIT},
+    Bench, CLAIM, MARGIN, MS, TTL, make,
+    queue::{QueueCase, WAIT},
 };
-use crate::{Error, ExtendOptions, Metadata, ReleaseOutcome, Settings, Ttl};
+use crate::{ReleaseOutcome, Settings};
 
 pub(super) async fn all<B: Bench>(bench: &B) {
     first_come_first_served(bench).await;
@@ -21,8 +19,6 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     whoever_may_not_be_told_is_passed_over_and_no_more_than_one(bench).await;
 }
 
-const CLAIM: Duration = Duration::from_secs(30);
-
 fn previous(lease: &crate::Lease, ended: &str) -> Value {
     json!({
         "holder": lease.holder,
@@ -33,133 +29,116 @@ fn previous(lease: &crate::Lease, ended: &str) -> Value {
 
 async fn first_come_first_served<B: Bench>(bench: &B) {
     let waiting = ["a", "b", "c", "d", "e"];
-    let (line, mut lease) = Line::held(bench, "line/order", &waiting).await;
+    let (line, mut lease) = QueueCase::held(bench, "line/order", &waiting).await;
     for (n, who) in waiting.into_iter().enumerate() {
-        line.case.pass(MS);
+        line.pass(MS);
         assert_eq!(line.release(&lease).await, ReleaseOutcome::Released);
-        let turn = line.turn();
-        assert_eq!(turn.who, who);
+        let turn = line.turn_of(who);
         assert_eq!(turn.lease.holder.as_str(), who);
-        assert_eq!(turn.told["previous"], previous(&lease, "released"));
-        assert_eq!(turn.told["grant"], "new");
+        assert_eq!(turn.output["previous"], previous(&lease, "released"));
+        assert_eq!(turn.output["grant"], "new");
         assert!(turn.lease.fencing_token > lease.fencing_token);
-        let row = line.case.row().await;
+        let row = line.row().await;
         assert!(row.holding().is_none(), "kept, and not granted yet");
         assert_eq!(row.waiting().len(), 4 - n);
         let confirmed = line.confirm(&turn).await;
         assert_eq!(confirmed.fencing_token, turn.lease.fencing_token);
         assert_eq!(confirmed.lease_id, turn.lease.lease_id);
         assert_eq!(confirmed.holder, turn.lease.holder);
-        let row = line.case.row().await;
-        assert_eq!(row.request, Line::<B>::digest(who));
+        let row = line.row().await;
+        assert_eq!(row.request, QueueCase::<B>::digest(who));
         assert_eq!(row.fencing_token, confirmed.fencing_token);
         lease = confirmed;
     }
     assert_eq!(line.release(&lease).await, ReleaseOutcome::Released);
-    line.nobody_was_told();
+    line.expect_no_answers();
     let next = line.granted("x").await;
     assert!(next.lease.fencing_token > lease.fencing_token);
     assert_eq!(next.previous.map(|p| p.holder), Some(lease.holder));
 }
 
 async fn the_first_extend_of_a_promise_is_the_grant<B: Bench>(bench: &B) {
-    let line = Line::new(bench, "line/confirmed");
-    let holder = line.case.lease("holder").await;
-    let metadata = Metadata::new([("order".to_owned(), "42".to_owned())].into());
-    let metadata = metadata.expect("valid metadata");
+    let line = QueueCase::new(bench, "line/confirmed");
+    let holder = line.lease("holder").await;
+    let metadata = make::metadata("order", "42");
     let mut asked = line.request("a").metadata(metadata.clone());
-    asked.ttl = Ttl::new(2 * TTL).expect("valid");
-    let queued = line
-        .case
-        .leases
-        .acquire_in_line(asked, line.queue("a", WAIT));
+    asked.ttl = make::ttl(2 * TTL);
+    let queued = line.leases.acquire_in_line(asked, line.queue("a", WAIT));
     queued.await.expect("in line");
     line.join("b").await;
-    line.case.pass(TTL / 2);
+    line.pass(TTL / 2);
     line.release(&holder).await;
     let turn = line.turn();
     let promised = &turn.lease;
     assert_eq!(promised.ttl.as_duration(), 2 * TTL);
     assert_eq!((promised.permit, &promised.metadata), (0, &metadata));
-    assert_eq!(promised.acquired_at, line.case.now());
-    assert_eq!(
-        promised.expires_at,
-        line.case.now().plus(CLAIM),
-        "to be confirmed by then"
-    );
-    assert_eq!(
-        promised.safe_until,
-        promised.expires_at.minus(Settings::default().guard)
-    );
+    assert_eq!(promised.acquired_at, line.now());
+    assert_eq!(promised.expires_at, line.now().plus(CLAIM));
+    let guard = Settings::default().guard;
+    assert_eq!(promised.safe_until, promised.expires_at.minus(guard));
 
-    line.case.pass(CLAIM / 2);
+    line.pass(CLAIM / 2);
     let lease = line.confirm(&turn).await;
-    assert_eq!(
-        lease.expires_at,
-        line.case.now().plus(2 * TTL),
-        "the handle's own ttl"
-    );
+    assert_eq!(lease.expires_at, line.now().plus(2 * TTL));
     assert_eq!((lease.ttl, &lease.metadata), (promised.ttl, &metadata));
     assert_eq!(lease.acquired_at, promised.acquired_at);
     // The promised handle is as good as the one that confirming it brought.
-    line.case.pass(TTL);
+    line.pass(TTL);
     let later = line.extend(promised).await.expect("extended");
-    assert_eq!(later.expires_at, line.case.now().plus(2 * TTL));
+    assert_eq!(later.expires_at, line.now().plus(2 * TTL));
     assert_eq!(later.fencing_token, lease.fencing_token);
     assert_eq!(line.release(promised).await, ReleaseOutcome::Released);
     assert_eq!(line.release(&lease).await, ReleaseOutcome::AlreadyReleased);
 
     // A ttl that the confirmation names is the lease's.
     let turn = line.turn();
-    let options = ExtendOptions {
-        ttl: Some(Ttl::new(TTL / 4).expect("valid")),
-        ..ExtendOptions::default()
-    };
-    let named = line.case.leases.extend(&turn.lease, options).await;
+    let options = make::extend_by(TTL / 4);
+    let named = line.leases.extend(&turn.lease, options).await;
     let named = named.expect("confirmed").into_lease();
-    assert_eq!(named.expires_at, line.case.now().plus(TTL / 4));
-    let row = line.case.row().await;
+    assert_eq!(named.expires_at, line.now().plus(TTL / 4));
+    let row = line.row().await;
     assert_eq!(row.holding().expect("held").ttl.as_duration(), TTL / 4);
     refused!(line.case.ask("a", "by a").await, Consumed);
 }
 
 async fn the_next_is_told_how_the_last_grant_ended<B: Bench>(bench: &B) {
-    let (line, holder) = Line::held(bench, "line/previous", &["a", "b", "c"]).await;
+    let (line, holder) = QueueCase::held(bench, "line/previous", &["a", "b", "c"]).await;
     line.expire();
     line.sweep().await;
     let turn = line.turn();
-    assert_eq!(turn.told["previous"], previous(&holder, "expired"));
-    assert_eq!(turn.told["grant"], "takeover");
+    assert_eq!(turn.output["previous"], previous(&holder, "expired"));
+    assert_eq!(turn.output["grant"], "takeover");
     let first = line.confirm(&turn).await;
     // Asked again, the same is told.
     let again = line.ask("a", "again").await;
     again.expect("an answer");
-    assert_eq!(line.turn().told["previous"], turn.told["previous"]);
+    assert_eq!(line.turn().output["previous"], turn.output["previous"]);
 
-    line.case.force(None).await;
-    line.nobody_was_told();
-    let barging = line.case.contention("x").await;
+    line.force(None).await;
+    line.expect_no_answers();
+    let barging = line.contention("x").await;
     assert_eq!(barging.held.holder.as_str(), "b", "the one who is next");
     assert!(line.hand_over().await);
-    let turn = line.turn();
-    assert_eq!(turn.who, "b");
-    assert_eq!(turn.told["previous"], previous(&first, "forced"));
+    let turn = line.turn_of("b");
+    assert_eq!(turn.output["previous"], previous(&first, "forced"));
     refused!(line.extend(&first).await, Lost);
     assert_eq!(line.release(&first).await, ReleaseOutcome::Lost);
     let second = line.confirm(&turn).await;
     assert!(second.fencing_token.get() > first.fencing_token.get() + 1);
     line.release(&second).await;
-    assert_eq!(line.turn().told["previous"], previous(&second, "released"));
+    assert_eq!(
+        line.turn().output["previous"],
+        previous(&second, "released")
+    );
 }
 
 async fn a_promise_can_be_given_back<B: Bench>(bench: &B) {
     use ReleaseOutcome::{AlreadyReleased, Released};
-    let (line, turn) = Line::promised(bench, "line/given back", &["a", "b"]).await;
+    let (line, turn) = QueueCase::promised(bench, "line/given back", &["a", "b"]).await;
     assert_eq!(line.release(&turn.lease).await, Released);
-    let next = line.turn();
-    assert_eq!(next.who, "b");
+    let next = line.turn_of("b");
     // It counts as a grant.
-    assert_eq!(next.told["previous"], previous(&turn.lease, "released"));
+    assert_eq!(next.output["previous"], previous(&turn.lease, "released"));
     assert!(next.lease.fencing_token > turn.lease.fencing_token);
     assert_eq!(line.release(&turn.lease).await, AlreadyReleased);
     refused!(line.extend(&turn.lease).await, Lost);
@@ -169,35 +148,30 @@ async fn a_promise_can_be_given_back<B: Bench>(bench: &B) {
     for who in ["a", "b"] {
         refused!(line.case.ask(who, &format!("by {who}")).await, Consumed);
     }
-    line.nobody_was_told();
+    line.expect_no_answers();
 }
 
 async fn whoever_does_not_wait_any_more_is_passed_over<B: Bench>(bench: &B) {
-    let (line, holder) = Line::held(bench, "line/refused", &["a", "b", "c"]).await;
+    let (line, holder) = QueueCase::held(bench, "line/refused", &["a", "b", "c"]).await;
     line.calls.expire_token(&line.token("a"));
     line.release(&holder).await;
-    let turn = line.turn();
-    assert_eq!(turn.who, "b", "at once");
-    assert_eq!(
-        turn.lease.fencing_token.get(),
-        holder.fencing_token.get() + 2
-    );
-    assert_eq!(turn.told["previous"], previous(&holder, "released"));
+    let turn = line.turn_of("b");
+    assert_eq!(turn.lease.fencing_token, holder.fencing_token.plus(2));
+    assert_eq!(turn.output["previous"], previous(&holder, "released"));
     let lease = line.confirm(&turn).await;
     assert_eq!(
-        line.case.row().await.last_ended().map(|p| p.holder),
+        line.row().await.last_ended().map(|p| p.holder),
         Some(holder.holder)
     );
 
     // Nobody is left: it is free, and the numbers that were burnt are not given out again.
     line.calls.expire_token(&line.token("c"));
     line.release(&lease).await;
-    line.nobody_was_told();
+    line.expect_no_answers();
     let next = line.granted("x").await;
     assert!(next.lease.fencing_token.get() > lease.fencing_token.get() + 1);
-    let told = serde_json::to_value(&next.previous).expect("JSON");
     assert_eq!(
-        told,
+        json!(next.previous),
         previous(&lease, "released"),
         "the last who really held it"
     );
@@ -208,65 +182,66 @@ async fn whoever_does_not_wait_any_more_is_passed_over<B: Bench>(bench: &B) {
 }
 
 async fn an_expired_lease_that_others_wait_for_is_over<B: Bench>(bench: &B) {
-    let (line, holder) = Line::held(bench, "line/expired holder", &["a"]).await;
-    line.case.pass(TTL.saturating_sub(MS));
+    let (line, holder) = QueueCase::held(bench, "line/expired holder", &["a"]).await;
+    line.pass(TTL.saturating_sub(MS));
     let holder = line.extend(&holder).await.expect("in time");
-    let before = line.case.row().await;
+    let before = line.row().await;
     // By another clock it may not be over yet: whoever holds it may still trust it.
-    let over = holder.expires_at.plus(Settings::default().clock_margin);
+    let over = holder.expires_at.plus(MARGIN);
     for at in [holder.expires_at, over.minus(MS)] {
-        line.case.clock.set(at);
+        line.clock.set(at);
         refused!(line.extend(&holder).await, Lost);
-        line.nobody_was_told();
-        assert_eq!(line.case.row().await, before);
+        line.expect_no_answers();
+        assert_eq!(line.row().await, before);
     }
-    line.case.clock.set(over);
+    line.clock.set(over);
     refused!(line.extend(&holder).await, Lost);
     // No need to wait for sweep.
     let turn = line.turn();
-    assert_eq!(turn.told["previous"], previous(&holder, "expired"));
+    assert_eq!(turn.output["previous"], previous(&holder, "expired"));
     line.confirm(&turn).await;
     // Nobody waits: it may be revived.
-    line.case.pass(2 * TTL);
+    line.pass(2 * TTL);
     let revived = line.extend(&turn.lease).await.expect("revived");
     // Released late, it counts as released.
     line.join("b").await;
-    line.case.pass(2 * TTL);
+    line.pass(2 * TTL);
     assert_eq!(line.release(&revived).await, ReleaseOutcome::Released);
-    assert_eq!(line.turn().told["previous"], previous(&revived, "released"));
+    assert_eq!(
+        line.turn().output["previous"],
+        previous(&revived, "released")
+    );
 }
 
 async fn a_frozen_line_stands_still<B: Bench>(bench: &B) {
-    let (line, holder) = Line::held(bench, "line/frozen", &["a", "b"]).await;
-    line.case.freeze_by_operator().await;
+    let (line, holder) = QueueCase::held(bench, "line/frozen", &["a", "b"]).await;
+    line.freeze_by_operator().await;
     assert_eq!(line.release(&holder).await, ReleaseOutcome::Released);
-    line.nobody_was_told();
-    let row = line.case.row().await;
+    line.expect_no_answers();
+    let row = line.row().await;
     assert_eq!((row.reserved(), row.waiting().len()), (None, 2));
     assert!(!line.hand_over().await);
     line.sweep().await;
-    line.nobody_was_told();
-    line.case.unfreeze_by_operator().await;
-    line.nobody_was_told();
+    line.expect_no_answers();
+    line.unfreeze_by_operator().await;
+    line.expect_no_answers();
     assert!(line.hand_over().await);
-    let turn = line.turn();
-    assert_eq!(turn.who, "a");
+    let turn = line.turn_of("a");
     assert!(!line.hand_over().await, "it was told");
 
     // Frozen after it was told: it waits for the operator, and loses nothing.
-    line.case.freeze_by_operator().await;
-    let frozen = line.extend(&turn.lease).await;
-    assert!(matches!(frozen, Err(Error::Frozen { .. })), "{frozen:?}");
-    line.case.pass(100 * CLAIM);
+    line.freeze_by_operator().await;
+    refused!(line.extend(&turn.lease).await, Frozen);
+    line.pass(100 * CLAIM);
     line.calls.renew_token(&line.token("a"));
     line.sweep().await;
-    line.nobody_was_told();
-    line.case.unfreeze_by_operator().await;
+    line.expect_no_answers();
+    line.unfreeze_by_operator().await;
     line.confirm(&turn).await;
     // Given back while frozen, it goes to nobody.
     line.release(&turn.lease).await;
     let turn = line.turn();
-    line.case.freeze_by_operator().await;
+    line.freeze_by_operator().await;
     assert_eq!(line.release(&turn.lease).await, ReleaseOutcome::Released);
     assert_eq!(
         line.release(&turn.lease).await,
@@ -275,30 +250,28 @@ async fn a_frozen_line_stands_still<B: Bench>(bench: &B) {
 }
 
 async fn whoever_may_not_be_told_is_passed_over_and_no_more_than_one<B: Bench>(bench: &B) {
-    let (line, holder) = Line::held(bench, "line/forbidden", &["a", "b"]).await;
+    let (line, holder) = QueueCase::held(bench, "line/forbidden", &["a", "b"]).await;
     line.calls.deny_token(&line.token("a"));
     line.release(&holder).await;
-    let turn = line.turn();
-    assert_eq!(turn.who, "b", "at once");
+    let turn = line.turn_of("b");
     line.confirm(&turn).await;
     // If it is our own role that may tell nobody, nobody else loses a place.
     let waiting = ["a", "b", "c"];
-    let (line, holder) = Line::held(bench, "line/all forbidden", &waiting).await;
+    let (line, holder) = QueueCase::held(bench, "line/all forbidden", &waiting).await;
     for who in waiting {
         line.calls.deny_token(&line.token(who));
     }
     line.release(&holder).await;
-    line.nobody_was_told();
-    let row = line.case.row().await;
+    line.expect_no_answers();
+    let row = line.row().await;
     let next = row.reserved().map(|reserved| reserved.request.clone());
-    assert_eq!(next, Some(Line::<B>::digest("b")));
-    assert_eq!(line.waiting().await, [Line::<B>::digest("c")]);
+    assert_eq!(next, Some(QueueCase::<B>::digest("b")));
+    line.has_waiting(&["c"]).await;
     // The callback was perhaps delivered before it was denied: its turn is not another's.
-    let (line, holder) = Line::held(bench, "line/forbidden since", &["a", "b"]).await;
+    let (line, holder) = QueueCase::held(bench, "line/forbidden since", &["a", "b"]).await;
     line.calls.lose(&line.token("a"), super::Lost::Response, 1);
     line.calls.deny_token(&line.token("a"));
     line.release(&holder).await;
-    let turn = line.turn();
-    assert_eq!(turn.who, "a");
+    let turn = line.turn_of("a");
     line.confirm(&turn).await;
 }

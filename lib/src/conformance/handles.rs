@@ -1,9 +1,9 @@
 //! Several handles at once.
 
-use super::{Bench, Case, TTL};
+use super::{Bench, Case, TTL, UNEXPIRED, invalid, make};
 use crate::{
-    Error, ExtendOptions, ExtendOutcome, Lease, LeaseSet, ReleaseOutcome, Settings, Ttl,
-    row::Stored,
+    Error, ExtendOptions, ExtendOutcome, ExtendedAll, Lease, LeaseSet, ReleaseOutcome, ReleasedAll,
+    Settings,
 };
 
 pub(super) async fn all<B: Bench>(bench: &B) {
@@ -17,77 +17,59 @@ fn set_of(leases: &[Lease]) -> LeaseSet {
     LeaseSet::new(leases.to_vec()).expect("distinct leases")
 }
 
+impl<B: Bench> Case<'_, B> {
+    async fn extend_all(
+        &self,
+        leases: &[Lease],
+        options: ExtendOptions,
+    ) -> Result<ExtendedAll, Error> {
+        self.leases.extend_all(&set_of(leases), options).await
+    }
+
+    async fn release_all(&self, leases: &[Lease]) -> ReleasedAll {
+        let released = self.leases.release_all(&set_of(leases)).await;
+        released.expect("an answer")
+    }
+}
+
 async fn a_set_is_extended_and_released_key_by_key<B: Bench>(bench: &B) {
     use ReleaseOutcome::{AlreadyReleased, Lost, Released};
     let case = Case::new(bench, "set/extend and release");
     let leases = case.grant_all(&["a", "b", "c"], "h", "1").await.leases;
     let options = ExtendOptions::default();
     case.pass(TTL / 2);
-    let extended = case
-        .leases
-        .extend_all(&set_of(&leases), options)
-        .await
-        .expect("extended");
-    assert_eq!(
-        (extended.outcome, extended.lapsed),
-        (ExtendOutcome::Extended, None)
-    );
+    let extended = case.extend_all(&leases, options).await.expect("extended");
+    assert_eq!(extended.outcome, ExtendOutcome::Extended);
+    assert_eq!(extended.lapsed, None);
     let keys = |leases: &[Lease]| leases.iter().map(|l| l.key.clone()).collect::<Vec<_>>();
     assert_eq!(keys(&extended.leases), keys(&leases));
-    assert!(
-        extended
-            .leases
-            .iter()
-            .all(|l| l.expires_at == case.now().plus(TTL))
-    );
+    let end = case.now().plus(TTL);
+    assert!(extended.leases.iter().all(|lease| lease.expires_at == end));
     case.pass(TTL + TTL / 2);
-    let revived = case
-        .leases
-        .extend_all(&set_of(&leases), options)
-        .await
-        .expect("revived");
-    assert_eq!(
-        (revived.outcome, revived.lapsed),
-        (ExtendOutcome::Revived, Some(TTL / 2))
-    );
+    let revived = case.extend_all(&leases, options).await.expect("revived");
+    assert_eq!(revived.outcome, ExtendOutcome::Revived);
+    assert_eq!(revived.lapsed, Some(TTL / 2));
 
     // One is lost: the others are extended all the same, and the message tells which is which.
     case.give_back(&leases[1]).await;
     case.pass(TTL / 2);
-    let error = case
-        .leases
-        .extend_all(&set_of(&leases), options)
-        .await
-        .expect_err("one is lost");
-    assert_eq!(
-        (error.name(), error.key()),
-        ("Lease.Lost", Some(&leases[1].key))
-    );
+    let error = case.extend_all(&leases, options).await;
+    let error = error.expect_err("one is lost");
+    assert_eq!(error.name(), "Lease.Lost");
+    assert_eq!(error.key(), Some(&leases[1].key));
     let message = error.to_string();
     for (lease, outcome) in leases.iter().zip(["extended", "Lease.Lost", "extended"]) {
-        assert!(
-            message.contains(&format!("{}: {outcome}", lease.key)),
-            "{message}"
-        );
+        let part = format!("{}: {outcome}", lease.key);
+        assert!(message.contains(&part), "{message}");
     }
-    let Stored::Row(row) = case.stored("c").await else {
-        panic!("no row");
-    };
-    assert_eq!(
-        row.holding().expect("held").expires_at,
-        case.now().plus(TTL)
-    );
+    let row = case.row_at("c").await;
+    let end = case.now().plus(TTL);
+    assert_eq!(row.holding().expect("held").expires_at, end);
 
-    let released = case
-        .leases
-        .release_all(&set_of(&leases))
-        .await
-        .expect("an answer");
+    let released = case.release_all(&leases).await;
     assert_eq!(released.outcomes, [Released, AlreadyReleased, Released]);
-    assert_eq!(
-        (released.outcome, released.expired),
-        (AlreadyReleased, true)
-    );
+    assert_eq!(released.outcome, AlreadyReleased);
+    assert!(released.expired);
     let other = case.single("b", "x").await;
     let leases = [
         case.single("a", "h").await,
@@ -95,24 +77,15 @@ async fn a_set_is_extended_and_released_key_by_key<B: Bench>(bench: &B) {
         case.single("c", "h").await,
     ];
     case.expire();
-    let heir = case.single("a", "x").await;
-    let released = case
-        .leases
-        .release_all(&set_of(&leases))
-        .await
-        .expect("an answer");
+    let successor = case.single("a", "x").await;
+    let released = case.release_all(&leases).await;
     assert_eq!(released.outcomes, [Lost, AlreadyReleased, Released]);
     assert_eq!(released.outcome, Lost);
     let strict = case.leases.release_all_strictly(&set_of(&leases)).await;
     assert_eq!(strict.expect_err("one is lost").name(), "Lease.Lost");
-    for (name, lease) in [("a", heir), ("b", other)] {
-        let Stored::Row(row) = case.stored(name).await else {
-            panic!("no row");
-        };
-        assert_eq!(
-            row.version, lease.version,
-            "{name} is somebody else's, and untouched"
-        );
+    for (name, lease) in [("a", successor), ("b", other)] {
+        let row = case.row_at(name).await;
+        assert_eq!(row.version, lease.version, "{name} is untouched");
     }
 }
 
@@ -123,37 +96,20 @@ async fn a_hundred_keys_are_one_set<B: Bench>(bench: &B) {
     let granted = case.grant_all(&names, "h", "1").await;
     assert_eq!(granted.leases.len(), 100);
     let options = ExtendOptions::default();
-    let set = set_of(&granted.leases);
-    assert_eq!(
-        case.leases
-            .extend_all(&set, options)
-            .await
-            .expect("extended")
-            .leases
-            .len(),
-        100
-    );
-    let released = case.leases.release_all(&set).await.expect("released");
+    let extended = case.extend_all(&granted.leases, options).await;
+    assert_eq!(extended.expect("extended").leases.len(), 100);
+    let released = case.release_all(&granted.leases).await;
     assert_eq!(released.outcomes, [ReleaseOutcome::Released; 100]);
     // A message has to fit into a workflow's history.
-    let error = case
-        .leases
-        .extend_all(&set, options)
-        .await
-        .expect_err("all are over");
-    let message = error.to_string();
-    assert!(
-        message.len() < 8000 && message.ends_with(" more"),
-        "{message}"
-    );
+    let error = case.extend_all(&granted.leases, options).await;
+    let message = error.expect_err("all are over").to_string();
+    assert!(message.len() < 8000, "{message}");
+    assert!(message.ends_with(" more"), "{message}");
 }
 
 async fn the_worst_outcome_is_told<B: Bench>(bench: &B) {
+    use ReleaseOutcome::{AlreadyReleased, Released};
     let case = Case::new(bench, "set/worst outcome");
-    let unexpired = ExtendOptions {
-        require_unexpired: true,
-        ..ExtendOptions::default()
-    };
     let (expired, lost) = (case.single("a", "h").await, case.single("b", "h").await);
     case.pass(TTL);
     let lasting = case.single("c", "h").await;
@@ -163,47 +119,30 @@ async fn the_worst_outcome_is_told<B: Bench>(bench: &B) {
         [expired.clone(), lost.clone(), lasting.clone()],
         [lasting.clone(), lost.clone(), expired.clone()],
     ] {
-        let error = case.leases.extend_all(&set_of(&leases), unexpired).await;
+        let error = case.extend_all(&leases, UNEXPIRED).await;
         let error = error.expect_err("one is lost");
         assert_eq!((error.name(), error.key()), ("Lease.Lost", Some(&lost.key)));
     }
-    let set = set_of(&[lasting.clone(), expired.clone()]);
-    let error = case
-        .leases
-        .extend_all(&set, unexpired)
-        .await
-        .expect_err("one has expired");
-    assert_eq!(
-        (error.name(), error.key()),
-        ("Lease.Expired", Some(&expired.key))
-    );
+    let leases = [lasting.clone(), expired.clone()];
+    let error = case.extend_all(&leases, UNEXPIRED).await;
+    let error = error.expect_err("one has expired");
+    assert_eq!(error.name(), "Lease.Expired");
+    assert_eq!(error.key(), Some(&expired.key));
     // One deadline that has passed is enough to say so.
-    let released = case.leases.release_all(&set).await.expect("an answer");
-    assert_eq!(
-        (released.outcome, released.expired),
-        (ReleaseOutcome::Released, true)
-    );
-    let set = set_of(&[lasting]);
-    let released = case.leases.release_all(&set).await.expect("an answer");
-    assert_eq!(
-        (released.outcome, released.expired),
-        (ReleaseOutcome::AlreadyReleased, false)
-    );
+    let released = case.release_all(&leases).await;
+    assert_eq!((released.outcome, released.expired), (Released, true));
+    let released = case.release_all(&[lasting]).await;
+    assert_eq!(released.outcome, AlreadyReleased);
+    assert!(!released.expired);
 }
 
 async fn a_ttl_that_the_guard_uses_up_is_refused_before_anything_is_written<B: Bench>(bench: &B) {
     let case = Case::new(bench, "set/short");
     let mut leases = case.grant_all(&["a", "b"], "h", "1").await.leases;
     let before = [case.stored("a").await, case.stored("b").await];
-    leases[1].ttl = Ttl::new(Settings::default().guard).expect("a valid ttl");
+    leases[1].ttl = make::ttl(Settings::default().guard);
     case.pass(TTL / 2);
-    let extended = case
-        .leases
-        .extend_all(&set_of(&leases), ExtendOptions::default())
-        .await;
-    let Err(Error::Invalid { field, .. }) = extended else {
-        panic!("{extended:?}");
-    };
-    assert_eq!(field.as_deref(), Some("ttl_seconds"));
+    let extended = case.extend_all(&leases, ExtendOptions::default()).await;
+    invalid(extended, "ttl_seconds");
     assert_eq!([case.stored("a").await, case.stored("b").await], before);
 }

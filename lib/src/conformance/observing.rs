@@ -2,10 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Bench, Case, MS, TTL};
+use super::{Bench, Case, MS, TTL, contention, grant, invalid, make};
 use crate::{
-    Acquire, Acquired, Contention, Ended, Error, ExtendOptions, GrantKind, Granted, Leases,
-    ManualClock, ObservedVersion, Permits, RequestId, store::Store,
+    Acquire, Acquired, Contention, Ended, ExtendOptions, GrantKind, Granted, Leases, ManualClock,
+    ObservedVersion, store::Store,
 };
 
 pub(super) async fn all<B: Bench>(bench: &B) {
@@ -56,8 +56,7 @@ async fn no_clock_is_compared<B: Bench>(bench: &B, ahead: bool) {
         let wait = Duration::from_secs(seen.wait_seconds);
         let when = wait * round / 10;
         pass(when);
-        let extended = case.extension(&lease).await;
-        lease = extended.expect("still the holder's").into_lease();
+        lease = case.extended(&lease).await;
         pass(wait.checked_sub(when).expect("a part of it"));
         seen = ask(&observer, request(round), seen.held.version)
             .await
@@ -74,10 +73,8 @@ async fn no_clock_is_compared<B: Bench>(bench: &B, ahead: bool) {
         .expect("a takeover");
     assert_eq!(taken.grant, GrantKind::Takeover);
     let previous = taken.previous.expect("a holder before");
-    assert_eq!(
-        (previous.fencing_token, previous.ended),
-        (lease.fencing_token, Ended::Expired)
-    );
+    assert_eq!(previous.fencing_token, lease.fencing_token);
+    assert_eq!(previous.ended, Ended::Expired);
     assert!(taken.lease.fencing_token > lease.fencing_token);
     refused!(case.extension(&lease).await, Lost);
 }
@@ -123,10 +120,8 @@ async fn an_observed_version_takes_over_what_has_not_moved<B: Bench>(bench: &B) 
     let taken = taken.expect("granted");
     let again = ask(&case.leases, case.request("c", "1"), seen.version).await;
     let again = again.expect("the same lease");
-    assert_eq!(
-        (again.grant, again.lease),
-        (GrantKind::Replayed, taken.lease.clone())
-    );
+    assert_eq!(again.grant, GrantKind::Replayed);
+    assert_eq!(again.lease, taken.lease.clone());
     assert_eq!(again.previous, taken.previous);
     // What is free needs no observation.
     case.give_back(&taken.lease).await;
@@ -140,12 +135,9 @@ async fn an_observation_keeps_every_other_rule<B: Bench>(bench: &B) {
     case.freeze().await;
     let observing = |id: &str| case.request("b", id).observed_version(lease.version);
     refused!(case.leases.acquire(observing("1")).await, Frozen);
-    let semaphore = observing("1").permits(Permits::new(2).expect("valid"));
+    let semaphore = observing("1").permits(make::permits(2));
     let answer = case.leases.acquire(semaphore).await;
-    let Err(Error::Invalid { field, .. }) = answer else {
-        panic!("{answer:?}");
-    };
-    assert_eq!(field.as_deref(), Some("observed_version"));
+    invalid(answer, "observed_version");
     case.tamper(|item| drop(item.insert("granted_to".into(), crate::row::s("x"))))
         .await;
     refused!(case.leases.acquire(observing("1")).await, Corrupt);
@@ -160,15 +152,11 @@ async fn a_reentrant_request_gets_its_holders_lease<B: Bench>(bench: &B) {
     };
     let again = reentrant("a", "2").await.expect("an answer").granted();
     let again = again.expect("the same lease");
-    assert_eq!(
-        (again.grant, &again.lease, &again.previous),
-        (GrantKind::Replayed, &first.lease, &first.previous)
-    );
-    assert_eq!(
-        case.row().await.version,
-        first.lease.version,
-        "nothing was written"
-    );
+    assert_eq!(again.grant, GrantKind::Replayed);
+    assert_eq!(again.lease, first.lease);
+    assert_eq!(again.previous, first.previous);
+    let version = case.row().await.version;
+    assert_eq!(version, first.lease.version, "nothing was written");
     let other = reentrant("b", "2").await.expect("an answer");
     assert!(matches!(other, Acquired::Held(_)), "{other:?}");
     // Also on a frozen key, as long as it has not expired: it is no grant.
@@ -176,33 +164,19 @@ async fn a_reentrant_request_gets_its_holders_lease<B: Bench>(bench: &B) {
     let frozen = reentrant("a", "3").await.expect("an answer").granted();
     assert_eq!(frozen.expect("the same lease").lease, first.lease);
     case.clock.set(first.lease.expires_at.minus(MS));
-    drop(
-        reentrant("a", "3")
-            .await
-            .expect("an answer")
-            .granted()
-            .expect("still"),
-    );
+    let still = reentrant("a", "3").await.expect("an answer");
+    drop(still.granted().expect("still"));
     case.pass(MS);
     refused!(reentrant("a", "3").await, Frozen);
     let case = Case::new(bench, "acquire/reentrant and expired");
     let first = case.grant("a", "1").await;
     case.pass(TTL);
     let request = case.request("a", "2").reentrant();
-    match case
-        .leases
-        .acquire(request.clone())
-        .await
-        .expect("an answer")
-    {
-        Acquired::Held(contention) => assert!(contention.held.by_you),
-        Acquired::Granted(granted) => panic!("it has expired: {granted:?}"),
-    }
+    let expired = contention(&case.leases, request.clone()).await;
+    assert!(expired.held.by_you);
     // And where there is none, a new one.
     case.give_back(&first.lease).await;
-    let new = case.leases.acquire(request).await.expect("an answer");
-    assert_eq!(new.granted().expect("granted").grant, GrantKind::New);
+    assert_eq!(grant(&case.leases, request).await.grant, GrantKind::New);
     let spent = case.request("a", "1").reentrant();
-    let spent = spent.request_id(RequestId::new("1").expect("valid"));
     refused!(case.leases.acquire(spent).await, Consumed);
 }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::{Bench, Case, TTL};
+use super::{Bench, Case, TTL, grant, invalid, make, make::because};
 use crate::{
-    Act, AuditReason, Ended, Error, Evict, Forced, Freeze, GrantKind, Inspected, Operator, Permits,
-    Previous, Reason, ReleaseOutcome, SweepBounds, Unfreeze,
+    Act, Counter, Ended, Evict, Forced, Freeze, GrantKind, LeaseView, Previous, ReleaseOutcome,
+    Unfreeze,
     row::{Row, Stored, s},
     store::{Applied, Store as _},
     transition::{Change, Swap},
@@ -20,28 +20,26 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     an_operators_write_is_for_the_row_it_has_seen(bench).await;
 }
 
-pub(super) fn because() -> AuditReason {
-    AuditReason {
-        who: Operator::new("night shift").expect("valid"),
-        why: Reason::new("partner is down").expect("valid"),
-    }
-}
-
-fn evict(permit: Option<u16>) -> Evict {
-    Evict {
-        permit,
-        ..Evict::default()
-    }
-}
-
 impl<B: Bench> Case<'_, B> {
     pub(super) async fn force(&self, permit: Option<u16>) -> Forced {
+        let which = Evict {
+            permit,
+            ..Evict::default()
+        };
         let key = &self.address.key;
-        let forced = self
-            .leases
-            .force_release(key, evict(permit), &because())
-            .await;
+        let forced = self.leases.force_release(key, which, &because()).await;
         forced.expect("an answer")
+    }
+
+    /// The lease that a forced release ends, and the operator's token.
+    pub(super) async fn evict(&self, permit: Option<u16>) -> (LeaseView, Counter) {
+        match self.force(permit).await {
+            Forced::Forced {
+                evicted,
+                fencing_token,
+            } => (*evicted, fencing_token),
+            Forced::NotHeld => panic!("nobody was evicted"),
+        }
     }
 
     async fn freeze_it(&self) -> Freeze {
@@ -68,18 +66,9 @@ async fn a_forced_release_evicts_and_fences<B: Bench>(bench: &B) {
     assert_eq!(case.force(None).await, Forced::NotHeld);
     let lease = case.lease("a").await;
     case.pass(TTL / 10);
-    let Forced::Forced {
-        evicted,
-        fencing_token,
-    } = case.force(None).await
-    else {
-        panic!("nobody was evicted");
-    };
-    let held = evicted.held.expect("a holder");
-    assert_eq!(
-        (held.holder, evicted.fencing_token),
-        (lease.holder.clone(), lease.fencing_token)
-    );
+    let (evicted, fencing_token) = case.evict(None).await;
+    assert_eq!(evicted.held.expect("a holder").holder, lease.holder);
+    assert_eq!(evicted.fencing_token, lease.fencing_token);
     assert!(fencing_token > lease.fencing_token);
     let row = case.signed(Act::ForceRelease).await;
     assert!(row.purge_at.is_some_and(|at| at < Row::NEVER));
@@ -94,57 +83,43 @@ async fn a_forced_release_evicts_and_fences<B: Bench>(bench: &B) {
         fencing_token: lease.fencing_token,
         ended: Ended::Forced,
     });
-    let inspected = case.leases.inspect(&lease.key).await.expect("found");
-    let Inspected::Found { first, .. } = inspected else {
-        panic!("nothing was found");
-    };
+    let (first, _) = case.inspected().await;
     assert_eq!((&first.previous, first.operator), (&previous, row.operator));
     let next = case.grant("b", "1").await;
-    assert_eq!(
-        (next.grant, &next.previous),
-        (GrantKind::Takeover, &previous)
-    );
+    assert_eq!(next.grant, GrantKind::Takeover);
+    assert_eq!(next.previous, previous);
     assert!(
         next.lease.fencing_token > fencing_token,
-        "the operator's own lies below it"
+        "above the operator's"
     );
     let again = case.grant("b", "1").await;
     assert_eq!(again.previous, previous);
     assert_eq!(case.give_back(&lease).await, ReleaseOutcome::Lost);
     // An expired lease that nobody took can be ended too.
     case.expire();
-    assert!(matches!(case.force(Some(0)).await, Forced::Forced { .. }));
+    case.evict(Some(0)).await;
 }
 
 async fn of_a_semaphore_one_permit_is_forced<B: Bench>(bench: &B) {
     let case = Case::new(bench, "operate/force a permit");
     let mut leases = Vec::new();
     for n in 0..3 {
-        let permits = Permits::new(3).expect("valid");
+        let permits = make::permits(3);
         let request = case.request(&format!("h{n}"), "1").permits(permits);
-        let granted = case.leases.acquire(request).await.expect("an answer");
-        leases.push(granted.granted().expect("a permit").lease);
+        leases.push(grant(&case.leases, request).await.lease);
     }
-    let which = case
-        .leases
-        .force_release(&case.address.key, Evict::default(), &because())
-        .await;
-    let Err(Error::Invalid { field, .. }) = which else {
-        panic!("{which:?}");
-    };
-    assert_eq!(field.as_deref(), Some("permit"));
+    let (key, any) = (&case.address.key, Evict::default());
+    let which = case.leases.force_release(key, any, &because()).await;
+    invalid(which, "permit");
     assert_eq!(case.force(Some(77)).await, Forced::NotHeld);
     for (n, lease) in leases.iter().enumerate() {
         // The last of them needs no name.
         let permit = (n < 2).then_some(lease.permit);
-        let Forced::Forced { evicted, .. } = case.force(permit).await else {
-            panic!("nobody was evicted");
-        };
+        let (evicted, _) = case.evict(permit).await;
         assert_eq!(evicted.permit, lease.permit);
         refused!(case.extension(lease).await, Lost);
         for other in &leases[n + 1..] {
-            let extended = case.extension(other).await;
-            drop(extended.expect("the others go on"));
+            case.extended(other).await;
         }
     }
 }
@@ -156,23 +131,16 @@ async fn a_frozen_key_stays_frozen<B: Bench>(bench: &B) {
     case.signed(Act::Freeze).await;
     case.pass(TTL / 10);
     assert_eq!(case.freeze_it().await, Freeze::AlreadyFrozen);
-    let extended = case.extension(&lease).await;
-    drop(extended.expect("in time"));
-    let answer = case.ask("b", "1").await;
-    let Err(error @ Error::Frozen { .. }) = answer else {
-        panic!("{answer:?}");
-    };
-    let message = error.to_string();
+    case.extended(&lease).await;
+    let error = case.ask("b", "1").await.expect_err("it is frozen");
+    assert_eq!(error.name(), "Lease.Frozen");
     assert!(
-        message.contains("partner is down (night shift"),
-        "{message}"
+        error.to_string().contains("partner is down (night shift"),
+        "{error}"
     );
     // Sweep passes over it, past its deadline too; and a release does not set it up for the purge.
     case.expire();
-    case.leases
-        .sweep(SweepBounds::Schedule)
-        .await
-        .expect("swept");
+    case.swept().await;
     assert!(case.row().await.holding().is_some());
     case.give_back(&lease).await;
     assert_eq!(case.row().await.purge_at, Some(Row::NEVER));
@@ -194,7 +162,7 @@ async fn a_frozen_key_stays_frozen<B: Bench>(bench: &B) {
     );
     // Evicted while frozen, it stays frozen.
     case.freeze_it().await;
-    assert!(matches!(case.force(None).await, Forced::Forced { .. }));
+    case.evict(None).await;
     refused!(case.ask("c", "1").await, Frozen);
     assert_eq!(case.row().await.purge_at, Some(Row::NEVER));
 }
@@ -217,20 +185,15 @@ async fn a_stranger_is_not_operated_on<B: Bench>(bench: &B) {
     case.lease("a").await;
     case.tamper(|item| drop(item.insert("granted_to".into(), s("somebody else"))))
         .await;
-    let key = &case.address.key;
+    let (leases, key, because) = (&case.leases, &case.address.key, because());
     for _ in 0..2 {
-        let answers = [
-            case.leases
-                .force_release(key, Evict::default(), &because())
-                .await
-                .err(),
-            case.leases.freeze(key, &because()).await.err(),
-            case.leases.unfreeze(key, &because()).await.err(),
-            case.leases.raise_floor(key, None, &because()).await.err(),
-        ];
-        for answer in answers {
-            assert!(matches!(answer, Some(Error::Corrupt { .. })), "{answer:?}");
-        }
+        refused!(
+            leases.force_release(key, Evict::default(), &because).await,
+            Corrupt
+        );
+        refused!(leases.freeze(key, &because).await, Corrupt);
+        refused!(leases.unfreeze(key, &because).await, Corrupt);
+        refused!(leases.raise_floor(key, None, &because).await, Corrupt);
     }
 }
 
@@ -238,9 +201,8 @@ async fn an_operators_write_is_for_the_row_it_has_seen<B: Bench>(bench: &B) {
     let case = Case::new(bench, "operate/seen");
     let lease = case.lease("a").await;
     let seen = case.row().await;
-    let extended = case.extension(&lease).await;
-    drop(extended.expect("extended"));
-    let stands = case.row().await;
+    case.extended(&lease).await;
+    let stored = case.row().await;
     for version in [Some(seen.version), None] {
         let swap = Change::Swap(Box::new(Swap {
             seen: version,
@@ -248,8 +210,8 @@ async fn an_operators_write_is_for_the_row_it_has_seen<B: Bench>(bench: &B) {
         }));
         let limit = Duration::from_secs(1);
         let applied = case.leases.store().apply(&case.address, &swap, limit).await;
-        let refused = Applied::Refused(Stored::Row(stands.clone()));
+        let refused = Applied::Refused(Stored::Row(stored.clone()));
         assert_eq!(applied.expect("an answer"), refused);
     }
-    assert_eq!(case.row().await, stands);
+    assert_eq!(case.row().await, stored);
 }

@@ -1,9 +1,7 @@
 //! What is kept for one whose turn has come, until that one confirms.
 
-use std::time::Duration;
-
-use super::{Bench, Lost, MS, TTL, line::Line};
-use crate::{Error, ExtendOptions, Inspected, LeaseState, ReleaseOutcome, Settings};
+use super::{Bench, CLAIM, Lost, MARGIN, MS, TTL, UNEXPIRED, make, queue::QueueCase};
+use crate::{LeaseState, ReleaseOutcome};
 
 pub(super) async fn all<B: Bench>(bench: &B) {
     a_call_that_was_lost_costs_nobody_his_turn(bench).await;
@@ -12,77 +10,55 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     whoever_holds_a_promise_is_seen_as_its_holder(bench).await;
 }
 
-const CLAIM: Duration = Duration::from_secs(30);
-
 async fn a_call_that_was_lost_costs_nobody_his_turn<B: Bench>(bench: &B) {
-    for (n, (loss, times)) in [(Lost::Response, 1), (Lost::Response, 2), (Lost::Request, 1)]
+    for (n, lost) in [(Lost::Response, 1), (Lost::Response, 2), (Lost::Request, 1)]
         .into_iter()
         .enumerate()
     {
         let key = format!("line/lost call {n}");
-        let (line, holder) = Line::held(bench, &key, &["a", "b"]).await;
-        line.calls.lose(&line.token("a"), loss, times);
-        line.release(&holder).await;
-        let turn = line.turn();
-        assert_eq!(turn.who, "a", "{loss:?}");
-        line.confirm(&turn).await;
+        let (line, _) = QueueCase::released_with(bench, &key, lost).await;
+        line.confirm(&line.turn_of("a")).await;
     }
-    // Whoever released it releases it again: its workflow knows of no answer either.
-    let (line, holder) = Line::held(bench, "line/lost call and answer", &["a", "b"]).await;
-    line.calls.lose(&line.token("a"), Lost::Request, 2);
-    line.release(&holder).await;
-    line.nobody_was_told();
+    // A repeated release calls again: its workflow got no answer either.
+    let both = (Lost::Request, 2);
+    let (line, holder) = QueueCase::released_with(bench, "line/lost call and answer", both).await;
+    line.expect_no_answers();
     for _ in 0..3 {
         let released = line.release(&holder).await;
         assert_eq!(released, ReleaseOutcome::AlreadyReleased);
     }
-    let turn = line.turn();
-    assert_eq!(turn.who, "a");
-    line.confirm(&turn).await;
+    line.confirm(&line.turn_of("a")).await;
     // A call that never arrived is made again by whoever comes by after the time to confirm.
-    let (line, holder) = Line::held(bench, "line/lost call", &["a", "b"]).await;
-    line.calls.lose(&line.token("a"), Lost::Request, 2);
-    line.release(&holder).await;
-    line.nobody_was_told();
-    line.case.pass(CLAIM.saturating_sub(MS));
-    assert!(!line.hand_over().await, "it may have been told");
-    line.case.pass(MS);
+    let (line, holder) = QueueCase::released_with(bench, "line/lost call", both).await;
+    line.expect_no_answers();
+    line.pass(CLAIM.saturating_sub(MS));
+    assert!(!line.hand_over().await, "the first call may have arrived");
+    line.pass(MS);
     assert!(line.hand_over().await);
-    let turn = line.turn();
-    assert_eq!(turn.who, "a");
-    assert_eq!(
-        turn.lease.fencing_token.get(),
-        holder.fencing_token.get() + 1
-    );
-    assert_eq!(turn.lease.expires_at, line.case.now().plus(CLAIM));
+    let turn = line.turn_of("a");
+    assert_eq!(turn.lease.fencing_token, holder.fencing_token.plus(1));
+    assert_eq!(turn.lease.expires_at, line.now().plus(CLAIM));
     line.confirm(&turn).await;
 }
 
 async fn a_promise_that_is_not_taken_up_is_told_again_and_then_passed_on<B: Bench>(bench: &B) {
-    let (line, first) = Line::promised(bench, "line/lapsed", &["a", "b"]).await;
-    let margin = Settings::default().clock_margin;
-    line.case.pass(CLAIM);
+    let (line, first) = QueueCase::promised(bench, "line/lapsed", &["a", "b"]).await;
+    line.pass(CLAIM);
     // The token was answered: that it is refused now says nothing.
     assert!(!line.hand_over().await);
-    line.nobody_was_told();
-    let row = line.case.row().await;
+    line.expect_no_answers();
+    let row = line.row().await;
     let reserved = row.reserved().expect("still kept for it");
-    assert_eq!(
-        (reserved.until, reserved.tries.get()),
-        (line.case.now().plus(CLAIM), 2)
-    );
-    line.case.pass((CLAIM + margin).saturating_sub(MS));
+    assert_eq!(reserved.until, line.now().plus(CLAIM));
+    assert_eq!(reserved.tries.get(), 2);
+    line.pass((CLAIM + MARGIN).saturating_sub(MS));
     assert!(!line.hand_over().await, "not before the margin");
-    line.case.pass(MS);
+    line.pass(MS);
     assert!(line.hand_over().await);
-    let turn = line.turn();
-    assert_eq!(turn.who, "b");
+    let turn = line.turn_of("b");
+    assert_eq!(turn.lease.fencing_token, first.lease.fencing_token.plus(1));
     assert_eq!(
-        turn.lease.fencing_token.get(),
-        first.lease.fencing_token.get() + 1
-    );
-    assert_eq!(
-        turn.told["previous"]["holder"], "holder",
+        turn.output["previous"]["holder"], "holder",
         "the last who really held it"
     );
     assert_ne!(turn.lease.lease_id, first.lease.lease_id);
@@ -94,40 +70,30 @@ async fn a_promise_that_is_not_taken_up_is_told_again_and_then_passed_on<B: Benc
 }
 
 async fn whoever_comes_late_comes_in_time_until_it_is_passed_on<B: Bench>(bench: &B) {
-    let (line, turn) = Line::promised(bench, "line/late", &["a", "b"]).await;
-    line.case.pass(100 * CLAIM);
-    let unexpired = ExtendOptions {
-        require_unexpired: true,
-        ..ExtendOptions::default()
-    };
-    let late = line.case.leases.extend(&turn.lease, unexpired).await;
-    assert!(matches!(late, Err(Error::Expired { .. })), "{late:?}");
+    let (line, turn) = QueueCase::promised(bench, "line/late", &["a", "b"]).await;
+    line.pass(100 * CLAIM);
+    refused!(line.leases.extend(&turn.lease, UNEXPIRED).await, Expired);
     let lease = line.confirm(&turn).await;
-    assert_eq!(lease.expires_at, line.case.now().plus(TTL));
+    assert_eq!(lease.expires_at, line.now().plus(TTL));
     assert!(!line.hand_over().await, "it is held");
     // So does one who gives it back late.
     line.release(&lease).await;
     let turn = line.turn();
-    line.case.pass(100 * CLAIM);
+    line.pass(100 * CLAIM);
     assert_eq!(line.release(&turn.lease).await, ReleaseOutcome::Released);
-    line.nobody_was_told();
+    line.expect_no_answers();
 }
 
 async fn whoever_holds_a_promise_is_seen_as_its_holder<B: Bench>(bench: &B) {
-    let (line, turn) = Line::promised(bench, "line/seen", &["line/seen a", "line/seen b"]).await;
-    let key = &line.case.address.key;
+    let (line, turn) =
+        QueueCase::promised(bench, "line/seen", &["line/seen a", "line/seen b"]).await;
+    let key = &line.address.key;
     let holder = &turn.lease.holder;
-    line.case.pass(CLAIM / 3);
-    let inspected = line.case.leases.inspect(key).await.expect("an answer");
-    let Inspected::Found { first, permits } = inspected else {
-        panic!("{inspected:?}");
-    };
+    line.pass(CLAIM / 3);
+    let (first, permits) = line.inspected().await;
     assert!(permits.is_empty());
     assert_eq!((first.state, first.waiting), (LeaseState::Held, 1));
-    assert_eq!(
-        first.previous.map(|p| p.holder.to_string()),
-        Some("holder".to_owned())
-    );
+    assert_eq!(first.previous.expect("a grant").holder.as_str(), "holder");
     assert_eq!(first.lease.fencing_token, turn.lease.fencing_token);
     let held = first.lease.held.as_ref().expect("a holder");
     assert_eq!(&held.holder, holder);
@@ -141,37 +107,22 @@ async fn whoever_holds_a_promise_is_seen_as_its_holder<B: Bench>(bench: &B) {
     assert!(!text.contains(turn.lease.lease_id.expose()), "{text}");
 
     // The one whose turn it is has a lease; the one behind has none.
-    let listed = line
-        .case
-        .leases
-        .held_by(holder, 100, None)
-        .await
-        .expect("a list");
-    assert_eq!(listed.leases, std::slice::from_ref(&first.lease));
-    let behind = crate::Holder::new("line/seen b").expect("valid");
-    let listed = line
-        .case
-        .leases
-        .held_by(&behind, 100, None)
-        .await
-        .expect("a list");
-    assert_eq!(listed.leases, []);
-    let everything = line.case.leases.list(10_000, None).await.expect("a list");
-    let of_key: Vec<_> = everything
-        .leases
-        .iter()
-        .filter(|view| view.key == *key)
-        .collect();
-    assert_eq!(of_key, [&first.lease]);
+    let listed = line.leases.held_by(holder, 100, None).await;
+    assert_eq!(
+        listed.expect("a list").leases,
+        std::slice::from_ref(&first.lease)
+    );
+    let behind = make::holder("line/seen b");
+    let listed = line.leases.held_by(&behind, 100, None).await;
+    assert_eq!(listed.expect("a list").leases, []);
+    let everything = line.leases.list(10_000, None).await.expect("a list");
+    let of_key = everything.leases.iter().filter(|view| view.key == *key);
+    assert!(of_key.eq([&first.lease]));
 
     // Past the time to confirm it has expired, and is not taken.
-    line.case.pass(CLAIM);
-    let Inspected::Found { first, .. } = line.case.leases.inspect(key).await.expect("an answer")
-    else {
-        panic!("nothing");
-    };
-    assert_eq!(first.state, LeaseState::Expired);
-    let held = line.case.contention("x").await.held;
+    line.pass(CLAIM);
+    assert_eq!(line.inspected().await.0.state, LeaseState::Expired);
+    let held = line.contention("x").await.held;
     assert_eq!(
         (&held.holder, held.waiting, held.by_you),
         (holder, 1, false)

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::{Bench, Case, TTL, line::Line};
-use crate::{Execution, Granted, Holder, Lease, Reaped, Settings, Ttl};
+use super::{Bench, Case, MARGIN, TTL, grant, make, queue::QueueCase};
+use crate::{Execution, Lease, Reaped};
 
 pub(super) async fn all<B: Bench>(bench: &B) {
     what_has_answered_in_full_leaves_nothing(bench).await;
@@ -25,17 +25,17 @@ fn reaped(released: u64, cut: u64, left: u64) -> Reaped {
     }
 }
 
-impl<B: Bench> Line<'_, B> {
+impl<B: Bench> QueueCase<'_, B> {
     async fn reap(&self, who: &str) -> Reaped {
-        let holder = Holder::new(who).expect("a valid holder");
-        let reaped = self.case.leases.reap(&holder).await;
+        let holder = make::holder(who);
+        let reaped = self.leases.reap(&holder).await;
         reaped.expect("an answer")
     }
 
     /// An execution ends, some seconds after all that it did; whether every task has answered.
     fn ends(&self, who: &str, all_answered: bool) {
-        self.case.pass(Duration::from_secs(5));
-        let stopped_at = self.case.now();
+        self.pass(Duration::from_secs(5));
+        let stopped_at = self.now();
         let ended = Execution::Ended {
             stopped_at,
             redrivable: true,
@@ -46,19 +46,18 @@ impl<B: Bench> Line<'_, B> {
 
     /// A lease that long outlives the grace, on a key beside.
     async fn long(&self, name: &str, who: &str) -> (Case<'_, B>, Lease) {
-        let key = format!("{}/{name}", self.case.address.key);
-        let mut beside = Case::new(self.case.bench, &key);
-        beside.clock = self.case.clock.clone();
+        let key = format!("{}/{name}", self.address.key);
+        let mut beside = Case::new(self.bench, &key);
+        beside.clock = self.clock.clone();
         let mut request = beside.request(who, "1");
-        request.ttl = Ttl::new(10 * GRACE).expect("valid");
-        let acquired = self.case.leases.acquire(request).await.expect("an answer");
-        let Granted { lease, .. } = acquired.granted().expect("a grant");
+        request.ttl = make::ttl(10 * GRACE);
+        let lease = grant(&self.leases, request).await.lease;
         (beside, lease)
     }
 }
 
 async fn what_has_answered_in_full_leaves_nothing<B: Bench>(bench: &B) {
-    let line = Line::new(bench, "reap/answered");
+    let line = QueueCase::new(bench, "reap/answered");
     let execution = "an execution whose tasks have answered";
     let lease = line.granted(execution).await.lease;
     let (beside, _) = line.long("beside", execution).await;
@@ -66,13 +65,9 @@ async fn what_has_answered_in_full_leaves_nothing<B: Bench>(bench: &B) {
     line.join("a").await;
     line.ends(execution, true);
     assert_eq!(line.reap(execution).await, reaped(2, 0, 0));
-    let turn = line.turn();
-    assert_eq!(turn.who, "a", "at once");
-    assert_eq!(turn.told["previous"]["ended"], "released");
-    assert_eq!(
-        turn.told["previous"]["fencing_token"],
-        lease.fencing_token.get()
-    );
+    let turn = line.turn_of("a");
+    assert_eq!(turn.output["previous"]["ended"], "released");
+    turn.follows(&lease);
     assert!(beside.row().await.holding().is_none());
     assert_eq!(
         others.row().await.version,
@@ -80,11 +75,11 @@ async fn what_has_answered_in_full_leaves_nothing<B: Bench>(bench: &B) {
         "untouched"
     );
     assert_eq!(line.reap(execution).await, reaped(0, 0, 0));
-    line.nobody_was_told();
+    line.expect_no_answers();
 }
 
 async fn what_may_be_at_work_is_cut_to_the_grace<B: Bench>(bench: &B) {
-    let line = Line::new(bench, "reap/at work");
+    let line = QueueCase::new(bench, "reap/at work");
     let execution = "an execution with a task at work";
     let short = line.granted(execution).await.lease;
     line.join("a").await;
@@ -92,33 +87,30 @@ async fn what_may_be_at_work_is_cut_to_the_grace<B: Bench>(bench: &B) {
     line.ends(execution, false);
     assert_eq!(line.reap(execution).await, reaped(0, 1, 0));
     // It is not freed, and nobody is told.
-    line.nobody_was_told();
+    line.expect_no_answers();
     let row = beside.row().await;
     let held = row.holding().expect("held");
-    assert_eq!(
-        (&held.lease_id, row.fencing_token),
-        (&long.lease_id, long.fencing_token)
-    );
-    assert_eq!(held.expires_at, line.case.now().plus(GRACE));
-    let margin = Settings::default().clock_margin;
+    assert_eq!(held.lease_id, long.lease_id);
+    assert_eq!(row.fencing_token, long.fencing_token);
+    assert_eq!(held.expires_at, line.now().plus(GRACE));
     assert_eq!(
         held.sweep_after,
-        Some(held.expires_at.plus(margin)),
+        Some(held.expires_at.plus(MARGIN)),
         "or sweep would come late"
     );
     assert!(row.version > long.version);
     // What ends sooner is not made longer.
-    assert_eq!(line.case.row().await.version, short.version);
+    assert_eq!(line.row().await.version, short.version);
     // Nor is it cut again.
-    line.case.pass(TTL / 2);
+    line.pass(TTL / 2);
     assert_eq!(line.reap(execution).await, reaped(0, 0, 0));
     assert_eq!(beside.row().await, row);
 
     line.expire();
     line.sweep().await;
     let turn = line.turn();
-    assert_eq!(turn.told["previous"]["ended"], "expired");
-    line.case.pass(GRACE);
+    assert_eq!(turn.output["previous"]["ended"], "expired");
+    line.pass(GRACE);
     line.sweep().await;
     assert!(
         beside.row().await.holding().is_none(),
@@ -127,10 +119,10 @@ async fn what_may_be_at_work_is_cut_to_the_grace<B: Bench>(bench: &B) {
 }
 
 async fn what_runs_or_is_unknown_is_left_alone<B: Bench>(bench: &B) {
-    let line = Line::new(bench, "reap/not ended");
+    let line = QueueCase::new(bench, "reap/not ended");
     let execution = "an execution that has not ended";
     let lease = line.granted(execution).await.lease;
-    let (waits, _) = Line::held(bench, "reap/not ended/waits", &[execution]).await;
+    let (waits, _) = QueueCase::held(bench, "reap/not ended/waits", &[execution]).await;
     assert_eq!(
         line.reap(execution).await,
         reaped(0, 0, 0),
@@ -138,8 +130,8 @@ async fn what_runs_or_is_unknown_is_left_alone<B: Bench>(bench: &B) {
     );
     line.calls.set_execution(execution, Execution::Running);
     assert_eq!(line.reap(execution).await, Reaped::Running);
-    assert_eq!(line.case.row().await.version, lease.version);
-    assert_eq!(waits.waiting().await.len(), 1);
+    assert_eq!(line.row().await.version, lease.version);
+    waits.has_waiting(&[execution]).await;
     line.ends(execution, true);
     assert_eq!(line.reap(execution).await, reaped(1, 0, 1));
 }
@@ -147,26 +139,25 @@ async fn what_runs_or_is_unknown_is_left_alone<B: Bench>(bench: &B) {
 /// The look-up may be older than a redrive that has written it.
 async fn what_was_written_after_the_end_is_left_to_a_later_look<B: Bench>(bench: &B) {
     for all_answered in [true, false] {
-        let line = Line::new(bench, &format!("reap/redriven {all_answered}"));
+        let line = QueueCase::new(bench, &format!("reap/redriven {all_answered}"));
         let execution = format!("an execution redriven {all_answered}");
         let (beside, lease) = line.long("beside", &execution).await;
         line.ends(&execution, all_answered);
-        line.case.pass(Duration::from_secs(1));
+        line.pass(Duration::from_secs(1));
         let proven = line.extend(&lease).await.expect("extended");
         assert_eq!(line.reap(&execution).await, reaped(0, 0, 0));
         assert_eq!(beside.row().await.version, proven.version);
         // Half a minute later the look-up would show it, whatever the clocks.
-        line.case
-            .pass(Duration::from_secs(30) + Settings::default().clock_margin);
+        line.pass(Duration::from_secs(30) + MARGIN);
         let (released, cut) = if all_answered { (1, 0) } else { (0, 1) };
         assert_eq!(line.reap(&execution).await, reaped(released, cut, 0));
     }
     // What has succeeded cannot be redriven.
-    let line = Line::new(bench, "reap/succeeded");
+    let line = QueueCase::new(bench, "reap/succeeded");
     let execution = "an execution that has just succeeded";
     line.granted(execution).await;
     let ended = Execution::Ended {
-        stopped_at: line.case.now(),
+        stopped_at: line.now(),
         redrivable: false,
         all_answered: true,
     };
@@ -177,7 +168,7 @@ async fn what_was_written_after_the_end_is_left_to_a_later_look<B: Bench>(bench:
 /// What it left behind in line is sweep's to clear, and no reason to look it up.
 async fn whoever_was_served_is_not_looked_up<B: Bench>(bench: &B) {
     let execution = "served execution";
-    let (line, turn) = Line::promised(bench, "reap/served", &[execution]).await;
+    let (line, turn) = QueueCase::promised(bench, "reap/served", &[execution]).await;
     let lease = line.confirm(&turn).await;
     line.release(&lease).await;
     assert!(line.waiter(execution).await.is_some());
@@ -190,54 +181,49 @@ async fn places_in_line_are_given_up<B: Bench>(bench: &B) {
         let execution = format!("waiting execution {all_answered}");
         let waiting = ["a", &execution, "b"];
         let key = format!("reap/waits {all_answered}");
-        let (line, holder) = Line::held(bench, &key, &waiting).await;
+        let (line, holder) = QueueCase::held(bench, &key, &waiting).await;
         line.ends(&execution, all_answered);
         assert_eq!(line.reap(&execution).await, reaped(0, 0, 1));
-        assert_eq!(line.waiting().await, ["a", "b"].map(Line::<B>::digest));
+        line.has_waiting(&["a", "b"]).await;
         assert_eq!(line.reap(&execution).await, reaped(0, 0, 0));
         line.sweep().await;
         assert!(line.waiter(&execution).await.is_none(), "no ghost");
-        drop(line.told());
+        drop(line.answers());
         line.release(&holder).await;
-        let turn = line.turn();
-        assert_eq!(turn.who, "a");
+        let turn = line.turn_of("a");
         line.confirm(&turn).await;
         line.release(&turn.lease).await;
-        assert_eq!(line.turn().who, "b");
+        line.turn_of("b");
     }
 }
 
 async fn whoever_will_not_come_is_passed_over<B: Bench>(bench: &B) {
     let execution = "next execution";
     let waiting = [execution, "b"];
-    let (line, turn) = Line::promised(bench, "reap/next", &waiting).await;
+    let (line, turn) = QueueCase::promised(bench, "reap/next", &waiting).await;
     line.ends(execution, true);
     assert_eq!(line.reap(execution).await, reaped(0, 0, 1));
-    let next = line.turn();
-    assert_eq!(next.who, "b", "at once");
-    assert_eq!(next.told["previous"]["holder"], "holder");
+    let next = line.turn_of("b");
+    assert_eq!(next.output["previous"]["holder"], "holder");
     assert!(next.lease.fencing_token > turn.lease.fencing_token);
     refused!(line.extend(&turn.lease).await, Lost);
     line.confirm(&next).await;
     // A task of it may still act on the promise, until its time is over; and then it is not told
     // again.
     let execution = "next stopped execution";
-    let (line, turn) = Line::promised(bench, "reap/next stopped", &[execution, "b"]).await;
+    let (line, turn) = QueueCase::promised(bench, "reap/next stopped", &[execution, "b"]).await;
     line.ends(execution, false);
     assert_eq!(line.reap(execution).await, reaped(0, 0, 0));
-    line.nobody_was_told();
-    let row = line.case.row().await;
+    line.expect_no_answers();
+    let row = line.row().await;
     let reserved = row.reserved().expect("kept for it still");
-    assert_eq!(
-        (reserved.until, reserved.tries.get()),
-        (turn.lease.expires_at, 2)
-    );
+    assert_eq!(reserved.until, turn.lease.expires_at);
+    assert_eq!(reserved.tries.get(), 2);
     // The event comes twice.
     assert_eq!(line.reap(execution).await, reaped(0, 0, 0));
-    assert_eq!(line.case.row().await, row);
-    let margin = Settings::default().clock_margin;
-    line.case.clock.set(reserved.until.plus(margin));
+    assert_eq!(line.row().await, row);
+    line.clock.set(reserved.until.plus(MARGIN));
     assert!(line.hand_over().await);
-    assert_eq!(line.turn().who, "b");
+    line.turn_of("b");
     refused!(line.extend(&turn.lease).await, Lost);
 }

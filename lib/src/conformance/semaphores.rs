@@ -2,10 +2,9 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use super::{Bench, Case, MS, TTL};
+use super::{Bench, Case, MS, TTL, contention, grant, make};
 use crate::{
-    Acquire, Acquired, Contention, GrantKind, Granted, Inspected, LeaseState, Permits,
-    ReleaseOutcome, row::Item, row::s, store::Address,
+    Acquire, Contention, GrantKind, Granted, Lease, LeaseState, ReleaseOutcome, store::Address,
 };
 
 pub(super) async fn all<B: Bench>(bench: &B) {
@@ -22,22 +21,17 @@ pub(super) async fn all<B: Bench>(bench: &B) {
 
 impl<B: Bench> Case<'_, B> {
     fn one_of(&self, permits: u16, holder: &str, id: &str) -> Acquire {
-        let permits = Permits::new(permits).expect("valid");
+        let permits = make::permits(permits);
         self.request(holder, id).permits(permits)
     }
 
     async fn permit_of(&self, permits: u16, holder: &str) -> Granted {
         let request = self.one_of(permits, holder, &format!("by {holder}"));
-        let acquired = self.leases.acquire(request).await.expect("an answer");
-        acquired.granted().expect("a permit")
+        grant(&self.leases, request).await
     }
 
     async fn full(&self, permits: u16) -> Contention {
-        let request = self.one_of(permits, "too many", "too many");
-        match self.leases.acquire(request).await.expect("an answer") {
-            Acquired::Held(contention) => contention,
-            Acquired::Granted(granted) => panic!("one too many: {granted:?}"),
-        }
+        contention(&self.leases, self.one_of(permits, "too many", "too many")).await
     }
 }
 
@@ -56,10 +50,8 @@ async fn no_more_than_there_are_permits<B: Bench>(bench: &B) {
     assert_eq!(permits, (0..5).collect());
     // Who must give a permit back first is who is told of.
     let contention = case.full(5).await;
-    assert_eq!(
-        (contention.held.permit, &contention.held.holder),
-        (leases[0].permit, &leases[0].holder)
-    );
+    assert_eq!(contention.held.permit, leases[0].permit);
+    assert_eq!(contention.held.holder, leases[0].holder);
     // One that comes back is the one that is granted next.
     case.give_back(&leases[2]).await;
     let next = case.permit_of(5, "next").await;
@@ -71,14 +63,9 @@ async fn no_more_than_there_are_permits<B: Bench>(bench: &B) {
     case.full(5).await;
     case.clock.set(contention.retry_at);
     let taken = case.permit_of(5, "heir").await;
-    assert_eq!(
-        (taken.grant, taken.lease.permit),
-        (GrantKind::Takeover, leases[0].permit)
-    );
-    assert_eq!(
-        taken.previous.map(|p| p.holder),
-        Some(leases[0].holder.clone())
-    );
+    assert_eq!(taken.grant, GrantKind::Takeover);
+    assert_eq!(taken.lease.permit, leases[0].permit);
+    assert_eq!(taken.previous.expect("a grant").holder, leases[0].holder);
 }
 
 async fn a_request_finds_its_own_permit_again<B: Bench>(bench: &B) {
@@ -88,10 +75,8 @@ async fn a_request_finds_its_own_permit_again<B: Bench>(bench: &B) {
     for _ in 0..5 {
         case.pass(TTL / 2);
         let again = case.permit_of(3, "a").await;
-        assert_eq!(
-            (again.grant, &again.lease),
-            (GrantKind::Replayed, &first.lease)
-        );
+        assert_eq!(again.grant, GrantKind::Replayed);
+        assert_eq!(again.lease, first.lease);
     }
     // Whatever else became free in the meantime, and whatever the number is now.
     for other in others {
@@ -101,37 +86,29 @@ async fn a_request_finds_its_own_permit_again<B: Bench>(bench: &B) {
         assert_eq!(case.permit_of(permits, "a").await.lease, first.lease);
     }
     case.give_back(&first.lease).await;
-    refused!(
-        case.leases.acquire(case.one_of(3, "a", "by a")).await,
-        Consumed
-    );
-    refused!(
-        case.leases.acquire(case.one_of(3, "x", "by x")).await,
-        Consumed
-    );
+    for holder in ["a", "x"] {
+        let spent = case.one_of(3, holder, &format!("by {holder}"));
+        refused!(case.leases.acquire(spent).await, Consumed);
+    }
 }
 
 async fn a_permit_is_a_lease_of_its_own<B: Bench>(bench: &B) {
     let case = Case::new(bench, "semaphore/own");
-    let (a, b) = (
-        case.permit_of(2, "a").await.lease,
-        case.permit_of(2, "b").await.lease,
-    );
-    let (c, d) = (a.clone(), b.clone());
+    let a = case.permit_of(2, "a").await.lease;
+    let b = case.permit_of(2, "b").await.lease;
     case.pass(TTL / 2);
-    let extended = case.extension(&a).await;
-    let a = extended.expect("extended").into_lease();
-    assert_eq!((a.permit, a.expires_at), (c.permit, case.now().plus(TTL)));
-    let inspected = case.leases.inspect(&case.address.key).await.expect("found");
-    let Inspected::Found { first, permits } = inspected else {
-        panic!("nothing was found");
-    };
+    let longer = case.extended(&a).await;
+    assert_eq!(longer.permit, a.permit);
+    assert_eq!(longer.expires_at, case.now().plus(TTL));
+    let (first, permits) = case.inspected().await;
     assert_eq!((first.lease.permit, permits.len()), (0, 2));
     assert!(permits.iter().all(|one| one.state == LeaseState::Held));
     assert_eq!(case.give_back(&b).await, ReleaseOutcome::Released);
     // The handle of one does not end the other.
-    let mut swapped = d;
-    swapped.permit = a.permit;
+    let swapped = Lease {
+        permit: a.permit,
+        ..b
+    };
     refused!(case.extension(&swapped).await, Lost);
     assert_eq!(case.give_back(&swapped).await, ReleaseOutcome::Lost);
     assert_eq!(case.give_back(&a).await, ReleaseOutcome::Released);
@@ -187,18 +164,17 @@ async fn what_is_told_of_is_what_a_waiter_waits_for<B: Bench>(bench: &B) {
 
 async fn a_strangers_row_is_not_a_permit<B: Bench>(bench: &B) {
     let case = Case::new(bench, "semaphore/stranger");
-    let strange = Item::from([("colour".to_owned(), s("blue"))]);
     let address = |permit| Address {
         permit,
         ..case.address.clone()
     };
-    bench.put(&address(1), strange.clone()).await;
+    bench.put(&address(1), make::foreign_item()).await;
     let granted = case.permit_of(2, "a").await;
     assert_eq!(granted.lease.permit, 0);
     // The other one is left alone, and will not come back by waiting: but a permit will.
     assert_eq!(case.full(2).await.held.permit, 0);
     case.give_back(&granted.lease).await;
-    bench.put(&address(0), strange).await;
+    bench.put(&address(0), make::foreign_item()).await;
     refused!(case.leases.acquire(case.one_of(2, "b", "1")).await, Corrupt);
 }
 
@@ -217,18 +193,15 @@ async fn a_holder_may_reenter_its_permit<B: Bench>(bench: &B) {
     let case = Case::new(bench, "semaphore/reentrant");
     let lease = case.permit_of(3, "a").await.lease;
     let request = case.one_of(3, "a", "another").reentrant();
-    let again = case.leases.acquire(request).await.expect("an answer");
-    let again = again.granted().expect("its own");
+    let again = grant(&case.leases, request).await;
     assert_eq!((again.grant, again.lease), (GrantKind::Replayed, lease));
     // Not asked for, it is another permit; and each request finds its own before any other.
     for id in ["another", "a third"] {
         let request = case.one_of(3, "a", id);
-        let other = case.leases.acquire(request).await.expect("an answer");
-        let other = other.granted().expect("another");
+        let other = grant(&case.leases, request).await;
         assert_eq!(other.grant, GrantKind::New);
         let request = case.one_of(3, "a", id).reentrant();
-        let again = case.leases.acquire(request).await.expect("an answer");
-        assert_eq!(again.granted().expect("its own").lease, other.lease);
+        assert_eq!(grant(&case.leases, request).await.lease, other.lease);
     }
 }
 

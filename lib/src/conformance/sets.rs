@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use super::{Bench, Case, MS, TTL};
+use super::{Bench, Case, MS, TTL, invalid, make};
 use crate::{
-    AcquireAll, AcquiredAll, Ended, Error, GrantKind, GrantedAll, Holder, Key, Keys, Lease,
-    RequestId, Ttl,
-    row::{Item, Stored, s},
+    AcquireAll, AcquiredAll, Contention, Ended, Error, GrantKind, GrantedAll, Key, Lease,
+    row::{Row, Stored},
     store::{Address, AppliedAll, Store as _},
     transition::{Change, Confirm},
 };
@@ -24,17 +23,12 @@ pub(super) async fn all<B: Bench>(bench: &B) {
 /// Keys `a` to `d`, below the case's own.
 impl<B: Bench> Case<'_, B> {
     pub(super) fn key(&self, name: &str) -> Key {
-        Key::new(format!("{}/{name}", self.address.key)).expect("a valid key")
+        make::key(format!("{}/{name}", self.address.key))
     }
 
     pub(super) fn set(&self, names: &[&str], holder: &str, id: &str) -> AcquireAll {
-        let keys = names.iter().map(|name| self.key(name)).collect();
-        AcquireAll::new(
-            Keys::new(keys).expect("valid keys"),
-            Holder::new(holder).expect("a valid holder"),
-            Ttl::new(TTL).expect("a valid ttl"),
-        )
-        .request_id(RequestId::new(id).expect("a valid request id"))
+        let keys = make::keys(names.iter().map(|name| self.key(name)).collect());
+        AcquireAll::new(keys, make::holder(holder), make::ttl(TTL)).request_id(make::request_id(id))
     }
 
     pub(super) async fn ask_all(
@@ -51,14 +45,24 @@ impl<B: Bench> Case<'_, B> {
         acquired.granted().expect("a grant")
     }
 
+    async fn refused_all(&self, names: &[&str], holder: &str, id: &str) -> Contention {
+        match self.ask_all(names, holder, id).await.expect("an answer") {
+            AcquiredAll::Held(contention) => contention,
+            AcquiredAll::Granted(granted) => panic!("it was granted: {granted:?}"),
+        }
+    }
+
     pub(super) async fn stored(&self, name: &str) -> Stored {
-        let address = self.at(name);
-        let limit = Duration::from_secs(1);
-        self.leases
-            .store()
-            .read(&address, limit)
-            .await
-            .expect("read")
+        let (address, limit) = (self.at(name), Duration::from_secs(1));
+        let stored = self.leases.store().read(&address, limit).await;
+        stored.expect("an answer")
+    }
+
+    pub(super) async fn row_at(&self, name: &str) -> Row {
+        match self.stored(name).await {
+            Stored::Row(row) => row,
+            other => panic!("no row but {other:?}"),
+        }
     }
 
     pub(super) fn at(&self, name: &str) -> Address {
@@ -77,62 +81,40 @@ impl<B: Bench> Case<'_, B> {
     }
 }
 
+#[track_caller]
+fn is_consumed(answer: Result<AcquiredAll, Error>, key: &Key) {
+    let error = answer.expect_err("it is consumed");
+    assert_eq!((error.name(), error.key()), ("Lease.Consumed", Some(key)));
+}
+
 async fn all_or_nothing<B: Bench>(bench: &B) {
     let case = Case::new(bench, "set/all or nothing");
     let blocker = case.single("b", "x").await;
     for (names, free) in [(["a", "b", "c"], ["a", "c"]), (["b", "a", "c"], ["a", "c"])] {
-        let answer = case.ask_all(&names, "h", "1").await.expect("an answer");
-        let AcquiredAll::Held(contention) = answer else {
-            panic!("{answer:?}");
-        };
-        assert_eq!(
-            (&contention.held.key, &contention.held.holder),
-            (&blocker.key, &blocker.holder)
-        );
+        let held = case.refused_all(&names, "h", "1").await.held;
+        assert_eq!((&held.key, &held.holder), (&blocker.key, &blocker.holder));
         for name in free {
-            assert_eq!(
-                case.stored(name).await,
-                Stored::Absent,
-                "nothing was written"
-            );
+            assert_eq!(case.stored(name).await, Stored::Absent);
         }
     }
     // Of two that block, the first in the order asked is named.
     case.single("c", "y").await;
-    let answer = case
-        .ask_all(&["a", "c", "b"], "h", "1")
-        .await
-        .expect("an answer");
-    let AcquiredAll::Held(contention) = answer else {
-        panic!("{answer:?}");
-    };
+    let contention = case.refused_all(&["a", "c", "b"], "h", "1").await;
     assert_eq!(contention.held.key, case.key("c"));
 
     case.give_back(&blocker).await;
     let granted = case.grant_all(&["b", "a"], "h", "1").await;
     assert_eq!(granted.grant, GrantKind::New);
-    let keys: Vec<_> = granted
-        .leases
-        .iter()
-        .map(|lease| lease.key.clone())
-        .collect();
-    assert_eq!(keys, [case.key("b"), case.key("a")]);
+    let keys = granted.leases.iter().map(|lease| lease.key.clone());
+    assert!(keys.eq(["b", "a"].map(|name| case.key(name))));
     assert_ne!(granted.leases[0].lease_id, granted.leases[1].lease_id);
-    let before: Vec<_> = granted
-        .previous
-        .iter()
-        .map(|p| p.as_ref().map(|p| p.ended))
-        .collect();
-    assert_eq!(before, [Some(Ended::Released), None]);
-    // What was granted is what stands there.
+    let before = granted.previous.iter().map(|p| p.as_ref().map(|p| p.ended));
+    assert!(before.eq([Some(Ended::Released), None]));
+    // What was granted is what is stored there.
     for (name, lease) in [("b", &granted.leases[0]), ("a", &granted.leases[1])] {
-        let Stored::Row(row) = case.stored(name).await else {
-            panic!("no row");
-        };
-        assert_eq!(
-            (row.fencing_token, row.version),
-            (lease.fencing_token, lease.version)
-        );
+        let row = case.row_at(name).await;
+        assert_eq!(row.fencing_token, lease.fencing_token);
+        assert_eq!(row.version, lease.version);
     }
 }
 
@@ -142,20 +124,14 @@ async fn a_repeated_request_gets_the_whole_set_back<B: Bench>(bench: &B) {
     for _ in 0..3 {
         case.pass(TTL);
         let again = case.grant_all(&["a", "b"], "h", "1").await;
-        assert_eq!(
-            (again.grant, &again.leases),
-            (GrantKind::Replayed, &first.leases)
-        );
+        assert_eq!(again.grant, GrantKind::Replayed);
+        assert_eq!(again.leases, first.leases);
     }
     let turned = case.grant_all(&["b", "a"], "h", "1").await;
     assert_eq!(turned.leases[0], first.leases[1], "in the order asked");
     // Once any of them is over, the request is spent.
     case.give_back(&first.leases[1]).await;
-    let answer = case.ask_all(&["a", "b"], "h", "1").await;
-    assert!(
-        matches!(&answer, Err(Error::Consumed { key }) if *key == case.key("b")),
-        "{answer:?}"
-    );
+    is_consumed(case.ask_all(&["a", "b"], "h", "1").await, &case.key("b"));
 }
 
 async fn a_request_is_for_its_own_keys_only<B: Bench>(bench: &B) {
@@ -163,10 +139,7 @@ async fn a_request_is_for_its_own_keys_only<B: Bench>(bench: &B) {
     case.grant_all(&["a", "b"], "h", "1").await;
     let invalid = async |names: &[&str]| {
         let answer = case.ask_all(names, "h", "1").await;
-        let Err(Error::Invalid { field, .. }) = answer else {
-            panic!("{names:?}: {answer:?}");
-        };
-        assert_eq!(field.as_deref(), Some("request_id"));
+        invalid(answer, "request_id");
     };
     invalid(&["a", "c"]).await;
     invalid(&["a"]).await;
@@ -188,60 +161,43 @@ async fn the_worst_refusal_is_told<B: Bench>(bench: &B) {
     case.single("held", "x").await;
     let frozen = case.single("frozen", "x").await;
     case.give_back(&frozen).await;
-    let because = super::operating::because();
-    case.leases
-        .freeze(&frozen.key, &because)
-        .await
-        .expect("frozen");
+    let froze = case.leases.freeze(&frozen.key, &make::because()).await;
+    froze.expect("frozen");
     let spent = case.grant_all(&["spent"], "h", "1").await;
     case.give_back(&spent.leases[0]).await;
-    let strange = Item::from([("colour".to_owned(), s("blue"))]);
-    bench.put(&case.at("strange"), strange).await;
+    bench.put(&case.at("strange"), make::foreign_item()).await;
 
-    let told = async |names: &[&str]| match case.ask_all(names, "h", "1").await {
+    let refusal = async |names: &[&str]| match case.ask_all(names, "h", "1").await {
         Ok(AcquiredAll::Held(contention)) => ("Lease.Held", contention.held.key),
         Ok(AcquiredAll::Granted(granted)) => panic!("{granted:?}"),
         Err(error) => (error.name(), error.key().expect("a key").clone()),
     };
-    assert_eq!(
-        told(&["free", "held"]).await,
-        ("Lease.Held", case.key("held"))
-    );
-    assert_eq!(
-        told(&["held", "frozen"]).await,
-        ("Lease.Frozen", case.key("frozen"))
-    );
-    let names = ["held", "frozen", "spent"];
-    assert_eq!(told(&names).await, ("Lease.Consumed", case.key("spent")));
-    let names = ["held", "frozen", "spent", "strange"];
-    assert_eq!(told(&names).await, ("Lease.Corrupt", case.key("strange")));
+    let names = ["free", "held", "frozen", "spent", "strange"];
+    for (last, error) in [(1, "Held"), (2, "Frozen"), (3, "Consumed"), (4, "Corrupt")] {
+        let (found, key) = refusal(&names[..=last]).await;
+        assert_eq!(found, format!("Lease.{error}"));
+        assert_eq!(key, case.key(names[last]));
+    }
     assert_eq!(case.stored("free").await, Stored::Absent);
 }
 
 async fn a_takeover_tells_of_each_key<B: Bench>(bench: &B) {
     let case = Case::new(bench, "set/takeover");
     let crashed = case.grant_all(&["a", "b"], "x", "1").await.leases;
-    let answer = case
-        .ask_all(&["a", "c"], "h", "1")
-        .await
-        .expect("an answer");
-    assert!(matches!(answer, AcquiredAll::Held(_)), "{answer:?}");
+    case.refused_all(&["a", "c"], "h", "1").await;
     case.expire();
     let taken = case.grant_all(&["c", "a", "b"], "h", "1").await;
     assert_eq!(taken.grant, GrantKind::Takeover, "as soon as one is");
     assert_eq!(taken.previous[0], None);
     for (previous, lease) in taken.previous[1..].iter().zip(&crashed) {
         let previous = previous.as_ref().expect("a grant before");
-        assert_eq!(
-            (&previous.holder, previous.fencing_token, previous.ended),
-            (&lease.holder, lease.fencing_token, Ended::Expired)
-        );
+        assert_eq!(previous.holder, lease.holder);
+        assert_eq!(previous.fencing_token, lease.fencing_token);
+        assert_eq!(previous.ended, Ended::Expired);
     }
     let again = case.grant_all(&["c", "a", "b"], "h", "1").await;
-    assert_eq!(
-        (again.grant, again.previous),
-        (GrantKind::Replayed, taken.previous)
-    );
+    assert_eq!(again.grant, GrantKind::Replayed);
+    assert_eq!(again.previous, taken.previous);
 }
 
 async fn a_reentrant_set_takes_what_its_holder_has<B: Bench>(bench: &B) {
@@ -292,27 +248,17 @@ async fn a_reentrant_set_takes_what_its_holder_has<B: Bench>(bench: &B) {
     }
     case.pass(TTL);
     let late = ask(&["a", "b"], "4").await.expect("an answer");
-    assert!(
-        matches!(late, AcquiredAll::Held(_)),
-        "it has expired: {late:?}"
-    );
+    assert!(matches!(late, AcquiredAll::Held(_)), "expired: {late:?}");
 }
 
 async fn a_set_is_over_as_soon_as_a_part_of_it_is<B: Bench>(bench: &B) {
     let case = Case::new(bench, "set/parted");
     let own = case.single("a", "h").await;
-    let ask = async || {
-        case.leases
-            .acquire_all(case.set(&["a", "b"], "h", "1").reentrant())
-            .await
-    };
+    let set = || case.set(&["a", "b"], "h", "1").reentrant();
+    let ask = async || case.leases.acquire_all(set()).await;
     drop(ask().await.expect("an answer").granted().expect("a grant"));
     case.give_back(&own).await;
-    let answer = ask().await;
-    assert!(
-        matches!(&answer, Err(Error::Consumed { key }) if *key == own.key),
-        "{answer:?}"
-    );
+    is_consumed(ask().await, &own.key);
     // Also when the row has forgotten whose it was.
     let case = Case::new(bench, "set/forgotten");
     let set = case.grant_all(&["a", "b"], "h", "1").await.leases;
@@ -321,9 +267,5 @@ async fn a_set_is_over_as_soon_as_a_part_of_it_is<B: Bench>(bench: &B) {
         let other = case.single("a", holder).await;
         case.give_back(&other).await;
     }
-    let answer = case.ask_all(&["a", "b"], "h", "1").await;
-    assert!(
-        matches!(&answer, Err(Error::Consumed { key }) if *key == set[0].key),
-        "{answer:?}"
-    );
+    is_consumed(case.ask_all(&["a", "b"], "h", "1").await, &set[0].key);
 }

@@ -2,7 +2,7 @@
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
-use super::{Bench, Case};
+use super::{Bench, Case, make};
 use crate::{
     Error,
     row::{Item, n, s},
@@ -13,7 +13,7 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     a_stranger_that_nobody_holds_is_left_alone(bench).await;
 }
 
-/// What makes a held row somebody else's: an attribute, and what stands there instead, if anything.
+/// What makes a held row somebody else's: an attribute, and what is stored there instead, if anything.
 /// Each is one that a condition can see; a fraction is visible only as long as nobody may write the
 /// row anyway.
 fn faults() -> Vec<(&'static str, Option<AttributeValue>)> {
@@ -62,16 +62,17 @@ fn faults_of_a_free_row() -> Vec<(&'static str, Option<AttributeValue>)> {
     ]
 }
 
+fn replace(item: &mut Item, name: &str, value: Option<AttributeValue>) {
+    item.remove(name);
+    item.extend(value.map(|value| (name.to_owned(), value)));
+}
+
 async fn a_stranger_that_nobody_holds_is_left_alone<B: Bench>(bench: &B) {
     for (nth, (name, value)) in faults_of_a_free_row().into_iter().enumerate() {
         let case = Case::new(bench, &format!("stranger/free/{nth}/{name}"));
         let lease = case.lease("a").await;
         case.give_back(&lease).await;
-        case.tamper(|item| match value {
-            Some(value) => drop(item.insert(name.into(), value)),
-            None => drop(item.remove(name)),
-        })
-        .await;
+        case.tamper(|item| replace(item, name, value)).await;
         // Twice: had the first call changed it, the second would be answered otherwise.
         for _ in 0..2 {
             let refusals = [
@@ -93,36 +94,17 @@ async fn a_stranger_is_left_alone<B: Bench>(bench: &B) {
     for (nth, (name, value)) in faults().into_iter().enumerate() {
         let case = Case::new(bench, &format!("stranger/{nth}/{name}"));
         let lease = case.lease("a").await;
-        case.tamper(|item| match value {
-            Some(value) => drop(item.insert(name.into(), value)),
-            None => drop(item.remove(name)),
-        })
-        .await;
+        case.tamper(|item| replace(item, name, value)).await;
         for _ in 0..2 {
-            let refusals = [
-                case.ask("b", "2").await.err(),
-                case.extension(&lease).await.err(),
-                case.leases.release(&lease).await.err(),
-                case.leases.inspect(&lease.key).await.err(),
-            ];
-            for refusal in refusals {
-                assert!(
-                    matches!(refusal, Some(Error::Corrupt { .. })),
-                    "{nth} {name}: {refusal:?}"
-                );
-            }
+            refused!(case.ask("b", "2").await, Corrupt);
+            refused!(case.extension(&lease).await, Corrupt);
+            refused!(case.leases.release(&lease).await, Corrupt);
+            refused!(case.leases.inspect(&lease.key).await, Corrupt);
             // Long expired, it is still nobody's to take.
             case.expire();
         }
     }
     let alien = Case::new(bench, "stranger/alien");
-    alien
-        .bench
-        .put(&alien.address, Item::from([("colour".into(), s("blue"))]))
-        .await;
-    let refusal = alien.ask("a", "1").await.err();
-    assert!(
-        matches!(refusal, Some(Error::Corrupt { .. })),
-        "{refusal:?}"
-    );
+    bench.put(&alien.address, make::foreign_item()).await;
+    refused!(alien.ask("a", "1").await, Corrupt);
 }

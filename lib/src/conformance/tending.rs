@@ -5,10 +5,9 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{
-    Bench, Lost, MS, TTL,
-    line::{Heard, Line, WAIT},
+    Bench, CLAIM, Lost, MARGIN, MS, TTL, make,
+    queue::{Answer, QueueCase, WAIT},
 };
-use crate::{Acquire, ExtendOptions, Holder, Key, Settings, Ttl};
 
 pub(super) async fn all<B: Bench>(bench: &B) {
     whoever_has_waited_long_enough_is_sent_away(bench).await;
@@ -17,14 +16,20 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     those_who_were_served_are_cleared_up_behind(bench).await;
 }
 
-const CLAIM: Duration = Duration::from_secs(30);
+/// The only answer since the last look is this error.
+#[track_caller]
+fn only_error<B: Bench>(line: &QueueCase<'_, B>, who: &str, error: &str) {
+    let answers = line.answers();
+    assert_eq!(answers.len(), 1, "{answers:?}");
+    is_error(&answers[0], who, error, line.address.key.as_str());
+}
 
-/// One was told an error, in the shape that a function's own errors have.
-fn is_error(told: &(String, Heard), who: &str, error: &str, key: &str) {
-    let (told, Err((name, cause))) = told else {
-        panic!("{told:?}");
+/// The answer is an error, in the shape that a function's own errors have.
+fn is_error(answer: &(String, Answer), who: &str, error: &str, key: &str) {
+    let (token, Err((name, cause))) = answer else {
+        panic!("{answer:?}");
     };
-    assert_eq!((told.as_str(), name.as_str()), (who, error));
+    assert_eq!((token.as_str(), name.as_str()), (who, error));
     let cause = cause.as_object().expect("an object");
     assert_eq!(
         cause.keys().collect::<Vec<_>>(),
@@ -38,143 +43,124 @@ fn is_error(told: &(String, Heard), who: &str, error: &str, key: &str) {
 }
 
 async fn whoever_has_waited_long_enough_is_sent_away<B: Bench>(bench: &B) {
-    let key = "line/too long";
-    let line = Line::new(bench, key);
-    let holder = line.case.lease("holder").await;
+    let line = QueueCase::new(bench, "line/too long");
+    let holder = line.lease("holder").await;
     let wait = TTL / 2;
     line.join("a").await;
     line.join_for("b", wait).await;
     line.join("c").await;
-    line.case.pass(wait.saturating_sub(MS));
+    line.pass(wait.saturating_sub(MS));
     line.sweep().await;
-    line.nobody_was_told();
-    line.case.pass(MS);
+    line.expect_no_answers();
+    line.pass(MS);
     line.sweep().await;
-    let told = line.told();
-    assert_eq!(told.len(), 1, "{told:?}");
-    is_error(&told[0], "b", "Lease.QueueTimeout", key);
-    assert_eq!(line.waiting().await, ["a", "c"].map(Line::<B>::digest));
+    only_error(&line, "b", "Lease.QueueTimeout");
+    line.has_waiting(&["a", "c"]).await;
     assert!(line.waiter("b").await.is_none(), "no ghost");
     line.sweep().await;
-    line.nobody_was_told();
+    line.expect_no_answers();
     line.release(&holder).await;
-    let turn = line.turn();
-    assert_eq!(turn.who, "a");
+    let turn = line.turn_of("a");
     let lease = line.confirm(&turn).await;
     line.release(&lease).await;
-    assert_eq!(line.turn().who, "c", "and b is not missed");
+    line.turn_of("c");
 
     // Sent away, it may come again by the same request; and stands at the end.
-    let line = Line::new(bench, "line/too long for both");
-    let holder = line.case.lease("holder").await;
+    let line = QueueCase::new(bench, "line/too long for both");
+    let holder = line.lease("holder").await;
     line.join_for("a", Duration::ZERO).await;
     line.join("b").await;
     line.sweep().await;
-    assert_eq!(line.told().len(), 1);
+    assert_eq!(line.answers().len(), 1);
     line.calls.renew_token(&line.token("a"));
     line.join("a").await;
-    assert_eq!(line.waiting().await, ["b", "a"].map(Line::<B>::digest));
+    line.has_waiting(&["b", "a"]).await;
     line.sweep().await;
-    line.nobody_was_told();
+    line.expect_no_answers();
     // One that could not be told leaves the line all the same, and is told later.
     line.calls.lose(&line.token("b"), Lost::Request, 1);
-    let options = ExtendOptions {
-        ttl: Some(Ttl::new(2 * WAIT).expect("valid")),
-        ..ExtendOptions::default()
-    };
-    let held = line.case.leases.extend(&holder, options).await;
+    let options = make::extend_by(2 * WAIT);
+    let held = line.leases.extend(&holder, options).await;
     drop(held.expect("extended"));
-    line.case.pass(WAIT);
-    let elsewhere = Key::new("line/too long for both, and elsewhere").expect("valid");
-    let ttl = Ttl::new(TTL).expect("valid");
+    line.pass(WAIT);
+    let elsewhere = make::key("line/too long for both, and elsewhere");
     for who in ["holder", "c"] {
-        let holder = Holder::new(who).expect("valid");
-        let request = Acquire::new(elsewhere.clone(), holder, ttl);
+        let request = make::request(elsewhere.clone(), who, TTL);
         let queue = line.queue(who, Duration::ZERO);
-        let asked = line.case.leases.acquire_in_line(request, queue);
+        let asked = line.leases.acquire_in_line(request, queue);
         asked.await.expect("an answer");
     }
-    let told = || -> std::collections::BTreeSet<_> {
-        line.told().into_iter().map(|(who, _)| who).collect()
+    let answers = || -> std::collections::BTreeSet<_> {
+        line.answers().into_iter().map(|(who, _)| who).collect()
     };
-    told();
+    answers();
     line.sweep().await;
     let others = ["a", "c"].map(str::to_owned);
-    assert_eq!(told(), others.into(), "b's trouble is b's alone");
+    assert_eq!(answers(), others.into(), "b's trouble is b's alone");
     line.sweep().await;
-    assert_eq!(told(), ["b".to_owned()].into());
-    assert!(line.waiting().await.is_empty());
+    assert_eq!(answers(), ["b".to_owned()].into());
+    line.has_waiting(&[]).await;
     assert!(line.waiter("b").await.is_none());
 }
 
 async fn whoever_lost_his_place_is_told<B: Bench>(bench: &B) {
     let key = "line/deleted";
-    let (line, _) = Line::held(bench, key, &["a", "b"]).await;
-    line.case.bench.delete(&line.case.address).await;
+    let (line, _) = QueueCase::held(bench, key, &["a", "b"]).await;
+    line.delete().await;
     line.sweep().await;
-    let mut told = line.told();
-    told.sort_by(|one, other| one.0.cmp(&other.0));
-    assert_eq!(told.len(), 2);
-    for (told, who) in told.iter().zip(["a", "b"]) {
-        is_error(told, who, "Lease.Unavailable", key);
+    let mut answers = line.answers();
+    answers.sort_by(|one, other| one.0.cmp(&other.0));
+    assert_eq!(answers.len(), 2);
+    for (answer, who) in answers.iter().zip(["a", "b"]) {
+        is_error(answer, who, "Lease.Unavailable", key);
         assert!(line.waiter(who).await.is_none());
     }
     // Whoever was granted it since does not change that.
-    let (line, _) = Line::held(bench, "line/deleted and granted", &["a"]).await;
-    line.case.bench.delete(&line.case.address).await;
-    line.case.pass(TTL);
+    let (line, _) = QueueCase::held(bench, "line/deleted and granted", &["a"]).await;
+    line.delete().await;
+    line.pass(TTL);
     let lease = line.granted("x").await.lease;
     line.sweep().await;
-    let told = line.told();
-    assert_eq!(told.len(), 1, "{told:?}");
-    is_error(
-        &told[0],
-        "a",
-        "Lease.Unavailable",
-        "line/deleted and granted",
-    );
-    assert_eq!(line.case.row().await.version, lease.version);
+    only_error(&line, "a", "Lease.Unavailable");
+    assert_eq!(line.row().await.version, lease.version);
     // A row whose item is gone has nobody to tell, and is handed on; not at once, since it may just
     // not be seen yet.
-    let (line, holder) = Line::held(bench, "line/no item", &["a", "b"]).await;
-    let (key, limit) = (&line.case.address.key, Duration::from_secs(1));
+    let (line, holder) = QueueCase::held(bench, "line/no item", &["a", "b"]).await;
+    let (key, limit) = (&line.address.key, Duration::from_secs(1));
     let waiter = line.waiter("a").await.expect("an item");
-    let store = line.case.leases.store();
+    let store = line.leases.store();
     crate::store::Store::forget(store, key, &waiter, limit)
         .await
         .expect("forgotten");
     line.release(&holder).await;
-    for wait in [CLAIM, CLAIM + Settings::default().clock_margin] {
-        line.nobody_was_told();
-        line.case.pass(wait);
+    for wait in [CLAIM, CLAIM + MARGIN] {
+        line.expect_no_answers();
+        line.pass(wait);
         line.sweep().await;
     }
-    assert_eq!(line.turn().who, "b");
+    line.turn_of("b");
 }
 
 async fn whoever_was_not_told_is_told_by_sweep<B: Bench>(bench: &B) {
     // Freed by one who cannot tell anybody.
-    let (line, holder) = Line::held(bench, "line/silence", &["a", "b"]).await;
-    let silent = crate::Leases::new(bench.store(), Settings::default());
-    let silent = silent.with_clock(line.case.clock.clone());
-    let _ = silent.release(&holder).await.expect("released");
+    let (line, holder) = QueueCase::held(bench, "line/silence", &["a", "b"]).await;
+    line.release_silently(&holder).await;
     line.sweep().await;
-    let turn = line.turn();
-    assert_eq!(turn.who, "a");
+    line.turn_of("a");
     // The callback is delivered and nothing follows: once more after the time to confirm, and then the next.
     line.sweep().await;
-    line.nobody_was_told();
-    line.case.pass(CLAIM);
+    line.expect_no_answers();
+    line.pass(CLAIM);
     line.sweep().await;
-    line.nobody_was_told();
-    line.case.pass(CLAIM + Settings::default().clock_margin);
+    line.expect_no_answers();
+    line.pass(CLAIM + MARGIN);
     // Who is passed over is told so, in case it waits for something still.
     line.calls.renew_token(&line.token("a"));
     line.sweep().await;
-    let mut told = line.told();
-    assert_eq!(told.len(), 2, "{told:?}");
-    is_error(&told.remove(1), "a", "Lease.Unavailable", "line/silence");
-    assert_eq!(told[0].0, "b");
+    let mut answers = line.answers();
+    assert_eq!(answers.len(), 2, "{answers:?}");
+    is_error(&answers.remove(1), "a", "Lease.Unavailable", "line/silence");
+    assert_eq!(answers[0].0, "b");
     assert!(line.waiter("a").await.is_none());
     assert!(
         line.waiter("b").await.is_some(),
@@ -183,7 +169,7 @@ async fn whoever_was_not_told_is_told_by_sweep<B: Bench>(bench: &B) {
 }
 
 async fn those_who_were_served_are_cleared_up_behind<B: Bench>(bench: &B) {
-    let (line, turn) = Line::promised(bench, "line/served", &["a", "b"]).await;
+    let (line, turn) = QueueCase::promised(bench, "line/served", &["a", "b"]).await;
     let lease = line.confirm(&turn).await;
     for who in ["a", "b"] {
         assert!(line.waiter(who).await.is_some(), "the hand-over leaves it");
@@ -192,10 +178,6 @@ async fn those_who_were_served_are_cleared_up_behind<B: Bench>(bench: &B) {
     line.sweep().await;
     assert!(line.waiter("a").await.is_none());
     assert!(line.waiter("b").await.is_some());
-    line.nobody_was_told();
-    assert_eq!(
-        line.case.row().await.version,
-        lease.version,
-        "the lease is left alone"
-    );
+    line.expect_no_answers();
+    assert_eq!(line.row().await.version, lease.version, "untouched");
 }

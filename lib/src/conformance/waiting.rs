@@ -3,12 +3,12 @@
 use serde_json::{json, to_value};
 
 use super::{
-    Bench, MS, TTL,
-    line::{Line, WAIT},
+    Bench, MS, TTL, contention, invalid, make,
+    queue::{QueueCase, WAIT},
 };
 use crate::{
-    AcquireAll, Acquired, AcquiredAll, Contention, Ended, Error, Holder, Key, Keys, Permits,
-    Queued, Settings, Ttl,
+    AcquireAll, AcquiredAll, Contention, Ended, Error, Queued, Settings,
+    row::Row,
     store::{Joined, Store as _},
     transition::{Join, TakeoverRule},
     waiter::Waiter,
@@ -26,20 +26,15 @@ pub(super) async fn all<B: Bench>(bench: &B) {
 }
 
 async fn what_is_free_is_granted_and_told_at_once<B: Bench>(bench: &B) {
-    let line = Line::new(bench, "line/at once");
+    let line = QueueCase::new(bench, "line/at once");
     let mut before: Option<crate::Lease> = None;
     for who in ["a", "b"] {
-        assert_eq!(
-            line.ask(who, who).await.expect("an answer"),
-            Queued::Acquired
-        );
-        let turn = line.turn();
-        assert_eq!(turn.who, who);
+        let turn = line.acquires(who, who).await;
         // Exactly what acquire answers to the same request.
-        let asked = line.case.leases.acquire(line.request(who)).await;
+        let asked = line.leases.acquire(line.request(who)).await;
         let mut answer = to_value(asked.expect("an answer")).expect("JSON");
         answer["grant"] = json!("new");
-        assert_eq!(turn.told, answer);
+        assert_eq!(turn.output, answer);
         let previous = before.map(|lease| {
             json!({
                 "holder": lease.holder,
@@ -47,77 +42,60 @@ async fn what_is_free_is_granted_and_told_at_once<B: Bench>(bench: &B) {
                 "ended": Ended::Released,
             })
         });
-        assert_eq!(turn.told["previous"], json!(previous));
-        assert_eq!(turn.lease.expires_at, line.case.now().plus(TTL));
+        assert_eq!(turn.output["previous"], json!(previous));
+        assert_eq!(turn.lease.expires_at, line.now().plus(TTL));
         assert!(line.waiter(who).await.is_none(), "it does not wait");
 
         // Repeated, the other token gets the same lease.
-        let again = line.ask(who, "another token").await;
-        assert_eq!(again.expect("an answer"), Queued::Acquired);
-        let again = line.turn();
-        assert_eq!(
-            (again.who.as_str(), &again.lease),
-            ("another token", &turn.lease)
-        );
-        assert_eq!(again.told["grant"], "replayed");
+        let again = line.acquires(who, "another token").await;
+        assert_eq!(again.lease, turn.lease);
+        assert_eq!(again.output["grant"], "replayed");
         line.release(&turn.lease).await;
         line.calls.renew_token("line/at once: another token");
         before = Some(turn.lease);
     }
     // Its holder's own lease is nothing to wait for.
-    let line = Line::new(bench, "line/reentrant");
-    let lease = line.case.lease("a").await;
+    let line = QueueCase::new(bench, "line/reentrant");
+    let lease = line.lease("a").await;
     let other = line.case.request("a", "another").reentrant();
-    let asked = line
-        .case
-        .leases
-        .acquire_in_line(other, line.queue("a", WAIT));
+    let asked = line.leases.acquire_in_line(other, line.queue("a", WAIT));
     assert_eq!(asked.await.expect("an answer"), Queued::Acquired);
     assert_eq!(line.turn().lease, lease);
-    assert!(line.waiting().await.is_empty());
+    line.has_waiting(&[]).await;
     // A lease that is over by the clock is not waited for either.
     line.expire();
-    assert_eq!(
-        line.ask("b", "b").await.expect("an answer"),
-        Queued::Acquired
-    );
-    let turn = line.turn();
-    assert_eq!(turn.told["grant"], "takeover");
-    assert_eq!(turn.told["previous"]["ended"], "expired");
+    let turn = line.acquires("b", "b").await;
+    assert_eq!(turn.output["grant"], "takeover");
+    assert_eq!(turn.output["previous"]["ended"], "expired");
 }
 
 async fn what_is_held_is_waited_for<B: Bench>(bench: &B) {
-    let line = Line::new(bench, "line/held");
-    line.case.lease("holder").await;
-    let before = line.case.row().await;
+    let line = QueueCase::new(bench, "line/held");
+    line.lease("holder").await;
+    let before = line.row().await;
     for (n, who) in ["a", "b", "c"].into_iter().enumerate() {
-        line.case.pass(MS);
-        assert_eq!(line.join(who).await, line.case.now().as_millis());
-        assert_eq!(line.waiting().await.len(), n + 1);
+        line.pass(MS);
+        assert_eq!(line.join(who).await, line.now().as_millis());
+        assert_eq!(line.row().await.waiting().len(), n + 1);
         let waiter = line.waiter(who).await.expect("an item");
         assert_eq!(waiter.holder.as_str(), who);
         assert_eq!(waiter.task_token.expose(), line.token(who));
-        assert_eq!(waiter.deadline, line.case.now().plus(WAIT));
+        assert_eq!(waiter.deadline, line.now().plus(WAIT));
         assert!(waiter.purge_at > waiter.deadline.as_millis() / 1000);
     }
-    line.nobody_was_told();
-    assert_eq!(line.waiting().await, ["a", "b", "c"].map(Line::<B>::digest));
+    line.expect_no_answers();
+    line.has_waiting(&["a", "b", "c"]).await;
     // Whoever watches the holder sees no life in those who come and wait.
-    let row = line.case.row().await;
-    assert_eq!(
-        crate::row::Row {
-            line: row.line.clone(),
-            ..before
-        },
-        row
-    );
+    let row = line.row().await;
+    let line = row.line.clone();
+    assert_eq!(Row { line, ..before }, row);
 }
 
 async fn a_place_in_line_is_kept_however_often_it_is_asked_for<B: Bench>(bench: &B) {
-    let (line, lease) = Line::held(bench, "line/repeated", &["a", "b"]).await;
+    let (line, lease) = QueueCase::held(bench, "line/repeated", &["a", "b"]).await;
     let first = line.waiter("a").await.expect("an item");
     for token in ["a 2", "a 3"] {
-        line.case.pass(TTL / 10);
+        line.pass(TTL / 10);
         let again = line.ask("a", token).await.expect("an answer");
         let ticket = first.ticket;
         assert_eq!(again, Queued::Queued { ticket });
@@ -128,75 +106,72 @@ async fn a_place_in_line_is_kept_however_often_it_is_asked_for<B: Bench>(bench: 
             "it waits since the first call"
         );
     }
-    assert_eq!(line.waiting().await, ["a", "b"].map(Line::<B>::digest));
+    line.has_waiting(&["a", "b"]).await;
     line.release(&lease).await;
-    assert_eq!(line.turn().who, "a 3");
+    line.turn_of("a 3");
 
     // Its turn has come, and its workflow asks once more: by another token.
-    let again = line.ask("a", "a 4").await.expect("an answer");
-    assert_eq!(again, Queued::Acquired);
-    let turn = line.turn();
-    assert_eq!(turn.who, "a 4");
+    let turn = line.acquires("a", "a 4").await;
     let lease = line.confirm(&turn).await;
     // And once it has the lease.
     let again = line.ask("a", "a 5").await.expect("an answer");
     assert_eq!(again, Queued::Acquired);
     let turn = line.turn();
     assert_eq!((turn.who.as_str(), &turn.lease), ("a 5", &lease));
-    assert_eq!(line.waiting().await, [Line::<B>::digest("b")]);
+    line.has_waiting(&["b"]).await;
 }
 
 /// An older call for a waiter, late on its way, would put a token there with which nobody waits.
 async fn a_call_that_was_overtaken_does_not_come_back_into_the_line<B: Bench>(bench: &B) {
-    let (line, _) = Line::held(bench, "line/overtaken", &["a"]).await;
-    let (store, key) = (line.case.leases.store(), &line.case.address.key);
-    let (limit, request) = (std::time::Duration::from_secs(1), Line::<B>::digest("a"));
-    let stands = line.waiter("a").await.expect("an item");
-    let row = line.case.row().await;
-    let left = line.case.leases.leave_from(key, &request, &row).await;
+    let (line, _) = QueueCase::held(bench, "line/overtaken", &["a"]).await;
+    let (store, key) = (line.leases.store(), &line.address.key);
+    let (limit, request) = (
+        std::time::Duration::from_secs(1),
+        QueueCase::<B>::digest("a"),
+    );
+    let first = line.waiter("a").await.expect("an item");
+    let row = line.row().await;
+    let left = line.leases.leave_from(key, &request, &row).await;
     assert!(left.expect("an answer"));
     let join = Join {
         request,
-        over: TakeoverRule::At(line.case.now()),
+        over: TakeoverRule::At(line.now()),
         cap: 1,
     };
     let asking = |asked_at, token: &str| Waiter {
         asked_at,
         task_token: line.queue(token, WAIT).task_token,
-        ..stands.clone()
+        ..first.clone()
     };
-    let late = asking(stands.asked_at.minus(MS), "late");
+    let late = asking(first.asked_at.minus(MS), "late");
     let joined = store.join(key, &join, &late, limit).await;
     assert_eq!(joined.expect("an answer"), Joined::Overtaken);
-    assert!(line.waiting().await.is_empty());
-    assert_eq!(line.waiter("a").await, Some(stands.clone()));
-    let again = asking(stands.asked_at.plus(MS), "again");
+    line.has_waiting(&[]).await;
+    assert_eq!(line.waiter("a").await, Some(first.clone()));
+    let again = asking(first.asked_at.plus(MS), "again");
     let joined = store.join(key, &join, &again, limit).await;
     assert_eq!(joined.expect("an answer"), Joined::Done);
     assert_eq!(line.waiter("a").await, Some(again));
 }
 
 async fn nobody_passes_those_who_wait<B: Bench>(bench: &B) {
-    let (line, lease) = Line::held(bench, "line/no passing", &["a", "b"]).await;
+    let (line, lease) = QueueCase::held(bench, "line/no passing", &["a", "b"]).await;
     let version = lease.version;
     let in_the_way = async |waiting: u64, holder: &str| {
         let plain = line.request("x");
         let observing = plain.clone().observed_version(version);
-        let several = plain.clone().permits(Permits::new(1).expect("valid"));
+        let several = plain.clone().permits(make::permits(1));
         for request in [plain, observing, several] {
-            let answer = line.case.leases.acquire(request).await.expect("an answer");
-            let Acquired::Held(Contention { held, retry_at, .. }) = answer else {
-                panic!("{answer:?}");
-            };
+            let Contention { held, retry_at, .. } = contention(&line.leases, request).await;
             assert_eq!((held.waiting, held.holder.as_str()), (waiting, holder));
             assert!(retry_at > held.expires_at);
-            assert_eq!(held.key, line.case.address.key);
+            assert_eq!(held.key, line.address.key);
         }
-        let other = Key::new("line/no passing/beside").expect("valid");
-        let keys = Keys::new(vec![other, line.case.address.key.clone()]).expect("valid");
-        let holder_of_set = Holder::new("x").expect("valid");
-        let set = AcquireAll::new(keys, holder_of_set, Ttl::new(TTL).expect("valid"));
-        let answer = line.case.leases.acquire_all(set).await.expect("an answer");
+        let other = make::key("line/no passing/beside");
+        let keys = make::keys(vec![other, line.address.key.clone()]);
+        let holder_of_set = make::holder("x");
+        let set = AcquireAll::new(keys, holder_of_set, make::ttl(TTL));
+        let answer = line.leases.acquire_all(set).await.expect("an answer");
         let AcquiredAll::Held(Contention { held, .. }) = answer else {
             panic!("{answer:?}");
         };
@@ -211,105 +186,76 @@ async fn nobody_passes_those_who_wait<B: Bench>(bench: &B) {
     line.release(&lease).await;
     let turn = line.turn();
     in_the_way(2, "a").await;
-    line.case.pass(WAIT / 2);
+    line.pass(WAIT / 2);
     in_the_way(2, "a").await;
     let lease = line.confirm(&turn).await;
     in_the_way(2, "a").await;
     // Freed by one who cannot tell anybody.
-    let silent = crate::Leases::new(bench.store(), Settings::default());
-    let silent = silent.with_clock(line.case.clock.clone());
-    let _ = silent.release(&lease).await.expect("released");
-    line.nobody_was_told();
+    line.release_silently(&lease).await;
+    line.expect_no_answers();
     in_the_way(2, "b").await;
     assert!(line.hand_over().await);
-    assert_eq!(line.turn().who, "b");
+    line.turn_of("b");
 }
 
 async fn a_line_that_is_full_takes_nobody<B: Bench>(bench: &B) {
-    let settings = Settings {
-        queue_cap: 2,
-        ..Settings::default()
+    let with_cap = |key, queue_cap| {
+        let settings = Settings {
+            queue_cap,
+            ..Settings::default()
+        };
+        QueueCase::with(bench, key, settings)
     };
-    let line = Line::with(bench, "line/full", settings);
-    let lease = line.case.lease("holder").await;
+    let line = with_cap("line/full", 2);
+    let lease = line.lease("holder").await;
     line.join("a").await;
     line.join("b").await;
-    let full = line.ask("c", "c").await.expect_err("it is full");
-    assert_eq!(full.name(), "Lease.QueueFull");
+    refused!(line.ask("c", "c").await, QueueFull);
     assert!(line.waiter("c").await.is_none());
-    assert_eq!(line.waiting().await.len(), 2);
-    // Those who are in line are none the worse for it.
-    let again = line.ask("b", "b").await.expect("an answer");
-    assert!(matches!(again, Queued::Queued { .. }), "{again:?}");
+    line.has_waiting(&["a", "b"]).await;
+    // Those who are in line stay there.
+    line.join("b").await;
     line.release(&lease).await;
     line.join("c").await;
-    let full = line.ask("d", "d").await.expect_err("it is full again");
-    assert!(
-        matches!(full, Error::QueueFull { waiting: 2, .. }),
-        "{full:?}"
-    );
+    let full = line.ask("d", "d").await;
+    assert!(matches!(full, Err(Error::QueueFull { waiting: 2, .. })));
     // A line that takes nobody still grants what is free.
-    let settings = Settings {
-        queue_cap: 0,
-        ..Settings::default()
-    };
-    let line = Line::with(bench, "line/none", settings);
-    assert_eq!(
-        line.ask("a", "a").await.expect("an answer"),
-        Queued::Acquired
-    );
-    let full = line.ask("b", "b").await.expect_err("it takes nobody");
-    assert!(
-        matches!(full, Error::QueueFull { waiting: 0, .. }),
-        "{full:?}"
-    );
+    let line = with_cap("line/none", 0);
+    line.acquires("a", "a").await;
+    let full = line.ask("b", "b").await;
+    assert!(matches!(full, Err(Error::QueueFull { waiting: 0, .. })));
 }
 
 async fn nobody_waits_for_what_is_frozen_or_was_had_before<B: Bench>(bench: &B) {
-    let line = Line::new(bench, "line/consumed");
+    let line = QueueCase::new(bench, "line/consumed");
     let lease = line.granted("a").await.lease;
     line.release(&lease).await;
-    line.case.lease("holder").await;
-    let consumed = line.ask("a", "a").await.expect_err("it had its lease");
-    assert!(matches!(consumed, Error::Consumed { .. }), "{consumed:?}");
+    line.lease("holder").await;
+    refused!(line.ask("a", "a").await, Consumed);
     line.join("b").await;
-    line.case.freeze().await;
-    let frozen = line.ask("c", "c").await.expect_err("it is frozen");
-    assert!(matches!(frozen, Error::Frozen { .. }), "{frozen:?}");
-    let again = line.ask("b", "b").await.expect("it is in line already");
-    assert!(matches!(again, Queued::Queued { .. }), "{again:?}");
+    line.freeze().await;
+    refused!(line.ask("c", "c").await, Frozen);
+    line.join("b").await;
     let reentrant = line.request("b").reentrant();
     let queue = line.queue("b: another token", WAIT);
-    let again = line.case.leases.acquire_in_line(reentrant, queue).await;
+    let again = line.leases.acquire_in_line(reentrant, queue).await;
     let again = again.expect("it is in line already");
     assert!(matches!(again, Queued::Queued { .. }), "{again:?}");
-    line.nobody_was_told();
-    assert_eq!(line.waiting().await.len(), 1);
+    line.expect_no_answers();
+    line.has_waiting(&["b"]).await;
 }
 
 async fn what_makes_no_sense_in_line_is_refused<B: Bench>(bench: &B) {
-    let line = Line::new(bench, "line/invalid");
-    line.case.lease("holder").await;
-    let several = line.request("a").permits(Permits::new(2).expect("valid"));
-    let observing = line
-        .request("a")
-        .observed_version(line.case.row().await.version);
+    let line = QueueCase::new(bench, "line/invalid");
+    line.lease("holder").await;
+    let several = line.request("a").permits(make::permits(2));
+    let observing = line.request("a").observed_version(line.row().await.version);
     for (request, named) in [(several, "permits"), (observing, "observed_version")] {
-        let answer = line
-            .case
-            .leases
-            .acquire_in_line(request, line.queue("a", WAIT));
-        let Err(Error::Invalid { field, .. }) = answer.await else {
-            panic!("{named} was taken");
-        };
-        assert_eq!(field.as_deref(), Some(named));
+        let answer = line.leases.acquire_in_line(request, line.queue("a", WAIT));
+        invalid(answer.await, named);
     }
     let silent = crate::Leases::new(bench.store(), Settings::default());
-    refused!(
-        silent
-            .acquire_in_line(line.request("a"), line.queue("a", WAIT))
-            .await,
-        Misconfigured
-    );
-    assert!(line.waiting().await.is_empty());
+    let asked = silent.acquire_in_line(line.request("a"), line.queue("a", WAIT));
+    refused!(asked.await, Misconfigured);
+    line.has_waiting(&[]).await;
 }

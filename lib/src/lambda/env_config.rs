@@ -43,7 +43,7 @@ impl LoadServiceConfig for Variables {
     }
 }
 
-/// Step Functions for a function that calls back and never asks how an execution stands: its role does not allow that either, and
+/// Step Functions for a function that calls back and never asks for the state of an execution: its role does not allow that either, and
 /// the code that reads the answer need not be linked.
 pub(super) struct CallbacksOnly(pub(super) StepFunctions);
 

@@ -26,8 +26,8 @@ pub(super) struct InvocationMetrics([Option<u64>; METRICS.len()]);
 impl InvocationMetrics {
     /// Counts add up; of lengths, depths and differences the largest stays.
     pub(super) fn add(&mut self, metric: Metric, value: u64) {
-        let stands = &mut self.0[metric as usize];
-        *stands = Some(match *stands {
+        let recorded = &mut self.0[metric as usize];
+        *recorded = Some(match *recorded {
             None => value,
             Some(before) if metric.adds_up() => before.saturating_add(value),
             Some(before) => before.max(value),
@@ -80,8 +80,8 @@ impl InvocationMetrics {
 
     /// The values, in the list's order.
     pub(super) fn values(&self) -> impl Iterator<Item = (Metric, u64)> {
-        let told = Metric::ALL.into_iter().zip(self.0);
-        told.filter_map(|(metric, value)| Some((metric, value?)))
+        let recorded = Metric::ALL.into_iter().zip(self.0);
+        recorded.filter_map(|(metric, value)| Some((metric, value?)))
     }
 }
 
@@ -133,8 +133,8 @@ mod tests {
         *,
     };
     use crate::{
-        Acquire, Execution, Holder, Key, Leases, Memory, Settings, Timestamp, Ttl,
-        clock::ManualClock, conformance::FakeStepFunctions, error::Cause, json::Json, metrics,
+        Acquire, Execution, Leases, Memory, Settings, Timestamp, conformance::FakeStepFunctions,
+        conformance::make, error::Cause, json::Json, metrics,
     };
 
     fn values(tally: &InvocationMetrics) -> Vec<(&'static str, u64)> {
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn each_error_counts_as_what_it_is() {
-        let key = || Key::new("k").expect("valid");
+        let key = || make::key("k");
         let (action, resource) = ("dynamodb:UpdateItem", || "table t".to_owned());
         let source = || Cause::said("no");
         let lost = || Error::Lost { key: key() };
@@ -283,8 +283,8 @@ mod tests {
 
     #[tokio::test]
     async fn what_the_rules_tell_is_counted_where_it_happens() {
-        let told = tracing_subscriber::registry().with(Collect);
-        let _listening = tracing::subscriber::set_default(told);
+        let subscriber = tracing_subscriber::registry().with(Collect);
+        let _listening = tracing::subscriber::set_default(subscriber);
         metrics::tell(Metric::QueueDepth, 5);
         let tally = INVOCATION_METRICS.scope(RefCell::default(), async {
             metrics::tell(Metric::QueueDepth, 7);
@@ -302,9 +302,9 @@ mod tests {
 
     #[tokio::test]
     async fn release_and_reap_tell_how_long_the_lease_was_held() {
-        let told = tracing_subscriber::registry().with(Collect);
-        let _listening = tracing::subscriber::set_default(told);
-        let clock = Arc::new(ManualClock::at(Timestamp::from_millis(1_800_000_000_000)));
+        let subscriber = tracing_subscriber::registry().with(Collect);
+        let _listening = tracing::subscriber::set_default(subscriber);
+        let clock = make::clock();
         let calls = Arc::new(FakeStepFunctions::default());
         let ended = Execution::Ended {
             stopped_at: Timestamp::MAX,
@@ -317,9 +317,9 @@ mod tests {
             .with_workflows(calls);
         for by_reap in [false, true] {
             let tally = INVOCATION_METRICS.scope(RefCell::default(), async {
-                let (key, holder) = (Key::new("k"), Holder::new("h").expect("valid"));
-                let ttl = Ttl::new(Duration::from_mins(1)).expect("valid");
-                let wanted = Acquire::new(key.expect("valid"), holder.clone(), ttl);
+                let (key, holder) = (make::key("k"), make::holder("h"));
+                let ttl = make::ttl(Duration::from_mins(1));
+                let wanted = Acquire::new(key, holder.clone(), ttl);
                 let granted = leases.acquire(wanted).await.expect("an answer");
                 let lease = granted.granted().expect("a grant").lease;
                 clock.advance(Duration::from_secs(7));
@@ -338,8 +338,8 @@ mod tests {
 
     #[tokio::test]
     async fn what_fails_in_a_batch_is_counted_though_the_call_goes_well() {
-        let told = tracing_subscriber::registry().with(Collect);
-        let _listening = tracing::subscriber::set_default(told);
+        let subscriber = tracing_subscriber::registry().with(Collect);
+        let _listening = tracing::subscriber::set_default(subscriber);
         let denied = || Error::Denied {
             action: "dynamodb:UpdateItem",
             resource: "table t".to_owned(),

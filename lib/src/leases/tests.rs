@@ -2,6 +2,7 @@ use super::*;
 use crate::{
     Acquire, GrantKind, Memory,
     clock::ManualClock,
+    conformance::{grant, make},
     store::wire::{Before, Wire},
 };
 
@@ -12,58 +13,40 @@ fn by<S: Store>(store: S, clock: &Arc<ManualClock>) -> Leases<S> {
     Leases::new(store, Settings::default()).with_clock(clock.clone())
 }
 
-fn clock() -> Arc<ManualClock> {
-    Arc::new(ManualClock::at(Timestamp::from_millis(1_800_000_000_000)))
-}
-
 fn asking(ttl: Duration) -> Acquire {
-    let (key, holder) = (Key::new("k"), Holder::new("h"));
-    let ttl = Ttl::new(ttl).expect("valid");
-    Acquire::new(key.expect("valid"), holder.expect("valid"), ttl)
+    make::request(make::key("k"), "h", ttl)
 }
 
 #[tokio::test]
 async fn a_ttl_leaves_something_after_the_guard() {
-    let leases = by(Memory::new(), &clock());
+    let leases = by(Memory::new(), &make::clock());
     let guard = leases.settings().guard;
     let refused = leases.acquire(asking(guard)).await;
     assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
-    let granted = leases.acquire(asking(guard + MS)).await.expect("an answer");
-    let lease = granted.granted().expect("a grant").lease;
+    let lease = grant(&leases, asking(guard + MS)).await.lease;
     assert_eq!(lease.safe_until, leases.now().plus(MS));
-    let options = ExtendOptions {
-        ttl: Some(Ttl::new(guard).expect("valid")),
-        ..ExtendOptions::default()
-    };
-    let refused = leases.extend(&lease, options).await;
+    let refused = leases.extend(&lease, make::extend_by(guard)).await;
     assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
 }
 
 #[test]
 fn a_deadline_that_has_come_is_not_believed() {
-    let leases = by(Memory::new(), &clock());
+    let leases = by(Memory::new(), &make::clock());
     assert_eq!(leases.for_call(leases.now().plus(MS)).limit(), MS);
     assert_eq!(leases.for_call(leases.now()).limit(), leases.limit());
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_extend_that_others_overtake_twice_moves_the_version_once_or_not_at_all() {
-    let clock = clock();
+    let clock = make::clock();
     let first = Wire::default();
-    let granted = by(first.clone(), &clock).acquire(asking(MINUTE)).await;
-    let lease = granted
-        .expect("an answer")
-        .granted()
-        .expect("a grant")
+    let lease = grant(&by(first.clone(), &clock), asking(MINUTE))
+        .await
         .lease;
     let extended = |minutes: u32| {
         let (table, clock, lease) = (first.clone(), clock.clone(), lease.clone());
         async move {
-            let ttl = Ttl::new(MINUTE * minutes).expect("valid");
-            let options = ExtendOptions {
-                ttl: Some(ttl),
-                ..ExtendOptions::default()
-            };
+            let options = make::extend_by(MINUTE * minutes);
             let longer = by(table.clone(), &clock).extend(&lease, options).await;
             drop(longer.expect("extended"));
             table.row().await.to_item()
@@ -85,19 +68,10 @@ async fn an_extend_that_others_overtake_twice_moves_the_version_once_or_not_at_a
 /// After an answer that was lost the same value finds its lease, though nobody named the request.
 #[tokio::test]
 async fn a_clone_of_a_request_is_the_same_request() {
-    let leases = Leases::new(Memory::new(), Settings::default());
-    let ttl = Ttl::new(Duration::from_secs(60)).expect("valid");
-    let request = Acquire::new(
-        Key::new("k").expect("valid"),
-        Holder::new("h").expect("valid"),
-        ttl,
-    );
-    let first = leases.acquire(request.clone()).await.expect("an answer");
-    let first = first.granted().expect("a grant");
-    let again = leases.acquire(request).await.expect("an answer");
-    let again = again.granted().expect("a grant");
-    assert_eq!(
-        (again.grant, again.lease),
-        (GrantKind::Replayed, first.lease)
-    );
+    let leases = by(Memory::new(), &make::clock());
+    let request = asking(MINUTE);
+    let first = grant(&leases, request.clone()).await;
+    let again = grant(&leases, request).await;
+    assert_eq!(again.grant, GrantKind::Replayed);
+    assert_eq!(again.lease, first.lease);
 }

@@ -1,39 +1,35 @@
-//! Somebody else is quicker than the operator.
+//! Another writer comes before the operator.
 
 use std::time::Duration;
 
 use super::*;
 use crate::{
-    Acquire, ExtendOptions, Lease, Memory, Settings, Ttl,
+    ExtendOptions, Lease, Memory, Settings,
+    conformance::{self, make, make::because},
     row::Item,
     store::wire::{Before, Wire},
 };
 
 fn address() -> Address {
     Address {
-        key: Key::new("k").expect("valid"),
+        key: make::key("k"),
         permit: 0,
     }
 }
 
-fn because() -> AuditReason {
-    AuditReason {
-        who: Operator::new("o").expect("valid"),
-        why: Reason::new("y").expect("valid"),
-    }
+async fn grant(leases: &Leases<Memory>, holder: &str) -> Lease {
+    let request = make::request(address().key, holder, Duration::from_mins(1));
+    conformance::grant(leases, request).await.lease
 }
 
-async fn grant(leases: &Leases<Memory>, holder: &str) -> Lease {
-    let ttl = Ttl::new(Duration::from_mins(1)).expect("valid");
-    let holder = Holder::new(holder).expect("valid");
-    let acquired = leases
-        .acquire(Acquire::new(address().key, holder, ttl))
-        .await;
-    acquired
-        .expect("an answer")
-        .granted()
-        .expect("a grant")
-        .lease
+fn evicted(forced: Forced) -> (Counter, Counter) {
+    match forced {
+        Forced::Forced {
+            evicted,
+            fencing_token,
+        } => (evicted.fencing_token, fencing_token),
+        Forced::NotHeld => panic!("nobody was evicted"),
+    }
 }
 
 async fn force<S: Store>(leases: &Leases<S>) -> Forced {
@@ -49,7 +45,7 @@ async fn row(table: &Memory) -> Row {
     }
 }
 
-/// What stands there when the operator looks, and what it becomes before the operator writes.
+/// What is stored there when the operator looks, and what it becomes before the operator writes.
 fn quicker(before: Option<Item>, after: Item) -> (Leases<Wire>, Wire) {
     let store = Wire::meddled(Before::Apply, 1, move |table: &Memory| {
         table.put(address(), &after);
@@ -58,6 +54,19 @@ fn quicker(before: Option<Item>, after: Item) -> (Leases<Wire>, Wire) {
         store.table.put(address(), &before);
     }
     (Leases::new(store.clone(), Settings::default()), store)
+}
+
+/// A forced release that read `before` and writes to what is in the table of `leases`, which it
+/// leaves as it is; then the next holder is granted the key.
+async fn force_after(leases: &Leases<Memory>, before: &Item) -> Forced {
+    let after = row(leases.store()).await;
+    let (quick, store) = quicker(Some(before.clone()), after.to_item());
+    let forced = force(&quick).await;
+    assert_eq!(row(&store.table).await, after, "the other one goes on");
+    if after.holding().is_none() {
+        grant(leases, "b").await;
+    }
+    forced
 }
 
 #[tokio::test(start_paused = true)]
@@ -83,33 +92,16 @@ async fn whoever_comes_next_is_not_evicted_in_the_first_ones_place() {
     drop(extended.expect("extended"));
     let after = row(leases.store()).await.to_item();
     let (quick, store) = quicker(Some(before.clone()), after);
-    let forced = force(&quick).await;
-    let Forced::Forced { evicted, .. } = forced else {
-        panic!("nobody was evicted");
-    };
-    assert_eq!(evicted.fencing_token, lease.fencing_token);
+    let (token, _) = evicted(force(&quick).await);
+    assert_eq!(token, lease.fencing_token);
     assert!(store.is_done() && row(&store.table).await.holding().is_none());
 
     // Ended by force already, by this very call whose answer was lost, and granted to another.
-    let forced = force(&leases).await;
-    assert!(matches!(forced, Forced::Forced { .. }));
+    evicted(force(&leases).await);
+    let token = lease.fencing_token;
     for _ in 0..2 {
-        let after = row(leases.store()).await;
-        let (quick, store) = quicker(Some(before.clone()), after.to_item());
-        let forced = force(&quick).await;
-        let Forced::Forced {
-            evicted,
-            fencing_token,
-        } = forced
-        else {
-            panic!("nobody was evicted");
-        };
-        assert_eq!(evicted.fencing_token, lease.fencing_token);
-        assert_eq!(fencing_token, lease.fencing_token.plus(1));
-        assert_eq!(row(&store.table).await, after, "the other one goes on");
-        if after.holding().is_none() {
-            grant(&leases, "b").await;
-        }
+        let forced = force_after(&leases, &before).await;
+        assert_eq!(evicted(forced), (token, token.plus(1)));
     }
 
     // Given back in between, and granted to another.
@@ -118,14 +110,7 @@ async fn whoever_comes_next_is_not_evicted_in_the_first_ones_place() {
     let before = row(leases.store()).await.to_item();
     let _ = leases.release(&lease).await.expect("released");
     for _ in 0..2 {
-        let after = row(leases.store()).await;
-        let (quick, store) = quicker(Some(before.clone()), after.to_item());
-        let forced = force(&quick).await;
-        assert_eq!(forced, Forced::NotHeld);
-        assert_eq!(row(&store.table).await, after, "the other one goes on");
-        if after.holding().is_none() {
-            grant(&leases, "b").await;
-        }
+        assert_eq!(force_after(&leases, &before).await, Forced::NotHeld);
     }
 }
 

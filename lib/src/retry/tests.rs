@@ -7,8 +7,9 @@ use tokio::time::{Instant, timeout};
 
 use super::*;
 use crate::{
-    Clock, ExtendOptions, GrantKind, Holder, Key, Lease, LeaseStatus, Memory, RequestId, Settings,
-    Ttl, transition::TOKEN_STEP,
+    Clock, ExtendOptions, GrantKind, Lease, LeaseStatus, Memory, Settings,
+    conformance::{self, make},
+    transition::TOKEN_STEP,
 };
 
 use crate::store::wire::{Fate, ROUND_TRIP, Wire};
@@ -51,13 +52,11 @@ fn request(holder: &str) -> Acquire {
 }
 
 fn asking(holder: &str, ttl: Duration) -> Acquire {
-    let ttl = Ttl::new(ttl).expect("valid");
-    let (key, holder) = (Key::new("k"), Holder::new(holder));
-    Acquire::new(key.expect("valid"), holder.expect("valid"), ttl)
+    make::request(make::key("k"), holder, ttl)
 }
 
 fn named(holder: &str) -> Acquire {
-    request(holder).request_id(RequestId::new("the one").expect("valid"))
+    request(holder).request_id(make::request_id("the one"))
 }
 
 fn seconds(n: u64) -> Duration {
@@ -65,8 +64,7 @@ fn seconds(n: u64) -> Duration {
 }
 
 async fn grant<S: Store>(leases: &Leases<S>, request: Acquire) -> Lease {
-    let acquired = leases.acquire(request).await.expect("an answer");
-    acquired.granted().expect("a grant").lease
+    conformance::grant(leases, request).await.lease
 }
 
 fn granted(waited: Result<AcquireOutcome, Error>) -> Granted {
@@ -76,7 +74,7 @@ fn granted(waited: Result<AcquireOutcome, Error>) -> Granted {
     }
 }
 
-fn holder_told(waited: Result<AcquireOutcome, Error>) -> String {
+fn last_holder(waited: Result<AcquireOutcome, Error>) -> String {
     match waited {
         Ok(AcquireOutcome::TimedOut(last)) => last.held.holder.to_string(),
         other => panic!("{other:?}"),
@@ -143,7 +141,7 @@ async fn no_budget_is_one_attempt() {
     let leases = leases_in(store.clone());
     grant(&leases, request("a")).await;
     let waited = leases.acquire_within(request("b"), RetryPolicy::of(Duration::ZERO));
-    assert_eq!(holder_told(waited.await), "a");
+    assert_eq!(last_holder(waited.await), "a");
     assert_eq!(store.requests(), 2);
 }
 
@@ -164,7 +162,7 @@ async fn pauses_are_jittered_in_full_under_a_limit_that_doubles_up_to_the_longes
         let leases = Leases::new(store.clone(), Settings::default()).with_clock(clock.clone());
         grant(&leases, asking("a", seconds(600))).await;
         let waited = leases.acquire_within(request("b"), patience).await;
-        assert_eq!(holder_told(waited), "a");
+        assert_eq!(last_holder(waited), "a");
         let mut pauses = clock.pauses.lock().expect("no panic").clone();
         assert_eq!(store.requests() as usize, 1 + pauses.len() + 1);
         // The last one ends with the budget.
@@ -206,7 +204,7 @@ async fn limits_out_of_reason_are_brought_within_it() {
             longest: limit,
         };
         let waited = leases.acquire_within(request("b"), patience).await;
-        assert_eq!(holder_told(waited), "a");
+        assert_eq!(last_holder(waited), "a");
         // A round trip and on average half of the limit: 667, give or take a few.
         assert!(store.requests() < 800, "{}", store.requests());
     }
@@ -227,7 +225,7 @@ async fn running_out_tells_who_held_it_last() {
     // In one go: the one that waits is asleep.
     let _ = leases.release(&first).await.expect("released");
     grant(&leases, request("second")).await;
-    assert_eq!(holder_told(waiting.await.expect("no panic")), "second");
+    assert_eq!(last_holder(waiting.await.expect("no panic")), "second");
 }
 
 #[tokio::test(start_paused = true)]
@@ -250,7 +248,7 @@ async fn an_outage_is_told_only_if_the_last_attempt_met_it() {
     let patience = RetryPolicy::of(seconds(20));
     store.script([Fate::RequestLost, Fate::Throttled]);
     let waited = leases.acquire_within(request("b"), patience).await;
-    assert_eq!(holder_told(waited), "a");
+    assert_eq!(last_holder(waited), "a");
     for (fate, name) in [
         (Fate::Throttled, "Lease.Throttled"),
         (Fate::RequestLost, "Lease.Unavailable"),
@@ -303,10 +301,8 @@ async fn dropped_in_a_pause_and_called_again_it_is_one_grant() {
     let _ = leases.release(&first).await.expect("released");
     let new = granted(leases.acquire_within(named("b"), patience).await);
     let again = granted(leases.acquire_within(named("b"), patience).await);
-    assert_eq!(
-        (new.grant, again.grant),
-        (GrantKind::New, GrantKind::Replayed)
-    );
+    assert_eq!(new.grant, GrantKind::New);
+    assert_eq!(again.grant, GrantKind::Replayed);
     assert_eq!(new.lease, again.lease);
     assert_eq!(store.grants(), 2, "the first one's and this one");
     let next = first.fencing_token.plus(TOKEN_STEP);
@@ -355,7 +351,7 @@ async fn dropped_in_flight_for_good_the_grant_runs_out() {
     let just_before = free.minus(Duration::from_millis(1));
     leases.sleep(just_before.since(leases.now())).await;
     let held = leases.acquire_within(request("c"), RetryPolicy::of(Duration::ZERO));
-    assert_eq!(holder_told(held.await), "b");
+    assert_eq!(last_holder(held.await), "b");
     leases.sleep(free.since(leases.now())).await;
     let next = leases.acquire(request("c")).await.expect("an answer");
     let previous = next.granted().expect("a grant").previous.expect("a grant");
@@ -372,7 +368,7 @@ async fn in_an_invocation_the_last_attempt_is_made_while_it_can_be_answered() {
     let patience = RetryPolicy::of(seconds(60));
     let short = leases.for_call(start.plus(seconds(4)));
     let waited = short.acquire_within(request("b"), patience).await;
-    assert_eq!(holder_told(waited), "dead");
+    assert_eq!(last_holder(waited), "dead");
     let ended = start.plus(seconds(4)).minus(crate::Connection::OPERATION);
     let last = ended.plus(ROUND_TRIP);
     assert!((ended..=last).contains(&leases.now()), "{:?}", leases.now());

@@ -30,7 +30,7 @@ macro_rules! text {
 }
 
 mod build;
-mod line;
+mod queue;
 #[cfg(test)]
 mod tests;
 
@@ -51,12 +51,12 @@ pub(super) fn of(change: &Change) -> Expressions {
         Change::Release(release) => releasing(release),
         Change::End(end) => ending_as_read(end),
         Change::Swap(swap) => swapping(swap),
-        Change::Join(join) => line::joining(join),
-        Change::Leave(leave) => line::leaving(leave),
-        Change::Reserve(reserve) => line::reserving(reserve),
-        Change::TryAgain(again) => line::trying_again(again),
-        Change::Pass(pass) => line::passing(pass),
-        Change::Take(take) => line::taking(take),
+        Change::Join(join) => queue::joining(join),
+        Change::Leave(leave) => queue::leaving(leave),
+        Change::Reserve(reserve) => queue::reserving(reserve),
+        Change::TryAgain(again) => queue::trying_again(again),
+        Change::Pass(pass) => queue::passing(pass),
+        Change::Take(take) => queue::taking(take),
         Change::Confirm(confirm) => confirming(confirm),
     }
 }
@@ -227,12 +227,12 @@ fn releasing(release: &Release) -> Expressions {
             ending(&which, None, release.ended, next, purge_at, proof)
         }
         ReleaseTarget::Reservation(holder) => {
-            let which = text![(line::kept()) " AND " (line::PROMISED)];
+            let which = text![(queue::kept()) " AND " (queue::PROMISED)];
             // It counts as a grant, lest a repeated release find no trace of it.
             let granted = text!["#granted_to = :holder, #request = #claim, " HISTORY ", "];
             let more = [
                 ("holder", s(holder.as_str())),
-                line::promise_of(release.fencing_token),
+                queue::promise_of(release.fencing_token),
             ];
             let values = proof.into_iter().chain(more);
             let granted = Some((granted.as_str(), release.fencing_token));
@@ -258,14 +258,14 @@ fn ending(
     purge_at: u64,
     values: impl IntoIterator<Item = (&'static str, AttributeValue)>,
 ) -> Expressions {
-    let line::Handed {
+    let queue::Handed {
         condition,
         set,
         remove,
         values: handed,
-    } = line::handed(next);
+    } = queue::handed(next);
     let lifted = match next {
-        Next::Is(heir) => match heir.tokens {
+        Next::Is(successor) => match successor.tokens {
             Tokens::From(_) => false,
             // The token of the proof may be the floor itself.
             Tokens::LiftedTo(floor) => granted.is_none_or(|(_, token)| token < floor),
@@ -330,7 +330,7 @@ fn swapping(swap: &Swap) -> Expressions {
     let update = text!["SET " (set.join(", ")) " REMOVE " (remove.join(", "))];
     let condition = match swap.seen {
         // A stranger may have been there since, and need not have touched the version.
-        Some(_) => text!["#version = :seen AND "(line::ours_in_any_state())],
+        Some(_) => text!["#version = :seen AND "(queue::ours_in_any_state())],
         None => "attribute_not_exists(#pk)".to_owned(),
     };
     let seen = swap.seen.map(|version| ("seen", n(version.get())));

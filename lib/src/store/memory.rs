@@ -25,7 +25,7 @@ use crate::{
 #[derive(Clone, Default)]
 pub struct Memory(Arc<Mutex<Items>>);
 
-/// What stands in it are lease ids and task tokens, too: it shows how much there is.
+/// What it holds are lease ids and task tokens, too: it shows how much there is.
 impl fmt::Debug for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Memory({} items)", self.items().len())
@@ -65,7 +65,7 @@ impl Memory {
         self.items().insert(place, item.clone());
     }
 
-    /// Everything that stands in the table, by key and sort key, secrets included.
+    /// Everything that is stored in the table, by key and sort key, secrets included.
     #[must_use]
     pub fn all(&self) -> Vec<(String, String, Item)> {
         let items = self.items();
@@ -258,8 +258,8 @@ impl Store for Memory {
     async fn forget(&self, key: &Key, waiter: &Waiter, _limit: Duration) -> Result<(), Error> {
         let mut items = self.items();
         let place = place_of_waiter(key, &waiter.request);
-        let stands = items.get(&place).and_then(Waiter::read);
-        if stands.is_some_and(|stands| stands.task_token == waiter.task_token) {
+        let found = items.get(&place).and_then(Waiter::read);
+        if found.is_some_and(|found| found.task_token == waiter.task_token) {
             items.remove(&place);
         }
         Ok(())
@@ -302,7 +302,7 @@ fn to_item(waiter: &Waiter) -> Item {
         .collect()
 }
 
-/// Whether what stands there has not asked later.
+/// Whether what is stored there has not asked later.
 fn is_latest(item: Option<&Item>, waiter: &Waiter) -> bool {
     item.is_none_or(|item| {
         let earlier = |at| at <= waiter.asked_at;

@@ -10,6 +10,7 @@ use std::{
 
 use super::{Address, Applied, AppliedAll, Joined, Memory, Page, Part, Position, Store};
 use crate::{
+    conformance::make,
     error::{Cause, Error},
     row::{Row, Stored},
     transition::{Change, Join},
@@ -132,7 +133,7 @@ impl Wire {
 
     pub(crate) async fn row(&self) -> Row {
         let address = Address {
-            key: Key::new("k").expect("valid"),
+            key: make::key("k"),
             permit: 0,
         };
         match self.table.read(&address, Duration::MAX).await {

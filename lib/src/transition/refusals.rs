@@ -1,7 +1,7 @@
 //! What a refusal means, by what stood there.
 
 use super::{
-    Change, Extend, Grant, Join, Next, Release, ReleaseTarget, Tokens, line::kept, owned,
+    Change, Extend, Grant, Join, Next, Release, ReleaseTarget, Tokens, owned, queue::kept,
     transition,
 };
 use crate::{

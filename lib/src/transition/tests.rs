@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::values::RequestId;
+use crate::conformance::make;
 
 fn at(seconds: u64) -> Timestamp {
     Timestamp::from_millis(1_000_000 + 1000 * seconds)
@@ -14,12 +14,12 @@ fn counter(n: u64) -> Counter {
 }
 
 fn holder(name: &str) -> Holder {
-    Holder::new(name).expect("a holder")
+    make::holder(name)
 }
 
 fn grant(name: &str, now: Timestamp, tokens: Tokens) -> Grant {
-    let ttl = Ttl::new(Duration::from_secs(5)).expect("a length");
-    let request = RequestId::new(name).expect("a request id");
+    let ttl = make::ttl(Duration::from_secs(5));
+    let request = make::request_id(name);
     Grant {
         holder: holder(name),
         request: RequestDigest::of(&holder(name), &request),
@@ -128,7 +128,7 @@ fn an_extend_says_when() {
     let extend = Change::Extend(Extend {
         lease_id: LeaseId::stored("a"),
         fencing_token: row.fencing_token,
-        ttl: Ttl::new(Duration::from_secs(9)).expect("a length"),
+        ttl: make::ttl(Duration::from_secs(9)),
         now: at(3),
         expires_at: at(12),
         require_unexpired: true,
@@ -187,7 +187,7 @@ fn an_extend_that_is_repeated_is_known_by_its_time_and_its_deadline() {
     let extend = Extend {
         lease_id: LeaseId::stored("a"),
         fencing_token: row.fencing_token,
-        ttl: Ttl::new(Duration::from_secs(5)).expect("a length"),
+        ttl: make::ttl(Duration::from_secs(5)),
         now: at(1),
         expires_at: at(6),
         require_unexpired: false,

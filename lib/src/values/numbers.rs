@@ -274,6 +274,48 @@ impl<'de> Deserialize<'de> for Permits {
     }
 }
 
+/// How long a waiter stays in line: at most 365 days, in whole milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WaitTime(Duration);
+
+impl WaitTime {
+    /// The longest wait: as long as an execution may live.
+    pub const LONGEST: Duration = Duration::from_hours(365 * 24);
+
+    const RANGE: &str = "a number of seconds from 0 to 31536000";
+
+    /// Checks `length`.
+    ///
+    /// # Errors
+    /// [`BadValue`] above [`WaitTime::LONGEST`].
+    pub fn new(length: Duration) -> Result<Self, BadValue> {
+        if length > Self::LONGEST {
+            return Err(Self::out_of_range());
+        }
+        Ok(Self(length))
+    }
+
+    /// The length.
+    #[must_use]
+    pub const fn as_duration(self) -> Duration {
+        self.0
+    }
+
+    fn out_of_range() -> BadValue {
+        BadValue(format!("expected {}", Self::RANGE))
+    }
+}
+
+impl<'de> Deserialize<'de> for WaitTime {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let seconds = deserializer.deserialize_any(Number(Self::RANGE))?;
+        Duration::try_from_secs_f64(seconds)
+            .map_err(|_| Self::out_of_range())
+            .and_then(Self::new)
+            .map_err(de::Error::custom)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -347,6 +389,16 @@ mod tests {
         assert_eq!(permits("1000.0").map(Permits::get), Some(1000));
         for bad in ["0", "1001", "65537", "1.5", "-1", "1e300", "\"5\""] {
             assert_eq!(permits(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_wait_time_says_once_what_it_expects() {
+        for bad in ["-1", "31536000.001", "1e300", "\"5\"", "null"] {
+            let error = serde_json::from_str::<WaitTime>(bad).expect_err(bad);
+            let error = error.to_string();
+            assert!(error.contains(WaitTime::RANGE), "{bad}: {error}");
+            assert_eq!(error.matches("expected").count(), 1, "{bad}: {error}");
         }
     }
 }

@@ -10,39 +10,32 @@ use std::{
 
 use super::*;
 use crate::{
-    Acquire, AcquireAll, Clock, Connection, Holder, Key, Keys, Memory, RequestId, Settings, Ttl,
+    Acquire, AcquireAll, Clock, Connection, Memory, Settings,
     backoff::{FIRST_PAUSE, LONGEST_PAUSE},
+    conformance::{grant, invalid, make},
     store::wire::{Before, Wire},
 };
 
-fn key(name: &str) -> Key {
-    Key::new(name).expect("valid")
-}
-
 fn at(name: &str) -> Address {
-    let key = key(name);
+    let key = make::key(name);
     Address { key, permit: 0 }
 }
 
-fn ttl() -> Ttl {
-    Ttl::new(Duration::from_mins(1)).expect("valid")
-}
+const TTL: Duration = Duration::from_mins(1);
 
-fn set(names: [&str; 2]) -> AcquireAll {
-    let keys = Keys::new(names.map(key).into()).expect("valid");
-    let request_id = RequestId::new("1").expect("valid");
-    AcquireAll::new(keys, Holder::new("h").expect("valid"), ttl()).request_id(request_id)
+fn set() -> AcquireAll {
+    let keys = make::keys(["a", "b"].map(make::key).into());
+    AcquireAll::new(keys, make::holder("h"), make::ttl(TTL)).request_id(make::request_id("1"))
 }
 
 fn single(name: &str, holder: &str) -> Acquire {
-    Acquire::new(key(name), Holder::new(holder).expect("valid"), ttl())
+    make::request(make::key(name), holder, TTL)
 }
 
 /// A row that somebody else was granted.
 async fn somebody_elses(name: &str) -> crate::row::Item {
     let leases = Leases::new(Memory::new(), Settings::default());
-    let granted = leases.acquire(single(name, "x")).await.expect("an answer");
-    drop(granted.granted().expect("a grant"));
+    grant(&leases, single(name, "x")).await;
     let limit = Duration::from_secs(1);
     match leases.store().read(&at(name), limit).await {
         Ok(Stored::Row(row)) => row.to_item(),
@@ -54,21 +47,17 @@ async fn somebody_elses(name: &str) -> crate::row::Item {
 async fn a_lease_that_is_over_before_its_token_was_read_is_not_handed_out() {
     let theirs = somebody_elses("b").await;
     let taken = move |table: &Memory| table.put(at("b"), &theirs);
-    let store = Wire::meddled(Before::ReadAll, 1, taken);
-    let leases = Leases::new(store.clone(), Settings::default());
-    let answer = leases.acquire_all(set(["a", "b"])).await;
-    assert!(
-        matches!(&answer, Err(Error::Consumed { key }) if key.as_str() == "b"),
-        "{answer:?}"
-    );
     let purged = |table: &Memory| table.delete(&at("a"));
-    let store = Wire::meddled(Before::ReadAll, 1, purged);
-    let leases = Leases::new(store, Settings::default());
-    let answer = leases.acquire_all(set(["a", "b"])).await;
-    assert!(
-        matches!(&answer, Err(Error::Consumed { key }) if key.as_str() == "a"),
-        "{answer:?}"
-    );
+    let stores = [
+        ("b", Wire::meddled(Before::ReadAll, 1, taken)),
+        ("a", Wire::meddled(Before::ReadAll, 1, purged)),
+    ];
+    for (over, store) in stores {
+        let leases = Leases::new(store, Settings::default());
+        let answer = leases.acquire_all(set()).await;
+        let is_it = matches!(&answer, Err(Error::Consumed { key }) if key.as_str() == over);
+        assert!(is_it, "{answer:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -82,24 +71,18 @@ async fn a_lease_of_the_holders_own_that_ends_meanwhile_is_granted_anew_or_held(
     ];
     for (store, granted) in plans.into_iter().zip([true, false]) {
         let leases = Leases::new(store.clone(), Settings::default());
-        let own = leases.acquire(single("a", "h")).await.expect("an answer");
-        let own = own.granted().expect("a grant").lease;
-        let answer = leases.acquire_all(set(["a", "b"]).reentrant()).await;
+        let own = grant(&leases, single("a", "h")).await.lease;
+        let answer = leases.acquire_all(set().reentrant()).await;
         assert!(store.is_done());
-        match answer.expect("an answer") {
-            AcquiredAll::Granted(set) => {
-                assert!(granted);
-                assert_ne!(set.leases[0].lease_id, own.lease_id);
-            }
-            AcquiredAll::Held(contention) => {
-                assert!(!granted);
-                assert_eq!(contention.held.holder.as_str(), "x");
-            }
+        match (granted, answer.expect("an answer")) {
+            (true, AcquiredAll::Granted(set)) => assert_ne!(set.leases[0].lease_id, own.lease_id),
+            (false, AcquiredAll::Held(held)) => assert_eq!(held.held.holder.as_str(), "x"),
+            (_, other) => panic!("{other:?}"),
         }
     }
 }
 
-/// A clock that stands still but for the pauses, and remembers them.
+/// A clock that does not move but for the pauses, and remembers them.
 #[derive(Default)]
 struct Pauses(Mutex<Vec<Duration>>);
 
@@ -121,10 +104,7 @@ async fn conflicts_are_waited_out_with_jitter_and_not_for_ever() {
     for _ in 0..20 {
         let clock = Arc::new(Pauses::default());
         let leases = Leases::new(Wire::conflicting(u32::MAX), Settings::default());
-        let answer = leases
-            .with_clock(clock.clone())
-            .acquire_all(set(["a", "b"]))
-            .await;
+        let answer = leases.with_clock(clock.clone()).acquire_all(set()).await;
         assert!(matches!(answer, Err(Error::Throttled { .. })), "{answer:?}");
         let pauses = clock.0.lock().expect("no panic").clone();
         let total: Duration = pauses.iter().sum();
@@ -148,19 +128,17 @@ async fn conflicts_are_waited_out_with_jitter_and_not_for_ever() {
 async fn a_replay_is_one_though_the_refusal_does_not_say_so_of_every_row() {
     let store = Wire::default();
     let leases = Leases::new(store.clone(), Settings::default());
-    let first = leases.acquire_all(set(["a", "b"])).await;
+    let first = leases.acquire_all(set()).await;
     let first = first.expect("an answer").granted().expect("a grant");
     store.leave_one_out();
-    let again = leases.acquire_all(set(["a", "b"])).await;
+    let again = leases.acquire_all(set()).await;
     let again = again.expect("an answer").granted().expect("a grant");
-    assert_eq!(
-        (again.grant, &again.leases),
-        (GrantKind::Replayed, &first.leases)
-    );
+    assert_eq!(again.grant, GrantKind::Replayed);
+    assert_eq!(again.leases, first.leases);
     // One of them is over.
     let _ = leases.release(&first.leases[1]).await.expect("released");
     store.leave_one_out();
-    let answer = leases.acquire_all(set(["a", "b"])).await;
+    let answer = leases.acquire_all(set()).await;
     assert!(matches!(answer, Err(Error::Consumed { .. })), "{answer:?}");
 }
 
@@ -168,17 +146,13 @@ async fn a_replay_is_one_though_the_refusal_does_not_say_so_of_every_row() {
 async fn a_set_whose_answer_no_workflow_could_take_is_refused_before_it_is_granted() {
     let leases = Leases::new(Memory::new(), Settings::default());
     let of = |keys: u16, metadata: usize| {
-        let keys = (0..keys).map(|n| key(&format!("k{n}"))).collect();
-        let keys = Keys::new(keys).expect("valid");
-        let text = [("text".to_owned(), "x".repeat(metadata))];
-        let metadata = crate::Metadata::new(text.into()).expect("valid");
-        AcquireAll::new(keys, Holder::new("h").expect("valid"), ttl()).metadata(metadata)
+        let keys = (0..keys).map(|n| make::key(format!("k{n}"))).collect();
+        let keys = make::keys(keys);
+        let metadata = make::metadata("text", &"x".repeat(metadata));
+        AcquireAll::new(keys, make::holder("h"), make::ttl(TTL)).metadata(metadata)
     };
     let refused = leases.acquire_all(of(100, 4000)).await;
-    let Err(Error::Invalid { field, .. }) = refused else {
-        panic!("{refused:?}");
-    };
-    assert_eq!(field.as_deref(), Some("metadata"));
+    invalid(refused, "metadata");
     let granted = leases.acquire_all(of(100, 2000)).await.expect("an answer");
     let answer = serde_json::to_string(&granted).expect("JSON");
     assert!(answer.len() < LARGEST_ANSWER, "{}", answer.len());

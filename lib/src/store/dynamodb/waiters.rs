@@ -70,7 +70,7 @@ impl DynamoDb {
         }
         Ok(match codes {
             ["None", _] => match cancelled[1].item().and_then(Waiter::read) {
-                Some(stands) if stands.request == waiter.request => Joined::Overtaken,
+                Some(found) if found.request == waiter.request => Joined::Overtaken,
                 _ => Joined::Occupied,
             },
             _ => Joined::Refused(Stored::read(cancelled[0].item())),
@@ -157,8 +157,8 @@ impl DynamoDb {
                     UpdateItemError::ConditionalCheckFailedException(refused) => refused.item(),
                     _ => None,
                 };
-                let stands = item.and_then(Waiter::read);
-                let same = stands.filter(|stands| stands.request == waiter.request);
+                let found = item.and_then(Waiter::read);
+                let same = found.filter(|found| found.request == waiter.request);
                 same.ok_or_else(|| occupied(key, &waiter.request))
             }
             Err(error) => Err(self.request("dynamodb:UpdateItem", Some(key)).failed(error)),

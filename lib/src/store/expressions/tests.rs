@@ -1,15 +1,16 @@
 use super::*;
 use crate::{
+    conformance::make,
     row::Stored,
     transition::{Join, Leave, Pass, Reserve, Successor, Take, TryAgain, transition},
-    values::{Holder, LeaseId, Metadata, RequestDigest, RequestId, Ttl},
+    values::{LeaseId, Metadata, RequestDigest, RequestId},
 };
 
 #[expect(clippy::too_many_lines, reason = "one of each")]
 fn every_change() -> Vec<Change> {
     let (lease_id, now) = (LeaseId::random(), Timestamp::from_millis(1000));
-    let holder = Holder::new("h").expect("valid");
-    let ttl = Ttl::new(std::time::Duration::from_secs(1)).expect("valid");
+    let holder = make::holder("h");
+    let ttl = make::ttl(std::time::Duration::from_secs(1));
     let fencing_token = Counter::MIN;
     let extend = |require_unexpired| {
         Change::Extend(Extend {
@@ -46,7 +47,7 @@ fn every_change() -> Vec<Change> {
         unreachable!("a grant")
     };
     let request = RequestDigest::of(&holder, &RequestId::random());
-    let heir = Successor {
+    let successor = Successor {
         lease_id: LeaseId::random(),
         until: now,
         tokens: Tokens::From(Counter::MIN),
@@ -54,7 +55,7 @@ fn every_change() -> Vec<Change> {
     let floor = Counter::new(7).expect("valid");
     let above = |tokens| Successor {
         tokens,
-        ..heir.clone()
+        ..successor.clone()
     };
     let release = |of, next| {
         Change::Release(Release {
@@ -112,11 +113,11 @@ fn every_change() -> Vec<Change> {
         extend(false),
         extend(true),
         release(ReleaseTarget::Grant, Next::Later),
-        release(ReleaseTarget::Grant, Next::Is(heir.clone())),
+        release(ReleaseTarget::Grant, Next::Is(successor.clone())),
         release(ReleaseTarget::Reservation(holder.clone()), Next::Later),
         release(
             ReleaseTarget::Reservation(holder.clone()),
-            Next::Is(heir.clone()),
+            Next::Is(successor.clone()),
         ),
         release(ReleaseTarget::Grant, Next::Is(above(Tokens::From(floor)))),
         release(
@@ -130,7 +131,7 @@ fn every_change() -> Vec<Change> {
         Change::End(End {
             version: Counter::MIN,
             ended: Ended::Expired,
-            next: Next::Is(heir.clone()),
+            next: Next::Is(successor.clone()),
             purge_at: 1,
         }),
         Change::Cut(ShortenDeadline {

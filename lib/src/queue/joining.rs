@@ -96,14 +96,14 @@ impl<S: Store> Leases<S> {
             };
             match why_not_joined(stood, &join, &grant) {
                 JoinRefusal::InLine => {
-                    let stands = self.store().call_back_by(&key, &waiter, self.limit());
-                    let stands = stands.await?;
-                    check_latest(&stands, &waiter)?;
+                    let latest = self.store().call_back_by(&key, &waiter, self.limit());
+                    let latest = latest.await?;
+                    check_latest(&latest, &waiter)?;
                     // Looked at after the token is there: whoever ended its wait before that
                     // has told the old token, or nobody.
                     match self.line_of(&key).await? {
                         Some(row) if row.waiting().contains(&waiter.request) => {
-                            return Ok(queued(&stands));
+                            return Ok(queued(&latest));
                         }
                         // Its turn has come meanwhile.
                         Some(row) if is_next(&row, &waiter.request) => {}
@@ -188,13 +188,13 @@ impl<S: Store> Leases<S> {
         let Some(row) = self.try_again(key, row).await? else {
             return Ok(None);
         };
-        let stands = self.store().call_back_by(key, waiter, self.limit()).await?;
+        let latest = self.store().call_back_by(key, waiter, self.limit()).await?;
         let woken = self.wake(key, row, Sender::Again).await;
-        check_latest(&stands, waiter)?;
+        check_latest(&latest, waiter)?;
         Ok(Some(if woken {
             Queued::Acquired
         } else {
-            queued(&stands)
+            queued(&latest)
         }))
     }
 
@@ -227,8 +227,8 @@ fn check(request: &Acquire) -> Result<(), Error> {
 
 /// A call that somebody repeated meanwhile, with another token, has nobody to answer to any more. If
 /// it is only a clock that says so, the next call is the latest.
-fn check_latest(stands: &Waiter, waiter: &Waiter) -> Result<(), Error> {
-    if stands.task_token == waiter.task_token {
+fn check_latest(latest: &Waiter, waiter: &Waiter) -> Result<(), Error> {
+    if latest.task_token == waiter.task_token {
         return Ok(());
     }
     Err(asked_again())

@@ -44,15 +44,15 @@ impl<S: Store> Leases<S> {
             return Ok(0);
         };
         metrics::tell(Metric::QueueDepth, row.waiting().len() as u64);
-        let mut told = 0;
+        let mut notified = 0;
         if self.see_to(key, row.clone()).await? {
-            told = 1;
+            notified = 1;
             row = self.line_of(key).await?.unwrap_or(row);
         }
         let mut strays = Vec::new();
         for (request, gives_up) in waiting {
             if self.is_nearly_over() {
-                return Ok(told);
+                return Ok(notified);
             }
             if row.waiting().contains(request) {
                 if gives_up.is_none_or(|at| at <= self.now()) {
@@ -63,7 +63,7 @@ impl<S: Store> Leases<S> {
             }
         }
         self.clear(key, strays, at_once).await?;
-        Ok(told)
+        Ok(notified)
     }
 
     /// Items whose requests were not in line when the row was read: served, or passed over, or back in
@@ -145,7 +145,7 @@ impl<S: Store> Leases<S> {
                     }
                     return Ok(row);
                 }
-                Applied::Refused(Stored::Row(stands)) => row = stands,
+                Applied::Refused(Stored::Row(newer)) => row = newer,
                 // Deleted by hand.
                 Applied::Refused(Stored::Absent) => return Ok(row),
                 Applied::Refused(Stored::Foreign(reason)) => {
@@ -237,7 +237,7 @@ pub(super) fn its_place_is_lost(key: &Key) -> Error {
     }
 }
 
-/// Where in line it stands.
+/// Its place in line.
 fn place_in(row: &Row, request: &RequestDigest) -> Option<usize> {
     row.waiting().iter().position(|waits| waits == request)
 }
@@ -253,17 +253,17 @@ mod tests {
 
     use super::*;
     use crate::{
-        Acquire, Holder, ManualClock, Memory, Queue, Settings, SweepBounds, TaskToken, Ttl,
-        WaitTime,
+        Acquire, Memory, Queue, Settings, SweepBounds, TaskToken, WaitTime,
         conformance::FakeStepFunctions,
+        conformance::{grant, make},
         store::wire::{Before, Wire},
     };
 
-    /// Somebody moves within the line between two that are sent away: the row that sweep has at hand is not as it
-    /// stands.
+    /// Somebody moves within the line between two that are sent away: the row that sweep has read is out of
+    /// date.
     #[tokio::test(start_paused = true)]
     async fn who_has_moved_in_line_meanwhile_is_sent_away_too() {
-        let key = Key::new("k").expect("valid");
+        let key = make::key("k");
         let first = first_of(&key);
         let turned = move |table: &Memory| {
             let mut items = table.all().into_iter();
@@ -275,20 +275,16 @@ mod tests {
         };
         // The grant, and the first to leave; then the second of three.
         let store = Wire::meddled(Before::Apply, 3, turned);
-        let (clock, calls) = (
-            ManualClock::at(Timestamp::from_millis(1_800_000_000_000)),
-            Arc::new(FakeStepFunctions::default()),
-        );
-        let clock = Arc::new(clock);
+        let clock = make::clock();
+        let calls = Arc::new(FakeStepFunctions::default());
         let leases = Leases::new(store.clone(), Settings::default())
             .with_clock(clock.clone())
             .with_workflows(calls.clone());
         let ask = |who: &str| {
-            let ttl = Ttl::new(Duration::from_hours(1)).expect("valid");
-            Acquire::new(key.clone(), Holder::new(who).expect("valid"), ttl)
+            let ttl = make::ttl(Duration::from_hours(1));
+            Acquire::new(key.clone(), make::holder(who), ttl)
         };
-        let acquired = leases.acquire(ask("holder")).await;
-        acquired.expect("an answer").granted().expect("a grant");
+        grant(&leases, ask("holder")).await;
         for who in ["a", "b", "c"] {
             let queue = Queue {
                 task_token: TaskToken::new(who).expect("valid"),

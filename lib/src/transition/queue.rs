@@ -32,7 +32,7 @@ impl Next {
     /// Whether the row's token is one that this may promise from.
     pub(super) fn suits(&self, row: &Row) -> Option<()> {
         match self {
-            Self::Is(heir) => heir.tokens.suit(row).then_some(()),
+            Self::Is(successor) => successor.tokens.suit(row).then_some(()),
             Self::Later => Some(()),
         }
     }
@@ -41,9 +41,9 @@ impl Next {
     #[must_use]
     pub fn suited_to(&self, token: Counter) -> Self {
         match self {
-            Self::Is(heir) => Self::Is(Successor {
-                tokens: heir.tokens.for_row(token),
-                ..heir.clone()
+            Self::Is(successor) => Self::Is(Successor {
+                tokens: successor.tokens.for_row(token),
+                ..successor.clone()
             }),
             Self::Later => Self::Later,
         }
@@ -174,8 +174,8 @@ pub(super) fn reserved(row: &Row, reserve: &Reserve) -> Option<Row> {
 }
 
 /// A free row, kept for whoever is first in line; for nobody if nobody is.
-pub(super) fn kept_for_the_first(row: Row, heir: &Successor) -> Option<Row> {
-    let row = lifted(row, heir.tokens);
+pub(super) fn kept_for_the_first(row: Row, successor: &Successor) -> Option<Row> {
+    let row = lifted(row, successor.tokens);
     let State::Free {
         ended, last_token, ..
     } = row.state
@@ -185,8 +185,8 @@ pub(super) fn kept_for_the_first(row: Row, heir: &Successor) -> Option<Row> {
     let mut line = row.line.into_iter();
     let reserved = line.next().map(|request| Reservation {
         request,
-        lease_id: heir.lease_id.clone(),
-        until: heir.until,
+        lease_id: successor.lease_id.clone(),
+        until: successor.until,
         tries: Counter::MIN,
     });
     row.frozen.is_none().then(|| Row {

@@ -42,13 +42,13 @@ impl<S: Store> Leases<S> {
     /// to it themselves if they can tell anybody.
     pub(crate) fn next(&self, token: Counter) -> Next {
         match self.workflows() {
-            Some(_) => Next::Is(self.heir(token)),
+            Some(_) => Next::Is(self.successor(token)),
             None => Next::Later,
         }
     }
 
     /// What the first in line of a row with this token gets.
-    pub(crate) fn heir(&self, token: Counter) -> Successor {
+    pub(crate) fn successor(&self, token: Counter) -> Successor {
         Successor {
             lease_id: LeaseId::random(),
             until: self.now().plus(self.settings().claim),
@@ -113,16 +113,16 @@ impl<S: Store> Leases<S> {
         };
         let granted = self.promised(key.clone(), row, reserved, &waiter);
         let (holder, token) = (waiter.holder.as_str(), granted.lease.fencing_token.get());
-        let told = match self.call_back(workflows, &waiter.task_token, granted).await {
+        let delivery = match self.call_back(workflows, &waiter.task_token, granted).await {
             Err(denied @ Error::Denied { .. }) => {
                 metrics::tell_failure(&denied);
                 let problem = denied.in_full();
                 tracing::error!(%key, holder, problem, "the next in line may not be told");
                 Told::Forbidden
             }
-            told => told?,
+            result => result?,
         };
-        match told {
+        match delivery {
             Told::Yes => {
                 let joined = Timestamp::from_millis(waiter.ticket);
                 metrics::tell_length(Metric::WaitTime, self.now().since(joined));
@@ -134,7 +134,7 @@ impl<S: Store> Leases<S> {
                 tracing::info!(%key, holder, fencing_token = token, "nobody waits with this token");
             }
         }
-        Ok(told)
+        Ok(delivery)
     }
 
     /// Ends the task of one who waits with what acquire would have answered. What brought no answer
@@ -248,27 +248,29 @@ impl<S: Store> Leases<S> {
             (Some(reserved), _) if reserved.until <= over => self.pass_on(key, row).await.map(drop),
             // In line, and gone: its turn has to come before it can be passed over.
             (None, Some(_)) => {
-                let heir = self.heir(row.fencing_token);
-                let change = Change::Reserve(Reserve { heir: heir.clone() });
-                self.kept_by(key, &change, &heir).await.map(drop)
+                let successor = self.successor(row.fencing_token);
+                let change = Change::Reserve(Reserve {
+                    heir: successor.clone(),
+                });
+                self.kept_by(key, &change, &successor).await.map(drop)
             }
             _ => Ok(()),
         }
     }
 
-    /// Keeps the key for the next in line instead, or for nobody: what stands there now, unless
+    /// Keeps the key for the next in line instead, or for nobody: what is stored there now, unless
     /// somebody else was quicker.
     pub(crate) async fn pass_on(&self, key: &Key, row: &Row) -> Result<Option<Row>, Error> {
         let Some(reserved) = row.reserved() else {
             return Ok(None);
         };
-        let heir = self.heir(row.fencing_token);
+        let successor = self.successor(row.fencing_token);
         let change = Change::Pass(Pass {
             lease_id: reserved.lease_id.clone(),
             tries: reserved.tries,
-            heir: heir.clone(),
+            heir: successor.clone(),
         });
-        self.kept_by(key, &change, &heir).await
+        self.kept_by(key, &change, &successor).await
     }
 
     /// Writes a change that keeps the row for whoever is first. Its answer may have been lost: then
@@ -277,7 +279,7 @@ impl<S: Store> Leases<S> {
         &self,
         key: &Key,
         change: &Change,
-        heir: &Successor,
+        successor: &Successor,
     ) -> Result<Option<Row>, Error> {
         Ok(
             match self
@@ -286,7 +288,9 @@ impl<S: Store> Leases<S> {
                 .await?
             {
                 Applied::Done { row, .. } => Some(row),
-                Applied::Refused(Stored::Row(row)) if is_kept_by(&row, &heir.lease_id) => Some(row),
+                Applied::Refused(Stored::Row(row)) if is_kept_by(&row, &successor.lease_id) => {
+                    Some(row)
+                }
                 Applied::Refused(_) => None,
             },
         )
@@ -306,9 +310,11 @@ impl<S: Store> Leases<S> {
             if row.head().is_none() {
                 return Ok(false);
             }
-            let heir = self.heir(row.fencing_token);
-            let change = Change::Reserve(Reserve { heir: heir.clone() });
-            let kept = self.kept_by(key, &change, &heir).await?;
+            let successor = self.successor(row.fencing_token);
+            let change = Change::Reserve(Reserve {
+                heir: successor.clone(),
+            });
+            let kept = self.kept_by(key, &change, &successor).await?;
             return Ok(self.wake_if(key, kept, Sender::First).await);
         };
         let now = self.now();

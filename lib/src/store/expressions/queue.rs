@@ -48,11 +48,13 @@ pub(super) struct Handed {
 
 pub(super) fn handed(next: &Next) -> Handed {
     match next {
-        Next::Is(heir) => Handed {
-            condition: text![" AND attribute_not_exists(#frozen)"(suiting(heir.tokens))],
+        Next::Is(successor) => Handed {
+            condition: text![" AND attribute_not_exists(#frozen)"(suiting(
+                successor.tokens
+            ))],
             set: KEEP_FOR_THE_FIRST,
             remove: "#heir, #line[0]",
-            values: heir_values(heir).into(),
+            values: successor_values(successor).into(),
         },
         Next::Later => Handed {
             condition: String::new(),
@@ -67,11 +69,11 @@ pub(super) fn handed(next: &Next) -> Handed {
 const KEEP_FOR_THE_FIRST: &str = "#claim = if_not_exists(#line[0], :null), #claim_id = :heir, \
     #claim_until = :until, #claim_tries = :one";
 
-fn heir_values(heir: &Successor) -> [(&'static str, AttributeValue); 3] {
+fn successor_values(successor: &Successor) -> [(&'static str, AttributeValue); 3] {
     [
-        ("heir", s(heir.lease_id.expose())),
-        ("until", at_least_one(heir.until)),
-        floor_of(heir.tokens),
+        ("heir", s(successor.lease_id.expose())),
+        ("until", at_least_one(successor.until)),
+        floor_of(successor.tokens),
     ]
 }
 
@@ -132,7 +134,7 @@ pub(super) fn reserving(reserve: &Reserve) -> Expressions {
              AND attribute_not_exists(#frozen)" (suiting(reserve.heir.tokens))
         ],
         text!["SET #version = #version + :one, " (lifting(reserve.heir.tokens)) KEEP_FOR_THE_FIRST " REMOVE #heir, #line[0]"],
-        heir_values(&reserve.heir),
+        successor_values(&reserve.heir),
     )
 }
 
@@ -177,7 +179,7 @@ pub(super) fn passing(pass: &Pass) -> Expressions {
         ],
         text!["SET " token "#version = #version + :one, " KEEP_FOR_THE_FIRST " REMOVE #heir, #line[0]"
         ],
-        values.into_iter().chain(heir_values(&pass.heir)),
+        values.into_iter().chain(successor_values(&pass.heir)),
     )
 }
 

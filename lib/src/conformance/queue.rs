@@ -1,0 +1,220 @@
+//! A key, and those who wait for it.
+
+use std::{sync::Arc, time::Duration};
+
+use serde_json::Value;
+
+use super::{Bench, Case, FakeStepFunctions, Lost, make};
+use crate::{
+    Acquire, Error, Granted, Lease, Leases, Queue, Queued, ReleaseOutcome, RequestDigest, Settings,
+    TaskToken, WaitTime, store::Store as _, waiter::Waiter,
+};
+
+/// A key whose waiters can be called back.
+pub(super) struct QueueCase<'a, B: Bench> {
+    pub(super) case: Case<'a, B>,
+    pub(super) calls: Arc<FakeStepFunctions>,
+}
+
+impl<'a, B: Bench> std::ops::Deref for QueueCase<'a, B> {
+    type Target = Case<'a, B>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.case
+    }
+}
+
+/// Somebody whose turn has come.
+pub(super) struct Turn {
+    pub(super) who: String,
+    /// The output that its task token got.
+    pub(super) output: Value,
+    pub(super) lease: Lease,
+}
+
+impl Turn {
+    /// Asserts that the grant before this one was `lease`'s.
+    #[track_caller]
+    pub(super) fn follows(&self, lease: &Lease) {
+        let previous = &self.output["previous"];
+        assert_eq!(previous["fencing_token"], lease.fencing_token.get());
+    }
+}
+
+/// The answer to a token: the output, or the name of an error and its cause; read as JSON.
+pub(super) type Answer = Result<Value, (String, Value)>;
+
+/// As long as anybody waits who does not say.
+pub(super) const WAIT: Duration = Duration::from_hours(1);
+
+impl<'a, B: Bench> QueueCase<'a, B> {
+    pub(super) fn new(bench: &'a B, key: &str) -> Self {
+        Self::with(bench, key, Settings::default())
+    }
+
+    pub(super) fn with(bench: &'a B, key: &str, settings: Settings) -> Self {
+        let mut case = Case::new(bench, key);
+        let calls = Arc::new(FakeStepFunctions::default());
+        let leases = Leases::new(bench.store(), settings).with_clock(case.clock.clone());
+        case.leases = leases.with_workflows(calls.clone());
+        Self { case, calls }
+    }
+
+    /// A held key, and these in line.
+    pub(super) async fn held(bench: &'a B, key: &str, waiting: &[&str]) -> (Self, Lease) {
+        let line = Self::new(bench, key);
+        let lease = line.case.lease("holder").await;
+        for who in waiting {
+            line.join(who).await;
+        }
+        (line, lease)
+    }
+
+    /// A held key, and these in line; the lease has just been released to the first of them, whose
+    /// calls are lost like this.
+    pub(super) async fn released_with(bench: &'a B, key: &str, lost: (Lost, u32)) -> (Self, Lease) {
+        let (line, holder) = Self::held(bench, key, &["a", "b"]).await;
+        line.calls.lose(&line.token("a"), lost.0, lost.1);
+        line.release(&holder).await;
+        (line, holder)
+    }
+
+    /// A key kept for the first of these, whose task token was answered.
+    pub(super) async fn promised(bench: &'a B, key: &str, waiting: &[&str]) -> (Self, Turn) {
+        let (line, lease) = Self::held(bench, key, waiting).await;
+        line.release(&lease).await;
+        let turn = line.turn();
+        (line, turn)
+    }
+
+    /// Tokens are of one key: a sweep sees to all of them.
+    pub(super) fn token(&self, who: &str) -> String {
+        format!("{}: {who}", self.address.key)
+    }
+
+    pub(super) fn queue(&self, token: &str, wait: Duration) -> Queue {
+        Queue {
+            task_token: TaskToken::new(self.token(token)).expect("a valid token"),
+            wait: WaitTime::new(wait).expect("a valid wait"),
+        }
+    }
+
+    pub(super) fn request(&self, who: &str) -> Acquire {
+        self.case.request(who, &format!("by {who}"))
+    }
+
+    pub(super) fn digest(who: &str) -> RequestDigest {
+        let request = make::request_id(format!("by {who}"));
+        RequestDigest::of(&make::holder(who), &request)
+    }
+
+    /// The answer to one who waits by this token.
+    pub(super) async fn ask(&self, who: &str, token: &str) -> Result<Queued, Error> {
+        let queue = self.queue(token, WAIT);
+        self.leases.acquire_in_line(self.request(who), queue).await
+    }
+
+    /// Asks by this token and asserts that it has the lease, or that its turn has come.
+    pub(super) async fn acquires(&self, who: &str, token: &str) -> Turn {
+        let answer = self.ask(who, token).await.expect("an answer");
+        assert_eq!(answer, Queued::Acquired);
+        self.turn_of(token)
+    }
+
+    /// Asserts that exactly these are in line.
+    pub(super) async fn has_waiting(&self, names: &[&str]) {
+        let digests: Vec<_> = names.iter().map(|who| Self::digest(who)).collect();
+        assert_eq!(self.row().await.waiting(), digests);
+    }
+
+    /// Puts it in line: its ticket.
+    pub(super) async fn join(&self, who: &str) -> u64 {
+        self.join_for(who, WAIT).await
+    }
+
+    pub(super) async fn join_for(&self, who: &str, wait: Duration) -> u64 {
+        let queue = self.queue(who, wait);
+        let answer = self.leases.acquire_in_line(self.request(who), queue);
+        match answer.await.expect("an answer") {
+            Queued::Queued { ticket } => ticket,
+            Queued::Acquired => panic!("{who} need not wait"),
+        }
+    }
+
+    /// Which tokens were answered since this was last called, and how.
+    pub(super) fn answers(&self) -> Vec<(String, Answer)> {
+        let json = |text: &str| serde_json::from_str::<Value>(text).expect("JSON");
+        let ours = self.token("");
+        let answers = self.calls.take_answers().into_iter().filter_map(|answer| {
+            let who = answer.token.strip_prefix(&ours)?.to_owned();
+            let what = answer.result.map(|output| json(&output));
+            Some((who, what.map_err(|(name, cause)| (name, json(&cause)))))
+        });
+        answers.collect()
+    }
+
+    pub(super) fn expect_no_answers(&self) {
+        let answers = self.answers();
+        assert!(answers.is_empty(), "{answers:?}");
+    }
+
+    /// The one whose turn has come since this was last asked.
+    pub(super) fn turn(&self) -> Turn {
+        let mut answers = self.answers();
+        assert_eq!(answers.len(), 1, "{answers:?}");
+        let (who, what) = answers.remove(0);
+        let output = what.expect("its turn");
+        assert_eq!(output["outcome"], "acquired");
+        let lease = serde_json::from_value(output["lease"].clone()).expect("a handle");
+        Turn { who, output, lease }
+    }
+
+    /// The turn of this token, which is the only one.
+    #[track_caller]
+    pub(super) fn turn_of(&self, who: &str) -> Turn {
+        let turn = self.turn();
+        assert_eq!(turn.who, who);
+        turn
+    }
+
+    /// A release by a client that cannot call anybody back.
+    pub(super) async fn release_silently(&self, lease: &Lease) {
+        let leases = Leases::new(self.bench.store(), Settings::default());
+        let leases = leases.with_clock(self.clock.clone());
+        let _ = leases.release(lease).await.expect("released");
+    }
+
+    pub(super) async fn release(&self, lease: &Lease) -> ReleaseOutcome {
+        self.give_back(lease).await
+    }
+
+    pub(super) async fn extend(&self, lease: &Lease) -> Result<Lease, Error> {
+        self.extension(lease).await.map(crate::Extended::into_lease)
+    }
+
+    pub(super) async fn confirm(&self, turn: &Turn) -> Lease {
+        self.extend(&turn.lease).await.expect("confirmed")
+    }
+
+    pub(super) async fn hand_over(&self) -> bool {
+        let handed_over = self.leases.hand_over(&self.address.key).await;
+        handed_over.expect("an answer")
+    }
+
+    pub(super) async fn sweep(&self) {
+        self.swept().await;
+    }
+
+    /// What is known of one who waits.
+    pub(super) async fn waiter(&self, who: &str) -> Option<Waiter> {
+        let (key, request) = (&self.address.key, Self::digest(who));
+        let limit = Duration::from_secs(1);
+        let waiter = self.leases.store().waiter(key, &request, limit).await;
+        waiter.expect("an answer")
+    }
+
+    /// One who does not wait.
+    pub(super) async fn granted(&self, who: &str) -> Granted {
+        self.grant(who, &format!("by {who}")).await
+    }
+}
