@@ -47,11 +47,10 @@ mod read;
 pub mod weave;
 
 pub use check::checker::{Checked, check};
-pub use check::explain::{Example, examples, explain, manual};
 pub use check::finding::{Finding, Step};
 pub use check::options::{Options, Verb};
 pub use check::report::{self, Report};
-pub use check::rule::Rule;
+pub use check::rule::{Example, Rule, examples, explain, manual};
 pub use check::template::{Definition, definitions};
 pub use draw::documents::pictures;
 pub use draw::draw;

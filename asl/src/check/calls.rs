@@ -57,11 +57,7 @@ fn call<'a>(state: &State<'a>, options: &Options) -> Call<'a> {
     if !matches!(state.kind, Kind::Task) {
         return Call::Nothing;
     }
-    let resource = state
-        .node
-        .get("Resource")
-        .and_then(Node::text)
-        .unwrap_or_default();
+    let resource = state.node.text_of("Resource").unwrap_or_default();
     let arguments = arguments(state.node);
     if let Some((function, payload)) = function(resource, state.node) {
         match verb(&function, payload, options) {

@@ -123,12 +123,8 @@ impl Places {
     }
 
     fn assigned(&mut self, node: &Node, answers: bool) {
-        for member in node.get("Assign").map_or(&[][..], Node::members) {
-            let name = member
-                .key
-                .strip_suffix(".$")
-                .unwrap_or(&member.key)
-                .to_owned();
+        for member in node.members_of("Assign") {
+            let name = member.name().to_owned();
             let value = &member.value;
             let tells_deadline = value.any_text(|said| {
                 let bare = text::bare(said);
@@ -215,7 +211,7 @@ impl Places {
             return self.data.clone();
         };
         for member in parameters.members() {
-            let key = member.key.strip_suffix(".$").unwrap_or(&member.key);
+            let key = member.name();
             let path = member.value.text().and_then(text::path);
             if let Some(rest) =
                 path.and_then(|path| place.strip_prefix(path.as_slice()).map(<[_]>::to_vec))
@@ -246,7 +242,7 @@ impl Places {
                 None => return self.beside(node),
             }
         } else {
-            let resource = node.get("Resource").and_then(Node::text);
+            let resource = node.text_of("Resource");
             let wrapped = resource.is_some_and(|name| name.ends_with(":::lambda:invoke"));
             let steps: &[&str] = if wrapped {
                 &["Payload", "lease"]
@@ -262,11 +258,7 @@ impl Places {
 /// Where a `ResultSelector` puts the handle of an answer.
 fn in_selector(selector: &Node) -> Option<Vec<String>> {
     selector.members().iter().find_map(|member| {
-        let key = member
-            .key
-            .strip_suffix(".$")
-            .unwrap_or(&member.key)
-            .to_owned();
+        let key = member.name().to_owned();
         if let Some(said) = member.value.text() {
             let path = text::path(said)?;
             return match path.last().map(String::as_str) {

@@ -177,7 +177,7 @@ fn passes(machine: &Machine<'_>, round: &BTreeSet<StateId>) -> Option<Passes> {
     let mut counters: Vec<String> = Vec::new();
     for &id in round {
         fields(machine.states[id].node, &mut |member| {
-            let key = member.key.strip_suffix(".$").unwrap_or(&member.key);
+            let key = member.name();
             let said = member.value.text().unwrap_or_default();
             let bare = text::bare(said);
             let raises = ["+", "States.MathAdd", "$sum("]
@@ -234,17 +234,14 @@ fn compared(node: &Node, name: &str) -> Option<Passes> {
         }
     });
     // A rule of JSONPath has its number beside the variable.
-    let rules = node.get("Choices").map_or(&[][..], Node::list);
+    let rules = node.list_of("Choices");
     for rule in rules.iter().chain(rules.iter().flat_map(|rule| {
         ["And", "Or"]
             .into_iter()
             .filter_map(|key| rule.get(key))
             .flat_map(Node::list)
     })) {
-        let variable = rule
-            .get("Variable")
-            .and_then(Node::text)
-            .and_then(text::path);
+        let variable = rule.text_of("Variable").and_then(text::path);
         if variable.is_some_and(|path| path.last().is_some_and(|last| last == name)) {
             let mut numeric = rule
                 .members()

@@ -3,7 +3,6 @@
 pub(crate) mod calls;
 pub(crate) mod checker;
 mod exits;
-pub(crate) mod explain;
 pub(crate) mod finding;
 mod handle_flow;
 mod lease;

@@ -38,7 +38,7 @@ pub(crate) fn failures<'a>(state: &'a State<'_>, call: &Call<'_>) -> Vec<(&'a st
         Call::Extend(_) => found.push(("Lease.Lost", Effect::Lost)),
         Call::Work(Left::AtWork) => {
             found[1].1 = Effect::Work(Left::AtWork);
-            let is_lambda = state.node.get("Resource").and_then(|node| node.text());
+            let is_lambda = state.node.text_of("Resource");
             if is_lambda.is_none_or(|resource| !resource.contains(":activity:")) {
                 found.extend(
                     MAY_RUN[1..]
@@ -49,7 +49,7 @@ pub(crate) fn failures<'a>(state: &'a State<'_>, call: &Call<'_>) -> Vec<(&'a st
         }
         Call::Work(left) => {
             found[1].1 = Effect::Work(*left);
-            let resource = state.node.get("Resource").and_then(|node| node.text());
+            let resource = state.node.text_of("Resource");
             if resource.is_some_and(|resource| resource.contains(".sync")) {
                 found[0].1 = Effect::Work(*left);
             }

@@ -179,7 +179,7 @@ fn shared_in_map(machine: &Machine<'_>, id: StateId, request: &Request<'_>) -> O
     let mut at = machine.scopes[machine.states[id].scope].within;
     while let Some(around) = at {
         let state = &machine.states[around];
-        let one_by_one = state.node.get("MaxConcurrency").and_then(Node::number) == Some(1.0);
+        let one_by_one = state.node.number_of("MaxConcurrency") == Some(1.0);
         if matches!(state.kind, Kind::Map(_)) && !one_by_one {
             return Some(around);
         }

@@ -5,7 +5,7 @@ use crate::check::finding::Finding;
 use crate::check::rule::Rule;
 use crate::read::error_names::{KNOWN, is_lost, matches};
 use crate::read::machine::{Machine, StateId};
-use crate::read::node::{Node, Span};
+use crate::read::node::Span;
 
 pub(crate) fn look(machine: &Machine<'_>, calls: &[Call<'_>], findings: &mut Vec<Finding>) {
     for (id, call) in calls.iter().enumerate() {
@@ -71,14 +71,14 @@ fn unknown<'a>(machine: &Machine<'a>, id: StateId) -> Vec<(Span, &'a str)> {
     let node = machine.states[id].node;
     let clauses = ["Retry", "Catch"]
         .into_iter()
-        .flat_map(|key| node.get(key).map_or(&[][..], Node::list));
-    let names = clauses.flat_map(|clause| clause.get("ErrorEquals").map_or(&[][..], Node::list));
+        .flat_map(|key| node.list_of(key));
+    let names = clauses.flat_map(|clause| clause.list_of("ErrorEquals"));
     let written = names.filter_map(|name| Some((name.span, name.text()?)));
     let raised = |name: &str| {
         let ends = machine
             .states
             .iter()
-            .filter_map(|state| state.node.get("Error").and_then(Node::text));
+            .filter_map(|state| state.node.text_of("Error"));
         KNOWN.contains(&name)
             || ends
                 .into_iter()

@@ -102,7 +102,7 @@ fn in_template(
     options: &Options,
     open: &dyn Fn(&Path) -> std::io::Result<String>,
 ) -> Result<Vec<Definition>, Unreadable> {
-    let resources = template.get("Resources").map_or(&[][..], Node::members);
+    let resources = template.members_of("Resources");
     let functions: HashMap<&str, Is> = resources
         .iter()
         .filter(|member| kind(&member.value).ends_with("::Function"))
@@ -125,10 +125,7 @@ fn in_template(
             };
             options.names.entry(name.to_owned()).or_insert(verb);
         };
-        for field in properties
-            .get("DefinitionSubstitutions")
-            .map_or(&[][..], Node::members)
-        {
+        for field in properties.members_of("DefinitionSubstitutions") {
             let value = name_of(&field.value);
             let id = value.trim_start_matches("${").trim_end_matches('}');
             know(
@@ -227,10 +224,7 @@ fn joined(node: &Node) -> Option<String> {
 }
 
 fn kind(resource: &Node) -> &str {
-    resource
-        .get("Type")
-        .and_then(Node::text)
-        .unwrap_or_default()
+    resource.text_of("Type").unwrap_or_default()
 }
 
 /// What a template tells of a function.

@@ -236,7 +236,7 @@ impl<'a> Machine<'a> {
             ..
         } = self.states[id];
         let mut has_next = true;
-        let kind = match node.get("Type").and_then(Node::text).unwrap_or_default() {
+        let kind = match node.text_of("Type").unwrap_or_default() {
             "Task" => Kind::Task,
             "Pass" => Kind::Pass,
             "Wait" => Kind::Wait,
@@ -301,15 +301,11 @@ impl<'a> Machine<'a> {
             );
             to.map_or(Next::Nowhere, Next::To)
         };
-        let retry = node.get("Retry").map_or(&[][..], Node::list).iter();
+        let retry = node.list_of("Retry").iter();
         let retry = retry
             .map(|node| Retrier::read(node, owned(errors(node))))
             .collect();
-        let catch: Vec<&'a Node> = node
-            .get("Catch")
-            .map_or(&[][..], Node::list)
-            .iter()
-            .collect();
+        let catch: Vec<&'a Node> = node.list_of("Catch").iter().collect();
         let catch: Vec<Catcher<'a>> = catch
             .into_iter()
             .map(|node| Catcher {
@@ -365,7 +361,7 @@ impl<'a> Machine<'a> {
 }
 
 fn is_jsonata(node: &Node, around: bool) -> bool {
-    match node.get("QueryLanguage").and_then(Node::text) {
+    match node.text_of("QueryLanguage") {
         Some(language) => language == "JSONata",
         None => around,
     }
@@ -373,7 +369,7 @@ fn is_jsonata(node: &Node, around: bool) -> bool {
 
 /// The names that a clause of Retry or Catch lists.
 pub(crate) fn errors(clause: &Node) -> Vec<&str> {
-    let names = clause.get("ErrorEquals").map_or(&[][..], Node::list);
+    let names = clause.list_of("ErrorEquals");
     names.iter().filter_map(Node::text).collect()
 }
 

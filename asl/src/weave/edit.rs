@@ -168,10 +168,7 @@ impl<'a> Editor<'a> {
         let manner = self.manner_at(within, member.at.start);
         let indent = self.line_indent(member.at.start).to_owned();
         let text = manner.member(&member.key, piece, &indent);
-        let span = Span {
-            start: member.at.start,
-            end: self.end_of_member(member),
-        };
+        let span = Span::new(member.at.start, self.end_of_member(member));
         self.put(span, text);
     }
 
@@ -193,10 +190,7 @@ impl<'a> Editor<'a> {
         let text = self
             .manner_at(within, member.at.start)
             .member(key, piece, "");
-        let span = Span {
-            start: member.at.start,
-            end: self.end_of_member(member),
-        };
+        let span = Span::new(member.at.start, self.end_of_member(member));
         self.put(span, text);
     }
 
@@ -210,7 +204,7 @@ impl<'a> Editor<'a> {
             // Behind the one before, so that comments stay with what they are about.
             Form::Yaml if nth > 0 => {
                 let at = self.line_end(self.end_of_member(&within.members()[nth - 1]));
-                self.put(Span { start: at, end: at }, format!("\n{indent}{text}"));
+                self.put(Span::new(at, at), format!("\n{indent}{text}"));
             }
             form => {
                 let at = member.at.start;
@@ -221,7 +215,7 @@ impl<'a> Editor<'a> {
                 } else {
                     format!(",\n{indent}")
                 };
-                self.put(Span { start: at, end: at }, text + &gap);
+                self.put(Span::new(at, at), text + &gap);
             }
         }
     }
@@ -246,7 +240,7 @@ impl<'a> Editor<'a> {
         } else {
             end
         };
-        self.put(Span { start: at, end: at }, text);
+        self.put(Span::new(at, at), text);
     }
 
     /// Puts an element into a list, before the nth or at the end.
@@ -264,13 +258,10 @@ impl<'a> Editor<'a> {
             if nth == 0 {
                 let at = self.line_start(dash);
                 // On the line of what it is in, if that is a list, too: not in definitions.
-                self.put(Span { start: at, end: at }, text.join("\n") + "\n");
+                self.put(Span::new(at, at), text.join("\n") + "\n");
             } else {
                 let at = self.line_end(self.end_of(&elements[nth - 1]));
-                self.put(
-                    Span { start: at, end: at },
-                    format!("\n{}", text.join("\n")),
-                );
+                self.put(Span::new(at, at), format!("\n{}", text.join("\n")));
             }
             return;
         }
@@ -287,10 +278,10 @@ impl<'a> Editor<'a> {
         let text = text.join(&gap);
         if nth < elements.len() {
             let at = elements[nth].span.start;
-            self.put(Span { start: at, end: at }, text + &gap);
+            self.put(Span::new(at, at), text + &gap);
         } else {
             let at = elements[nth - 1].span.end;
-            self.put(Span { start: at, end: at }, gap + &text);
+            self.put(Span::new(at, at), gap + &text);
         }
     }
 
@@ -306,10 +297,7 @@ impl<'a> Editor<'a> {
             indent = self.line_indent(element.span.start).to_owned();
             text = manner.value(piece, &indent);
         }
-        let span = Span {
-            start: element.span.start,
-            end: self.end_of(element),
-        };
+        let span = Span::new(element.span.start, self.end_of(element));
         self.put(span, text);
     }
 
@@ -331,10 +319,7 @@ impl<'a> Editor<'a> {
         let members = within.members();
         let (first, last) = (&members[run.start], &members[run.end - 1]);
         let span = if self.is_flow(within) {
-            let place = |member: &Member| Span {
-                start: member.at.start,
-                end: self.end_of_member(member),
-            };
+            let place = |member: &Member| Span::new(member.at.start, self.end_of_member(member));
             let places: Vec<Span> = members.iter().map(place).collect();
             between(&places, run)
         } else {
@@ -355,14 +340,8 @@ impl<'a> Editor<'a> {
         let (start, end) = (self.line_start(start), self.line_end(end));
         let rest = &self.text[end..];
         match rest.find('\n') {
-            Some(at) => Span {
-                start,
-                end: end + at + 1,
-            },
-            None => Span {
-                start: start.saturating_sub(1),
-                end,
-            },
+            Some(at) => Span::new(start, end + at + 1),
+            None => Span::new(start.saturating_sub(1), end),
         }
     }
 
@@ -374,17 +353,11 @@ impl<'a> Editor<'a> {
 /// Elements with the commas that go with them.
 fn between(places: &[Span], run: &Run) -> Span {
     if run.start > 0 {
-        Span {
-            start: places[run.start - 1].end,
-            end: places[run.end - 1].end,
-        }
+        Span::new(places[run.start - 1].end, places[run.end - 1].end)
     } else {
         let end = places
             .get(run.end)
             .map_or(places[run.end - 1].end, |next| next.start);
-        Span {
-            start: places[0].start,
-            end,
-        }
+        Span::new(places[0].start, end)
     }
 }

@@ -49,11 +49,7 @@ impl Emitter<'_> {
             Slot::Next(id) => (self.machine.node(id), "Next"),
             Slot::Default(id) => (self.machine.node(id), "Default"),
             Slot::Rule(id, nth) => {
-                let rules = self
-                    .machine
-                    .node(id)
-                    .get("Choices")
-                    .map_or(&[][..], Node::list);
+                let rules = self.machine.node(id).list_of("Choices");
                 (&rules[nth], "Next")
             }
             Slot::Catch(id, nth) => (&self.machine.catch(id)[nth], "Next"),

@@ -271,11 +271,7 @@ impl<'s> Finder<'_, 's> {
     fn shared(&self, scope: ScopeId) -> Result<(), Refusal> {
         let is_constant = language(self.section.key.text().unwrap_or_default()).is_none();
         for (around, _) in self.machine.around(scope) {
-            let most = self
-                .machine
-                .node(around)
-                .get("MaxConcurrency")
-                .and_then(Node::number);
+            let most = self.machine.node(around).number_of("MaxConcurrency");
             let one_by_one = most == Some(1.0);
             if is_constant
                 && self.machine.is_map(around)
@@ -338,9 +334,9 @@ impl<'s> Finder<'_, 's> {
             let node = self.machine.node(id);
             let clauses = self.machine.catch(id).iter().enumerate();
             let clauses = clauses.filter(|(nth, _)| !self.plain.ours.contains(&(id, *nth)));
-            let rules = node.get("Choices").map_or(&[][..], Node::list).iter();
+            let rules = node.list_of("Choices").iter();
             for assigning in clauses.map(|(_, clause)| clause).chain(rules).chain([node]) {
-                let assigned = assigning.get("Assign").map_or(&[][..], Node::members);
+                let assigned = assigning.members_of("Assign");
                 if let Some(taken) = assigned.iter().find(|member| section.vars.has(&member.key)) {
                     let message = format!(
                         "{} assigns the variable {}, which the section needs: give the section another name",

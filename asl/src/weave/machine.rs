@@ -48,7 +48,7 @@ impl<'a> Machine<'a> {
 
     /// The clauses of a state's Catch.
     pub(crate) fn catch(&self, state: StateId) -> &'a [Node] {
-        self.node(state).get("Catch").map_or(&[], Node::list)
+        self.node(state).list_of("Catch")
     }
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn comment(section: &str, reason: &str) -> String {
 
 /// The section that a state was written for, if it was.
 pub(crate) fn written_for<'a>(state: &State<'a>) -> Option<&'a str> {
-    let comment = state.node.get("Comment").and_then(Node::text)?;
+    let comment = state.node.text_of("Comment")?;
     let (section, _) = comment.strip_prefix(MARK)?.split_once("): ")?;
     Some(section)
 }

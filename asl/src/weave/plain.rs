@@ -73,12 +73,7 @@ impl Plain {
         let node = machine.node(id);
         match state.kind {
             Kind::Choice { .. } => {
-                for (nth, rule) in node
-                    .get("Choices")
-                    .map_or(&[][..], Node::list)
-                    .iter()
-                    .enumerate()
-                {
+                for (nth, rule) in node.list_of("Choices").iter().enumerate() {
                     self.lead(machine, Slot::Rule(id, nth), state.scope, rule.get("Next"));
                 }
                 self.lead(machine, Slot::Default(id), state.scope, node.get("Default"));
@@ -90,7 +85,7 @@ impl Plain {
             _ => self.lead(machine, Slot::Next(id), state.scope, node.get("Next")),
         }
         for (nth, clause) in machine.catch(id).iter().enumerate() {
-            let assigned = clause.get("Assign").map_or(&[][..], Node::members);
+            let assigned = clause.members_of("Assign");
             if assigned
                 .iter()
                 .any(|member| vars.iter().any(|vars| vars.has(&member.key)))
@@ -150,13 +145,12 @@ fn past_ours(machine: &Machine<'_>, from: StateId) -> Option<Target> {
         }
         let node = machine.node(at);
         if state.is_end() {
-            return (node.get("Type").and_then(Node::text) == Some("Succeed"))
-                .then_some(Target::End);
+            return (node.text_of("Type") == Some("Succeed")).then_some(Target::End);
         }
         if node.get("End").is_some_and(Node::is_true) {
             return Some(Target::End);
         }
-        at = machine.find(state.scope, node.get("Next").and_then(Node::text)?)?;
+        at = machine.find(state.scope, node.text_of("Next")?)?;
     }
     None
 }

@@ -68,7 +68,7 @@ impl Walker<'_, '_> {
 
 /// The outcome that a rule of a Choice asks for, and whether it is met by any other one.
 fn asks_outcome(rule: &Node) -> Option<(&str, bool)> {
-    if let Some(condition) = rule.get("Condition").and_then(Node::text) {
+    if let Some(condition) = rule.text_of("Condition") {
         let inside = text::inside(condition)?.trim();
         let (path, rest) = inside.split_once('=')?;
         let (path, differs) = path
@@ -79,11 +79,8 @@ fn asks_outcome(rule: &Node) -> Option<(&str, bool)> {
         let value = rest.trim().trim_matches(['\'', '"']);
         return Some((value, differs)).filter(|_| simple && is_outcome(value));
     }
-    let simple = rule
-        .get("Variable")
-        .and_then(Node::text)?
-        .ends_with(".outcome");
-    let value = rule.get("StringEquals").and_then(Node::text)?;
+    let simple = rule.text_of("Variable")?.ends_with(".outcome");
+    let value = rule.text_of("StringEquals")?;
     Some((value, false)).filter(|_| simple && is_outcome(value))
 }
 

@@ -348,12 +348,12 @@ fn add(edges: &mut Vec<Edge>, edge: Edge) {
 }
 
 fn concurrency(map: &Node) -> Option<f64> {
-    map.get("MaxConcurrency").and_then(Node::number)
+    map.number_of("MaxConcurrency")
 }
 
 /// Whether all items of a Map begin when it does: a list written out, and nothing that holds one back. The service runs 40 inline.
 fn at_once(map: &Node) -> bool {
-    let count = map.get("Items").map_or(&[][..], Node::list).len();
+    let count = map.list_of("Items").len();
     let room = concurrency(map).filter(|most| *most > 0.0).unwrap_or(40.0);
     let count = u32::try_from(count).unwrap_or(u32::MAX);
     count > 0 && map.get("MaxConcurrencyPath").is_none() && f64::from(count) <= room

@@ -9,7 +9,6 @@ use crate::check::walk::{Edge, To, Walker};
 use crate::read::error_names::{OUTCOME_UNKNOWN, matches};
 use crate::read::expression as text;
 use crate::read::machine::{Kind, StateId};
-use crate::read::node::Node;
 use crate::read::timing::{self, FOREVER, retried};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -38,7 +37,7 @@ impl Walker<'_, '_> {
                 by: None,
             }],
             Kind::Fail => {
-                let error = match state.node.get("Error").and_then(Node::text) {
+                let error = match state.node.text_of("Error") {
                     Some(name) if text::inside(name).is_none() => Error::Named(name.to_owned()),
                     _ => Error::Any,
                 };
