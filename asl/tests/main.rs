@@ -4,7 +4,35 @@
 mod check;
 mod weave;
 
+use leasehold_asl::{Checked, Node, Options, Source};
 use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// The text of a file, by its path in the repository.
+fn text(path: &str) -> String {
+    std::fs::read_to_string(root().join(path)).unwrap()
+}
+
+fn node(definition: &Value) -> Node {
+    let source = Source::new("x.asl.json", definition.to_string());
+    source.read().unwrap()
+}
+
+fn checked(definition: &Value) -> Checked {
+    leasehold_asl::check(&node(definition), &Options::default())
+}
+
+/// Rule and state of each finding.
+fn found(definition: &Value) -> Vec<String> {
+    let findings = checked(definition).findings.into_iter();
+    findings
+        .map(|finding| format!("{} {}", finding.rule.id(), finding.state))
+        .collect()
+}
 
 /// Sets the value at a JSON pointer; in a list, inserts it there; null removes what is there.
 fn set(definition: &mut Value, pointer: &str, value: &Value) {

@@ -2,8 +2,7 @@
 
 use crate::read::node::{Member, Node, Span, Value};
 use crate::read::source::Source;
-use crate::weave::piece::Piece;
-use crate::weave::render::{Form, Manner};
+use crate::weave::render::{Form, Manner, Piece};
 
 /// A text and what is to be changed in it.
 pub(crate) struct Editor<'a> {
@@ -80,6 +79,10 @@ impl<'a> Editor<'a> {
             end: span.end,
             text,
         });
+    }
+
+    fn insert(&mut self, at: usize, text: String) {
+        self.put(Span::new(at, at), text);
     }
 
     /// What stands before a place on its line, if that is only space.
@@ -204,18 +207,11 @@ impl<'a> Editor<'a> {
             // Behind the one before, so that comments stay with what they are about.
             Form::Yaml if nth > 0 => {
                 let at = self.line_end(self.end_of_member(&within.members()[nth - 1]));
-                self.put(Span::new(at, at), format!("\n{indent}{text}"));
+                self.insert(at, format!("\n{indent}{text}"));
             }
-            form => {
+            _ => {
                 let at = member.at.start;
-                let gap = if form == Form::Compact {
-                    ", ".to_owned()
-                } else if form == Form::Yaml {
-                    format!("\n{indent}")
-                } else {
-                    format!(",\n{indent}")
-                };
-                self.put(Span::new(at, at), text + &gap);
+                self.insert(at, text + &manner.gap(&indent));
             }
         }
     }
@@ -227,11 +223,7 @@ impl<'a> Editor<'a> {
         let indent = self.line_indent(member.at.start).to_owned();
         let mut text = String::new();
         for (key, piece) in fields {
-            match manner.form {
-                Form::Yaml => text.extend(["\n", &indent]),
-                Form::Json => text.extend([",\n", &indent]),
-                Form::Compact => text.push_str(", "),
-            }
+            text.push_str(&manner.gap(&indent));
             text.push_str(&manner.member(key, piece, &indent));
         }
         let end = self.end_of_member(member);
@@ -240,7 +232,7 @@ impl<'a> Editor<'a> {
         } else {
             end
         };
-        self.put(Span::new(at, at), text);
+        self.insert(at, text);
     }
 
     /// Puts an element into a list, before the nth or at the end.
@@ -258,19 +250,15 @@ impl<'a> Editor<'a> {
             if nth == 0 {
                 let at = self.line_start(dash);
                 // On the line of what it is in, if that is a list, too: not in definitions.
-                self.put(Span::new(at, at), text.join("\n") + "\n");
+                self.insert(at, text.join("\n") + "\n");
             } else {
                 let at = self.line_end(self.end_of(&elements[nth - 1]));
-                self.put(Span::new(at, at), format!("\n{}", text.join("\n")));
+                self.insert(at, format!("\n{}", text.join("\n")));
             }
             return;
         }
         let indent = self.line_indent(first.span.start).to_owned();
-        let gap = if manner.form == Form::Json {
-            format!(",\n{indent}")
-        } else {
-            ", ".to_owned()
-        };
+        let gap = manner.gap(&indent);
         let text: Vec<String> = pieces
             .iter()
             .map(|piece| manner.value(piece, &indent))
@@ -278,10 +266,10 @@ impl<'a> Editor<'a> {
         let text = text.join(&gap);
         if nth < elements.len() {
             let at = elements[nth].span.start;
-            self.put(Span::new(at, at), text + &gap);
+            self.insert(at, text + &gap);
         } else {
             let at = elements[nth - 1].span.end;
-            self.put(Span::new(at, at), gap + &text);
+            self.insert(at, gap + &text);
         }
     }
 

@@ -1,12 +1,11 @@
 //! What weave refuses, and in which words, from `corpus/refusals.yaml`.
 
-use crate::set;
+use crate::{set, text};
 use leasehold_asl::weave::{Refusal, Spec, weave};
 use leasehold_asl::{Options, Source};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::path::Path;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -39,9 +38,7 @@ fn woven(machine: &Value, spec: &str) -> Result<String, Refusal> {
 
 #[test]
 fn each_refusal_says_what_is_in_the_way() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/refusals.yaml");
-    let text = std::fs::read_to_string(path).unwrap();
-    let cases: Vec<Case> = yaml_serde::from_str(&text).unwrap();
+    let cases: Vec<Case> = yaml_serde::from_str(&text("asl/corpus/refusals.yaml")).unwrap();
     assert!(cases.len() >= 50, "{}", cases.len());
     for case in cases {
         let mut machine = case.machine.clone().unwrap_or_else(chain);
