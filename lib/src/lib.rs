@@ -31,8 +31,6 @@ mod inspect;
 mod json;
 #[cfg(feature = "lambda")]
 pub mod lambda;
-#[cfg(test)]
-mod layers;
 mod leases;
 mod line;
 pub mod metrics;

@@ -40,7 +40,7 @@ pub fn s(text: &str) -> AttributeValue {
 }
 
 /// A number as an attribute.
-pub fn n(number: impl ToString) -> AttributeValue {
+pub fn n(number: impl std::fmt::Display) -> AttributeValue {
     AttributeValue::N(number.to_string())
 }
 

@@ -1,4 +1,4 @@
-//! `leasehold-local up` as a person runs it: what it tells, and that nothing stays behind however it ends.
+//! `leasehold-local up`, and `leasehold local` which is the same, as a person runs it: what it tells, and that nothing stays behind however it ends.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod processes;
@@ -16,18 +16,17 @@ struct Up {
     directory: tempfile::TempDir,
 }
 
-fn command(directory: &Path) -> Command {
+/// The two programs that start the stack, each with its word for it.
+const UP: [&str; 2] = ["leasehold-local", "up"];
+const LOCAL: [&str; 2] = ["leasehold", "local"];
+
+fn command([program, word]: [&str; 2], directory: &Path) -> Command {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
-    let program = leasehold_proof::program("leasehold-local");
-    let binaries = program.parent().unwrap().join("examples");
-    // A filtered run (`cargo test --test …`) does not build examples by itself.
-    assert!(
-        binaries.join("echo").exists(),
-        "build it first: cargo build --workspace --examples"
-    );
-    let mut command = Command::new(program);
+    let echo = leasehold_proof::example("echo");
+    let binaries = echo.parent().unwrap();
+    let mut command = Command::new(leasehold_proof::program(program));
     command
-        .arg("up")
+        .arg(word)
         .arg("--template")
         .arg(fixtures.join("stack.json"))
         .arg("--run-directory")
@@ -40,8 +39,15 @@ fn command(directory: &Path) -> Command {
 }
 
 fn up(arguments: &[&str]) -> Up {
+    start(UP, arguments)
+}
+
+fn start(program: [&str; 2], arguments: &[&str]) -> Up {
     let directory = tempfile::tempdir().unwrap();
-    let mut child = command(directory.path()).args(arguments).spawn().unwrap();
+    let mut child = command(program, directory.path())
+        .args(arguments)
+        .spawn()
+        .unwrap();
     let mut told = String::new();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     while !told.contains("sam local invoke") {
@@ -104,8 +110,8 @@ impl Up {
 
 #[tokio::test]
 async fn it_tells_where_everything_is_and_ends_in_order() {
-    for ending in [Signal::INT, Signal::TERM] {
-        let mut up = up(&["--no-engine", "--no-sweep"]);
+    for (program, ending) in [(UP, Signal::INT), (UP, Signal::TERM), (LOCAL, Signal::INT)] {
+        let mut up = start(program, &["--no-engine", "--no-sweep"]);
         up.invoke_echo().await;
         let script = std::fs::read_to_string(up.directory.path().join("env.sh")).unwrap();
         assert!(up.told.contains(&script), "{}", up.told);
@@ -135,7 +141,7 @@ async fn a_second_stack_on_the_same_directory_is_refused_and_the_first_goes_on()
     let directory = first.directory.path().to_owned();
     let script = std::fs::read(directory.join("env.sh")).unwrap();
     let second = || {
-        let mut command = command(&directory);
+        let mut command = command(UP, &directory);
         command.args(["--no-engine", "--no-sweep"]);
         command
     };
@@ -244,14 +250,17 @@ fn what_it_cannot_do_is_told_in_one_line() {
         (["--sweep-every", "0"], 2, "0 is not in 1.."),
     ];
     for (arguments, code, expected) in cases {
-        let output = command(directory.path()).args(arguments).output().unwrap();
+        let output = command(UP, directory.path())
+            .args(arguments)
+            .output()
+            .unwrap();
         assert_eq!(output.status.code(), Some(code));
         let told = String::from_utf8(output.stderr).unwrap();
         assert!(told.contains(expected), "{told}");
     }
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
-    let output = command(directory.path())
+    let output = command(UP, directory.path())
         .args(["--no-engine", "--lambda-port", &port])
         .output()
         .unwrap();

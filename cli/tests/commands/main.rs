@@ -9,7 +9,6 @@ mod fixture;
 mod hostile;
 mod listing;
 #[cfg(feature = "local")]
-mod local;
 mod operate;
 mod readme;
 mod rights;

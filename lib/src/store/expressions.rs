@@ -125,9 +125,10 @@ fn granting(grant: &Grant) -> Expressions {
         Some(_) => (", #request_keys = :request_keys", ""),
     };
     let which_tokens = suiting(grant.tokens);
-    let (next_token, absent) = match grant.tokens {
-        Tokens::From(_) => (COUNTED_ON, ABSENT),
-        Tokens::LiftedTo(_) => (":lifted", ""),
+    // Where there need be no row, there need be no queue.
+    let (next_token, absent, queue) = match grant.tokens {
+        Tokens::From(_) => (COUNTED_ON, ABSENT, "#line = if_not_exists(#line, :empty), "),
+        Tokens::LiftedTo(_) => (":lifted", "", ""),
     };
     let not_remembered = not_remembered("request");
     let condition = text![absent "(((" FREE " AND " UNKEPT ") OR (" expired ")) AND " NO_LINE " AND " OURS which_tokens
@@ -137,8 +138,7 @@ fn granting(grant: &Grant) -> Expressions {
         #ttl_ms = :ttl_ms, #metadata = :metadata, #acquired_at = :now, #expires_at = :expires_at, \
         #sweep_after = :sweep_after, \
         #fencing_token = " next_token ", \
-        #version = if_not_exists(#version, :now) + :one, \
-        #line = if_not_exists(#line, :empty), \
+        #version = if_not_exists(#version, :now) + :one, " queue "\
         #request = :request, " HISTORY several " \
         REMOVE #ended, #extended_at, #purge_at, #last_fencing_token, " KEPT single
     ];
@@ -318,7 +318,9 @@ fn swapping(swap: &Swap) -> Expressions {
         .filter(|name| ![at::LINE, at::HEIR].contains(name))
         .partition(|name| item.contains_key(*name));
     let mut set: Vec<_> = has.iter().map(|name| text!["#" name " = :" name]).collect();
-    set.push("#line = if_not_exists(#line, :empty)".to_owned());
+    if swap.seen.is_none() {
+        set.push("#line = :empty".to_owned());
+    }
     let mut remove: Vec<_> = lacks.iter().map(|name| text!["#" name]).collect();
     if swap.row.holding().is_none() && swap.row.reserved().is_none() {
         set.push("#heir = if_not_exists(#line[0], :null)".to_owned());

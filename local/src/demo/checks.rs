@@ -259,7 +259,7 @@ mod tests {
         let cases: [(&str, Change); 15] = [
             ("", |_, _| {}),
             ("the resource saw nobody beside another", |r, _| {
-                r.overlaps = 1
+                r.overlaps = 1;
             }),
             ("executions ended as expected", |r, _| {
                 "FAILED".clone_into(&mut r.executions[0].status);
@@ -275,7 +275,7 @@ mod tests {
                 "new".clone_into(&mut one(r, Part::Killed).lease.as_mut().unwrap().grant);
             }),
             ("replayed after the kill", |r, _| {
-                one(r, Part::Killed).killed.clear()
+                one(r, Part::Killed).killed.clear();
             }),
             ("who was stopped waiting gave up its place", |r, _| {
                 one(r, Part::StoppedWaiting).unqueued = None;
@@ -291,10 +291,10 @@ mod tests {
             }),
             ("the key is free, and nothing", |_, l| l.items = 2),
             ("the key is free, and nothing", |_, l| {
-                l.key["waiting"] = json!(1)
+                l.key["waiting"] = json!(1);
             }),
             ("the key is free, and nothing", |_, l| {
-                l.key["state"] = json!("held")
+                l.key["state"] = json!("held");
             }),
         ];
         for (name, change) in cases {

@@ -88,7 +88,7 @@ pub struct Player {
     secrets: BTreeSet<String>,
 }
 
-/// A stack in which nothing happens by itself, whose functions call the step_functions in the place of Step Functions.
+/// A stack in which nothing happens by itself, whose functions call the a fake in the place of Step Functions.
 pub async fn with_fake_step_functions<const N: usize>(
     variables: [(&str, &str); N],
 ) -> (Fixture, FakeStepFunctionsServer) {

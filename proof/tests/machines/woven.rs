@@ -1,4 +1,4 @@
-//! The machines of `asl/weave/corpus`, plain and woven: they end alike, alone and when somebody else has the key, and
+//! The machines of `asl/corpus/weave`, plain and woven: they end alike, alone and when somebody else has the key, and
 //! leave no lease behind.
 
 use leasehold_proof::cases::{corpus, with};
@@ -21,7 +21,7 @@ async fn pairs(on: &Machines) -> Vec<Pair> {
     for about in corpus() {
         let file = about["file"].as_str().unwrap();
         let create = async |file: &str| {
-            let definition = definition(&format!("asl/weave/corpus/{file}")).to_string();
+            let definition = definition(&format!("asl/corpus/weave/{file}")).to_string();
             on.create("corpus", &definition, no_own()).await
         };
         let plain = create(file).await;

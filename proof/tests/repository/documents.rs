@@ -31,7 +31,7 @@ pub const RULES: &[(&str, Rule, &[Fault])] = &[
         "every make target that a document names exists",
         make_targets,
         &[
-            ("Makefile", "\nhostile:", "\nhost:"),
+            ("Makefile", "\nsoak:", "\nsoaks:"),
             ("README.md", "`make demo`", "`make demos`"),
         ],
     ),

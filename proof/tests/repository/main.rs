@@ -4,6 +4,7 @@
 
 mod documents;
 mod exposure;
+mod modules;
 mod monitoring;
 mod stack;
 
@@ -66,6 +67,7 @@ fn rules() -> Vec<(&'static str, Rule, &'static [Fault])> {
         stack::RULES,
         exposure::RULES,
         monitoring::RULES,
+        modules::RULES,
     ]
     .concat()
 }

@@ -338,6 +338,8 @@ pub fn of_strangers() -> Vec<Vec<Step>> {
         all.push(with(&reserved, &[last, take(1, false)]));
         all.push(with(&reserved, &[last, pass(), grant(2, 30)]));
     }
+    // Nobody to reserve it for.
+    all.push(vec![grant(0, 1), release(None), reserve(), grant(2, 30)]);
     // A queue that is none, and a row without one.
     for value in [NONE, RELEASED, MAP] {
         let queue = tamper(("line", value));

@@ -28,10 +28,6 @@ use hyper_util::{
 };
 
 /// Where the table is.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the driver's only setting, read once"
-)]
 pub(crate) fn url() -> Result<String, std::env::VarError> {
     std::env::var("TABLE_URL")
 }
