@@ -83,8 +83,8 @@ mod tests {
             let shown = plain(&format!("a{c}b"));
             assert!(shown.is_ascii() && shown.starts_with("a\\u"), "{shown}");
             // It is still there for whoever reads JSON, whichever way it was written in it.
-            let told: String = serde_json::from_str(&format!("\"{shown}\"")).unwrap();
-            assert_eq!(told, format!("a{c}b"));
+            let read: String = serde_json::from_str(&format!("\"{shown}\"")).unwrap();
+            assert_eq!(read, format!("a{c}b"));
             assert_eq!(plain(&shown), shown);
         }
         let seen = "Größe ✓ العربية עברית 日本語 é 🙂 a:: # ## [x] \\u001b";

@@ -46,15 +46,13 @@ mod escape;
 mod read;
 pub mod weave;
 
+pub use check::calls::{Options, Verb};
 pub use check::checker::{Checked, check};
-pub use check::explain::{Example, examples, explain, manual};
 pub use check::finding::{Finding, Step};
-pub use check::options::{Options, Verb};
 pub use check::report::{self, Report};
-pub use check::rule::Rule;
+pub use check::rule::{Example, Rule, examples, explain, manual};
 pub use check::template::{Definition, definitions};
-pub use draw::documents::pictures;
-pub use draw::draw;
+pub use draw::{draw, pictures};
 pub use escape::{plain, plain_lines};
 pub use read::error_names::KNOWN as KNOWN_ERRORS;
 pub use read::node::{Member, Node, Span, Value};

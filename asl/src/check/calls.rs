@@ -1,10 +1,9 @@
 //! Which task is what: a call of ours, a read, a write that checks its lease, or work to be protected.
 
-use crate::check::options::{Options, Verb};
-use crate::read::expression;
 use crate::read::machine::{Kind, Machine, State};
 use crate::read::node::{Node, Value};
-use crate::read::timing;
+use crate::read::{expression, timing};
+use std::collections::HashMap;
 
 /// What a state calls.
 #[derive(Debug)]
@@ -57,11 +56,7 @@ fn call<'a>(state: &State<'a>, options: &Options) -> Call<'a> {
     if !matches!(state.kind, Kind::Task) {
         return Call::Nothing;
     }
-    let resource = state
-        .node
-        .get("Resource")
-        .and_then(Node::text)
-        .unwrap_or_default();
+    let resource = state.node.text_of("Resource").unwrap_or_default();
     let arguments = arguments(state.node);
     if let Some((function, payload)) = function(resource, state.node) {
         match verb(&function, payload, options) {
@@ -286,10 +281,45 @@ fn is_fenced(arguments: &Node) -> bool {
         .any(|member| matches!(member.value.value, Value::Object(_)) && conditional(&member.value))
 }
 
+/// What a function of Leasehold does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verb {
+    /// Grants a lease.
+    Acquire,
+    /// Moves its deadline.
+    Extend,
+    /// Gives it back.
+    Release,
+}
+
+/// What a check goes by besides the definition. The defaults are those of the functions.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// `LEASE_CLOCK_MARGIN_MS`: how far clocks may be apart, taken off every lease.
+    pub margin_ms: u64,
+    /// `LEASE_GUARD_MS`: how long before its deadline a holder stops.
+    pub guard_ms: u64,
+    /// What functions do, by the names state machines call them by; `None` for one that is not ours, whatever its name says.
+    /// Functions that are not named here are known by their names.
+    pub names: HashMap<String, Option<Verb>>,
+    /// An Express workflow, or one that a template declares so.
+    pub express: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            margin_ms: 2000,
+            guard_ms: 1000,
+            names: HashMap::new(),
+            express: false,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
     #[test]
     fn a_function_is_known_by_its_name() {
         let acquire = Some(Verb::Acquire);
@@ -312,7 +342,7 @@ mod tests {
 
     #[test]
     fn a_resource_may_be_put_together_by_a_template() {
-        let told = |resource: &str| {
+        let reported = |resource: &str| {
             let text =
                 format!("StartAt: A\nStates:\n  A:\n    Type: Task\n    Resource: {resource}\n");
             let node = crate::read::source::Source::new("x.yaml", text)
@@ -323,20 +353,20 @@ mod tests {
             format!("{:?}", calls[0])
         };
         assert_eq!(
-            told("!Sub arn:${AWS::Partition}:states:::dynamodb:getItem"),
+            reported("!Sub arn:${AWS::Partition}:states:::dynamodb:getItem"),
             "Read"
         );
         assert_eq!(
-            told("!Sub arn:${AWS::Partition}:states:::dynamodb:putItem"),
+            reported("!Sub arn:${AWS::Partition}:states:::dynamodb:putItem"),
             "Work(Perhaps)"
         );
-        assert_eq!(told("!GetAtt CountFunction.Arn"), "Work(AtWork)");
+        assert_eq!(reported("!GetAtt CountFunction.Arn"), "Work(AtWork)");
         assert_eq!(
-            told("{Fn::GetAtt: [ReleaseFunction, Arn]}"),
+            reported("{Fn::GetAtt: [ReleaseFunction, Arn]}"),
             "Release(None)"
         );
         assert_eq!(
-            told("arn:aws:states:eu-west-1:123456789012:activity:x"),
+            reported("arn:aws:states:eu-west-1:123456789012:activity:x"),
             "Work(AtWork)"
         );
     }

@@ -1,12 +1,11 @@
 //! A definition, checked.
 
-use crate::check::calls::{self, Call};
+use crate::check::calls::{self, Call, Options};
 use crate::check::finding::Finding;
 use crate::check::lease::Status;
-use crate::check::options::Options;
 use crate::check::rule::Rule;
-use crate::check::walk::{Stand, Walker};
-use crate::check::{loops, requests, retries};
+use crate::check::walk::{LeaseUse, Walker};
+use crate::check::{loops, requests};
 use crate::read::expression as text;
 use crate::read::machine::{Kind, Machine, StateId};
 use crate::read::node::Node;
@@ -48,13 +47,7 @@ pub fn check(definition: &Node, options: &Options) -> Checked {
     for (id, call) in calls.iter().enumerate() {
         let mut say = |rule, message: &str| {
             let at = machine.states[id].at;
-            findings.push(Finding {
-                rule,
-                state: machine.path_of(id),
-                message: message.to_owned(),
-                path: Vec::new(),
-                at,
-            });
+            findings.push(Finding::of(&machine, rule, id, at, message));
         };
         let is_ours = matches!(call, Call::Acquire(_) | Call::Extend(_) | Call::Release(_));
         let is_complete = machine.problems.is_empty() && !walker.is_given_up();
@@ -69,7 +62,7 @@ pub fn check(definition: &Node, options: &Options) -> Checked {
         }
     }
     requests::look(&machine, &calls, &mut findings);
-    retries::look(&machine, &calls, &mut findings);
+    requests::look_at_clauses(&machine, &calls, &mut findings);
     loops::look(&machine, &calls, &mut findings);
     findings
         .sort_by(|a, b| (a.at.start, a.rule, &a.message).cmp(&(b.at.start, b.rule, &b.message)));
@@ -87,15 +80,15 @@ pub fn check(definition: &Node, options: &Options) -> Checked {
 
 /// Work, extends and releases that were come to without a lease that they have on another path.
 fn without(walker: &mut Walker<'_, '_>) {
-    let stands = std::mem::take(&mut walker.stands);
+    let lease_uses = std::mem::take(&mut walker.lease_uses);
     let mut elsewhere: HashMap<StateId, BTreeSet<&BTreeSet<StateId>>> = HashMap::new();
-    for stand in &stands {
-        let all = elsewhere.entry(walker.state_of(stand.link)).or_default();
-        all.insert(&stand.leases);
+    for used in &lease_uses {
+        let all = elsewhere.entry(walker.state_of(used.link)).or_default();
+        all.insert(&used.leases);
     }
     // What comes after is of the same fault.
-    let mut told: HashMap<usize, StateId> = HashMap::new();
-    for Stand { link, leases } in &stands {
+    let mut reported: HashMap<usize, StateId> = HashMap::new();
+    for LeaseUse { link, leases } in &lease_uses {
         let state = walker.state_of(*link);
         // A release of several gives back what there is of them.
         if !matches!(walker.calls[state], Call::Work(_)) && !leases.is_empty() {
@@ -113,8 +106,10 @@ fn without(walker: &mut Walker<'_, '_>) {
         let Some((lease, (rule, message))) = missing.into_iter().find_map(lacks) else {
             continue;
         };
-        let is_first = !walker.way(*link).any(|nth| told.get(&nth) == Some(&lease));
-        told.insert(*link, lease);
+        let is_first = !walker
+            .way(*link)
+            .any(|nth| reported.get(&nth) == Some(&lease));
+        reported.insert(*link, lease);
         if is_first {
             walker.report(rule, state, *link, message);
         }
@@ -135,12 +130,12 @@ fn lacks(walker: &Walker<'_, '_>, link: usize, acquire: StateId) -> Option<(Rule
             let message = format!("works on although the lease of {name} is lost");
             return Some((Rule::WorkAfterLost, message));
         }
-        Some((Status::Released, places)) if matches!(call, Call::Work(_)) => {
+        Some((Status::Released, handle)) if matches!(call, Call::Work(_)) => {
             let takes = calls::arguments(machine.states[state].node)?.any_text(|said| {
                 let bare = text::bare(said);
                 text::variables(&bare)
                     .iter()
-                    .any(|&name| places.vars.contains(name))
+                    .any(|&name| handle.vars.contains(name))
             });
             let message = format!("works with the handle of {name}, which was given back before");
             return takes.then_some((Rule::WorkAfterRelease, message));
@@ -157,14 +152,10 @@ fn lacks(walker: &Walker<'_, '_>, link: usize, acquire: StateId) -> Option<(Rule
 
 /// Items of a distributed Map may be Express workflows of their own.
 fn in_express_map(machine: &Machine<'_>, id: StateId) -> bool {
-    let around = machine.around(machine.states[id].scope);
+    let around = machine.enclosing(machine.states[id].scope);
     around.into_iter().any(|(around, _)| {
         let state = &machine.states[around];
-        let config = state
-            .node
-            .get("ItemProcessor")
-            .and_then(|processor| processor.get("ProcessorConfig"));
-        let kind = config.and_then(|config| config.get("ExecutionType"));
-        matches!(state.kind, Kind::Map(_)) && kind.and_then(Node::text) == Some("EXPRESS")
+        matches!(state.kind, Kind::Map(_))
+            && state.processor_config("ExecutionType") == Some("EXPRESS")
     })
 }

@@ -1,6 +1,7 @@
 //! What a check has to say.
 
 use crate::check::rule::Rule;
+use crate::read::machine::{Machine, StateId};
 use crate::read::node::Span;
 use serde::Serialize;
 
@@ -30,6 +31,23 @@ pub struct Step {
 }
 
 impl Finding {
+    /// A fault of a state that needs no path.
+    pub(crate) fn of(
+        machine: &Machine<'_>,
+        rule: Rule,
+        state: StateId,
+        at: Span,
+        message: impl Into<String>,
+    ) -> Self {
+        Self {
+            rule,
+            state: machine.path_of(state),
+            message: message.into(),
+            path: Vec::new(),
+            at,
+        }
+    }
+
     /// `Acquire → Work → (Catch States.ALL) Failed`.
     #[must_use]
     pub fn trail(&self) -> String {

@@ -8,7 +8,7 @@ use crate::read::node::Node;
 use std::collections::BTreeSet;
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub(crate) struct Places {
+pub(crate) struct HandleFlow {
     pub vars: BTreeSet<String>,
     /// Variables that tell until when the lease can be trusted, without being the handle.
     pub clocks: BTreeSet<String>,
@@ -28,11 +28,11 @@ enum Data {
     At(Vec<String>),
 }
 
-impl Places {
+impl HandleFlow {
     /// After a state that answers with the handle: an acquire, or an extend of this lease.
     pub(crate) fn answered(&self, id: StateId, state: &State<'_>) -> Self {
-        let mut places = self.clone();
-        places.assigned(state.node, true);
+        let mut handle = self.clone();
+        handle.assigned(state.node, true);
         let data = if state.jsonata {
             match state.node.get("Output") {
                 Some(output) if output.any_text(is_handle_of_result) => Data::Somewhere,
@@ -42,21 +42,21 @@ impl Places {
         } else {
             self.answer_path(state)
         };
-        places.settle(data, (id, None));
-        places
+        handle.settle(data, (id, None));
+        handle
     }
 
     /// After any other state.
     pub(crate) fn after(&self, id: StateId, state: &State<'_>) -> Self {
-        let mut places = self.clone();
-        places.assigned(state.node, false);
+        let mut handle = self.clone();
+        handle.assigned(state.node, false);
         let data = if state.jsonata {
             self.after_jsonata(state)
         } else {
             self.after_jsonpath(state)
         };
-        places.settle(data, (id, None));
-        places
+        handle.settle(data, (id, None));
+        handle
     }
 
     /// After a clause of a Catch.
@@ -67,8 +67,8 @@ impl Places {
         nth: usize,
         catcher: &Catcher<'_>,
     ) -> Self {
-        let mut places = self.clone();
-        places.assigned(catcher.node, false);
+        let mut handle = self.clone();
+        handle.assigned(catcher.node, false);
         let data = if state.jsonata {
             match catcher.node.get("Output") {
                 Some(output) => self.kept_by(output),
@@ -77,18 +77,18 @@ impl Places {
         } else {
             self.beside(catcher.node)
         };
-        places.settle(data, (id, Some(nth)));
-        places
+        handle.settle(data, (id, Some(nth)));
+        handle
     }
 
     /// In a branch or an item, whose input may be put together anew.
     pub(crate) fn entered(&self, around: &State<'_>) -> Self {
-        let mut places = self.clone();
+        let mut handle = self.clone();
         let anew = arguments(around.node).or_else(|| around.node.get("ItemSelector"));
         if anew.is_some() || matches!(around.kind, Kind::Map(_)) {
-            places.data = Data::Somewhere;
+            handle.data = Data::Somewhere;
         }
-        places
+        handle
     }
 
     /// Whether a payload speaks of this handle.
@@ -113,6 +113,13 @@ impl Places {
         })
     }
 
+    /// Whether a path in the text ends with a variable that has the handle.
+    fn names(&self, bare: &str) -> bool {
+        self.vars
+            .iter()
+            .any(|var| is_last_step(bare, &format!("${var}")))
+    }
+
     fn settle(&mut self, data: Data, by: (StateId, Option<usize>)) {
         self.data = data;
         if self.vars.is_empty() && self.data == Data::No {
@@ -123,12 +130,8 @@ impl Places {
     }
 
     fn assigned(&mut self, node: &Node, answers: bool) {
-        for member in node.get("Assign").map_or(&[][..], Node::members) {
-            let name = member
-                .key
-                .strip_suffix(".$")
-                .unwrap_or(&member.key)
-                .to_owned();
+        for member in node.members_of("Assign") {
+            let name = member.name().to_owned();
             let value = &member.value;
             let tells_deadline = value.any_text(|said| {
                 let bare = text::bare(said);
@@ -137,12 +140,7 @@ impl Places {
                 own || (answers && !owners.is_empty())
             });
             let of_result = answers && value.any_text(is_handle_of_result);
-            let of_handle = value.any_text(|said| {
-                let bare = text::bare(said);
-                self.vars
-                    .iter()
-                    .any(|var| is_last_step(&bare, &format!("${var}")))
-            });
+            let of_handle = value.any_text(|said| self.names(&text::bare(said)));
             if tells_deadline {
                 self.clocks.insert(name);
             } else if of_result || of_handle {
@@ -159,11 +157,7 @@ impl Places {
         let keeps = output.any_text(|said| {
             let bare = text::bare(said);
             let of_input = self.data != Data::No && bare.contains("$states.input");
-            of_input
-                || self
-                    .vars
-                    .iter()
-                    .any(|var| is_last_step(&bare, &format!("${var}")))
+            of_input || self.names(&bare)
         });
         if keeps { Data::Somewhere } else { Data::No }
     }
@@ -215,7 +209,7 @@ impl Places {
             return self.data.clone();
         };
         for member in parameters.members() {
-            let key = member.key.strip_suffix(".$").unwrap_or(&member.key);
+            let key = member.name();
             let path = member.value.text().and_then(text::path);
             if let Some(rest) =
                 path.and_then(|path| place.strip_prefix(path.as_slice()).map(<[_]>::to_vec))
@@ -246,7 +240,7 @@ impl Places {
                 None => return self.beside(node),
             }
         } else {
-            let resource = node.get("Resource").and_then(Node::text);
+            let resource = node.text_of("Resource");
             let wrapped = resource.is_some_and(|name| name.ends_with(":::lambda:invoke"));
             let steps: &[&str] = if wrapped {
                 &["Payload", "lease"]
@@ -262,11 +256,7 @@ impl Places {
 /// Where a `ResultSelector` puts the handle of an answer.
 fn in_selector(selector: &Node) -> Option<Vec<String>> {
     selector.members().iter().find_map(|member| {
-        let key = member
-            .key
-            .strip_suffix(".$")
-            .unwrap_or(&member.key)
-            .to_owned();
+        let key = member.name().to_owned();
         if let Some(said) = member.value.text() {
             let path = text::path(said)?;
             return match path.last().map(String::as_str) {

@@ -1,7 +1,7 @@
 //! A lease as a position of the walk knows it.
 
 use crate::check::calls::Left;
-use crate::check::handle_flow::Places;
+use crate::check::handle_flow::HandleFlow;
 use crate::read::machine::StateId;
 use crate::read::timing::FOREVER;
 use std::rc::Rc;
@@ -30,8 +30,8 @@ pub(crate) struct Lease {
     /// A branch beside this one extends it for as long as this one runs.
     pub kept: bool,
     /// Its time has been complained of since the last extend.
-    pub told: bool,
-    pub places: Rc<Places>,
+    pub reported: bool,
+    pub handle: Rc<HandleFlow>,
     /// At worst so many ms since it was granted or extended.
     pub age: u64,
     /// How much of this is acquire's, asked again after an answer was lost.
@@ -43,7 +43,14 @@ pub(crate) struct Lease {
 }
 
 /// Everything of a lease but its age: two positions that agree in it differ in time alone.
-pub(crate) type Key = Vec<(StateId, Option<u64>, Status, Left, [bool; 3], Rc<Places>)>;
+pub(crate) type Key = Vec<(
+    StateId,
+    Option<u64>,
+    Status,
+    Left,
+    [bool; 3],
+    Rc<HandleFlow>,
+)>;
 
 pub(crate) type Env = Vec<Lease>;
 
@@ -59,21 +66,21 @@ impl Lease {
 
     /// Left to run out by itself: what it was taken for may still be at work, and its handle was set to null on purpose.
     pub(crate) fn is_left_alone(&self) -> bool {
-        self.is_held() && self.left > Left::Over && self.places.dropped
+        self.is_held() && self.left > Left::Over && self.handle.dropped
     }
 
     /// Over, in one way or the other: nothing runs out any more.
     pub(crate) fn end(&mut self, status: Status) {
         self.status = status;
         self.left = Left::Over;
-        (self.unconfirmed, self.kept, self.told) = (false, false, false);
+        (self.unconfirmed, self.kept, self.reported) = (false, false, false);
         (self.age, self.unsure, self.cause) = (0, 0, None);
     }
 
     /// A new deadline, so long ago at worst.
     pub(crate) fn renew(&mut self, age: u64, cause: Option<StateId>, since: usize) {
         (self.age, self.unsure, self.cause, self.since) = (age, 0, cause, since);
-        (self.unconfirmed, self.told) = (false, false);
+        (self.unconfirmed, self.reported) = (false, false);
     }
 
     /// Without bound from here on.
@@ -97,14 +104,14 @@ pub(crate) fn key(env: &Env) -> Key {
     let leases = env.iter();
     leases
         .map(|lease| {
-            let flags = [lease.unconfirmed, lease.kept, lease.told];
+            let flags = [lease.unconfirmed, lease.kept, lease.reported];
             (
                 lease.acquire,
                 lease.budget,
                 lease.status,
                 lease.left,
                 flags,
-                lease.places.clone(),
+                lease.handle.clone(),
             )
         })
         .collect()
@@ -119,4 +126,25 @@ pub(crate) fn put(env: &mut Env, lease: Lease) {
     env.retain(|other| other.acquire != lease.acquire);
     let at = env.partition_point(|other| other.acquire < lease.acquire);
     env.insert(at, lease);
+}
+
+/// Takes over what is later of the same leases, and tells whether anything is.
+pub(crate) fn join(env: &mut Env, other: &Env) -> bool {
+    let mut later = false;
+    for (old, new) in env.iter_mut().zip(other) {
+        later |= old.join(new);
+    }
+    later
+}
+
+/// The leases that are held.
+pub(crate) fn held_mut(env: &mut Env) -> impl Iterator<Item = &mut Lease> {
+    env.iter_mut().filter(|lease| lease.is_held())
+}
+
+/// The held lease that was granted or extended last.
+pub(crate) fn innermost(env: &Env) -> Option<StateId> {
+    let held = env.iter().filter(|lease| lease.is_held());
+    held.max_by_key(|lease| lease.since)
+        .map(|lease| lease.acquire)
 }

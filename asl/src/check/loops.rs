@@ -22,17 +22,11 @@ const EVENTS: u64 = 25_000;
 const EVENTS_OF_A_RETRY: u64 = 3;
 
 pub(crate) fn look(machine: &Machine<'_>, calls: &[Call<'_>], findings: &mut Vec<Finding>) {
-    let mut told: BTreeSet<StateId> = BTreeSet::new();
+    let mut reported: BTreeSet<StateId> = BTreeSet::new();
     for (id, call) in calls.iter().enumerate() {
         let mut say = |rule, state: StateId, message: String| {
             let at = machine.states[state].at;
-            findings.push(Finding {
-                rule,
-                state: machine.path_of(state),
-                message,
-                path: Vec::new(),
-                at,
-            });
+            findings.push(Finding::of(machine, rule, state, at, message));
         };
         if let Call::Acquire(request) = call {
             let state = &machine.states[id];
@@ -55,7 +49,7 @@ pub(crate) fn look(machine: &Machine<'_>, calls: &[Call<'_>], findings: &mut Vec
             }
         }
         if !matches!(call, Call::Acquire(_) | Call::Extend(_) | Call::Release(_))
-            || told.contains(&id)
+            || reported.contains(&id)
         {
             continue;
         }
@@ -63,7 +57,7 @@ pub(crate) fn look(machine: &Machine<'_>, calls: &[Call<'_>], findings: &mut Vec
         if round.is_empty() {
             continue;
         }
-        told.extend(&round);
+        reported.extend(&round);
         let events = round
             .iter()
             .map(|&state| events(machine, state))
@@ -107,13 +101,7 @@ pub(crate) fn look(machine: &Machine<'_>, calls: &[Call<'_>], findings: &mut Vec
 /// The edges of a round.
 fn leads(machine: &Machine<'_>, calls: &[Call<'_>], id: StateId) -> Vec<StateId> {
     let state = &machine.states[id];
-    let mut found = Vec::new();
-    if let Next::To(next) = state.next {
-        found.push(next);
-    }
-    if let Kind::Choice { rules, default } = &state.kind {
-        found.extend(rules.iter().filter_map(|(_, next)| *next).chain(*default));
-    }
+    let mut found = machine.onward(id);
     if matches!(calls[id], Call::Acquire(_)) {
         found.extend(clause(state, "Lease.Held").and_then(|nth| state.catch[nth].next));
     }
@@ -177,7 +165,7 @@ fn passes(machine: &Machine<'_>, round: &BTreeSet<StateId>) -> Option<Passes> {
     let mut counters: Vec<String> = Vec::new();
     for &id in round {
         fields(machine.states[id].node, &mut |member| {
-            let key = member.key.strip_suffix(".$").unwrap_or(&member.key);
+            let key = member.name();
             let said = member.value.text().unwrap_or_default();
             let bare = text::bare(said);
             let raises = ["+", "States.MathAdd", "$sum("]
@@ -229,22 +217,19 @@ fn compared(node: &Node, name: &str) -> Option<Passes> {
                 .split(|c: char| !c.is_ascii_digit())
                 .next()
                 .unwrap_or_default();
-            let told = digits.parse().map_or(Passes::Counted, Passes::Known);
-            found = larger(found.take(), Some(told));
+            let reported = digits.parse().map_or(Passes::Counted, Passes::Known);
+            found = larger(found.take(), Some(reported));
         }
     });
     // A rule of JSONPath has its number beside the variable.
-    let rules = node.get("Choices").map_or(&[][..], Node::list);
+    let rules = node.list_of("Choices");
     for rule in rules.iter().chain(rules.iter().flat_map(|rule| {
         ["And", "Or"]
             .into_iter()
             .filter_map(|key| rule.get(key))
             .flat_map(Node::list)
     })) {
-        let variable = rule
-            .get("Variable")
-            .and_then(Node::text)
-            .and_then(text::path);
+        let variable = rule.text_of("Variable").and_then(text::path);
         if variable.is_some_and(|path| path.last().is_some_and(|last| last == name)) {
             let mut numeric = rule
                 .members()

@@ -2,17 +2,13 @@
 
 pub(crate) mod calls;
 pub(crate) mod checker;
-mod exits;
-pub(crate) mod explain;
 pub(crate) mod finding;
 mod handle_flow;
 mod lease;
 mod loops;
-pub(crate) mod options;
 pub(crate) mod outcomes;
 pub mod report;
 mod requests;
-mod retries;
 pub(crate) mod rule;
 pub(crate) mod template;
 pub(crate) mod walk;

@@ -4,11 +4,12 @@
 //! clause names it: `States.ALL` does not catch it.
 
 use crate::check::calls::{Call, Left};
+use crate::check::lease::{Env, Key, join, key};
 use crate::read::error_names::{
     ALL, MAY_RUN, NO_VALUE, RUNTIME, TASK_FAILED, TIMEOUT, TOO_LARGE, is_lost,
 };
 use crate::read::machine::State;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// An error that leaves a scope.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -38,7 +39,7 @@ pub(crate) fn failures<'a>(state: &'a State<'_>, call: &Call<'_>) -> Vec<(&'a st
         Call::Extend(_) => found.push(("Lease.Lost", Effect::Lost)),
         Call::Work(Left::AtWork) => {
             found[1].1 = Effect::Work(Left::AtWork);
-            let is_lambda = state.node.get("Resource").and_then(|node| node.text());
+            let is_lambda = state.node.text_of("Resource");
             if is_lambda.is_none_or(|resource| !resource.contains(":activity:")) {
                 found.extend(
                     MAY_RUN[1..]
@@ -49,7 +50,7 @@ pub(crate) fn failures<'a>(state: &'a State<'_>, call: &Call<'_>) -> Vec<(&'a st
         }
         Call::Work(left) => {
             found[1].1 = Effect::Work(*left);
-            let resource = state.node.get("Resource").and_then(|node| node.text());
+            let resource = state.node.text_of("Resource");
             if resource.is_some_and(|resource| resource.contains(".sync")) {
                 found[0].1 = Effect::Work(*left);
             }
@@ -117,6 +118,34 @@ pub(crate) fn clauses(state: &State<'_>, error: &Error) -> (Vec<usize>, bool) {
                 }
             }
             (reached, true)
+        }
+    }
+}
+
+/// A way out of a scope.
+#[derive(Clone)]
+pub(crate) struct Exit {
+    pub env: Env,
+    pub link: usize,
+    /// `None`: it succeeded.
+    pub error: Option<Error>,
+}
+
+/// The ways out of a scope, each found by its error and by what is known of the leases.
+#[derive(Default)]
+pub(crate) struct Exits {
+    pub all: Vec<Exit>,
+    index: HashMap<(Option<Error>, Key), usize>,
+}
+
+impl Exits {
+    pub(crate) fn add(&mut self, exit: Exit) {
+        let key = (exit.error.clone(), key(&exit.env));
+        if let Some(&nth) = self.index.get(&key) {
+            join(&mut self.all[nth].env, &exit.env);
+        } else {
+            self.index.insert(key, self.all.len());
+            self.all.push(exit);
         }
     }
 }

@@ -178,16 +178,11 @@ pub fn sarif(reports: &[Report], unreadable: &[Unreadable]) -> Value {
             })
         })
         .collect();
-    let results: Vec<Value> = reports
-        .iter()
-        .flat_map(|report| {
-            report
-                .checked
-                .findings
-                .iter()
-                .map(|finding| result(&report.source, finding))
-        })
-        .collect();
+    let results = reports.iter().flat_map(|report| {
+        let findings = report.checked.findings.iter();
+        findings.map(|finding| result(&report.source, finding))
+    });
+    let results: Vec<Value> = results.collect();
     let notes: Vec<Value> = unreadable
         .iter()
         .map(|error| json!({ "level": "error", "message": { "text": error.to_string() } }))

@@ -3,10 +3,10 @@
 use crate::check::calls::{Call, Request};
 use crate::check::finding::Finding;
 use crate::check::rule::Rule;
-use crate::read::error_names::{OUTCOME_UNKNOWN, matches};
+use crate::read::error_names::{KNOWN, OUTCOME_UNKNOWN, is_lost, matches, nearest};
 use crate::read::expression as text;
 use crate::read::machine::{Kind, Machine, StateId};
-use crate::read::node::Node;
+use crate::read::node::{Node, Span};
 use std::collections::BTreeSet;
 
 /// Different at every look.
@@ -26,13 +26,8 @@ pub(crate) fn look(machine: &Machine<'_>, calls: &[Call<'_>], findings: &mut Vec
             continue;
         };
         let mut say = |rule, node: Option<&Node>, message: String| {
-            findings.push(Finding {
-                rule,
-                state: machine.path_of(id),
-                message,
-                path: Vec::new(),
-                at: node.map_or(machine.states[id].at, |node| node.span),
-            });
+            let at = node.map_or(machine.states[id].at, |node| node.span);
+            findings.push(Finding::of(machine, rule, id, at, message));
         };
         let asked = field(request, "request_id");
         if let Some(why) = unstable(machine, id, request) {
@@ -92,26 +87,25 @@ fn unstable(machine: &Machine<'_>, id: StateId, request: &Request<'_>) -> Option
 
 /// The same whenever it is looked at within one execution.
 fn is_constant(asked: Option<&Node>) -> bool {
-    asked.is_some_and(|asked| {
-        !asked.any_text(|said| {
-            let bare = text::bare(said);
-            let moves = [
-                "EnteredTime",
-                "Map.Item",
-                "Task.Token",
-                "$states.input",
-                "$states.result",
-            ];
-            let is_path = text::path(said).is_some()
-                || bare.contains("($.")
-                || bare.contains(", $.")
-                || bare.contains(",$.");
-            let varies = moves
-                .iter()
-                .chain(&VOLATILE)
-                .any(|word| bare.contains(word));
-            varies || is_path || has_variable(said, &bare)
-        })
+    let moves = [
+        "EnteredTime",
+        "Map.Item",
+        "Task.Token",
+        "$states.input",
+        "$states.result",
+    ];
+    asked.is_some_and(|asked| !varies(asked, &moves))
+}
+
+/// Whether some text in it says one of these words, a path in the data, a variable, or something that is different at every look.
+fn varies(node: &Node, words: &[&str]) -> bool {
+    node.any_text(|said| {
+        let bare = text::bare(said);
+        let paths = ["($.", ", $.", ",$."];
+        let mut words = words.iter().chain(&paths).chain(&VOLATILE);
+        words.any(|word| bare.contains(word))
+            || text::path(said).is_some()
+            || has_variable(said, &bare)
     })
 }
 
@@ -157,29 +151,15 @@ pub(crate) fn reachable(machine: &Machine<'_>, from: StateId) -> BTreeSet<StateI
 /// The Map around it whose items would share its request.
 fn shared_in_map(machine: &Machine<'_>, id: StateId, request: &Request<'_>) -> Option<StateId> {
     let asked = field(request, "request_id")?;
-    let own = |node: &Node| {
-        node.any_text(|said| {
-            let bare = text::bare(said);
-            let of_item = bare.contains("Map.Item") || bare.contains("$states.input");
-            let is_path = text::path(said).is_some()
-                || bare.contains("($.")
-                || bare.contains(", $.")
-                || bare.contains(",$.");
-            of_item
-                || is_path
-                || VOLATILE.iter().any(|word| bare.contains(word))
-                || has_variable(said, &bare)
-        })
-    };
     let holder = field(request, "holder");
     let by_item = |node: &Node| node.any_text(|said| said.contains("Map.Item"));
-    if own(asked) || holder.is_some_and(by_item) {
+    if varies(asked, &["Map.Item", "$states.input"]) || holder.is_some_and(by_item) {
         return None;
     }
     let mut at = machine.scopes[machine.states[id].scope].within;
     while let Some(around) = at {
         let state = &machine.states[around];
-        let one_by_one = state.node.get("MaxConcurrency").and_then(Node::number) == Some(1.0);
+        let one_by_one = state.node.number_of("MaxConcurrency") == Some(1.0);
         if matches!(state.kind, Kind::Map(_)) && !one_by_one {
             return Some(around);
         }
@@ -229,4 +209,85 @@ fn shared_in_parallel(
         scope = machine.states[around].scope;
     }
     None
+}
+
+/// What Retry and Catch name: errors that nobody raises, and a lost lease that is asked for again.
+pub(crate) fn look_at_clauses(
+    machine: &Machine<'_>,
+    calls: &[Call<'_>],
+    findings: &mut Vec<Finding>,
+) {
+    for (id, call) in calls.iter().enumerate() {
+        let mut say = |rule, at: Span, message: String| {
+            findings.push(Finding::of(machine, rule, id, at, message));
+        };
+        if let Some((at, name)) = lost_retried(machine, id, call) {
+            say(
+                Rule::LostRetried,
+                at,
+                format!("tries again after Lease.Lost ({name}), which does not change any more"),
+            );
+        }
+        for (at, name) in unknown(machine, id) {
+            let near = nearest(KNOWN.into_iter(), name, "Lease.".len() + 2)
+                .map(|near| format!("; {near}?"))
+                .unwrap_or_default();
+            say(
+                Rule::UnknownError,
+                at,
+                format!("nobody raises {name}{near}"),
+            );
+        }
+    }
+}
+
+fn lost_retried<'m>(
+    machine: &'m Machine<'_>,
+    id: StateId,
+    call: &Call<'_>,
+) -> Option<(Span, &'m str)> {
+    let retry = &machine.states[id].retry;
+    for retrier in retry.iter().filter(|retrier| retrier.attempts > 0) {
+        if let Some(name) = retrier.errors.iter().find(|name| is_lost(name)) {
+            return Some((retrier.at, name));
+        }
+    }
+    let may_lose = match call {
+        Call::Extend(_) => true,
+        Call::Release(payload) => {
+            let strict = payload.and_then(|payload| payload.field("strict"));
+            strict.is_some_and(|strict| strict.is_true() || strict.text().is_some())
+        }
+        _ => false,
+    };
+    let first = retry
+        .iter()
+        .find(|retrier| matches(&retrier.errors, "Lease.Lost"))?;
+    let name = first
+        .errors
+        .iter()
+        .find(|name| matches(std::slice::from_ref(*name), "Lease.Lost"))?;
+    (may_lose && first.attempts > 0).then_some((first.at, name.as_str()))
+}
+
+fn unknown<'a>(machine: &Machine<'a>, id: StateId) -> Vec<(Span, &'a str)> {
+    let node = machine.states[id].node;
+    let clauses = ["Retry", "Catch"]
+        .into_iter()
+        .flat_map(|key| node.list_of(key));
+    let names = clauses.flat_map(|clause| clause.list_of("ErrorEquals"));
+    let written = names.filter_map(|name| Some((name.span, name.text()?)));
+    let raised = |name: &str| {
+        let ends = machine
+            .states
+            .iter()
+            .filter_map(|state| state.node.text_of("Error"));
+        KNOWN.contains(&name)
+            || ends
+                .into_iter()
+                .any(|error| error == name || error.contains(&format!("'{name}'")))
+    };
+    written
+        .filter(|(_, name)| name.starts_with("Lease.") && !raised(name))
+        .collect()
 }

@@ -1,7 +1,6 @@
 //! Where definitions come from: a file of their own, a SAM or CloudFormation template, or a code block of a Markdown document.
 
-use crate::check::calls::{is_sure, name_of, named};
-use crate::check::options::{Options, Verb};
+use crate::check::calls::{Options, Verb, is_sure, name_of, named};
 use crate::read::json;
 use crate::read::node::{Node, Value};
 use crate::read::source::{Source, Unreadable};
@@ -21,6 +20,17 @@ pub struct Definition {
     pub options: Options,
 }
 
+impl Definition {
+    fn new(source: Source, node: Node, options: &Options) -> Self {
+        Self {
+            source,
+            node,
+            resource: None,
+            options: options.clone(),
+        }
+    }
+}
+
 /// Everything there is to check in a source. Files that a template names are read by `open`, with their paths as the template
 /// has them, beside the template.
 ///
@@ -32,11 +42,6 @@ pub fn definitions(
     options: &Options,
     open: &dyn Fn(&Path) -> std::io::Result<String>,
 ) -> Result<Vec<Definition>, Unreadable> {
-    let whole = |message: &str| Unreadable {
-        name: source.name.clone(),
-        place: None,
-        message: message.to_owned(),
-    };
     let found = if Path::new(&source.name)
         .extension()
         .is_some_and(|end| end == "md")
@@ -47,12 +52,7 @@ pub fn definitions(
         if node.get("Resources").is_some() {
             in_template(source, &node, options, open)?
         } else if node.get("States").is_some() || node.get("StartAt").is_some() {
-            vec![Definition {
-                source: source.clone(),
-                node,
-                resource: None,
-                options: options.clone(),
-            }]
+            vec![Definition::new(source.clone(), node, options)]
         } else {
             return Err(source.unreadable(
                 node.span.start,
@@ -61,7 +61,7 @@ pub fn definitions(
         }
     };
     if found.is_empty() {
-        return Err(whole("there is no state machine in it"));
+        return Err(Unreadable::of(source, "there is no state machine in it"));
     }
     Ok(found)
 }
@@ -77,12 +77,7 @@ fn in_markdown(source: &Source, options: &Options) -> Result<Vec<Definition>, Un
                 if text.contains("\"StartAt\"") && text.contains("\"States\"") {
                     let source = Source::new(source.name.clone(), std::mem::take(text));
                     let node = json::read(&source)?;
-                    found.push(Definition {
-                        source,
-                        node,
-                        resource: None,
-                        options: options.clone(),
-                    });
+                    found.push(Definition::new(source, node, options));
                 }
                 block = None;
             }
@@ -102,7 +97,7 @@ fn in_template(
     options: &Options,
     open: &dyn Fn(&Path) -> std::io::Result<String>,
 ) -> Result<Vec<Definition>, Unreadable> {
-    let resources = template.get("Resources").map_or(&[][..], Node::members);
+    let resources = template.members_of("Resources");
     let functions: HashMap<&str, Is> = resources
         .iter()
         .filter(|member| kind(&member.value).ends_with("::Function"))
@@ -125,10 +120,7 @@ fn in_template(
             };
             options.names.entry(name.to_owned()).or_insert(verb);
         };
-        for field in properties
-            .get("DefinitionSubstitutions")
-            .map_or(&[][..], Node::members)
-        {
+        for field in properties.members_of("DefinitionSubstitutions") {
             let value = name_of(&field.value);
             let id = value.trim_start_matches("${").trim_end_matches('}');
             know(
@@ -227,10 +219,7 @@ fn joined(node: &Node) -> Option<String> {
 }
 
 fn kind(resource: &Node) -> &str {
-    resource
-        .get("Type")
-        .and_then(Node::text)
-        .unwrap_or_default()
+    resource.text_of("Type").unwrap_or_default()
 }
 
 /// What a template tells of a function.
@@ -244,13 +233,9 @@ enum Is {
 
 /// By its binary, where one is named, else by its logical id.
 fn function(id: &str, resource: &Node) -> Is {
-    let build = resource
-        .get("Metadata")
-        .and_then(|metadata| metadata.get("BuildProperties"));
-    match build
-        .and_then(|build| build.get("Binary"))
-        .and_then(Node::text)
-    {
+    let metadata = resource.get("Metadata");
+    let build = metadata.and_then(|metadata| metadata.get("BuildProperties"));
+    match build.and_then(|build| build.text_of("Binary")) {
         Some("acquire") => Is::Ours(Verb::Acquire),
         Some("extend") => Is::Ours(Verb::Extend),
         Some("release") => Is::Ours(Verb::Release),

@@ -121,7 +121,7 @@ fn several(said: &[String], between: &str) -> String {
 
 /// A rule of a Choice as people write conditions.
 pub(super) fn condition(rule: &Node) -> String {
-    if let Some(text) = rule.get("Condition").and_then(Node::text) {
+    if let Some(text) = rule.text_of("Condition") {
         return expression::inside(text)
             .unwrap_or(text)
             .replace("$states.", "");
@@ -135,10 +135,7 @@ pub(super) fn condition(rule: &Node) -> String {
     if let Some(other) = rule.get("Not") {
         return format!("not {}", condition(other));
     }
-    let variable = rule
-        .get("Variable")
-        .and_then(Node::text)
-        .unwrap_or_default();
+    let variable = rule.text_of("Variable").unwrap_or_default();
     let about = ["Variable", "Next", "Comment", "Assign", "Output"];
     let asked = rule
         .members()

@@ -3,17 +3,18 @@
 //! What a lease has to do with a state is told twice, by colour and by shape: an acquire opens, a release closes, an extend leans
 //! on, protected work has double sides. The colours carry their own text colour, so that they can be read on light and dark.
 
-pub(crate) mod documents;
 mod labels;
 
-use crate::check::calls::{self, Call};
-use crate::check::options::Options;
+use crate::check::calls::{self, Call, Options};
+use crate::check::template::definitions;
 use crate::check::walk::Walker;
-use crate::read::error_names::ALL;
+use crate::read::error_names::{ALL, HELD};
 use crate::read::machine::{Kind, Machine, Next, ScopeId, StateId};
 use crate::read::node::Node;
+use crate::read::source::{Source, Unreadable};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::path::Path;
 
 /// Draws a definition: the object with `StartAt` and `States`. The same definition always gives the same text.
 ///
@@ -96,6 +97,12 @@ struct Line {
     to: To,
     dashed: bool,
     label: Option<String>,
+}
+
+impl Line {
+    fn new(to: To, dashed: bool, label: Option<String>) -> Self {
+        Self { to, dashed, label }
+    }
 }
 
 impl Picture<'_, '_> {
@@ -188,19 +195,14 @@ impl Picture<'_, '_> {
     fn lines(&self, id: StateId) -> Vec<Line> {
         let state = &self.machine.states[id];
         let mut lines: Vec<Line> = Vec::new();
-        let asks_again = |errors: &[String]| errors.iter().any(|name| name == "Lease.Held");
+        let mut retried = state.retry.iter().flat_map(|retrier| &retrier.errors);
         let is_acquire = matches!(self.calls[id], Call::Acquire(_));
-        if is_acquire
-            && state
-                .retry
-                .iter()
-                .any(|retrier| asks_again(&retrier.errors))
-        {
-            lines.push(Line {
-                to: To::State(id),
-                dashed: true,
-                label: Some("Held: asked again".to_owned()),
-            });
+        if is_acquire && retried.any(|name| name == HELD) {
+            lines.push(Line::new(
+                To::State(id),
+                true,
+                Some("Held: asked again".to_owned()),
+            ));
         }
         if let Kind::Choice { rules, default } = &state.kind {
             let mut ways: Vec<(StateId, Vec<String>)> = Vec::new();
@@ -211,10 +213,9 @@ impl Picture<'_, '_> {
             if let Some(default) = *default {
                 add(&mut ways, default, ["else".to_owned()]);
             }
-            lines.extend(ways.into_iter().map(|(next, conditions)| Line {
-                to: To::State(next),
-                dashed: false,
-                label: Some(labels::conditions(&conditions)),
+            lines.extend(ways.into_iter().map(|(next, conditions)| {
+                let label = labels::conditions(&conditions);
+                Line::new(To::State(next), false, Some(label))
             }));
             return lines;
         }
@@ -241,20 +242,13 @@ impl Picture<'_, '_> {
         };
         if let Some(to) = success {
             let also = caught.iter().find(|(next, _)| to == To::State(*next));
-            lines.push(Line {
-                to,
-                dashed: false,
-                label: also.map(|(_, errors)| format!("also {}", label(errors))),
-            });
+            let also = also.map(|(_, errors)| format!("also {}", label(errors)));
+            lines.push(Line::new(to, false, also));
         }
         for (next, errors) in &caught {
             let to = To::State(*next);
             if success != Some(to) {
-                lines.push(Line {
-                    to,
-                    dashed: true,
-                    label: Some(label(errors)),
-                });
+                lines.push(Line::new(to, true, Some(label(errors))));
             }
         }
         lines
@@ -288,4 +282,68 @@ fn ids(machine: &Machine<'_>) -> Vec<String> {
             }
         })
         .collect()
+}
+
+const BEFORE: &str = "<!-- drawn from ";
+const AFTER: &str = " -->";
+const OPEN: &str = "```mermaid";
+const CLOSE: &str = "```";
+
+/// The document with every picture drawn anew: what stands in the block of Mermaid below a line `<!-- drawn from FILE -->`.
+/// Files are read by `open`, beside the document.
+///
+/// # Errors
+///
+/// If a definition cannot be read, no block is below such a line, or there is no such line.
+pub fn pictures(
+    document: &Source,
+    options: &Options,
+    open: &dyn Fn(&Path) -> std::io::Result<String>,
+) -> Result<String, Unreadable> {
+    let mut drawn = String::with_capacity(document.text.len());
+    let (mut at, mut found) = (0, false);
+    let mut lines = document.text.split_inclusive('\n');
+    while let Some(line) = lines.next() {
+        drawn.push_str(line);
+        let named = line.trim_end().strip_prefix(BEFORE);
+        let Some(file) = named.and_then(|rest| rest.strip_suffix(AFTER)) else {
+            at += line.len();
+            continue;
+        };
+        found = true;
+        let place = at;
+        let missing =
+            |what: &str| document.unreadable(place, format!("expected {what} below this"));
+        let path = Path::new(&document.name)
+            .parent()
+            .unwrap_or(Path::new(""))
+            .join(file);
+        let text = open(&path)
+            .map_err(|error| document.unreadable(place, format!("{}: {error}", path.display())))?;
+        let source = Source::new(path.display().to_string(), text);
+        let definitions = definitions(&source, options, open)?;
+        let [definition] = definitions.as_slice() else {
+            return Err(document.unreadable(place, "expected a file with one state machine in it"));
+        };
+        let first = lines.next().unwrap_or_default();
+        if first.trim_end() != OPEN {
+            return Err(missing("a block of mermaid"));
+        }
+        at += line.len() + first.len();
+        loop {
+            let old = lines
+                .next()
+                .ok_or_else(|| missing("the end of its block"))?;
+            at += old.len();
+            if old.trim_end() == CLOSE {
+                let picture = draw(&definition.node, &definition.options);
+                drawn.push_str(&[first, &picture, old].concat());
+                break;
+            }
+        }
+    }
+    if !found {
+        return Err(document.unreadable(0, format!("expected a line {BEFORE}FILE{AFTER}")));
+    }
+    Ok(drawn)
 }

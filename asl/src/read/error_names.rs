@@ -75,3 +75,18 @@ pub(crate) fn matches<T: AsRef<str>>(names: &[T], error: &str) -> bool {
 pub(crate) fn is_lost(name: &str) -> bool {
     LOST.contains(&name)
 }
+
+/// The name that was meant: the one with the longest beginning in common, if that has so many letters.
+pub(crate) fn nearest<'a>(
+    names: impl Iterator<Item = &'a str>,
+    name: &str,
+    least: usize,
+) -> Option<&'a str> {
+    let alike = |other: &&str| {
+        let pairs = other.chars().zip(name.chars());
+        pairs.take_while(|(a, b)| a.eq_ignore_ascii_case(b)).count()
+    };
+    names
+        .max_by_key(alike)
+        .filter(|other| alike(other) >= least)
+}

@@ -3,7 +3,7 @@
 
 use crate::read::node::{Member, Node, Span, Value};
 use crate::read::source::{Place, Source, Unreadable};
-use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::fmt;
 
@@ -37,27 +37,33 @@ pub(crate) fn read(source: &Source) -> Result<Node, Unreadable> {
 }
 
 fn node(source: &Source, raw: &str, depth: usize) -> Result<Node, Unreadable> {
-    let span = span(source, raw);
+    let span = span_of(source, raw);
     let broken = |error: serde_json::Error| source.unreadable(span.start, error.to_string());
     if depth == 0 {
         return Err(source.unreadable(span.start, format!("nested deeper than {DEEPEST} levels")));
     }
     let value = match raw.as_bytes().first() {
         Some(b'{') => {
-            let fields: Fields = serde_json::from_str(raw).map_err(broken)?;
+            let fields: Fields<'_> = serde_json::from_str(raw).map_err(broken)?;
             let mut members: Vec<Member> = Vec::with_capacity(fields.0.len());
             for (key, value) in fields.0 {
                 let value = node(source, value.get(), depth - 1)?;
-                let at = key.span(source).unwrap_or(value.span);
-                let key = key.text();
+                // A name that is written with escapes is placed where its value is.
+                let is_plain = !key.get().contains('\\');
+                let at = if is_plain {
+                    span_of(source, key.get())
+                } else {
+                    value.span
+                };
+                let key = serde_json::from_str(key.get()).map_err(broken)?;
                 members.push(Member { key, at, value });
             }
             source.has_each_once(&members)?;
             Value::Object(members)
         }
         Some(b'[') => {
-            let elements: Elements = serde_json::from_str(raw).map_err(broken)?;
-            let list = elements.0.into_iter();
+            let elements: Vec<&RawValue> = serde_json::from_str(raw).map_err(broken)?;
+            let list = elements.into_iter();
             Value::List(
                 list.map(|element| node(source, element.get(), depth - 1))
                     .collect::<Result<_, _>>()?,
@@ -76,63 +82,13 @@ fn node(source: &Source, raw: &str, depth: usize) -> Result<Node, Unreadable> {
 }
 
 /// Where a slice of the text stands in it.
-fn span(source: &Source, part: &str) -> Span {
+fn span_of(source: &Source, part: &str) -> Span {
     let start = part.as_ptr().addr() - source.text.as_ptr().addr();
-    Span {
-        start,
-        end: start + part.len(),
-    }
+    Span::new(start, start + part.len())
 }
 
-/// A field's name: with its place, unless it is written with escapes.
-enum Key<'a> {
-    Borrowed(&'a str),
-    Owned(String),
-}
-
-impl Key<'_> {
-    fn span(&self, source: &Source) -> Option<Span> {
-        match self {
-            // With its quotes.
-            Self::Borrowed(text) => {
-                let inside = span(source, text);
-                Some(Span {
-                    start: inside.start - 1,
-                    end: inside.end + 1,
-                })
-            }
-            Self::Owned(_) => None,
-        }
-    }
-
-    fn text(self) -> String {
-        match self {
-            Self::Borrowed(text) => text.to_owned(),
-            Self::Owned(text) => text,
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for Key<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Read;
-        impl<'de> Visitor<'de> for Read {
-            type Value = Key<'de>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a field's name")
-            }
-            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
-                Ok(Key::Borrowed(text))
-            }
-            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(Key::Owned(text.to_owned()))
-            }
-        }
-        deserializer.deserialize_str(Read)
-    }
-}
-
-struct Fields<'a>(Vec<(Key<'a>, &'a RawValue)>);
+/// The names and values of an object, in the order of the text.
+struct Fields<'a>(Vec<(&'a RawValue, &'a RawValue)>);
 
 impl<'de> Deserialize<'de> for Fields<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -144,38 +100,13 @@ impl<'de> Deserialize<'de> for Fields<'de> {
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut fields = Vec::new();
-                while let Some(key) = map.next_key()? {
-                    fields.push((key, map.next_value()?));
+                while let Some(field) = map.next_entry()? {
+                    fields.push(field);
                 }
                 Ok(Fields(fields))
             }
         }
         deserializer.deserialize_map(Read)
-    }
-}
-
-struct Elements<'a>(Vec<&'a RawValue>);
-
-impl<'de> Deserialize<'de> for Elements<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Read;
-        impl<'de> Visitor<'de> for Read {
-            type Value = Elements<'de>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a list")
-            }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
-                let mut elements = Vec::new();
-                while let Some(element) = list.next_element()? {
-                    elements.push(element);
-                }
-                if elements.len() > 1_000_000 {
-                    return Err(A::Error::custom("a list of more than a million"));
-                }
-                Ok(Elements(elements))
-            }
-        }
-        deserializer.deserialize_seq(Read)
     }
 }
 

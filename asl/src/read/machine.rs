@@ -87,6 +87,12 @@ impl State<'_> {
         matches!(self.kind, Kind::Parallel(_) | Kind::Map(_))
     }
 
+    /// A field of how a Map's items are run.
+    pub(crate) fn processor_config(&self, key: &str) -> Option<&str> {
+        let config = self.node.get("ItemProcessor")?.get("ProcessorConfig")?;
+        config.text_of(key)
+    }
+
     /// A Succeed or a Fail.
     pub(crate) fn is_end(&self) -> bool {
         matches!(self.kind, Kind::Succeed | Kind::Fail)
@@ -116,7 +122,7 @@ impl<'a> Machine<'a> {
     }
 
     /// The Parallels and Maps around a scope, the innermost first, each with the scope inside of it.
-    pub(crate) fn around(&self, scope: ScopeId) -> Vec<(StateId, ScopeId)> {
+    pub(crate) fn enclosing(&self, scope: ScopeId) -> Vec<(StateId, ScopeId)> {
         let mut found = Vec::new();
         let mut at = scope;
         while let Some(state) = self.scopes[at].within {
@@ -128,7 +134,7 @@ impl<'a> Machine<'a> {
 
     /// A state's name with those around it: `Each / Work`.
     pub(crate) fn path_of(&self, state: StateId) -> String {
-        let around = self.around(self.states[state].scope);
+        let around = self.enclosing(self.states[state].scope);
         let outer = around.iter().rev().map(|(state, _)| *state);
         let names: Vec<&str> = outer
             .chain([state])
@@ -148,7 +154,7 @@ impl<'a> Machine<'a> {
         if of == scope {
             return Some(state);
         }
-        let around = self.around(of).into_iter().map(|(state, _)| state);
+        let around = self.enclosing(of).into_iter().map(|(state, _)| state);
         around
             .into_iter()
             .find(|&state| self.states[state].scope == scope)
@@ -161,6 +167,14 @@ impl<'a> Machine<'a> {
 
     /// Where a state can lead, whatever its leases are.
     pub(crate) fn successors(&self, state: StateId) -> Vec<StateId> {
+        let mut found = self.onward(state);
+        let catch = self.states[state].catch.iter();
+        found.extend(catch.filter_map(|catcher| catcher.next));
+        found
+    }
+
+    /// Where a state leads unless it fails.
+    pub(crate) fn onward(&self, state: StateId) -> Vec<StateId> {
         let state = &self.states[state];
         let mut found = Vec::new();
         if let Next::To(next) = state.next {
@@ -169,7 +183,6 @@ impl<'a> Machine<'a> {
         if let Kind::Choice { rules, default } = &state.kind {
             found.extend(rules.iter().filter_map(|(_, next)| *next).chain(*default));
         }
-        found.extend(state.catch.iter().filter_map(|catcher| catcher.next));
         found
     }
 
@@ -236,7 +249,7 @@ impl<'a> Machine<'a> {
             ..
         } = self.states[id];
         let mut has_next = true;
-        let kind = match node.get("Type").and_then(Node::text).unwrap_or_default() {
+        let kind = match node.text_of("Type").unwrap_or_default() {
             "Task" => Kind::Task,
             "Pass" => Kind::Pass,
             "Wait" => Kind::Wait,
@@ -301,15 +314,11 @@ impl<'a> Machine<'a> {
             );
             to.map_or(Next::Nowhere, Next::To)
         };
-        let retry = node.get("Retry").map_or(&[][..], Node::list).iter();
+        let retry = node.list_of("Retry").iter();
         let retry = retry
             .map(|node| Retrier::read(node, owned(errors(node))))
             .collect();
-        let catch: Vec<&'a Node> = node
-            .get("Catch")
-            .map_or(&[][..], Node::list)
-            .iter()
-            .collect();
+        let catch: Vec<&'a Node> = node.list_of("Catch").iter().collect();
         let catch: Vec<Catcher<'a>> = catch
             .into_iter()
             .map(|node| Catcher {
@@ -365,7 +374,7 @@ impl<'a> Machine<'a> {
 }
 
 fn is_jsonata(node: &Node, around: bool) -> bool {
-    match node.get("QueryLanguage").and_then(Node::text) {
+    match node.text_of("QueryLanguage") {
         Some(language) => language == "JSONata",
         None => around,
     }
@@ -373,7 +382,7 @@ fn is_jsonata(node: &Node, around: bool) -> bool {
 
 /// The names that a clause of Retry or Catch lists.
 pub(crate) fn errors(clause: &Node) -> Vec<&str> {
-    let names = clause.get("ErrorEquals").map_or(&[][..], Node::list);
+    let names = clause.list_of("ErrorEquals");
     names.iter().filter_map(Node::text).collect()
 }
 

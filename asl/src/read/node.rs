@@ -43,6 +43,19 @@ pub struct Member {
     pub value: Node,
 }
 
+impl Span {
+    pub(crate) fn new(start: usize, end: usize) -> Self {
+        Self { start, end }
+    }
+}
+
+impl Member {
+    /// The field's name without the `.$` by which JSONPath marks a value as a path or an intrinsic.
+    pub(crate) fn name(&self) -> &str {
+        self.key.strip_suffix(".$").unwrap_or(&self.key)
+    }
+}
+
 impl Node {
     /// The field of this name, of an object. The last one counts, as it does for the service.
     #[must_use]
@@ -62,7 +75,7 @@ impl Node {
         self.members()
             .iter()
             .rev()
-            .find(|member| member.key.strip_suffix(".$").unwrap_or(&member.key) == key)
+            .find(|member| member.name() == key)
             .map(|member| &member.value)
     }
 
@@ -82,6 +95,26 @@ impl Node {
             Value::List(list) => list,
             _ => &[],
         }
+    }
+
+    /// The fields of the field of this name.
+    pub(crate) fn members_of(&self, key: &str) -> &[Member] {
+        self.get(key).map_or(&[], Self::members)
+    }
+
+    /// The elements of the field of this name.
+    pub(crate) fn list_of(&self, key: &str) -> &[Self] {
+        self.get(key).map_or(&[], Self::list)
+    }
+
+    /// The text of the field of this name.
+    pub(crate) fn text_of(&self, key: &str) -> Option<&str> {
+        self.get(key).and_then(Self::text)
+    }
+
+    /// The number of the field of this name.
+    pub(crate) fn number_of(&self, key: &str) -> Option<f64> {
+        self.get(key).and_then(Self::number)
     }
 
     /// The text, if it is one.

@@ -49,6 +49,17 @@ impl fmt::Display for Unreadable {
 
 impl std::error::Error for Unreadable {}
 
+impl Unreadable {
+    /// What is wrong with a source as a whole.
+    pub(crate) fn of(source: &Source, message: impl Into<String>) -> Self {
+        Self {
+            name: source.name.clone(),
+            place: None,
+            message: message.into(),
+        }
+    }
+}
+
 impl Source {
     /// A text under a name.
     #[must_use]
@@ -65,13 +76,10 @@ impl Source {
         if bytes <= LARGEST {
             return Ok(());
         }
-        Err(Unreadable {
-            name: self.name.clone(),
-            place: None,
-            message: format!(
-                "has {bytes} bytes, and a definition or a template may have {LARGEST} (1 MB): Step Functions would refuse it"
-            ),
-        })
+        let message = format!(
+            "has {bytes} bytes, and a definition or a template may have {LARGEST} (1 MB): Step Functions would refuse it"
+        );
+        Err(Unreadable::of(self, message))
     }
 
     pub(crate) fn has_each_once(&self, members: &[Member]) -> Result<(), Unreadable> {

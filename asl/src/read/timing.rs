@@ -18,7 +18,7 @@ pub(crate) struct Retrier {
 
 impl Retrier {
     pub(crate) fn read(node: &Node, errors: Vec<String>) -> Self {
-        let number = |key: &str| node.get(key).and_then(Node::number);
+        let number = |key: &str| node.number_of(key);
         let attempts = number("MaxAttempts").map_or(3, whole);
         let interval = millis(number("IntervalSeconds").unwrap_or(1.0));
         let rate = number("BackoffRate").unwrap_or(2.0).max(1.0);
@@ -69,7 +69,7 @@ fn of(node: &Node, literal: &str, path: &str) -> Limit {
         }
         return Limit::Computed(field.text().unwrap_or_default().to_owned());
     }
-    match node.get(path).and_then(Node::text) {
+    match node.text_of(path) {
         Some(path) => Limit::Computed(path.to_owned()),
         None => Limit::Absent,
     }

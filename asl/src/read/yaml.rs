@@ -44,10 +44,7 @@ impl<'a> Reader<'a> {
     fn next(&mut self) -> Result<(Event<'a>, Span), Unreadable> {
         match self.events.next() {
             Some(Ok((event, span))) => {
-                let span = Span {
-                    start: self.byte(&span.start),
-                    end: self.byte(&span.end),
-                };
+                let span = Span::new(self.byte(&span.start), self.byte(&span.end));
                 Ok((event, span))
             }
             Some(Err(error)) => Err(self.broken(&error)),
@@ -128,10 +125,7 @@ impl<'a> Reader<'a> {
             _ => return Err(self.source.unreadable(span.start, "expected a value")),
         };
         let node = Node {
-            span: Span {
-                start: span.start,
-                end,
-            },
+            span: Span::new(span.start, end),
             tag: tag.as_deref().and_then(local),
             value,
         };

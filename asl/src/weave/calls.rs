@@ -1,11 +1,13 @@
 //! What the calls of our functions have in common, in both languages.
 
-use crate::read::error_names::{ASKED_AGAIN, HELD};
-use crate::weave::clauses::failed;
-use crate::weave::machine::comment;
-use crate::weave::piece::{Piece, object};
-use crate::weave::plan::Planner;
-use crate::weave::section::{Language, language};
+use crate::read::error_names::{
+    ALL, ASKED_AGAIN, HELD, LOST, MAY_RUN, NO_VALUE, TASK_FAILED, TOO_LARGE, matches,
+};
+use crate::read::node::Node;
+use crate::weave::plain::{Slot, StateId, Target, comment, errors};
+use crate::weave::plan::{Clause, Planner};
+use crate::weave::render::{Piece, object};
+use crate::weave::section::{Failing, Language, Role, language};
 
 const INVOKE: &str = "arn:aws:states:::lambda:invoke";
 /// More than the 10 s after which our functions end themselves.
@@ -15,11 +17,7 @@ impl Planner<'_, '_> {
     pub(crate) fn extending(&self, section: usize, reason: &str) -> Piece {
         let payload = self.handle(section);
         let mut state = self.call(section, reason, &self.spec.functions.extend, payload);
-        let from = if self.machine.jsonata {
-            "{% $states.result.Payload.lease %}"
-        } else {
-            "$.Payload.lease"
-        };
+        let from = self.either("{% $states.result.Payload.lease %}", "$.Payload.lease");
         state.set("Assign", self.taken(section, from));
         self.keeps_data(&mut state);
         state
@@ -32,11 +30,7 @@ impl Planner<'_, '_> {
         function: &str,
         payload: Piece,
     ) -> Piece {
-        let arguments = if self.machine.jsonata {
-            "Arguments"
-        } else {
-            "Parameters"
-        };
+        let arguments = self.either("Arguments", "Parameters");
         object! {
             "Type" => "Task",
             "Comment" => self.reason(section, reason),
@@ -49,24 +43,18 @@ impl Planner<'_, '_> {
 
     pub(crate) fn handle(&self, section: usize) -> Piece {
         let lease = self.sections[section].vars.lease();
-        if self.machine.jsonata {
-            object! { "lease" => format!("{{% ${lease} %}}") }
-        } else {
-            object! { "lease.$" => format!("${lease}") }
-        }
+        Piece::Object(vec![self.field(
+            "lease",
+            &format!("${lease}"),
+            &format!("${lease}"),
+        )])
     }
 
     /// What a grant or an extend leaves in variables.
     pub(crate) fn taken(&self, section: usize, from: &str) -> Piece {
         let vars = &self.sections[section].vars;
-        let lease = (
-            if self.machine.jsonata {
-                vars.lease()
-            } else {
-                vars.lease() + ".$"
-            },
-            from.into(),
-        );
+        let key = vars.lease() + self.either("", ".$");
+        let lease = (key, from.into());
         let proven = self.context(&vars.proven(), "Execution.RedriveCount");
         Piece::Object(vec![lease, proven])
     }
@@ -74,50 +62,39 @@ impl Planner<'_, '_> {
     /// Another one for each entry of the state, and the same for all its attempts.
     pub(crate) fn request(&self, section: usize) -> (String, Piece) {
         let mut parts = vec!["State.Name", "State.EnteredTime", "Execution.RedriveCount"];
-        let around = self.machine.around(self.sections[section].scope);
+        let around = self.machine.enclosing(self.sections[section].scope);
         if around.iter().any(|(state, _)| self.machine.is_map(*state)) {
             parts.push("Map.Item.Index");
         }
-        if self.machine.jsonata {
-            let parts: Vec<String> = parts
-                .iter()
-                .map(|part| format!("$states.context.{part}"))
-                .collect();
-            (
-                "request_id".to_owned(),
-                format!("{{% {} %}}", parts.join(" & '/' & ")).into(),
-            )
-        } else {
-            let places = vec!["{}"; parts.len()].join("/");
-            let parts: Vec<String> = parts.iter().map(|part| format!("$$.{part}")).collect();
-            (
-                "request_id.$".to_owned(),
-                format!("States.Format('{places}', {})", parts.join(", ")).into(),
-            )
-        }
+        let context = self.either("$states.context.", "$$.");
+        let all: Vec<String> = parts
+            .iter()
+            .map(|part| format!("{context}{part}"))
+            .collect();
+        let places = vec!["{}"; parts.len()].join("/");
+        let intrinsic = format!("States.Format('{places}', {})", all.join(", "));
+        self.field("request_id", &all.join(" & '/' & "), &intrinsic)
     }
 
     /// A field from the context.
     pub(crate) fn context(&self, key: &str, path: &str) -> (String, Piece) {
-        if self.machine.jsonata {
-            (
-                key.to_owned(),
-                format!("{{% $states.context.{path} %}}").into(),
-            )
-        } else {
-            (format!("{key}.$"), format!("$$.{path}").into())
-        }
+        self.field(
+            key,
+            &format!("$states.context.{path}"),
+            &format!("$$.{path}"),
+        )
+    }
+
+    /// A field that is computed, in the definition's language.
+    pub(crate) fn field(&self, key: &str, jsonata: &str, json_path: &str) -> (String, Piece) {
+        computed(self.machine.jsonata, key, jsonata, json_path)
     }
 
     /// A field as the specification has it.
-    pub(crate) fn computed(&self, key: &str, text: &str) -> (String, Piece) {
+    pub(crate) fn specified(&self, key: &str, text: &str) -> (String, Piece) {
         let is_path = !self.machine.jsonata && language(text) == Some(Language::JsonPath);
         (
-            if is_path {
-                format!("{key}.$")
-            } else {
-                key.to_owned()
-            },
+            key.to_owned() + if is_path { ".$" } else { "" },
             text.into(),
         )
     }
@@ -145,6 +122,15 @@ impl Planner<'_, '_> {
     pub(crate) fn in_jsonata(&self, state: &mut Piece) {
         if !self.machine.jsonata {
             state.set("QueryLanguage", "JSONata".into());
+        }
+    }
+
+    /// What is written in the definition's language.
+    pub(crate) fn either<T>(&self, jsonata: T, json_path: T) -> T {
+        if self.machine.jsonata {
+            jsonata
+        } else {
+            json_path
         }
     }
 
@@ -180,4 +166,198 @@ pub(crate) fn held() -> Piece {
         "MaxAttempts" => 60.0,
         "JitterStrategy" => "FULL",
     }
+}
+
+/// The Catch of a member.
+pub(crate) struct Catching {
+    pub clauses: Vec<Clause>,
+    /// For each of the author's clauses, whether what it catches may still be at work.
+    pub open: Vec<bool>,
+}
+
+/// The errors that leave something at work, where not all do.
+fn left_by(failing: Failing) -> &'static [&'static str] {
+    match failing {
+        Failing::ByError => &MAY_RUN,
+        Failing::ByTimeout => &MAY_RUN[..1],
+        Failing::Open | Failing::Over => &[],
+    }
+}
+
+/// Whether a clause catches, behind these, anything after which nothing is at work.
+fn closes(before: &[Vec<&str>], names: &[&str], left: &[&str]) -> bool {
+    let is_new = |error: &str| !before.iter().any(|names| matches(names, error));
+    let any = names.iter().any(|name| matches!(*name, ALL | TASK_FAILED));
+    let own =
+        |name: &&str| ![ALL, TASK_FAILED].contains(name) && !left.contains(name) && is_new(name);
+    (any && is_new("")) || names.iter().any(own)
+}
+
+impl Planner<'_, '_> {
+    pub(crate) fn catching(&mut self, section: usize, id: StateId, own: &[usize]) -> Catching {
+        let failing = self.sections[section].failing(self.machine, id);
+        let left = left_by(failing);
+        let all = self.machine.catch(id);
+        let listed: Vec<Vec<&str>> = own.iter().map(|&nth| errors(&all[nth])).collect();
+        let covered = |error: &str| listed.iter().any(|names| matches(names, error));
+        let named = |error: &str| listed.iter().any(|names| names.contains(&error));
+        let last = listed.iter().position(|names| names.contains(&ALL));
+
+        let mut clauses = Vec::new();
+        let mut open = Vec::new();
+        for (at, &nth) in own.iter().enumerate() {
+            if Some(at) == last {
+                clauses.extend(self.ours(section, id, failing, &covered, &named));
+            }
+            let leaves = self.leaves(section, id, nth);
+            let first_of_all = |error: &&str| {
+                let earlier = &listed[..at];
+                matches(&listed[at], error) && !earlier.iter().any(|names| matches(names, error))
+            };
+            let may_run: Vec<&str> = left.iter().copied().filter(first_of_all).collect();
+            let is_open = match failing {
+                Failing::Open => true,
+                Failing::Over => false,
+                _ => !closes(&listed[..at], &listed[at], left),
+            };
+            if let (Some(to), false, false) = (leaves, is_open, may_run.is_empty()) {
+                let copy = self.copy(section, id, &all[nth], &may_run, to);
+                clauses.push(Clause::Written(copy));
+            }
+            clauses.push(Clause::Own(nth));
+            open.push(is_open);
+        }
+        if last.is_none() {
+            clauses.extend(self.ours(section, id, failing, &covered, &named));
+        }
+        Catching { clauses, open }
+    }
+
+    /// The state outside of the section that a clause leads to.
+    fn leaves(&self, section: usize, id: StateId, nth: usize) -> Option<StateId> {
+        match self.plain.ways.get(&Slot::Catch(id, nth)) {
+            Some(&Target::To(to)) if !self.sections[section].members.contains(&to) => Some(to),
+            _ => None,
+        }
+    }
+
+    /// What the author's clauses leave out.
+    fn ours(
+        &mut self,
+        section: usize,
+        id: StateId,
+        failing: Failing,
+        covered: &dyn Fn(&str) -> bool,
+        named: &dyn Fn(&str) -> bool,
+    ) -> Vec<Clause> {
+        let jsonata = self.machine.states[id].jsonata;
+        let vars = self.sections[section].vars.clone();
+        let mut clauses = Vec::new();
+        let is_task = self.machine.states[id].is_task();
+        // What only looks knows nothing of leases.
+        let may_lose = failing != Failing::Over || !is_task;
+        if may_lose && !covered(LOST[0]) {
+            let to = self.need(section, Role::Lost);
+            clauses.push(failed(jsonata, &vars.failure(), &LOST, to));
+        }
+        let rest = if failing == Failing::Open {
+            Role::RunOut
+        } else {
+            Role::AfterFailure
+        };
+        let left = left_by(failing);
+        if !left.is_empty() {
+            let open: Vec<&str> = left.iter().copied().filter(|name| !covered(name)).collect();
+            if !open.is_empty() {
+                let to = self.need(section, Role::MayRun);
+                clauses.push(failed(jsonata, &vars.failure(), &open, to));
+            }
+        }
+        let bounds = self.sections[section].bounds(self.machine, self.plain, id);
+        if bounds && !covered(NO_VALUE) {
+            let (proven, doubts) = (vars.proven(), vars.doubts());
+            let count = format!(
+                "{{% $states.context.Execution.RedriveCount = ${proven} ? ${doubts} + 1 : 1 %}}"
+            );
+            let to = self.need(section, Role::Extend(id));
+            let mut clause = failed(jsonata, &vars.failure(), &[NO_VALUE], to);
+            clause.set(
+                "Assign",
+                object! { vars.failure() => "{% $states.errorOutput %}", vars.doubts() => count },
+            );
+            clause.set("Output", "{% $states.input %}".into());
+            // The next state is the last field, here as everywhere.
+            if let Piece::Object(members) = &mut clause {
+                members.swap(2, 3);
+            }
+            clauses.push(clause);
+        }
+        let needs_all = !covered("") || (left.is_empty() && !covered(MAY_RUN[0]));
+        // A Parallel or Map passes on what fails inside, and that is a task's.
+        if !named(TOO_LARGE) && !named(TASK_FAILED) && (is_task || needs_all) {
+            let to = self.need(section, rest);
+            clauses.push(failed(jsonata, &vars.failure(), &[TOO_LARGE], to));
+        }
+        if needs_all {
+            let to = self.need(section, rest);
+            clauses.push(failed(jsonata, &vars.failure(), &[ALL], to));
+        }
+        clauses.into_iter().map(Clause::Written).collect()
+    }
+
+    /// The author's clause for errors after which something may be at work: nothing is given back on the way.
+    fn copy(
+        &mut self,
+        section: usize,
+        id: StateId,
+        clause: &Node,
+        names: &[&str],
+        to: StateId,
+    ) -> Piece {
+        let failure = self.sections[section].vars.failure();
+        let jsonata = self.machine.states[id].jsonata;
+        let mut copy = Piece::from(clause);
+        copy.set("ErrorEquals", Piece::texts(names));
+        let mut assign = copy
+            .get("Assign")
+            .cloned()
+            .unwrap_or(Piece::Object(Vec::new()));
+        // By this it is known for a copy.
+        let (key, value) = kept(jsonata, &failure);
+        assign.set(&key, value);
+        copy.set("Assign", assign);
+        let next = self.need(section, Role::Leave(to));
+        if let Piece::Object(members) = &mut copy {
+            members.retain(|(key, _)| key != "Next");
+            members.push(("Next".to_owned(), next.into()));
+        }
+        copy
+    }
+}
+
+/// The failure, in a variable.
+fn kept(jsonata: bool, failure: &str) -> (String, Piece) {
+    computed(jsonata, failure, "$states.errorOutput", "$")
+}
+
+/// A field that is computed: by an expression, or by the path or intrinsic of a name that says so.
+fn computed(jsonata: bool, key: &str, expression: &str, path: &str) -> (String, Piece) {
+    if jsonata {
+        (key.to_owned(), format!("{{% {expression} %}}").into())
+    } else {
+        (format!("{key}.$"), path.into())
+    }
+}
+
+/// A clause that keeps the failure, and leads on.
+pub(crate) fn failed(jsonata: bool, failure: &str, names: &[&str], next: String) -> Piece {
+    let mut clause = object! {
+        "ErrorEquals" => Piece::texts(names),
+        "Assign" => Piece::Object(vec![kept(jsonata, failure)]),
+    };
+    if !jsonata {
+        clause.set("ResultPath", Piece::Null);
+    }
+    clause.set("Next", next.into());
+    clause
 }

@@ -1,12 +1,10 @@
 //! The states that are written, each with the reason for it.
 
-use crate::weave::calls::{LIMIT, again, held};
-use crate::weave::clauses::failed;
-use crate::weave::piece::{Piece, object};
+use crate::weave::calls::{LIMIT, again, failed, held};
 use crate::weave::plain::Target;
 use crate::weave::plan::Planner;
-use crate::weave::role::Role;
-use crate::weave::section::line;
+use crate::weave::render::{Piece, object};
+use crate::weave::section::{Role, line};
 use crate::weave::spec::{Mode, Unfinished};
 
 /// In line, the answer comes to the task token.
@@ -68,7 +66,7 @@ impl Planner<'_, '_> {
         let vars = self.sections[section].vars.clone();
         let mut payload = Vec::new();
         let key = spec.key.text().unwrap_or_default();
-        payload.push(self.computed("key", key));
+        payload.push(self.specified("key", key));
         if let Some(permits) = spec.permits {
             payload.push(("permits".to_owned(), permits.into()));
         }
@@ -78,7 +76,7 @@ impl Planner<'_, '_> {
         if let Some(metadata) = &spec.metadata {
             let members = metadata.members().iter();
             let shown = members
-                .map(|member| self.computed(&member.key, member.value.text().unwrap_or_default()));
+                .map(|member| self.specified(&member.key, member.value.text().unwrap_or_default()));
             payload.push(("metadata".to_owned(), Piece::Object(shown.collect())));
         }
         let wait = line(spec.mode);
@@ -166,14 +164,9 @@ impl Planner<'_, '_> {
             && let Some((_, assign)) = members.iter_mut().find(|(key, _)| key == "Assign")
         {
             let turns = vars.turns();
-            if self.machine.jsonata {
-                assign.set(&turns, format!("{{% ${turns} + 1 %}}").into());
-            } else {
-                assign.set(
-                    &format!("{turns}.$"),
-                    format!("States.MathAdd(${turns}, 1)").into(),
-                );
-            }
+            let counted = format!("States.MathAdd(${turns}, 1)");
+            let (key, value) = self.field(&turns, &format!("${turns} + 1"), &counted);
+            assign.set(&key, value);
             if self.machine.jsonata {
                 let at = members.len() - 1;
                 members.insert(at, ("Output".to_owned(), "{% $states.input %}".into()));
@@ -236,20 +229,14 @@ impl Planner<'_, '_> {
     fn release(&mut self, section: usize, target: Target) -> Piece {
         let vars = self.sections[section].vars.clone();
         let proven = vars.proven();
-        let (key, strict) = if self.machine.jsonata {
-            (
-                "strict",
-                format!("{{% $states.context.Execution.RedriveCount = ${proven} %}}"),
-            )
-        } else {
-            // JSONPath's way to compare two numbers.
-            (
-                "strict.$",
-                format!("States.ArrayContains(States.Array(${proven}), $$.Execution.RedriveCount)"),
-            )
-        };
+        // The intrinsics are JSONPath's way to compare two numbers.
+        let (key, strict) = self.field(
+            "strict",
+            &format!("$states.context.Execution.RedriveCount = ${proven}"),
+            &format!("States.ArrayContains(States.Array(${proven}), $$.Execution.RedriveCount)"),
+        );
         let mut payload = self.handle(section);
-        payload.set(key, strict.into());
+        payload.set(&key, strict);
         let function = self.spec.functions.release.clone();
         let mut state = self.call(section, "Others should not wait for the ttl. Strict, because a lease lost before this point means that somebody may have worked beside us; a redriven release may find later grants and has nothing to report.", &function, payload);
         self.keeps_data(&mut state);

@@ -2,8 +2,7 @@
 
 use crate::read::node::{Member, Node, Span, Value};
 use crate::read::source::Source;
-use crate::weave::piece::Piece;
-use crate::weave::render::{Form, Manner};
+use crate::weave::render::{Form, Manner, Piece};
 
 /// A text and what is to be changed in it.
 pub(crate) struct Editor<'a> {
@@ -80,6 +79,10 @@ impl<'a> Editor<'a> {
             end: span.end,
             text,
         });
+    }
+
+    fn insert(&mut self, at: usize, text: String) {
+        self.put(Span::new(at, at), text);
     }
 
     /// What stands before a place on its line, if that is only space.
@@ -168,10 +171,7 @@ impl<'a> Editor<'a> {
         let manner = self.manner_at(within, member.at.start);
         let indent = self.line_indent(member.at.start).to_owned();
         let text = manner.member(&member.key, piece, &indent);
-        let span = Span {
-            start: member.at.start,
-            end: self.end_of_member(member),
-        };
+        let span = Span::new(member.at.start, self.end_of_member(member));
         self.put(span, text);
     }
 
@@ -193,10 +193,7 @@ impl<'a> Editor<'a> {
         let text = self
             .manner_at(within, member.at.start)
             .member(key, piece, "");
-        let span = Span {
-            start: member.at.start,
-            end: self.end_of_member(member),
-        };
+        let span = Span::new(member.at.start, self.end_of_member(member));
         self.put(span, text);
     }
 
@@ -210,18 +207,11 @@ impl<'a> Editor<'a> {
             // Behind the one before, so that comments stay with what they are about.
             Form::Yaml if nth > 0 => {
                 let at = self.line_end(self.end_of_member(&within.members()[nth - 1]));
-                self.put(Span { start: at, end: at }, format!("\n{indent}{text}"));
+                self.insert(at, format!("\n{indent}{text}"));
             }
-            form => {
+            _ => {
                 let at = member.at.start;
-                let gap = if form == Form::Compact {
-                    ", ".to_owned()
-                } else if form == Form::Yaml {
-                    format!("\n{indent}")
-                } else {
-                    format!(",\n{indent}")
-                };
-                self.put(Span { start: at, end: at }, text + &gap);
+                self.insert(at, text + &manner.gap(&indent));
             }
         }
     }
@@ -233,11 +223,7 @@ impl<'a> Editor<'a> {
         let indent = self.line_indent(member.at.start).to_owned();
         let mut text = String::new();
         for (key, piece) in fields {
-            match manner.form {
-                Form::Yaml => text.extend(["\n", &indent]),
-                Form::Json => text.extend([",\n", &indent]),
-                Form::Compact => text.push_str(", "),
-            }
+            text.push_str(&manner.gap(&indent));
             text.push_str(&manner.member(key, piece, &indent));
         }
         let end = self.end_of_member(member);
@@ -246,7 +232,7 @@ impl<'a> Editor<'a> {
         } else {
             end
         };
-        self.put(Span { start: at, end: at }, text);
+        self.insert(at, text);
     }
 
     /// Puts an element into a list, before the nth or at the end.
@@ -264,22 +250,15 @@ impl<'a> Editor<'a> {
             if nth == 0 {
                 let at = self.line_start(dash);
                 // On the line of what it is in, if that is a list, too: not in definitions.
-                self.put(Span { start: at, end: at }, text.join("\n") + "\n");
+                self.insert(at, text.join("\n") + "\n");
             } else {
                 let at = self.line_end(self.end_of(&elements[nth - 1]));
-                self.put(
-                    Span { start: at, end: at },
-                    format!("\n{}", text.join("\n")),
-                );
+                self.insert(at, format!("\n{}", text.join("\n")));
             }
             return;
         }
         let indent = self.line_indent(first.span.start).to_owned();
-        let gap = if manner.form == Form::Json {
-            format!(",\n{indent}")
-        } else {
-            ", ".to_owned()
-        };
+        let gap = manner.gap(&indent);
         let text: Vec<String> = pieces
             .iter()
             .map(|piece| manner.value(piece, &indent))
@@ -287,10 +266,10 @@ impl<'a> Editor<'a> {
         let text = text.join(&gap);
         if nth < elements.len() {
             let at = elements[nth].span.start;
-            self.put(Span { start: at, end: at }, text + &gap);
+            self.insert(at, text + &gap);
         } else {
             let at = elements[nth - 1].span.end;
-            self.put(Span { start: at, end: at }, gap + &text);
+            self.insert(at, gap + &text);
         }
     }
 
@@ -306,10 +285,7 @@ impl<'a> Editor<'a> {
             indent = self.line_indent(element.span.start).to_owned();
             text = manner.value(piece, &indent);
         }
-        let span = Span {
-            start: element.span.start,
-            end: self.end_of(element),
-        };
+        let span = Span::new(element.span.start, self.end_of(element));
         self.put(span, text);
     }
 
@@ -331,10 +307,7 @@ impl<'a> Editor<'a> {
         let members = within.members();
         let (first, last) = (&members[run.start], &members[run.end - 1]);
         let span = if self.is_flow(within) {
-            let place = |member: &Member| Span {
-                start: member.at.start,
-                end: self.end_of_member(member),
-            };
+            let place = |member: &Member| Span::new(member.at.start, self.end_of_member(member));
             let places: Vec<Span> = members.iter().map(place).collect();
             between(&places, run)
         } else {
@@ -355,14 +328,8 @@ impl<'a> Editor<'a> {
         let (start, end) = (self.line_start(start), self.line_end(end));
         let rest = &self.text[end..];
         match rest.find('\n') {
-            Some(at) => Span {
-                start,
-                end: end + at + 1,
-            },
-            None => Span {
-                start: start.saturating_sub(1),
-                end,
-            },
+            Some(at) => Span::new(start, end + at + 1),
+            None => Span::new(start.saturating_sub(1), end),
         }
     }
 
@@ -374,17 +341,11 @@ impl<'a> Editor<'a> {
 /// Elements with the commas that go with them.
 fn between(places: &[Span], run: &Run) -> Span {
     if run.start > 0 {
-        Span {
-            start: places[run.start - 1].end,
-            end: places[run.end - 1].end,
-        }
+        Span::new(places[run.start - 1].end, places[run.end - 1].end)
     } else {
         let end = places
             .get(run.end)
             .map_or(places[run.end - 1].end, |next| next.start);
-        Span {
-            start: places[0].start,
-            end,
-        }
+        Span::new(places[0].start, end)
     }
 }

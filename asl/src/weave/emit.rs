@@ -2,11 +2,10 @@
 
 use crate::read::node::{Member, Node};
 use crate::weave::edit::Editor;
-use crate::weave::machine::{Machine, StateId, is_written};
-use crate::weave::piece::Piece;
-use crate::weave::plain::Slot;
+use crate::weave::plain::{Machine, Slot, StateId, is_written};
 use crate::weave::plan::{Clause, Lead, Plan, Written};
 use crate::weave::refusal::Refusal;
+use crate::weave::render::Piece;
 use crate::weave::section::Section;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,11 +48,7 @@ impl Emitter<'_> {
             Slot::Next(id) => (self.machine.node(id), "Next"),
             Slot::Default(id) => (self.machine.node(id), "Default"),
             Slot::Rule(id, nth) => {
-                let rules = self
-                    .machine
-                    .node(id)
-                    .get("Choices")
-                    .map_or(&[][..], Node::list);
+                let rules = self.machine.node(id).list_of("Choices");
                 (&rules[nth], "Next")
             }
             Slot::Catch(id, nth) => (&self.machine.catch(id)[nth], "Next"),

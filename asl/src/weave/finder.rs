@@ -1,12 +1,13 @@
 //! Finds the sections of a specification in the definition: where each is entered, and what is in the way of guarding it.
 
+use crate::read::error_names::nearest;
 use crate::read::node::Node;
-use crate::weave::machine::{Machine, ScopeId, StateId, is_written};
-use crate::weave::plain::{Plain, Slot, Target};
+use crate::weave::plain::{
+    Limit, Machine, Plain, ScopeId, Slot, StateId, Target, Vars, is_written,
+};
 use crate::weave::refusal::Refusal;
 use crate::weave::section::{Language, Section, language, slug};
 use crate::weave::spec::{self, Spec};
-use crate::weave::vars::{Limit, Vars};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Finds the sections of a specification.
@@ -57,9 +58,9 @@ pub(crate) fn find<'s>(
 
 /// The Parallel in two branches of which these two run.
 fn beside(machine: &Machine<'_>, a: &Section<'_>, b: &Section<'_>) -> Option<StateId> {
-    let of_b = machine.around(b.scope);
+    let of_b = machine.enclosing(b.scope);
     machine
-        .around(a.scope)
+        .enclosing(a.scope)
         .into_iter()
         .find_map(|(state, branch)| {
             let other = of_b.iter().find(|(around, _)| *around == state)?;
@@ -145,8 +146,12 @@ impl<'s> Finder<'_, 's> {
         for name in &self.section.states {
             if !scopes.clone().any(|scope| has(scope, name)) {
                 let text = name.text().unwrap_or_default();
-                let near = self
-                    .nearest(text)
+                let users = self
+                    .machine
+                    .states
+                    .iter()
+                    .filter(|state| !is_written(state));
+                let near = nearest(users.map(|state| state.name), text, 3)
                     .map(|near| format!("; {near}?"))
                     .unwrap_or_default();
                 return Err(self.refuse(
@@ -172,25 +177,6 @@ impl<'s> Finder<'_, 's> {
                 "more than one scope has states of these names: name the states of the definition apart",
             )),
         }
-    }
-
-    fn nearest(&self, name: &str) -> Option<&str> {
-        let alike = |other: &str| {
-            let same = other
-                .chars()
-                .zip(name.chars())
-                .take_while(|(a, b)| a.eq_ignore_ascii_case(b));
-            same.count()
-        };
-        let users = self
-            .machine
-            .states
-            .iter()
-            .filter(|state| !is_written(state));
-        let names = users.map(|state| state.name);
-        names
-            .max_by_key(|other| alike(other))
-            .filter(|other| alike(other) >= 3)
     }
 
     fn entry(&self, members: &BTreeSet<StateId>) -> Result<StateId, Refusal> {
@@ -270,12 +256,8 @@ impl<'s> Finder<'_, 's> {
     /// Items that begin at the same time and ask for one key keep each other waiting, and fail each other.
     fn shared(&self, scope: ScopeId) -> Result<(), Refusal> {
         let is_constant = language(self.section.key.text().unwrap_or_default()).is_none();
-        for (around, _) in self.machine.around(scope) {
-            let most = self
-                .machine
-                .node(around)
-                .get("MaxConcurrency")
-                .and_then(Node::number);
+        for (around, _) in self.machine.enclosing(scope) {
+            let most = self.machine.node(around).number_of("MaxConcurrency");
             let one_by_one = most == Some(1.0);
             if is_constant
                 && self.machine.is_map(around)
@@ -310,14 +292,7 @@ impl<'s> Finder<'_, 's> {
                 }
             }
             for inner in self.machine.all_inside(member).into_iter().chain([member]) {
-                let node = self.machine.node(inner);
-                let config = node
-                    .get("ItemProcessor")
-                    .and_then(|node| node.get("ProcessorConfig"));
-                let mode = config
-                    .and_then(|config| config.get("Mode"))
-                    .and_then(Node::text);
-                if mode == Some("DISTRIBUTED") {
+                if self.machine.states[inner].processor_config("Mode") == Some("DISTRIBUTED") {
                     let message = format!(
                         "the items of {} are executions of their own, which do not see the lease: leave it out of the section",
                         self.machine.path_of(inner)
@@ -338,9 +313,9 @@ impl<'s> Finder<'_, 's> {
             let node = self.machine.node(id);
             let clauses = self.machine.catch(id).iter().enumerate();
             let clauses = clauses.filter(|(nth, _)| !self.plain.ours.contains(&(id, *nth)));
-            let rules = node.get("Choices").map_or(&[][..], Node::list).iter();
+            let rules = node.list_of("Choices").iter();
             for assigning in clauses.map(|(_, clause)| clause).chain(rules).chain([node]) {
-                let assigned = assigning.get("Assign").map_or(&[][..], Node::members);
+                let assigned = assigning.members_of("Assign");
                 if let Some(taken) = assigned.iter().find(|member| section.vars.has(&member.key)) {
                     let message = format!(
                         "{} assigns the variable {}, which the section needs: give the section another name",

@@ -33,22 +33,17 @@
 //! `docs/WEAVE.md` has the specification's fields, what is refused, and what is not done.
 
 mod calls;
-mod clauses;
 mod content;
 mod edit;
 mod emit;
 mod finder;
-mod machine;
-mod piece;
 mod plain;
 mod plan;
 mod refusal;
 mod render;
-mod role;
 mod section;
 mod settle;
 mod spec;
-mod vars;
 mod weaver;
 
 pub use refusal::Refusal;

@@ -1,10 +1,12 @@
 //! What a definition is without what was written into it: every edge led past the states that are ours. Of a definition that
 //! nothing was woven into it is the definition itself, which is why weaving twice comes to the same.
 
+use crate::read::machine as read;
+pub(crate) use crate::read::machine::{Kind, ScopeId, State, StateId, errors};
 use crate::read::node::Node;
-use crate::weave::machine::{Kind, Machine, ScopeId, StateId, is_written, written_for};
-use crate::weave::vars::{Limit, Vars};
+use crate::read::source::Source;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Deref;
 
 /// Where an edge leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -73,12 +75,7 @@ impl Plain {
         let node = machine.node(id);
         match state.kind {
             Kind::Choice { .. } => {
-                for (nth, rule) in node
-                    .get("Choices")
-                    .map_or(&[][..], Node::list)
-                    .iter()
-                    .enumerate()
-                {
+                for (nth, rule) in node.list_of("Choices").iter().enumerate() {
                     self.lead(machine, Slot::Rule(id, nth), state.scope, rule.get("Next"));
                 }
                 self.lead(machine, Slot::Default(id), state.scope, node.get("Default"));
@@ -90,7 +87,7 @@ impl Plain {
             _ => self.lead(machine, Slot::Next(id), state.scope, node.get("Next")),
         }
         for (nth, clause) in machine.catch(id).iter().enumerate() {
-            let assigned = clause.get("Assign").map_or(&[][..], Node::members);
+            let assigned = clause.members_of("Assign");
             if assigned
                 .iter()
                 .any(|member| vars.iter().any(|vars| vars.has(&member.key)))
@@ -150,13 +147,12 @@ fn past_ours(machine: &Machine<'_>, from: StateId) -> Option<Target> {
         }
         let node = machine.node(at);
         if state.is_end() {
-            return (node.get("Type").and_then(Node::text) == Some("Succeed"))
-                .then_some(Target::End);
+            return (node.text_of("Type") == Some("Succeed")).then_some(Target::End);
         }
         if node.get("End").is_some_and(Node::is_true) {
             return Some(Target::End);
         }
-        at = machine.find(state.scope, node.get("Next").and_then(Node::text)?)?;
+        at = machine.find(state.scope, node.text_of("Next")?)?;
     }
     None
 }
@@ -176,4 +172,175 @@ fn limit(task: &Node, vars: &[Vars]) -> Limit {
     let text = field.text().unwrap_or_default();
     let own = vars.iter().find_map(|vars| vars.own_limit(text));
     own.unwrap_or(Limit::Computed)
+}
+
+/// How the Comment of a written state begins, before the section's name.
+const MARK: &str = "Woven (";
+
+pub(crate) struct Machine<'a> {
+    pub source: &'a Source,
+    pub root: &'a Node,
+    read: read::Machine<'a>,
+}
+
+impl<'a> Deref for Machine<'a> {
+    type Target = read::Machine<'a>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.read
+    }
+}
+
+impl<'a> Machine<'a> {
+    pub(crate) fn read(source: &'a Source, root: &'a Node) -> Self {
+        let read = read::Machine::read(root);
+        Self { source, root, read }
+    }
+
+    pub(crate) fn node(&self, state: StateId) -> &'a Node {
+        self.states[state].node
+    }
+
+    /// Everything within a Parallel or Map, at whatever depth.
+    pub(crate) fn all_inside(&self, around: StateId) -> Vec<StateId> {
+        let scopes = self.inner(around).iter();
+        let mut found: Vec<StateId> = scopes.flat_map(|&scope| self.inside(scope)).collect();
+        found.sort_unstable();
+        found
+    }
+
+    pub(crate) fn is_map(&self, state: StateId) -> bool {
+        matches!(self.states[state].kind, Kind::Map(_))
+    }
+
+    /// The clauses of a state's Catch.
+    pub(crate) fn catch(&self, state: StateId) -> &'a [Node] {
+        self.node(state).list_of("Catch")
+    }
+}
+
+/// How the Comment of a state begins that is written for a section.
+pub(crate) fn comment(section: &str, reason: &str) -> String {
+    format!("{MARK}{section}): {reason}")
+}
+
+/// The section that a state was written for, if it was.
+pub(crate) fn written_for<'a>(state: &State<'a>) -> Option<&'a str> {
+    let comment = state.node.text_of("Comment")?;
+    let (section, _) = comment.strip_prefix(MARK)?.split_once("): ")?;
+    Some(section)
+}
+
+pub(crate) fn is_written(state: &State<'_>) -> bool {
+    written_for(state).is_some()
+}
+
+/// A section's variables: its name in small letters, and what they are for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Vars {
+    stem: String,
+}
+
+/// The time limit that a task has by itself.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Limit {
+    Absent,
+    Seconds(f64),
+    /// An expression or a path of the author's.
+    Computed,
+}
+
+/// What each is for.
+const KINDS: [&str; 5] = ["lease", "proven", "doubts", "turns", "failure"];
+
+/// Before and after the number of seconds that a task may take by itself.
+const AT_MOST: (&str, &str) = ("$min([", ", $left])");
+
+impl Vars {
+    pub(crate) fn of(section: &str) -> Self {
+        let mut stem = String::new();
+        for (at, c) in section.char_indices() {
+            if c.is_ascii_uppercase() && at > 0 && !stem.ends_with('_') {
+                let before = section[..at].chars().next_back();
+                if before.is_some_and(|before| !before.is_ascii_uppercase()) {
+                    stem.push('_');
+                }
+            }
+            stem.push(c.to_ascii_lowercase());
+        }
+        Self { stem }
+    }
+
+    pub(crate) fn name(&self, kind: &str) -> String {
+        format!("{}_{kind}", self.stem)
+    }
+
+    pub(crate) fn lease(&self) -> String {
+        self.name("lease")
+    }
+
+    pub(crate) fn proven(&self) -> String {
+        self.name("proven")
+    }
+
+    pub(crate) fn doubts(&self) -> String {
+        self.name("doubts")
+    }
+
+    pub(crate) fn turns(&self) -> String {
+        self.name("turns")
+    }
+
+    pub(crate) fn failure(&self) -> String {
+        self.name("failure")
+    }
+
+    /// Whether this is one of them, as a field of an Assign.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        let key = key.strip_suffix(".$").unwrap_or(key);
+        KINDS.iter().any(|kind| key == self.name(kind))
+    }
+
+    /// The time limit of a task that ends with the lease, and no later than it would by itself.
+    pub(crate) fn limit(&self, own: Option<f64>) -> String {
+        let (lease, proven) = (self.lease(), self.proven());
+        let left = own.map_or("$left".to_owned(), |own| {
+            format!("{}{own}{}", AT_MOST.0, AT_MOST.1)
+        });
+        format!(
+            "{{% ($left := $floor(($toMillis(${lease}.safe_until) - $millis()) / 1000); $left >= 1 and $states.context.Execution.RedriveCount = ${proven} ? {left}) %}}"
+        )
+    }
+
+    /// Whether a time limit is one of ours, and what it was before.
+    pub(crate) fn own_limit(&self, text: &str) -> Option<Limit> {
+        if text == self.limit(None) {
+            return Some(Limit::Absent);
+        }
+        let own = text.split(AT_MOST.0).nth(1)?.split(AT_MOST.1).next()?;
+        let own = own.parse().ok()?;
+        (text == self.limit(Some(own))).then_some(Limit::Seconds(own))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    #[test]
+    fn a_section_names_its_variables() {
+        assert_eq!(Vars::of("Order").lease(), "order_lease");
+        assert_eq!(Vars::of("BookHTTPSeat2").turns(), "book_httpseat2_turns");
+        assert!(Vars::of("Order").has("order_failure.$"));
+        assert!(!Vars::of("Order").has("order_total"));
+    }
+
+    #[test]
+    fn a_limit_of_ours_is_told_from_others() {
+        let vars = Vars::of("Order");
+        assert_eq!(vars.own_limit(&vars.limit(None)), Some(Limit::Absent));
+        let own = vars.own_limit(&vars.limit(Some(30.0)));
+        assert_eq!(own, Some(Limit::Seconds(30.0)));
+        assert_eq!(vars.own_limit("{% $min([30, $left]) %}"), None);
+        assert_eq!(vars.own_limit(&Vars::of("Other").limit(None)), None);
+    }
 }

@@ -1,13 +1,10 @@
 //! What the woven machine is to be: where every edge leads, what every Catch lists, and which states are written.
 
-use crate::weave::machine::{Machine, StateId, is_written};
-use crate::weave::piece::Piece;
-use crate::weave::plain::{Plain, Slot, Target};
+use crate::weave::plain::{Limit, Machine, Plain, Slot, StateId, Target, is_written};
 use crate::weave::refusal::Refusal;
-use crate::weave::role::{Names, Role};
-use crate::weave::section::{Section, line};
+use crate::weave::render::Piece;
+use crate::weave::section::{Names, Role, Section, line};
 use crate::weave::spec::Spec;
-use crate::weave::vars::Limit;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Where an edge is to lead.

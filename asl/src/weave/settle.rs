@@ -1,14 +1,13 @@
 //! The checker's word on what is planned: where time asks for an extend, and what a failure leaves behind, is tried until it is
 //! silent, or until nothing is left to try.
 
+use crate::check::calls::Options;
 use crate::check::checker::check;
 use crate::check::finding::Finding;
-use crate::check::options::Options;
 use crate::check::rule::Rule;
 use crate::read::source::{LARGEST, Source};
 use crate::weave::emit::emit;
-use crate::weave::machine::{Kind, Machine, StateId, is_written};
-use crate::weave::plain::{Plain, Target};
+use crate::weave::plain::{Kind, Machine, Plain, StateId, Target, is_written};
 use crate::weave::plan::plan;
 use crate::weave::refusal::Refusal;
 use crate::weave::section::{Failing, Section, line};

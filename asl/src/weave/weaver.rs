@@ -1,12 +1,11 @@
 //! From a plain machine and a specification to the woven one.
 
+use crate::check::calls::{Options, Verb};
 use crate::check::checker::check;
-use crate::check::options::{Options, Verb};
 use crate::check::rule::Rule;
 use crate::read::source::Source;
 use crate::weave::finder;
-use crate::weave::machine::{Machine, is_written};
-use crate::weave::plain::Plain;
+use crate::weave::plain::{Machine, Plain, is_written};
 use crate::weave::refusal::Refusal;
 use crate::weave::settle::Settler;
 use crate::weave::spec::Spec;

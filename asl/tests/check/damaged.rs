@@ -1,5 +1,6 @@
 //! Definitions that nobody would write: the corpus with pieces torn out, swapped and cut off. Each is gone through or refused.
 
+use crate::{found, root};
 use leasehold_asl::{Options, Rule, Source, check, definitions, draw};
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -8,21 +9,15 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 static CORPUS: LazyLock<Vec<String>> = LazyLock::new(|| {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
-    let directories = [
-        root.join("faulty"),
-        root.join("sound"),
-        root.join("../../statemachines"),
-    ];
+    let directories = ["asl/corpus/faulty", "asl/corpus/sound", "statemachines"];
     let files = directories
         .iter()
-        .flat_map(|directory| std::fs::read_dir(directory).unwrap());
+        .flat_map(|directory| std::fs::read_dir(root().join(directory)).unwrap());
     let mut paths: Vec<_> = files.map(|file| file.unwrap().path()).collect();
+    paths.retain(|path| path.to_str().unwrap().ends_with(".asl.json"));
     paths.sort();
-    let texts = paths
+    paths
         .iter()
-        .filter(|path| path.to_str().unwrap().ends_with(".asl.json"));
-    texts
         .map(|path| std::fs::read_to_string(path).unwrap())
         .collect()
 });
@@ -107,12 +102,6 @@ fn work_behind_a_branch_that_kept_the_lease_is_told_of_however_long_its_acquire_
     states["Guarded"]["Catch"][0]["Next"] = "After".into();
     states["After"] = json!({"Type": "Task", "Resource": "arn:aws:states:::dynamodb:putItem", "TimeoutSeconds": 2, "Arguments": {},
         "Next": "Release", "Catch": [{"ErrorEquals": ["States.ALL"], "Next": "GiveBack"}]});
-    let node = Source::new("x.asl.json", value.to_string()).read().unwrap();
-    let found = check(&node, &Options::default()).findings;
-    assert!(
-        found
-            .iter()
-            .any(|finding| finding.rule == Rule::Outlasts && finding.state == "After"),
-        "{found:?}"
-    );
+    let found = found(&value);
+    assert!(found.contains(&"outlasts After".to_owned()), "{found:?}");
 }

@@ -2,10 +2,8 @@
 
 mod corpus;
 mod damaged;
-mod naming;
 mod pictures;
 mod property;
 mod shipped;
 mod size;
 mod templates;
-mod variants;

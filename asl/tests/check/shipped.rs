@@ -1,9 +1,9 @@
 //! What the shipped machines are held to beyond `check` and asl-validator: reasons, one language, limits, names of errors, retries and
 //! secrets. Each rule is shown a fault that it notices.
 
+use crate::{root, text};
 use leasehold_asl::KNOWN_ERRORS;
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 /// What Lambda may answer instead of running a function, which ours bear being called twice for.
@@ -89,14 +89,8 @@ fn errors(handler: &Value) -> Vec<&str> {
     names.iter().filter_map(Value::as_str).collect()
 }
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
-
-static TEMPLATE: LazyLock<Value> = LazyLock::new(|| {
-    let text = std::fs::read_to_string(root().join("local/template.json")).unwrap();
-    serde_json::from_str(&text).unwrap()
-});
+static TEMPLATE: LazyLock<Value> =
+    LazyLock::new(|| serde_json::from_str(&text("local/template.json")).unwrap());
 
 /// The time limit that the template gives a function, in seconds.
 fn own_limit(function: &str) -> Option<f64> {
@@ -271,16 +265,11 @@ fn each_state(scope: &Value, look: &mut impl FnMut(&State<'_>)) {
 
 fn machines() -> Vec<(String, Value)> {
     let files = std::fs::read_dir(root().join("statemachines")).unwrap();
-    let mut machines: Vec<(String, Value)> = files
-        .map(|file| {
-            let path = file.unwrap().path();
-            let text = std::fs::read_to_string(&path).unwrap();
-            (
-                path.display().to_string(),
-                serde_json::from_str(&text).unwrap(),
-            )
-        })
-        .collect();
+    let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+    let read =
+        |name: &String| serde_json::from_str(&text(&format!("statemachines/{name}"))).unwrap();
+    let mut machines: Vec<(String, Value)> =
+        names.map(|name| (name.clone(), read(&name))).collect();
     machines.sort_by(|a, b| a.0.cmp(&b.0));
     machines
 }

@@ -1,6 +1,8 @@
 //! Definitions in templates and documents: whose functions they call, and where they stand.
 
+use crate::found;
 use leasehold_asl::{Definition, Options, Source, Unreadable, Verb, check, definitions};
+use serde_json::{Value, json};
 use std::path::Path;
 
 fn read(name: &str, text: &str) -> Result<Vec<Definition>, Unreadable> {
@@ -22,7 +24,7 @@ fn section(take: &str, give: &str) -> String {
     )
 }
 
-fn told(definition: &Definition) -> Vec<String> {
+fn reported(definition: &Definition) -> Vec<String> {
     let checked = check(&definition.node, &definition.options);
     let findings = checked.findings.iter();
     findings
@@ -58,7 +60,10 @@ fn substitutions_lead_to_binaries() {
     let text = format!("Resources:{FUNCTIONS}{machine}");
     let found = read("stack/template.yaml", &text).unwrap();
     assert_eq!(found[0].resource.as_deref(), Some("M"));
-    assert_eq!(told(&found[0]), ["stack/section.json:3 no-release Again?"]);
+    assert_eq!(
+        reported(&found[0]),
+        ["stack/section.json:3 no-release Again?"]
+    );
     // Not ours after all: nothing is given back.
     let found = read(
         "stack/template.yaml",
@@ -67,7 +72,7 @@ fn substitutions_lead_to_binaries() {
     .unwrap();
     assert_eq!(check(&found[0].node, &found[0].options).acquires, 1);
     assert_eq!(
-        told(&found[0]),
+        reported(&found[0]),
         [
             "stack/section.json:3 no-release Again?",
             "stack/section.json:4 no-release Give",
@@ -90,13 +95,13 @@ fn a_function_without_a_binary_goes_by_its_name_and_by_what_it_is_given() {
     let acquires = |text: &str| {
         let found = read("stack/template.yaml", text).unwrap();
         (
-            told(&found[0]),
+            reported(&found[0]),
             check(&found[0].node, &found[0].options).acquires,
         )
     };
     // A release of another kind gives nothing back.
-    let (told, held) = acquires(&text);
-    assert_eq!((told.len(), held), (3, 1), "{told:?}");
+    let (reported, held) = acquires(&text);
+    assert_eq!((reported.len(), held), (3, 1), "{reported:?}");
     let named = text.replace("CreateReleaseFunction", "LeaseReleaseFunction");
     assert_eq!(acquires(&named).0.len(), 1);
 }
@@ -114,7 +119,7 @@ fn a_definition_in_a_text_has_the_lines_of_the_template() {
         .unwrap();
     let found = read("template.yaml", &text).unwrap();
     assert_eq!(
-        told(&found[0]),
+        reported(&found[0]),
         [format!("template.yaml:{line} no-release Again?")]
     );
 }
@@ -122,21 +127,21 @@ fn a_definition_in_a_text_has_the_lines_of_the_template() {
 #[test]
 fn a_text_may_be_joined_from_parts() {
     let section = section("|A|", "|R|");
-    let parts: Vec<serde_json::Value> = section
+    let parts: Vec<Value> = section
         .split('|')
         .map(|part| match part {
-            "A" | "R" => serde_json::json!({"Fn::GetAtt": [part, "Arn"]}),
+            "A" | "R" => json!({"Fn::GetAtt": [part, "Arn"]}),
             text => text.into(),
         })
         .collect();
-    let function = |binary: &str| serde_json::json!({"Type": "AWS::Lambda::Function", "Metadata": {"BuildProperties": {"Binary": binary}}});
-    let template = serde_json::json!({"Resources": {
+    let function = |binary: &str| json!({"Type": "AWS::Lambda::Function", "Metadata": {"BuildProperties": {"Binary": binary}}});
+    let template = json!({"Resources": {
         "A": function("acquire"), "R": function("release"),
         "M": {"Type": "AWS::StepFunctions::StateMachine", "Properties": {"DefinitionString": {"Fn::Join": ["", parts]}}},
     }});
     let found = read("template.json", &template.to_string()).unwrap();
-    assert_eq!(told(&found[0]).len(), 1);
-    assert!(told(&found[0])[0].ends_with("no-release Again?"));
+    assert_eq!(reported(&found[0]).len(), 1);
+    assert!(reported(&found[0])[0].ends_with("no-release Again?"));
 }
 
 #[test]
@@ -181,7 +186,7 @@ fn a_document_has_the_lines_of_its_blocks() {
     );
     let found = read("README.md", &text).unwrap();
     assert_eq!(found.len(), 1);
-    assert_eq!(told(&found[0]), ["README.md:10 no-release Again?"]);
+    assert_eq!(reported(&found[0]), ["README.md:10 no-release Again?"]);
 }
 
 #[test]
@@ -192,5 +197,43 @@ fn a_name_given_by_hand_counts_before_the_template() {
         .insert("Again".to_owned(), Some(Verb::Acquire));
     let source = Source::new("x.json", section("Again", "ReleaseFunction"));
     let found = definitions(&source, &options, &|_| Err(std::io::Error::other("none"))).unwrap();
-    assert_eq!(told(&found[0]), ["x.json:3 no-release Again?"]);
+    assert_eq!(reported(&found[0]), ["x.json:3 no-release Again?"]);
+}
+
+/// A publication that is asked for until it is there: whose name ends as one of ours does.
+fn published(function: &str, payload: Option<(&str, Value)>) -> Vec<String> {
+    let mut definition = json!({"StartAt": "Publish", "States": {
+        "Publish": {"Type": "Task", "Resource": "arn:aws:states:::lambda:invoke", "Parameters": {"FunctionName": function}, "Next": "Done?"},
+        "Done?": {"Type": "Choice", "Choices": [{"Variable": "$.done", "BooleanEquals": true, "Next": "Done"}], "Default": "Later"},
+        "Later": {"Type": "Wait", "Seconds": 5, "Next": "Publish"},
+        "Done": {"Type": "Succeed"},
+    }});
+    if let Some((key, value)) = payload {
+        definition["States"]["Publish"]["Parameters"][key] = value;
+    }
+    found(&definition)
+}
+
+#[test]
+fn a_function_of_others_may_have_a_name_like_ours() {
+    let all = || Some(("Payload.$", json!("$")));
+    for function in [
+        "${CreateReleaseFunction}",
+        "press-release",
+        "data-acquire",
+        "${TrialExtendFunction.Arn}",
+    ] {
+        assert_eq!(published(function, all()), [""; 0], "{function}");
+        assert_eq!(published(function, None), [""; 0], "{function}");
+    }
+    let object = || Some(("Payload", json!({"bucket.$": "$.bucket", "key.$": "$.key"})));
+    assert_eq!(published("data-acquire", object()), [""; 0]);
+    // By the name alone, and by what it is given.
+    let loops = "too-many-events Publish";
+    assert_eq!(published("${ReleaseFunction}", all()), [loops]);
+    assert_eq!(published("my-leases-extend", all()), [loops]);
+    let handle = Some(("Payload", json!({"lease.$": "$.lease"})));
+    assert_eq!(published("${CreateReleaseFunction}", handle), [loops]);
+    let request = json!({"key": "k", "holder.$": "$$.Execution.Id", "ttl_seconds": 60});
+    assert!(published("data-acquire", Some(("Payload", request))).len() > 1);
 }

@@ -1,8 +1,8 @@
 //! Every machine of the corpus with its specification: what is checked in is what is woven, and it holds.
 
-use leasehold_asl::check;
+use crate::text;
 use leasehold_asl::weave::{Spec, weave};
-use leasehold_asl::{Options as CheckOptions, Source};
+use leasehold_asl::{Options, Source, check};
 use std::path::{Path, PathBuf};
 
 fn corpus() -> PathBuf {
@@ -26,7 +26,7 @@ fn specs() -> Vec<Spec> {
 }
 
 fn woven(machine: &Source, spec: &Spec) -> String {
-    weave(machine, spec, &CheckOptions::default()).unwrap_or_else(|refusal| panic!("{refusal}"))
+    weave(machine, spec, &Options::default()).unwrap_or_else(|refusal| panic!("{refusal}"))
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn weaving_what_was_woven_changes_no_byte() {
 fn the_checker_has_nothing_to_say() {
     for spec in specs() {
         let there = read(spec.output.as_ref().unwrap());
-        let checked = check(&there.read().unwrap(), &CheckOptions::default());
+        let checked = check(&there.read().unwrap(), &Options::default());
         assert_eq!(checked.findings, [], "{}", there.name);
         assert_eq!(checked.acquires, spec.sections.len(), "{}", there.name);
     }
@@ -92,5 +92,48 @@ fn comments_of_yaml_stay_beside_what_they_are_about() {
         "  'Already closed': {Type: Succeed}\n",
     ] {
         assert!(there.contains(kept), "{kept}");
+    }
+}
+
+#[test]
+fn what_the_manual_shows_of_a_file_is_in_it() {
+    let manual = text("docs/WEAVE.md");
+    let mut shown = 0;
+    for (at, _) in manual.match_indices("](../asl/corpus/weave/") {
+        let rest = &manual[at + "](../".len()..];
+        let (file, rest) = rest.split_once(')').unwrap();
+        let block = rest.split("```yaml\n").nth(1).unwrap();
+        let block = block.split("```").next().unwrap();
+        let written = text(file);
+        assert!(written.contains(block), "{file}:\n{block}");
+        shown += 1;
+    }
+    assert_eq!(shown, 3);
+}
+
+#[test]
+fn what_the_readme_shows_is_the_first_of_the_corpus() {
+    let readme = text("README.md");
+    let spec = "asl/corpus/weave/01-two-steps.weave.yaml";
+    let (before, _) = readme
+        .split_once(&format!("-- weave --dry-run {spec}"))
+        .unwrap();
+    let (_, block) = before.rsplit_once("```yaml\n").unwrap();
+    let (block, _) = block.split_once("```").unwrap();
+    let written = text(spec);
+    assert!(
+        block.starts_with("machine: ") && written.ends_with(block),
+        "{block}"
+    );
+}
+
+#[test]
+fn the_manual_names_every_field() {
+    let manual = text("docs/WEAVE.md");
+    let spec = Source::new("s", "machine: m\nsections: [{nothing: 1}]\n");
+    let said = Spec::read(&spec).unwrap_err().message;
+    let (_, fields) = said.split_once("expected ").unwrap();
+    for field in fields.split(", ").filter(|field| *field != "wait_seconds") {
+        assert!(manual.contains(&format!("\n| `{field}` | ")), "{field}");
     }
 }

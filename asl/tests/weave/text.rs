@@ -1,14 +1,17 @@
 //! The text around what is woven, in the forms that files have.
 
-use leasehold_asl::weave::{Spec, weave};
-use leasehold_asl::{Node, Value, check};
-use leasehold_asl::{Options as CheckOptions, Source};
+use leasehold_asl::weave::{Refusal, Spec, weave};
+use leasehold_asl::{Node, Options, Source, Value, check};
+use serde::Deserialize;
+
+fn try_weave(name: &str, machine: &str, sections: &str) -> Result<String, Refusal> {
+    let spec = Source::new("s.yaml", format!("machine: m\nsections:\n{sections}"));
+    let source = Source::new(name, machine);
+    weave(&source, &Spec::read(&spec)?, &Options::default())
+}
 
 fn woven(name: &str, machine: &str, sections: &str) -> String {
-    let spec = Source::new("s.yaml", format!("machine: m\nsections:\n{sections}"));
-    let spec = Spec::read(&spec).unwrap();
-    let source = Source::new(name, machine);
-    weave(&source, &spec, &CheckOptions::default()).unwrap_or_else(|refusal| panic!("{refusal}"))
+    try_weave(name, machine, sections).unwrap_or_else(|refusal| panic!("{refusal}"))
 }
 
 /// What a text means, whatever its form and order.
@@ -36,147 +39,61 @@ fn meaning(name: &str, text: &str) -> String {
 const TASK: &str = r#""Type": "Task", "Resource": "arn:aws:states:::lambda:invoke", "TimeoutSeconds": 30, "Parameters": { "FunctionName": "f" }"#;
 const ONE: &str = "  - {states: [A], key: $.k, ttl_seconds: 300, name: S}\n";
 
-#[test]
-fn what_is_in_one_line_stays_in_one_line() {
-    let machine = format!(
-        r#"{{"StartAt": "A", "States": {{"A": {{{TASK}, "Next": "B"}}, "B": {{"Type": "Succeed"}}}}}}"#
-    );
-    let text = woven("m.json", &machine, ONE);
-    assert_eq!(text.lines().count(), 1);
-    assert!(
-        text.starts_with(r#"{"StartAt": "SAcquire", "States": {"A": {"Type": "Task","#),
-        "{text}"
-    );
-    assert!(text.ends_with(r#""B": {"Type": "Succeed"}}}"#));
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    name: String,
+    states: Vec<String>,
+    machine: String,
+    starts: Option<String>,
+    ends: Option<String>,
+    #[serde(default)]
+    contains: Vec<String>,
+    lines: Option<usize>,
+    refused: Option<String>,
 }
 
 #[test]
-fn tabs_and_line_ends_are_those_of_the_file() {
-    let machine = format!(
-        "{{\r\n\t\"StartAt\": \"A\",\r\n\t\"States\": {{\r\n\t\t\"A\": {{\r\n\t\t\t{TASK},\r\n\t\t\t\"End\": true\r\n\t\t}}\r\n\t}}\r\n}}\r\n"
-    );
-    let text = woven("m.json", &machine, ONE);
-    assert_eq!(text.matches('\n').count(), text.matches("\r\n").count());
-    assert!(
-        text.contains("\r\n\t\t\"SAcquire\": {\r\n\t\t\t\"Type\": \"Task\",\r\n"),
-        "{text}"
-    );
-    assert!(
-        text.contains("\r\n\t\t\t\"Next\": \"SRelease\"\r\n\t\t}"),
-        "{text}"
-    );
-}
-
-#[test]
-fn yaml_in_braces_stays_in_braces_and_quotes_stay_quotes() {
-    let machine =
-        format!("StartAt: 'A'\nStates: {{A: {{{TASK}, Next: \"B\"}}, B: {{Type: Succeed}}}}\n");
-    let text = woven("m.yaml", &machine, ONE);
-    assert!(
-        text.starts_with("StartAt: SAcquire\nStates: {A: {"),
-        "{text}"
-    );
-    assert!(
-        text.contains("\"Next\": \"SReleaseThenB\"") || text.contains("Next: \"SReleaseThenB\""),
-        "{text}"
-    );
-    assert_eq!(text.lines().count(), 2);
-}
-
-#[test]
-fn texts_over_several_lines_and_empty_values_are_stepped_over() {
-    let machine = "\
-StartAt: A
-States:
-  A:
-    Type: Task
-    Resource: arn:aws:states:::lambda:invoke
-    TimeoutSeconds: 30
-    Parameters: {FunctionName: f}
-    End: true
-    Comment: |
-      Two lines
-      of text.
-
-  B:   # never reached
-    Type: Pass
-    Result:
-    End: true
-";
-    let text = woven("m.yaml", machine, ONE);
-    assert!(
-        text.contains("    Comment: |\n      Two lines\n      of text.\n  SAcquire:\n"),
-        "{text}"
-    );
-    assert!(
-        text.ends_with("\n  B:   # never reached\n    Type: Pass\n    Result:\n    End: true\n"),
-        "{text}"
-    );
-}
-
-#[test]
-fn an_alias_is_kept_where_nothing_of_it_changes() {
-    let machine = "\
-StartAt: A
-States:
-  A: &a
-    Type: Task
-    Resource: &lambda arn:aws:states:::lambda:invoke
-    TimeoutSeconds: 30
-    Parameters: {FunctionName: f}
-    Retry: &retry [{ErrorEquals: [X], MaxAttempts: 1}]
-    Next: B
-  B:
-    Type: Task
-    Resource: *lambda
-    TimeoutSeconds: 30
-    Parameters: {FunctionName: f}
-    End: true
-    Retry: *retry
-";
-    let text = woven("m.yaml", machine, &ONE.replace("[A]", "[A, B]"));
-    assert!(
-        text.contains("    Resource: *lambda\n")
-            && text.contains("    Retry: *retry\n  SAcquire:\n"),
-        "{text}"
-    );
-}
-
-#[test]
-fn a_shared_catch_is_refused_and_not_changed_twice() {
-    let machine = "\
-StartAt: A
-States:
-  A:
-    Type: Task
-    Resource: arn:aws:states:::lambda:invoke
-    TimeoutSeconds: 30
-    Parameters: {FunctionName: f}
-    Catch: &catch [{ErrorEquals: [X], Next: C}]
-    Next: B
-  B:
-    Type: Task
-    Resource: arn:aws:states:::lambda:invoke
-    TimeoutSeconds: 30
-    Parameters: {FunctionName: f}
-    Catch: *catch
-    Next: C
-  C: {Type: Succeed}
-";
-    let spec = Source::new(
-        "s.yaml",
-        format!("machine: m\nsections:\n{}", ONE.replace("[A]", "[A, B]")),
-    );
-    let refused = weave(
-        &Source::new("m.yaml", machine),
-        &Spec::read(&spec).unwrap(),
-        &CheckOptions::default(),
-    );
-    let refused = refused.unwrap_err();
-    assert!(
-        !refused.internal && refused.message.contains("an alias leads here"),
-        "{refused}"
-    );
+fn each_text_is_changed_in_its_own_form() {
+    let cases: Vec<Case> = yaml_serde::from_str(&crate::text("asl/corpus/texts.yaml")).unwrap();
+    assert!(cases.len() >= 6);
+    for case in cases {
+        let section = ONE.replace("[A]", &format!("[{}]", case.states.join(", ")));
+        let machine = case.machine.replace("TASK", TASK);
+        let written = match (try_weave(&case.name, &machine, &section), &case.refused) {
+            (Err(refusal), Some(words)) => {
+                assert!(
+                    !refusal.internal && refusal.message.contains(words),
+                    "{refusal}"
+                );
+                continue;
+            }
+            (written, _) => written.unwrap(),
+        };
+        assert!(case.refused.is_none(), "{written}");
+        assert!(
+            written.starts_with(&case.starts.unwrap_or_default()),
+            "{written}"
+        );
+        assert!(
+            written.ends_with(&case.ends.unwrap_or_default()),
+            "{written}"
+        );
+        assert!(
+            case.contains.iter().all(|part| written.contains(part)),
+            "{written}"
+        );
+        assert!(
+            case.lines
+                .is_none_or(|lines| lines == written.lines().count())
+        );
+        let ends = written.matches('\n').count();
+        let is_dos = machine.contains('\r');
+        assert_eq!(
+            written.matches("\r\n").count(),
+            if is_dos { ends } else { 0 }
+        );
+    }
 }
 
 const CHAIN: &str = r#"{
@@ -233,7 +150,7 @@ fn what_was_woven_by_one_specification_becomes_what_is_woven_by_another() {
                     "{first}{second}{over}"
                 );
                 let read = Source::new(name, over.as_str()).read().unwrap();
-                assert_eq!(check(&read, &CheckOptions::default()).findings, []);
+                assert_eq!(check(&read, &Options::default()).findings, []);
             }
         }
     }

@@ -43,10 +43,10 @@ impl Walker<'_, '_> {
                 Limit::Absent => None,
             };
             let Some(attempt) = fixed else {
-                if judged && !lease.told {
+                if judged && !lease.reported {
                     let message = Self::without_bound(limit, is_wait).to_owned();
                     self.report(Rule::Unbounded, id, link, message);
-                    lease.told = true;
+                    lease.reported = true;
                 }
                 lease.lapse(id);
                 continue;
@@ -59,11 +59,11 @@ impl Walker<'_, '_> {
             let compared =
                 judged && (is_work || (lease.budget.is_some() && !is_unbounded(lease.age)));
             if compared
-                && !lease.told
+                && !lease.reported
                 && let Some((rule, message)) = self.too_long(lease, takes)
             {
                 self.report(rule, id, link, message);
-                lease.told = true;
+                lease.reported = true;
             }
             lease.age = sum(lease.age, takes);
         }
@@ -156,15 +156,15 @@ fn bounded_by(said: &str, lease: &Lease, env: &Env, is_wait: bool) -> bool {
     } else if !text::reads_clock(&bare) {
         return false;
     }
-    let places = &lease.places;
+    let handle = &lease.handle;
     let by_clock = text::variables(&bare)
         .iter()
-        .any(|&name| places.clocks.contains(name));
-    if by_clock || owners.iter().any(|&owner| places.vars.contains(owner)) {
+        .any(|&name| handle.clocks.contains(name));
+    if by_clock || owners.iter().any(|&owner| handle.vars.contains(owner)) {
         return true;
     }
     // A name that is nobody's: of the one lease that there is.
-    let nobodys = |owner: &&str| !env.iter().any(|other| other.places.vars.contains(*owner));
+    let nobodys = |owner: &&str| !env.iter().any(|other| other.handle.vars.contains(*owner));
     let only = env.iter().filter(|other| other.is_held()).count() == 1;
     only && owners.iter().any(nobodys)
 }

@@ -29,15 +29,12 @@ impl Walker<'_, '_> {
             .iter()
             .map(|&target| Self::attempt(&limit, find(&env, target).map(|lease| (lease, &env))))
             .collect();
-        let can_stand = targets
+        let all_held = targets
             .iter()
             .all(|&target| find(&env, target).is_some_and(Lease::is_held));
         // Late is not wrong here: an extend that comes too late finds that out.
         self.spend(id, &mut env, &limit, &targets, false, link);
-        for lease in env
-            .iter_mut()
-            .filter(|lease| targets.contains(&lease.acquire))
-        {
+        for lease in of(&mut env, &targets) {
             match &limit {
                 Limit::Fixed(attempt) => {
                     lease.age = sum(lease.age, timing::with_retries(*attempt, &state.retry));
@@ -46,20 +43,17 @@ impl Walker<'_, '_> {
             }
         }
         let mut edges = self.failed(id, &env, |effect, env| {
-            for lease in env
-                .iter_mut()
-                .filter(|lease| targets.contains(&lease.acquire))
-            {
+            for lease in of(env, &targets) {
                 if effect == Effect::Lost && lease.is_held() {
                     lease.end(Status::Lost);
                 }
             }
         });
-        if targets.is_empty() || can_stand {
+        if targets.is_empty() || all_held {
             let since = self.now();
             for lease in &mut env {
                 let Some(nth) = targets.iter().position(|&target| target == lease.acquire) else {
-                    lease.places = Rc::new(lease.places.after(id, state));
+                    lease.handle = Rc::new(lease.handle.after(id, state));
                     continue;
                 };
                 lease.renew(one[nth], Some(id), since);
@@ -67,7 +61,7 @@ impl Walker<'_, '_> {
                     let ttl = calls::ttl(payload);
                     lease.budget = ttl.map(|ttl| ttl.saturating_sub(self.lost_time));
                 }
-                lease.places = Rc::new(lease.places.answered(id, state));
+                lease.handle = Rc::new(lease.handle.answered(id, state));
             }
             edges.push(self.onward(id, env));
         }
@@ -87,10 +81,7 @@ impl Walker<'_, '_> {
         self.is_about(&targets, &env, link);
         let limit = timing::limit(state.node);
         self.spend(id, &mut env, &limit, &targets, false, link);
-        for lease in env
-            .iter_mut()
-            .filter(|lease| targets.contains(&lease.acquire))
-        {
+        for lease in of(&mut env, &targets) {
             if !lease.is_held() {
                 continue;
             }
@@ -102,14 +93,14 @@ impl Walker<'_, '_> {
             lease.end(Status::Released);
         }
         let mut edges = self.failed(id, &env, |_, _| ());
-        flow(&mut env, |places| places.after(id, state));
+        flow(&mut env, |handle| handle.after(id, state));
         edges.push(self.onward(id, env));
         edges
     }
 
     fn is_about(&mut self, targets: &[StateId], env: &Env, link: usize) {
         let about = |lease: &&Lease| targets.contains(&lease.acquire) && lease.was_granted();
-        self.stands_on(link, env.iter().filter(about));
+        self.uses_leases(link, env.iter().filter(about));
     }
 
     /// Which leases a payload speaks of.
@@ -122,7 +113,7 @@ impl Walker<'_, '_> {
     ) -> Vec<StateId> {
         let named = env
             .iter()
-            .filter(|lease| payload.is_some_and(|payload| lease.places.referred(payload)));
+            .filter(|lease| payload.is_some_and(|payload| lease.handle.referred(payload)));
         let mut targets: Vec<StateId> = named.map(|lease| lease.acquire).collect();
         let held: Vec<StateId> = env
             .iter()
@@ -147,7 +138,7 @@ impl Walker<'_, '_> {
             .iter()
             .filter(|lease| targets.contains(&lease.acquire) && lease.is_held())
         {
-            if let Some((by, nth)) = lease.places.gone {
+            if let Some((by, nth)) = lease.handle.gone {
                 let machine = self.machine;
                 let user = machine.states[id].name;
                 let what = if by == lease.acquire && nth.is_none() {
@@ -173,4 +164,10 @@ impl Walker<'_, '_> {
         }
         targets
     }
+}
+
+/// The leases of these acquires.
+fn of<'e>(env: &'e mut Env, targets: &[StateId]) -> impl Iterator<Item = &'e mut Lease> {
+    env.iter_mut()
+        .filter(|lease| targets.contains(&lease.acquire))
 }

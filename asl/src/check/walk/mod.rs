@@ -5,18 +5,16 @@
 //! a definition is gone through about once for each combination of what its leases are. A loop that comes back to a position with
 //! more time, and without an extend in between, has no bound.
 
-mod choices;
 mod elapsed_time;
 mod extend_release;
 mod parallel_map;
 mod steps;
 
 use crate::check::calls::{Call, Left, Request};
-use crate::check::exits::{Exit, Exits};
 use crate::check::finding::{Finding, Step};
-use crate::check::handle_flow::Places;
-use crate::check::lease::{Env, Key, Lease, Status, key};
-use crate::check::outcomes::Error;
+use crate::check::handle_flow::HandleFlow;
+use crate::check::lease::{Env, Key, Lease, Status, join, key};
+use crate::check::outcomes::{Error, Exit, Exits};
 use crate::check::rule::Rule;
 use crate::read::machine::{Kind, Machine, Next, ScopeId, StateId};
 use crate::read::node::Span;
@@ -26,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 /// More positions than this are not gone through: no definition that people write comes near.
 const MOST: usize = 100_000;
 /// So many steps of the way to a finding are told, the last ones.
-const TOLD: usize = 100;
+const LONGEST_PATH: usize = 100;
 /// So often a position may come back with more time before it counts as unbounded.
 const GROWN: usize = 40;
 
@@ -40,7 +38,7 @@ pub(crate) struct Walker<'m, 'a> {
     pub visited: usize,
     pub reached: BTreeSet<StateId>,
     /// Work, extends and releases, in the order in which they were come to.
-    pub stands: Vec<Stand>,
+    pub lease_uses: Vec<LeaseUse>,
     /// Everything else than our calls that was reached under a lease that was held: reads and guarded writes, too.
     pub protected: BTreeSet<StateId>,
     /// Leases that the branch under way keeps for the branches beside it.
@@ -60,7 +58,7 @@ struct Link {
 
 /// A task at one position, and the leases that it has there: work those that are held, an extend or a release those that it is
 /// about and that were granted.
-pub(crate) struct Stand {
+pub(crate) struct LeaseUse {
     pub link: usize,
     pub leases: BTreeSet<StateId>,
 }
@@ -84,6 +82,12 @@ pub(crate) enum To {
     Nowhere,
 }
 
+impl Edge {
+    pub(crate) fn new(env: Env, to: To, by: Option<String>) -> Self {
+        Self { env, to, by }
+    }
+}
+
 impl<'m, 'a> Walker<'m, 'a> {
     pub(crate) fn new(machine: &'m Machine<'a>, calls: &'m [Call<'a>], lost_time: u64) -> Self {
         let orders = (0..machine.scopes.len())
@@ -97,7 +101,7 @@ impl<'m, 'a> Walker<'m, 'a> {
             reported: HashSet::new(),
             visited: 0,
             reached: BTreeSet::new(),
-            stands: Vec::new(),
+            lease_uses: Vec::new(),
             protected: BTreeSet::new(),
             keeping: Vec::new(),
             links: Vec::new(),
@@ -155,11 +159,7 @@ impl<'m, 'a> Walker<'m, 'a> {
                         let place = open.entry((rank, next, position));
                         let waiting =
                             place.or_insert_with(|| (env.clone(), Some(link), edge.by.clone()));
-                        let mut later = false;
-                        for (old, new) in waiting.0.iter_mut().zip(&env) {
-                            later |= old.join(new);
-                        }
-                        if later {
+                        if join(&mut waiting.0, &env) {
                             (waiting.1, waiting.2) = (Some(link), edge.by);
                         }
                     }
@@ -239,7 +239,9 @@ impl<'m, 'a> Walker<'m, 'a> {
                 };
                 let name = self.machine.states[lease.acquire].name;
                 let message = format!("{how}, and the lease of {name} is not released");
-                self.report_by(Rule::NoRelease, state, link, by, message);
+                let at = self.machine.states[state].at;
+                let way = Some((link, by));
+                self.report_at(Rule::NoRelease, state, at, way, message);
             }
         }
         exits.add(Exit { env, link, error });
@@ -286,32 +288,21 @@ impl<'m, 'a> Walker<'m, 'a> {
     }
 
     /// What is known of a lease at a link.
-    pub(crate) fn known(&self, link: usize, acquire: StateId) -> Option<(Status, &Places)> {
+    pub(crate) fn known(&self, link: usize, acquire: StateId) -> Option<(Status, &HandleFlow)> {
         let mut known = self.links[link].key.iter();
         let lease = known.find(|lease| lease.0 == acquire)?;
         Some((lease.2, &lease.5))
     }
 
     /// A task was come to, and has these leases.
-    pub(crate) fn stands_on<'l>(&mut self, link: usize, leases: impl Iterator<Item = &'l Lease>) {
+    pub(crate) fn uses_leases<'l>(&mut self, link: usize, leases: impl Iterator<Item = &'l Lease>) {
         let leases = leases.map(|lease| lease.acquire).collect();
-        self.stands.push(Stand { link, leases });
+        self.lease_uses.push(LeaseUse { link, leases });
     }
 
     pub(crate) fn report(&mut self, rule: Rule, state: StateId, link: usize, message: String) {
-        self.report_by(rule, state, link, None, message);
-    }
-
-    fn report_by(
-        &mut self,
-        rule: Rule,
-        state: StateId,
-        link: usize,
-        by: Option<&str>,
-        message: String,
-    ) {
         let at = self.machine.states[state].at;
-        self.report_at(rule, state, at, Some((link, by)), message);
+        self.report_at(rule, state, at, Some((link, None)), message);
     }
 
     pub(crate) fn report_at(
@@ -340,7 +331,7 @@ impl<'m, 'a> Walker<'m, 'a> {
         let mut by = last.map(str::to_owned);
         let mut path = Vec::new();
         let mut way = self.way(link);
-        for nth in way.by_ref().take(TOLD) {
+        for nth in way.by_ref().take(LONGEST_PATH) {
             let link = &self.links[nth];
             path.push(Step {
                 state: self.machine.states[link.state].name.to_owned(),
@@ -368,7 +359,7 @@ impl<'m, 'a> Walker<'m, 'a> {
             Next::End => To::Done,
             Next::Nowhere => To::Nowhere,
         };
-        Edge { env, to, by: None }
+        Edge::new(env, to, None)
     }
 }
 

@@ -1,9 +1,8 @@
 //! Parallel and Map: scopes that run side by side.
 
 use crate::check::calls::{Call, Left};
-use crate::check::exits::Exit;
-use crate::check::lease::{Env, Lease, Status, key, put};
-use crate::check::outcomes::{Error, clauses};
+use crate::check::lease::{Env, Lease, Status, held_mut, join, key, put};
+use crate::check::outcomes::{Error, Exit, clauses};
 use crate::check::rule::Rule;
 use crate::check::walk::steps::flow;
 use crate::check::walk::{Edge, To, Walker};
@@ -19,17 +18,15 @@ const MOST: usize = 64;
 const ROUNDS: u64 = 10;
 
 impl Walker<'_, '_> {
-    pub(crate) fn around(&mut self, id: StateId, env: Env, link: usize) -> Vec<Edge> {
+    pub(crate) fn parallel_or_map(&mut self, id: StateId, env: Env, link: usize) -> Vec<Edge> {
         let machine = self.machine;
         let state = &machine.states[id];
-        let attempts = state
+        let (attempts, waits) = state
             .retry
             .iter()
-            .fold(0, |all, retrier| sum(all, retrier.attempts));
-        let waits = state
-            .retry
-            .iter()
-            .fold(0, |all, retrier| sum(all, retrier.waits));
+            .fold((0, 0), |(attempts, waits), retrier| {
+                (sum(attempts, retrier.attempts), sum(waits, retrier.waits))
+            });
         let mut edges: Vec<Edge> = Vec::new();
         let mut entries = vec![env];
         for round in 0..=attempts.min(ROUNDS) {
@@ -37,7 +34,7 @@ impl Walker<'_, '_> {
             for entry in std::mem::take(&mut entries) {
                 let (done, failed) = self.bodies(id, &entry, link);
                 for mut env in done {
-                    flow(&mut env, |places| places.after(id, state));
+                    flow(&mut env, |handle| handle.after(id, state));
                     add(&mut edges, self.onward(id, env));
                 }
                 for (env, error) in failed {
@@ -53,7 +50,7 @@ impl Walker<'_, '_> {
                     // Another attempt tells something new only of time.
                     if retried && env.iter().any(Lease::is_held) {
                         let mut env = env.clone();
-                        for lease in env.iter_mut().filter(|lease| lease.is_held()) {
+                        for lease in held_mut(&mut env) {
                             lease.age = sum(lease.age, if round == 0 { waits } else { 0 });
                             if attempts > ROUNDS {
                                 lease.lapse(id);
@@ -83,10 +80,7 @@ impl Walker<'_, '_> {
             let says_lost =
                 *error == Error::Any && state.catch[nth].errors.iter().all(|name| is_lost(name));
             if says_lost {
-                let innermost = env
-                    .iter_mut()
-                    .filter(|lease| lease.is_held())
-                    .max_by_key(|lease| lease.since);
+                let innermost = held_mut(&mut env).max_by_key(|lease| lease.since);
                 if let Some(lease) = innermost {
                     lease.end(Status::Lost);
                 }
@@ -99,14 +93,9 @@ impl Walker<'_, '_> {
             } else {
                 "error inside"
             };
-            add(
-                edges,
-                Edge {
-                    env: env.clone(),
-                    to: To::Failed(error.clone()),
-                    by: Some(format!("uncaught {name}")),
-                },
-            );
+            let to = To::Failed(error.clone());
+            let by = format!("uncaught {name}");
+            add(edges, Edge::new(env.clone(), to, Some(by)));
         }
     }
 
@@ -117,7 +106,7 @@ impl Walker<'_, '_> {
         let scopes = machine.inner(id).to_vec();
         let is_map = matches!(state.kind, Kind::Map(_));
         let mut start = entry.clone();
-        flow(&mut start, |places| places.entered(state));
+        flow(&mut start, |handle| handle.entered(state));
         if is_map && !at_once(state.node) {
             // An item may begin when others have taken any time.
             for lease in start
@@ -202,7 +191,7 @@ impl Walker<'_, '_> {
                 env.retain(|lease| {
                     entry.iter().any(|outer| outer.acquire == lease.acquire) || !lease.is_held()
                 });
-                for lease in env.iter_mut().filter(|lease| lease.is_held()) {
+                for lease in held_mut(&mut env) {
                     lease.left = lease.left.max(left);
                 }
                 failed.push((env, error.clone()));
@@ -216,14 +205,14 @@ impl Walker<'_, '_> {
         let mut env = env.clone();
         for lease in &mut env {
             if let Some(before) = entry.iter().find(|before| before.acquire == lease.acquire) {
-                lease.places = before.places.clone();
+                lease.handle = before.handle.clone();
                 if lease.is_held() && had_keeper && !before.kept {
                     (lease.age, lease.unsure) = (lease.budget.unwrap_or(FOREVER), 0);
                     lease.cause = Some(id);
                 }
                 lease.kept = before.kept && lease.is_held();
             } else {
-                lease.places = Rc::new(lease.places.entered(&self.machine.states[id]));
+                lease.handle = Rc::new(lease.handle.entered(&self.machine.states[id]));
             }
         }
         env
@@ -325,9 +314,7 @@ fn together(a: &Env, b: &Env, entry: &Env) -> Env {
 fn merge_in(all: &mut Vec<Env>, env: Env) {
     match all.iter_mut().find(|other| key(other) == key(&env)) {
         Some(other) => {
-            for (old, new) in other.iter_mut().zip(&env) {
-                old.join(new);
-            }
+            join(other, &env);
         }
         None => all.push(env),
     }
@@ -339,21 +326,19 @@ fn add(edges: &mut Vec<Edge>, edge: Edge) {
     };
     match edges.iter_mut().find(same) {
         Some(other) => {
-            for (old, new) in other.env.iter_mut().zip(&edge.env) {
-                old.join(new);
-            }
+            join(&mut other.env, &edge.env);
         }
         None => edges.push(edge),
     }
 }
 
 fn concurrency(map: &Node) -> Option<f64> {
-    map.get("MaxConcurrency").and_then(Node::number)
+    map.number_of("MaxConcurrency")
 }
 
 /// Whether all items of a Map begin when it does: a list written out, and nothing that holds one back. The service runs 40 inline.
 fn at_once(map: &Node) -> bool {
-    let count = map.get("Items").map_or(&[][..], Node::list).len();
+    let count = map.list_of("Items").len();
     let room = concurrency(map).filter(|most| *most > 0.0).unwrap_or(40.0);
     let count = u32::try_from(count).unwrap_or(u32::MAX);
     count > 0 && map.get("MaxConcurrencyPath").is_none() && f64::from(count) <= room

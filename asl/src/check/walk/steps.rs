@@ -1,8 +1,8 @@
 //! What each type of state does to the leases that are held.
 
 use crate::check::calls::{Call, Left, Request};
-use crate::check::handle_flow::Places;
-use crate::check::lease::{Env, Lease, Status, find, put};
+use crate::check::handle_flow::HandleFlow;
+use crate::check::lease::{Env, Lease, Status, find, held_mut, innermost, put};
 use crate::check::outcomes::{Effect, Error, clause, failures};
 use crate::check::rule::Rule;
 use crate::check::walk::{Edge, To, Walker};
@@ -24,31 +24,23 @@ impl Walker<'_, '_> {
                 self.goes_on(id, &env, link);
                 let pause = timing::pause(state.node);
                 self.spend(id, &mut env, &pause, &[], true, link);
-                flow(&mut env, |places| places.after(id, state));
+                flow(&mut env, |handle| handle.after(id, state));
                 vec![self.onward(id, env)]
             }
             Kind::Pass => {
-                flow(&mut env, |places| places.after(id, state));
+                flow(&mut env, |handle| handle.after(id, state));
                 vec![self.onward(id, env)]
             }
             Kind::Choice { rules, default } => self.choice(id, &env, rules, *default),
-            Kind::Succeed => vec![Edge {
-                env,
-                to: To::Done,
-                by: None,
-            }],
+            Kind::Succeed => vec![Edge::new(env, To::Done, None)],
             Kind::Fail => {
-                let error = match state.node.get("Error").and_then(Node::text) {
+                let error = match state.node.text_of("Error") {
                     Some(name) if text::inside(name).is_none() => Error::Named(name.to_owned()),
                     _ => Error::Any,
                 };
-                vec![Edge {
-                    env,
-                    to: To::Failed(error),
-                    by: None,
-                }]
+                vec![Edge::new(env, To::Failed(error), None)]
             }
-            Kind::Parallel(_) | Kind::Map(_) => self.around(id, env, link),
+            Kind::Parallel(_) | Kind::Map(_) => self.parallel_or_map(id, env, link),
         }
     }
 
@@ -102,14 +94,14 @@ impl Walker<'_, '_> {
             left: Left::Over,
             unconfirmed: request.queued,
             kept: false,
-            told: false,
-            places: Rc::new(Places::default()),
+            reported: false,
+            handle: Rc::new(HandleFlow::default()),
             age: if request.queued { FOREVER } else { all },
             unsure: all - one,
             cause: Some(id),
             since: self.now(),
         };
-        lease.places = Rc::new(Places::default().answered(id, state));
+        lease.handle = Rc::new(HandleFlow::default().answered(id, state));
         let mut edges = self.failed(id, &env, |_, env| {
             let had = env
                 .iter_mut()
@@ -126,8 +118,8 @@ impl Walker<'_, '_> {
             }
         });
         // What was over before, under the same name, is forgotten.
-        env.retain(|other| other.is_held() || other.places.vars.is_disjoint(&lease.places.vars));
-        flow(&mut env, |places| places.after(id, state));
+        env.retain(|other| other.is_held() || other.handle.vars.is_disjoint(&lease.handle.vars));
+        flow(&mut env, |handle| handle.after(id, state));
         let mut granted = env.clone();
         put(&mut granted, lease.clone());
         edges.push(self.onward(id, granted));
@@ -151,7 +143,7 @@ impl Walker<'_, '_> {
         if is_work {
             self.goes_on(id, &env, link);
             let under = |lease: &&Lease| lease.is_held() && !lease.is_left_alone();
-            self.stands_on(link, env.iter().filter(under));
+            self.uses_leases(link, env.iter().filter(under));
             for lease in env.iter().filter(under).filter(|lease| lease.unconfirmed) {
                 let name = machine.states[lease.acquire].name;
                 let message = format!(
@@ -161,18 +153,14 @@ impl Walker<'_, '_> {
             }
             for lease in &mut env {
                 // Told of once, by the name of what is missing.
-                lease.told |= lease.unconfirmed;
+                lease.reported |= lease.unconfirmed;
             }
         }
         let limit = timing::limit(state.node);
         self.spend(id, &mut env, &limit, &[], is_work, link);
-        let innermost = env
-            .iter()
-            .filter(|lease| lease.is_held())
-            .max_by_key(|lease| lease.since);
-        let innermost = innermost.map(|lease| lease.acquire);
+        let innermost = innermost(&env);
         let mut edges = self.failed(id, &env, |effect, env| {
-            for lease in env.iter_mut().filter(|lease| lease.is_held()) {
+            for lease in held_mut(env) {
                 match effect {
                     Effect::Work(left) => lease.left = lease.left.max(left),
                     Effect::Lost if Some(lease.acquire) == innermost => lease.end(Status::Lost),
@@ -180,7 +168,7 @@ impl Walker<'_, '_> {
                 }
             }
         });
-        flow(&mut env, |places| places.after(id, state));
+        flow(&mut env, |handle| handle.after(id, state));
         edges.push(self.onward(id, env));
         edges
     }
@@ -190,7 +178,7 @@ impl Walker<'_, '_> {
         &self,
         id: StateId,
         env: &Env,
-        told: impl Fn(Effect, &mut Env),
+        reported: impl Fn(Effect, &mut Env),
     ) -> Vec<Edge> {
         let machine = self.machine;
         let state = &machine.states[id];
@@ -207,22 +195,17 @@ impl Walker<'_, '_> {
         met.into_iter()
             .map(|((nth, effect), error)| {
                 let mut env = env.clone();
-                told(effect, &mut env);
+                reported(effect, &mut env);
                 match nth {
                     Some(nth) => self.caught(id, nth, env),
-                    None => Edge {
-                        env,
-                        to: To::Failed(if error.is_empty() {
-                            Error::Own
-                        } else {
-                            Error::Named(error.to_owned())
-                        }),
-                        by: Some(if error.is_empty() {
-                            "an uncaught error".to_owned()
-                        } else {
-                            format!("uncaught {error}")
-                        }),
-                    },
+                    None if error.is_empty() => {
+                        let by = "an uncaught error".to_owned();
+                        Edge::new(env, To::Failed(Error::Own), Some(by))
+                    }
+                    None => {
+                        let to = To::Failed(Error::Named(error.to_owned()));
+                        Edge::new(env, to, Some(format!("uncaught {error}")))
+                    }
                 }
             })
             .collect()
@@ -233,15 +216,10 @@ impl Walker<'_, '_> {
         let machine = self.machine;
         let state = &machine.states[id];
         let catcher = &state.catch[nth];
-        flow(&mut env, |places| places.caught(id, state, nth, catcher));
-        Edge {
-            env,
-            to: catcher.next.map_or(To::Nowhere, To::State),
-            by: Some(format!(
-                "Catch {}",
-                catcher.errors.first().map_or("", String::as_str)
-            )),
-        }
+        flow(&mut env, |handle| handle.caught(id, state, nth, catcher));
+        let to = catcher.next.map_or(To::Nowhere, To::State);
+        let name = catcher.errors.first().map_or("", String::as_str);
+        Edge::new(env, to, Some(format!("Catch {name}")))
     }
 
     /// A branch that keeps a lease for others has to end with it, or they go on without.
@@ -257,8 +235,80 @@ impl Walker<'_, '_> {
 }
 
 /// Lets every handle go where the state puts it.
-pub(crate) fn flow(env: &mut Env, to: impl Fn(&Places) -> Places) {
+pub(crate) fn flow(env: &mut Env, to: impl Fn(&HandleFlow) -> HandleFlow) {
     for lease in env {
-        lease.places = Rc::new(to(&lease.places));
+        lease.handle = Rc::new(to(&lease.handle));
     }
+}
+
+impl Walker<'_, '_> {
+    pub(crate) fn choice(
+        &self,
+        id: StateId,
+        env: &Env,
+        rules: &[(&Node, Option<StateId>)],
+        default: Option<StateId>,
+    ) -> Vec<Edge> {
+        let machine = self.machine;
+        let state = &machine.states[id];
+        let mut after = env.clone();
+        flow(&mut after, |handle| handle.after(id, state));
+        // What the last acquire that tells contention as a result has told: nothing, if it failed.
+        let asked = env.iter().filter(|lease| {
+            self.request(lease.acquire)
+                .is_some_and(|request| request.on_held_result)
+        });
+        let outcome = asked
+            .max_by_key(|lease| lease.since)
+            .map(|lease| match lease.status {
+                Status::Refused => "held",
+                Status::Failed => "",
+                _ => "acquired",
+            });
+        let mut edges = Vec::new();
+        for (nth, (rule, next)) in rules.iter().enumerate() {
+            let matches = outcome
+                .zip(asks_outcome(rule))
+                .map(|(outcome, (value, differs))| (outcome == value) != differs);
+            if matches == Some(false) {
+                continue;
+            }
+            let to = next.map_or(To::Nowhere, To::State);
+            let by = format!("Choice {}", nth + 1);
+            edges.push(Edge::new(after.clone(), to, Some(by)));
+            if matches == Some(true) {
+                return edges;
+            }
+        }
+        let (to, by) = if let Some(next) = default {
+            (To::State(next), "Default")
+        } else {
+            let error = Error::Named("States.NoChoiceMatched".to_owned());
+            (To::Failed(error), "no rule that matches and no Default")
+        };
+        edges.push(Edge::new(after, to, Some(by.to_owned())));
+        edges
+    }
+}
+
+/// The outcome that a rule of a Choice asks for, and whether it is met by any other one.
+fn asks_outcome(rule: &Node) -> Option<(&str, bool)> {
+    if let Some(condition) = rule.text_of("Condition") {
+        let inside = text::inside(condition)?.trim();
+        let (path, rest) = inside.split_once('=')?;
+        let (path, differs) = path
+            .strip_suffix('!')
+            .map_or((path, false), |path| (path, true));
+        let path = path.trim();
+        let simple = path.ends_with(".outcome") && !path.contains(' ');
+        let value = rest.trim().trim_matches(['\'', '"']);
+        return Some((value, differs)).filter(|_| simple && is_outcome(value));
+    }
+    let simple = rule.text_of("Variable")?.ends_with(".outcome");
+    let value = rule.text_of("StringEquals")?;
+    Some((value, false)).filter(|_| simple && is_outcome(value))
+}
+
+fn is_outcome(value: &str) -> bool {
+    matches!(value, "acquired" | "held")
 }

@@ -4,9 +4,8 @@
 mod machine;
 mod walk;
 
-use leasehold_asl::check;
 use leasehold_asl::weave::{Refusal, Spec, weave};
-use leasehold_asl::{Options as CheckOptions, Source};
+use leasehold_asl::{Options, Source, check};
 use machine::{Machine, Section, machines, name, sections};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
@@ -18,7 +17,7 @@ const CASES: u32 = 200;
 fn woven(machine: &Machine, text: &str, section: &Section) -> Result<String, Refusal> {
     let spec = Spec::read(&Source::new("s.yaml", section.spec(machine.jsonata))).unwrap();
     let file = if machine.yaml { "m.yaml" } else { "m.json" };
-    weave(&Source::new(file, text), &spec, &CheckOptions::default())
+    weave(&Source::new(file, text), &spec, &Options::default())
 }
 
 fn parsed(text: &str) -> Value {
@@ -36,10 +35,10 @@ fn hold(machine: &Machine, first: &Section, second: &Section) -> Result<bool, St
     let read = Source::new("m.yaml", once.as_str()).read().unwrap();
     let known = check(
         &Source::new("m.yaml", plain.as_str()).read().unwrap(),
-        &CheckOptions::default(),
+        &Options::default(),
     )
     .findings;
-    for finding in check(&read, &CheckOptions::default()).findings {
+    for finding in check(&read, &Options::default()).findings {
         if !known
             .iter()
             .any(|other| (other.rule, &other.message) == (finding.rule, &finding.message))
