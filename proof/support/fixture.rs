@@ -366,7 +366,7 @@ impl Fixture {
 /// One value for all tests of a binary, and the runtime that it lives on: a test's own runtime ends with the test, and
 /// with it the tasks of whatever was started there.
 ///
-/// ```ignore
+/// ```text
 /// static FIXTURE: Shared<Fixture> = Shared::new();
 ///
 /// #[test]
