@@ -92,12 +92,20 @@ async fn with_lease_stopped(world: &World<'_>) -> Shown {
     let input = json!({"key": key, "ttl_seconds": 60, "state_machine_arn": child, "input": {"seconds": 3600}});
     let run = world.start("leasehold-with-lease", input).await?;
     let began = std::time::Instant::now();
-    let child = loop {
-        let list = world.stack.sfn().list_executions().state_machine_arn(child);
-        let running = list.send().await.map_err(|error| error.to_string())?;
-        let mut running = running.executions().iter();
-        if let Some(child) = running.find(|child| child.status().as_str() == "RUNNING") {
-            break child.execution_arn().to_owned();
+    // Others start the same child meanwhile; this one is known by its input.
+    let sfn = world.stack.sfn();
+    let child = 'found: loop {
+        let list = sfn.list_executions().state_machine_arn(child);
+        let listed = list.send().await.map_err(|error| error.to_string())?;
+        for one in listed.executions() {
+            let described = sfn.describe_execution().execution_arn(one.execution_arn());
+            let described = described.send().await.map_err(|error| error.to_string())?;
+            if described
+                .input()
+                .is_some_and(|input| input.contains("3600"))
+            {
+                break 'found one.execution_arn().to_owned();
+            }
         }
         if began.elapsed().as_secs() > 60 {
             return Err("its child does not start".to_owned());
