@@ -100,7 +100,7 @@ type Version = SupportedProtocolVersion;
 async fn serve(mut stream: impl AsyncRead + AsyncWrite + Unpin, answered: &AtomicUsize) {
     loop {
         let mut request = Vec::new();
-        while !request.ends_with(b"}") {
+        while !is_whole(&request) {
             if !matches!(stream.read_buf(&mut request).await, Ok(read) if read > 0) {
                 return;
             }
@@ -113,6 +113,18 @@ async fn serve(mut stream: impl AsyncRead + AsyncWrite + Unpin, answered: &Atomi
         }
         answered.fetch_add(1, Ordering::Relaxed);
     }
+}
+
+/// Whether the head and as much of a body as it announces have arrived.
+fn is_whole(request: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(request).to_lowercase();
+    let Some((head, body)) = text.split_once("\r\n\r\n") else {
+        return false;
+    };
+    let length = head
+        .lines()
+        .find_map(|line| line.strip_prefix("content-length:"));
+    length.is_some_and(|length| body.len() >= length.trim().parse::<usize>().unwrap())
 }
 
 /// A stack whose functions find DynamoDB at `url`, on a machine that trusts `roots`.
