@@ -16,6 +16,15 @@ pub const RULES: &[(&str, Rule, &[Fault])] = &[
         ],
     ),
     (
+        "every test that a document names in brackets exists",
+        bracketed,
+        &[(
+            "docs/DESIGN.md",
+            "`a_spent_request_is_never_granted_again`",
+            "`a_spent_request_is_ever_granted_again`",
+        )],
+    ),
+    (
         "every link in a document leads to a file, and a test named by a link is in it",
         links,
         &[
@@ -195,6 +204,34 @@ fn links(files: &Files) -> Vec<String> {
                     .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
             if is_test && !names(files, &path, name) {
                 wrong.push(format!("{document}: no {name} in {path}"));
+            }
+        }
+    }
+    wrong
+}
+
+/// The tests in brackets, some of them without a link: whatever is code there, and a sentence.
+fn bracketed(files: &Files) -> Vec<String> {
+    let sources: String = (files.all("", ".rs").chain(files.all("proof/", ".yaml")))
+        .map(|(_, text)| text)
+        .collect();
+    let mut wrong = Vec::new();
+    for (document, text) in files.all("docs/", ".md") {
+        let brackets = text.split("[`").skip(1);
+        for inside in brackets.filter_map(|rest| rest.split(']').next()) {
+            for name in inside.split(',').map(|name| name.trim().trim_matches('`')) {
+                let is_test = name.matches('_').count() > 1
+                    && name
+                        .chars()
+                        .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+                let forms = [
+                    format!("fn {name}("),
+                    format!("fn {name}<"),
+                    format!("{name}:"),
+                ];
+                if is_test && !forms.iter().any(|form| sources.contains(form)) {
+                    wrong.push(format!("{document}: there is no test {name}"));
+                }
             }
         }
     }
