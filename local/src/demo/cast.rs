@@ -109,8 +109,8 @@ pub(super) fn contenders(executions: u16, seed: u64) -> Vec<Role> {
     let mut roles = vec![
         role("alone", other_key, Part::Alone, 10.0, [0.4, 0.4]),
         role("killed", other_key, Part::Killed, 10.0, [0.5, 0.5]),
-        // Its first step outlasts its lease by far: whoever takes over meets a writer that does not know.
-        role("stopped", stopped_key, Part::Stopped, 5.0, [10.0, 0.0]),
+        // Its first step outlasts its lease and the first taker's: a wrapped machine may take over, and writes no token.
+        role("stopped", stopped_key, Part::Stopped, 5.0, [20.0, 0.0]),
         role("wrapping-1", other_key, Part::Wrapping, 6.0, [4.4, 0.0]),
         role("wrapping-2", stopped_key, Part::Wrapping, 6.0, [4.4, 0.0]),
     ];
