@@ -80,7 +80,7 @@ test: translated ## build everything, run every test, and list the slowest ten
 	@awk '/^test result:/ { passed += $$4; ignored += $$8; suites++ } \
 	  END { printf "test: %d passed in %d suites, %d ignored, none failed\n", passed, suites, ignored }' target/test.log
 
-# The names of its tests are those in docs/PERFORMANCE.md.
+# The names of its tests are those in docs/explanation/performance.md.
 track-record: ## show known bugs of other locks on themselves, and their absence here
 	cargo build --workspace --locked
 	cargo test --workspace --locked --test bench -- known_bugs --nocapture --test-threads=1
@@ -122,12 +122,12 @@ doc:
 
 # The shipped machines through the template, which knows what their functions are, and those that the README shows.
 leases: ## look for leases in state machines that can lapse, leak or be used after their end
-	cargo run --quiet --locked --bin leasehold -- check template.yaml README.md
+	cargo run --quiet --locked --bin leasehold -- check template.yaml docs/tutorial.md
 
 # By way of a file, lest a document be lost to a definition that cannot be read. A test fails when one is old.
-pictures: ## draw the state machines in README.md anew, from their definitions
-	cargo run --quiet --locked --bin leasehold -- check --pictures README.md > target/pictures.md
-	cp target/pictures.md README.md
+pictures: ## draw the state machines in docs/reference/machines.md anew, from their definitions
+	cargo run --quiet --locked --bin leasehold -- check --pictures docs/reference/machines.md > target/pictures.md
+	cp target/pictures.md docs/reference/machines.md
 
 # As written by `sam validate --lint`; as translated, with the state machines put in, by cfn-lint.
 template: $(SAM_ENV)/complete

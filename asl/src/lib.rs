@@ -37,7 +37,7 @@
 //!
 //! [`weave`] writes leases into a definition, and [`draw`] makes a picture of one.
 //!
-//! `docs/CHECK.md` has the rules, what they assume, and what they leave out. `tests/check/property` holds silence against all
+//! `docs/reference/check-rules.md` has the rules, what they assume, and what they leave out. `tests/check/property` holds silence against all
 //! executions of small definitions.
 
 mod check;

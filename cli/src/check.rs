@@ -65,7 +65,7 @@ pub(crate) struct Check {
     /// Print a document, its pictures drawn anew
     #[arg(long, hide = true, value_name = "FILE")]
     pictures: Option<String>,
-    /// Print docs/CHECK.md
+    /// Print docs/reference/check-rules.md
     #[arg(long, hide = true)]
     manual: bool,
 }

@@ -1,6 +1,6 @@
 //! The operators' command line: looks at leases, ends and freezes them, and runs a command under one.
 //!
-//! [`command`] is the whole of what it takes; help, completions, man pages and `docs/CLI.md` are made from it. [`run`] is
+//! [`command`] is the whole of what it takes; help, completions, man pages and `docs/reference/cli.md` are made from it. [`run`] is
 //! the program. Everything goes through the crate `leasehold`: there is no expression on the table in here.
 
 mod acquire;

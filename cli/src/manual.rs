@@ -1,4 +1,4 @@
-//! `leasehold completions` and `man`, and the page `docs/CLI.md`: all from the one description of the command line.
+//! `leasehold completions` and `man`, and the page `docs/reference/cli.md`: all from the one description of the command line.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -77,7 +77,7 @@ fn shown(command: &Command) -> Command {
     )
 }
 
-/// `docs/CLI.md`.
+/// `docs/reference/cli.md`.
 #[must_use]
 pub fn manual(command: &Command) -> String {
     let mut text = String::from(HEAD);

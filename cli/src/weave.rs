@@ -25,7 +25,7 @@ A specification:
       key: \"{% 'orders/' & $states.input.order %}\"
       ttl_seconds: 300
 
-docs/WEAVE.md has all of its fields.
+docs/how-to/weave.md has all of its fields.
 
 Exit codes: 0 done, 1 something would change (with --check), 2 refused, 3 a fault of the program.";
 

@@ -179,7 +179,7 @@ impl History {
     }
 }
 
-/// A promise of docs/SEMANTICS.md that a history can show to be broken.
+/// A promise of docs/explanation/semantics.md that a history can show to be broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum Promise {
     /// S1: no two grants share a fencing token.

@@ -277,7 +277,7 @@ pub fn explain(rule: Rule) -> String {
     out
 }
 
-/// All rules, as docs/CHECK.md has them.
+/// All rules, as docs/reference/check-rules.md has them.
 #[must_use]
 pub fn manual() -> String {
     let mut out = include_str!("../manual.md").to_owned();

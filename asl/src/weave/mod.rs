@@ -30,7 +30,7 @@
 //! If nothing is left to try, the finding is the refusal. So what is written has passed the checker, and it has been woven once
 //! more and come out the same.
 //!
-//! `docs/WEAVE.md` has the specification's fields, what is refused, and what is not done.
+//! `docs/how-to/weave.md` has the specification's fields, what is refused, and what is not done.
 
 mod calls;
 mod content;

@@ -119,17 +119,17 @@ fn a_document_gets_its_pictures_anew_and_nothing_else_changes() {
 #[test]
 fn the_pictures_of_the_documents_are_of_the_machines_as_they_are() {
     let root = root();
-    let text = std::fs::read_to_string(root.join("README.md")).unwrap();
+    let text = std::fs::read_to_string(root.join("docs/reference/machines.md")).unwrap();
     for entry in std::fs::read_dir(root.join("statemachines")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
-        let line = format!("<!-- drawn from statemachines/{name} -->\n");
-        assert!(text.contains(&line), "README.md has no picture of {name}");
+        let line = format!("<!-- drawn from ../../statemachines/{name} -->\n");
+        assert!(text.contains(&line), "no picture of {name}");
     }
-    let document = Source::new(root.join("README.md").to_str().unwrap(), text);
+    let document = Source::new(root.join("docs/reference/machines.md").to_str().unwrap(), text);
     let open = |path: &Path| std::fs::read_to_string(path);
     let new = pictures(&document, &Options::default(), &open).unwrap();
     assert!(
         new == document.text,
-        "a picture in README.md is old: make pictures"
+        "a picture is old: make pictures"
     );
 }

@@ -97,7 +97,7 @@ fn comments_of_yaml_stay_beside_what_they_are_about() {
 
 #[test]
 fn what_the_manual_shows_of_a_file_is_in_it() {
-    let manual = text("docs/WEAVE.md");
+    let manual = text("docs/how-to/weave.md");
     let mut shown = 0;
     for (at, _) in manual.match_indices("](../asl/corpus/weave/") {
         let rest = &manual[at + "](../".len()..];
@@ -112,10 +112,10 @@ fn what_the_manual_shows_of_a_file_is_in_it() {
 }
 
 #[test]
-fn what_the_readme_shows_is_the_first_of_the_corpus() {
-    let readme = text("README.md");
+fn what_the_tutorial_shows_is_the_first_of_the_corpus() {
+    let tutorial = text("docs/tutorial.md");
     let spec = "asl/corpus/weave/01-two-steps.weave.yaml";
-    let (before, _) = readme
+    let (before, _) = tutorial
         .split_once(&format!("-- weave --dry-run {spec}"))
         .unwrap();
     let (_, block) = before.rsplit_once("```yaml\n").unwrap();
@@ -129,7 +129,7 @@ fn what_the_readme_shows_is_the_first_of_the_corpus() {
 
 #[test]
 fn the_manual_names_every_field() {
-    let manual = text("docs/WEAVE.md");
+    let manual = text("docs/how-to/weave.md");
     let spec = Source::new("s", "machine: m\nsections: [{nothing: 1}]\n");
     let said = Spec::read(&spec).unwrap_err().message;
     let (_, fields) = said.split_once("expected ").unwrap();

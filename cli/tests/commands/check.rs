@@ -159,11 +159,11 @@ fn every_rule_is_explained_by_a_file_at_fault_and_one_that_is_not() {
 
 #[test]
 fn the_manual_is_what_the_program_says() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/CHECK.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference/check-rules.md");
     let written = std::fs::read_to_string(path).unwrap();
     assert!(
         written == manual(),
-        "docs/CHECK.md is old: leasehold check --manual > docs/CHECK.md"
+        "docs/reference/check-rules.md is old: leasehold check --manual > docs/reference/check-rules.md"
     );
 }
 

@@ -1,4 +1,4 @@
-//! What the README shows of the command line is what it says.
+//! What the documents show of the command line is what it says.
 
 use std::path::Path;
 use std::time::Duration;
@@ -6,9 +6,9 @@ use std::time::Duration;
 use crate::fixture::{Fixture, ended, masked};
 
 #[tokio::test]
-async fn the_transcript_in_the_readme_is_true() {
+async fn the_transcript_in_the_documents_is_true() {
     let text =
-        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../README.md")).unwrap();
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/how-to/operate.md")).unwrap();
     let section = text.split("\n## For operators\n").nth(1).unwrap();
     let blocks = section.split("```\n").skip(1).step_by(2);
     let shown = blocks

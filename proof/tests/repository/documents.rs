@@ -19,7 +19,7 @@ pub const RULES: &[(&str, Rule, &[Fault])] = &[
         "every test that a document names in brackets exists",
         bracketed,
         &[(
-            "docs/DESIGN.md",
+            "docs/explanation/design.md",
             "`a_spent_request_is_never_granted_again`",
             "`a_spent_request_is_ever_granted_again`",
         )],
@@ -30,7 +30,7 @@ pub const RULES: &[(&str, Rule, &[Fault])] = &[
         &[
             ("README.md", "](docs/", "](doc/"),
             (
-                "docs/SEMANTICS.md",
+                "docs/explanation/semantics.md",
                 "[`the_table_does_what_the_pure_function_says`]",
                 "[`the_table_does_it`]",
             ),
@@ -55,7 +55,7 @@ pub const RULES: &[(&str, Rule, &[Fault])] = &[
         &[
             ("lib/src/settings.rs", "\"LEASE_TABLE\"", "\"LEASE_TABLES\""),
             ("template.yaml", "LEASE_QUEUE_CAP:", "LEASE_QUEUE_LIMIT:"),
-            ("README.md", "LEASE_GUARD_MS", "LEASE_GUARDS_MS"),
+            ("docs/reference/configuration.md", "LEASE_GUARD_MS", "LEASE_GUARDS_MS"),
         ],
     ),
     (

@@ -1,5 +1,5 @@
 //! What watches a deployment: the library's metrics, the template's alarms and dashboard, and the paragraph of
-//! docs/RUNBOOK.md that each alarm leads to.
+//! docs/how-to/runbook.md that each alarm leads to.
 
 use crate::stack::{TEMPLATE, of_type, text};
 use crate::{Fault, Files, Rule};
@@ -22,7 +22,7 @@ pub const RULES: &[(&str, Rule, &[Fault])] = &[
                 "\\\"Leasehold\\\", \\\"HeldTime\\\"",
                 "\\\"AWS/SQS\\\", \\\"HeldTime\\\"",
             ),
-            ("README.md", "`SweepFreed`", "`SweptFreed`"),
+            ("docs/reference/logs-and-metrics.md", "`SweepFreed`", "`SweptFreed`"),
         ],
     ),
     (
@@ -36,7 +36,7 @@ pub const RULES: &[(&str, Rule, &[Fault])] = &[
                 "14 alarms on 20 metrics",
                 "13 alarms on 20 metrics",
             ),
-            (TEMPLATE, "docs/RUNBOOK.md#lost", "docs/RUNBOOK.md#loss"),
+            (TEMPLATE, "docs/how-to/runbook.md#lost", "docs/how-to/runbook.md#loss"),
             (TEMPLATE, "\"ClocksAlarm\": {", "\"ClockAlarm\": {"),
             (
                 TEMPLATE,
@@ -67,7 +67,7 @@ pub const RULES: &[(&str, Rule, &[Fault])] = &[
 ];
 
 const METRICS: &str = "lib/src/metrics.rs";
-const RUNBOOK: &str = "docs/RUNBOOK.md";
+const RUNBOOK: &str = "docs/how-to/runbook.md";
 const NAMESPACE: &str = "Leasehold";
 
 /// What every paragraph of an alarm says, in bold.
