@@ -99,8 +99,8 @@ fn comments_of_yaml_stay_beside_what_they_are_about() {
 fn what_the_manual_shows_of_a_file_is_in_it() {
     let manual = text("docs/how-to/weave.md");
     let mut shown = 0;
-    for (at, _) in manual.match_indices("](../asl/corpus/weave/") {
-        let rest = &manual[at + "](../".len()..];
+    for (at, _) in manual.match_indices("](../../asl/corpus/weave/") {
+        let rest = &manual[at + "](../../".len()..];
         let (file, rest) = rest.split_once(')').unwrap();
         let block = rest.split("```yaml\n").nth(1).unwrap();
         let block = block.split("```").next().unwrap();
