@@ -7,6 +7,7 @@ mod exposure;
 mod modules;
 mod monitoring;
 mod stack;
+mod wording;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -68,6 +69,7 @@ fn rules() -> Vec<(&'static str, Rule, &'static [Fault])> {
         exposure::RULES,
         monitoring::RULES,
         modules::RULES,
+        wording::RULES,
     ]
     .concat()
 }
