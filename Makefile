@@ -122,26 +122,30 @@ doc:
 
 # The shipped machines through the template, which knows what their functions are, and those that the README shows.
 leases: ## look for leases in state machines that can lapse, leak or be used after their end
-	cargo run --quiet --locked --bin leasehold -- check template.yaml docs/tutorial.md
+	cargo run --quiet --locked --bin leasehold -- check template.yaml samples.yaml docs/tutorial.md
 
 # By way of a file, lest a document be lost to a definition that cannot be read. A test fails when one is old.
 pictures: ## draw the state machines in docs/reference/machines.md anew, from their definitions
 	cargo run --quiet --locked --bin leasehold -- check --pictures docs/reference/machines.md > target/pictures.md
 	cp target/pictures.md docs/reference/machines.md
 
+# The stack's own, and the two that it nests.
+TEMPLATES := template.yaml monitoring.yaml samples.yaml
+TRANSLATE = mkdir -p target/templates && $(SAM_ENV)/bin/python tools/translate.py target/templates $(TEMPLATES)
+
 # As written by `sam validate --lint`; as translated, with the state machines put in, by cfn-lint.
 template: $(SAM_ENV)/complete
-	$(SAM_ENV)/bin/python tools/translate.py template.yaml > target/template.json
-	diff local/template.json target/template.json || { echo "local/template.json is not what template.yaml says: make translate"; exit 1; }
+	$(TRANSLATE)
+	for name in $(TEMPLATES:.yaml=.json); do diff local/$$name target/templates/$$name || { echo "local/$$name is old: make translate"; exit 1; }; done
 	$(SAM_ENV)/bin/python tools/lint.py .
 
 # Everything on this machine reads the translation, so that nobody needs SAM to start a stack.
-translate: $(SAM_ENV)/complete ## translate template.yaml to local/template.json, after every change
-	$(SAM_ENV)/bin/python tools/translate.py template.yaml > target/template.json
-	cp target/template.json local/template.json
+translate: $(SAM_ENV)/complete ## translate the templates to local/*.json, after every change
+	$(TRANSLATE)
+	cp target/templates/*.json local/
 
 translated:
-	@grep -q "$$(sha256sum < template.yaml | cut -c1-64)" local/template.json || { echo "template.yaml has changed: make translate"; exit 1; }
+	@for name in $(TEMPLATES:.yaml=); do grep -q "$$(sha256sum < $$name.yaml | cut -c1-64)" local/$$name.json || { echo "$$name.yaml has changed: make translate"; exit 1; }; done
 
 asl: $(ASL_ROOT)/complete
 	NODE_PATH=$(ASL_ROOT)/node_modules $(NODE) tools/asl/check.js .

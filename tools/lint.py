@@ -89,8 +89,8 @@ def lint(task):
 
 
 def templates(root):
-    """The stack's own template, and those of the examples."""
-    return [root / "template.yaml", *sorted(root.glob("examples/**/template.yaml"))]
+    """The stack's own templates, and those of the examples."""
+    return [*sorted(root.glob("*.yaml")), *sorted(root.glob("examples/**/template.yaml"))]
 
 
 def main():

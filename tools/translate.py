@@ -1,5 +1,8 @@
-"""Prints template.yaml as CloudFormation gets it. local/template.json is its output, which local stacks and tests read, and
-tools/lint.py lints it in that form, too.
+"""Writes templates as CloudFormation gets them, each to a file of its name in a directory:
+
+    python tools/translate.py local template.yaml monitoring.yaml samples.yaml
+
+What is in local/ is its output, which local stacks and tests read, and tools/lint.py lints templates in that form, too.
 
 The linter does not look inside AWS::Serverless::Function: a Runtime that does not exist, or a Timeout out of range,
 shows only in what the transform makes of it.
@@ -7,6 +10,7 @@ shows only in what the transform makes of it.
 
 import hashlib
 import json
+import logging
 import os
 import sys
 
@@ -37,14 +41,19 @@ def translated(path):
     return transform(template, {}, NoManagedPolicies())
 
 
-def main(path):
-    with open(path, "rb") as file:
-        fingerprint = hashlib.sha256(file.read()).hexdigest()
-    document = translated(path)
-    # By this, who has no SAM can tell whether the translation is up to date.
-    document.setdefault("Metadata", {})["TranslatedFrom"] = f"{os.path.basename(path)} {fingerprint}"
-    print(json.dumps(document, indent=1))
+def main(directory, *paths):
+    # It misses the publishing of metrics that nobody wants.
+    logging.getLogger("samtranslator.metrics.metrics").disabled = True
+    for path in paths:
+        with open(path, "rb") as file:
+            fingerprint = hashlib.sha256(file.read()).hexdigest()
+        document = translated(path)
+        # By this, who has no SAM can tell whether the translation is up to date.
+        document.setdefault("Metadata", {})["TranslatedFrom"] = f"{os.path.basename(path)} {fingerprint}"
+        name = os.path.splitext(os.path.basename(path))[0]
+        with open(os.path.join(directory, f"{name}.json"), "w", encoding="utf-8") as file:
+            print(json.dumps(document, indent=1), file=file)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

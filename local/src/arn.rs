@@ -17,6 +17,7 @@ pub(crate) fn of(kind: &str, name: &str) -> Option<String> {
         "AWS::CloudWatch::Alarm" => arn("cloudwatch", format_args!("alarm:{name}")),
         "AWS::DynamoDB::Table" => table(name),
         "AWS::Events::Rule" => rule(name),
+        "AWS::IAM::ManagedPolicy" => format!("arn:aws:iam::{ACCOUNT}:policy/{name}"),
         "AWS::IAM::Role" => role(name),
         "AWS::Lambda::Function" => function(name),
         // The streams of the group, not the group itself.

@@ -46,9 +46,27 @@ const SEEDED: &[Seeded] = &[
     },
     Seeded {
         what: "a stream that nobody may read",
-        place: "/Resources/GrantRole/Properties/Policies/0/PolicyDocument/Statement/2",
+        place: "/Resources/GrantRole/Properties/Policies/0/PolicyDocument/Statement/1",
         value: || Value::Null,
         said: "dynamodb:DescribeStream",
+    },
+    Seeded {
+        what: "a machine without the policy that it shares",
+        place: "/Resources/SemaphoreStateMachineRole/Properties/ManagedPolicyArns/0",
+        value: || Value::Null,
+        said: "not authorized to perform: lambda:InvokeFunction",
+    },
+    Seeded {
+        what: "a nested stack without one of its parameters",
+        place: "/Resources/MonitoringStack/Properties/Parameters/LeaseTable",
+        value: || Value::Null,
+        said: "the parameter LeaseTable has no value",
+    },
+    Seeded {
+        what: "an output that a nested stack does not have",
+        place: "/Outputs/ObserveStateMachineArn/Value",
+        value: || json!({"Fn::GetAtt": ["SamplesStack", "Outputs.Observed"]}),
+        said: "GetAtt SamplesStack.Outputs.Observed: no such attribute",
     },
     Seeded {
         what: "a machine that names a function it may not invoke",

@@ -22,6 +22,8 @@ const NAMED_BY: [(&str, &str); 4] = [
 pub(super) struct Resolver<'a> {
     template: &'a Value,
     parameters: BTreeMap<&'a str, Value>,
+    /// What nested stacks put out: by logical id, and `Outputs.` with the output's name.
+    outputs: BTreeMap<(String, String), String>,
 }
 
 impl<'a> Resolver<'a> {
@@ -49,7 +51,16 @@ impl<'a> Resolver<'a> {
         Ok(Self {
             template,
             parameters,
+            outputs: BTreeMap::new(),
         })
+    }
+
+    /// Takes what a nested stack puts out.
+    pub(super) fn nest(&mut self, id: &str, outputs: BTreeMap<String, String>) {
+        let outputs = outputs.into_iter();
+        self.outputs.extend(
+            outputs.map(|(name, value)| ((id.to_owned(), format!("Outputs.{name}")), value)),
+        );
     }
 
     /// The value with every function replaced by its result; `None` is `AWS::NoValue`.
@@ -106,7 +117,13 @@ impl<'a> Resolver<'a> {
                     "GetAtt {argument} is not a resource and an attribute"
                 )),
             },
-            ("Fn::Sub", Value::String(pattern)) => text(self.substitute(pattern)),
+            ("Fn::Sub", Value::String(pattern)) => text(self.substitute(pattern, &Map::new())),
+            ("Fn::Sub", Value::Array(parts)) => match parts.as_slice() {
+                [Value::String(pattern), Value::Object(names)] => {
+                    text(self.substitute(pattern, names))
+                }
+                _ => Err(format!("Sub {argument} is not a text and a map")),
+            },
             ("Fn::If", Value::Array(parts)) => match parts.as_slice() {
                 [Value::String(condition), yes, no] => {
                     self.resolve(if self.condition(condition)? { yes } else { no })
@@ -124,6 +141,10 @@ impl<'a> Resolver<'a> {
         match (name.as_str(), argument.as_array().map(Vec::as_slice)) {
             ("Fn::Equals", Some([left, right])) => Ok(self.text(left)? == self.text(right)?),
             ("Fn::Not", Some([one])) => Ok(!self.holds(one)?),
+            ("Fn::Or", Some(all)) => all
+                .iter()
+                .try_fold(false, |so_far, one| Ok(self.holds(one)? || so_far)),
+            ("Condition", None) => self.condition(argument.as_str().ok_or_else(unknown)?),
             _ => Err(unknown()),
         }
     }
@@ -141,7 +162,7 @@ impl<'a> Resolver<'a> {
                     return Err(format!("the parameter {target} has no value"));
                 }
                 (Some(value), _) => return Ok(Some(value.clone())),
-                (None, Some("AWS::StepFunctions::StateMachine")) => {
+                (None, Some("AWS::IAM::ManagedPolicy" | "AWS::StepFunctions::StateMachine")) => {
                     self.attribute(target, "Arn")?
                 }
                 (None, Some(_)) => self.name(target)?,
@@ -156,6 +177,9 @@ impl<'a> Resolver<'a> {
     fn attribute(&self, id: &str, attribute: &str) -> Result<String, String> {
         let wrong = |why: &str| format!("GetAtt {id}.{attribute}: {why}");
         let kind = self.kind(id).ok_or_else(|| wrong("no such resource"))?;
+        if let Some(value) = self.outputs.get(&(id.to_owned(), attribute.to_owned())) {
+            return Ok(value.clone());
+        }
         let name = self.name(id)?;
         let found = match (kind, attribute) {
             (_, "Arn") => arn::of(kind, &name),
@@ -171,7 +195,7 @@ impl<'a> Resolver<'a> {
         found.ok_or_else(|| wrong("no such attribute is known locally"))
     }
 
-    fn substitute(&self, pattern: &str) -> Result<String, String> {
+    fn substitute(&self, pattern: &str, names: &Map<String, Value>) -> Result<String, String> {
         let mut result = String::new();
         let mut rest = pattern;
         while let Some((before, after)) = rest.split_once("${") {
@@ -179,10 +203,15 @@ impl<'a> Resolver<'a> {
                 .split_once('}')
                 .ok_or_else(|| format!("Sub {pattern:?}: a brace is missing"))?;
             result.push_str(before);
-            let value = match (name.strip_prefix('!'), name.split_once('.')) {
-                (Some(literal), _) => format!("${{{literal}}}"),
-                (None, Some((id, attribute))) => self.attribute(id, attribute)?,
-                (None, None) => text(&self.reference(name)?.unwrap_or_default())?,
+            let value = match (
+                name.strip_prefix('!'),
+                names.get(name),
+                name.split_once('.'),
+            ) {
+                (Some(literal), ..) => format!("${{{literal}}}"),
+                (None, Some(value), _) => self.text(value)?,
+                (None, None, Some((id, attribute))) => self.attribute(id, attribute)?,
+                (None, None, None) => text(&self.reference(name)?.unwrap_or_default())?,
             };
             result.push_str(&value);
             rest = after;

@@ -7,7 +7,7 @@
 mod intrinsics;
 mod properties;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 use crate::arn;
 use crate::error::Error;
 use crate::events::Pattern;
-use crate::iam::Allowed;
+use crate::iam::{self, Allowed};
 use intrinsics::Resolver;
 use properties::EventSource;
 
@@ -37,10 +37,23 @@ pub(crate) struct Template {
     pub(crate) roles: BTreeMap<String, Vec<Allowed>>,
     /// What functions and queues allow others by their own policies.
     pub(crate) permissions: Vec<Permission>,
+    /// What policies that roles share allow, by their ARNs, and which of them each role names.
+    shared: BTreeMap<String, Vec<Allowed>>,
+    named: Vec<(String, Vec<String>)>,
     /// The variables that every function has, with the same value.
     pub(crate) environment: BTreeMap<String, String>,
+    ids: BTreeSet<String>,
     /// How many resources there are of each type.
     pub(crate) kinds: BTreeMap<String, usize>,
+}
+
+/// A translated template, as it is written.
+fn translation(file: &Path) -> Result<Value, String> {
+    let text = std::fs::read_to_string(file);
+    let text = text.map_err(|error| error.to_string())?;
+    serde_json::from_str(&text).map_err(|error| {
+        format!("is no translated template (tools/translate.py makes one): {error}")
+    })
 }
 
 /// A `AWS::Lambda::Function`.
@@ -146,7 +159,8 @@ pub(crate) struct Permission {
 
 impl Template {
     /// Reads a template; `parameters` win over the defaults it names, and `offered` ones too, as far as the template has
-    /// them. Resources whose `Condition` does not hold are left out. `root` is where its code and definitions are.
+    /// them. Resources whose `Condition` does not hold are left out. `root` is where its code and definitions are, and below
+    /// `local/` the translations of the templates that it nests; their resources are read as if they were its own.
     ///
     /// # Errors
     /// [`Error::Template`] naming the resource and what is wrong with it.
@@ -160,12 +174,7 @@ impl Template {
             file: file.to_owned(),
             message,
         };
-        let json = std::fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
-        let template: Value = serde_json::from_str(&json).map_err(|error| {
-            wrong(format!(
-                "is no translated template (tools/translate.py makes one): {error}"
-            ))
-        })?;
+        let template = translation(file).map_err(wrong)?;
         let mut given = parameters.clone();
         for (name, value) in offered {
             if template["Parameters"].get(name).is_some() {
@@ -176,29 +185,17 @@ impl Template {
     }
 
     fn of(template: &Value, root: &Path, given: &BTreeMap<String, String>) -> Result<Self, String> {
-        let resolver = Resolver::new(template, given)?;
         let mut read = Self::default();
-        for section in ["Resources", "Outputs"] {
-            for (id, described) in template[section].as_object().into_iter().flatten() {
-                let named = |why: String| format!("{id}: {why}");
-                if let Some(condition) = described["Condition"].as_str()
-                    && !resolver.condition(condition).map_err(named)?
-                {
-                    continue;
-                }
-                let part = if section == "Outputs" {
-                    "Value"
-                } else {
-                    "Properties"
-                };
-                let plain = resolver.resolve(&described[part]).map_err(named)?;
-                if let Some(kind) = described["Type"].as_str() {
-                    let name = resolver.name(id).map_err(named)?;
-                    let properties = plain.filter(|plain| !plain.is_null());
-                    let properties = properties.unwrap_or_else(|| Value::Object(Map::new()));
-                    read.resource(kind, id, name, properties, root)
-                        .map_err(named)?;
-                }
+        read.add(template, root, given)?;
+        for (role, policies) in std::mem::take(&mut read.named) {
+            for policy in policies {
+                let allowed = read.shared.get(&policy);
+                let allowed =
+                    allowed.ok_or_else(|| format!("{role}: {policy} is not known locally"))?;
+                read.roles
+                    .entry(role.clone())
+                    .or_default()
+                    .extend_from_slice(allowed);
             }
         }
         read.check_ends()?;
@@ -213,6 +210,69 @@ impl Template {
         Ok(read)
     }
 
+    /// Adds the resources of a template, and those of the templates that it nests. Answers its outputs.
+    fn add(
+        &mut self,
+        template: &Value,
+        root: &Path,
+        given: &BTreeMap<String, String>,
+    ) -> Result<BTreeMap<String, String>, String> {
+        let mut resolver = Resolver::new(template, given)?;
+        let mut outputs = BTreeMap::new();
+        // Nested stacks come first, since others refer to what they put out.
+        for (section, part, nested) in [
+            ("Resources", "Properties", true),
+            ("Resources", "Properties", false),
+            ("Outputs", "Value", false),
+        ] {
+            for (id, described) in template[section].as_object().into_iter().flatten() {
+                let named = |why: String| format!("{id}: {why}");
+                let kind = described["Type"].as_str();
+                let is_passed_over = match described["Condition"].as_str() {
+                    Some(condition) => !resolver.condition(condition).map_err(named)?,
+                    None => false,
+                };
+                if is_passed_over || nested != (kind == Some("AWS::CloudFormation::Stack")) {
+                    continue;
+                }
+                let plain = resolver.resolve(&described[part]).map_err(named)?;
+                let plain = plain.unwrap_or_default();
+                match kind {
+                    Some("AWS::CloudFormation::Stack") => {
+                        let outputs = self.nest(&plain, root).map_err(named)?;
+                        resolver.nest(id, outputs);
+                    }
+                    Some(kind) => {
+                        let name = resolver.name(id).map_err(named)?;
+                        let properties = match plain {
+                            Value::Null => Value::Object(Map::new()),
+                            plain => plain,
+                        };
+                        self.resource(kind, id, name, properties, root)
+                            .map_err(named)?;
+                    }
+                    None => {
+                        let value = intrinsics::text(&plain).map_err(named)?;
+                        outputs.insert(id.clone(), value);
+                    }
+                }
+            }
+        }
+        Ok(outputs)
+    }
+
+    /// Adds a nested stack, whose template is known by the last part of its address.
+    fn nest(&mut self, stack: &Value, root: &Path) -> Result<BTreeMap<String, String>, String> {
+        let kind = "AWS::CloudFormation::Stack".to_owned();
+        *self.kinds.entry(kind).or_default() += 1;
+        let address = intrinsics::text(&stack["TemplateURL"])?;
+        let file = Path::new(arn::name(&address)).with_extension("json");
+        let file = root.join("local").join(file);
+        let template = translation(&file).map_err(|why| format!("{}: {why}", file.display()))?;
+        let given = stack["Parameters"].as_object().cloned().unwrap_or_default();
+        self.add(&template, root, &intrinsics::texts(&given)?)
+    }
+
     fn resource(
         &mut self,
         kind: &str,
@@ -221,13 +281,23 @@ impl Template {
         properties: Value,
         root: &Path,
     ) -> Result<(), String> {
+        if !self.ids.insert(id.to_owned()) {
+            return Err("a nested template has a resource of this name, too".to_owned());
+        }
         *self.kinds.entry(kind.to_owned()).or_default() += 1;
         match kind {
             "AWS::DynamoDB::Table" => {
                 self.tables.insert(name, properties);
             }
             "AWS::Events::Rule" => self.rules.push(properties::rule(id, properties)?),
+            "AWS::IAM::ManagedPolicy" => {
+                let allowed = iam::allowed(&properties["PolicyDocument"])?;
+                self.shared
+                    .extend(arn::of(kind, &name).map(|arn| (arn, allowed)));
+            }
             "AWS::IAM::Role" => {
+                let policies = iam::texts(&properties["ManagedPolicyArns"])?;
+                self.named.push((name.clone(), policies));
                 self.roles.insert(name, properties::allowed(&properties)?);
             }
             "AWS::Lambda::EventSourceMapping" => match properties::event_source(properties)? {
@@ -334,7 +404,8 @@ mod tests {
         let given = parameters
             .iter()
             .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
-        Template::of(template, Path::new("root"), &given.collect())
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        Template::of(template, &root, &given.collect())
     }
 
     fn own() -> Value {
@@ -504,6 +575,98 @@ mod tests {
         );
         assert_eq!(stream.record_age, Some(Duration::from_hours(1)));
         assert_eq!(stream.dead_letters.as_deref(), Some("GrantDeadLetterQueue"));
+    }
+
+    #[test]
+    fn what_a_nested_template_has_is_read_as_if_it_were_the_stacks_own() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir(root.path().join("local")).unwrap();
+        let file = root.path().join("local/more.json");
+        let more = json!({
+            "Parameters": {"Prefix": {"Type": "String"}, "Policy": {"Type": "String"}},
+            "Resources": {
+                "Look": {"Type": "AWS::StepFunctions::StateMachine", "Properties": {
+                    "StateMachineName": {"Fn::Sub": "${Prefix}-look"},
+                    "DefinitionS3Location": {"Key": "look.json"},
+                    "RoleArn": {"Fn::GetAtt": ["LookRole", "Arn"]},
+                }},
+                "LookRole": {"Type": "AWS::IAM::Role", "Properties": {"ManagedPolicyArns": [{"Ref": "Policy"}]}},
+            },
+            "Outputs": {"LookArn": {"Value": {"Ref": "Look"}}},
+        });
+        std::fs::write(file, more.to_string()).unwrap();
+        let statement =
+            json!({"Effect": "Allow", "Action": "sqs:SendMessage", "Resource": "queue"});
+        let mut template = json!({
+            "Parameters": {"Name": {"Type": "String", "Default": ""}, "Has": {"Type": "String", "Default": "yes"}},
+            "Conditions": {
+                "Named": {"Fn::Not": [{"Fn::Equals": [{"Ref": "Name"}, ""]}]},
+                "Nests": {"Fn::Or": [{"Condition": "Named"}, {"Fn::Equals": [{"Ref": "Has"}, "yes"]}]},
+            },
+            "Resources": {
+                "Asks": {"Type": "AWS::SNS::Topic", "Properties": {"Of": {"Fn::GetAtt": ["More", "Outputs.LookArn"]}}},
+                "More": {"Type": "AWS::CloudFormation::Stack", "Condition": "Nests", "Properties": {
+                    "TemplateURL": "https://bucket.s3.amazonaws.com/more.yaml",
+                    "Parameters": {
+                        "Policy": {"Ref": "Sends"},
+                        "Prefix": {"Fn::Sub": ["${P}-x", {"P": {"Fn::If": ["Named", {"Ref": "Name"}, {"Ref": "AWS::StackName"}]}}]},
+                    },
+                }},
+                "Sends": {"Type": "AWS::IAM::ManagedPolicy", "Properties": {"PolicyDocument": {"Statement": [statement]}}},
+            },
+        });
+        let of = |template: &Value, given: &[(&str, &str)]| {
+            let given = given
+                .iter()
+                .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
+            Template::of(template, root.path(), &given.collect())
+        };
+        for (given, name) in [
+            (&[][..], "leasehold-x-look"),
+            (&[("Name", "mine")], "mine-x-look"),
+        ] {
+            let read = of(&template, given).unwrap();
+            assert_eq!(read.state_machines[0].name, name);
+            assert_eq!(read.roles["LookRole"][0].action, "sqs:SendMessage");
+            assert_eq!(read.kinds["AWS::CloudFormation::Stack"], 1);
+        }
+        let absent = of(&template, &[("Has", "no")]).unwrap_err();
+        assert!(absent.contains("GetAtt More.Outputs.LookArn"), "{absent}");
+
+        let mut refuses = |place: &str, value: Value, said: &str| {
+            let before = template.pointer_mut(place).unwrap();
+            let kept = std::mem::replace(before, value);
+            let refused = of(&template, &[]).unwrap_err();
+            assert!(refused.contains(said), "{refused}");
+            *template.pointer_mut(place).unwrap() = kept;
+        };
+        let more = "/Resources/More/Properties";
+        let parameters = json!({"Prefix": "a", "Policy": "arn:aws:iam::aws:policy/ReadOnly"});
+        let parameter = format!("{more}/Parameters");
+        refuses(&parameter, parameters, "ReadOnly is not known locally");
+        refuses(
+            &parameter,
+            json!({"Prefix": "a"}),
+            "the parameter Policy has no value",
+        );
+        let other = json!({"Prefix": "a", "Policy": "b", "Else": "c"});
+        refuses(&parameter, other, "there is no parameter Else");
+        let address = format!("{more}/TemplateURL");
+        refuses(
+            &address,
+            json!("https://bucket/none.yaml"),
+            "local/none.json: No such file",
+        );
+        let twice =
+            json!({"LookRole": {"Type": "AWS::SNS::Topic"}, "More": template["Resources"]["More"]});
+        template["Resources"] = twice;
+        template["Resources"]["More"]["Properties"]["Parameters"] =
+            json!({"Prefix": "a", "Policy": "b"});
+        let refused = of(&template, &[]).unwrap_err();
+        assert!(
+            refused.contains("LookRole: a nested template has"),
+            "{refused}"
+        );
     }
 
     #[test]

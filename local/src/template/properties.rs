@@ -316,11 +316,8 @@ fn a_queue(arn: &str) -> Result<String, String> {
     queue_in(arn).ok_or_else(|| format!("{arn} is not a queue"))
 }
 
-/// What a role's policies allow.
+/// What a role's own policies allow.
 pub(super) fn allowed(role: &Value) -> Result<Vec<Allowed>, String> {
-    if !iam::list(&role["ManagedPolicyArns"]).is_empty() {
-        return Err("managed policies are not known locally".to_owned());
-    }
     let policies = iam::list(&role["Policies"]).into_iter();
     let documents = policies.map(|policy| iam::allowed(&policy["PolicyDocument"]));
     Ok(documents.collect::<Result<Vec<_>, _>>()?.concat())

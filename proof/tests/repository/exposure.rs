@@ -1,7 +1,7 @@
 //! What is open to whom, as one text that a person reviews: every permission, everything that starts a function, and what
 //! keeps the data. `exposure.txt` is that text; a change of the template that changes it shows there line by line.
 
-use crate::stack::{TEMPLATE, resources, text};
+use crate::stack::{SAMPLES, TEMPLATE, TRANSLATED, resources, text};
 use crate::{Fault, Files, Rule};
 use serde_json::Value;
 use std::fmt::Write;
@@ -13,6 +13,7 @@ pub const RULES: &[(&str, Rule, &[Fault])] = &[
         &[
             (TEMPLATE, "\"dynamodb:UpdateItem\"", "\"dynamodb:*\""),
             (TEMPLATE, "\"Effect\": \"Allow\"", "\"Effect\": \"Deny\""),
+            (SAMPLES, "\"dynamodb:ConditionCheckItem\"", "\"dynamodb:*\""),
             (TEMPLATE, "lambda.amazonaws.com", "states.amazonaws.com"),
             (TEMPLATE, "\"HasKmsKey\"", "\"IsMonitored\""),
             (TEMPLATE, "\"aws:SourceArn\"", "\"aws:SourceAccount\""),
@@ -50,11 +51,7 @@ pub const RULES: &[(&str, Rule, &[Fault])] = &[
                 "\"dynamodb:UpdateItem\"",
                 "\"dynamodb:Update?tem\"",
             ),
-            (
-                TEMPLATE,
-                "stateMachine:${AWS::StackName}-*",
-                "stateMachine:*",
-            ),
+            (TEMPLATE, "stateMachine:${Prefix}-*", "stateMachine:*"),
             (TEMPLATE, "\"xray:PutTraceSegments\"", "\"dynamodb:Scan\""),
             (
                 "template.yaml",
@@ -80,12 +77,13 @@ const KEEPING: [&str; 9] = [
     "TracingConfig",
 ];
 
-/// What starts something: a stream, a queue, a rule, a permission; and who it acts as.
-const STARTING: [&str; 9] = [
+/// What starts something: a stream, a queue, a rule, a permission; who it acts as; and what a nested stack is given.
+const STARTING: [&str; 10] = [
     "Action",
     "EventSourceArn",
     "FunctionName",
     "ManagedPolicyArns",
+    "Parameters",
     "Principal",
     "Role",
     "RoleArn",
@@ -96,7 +94,7 @@ const STARTING: [&str; 9] = [
 /// Why a resource may end in an asterisk, by what stands before it.
 const REASONS: [(&str, &str); 5] = [
     (
-        ":stateMachine:${AWS::StackName}-",
+        ":stateMachine:${Prefix}-",
         "machines name the functions, so roles cannot name machines",
     ),
     (
@@ -104,7 +102,7 @@ const REASONS: [(&str, &str); 5] = [
         "the parameter may end in one, after a letter",
     ),
     (
-        ":execution:${AWS::StackName}-*:",
+        ":execution:${Prefix}-*:",
         "an execution has no name before it runs",
     ),
     (
@@ -125,7 +123,9 @@ fn reviewed(files: &Files) -> Vec<String> {
     if std::env::var_os("UPDATE_EXPOSURE").is_some() {
         let path = leasehold_proof::root().join(REVIEWED);
         if std::fs::read_to_string(&path).ok().as_deref() != Some(&found)
-            && files.text(TEMPLATE) == on_disk()
+            && TRANSLATED
+                .iter()
+                .all(|file| files.text(file) == on_disk(file))
         {
             std::fs::write(path, &found).unwrap();
         }
@@ -147,15 +147,19 @@ fn reviewed(files: &Files) -> Vec<String> {
     wrong
 }
 
-fn on_disk() -> String {
-    std::fs::read_to_string(leasehold_proof::root().join(TEMPLATE)).unwrap_or_default()
+fn on_disk(file: &str) -> String {
+    std::fs::read_to_string(leasehold_proof::root().join(file)).unwrap_or_default()
 }
 
 fn exposure(files: &Files) -> String {
     let mut out = String::new();
     for (id, resource) in resources(files) {
         let properties = &resource["Properties"];
-        writeln!(out, "{id}: {}", text(&resource["Type"])).unwrap();
+        write!(out, "{id}: {}", text(&resource["Type"])).unwrap();
+        if let Some(condition) = resource["Condition"].as_str() {
+            write!(out, " if {condition}").unwrap();
+        }
+        writeln!(out).unwrap();
         if !resource["DeletionPolicy"].is_null() {
             let (deleted, replaced) = (
                 text(&resource["DeletionPolicy"]),

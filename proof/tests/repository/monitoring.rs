@@ -1,7 +1,7 @@
 //! What watches a deployment: the library's metrics, the template's alarms and dashboard, and the paragraph of
 //! docs/how-to/runbook.md that each alarm leads to.
 
-use crate::stack::{TEMPLATE, of_type, text};
+use crate::stack::{MONITORING, of_type, text};
 use crate::{Fault, Files, Rule};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -13,12 +13,12 @@ pub const RULES: &[(&str, Rule, &[Fault])] = &[
         &[
             (METRICS, "(\"Lost\", ", "(\"Loss\", "),
             (
-                TEMPLATE,
+                MONITORING,
                 "\"MetricName\": \"Lost\"",
                 "\"MetricName\": \"Losses\"",
             ),
             (
-                TEMPLATE,
+                MONITORING,
                 "\\\"Leasehold\\\", \\\"HeldTime\\\"",
                 "\\\"AWS/SQS\\\", \\\"HeldTime\\\"",
             ),
@@ -36,32 +36,32 @@ pub const RULES: &[(&str, Rule, &[Fault])] = &[
                 "14 alarms on 20 metrics",
                 "13 alarms on 20 metrics",
             ),
-            (TEMPLATE, "docs/how-to/runbook.md#lost", "docs/how-to/runbook.md#loss"),
-            (TEMPLATE, "\"ClocksAlarm\": {", "\"ClockAlarm\": {"),
+            (MONITORING, "docs/how-to/runbook.md#lost", "docs/how-to/runbook.md#loss"),
+            (MONITORING, "\"ClocksAlarm\": {", "\"ClockAlarm\": {"),
             (
-                TEMPLATE,
+                MONITORING,
                 "\"TreatMissingData\": \"breaching\"",
                 "\"TreatMissingData\": \"\"",
             ),
-            (TEMPLATE, "\"OKActions\"", "\"InsufficientDataActions\""),
+            (MONITORING, "\"OKActions\"", "\"InsufficientDataActions\""),
         ],
     ),
     (
         "the dashboard shows every alarm, and draws it where it begins",
         dashboard,
         &[
-            (TEMPLATE, "\\\"${LostAlarm.Arn}\\\", ", ""),
+            (MONITORING, "\\\"${LostAlarm.Arn}\\\", ", ""),
             (
-                TEMPLATE,
+                MONITORING,
                 "\\\"label\\\": \\\"alarm lost\\\", \\\"value\\\": 1",
                 "\\\"label\\\": \\\"alarm lost\\\", \\\"value\\\": 2",
             ),
             (
-                TEMPLATE,
+                MONITORING,
                 "\\\"value\\\": ${ClockMarginMs}",
                 "\\\"value\\\": ${GuardMs}",
             ),
-            (TEMPLATE, "{\\\"widgets\\\": [", "{\\\"widgets\\\": [["),
+            (MONITORING, "{\\\"widgets\\\": [", "{\\\"widgets\\\": [["),
         ],
     ),
 ];
@@ -145,7 +145,7 @@ fn alarms(files: &Files) -> Vec<String> {
     let (mut names, mut cost) = (BTreeSet::new(), 0);
     for (id, alarm) in of_type(files, "AWS::CloudWatch::Alarm") {
         let properties = &alarm["Properties"];
-        let name = text(&properties["AlarmName"]).replace("${AWS::StackName}-", "");
+        let name = text(&properties["AlarmName"]).replace("${StackName}-", "");
         let tells = |actions: &str| properties[actions].to_string().contains("AlarmTopicArn");
         let treats = text(&properties["TreatMissingData"]);
         if id != logical_id(&name)

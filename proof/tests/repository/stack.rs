@@ -1,10 +1,14 @@
-//! What the template names exists, and what exists is in it. The template is read as CloudFormation gets it: translated.
+//! What the templates name exists, and what exists is in them. They are read as CloudFormation gets them: translated.
 
 use crate::{Fault, Files, Rule};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
 pub const TEMPLATE: &str = "local/template.json";
+pub const MONITORING: &str = "local/monitoring.json";
+pub const SAMPLES: &str = "local/samples.json";
+/// The stack's template, and those that it nests.
+pub const TRANSLATED: [&str; 3] = [TEMPLATE, MONITORING, SAMPLES];
 
 pub const RULES: &[(&str, Rule, &[Fault])] = &[
     (
@@ -30,11 +34,7 @@ pub const RULES: &[(&str, Rule, &[Fault])] = &[
         machines,
         &[
             (TEMPLATE, "/semaphore.asl.json", "/semaphores.asl.json"),
-            (
-                TEMPLATE,
-                "${AWS::StackName}-transfer",
-                "${AWS::StackName}-transfers",
-            ),
+            (SAMPLES, "${Prefix}-transfer", "${Prefix}-transfers"),
             (TEMPLATE, "\"StepFunction\": {", "\"StepFunctions\": {"),
             (
                 "statemachines/with-lease.asl.json",
@@ -45,14 +45,18 @@ pub const RULES: &[(&str, Rule, &[Fault])] = &[
     ),
 ];
 
-/// The translated template's resources: logical id and resource.
+/// The resources of the translated template and of those that it nests: logical id and resource.
 pub fn resources(files: &Files) -> Vec<(String, Value)> {
-    let template: Value = serde_json::from_str(files.text(TEMPLATE)).unwrap_or_default();
-    let resources = template["Resources"]
-        .as_object()
-        .cloned()
-        .unwrap_or_default();
-    let mut resources: Vec<(String, Value)> = resources.into_iter().collect();
+    let mut resources: Vec<(String, Value)> = Vec::new();
+    for file in TRANSLATED {
+        let template: Value = serde_json::from_str(files.text(file)).unwrap_or_default();
+        resources.extend(
+            template["Resources"]
+                .as_object()
+                .cloned()
+                .unwrap_or_default(),
+        );
+    }
     resources.sort_by(|one, other| one.0.cmp(&other.0));
     resources
 }
@@ -74,6 +78,7 @@ pub fn text(value: &Value) -> String {
         Some((name, Value::Array(path))) if name == "Fn::GetAtt" => {
             path.iter().map(text).collect::<Vec<_>>().join(".")
         }
+        Some((name, Value::Array(parts))) if name == "Fn::Sub" => text(&parts[0]),
         _ => value.to_string(),
     }
 }
@@ -125,7 +130,7 @@ fn machines(files: &Files) -> Vec<String> {
             .unwrap_or_default()
             .trim_end_matches(".asl.json");
         if !(paths.remove(path.as_str()) || path.starts_with("examples/"))
-            || text(&properties["StateMachineName"]) != format!("${{AWS::StackName}}-{name}")
+            || text(&properties["StateMachineName"]) != format!("${{Prefix}}-{name}")
         {
             wrong.push(format!(
                 "{id}: {path} does not exist, is another one's or has another name"
