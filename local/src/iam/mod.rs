@@ -68,6 +68,13 @@ impl Roles {
         &self.roles
     }
 
+    /// Whether a role may do something to what has this ARN.
+    #[must_use]
+    pub fn may(&self, role: &str, action: &str, resource: &str) -> bool {
+        let mut allowed = self.roles.get(role).into_iter().flatten();
+        allowed.any(|one| one.covers(action, Some(resource)))
+    }
+
     /// How many requests of roles there were.
     #[must_use]
     pub fn requests(&self) -> u64 {

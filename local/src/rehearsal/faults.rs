@@ -46,7 +46,7 @@ const SEEDED: &[Seeded] = &[
     },
     Seeded {
         what: "a stream that nobody may read",
-        place: "/Resources/GrantRole/Properties/Policies/0/PolicyDocument/Statement/2",
+        place: "/Resources/GrantRole/Properties/Policies/0/PolicyDocument/Statement/3",
         value: || Value::Null,
         said: "dynamodb:DescribeStream",
     },

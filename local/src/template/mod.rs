@@ -18,6 +18,7 @@ use crate::error::Error;
 use crate::events::Pattern;
 use crate::iam::Allowed;
 use intrinsics::Resolver;
+pub(crate) use intrinsics::STACK;
 use properties::EventSource;
 
 /// The stack as its template describes it, with every reference resolved to a local name or ARN.
@@ -46,6 +47,7 @@ pub(crate) struct Template {
 /// A `AWS::Lambda::Function`.
 #[derive(Clone, Debug)]
 pub(crate) struct FunctionResource {
+    /// Its name, too.
     pub(crate) logical_id: String,
     /// The last segment of its code's key, which is also the name of its binary.
     pub(crate) verb: String,
@@ -145,14 +147,15 @@ pub(crate) struct Permission {
 }
 
 impl Template {
-    /// Reads a template; `parameters` win over the defaults it names, and `offered` ones too, as far as the template has
-    /// them. Resources whose `Condition` does not hold are left out. `root` is where its code and definitions are.
+    /// Reads the template of the stack of this name; `parameters` win over the defaults it names, and `offered` ones too, as
+    /// far as the template has them. Resources whose `Condition` does not hold are left out. `root` is where its code and definitions are.
     ///
     /// # Errors
     /// [`Error::Template`] naming the resource and what is wrong with it.
     pub(crate) fn read(
         file: &Path,
         root: &Path,
+        stack: &str,
         parameters: &BTreeMap<String, String>,
         offered: &BTreeMap<String, String>,
     ) -> Result<Self, Error> {
@@ -172,11 +175,16 @@ impl Template {
                 given.entry(name.clone()).or_insert_with(|| value.clone());
             }
         }
-        Self::of(&template, root, &given).map_err(wrong)
+        Self::of(&template, root, stack, &given).map_err(wrong)
     }
 
-    fn of(template: &Value, root: &Path, given: &BTreeMap<String, String>) -> Result<Self, String> {
-        let resolver = Resolver::new(template, given)?;
+    fn of(
+        template: &Value,
+        root: &Path,
+        stack: &str,
+        given: &BTreeMap<String, String>,
+    ) -> Result<Self, String> {
+        let resolver = Resolver::new(template, stack, given)?;
         let mut read = Self::default();
         for section in ["Resources", "Outputs"] {
             for (id, described) in template[section].as_object().into_iter().flatten() {
@@ -196,7 +204,7 @@ impl Template {
                     let name = resolver.name(id).map_err(named)?;
                     let properties = plain.filter(|plain| !plain.is_null());
                     let properties = properties.unwrap_or_else(|| Value::Object(Map::new()));
-                    read.resource(kind, id, name, properties, root)
+                    read.resource(kind, id, &name, properties, root)
                         .map_err(named)?;
                 }
             }
@@ -217,32 +225,37 @@ impl Template {
         &mut self,
         kind: &str,
         id: &str,
-        name: String,
+        name: &str,
         properties: Value,
         root: &Path,
     ) -> Result<(), String> {
         *self.kinds.entry(kind.to_owned()).or_default() += 1;
         match kind {
             "AWS::DynamoDB::Table" => {
-                self.tables.insert(name, properties);
+                self.tables.insert(name.to_owned(), properties);
             }
-            "AWS::Events::Rule" => self.rules.push(properties::rule(id, properties)?),
+            "AWS::Events::Rule" => self.rules.push(properties::rule(name, properties)?),
             "AWS::IAM::Role" => {
-                self.roles.insert(name, properties::allowed(&properties)?);
+                self.roles
+                    .insert(name.to_owned(), properties::allowed(&properties)?);
             }
             "AWS::Lambda::EventSourceMapping" => match properties::event_source(properties)? {
                 EventSource::Queue(source) => self.queue_sources.push(source),
                 EventSource::Stream(source) => self.streams.push(source),
             },
-            "AWS::Lambda::Function" => self.functions.push(properties::function(id, properties)?),
+            "AWS::Lambda::Function" => self.functions.push(properties::function(name, properties)?),
             "AWS::Lambda::Permission" => self.permissions.push(properties::permission(properties)?),
-            "AWS::SQS::Queue" => self.queues.push(properties::queue(id, properties)?),
+            "AWS::SQS::Queue" => self.queues.push(properties::queue(name, properties)?),
             "AWS::SQS::QueuePolicy" => self
                 .permissions
                 .extend(properties::queue_policy(&properties)?),
             "AWS::StepFunctions::StateMachine" => {
-                self.state_machines
-                    .push(properties::state_machine(id, name, properties, root)?);
+                self.state_machines.push(properties::state_machine(
+                    id,
+                    name.to_owned(),
+                    properties,
+                    root,
+                )?);
             }
             _ => {}
         }
@@ -334,7 +347,7 @@ mod tests {
         let given = parameters
             .iter()
             .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
-        Template::of(template, Path::new("root"), &given.collect())
+        Template::of(template, Path::new("root"), STACK, &given.collect())
     }
 
     fn own() -> Value {
@@ -507,11 +520,72 @@ mod tests {
     }
 
     #[test]
+    fn machines_are_those_of_this_stack_by_name_or_those_of_a_list() {
+        let machine = |name: &str| arn::state_machine(name);
+        let event = |name: &str| {
+            let detail = json!({"status": "FAILED", "stateMachineArn": machine(name)});
+            json!({"source": "aws.states", "detail-type": "Step Functions Execution Status Change", "detail": detail})
+        };
+        let list = format!("{},{}", machine("one"), machine("two-*"));
+        let given = [
+            ("WrappedStateMachine", list.as_str()),
+            ("LeasingStateMachine", &list),
+        ];
+        let [here, listed] = [&[][..], &given].map(|given| read(&own(), given).unwrap());
+        for (template, [wrapped, leasing], wanted) in [
+            (&here, ["leasehold_wrapped_a", "leasehold_leasing_a"], true),
+            (
+                &here,
+                ["leasehold-2_wrapped_a", "leasehold-2_leasing_a"],
+                false,
+            ),
+            (&here, ["one", "one"], false),
+            (
+                &listed,
+                ["leasehold_wrapped_a", "leasehold_leasing_a"],
+                false,
+            ),
+            (&listed, ["one", "one"], true),
+            (&listed, ["two-2", "two-2"], true),
+            (&listed, ["one-2", "one-2"], false),
+        ] {
+            let may = |role: &str, action: &str, resource: &str| {
+                let mut allowed = template.roles[role].iter();
+                allowed.any(|one| one.covers(action, Some(resource)))
+            };
+            let execution = |name: &str| machine(name).replace("stateMachine", "execution") + ":a";
+            let wrapper = "WithLeaseStateMachineRole";
+            let ends = template.rules[0].pattern.as_ref().unwrap();
+            for (what, does) in [
+                (
+                    "starts",
+                    may(wrapper, "states:StartExecution", &machine(wrapped)),
+                ),
+                (
+                    "stops",
+                    may(wrapper, "states:StopExecution", &execution(wrapped)),
+                ),
+                (
+                    "answers",
+                    may("AcquireRole", "states:SendTaskSuccess", &machine(leasing)),
+                ),
+                (
+                    "reaps",
+                    may("ReapRole", "states:DescribeExecution", &execution(leasing)),
+                ),
+                ("hears", ends.matches(&event(leasing))),
+            ] {
+                assert_eq!(does, wanted, "{what} {wrapped} {leasing}");
+            }
+        }
+    }
+
+    #[test]
     fn a_definition_has_its_substitutions_made_and_needs_them_all() {
         let mut template = own();
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let definition = |template: &Value| {
-            let template = Template::of(template, &root, &BTreeMap::new()).unwrap();
+            let template = Template::of(template, &root, STACK, &BTreeMap::new()).unwrap();
             assert_eq!(template.state_machines[0].name, "leasehold-with-lease");
             template.state_machines[0].definition()
         };

@@ -105,7 +105,7 @@ async fn a_state_machines_role_invokes_what_it_names_and_a_person_everything() {
 
 #[tokio::test]
 async fn a_stack_in_which_something_cannot_happen_by_itself_does_not_start() {
-    let logs = "/Resources/GrantRole/Properties/Policies/0/PolicyDocument/Statement/4/Resource";
+    let logs = "/Resources/GrantRole/Properties/Policies/0/PolicyDocument/Statement/5/Resource";
     let other = |id: &str| json!({"Fn::GetAtt": [id, "Arn"]});
     let directory = tempfile::tempdir().unwrap();
     let source = "/Resources/ReapPermission/Properties/SourceArn";
@@ -114,7 +114,7 @@ async fn a_stack_in_which_something_cannot_happen_by_itself_does_not_start() {
     let logs = changed(&directory, logs, |arn| *arn = other("ReapLogs"));
     refuses(logs, "logs:PutLogEvents").await;
     let stream = without("dynamodb:GetShardIterator");
-    let stream = changed(&directory, &actions("GrantRole", 2), stream);
+    let stream = changed(&directory, &actions("GrantRole", 3), stream);
     refuses(stream, "dynamodb:GetShardIterator").await;
 }
 
