@@ -342,6 +342,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::iam::Roles;
 
     fn read(template: &Value, parameters: &[(&str, &str)]) -> Result<Template, String> {
         let given = parameters
@@ -549,10 +550,8 @@ mod tests {
             (&listed, ["two-2", "two-2"], true),
             (&listed, ["one-2", "one-2"], false),
         ] {
-            let may = |role: &str, action: &str, resource: &str| {
-                let mut allowed = template.roles[role].iter();
-                allowed.any(|one| one.covers(action, Some(resource)))
-            };
+            let roles = Roles::new(template.roles.clone());
+            let may = |role: &str, action: &str, arn: &str| roles.may(role, action, arn);
             let execution = |name: &str| machine(name).replace("stateMachine", "execution") + ":a";
             let wrapper = "WithLeaseStateMachineRole";
             let ends = template.rules[0].pattern.as_ref().unwrap();
