@@ -33,7 +33,9 @@ impl Usage {
             .filter(|refused| !refused.contains(meant))
             .map(|refused| format!("refused: {refused}"));
         let idle = self.idle().into_iter().map(|(role, allowed)| {
-            let Allowed { action, resource } = allowed;
+            let Allowed {
+                action, resource, ..
+            } = allowed;
             format!("{role} may {action} on {resource}, and nothing that was run needs it")
         });
         refused.chain(idle).collect()
@@ -71,17 +73,21 @@ impl fmt::Display for Usage {
 
 #[cfg(test)]
 mod tests {
+    use leasehold_local::Context;
+
     use super::*;
 
     fn usage(allowed: &[(&str, &str)], asked: &[(&str, &str)]) -> Usage {
         let one = |(action, resource): &(&str, &str)| Allowed {
             action: (*action).to_owned(),
             resource: (*resource).to_owned(),
+            conditions: Vec::new(),
         };
         let asked = asked.iter().map(|(action, resource)| Asked {
             role: "R".to_owned(),
             action: (*action).to_owned(),
             resource: Some((*resource).to_owned()),
+            context: Context::new(),
         });
         Usage {
             allowed: BTreeMap::from([("R".to_owned(), allowed.iter().map(one).collect())]),

@@ -354,6 +354,7 @@ pub(super) fn permission(properties: Value) -> Result<Permission, String> {
         allowed: Allowed {
             action: permission.action,
             resource: arn::function(arn::name(&permission.function_name)),
+            conditions: Vec::new(),
         },
     })
 }
