@@ -97,6 +97,12 @@ impl Json {
         self.at(&[name]).is_some()
     }
 
+    /// Whether the field of that name is true.
+    #[cfg(feature = "lambda")]
+    pub(crate) fn says(&self, name: &str) -> bool {
+        matches!(self.at(&[name]), Some(Self::Bool(true)))
+    }
+
     fn at(&self, path: &[&str]) -> Option<&Self> {
         match (self, path) {
             (found, []) => Some(found),

@@ -22,11 +22,12 @@ use crate::{
     json::Json,
     leases::Leases,
     metrics::Metric,
-    settings::{self, Environment},
+    settings::{self, Boundary, Environment},
     store::{Connection, DynamoDb, Store},
     workflows::{StepFunctions, Workflows},
 };
 
+mod boundary;
 mod ciphers;
 mod emf;
 mod env_config;
@@ -129,17 +130,23 @@ where
     F: Future<Output = Result<A, Error>>,
 {
     log::listen();
-    let leases = match connect() {
+    let connected = connect().and_then(|connected| {
+        if Q::SEES_TO_ALL {
+            connected.boundary.check_absence()?;
+        }
+        Ok(connected)
+    });
+    let served = match connected {
         Ok(connected) => {
             opening::open(&connected.client, &connected.https, &connected.table).await;
-            Ok(connected.leases)
+            Ok((connected.leases, connected.boundary))
         }
         Err(error) => Err(Arc::new(error)),
     };
     let meter = EmfWriter::new(operation);
-    let (handle, leases, meter) = (&handle, &leases, &meter);
+    let (handle, served, meter) = (&handle, &served, &meter);
     let service = service_fn(move |event: LambdaEvent<String>| async move {
-        let (outcome, tally) = outcome(operation, handle, leases, event).await;
+        let (outcome, tally) = outcome(operation, handle, served, event).await;
         meter.write(&tally, SystemClock.now());
         outcome
     });
@@ -149,6 +156,7 @@ where
 /// What a sandbox has for all its invocations.
 struct Connected {
     leases: Leases<DynamoDb>,
+    boundary: Boundary,
     /// The configuration that another client may share.
     ambient: SdkConfig,
     https: Https,
@@ -157,7 +165,11 @@ struct Connected {
 }
 
 fn connect() -> Result<Connected, Error> {
-    let Environment { table, settings } = Environment::read()?;
+    let Environment {
+        table,
+        settings,
+        boundary,
+    } = Environment::read()?;
     settings::check_endpoint()?;
     let https = Https::new().map_err(|error| Error::Misconfigured {
         problem: "no HTTPS client".to_owned(),
@@ -175,6 +187,7 @@ fn connect() -> Result<Connected, Error> {
     let store = DynamoDb::new(client.clone(), table.clone());
     Ok(Connected {
         leases: Leases::new(store, settings),
+        boundary,
         ambient,
         https,
         client,
@@ -210,7 +223,8 @@ where
     F: Future<Output = Result<A, Error>>,
 {
     let event = LambdaEvent::new(events::text(event).to_owned(), Context::default());
-    let (answered, _) = outcome("", handle, &Ok(leases), event).await;
+    let served = Ok((leases, Boundary::default()));
+    let (answered, _) = outcome("", handle, &served, event).await;
     answered.map_err(Diagnostic::from)
 }
 
@@ -218,7 +232,7 @@ where
 async fn outcome<S, Q, A, H, F>(
     operation: &'static str,
     handle: &H,
-    leases: &Result<Leases<S>, Arc<Error>>,
+    served: &Result<(Leases<S>, Boundary), Arc<Error>>,
     LambdaEvent { payload, context }: LambdaEvent<String>,
 ) -> (Result<serde_json::Value, Failure>, InvocationMetrics)
 where
@@ -232,14 +246,16 @@ where
     let event = Json::parse(&payload);
     let about = About::of(event.as_ref().ok(), &context, operation);
     let work = async {
-        let outcome = match (leases, event) {
+        let outcome = match (served, event) {
             (Err(misconfigured), _) => Err(Arc::clone(misconfigured)),
             (_, Err(unreadable)) => Err(Arc::new(unreadable)),
-            (Ok(leases), Ok(event)) => {
+            (Ok((leases, boundary)), Ok(event)) => {
                 let deadline = Timestamp::from_millis(context.deadline).minus(TO_ANSWER);
                 let leases = leases.for_call(deadline);
                 let work = async {
-                    let answer = handle(leases, Q::from_event(&Event(&event))?).await?;
+                    let request = Q::from_event(&Event(&event))?;
+                    boundary.check(&event)?;
+                    let answer = handle(leases, request).await?;
                     serde_json::to_value(answer).map_err(|error| Error::Unavailable {
                         problem: "the answer could not be written".to_owned(),
                         source: Some(crate::Cause::of(&error)),

@@ -70,7 +70,7 @@ pub use requests::{Acquire, AcquireAll, ExtendOptions, Queue};
 pub use retry::{AcquireOutcome, RetryPolicy};
 pub use row::{Act, Record};
 pub use sets::{AcquiredAll, ExtendOutcome, ExtendedAll, GrantedAll, LeaseSet, ReleasedAll};
-pub use settings::{Environment, Settings};
+pub use settings::{Boundary, Environment, Settings};
 pub use store::{Connection, DynamoDb, Memory};
 pub use sweep::{SweepBounds, Swept};
 pub use values::{

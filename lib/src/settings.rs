@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use crate::{error::Error, values::Counter};
+use crate::{
+    error::Error,
+    values::{Counter, Key},
+};
 
 /// The rules' lengths of time, and the floor of the tokens. The defaults are those of the environment's variables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +54,30 @@ pub struct Environment {
     /// `LEASE_CLOCK_MARGIN_MS`, `LEASE_GUARD_MS`, `LEASE_RETENTION_DAYS`, `LEASE_TOKEN_FLOOR`,
     /// `LEASE_CLAIM_SECONDS`, `LEASE_QUEUE_CAP`, `LEASE_REAP_GRACE_SECONDS`.
     pub settings: Settings,
+    /// `LEASE_KEY_PREFIX`, `LEASE_HOLDER_PREFIX`, `LEASE_REENTRANT`.
+    pub boundary: Boundary,
+}
+
+/// What the callers of a function may name, of a table that several teams have together. Functions hold their requests to it;
+/// the methods of [`crate::Leases`] do not, whose callers can read the table anyway.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Boundary {
+    /// What every key begins with.
+    pub key_prefix: Option<String>,
+    /// What every holder's name begins with.
+    pub holder_prefix: Option<String>,
+    /// Whether an acquire may be `reentrant`.
+    pub reentrant: bool,
+}
+
+impl Default for Boundary {
+    fn default() -> Self {
+        Self {
+            key_prefix: None,
+            holder_prefix: None,
+            reentrant: true,
+        }
+    }
 }
 
 impl Environment {
@@ -97,8 +124,18 @@ impl Environment {
             number(&lookup, name, DAY, "seconds").map(|n| n.map_or(default, Duration::from_secs))
         };
         let cap = number(&lookup, "LEASE_QUEUE_CAP", 1000, "waiters")?;
+        let reentrant = match lookup("LEASE_REENTRANT").as_deref() {
+            None | Some("true") => true,
+            Some("false") => false,
+            Some(_) => return Err(misconfigured("LEASE_REENTRANT", "must be true or false")),
+        };
         Ok(Self {
             table,
+            boundary: Boundary {
+                key_prefix: prefix(&lookup, "LEASE_KEY_PREFIX")?,
+                holder_prefix: prefix(&lookup, "LEASE_HOLDER_PREFIX")?,
+                reentrant,
+            },
             settings: Settings {
                 clock_margin: millis("LEASE_CLOCK_MARGIN_MS", default.clock_margin)?,
                 guard: millis("LEASE_GUARD_MS", default.guard)?,
@@ -209,7 +246,18 @@ fn number(
     }
 }
 
-fn misconfigured(name: &str, problem: &str) -> Error {
+/// The beginning of a key or of a holder's name. An empty one is refused: it would be no boundary at all.
+fn prefix(lookup: impl Fn(&str) -> Option<String>, name: &str) -> Result<Option<String>, Error> {
+    let Some(text) = lookup(name) else {
+        return Ok(None);
+    };
+    match Key::new(text) {
+        Ok(prefix) => Ok(Some(prefix.as_str().to_owned())),
+        Err(problem) => Err(misconfigured(name, &problem.to_string())),
+    }
+}
+
+pub(crate) fn misconfigured(name: &str, problem: &str) -> Error {
     Error::Misconfigured {
         problem: format!("environment variable {name} {problem}"),
         source: None,
@@ -233,6 +281,33 @@ mod tests {
         let read = read(&[("LEASE_TABLE", "leases")]).expect("valid");
         assert_eq!(read.table.as_str(), "leases");
         assert_eq!(read.settings, Settings::default());
+        assert_eq!(read.boundary, Boundary::default());
+    }
+
+    #[test]
+    fn a_boundary_is_read_as_it_is() {
+        let bounded = read(&[
+            ("LEASE_TABLE", "leases"),
+            ("LEASE_KEY_PREFIX", "team-a/"),
+            ("LEASE_HOLDER_PREFIX", "a*"),
+            ("LEASE_REENTRANT", "false"),
+        ]);
+        let expected = Boundary {
+            key_prefix: Some("team-a/".to_owned()),
+            holder_prefix: Some("a*".to_owned()),
+            reentrant: false,
+        };
+        assert_eq!(bounded.expect("valid").boundary, expected);
+        for (name, value) in [
+            ("LEASE_KEY_PREFIX", ""),
+            ("LEASE_HOLDER_PREFIX", ""),
+            ("LEASE_KEY_PREFIX", "a\n"),
+            ("LEASE_REENTRANT", ""),
+            ("LEASE_REENTRANT", "no"),
+        ] {
+            let refused = read(&[("LEASE_TABLE", "t"), (name, value)]);
+            assert!(refused.is_err_and(|e| e.contains(name)), "{name}={value}");
+        }
     }
 
     #[test]

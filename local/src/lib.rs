@@ -34,7 +34,7 @@ pub use events::{Deliveries, Source};
 pub use fake_step_functions::{
     ExecutionState, FakeStepFunctionsServer, StepFunctionsCall, execution,
 };
-pub use iam::{Allowed, Asked, Roles};
+pub use iam::{Allowed, Asked, Condition, Context, Roles};
 pub use lambda::{Function, Invocation, LambdaHost, Outcome};
 pub use proxy::{Counts, Fault, Proxy, Tally, Units};
 pub use signals::{Signals, report_interrupted};

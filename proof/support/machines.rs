@@ -147,7 +147,7 @@ impl Machines {
         for (name, value) in own.iter().chain(&self.substitutions) {
             definition = definition.replace(&format!("${{{name}}}"), value);
         }
-        let name = unique(&format!("leasehold-wrapped-{name}")).replace('/', "-");
+        let name = unique(&format!("leasehold_wrapped_{name}")).replace('/', "-");
         let create = self.sfn.create_state_machine().name(name);
         let created = create.definition(definition).role_arn(&self.role).send();
         created.await.unwrap().state_machine_arn().to_owned()

@@ -21,6 +21,9 @@ pub struct Event<'a>(pub(super) &'a Json);
 
 /// A request that an event can be read as: any type that deserializes, and [`Trigger`].
 pub trait FromEvent: Sized {
+    /// Whether its function sees to the whole table, and not to what a caller names.
+    const SEES_TO_ALL: bool = false;
+
     /// Reads it.
     ///
     /// # Errors
@@ -44,6 +47,8 @@ pub enum Trigger<T> {
 }
 
 impl<T: DeserializeOwned> FromEvent for Trigger<T> {
+    const SEES_TO_ALL: bool = true;
+
     fn from_event(event: &Event<'_>) -> Result<Self, Error> {
         if event.0.has("detail-type") {
             json::read::<EventBridgeEvent<Anything>>(event.0).map(|_| Self::Schedule)

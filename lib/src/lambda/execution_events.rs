@@ -36,6 +36,8 @@ pub enum FailedExecutions<T> {
 }
 
 impl FromEvent for ExecutionEvents {
+    const SEES_TO_ALL: bool = true;
+
     fn from_event(event: &Event<'_>) -> Result<Self, Error> {
         let Some(messages) = event.0.list_at(&["Records"]) else {
             return status(event.0).map(|status| Self(Told::One(status)));

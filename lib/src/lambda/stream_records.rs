@@ -36,6 +36,8 @@ enum About {
 }
 
 impl FromEvent for StreamRecords {
+    const SEES_TO_ALL: bool = true;
+
     fn from_event(event: &Event<'_>) -> Result<Self, Error> {
         let records = event.0.list_at(&["Records"]).ok_or_else(|| {
             Error::invalid("Records", "is required: a batch of a DynamoDB stream")

@@ -12,7 +12,7 @@ pub(super) const WAITERS: u16 = 16;
 /// Of their leases: long, so that nothing but the end of an execution can free the key in time.
 pub(super) const QUEUE_TTL_SECONDS: u64 = 30;
 /// The state machine that the wrapper runs; its name is one that the template allows to be wrapped.
-pub(super) const WRAPPED: &str = "leasehold-wrapped-demo";
+pub(super) const WRAPPED: &str = "leasehold_wrapped_demo";
 
 const STOPPED_HOLDING: u16 = 7;
 const STOPPED_WAITING: u16 = 11;

@@ -3,8 +3,8 @@
 //!
 //! Who asks is told by the access key id of the request, which is the role's name. Whoever comes with another one is a person or
 //! a test, and may do everything. Kept from the service: actions and resources with their asterisks, indexes apart from their
-//! tables, transactions as their parts, callbacks by the machine that waits. Left out: conditions, denials, boundaries, and the
-//! policies of an organization.
+//! tables, transactions as their parts, callbacks by the machine that waits, conditions on the partitions of a table that a
+//! request names. Left out: what else conditions ask, denials, boundaries, and the policies of an organization.
 
 mod policy;
 mod requests;
@@ -17,7 +17,7 @@ use hyper::HeaderMap;
 use hyper::header::AUTHORIZATION;
 use serde_json::Value;
 
-pub use policy::Allowed;
+pub use policy::{Allowed, Condition, Context};
 pub(crate) use policy::{allowed, list, texts};
 use requests::Need;
 
@@ -51,6 +51,8 @@ pub struct Asked {
     pub action: String,
     /// Its ARN; none where the request does not tell.
     pub resource: Option<String>,
+    /// What else was asked about the request; nothing for a role without conditions.
+    pub context: Context,
 }
 
 impl Roles {
@@ -66,6 +68,13 @@ impl Roles {
     #[must_use]
     pub fn allowed(&self) -> &BTreeMap<String, Vec<Allowed>> {
         &self.roles
+    }
+
+    /// Whether a role may do something to what has this ARN.
+    #[must_use]
+    pub fn may(&self, role: &str, action: &str, resource: &str) -> bool {
+        let mut allowed = self.roles.get(role).into_iter().flatten();
+        allowed.any(|one| one.covers(action, Some(resource), &Context::new()))
     }
 
     /// How many requests of roles there were.
@@ -137,16 +146,20 @@ impl Roles {
     /// Judges one action of a role, and remembers it. The error is what the service would say.
     fn need(&self, role: &str, need: Need) -> Result<(), String> {
         let resource = need.resource.as_deref();
-        let may = self.roles.get(role).is_some_and(|allowed| {
-            let mut allowed = allowed.iter();
-            allowed.any(|one| one.covers(&need.action, resource))
-        });
+        let allowed = self.roles.get(role).map_or(&[][..], Vec::as_slice);
+        let mut context = Context::new();
+        if !need.leading_keys.is_empty() && allowed.iter().any(|one| !one.conditions.is_empty()) {
+            context.insert("dynamodb:LeadingKeys".to_owned(), need.leading_keys);
+        }
+        let mut allowed = allowed.iter();
+        let may = allowed.any(|one| one.covers(&need.action, resource, &context));
         let mut seen = self.seen();
         if may {
             seen.asked.insert(Asked {
                 role: role.to_owned(),
                 action: need.action,
                 resource: need.resource,
+                context,
             });
             return Ok(());
         }

@@ -1,8 +1,13 @@
 //! What a role may do, as its policies say it.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::Asked;
+
+/// What a request says of itself beside its action and its resource, by the names of condition keys.
+pub type Context = BTreeMap<String, Vec<String>>;
 
 /// One action on one resource that a role is allowed, as the policy spells them: either may have asterisks.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -11,27 +16,57 @@ pub struct Allowed {
     pub action: String,
     /// An ARN.
     pub resource: String,
+    /// All of these have to hold as well.
+    pub conditions: Vec<Condition>,
+}
+
+/// A condition of a statement: what the request says under a key is compared with a list of values, one of which has to fit.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Condition {
+    key: String,
+    values: Vec<String>,
+    /// Asterisks and question marks in the values are patterns.
+    like: bool,
+    /// Each of several that the request says has to fit; true of none at all.
+    all: bool,
+}
+
+impl Condition {
+    fn holds(&self, context: &Context) -> bool {
+        let fits = |said: &String| {
+            let mut values = self.values.iter();
+            values.any(|value| match self.like {
+                true => matches(value, said),
+                false => value == said,
+            })
+        };
+        match context.get(&self.key) {
+            None => self.all,
+            Some(said) if self.all => said.iter().all(fits),
+            Some(said) => said.iter().any(fits),
+        }
+    }
 }
 
 impl Allowed {
     /// Whether it allows what was asked for.
     #[must_use]
     pub fn allows(&self, asked: &Asked) -> bool {
-        self.covers(&asked.action, asked.resource.as_deref())
+        self.covers(&asked.action, asked.resource.as_deref(), &asked.context)
     }
 
-    pub(super) fn covers(&self, action: &str, resource: Option<&str>) -> bool {
+    pub(super) fn covers(&self, action: &str, resource: Option<&str>, context: &Context) -> bool {
         matches(&self.action.to_lowercase(), &action.to_lowercase())
             && resource.is_none_or(|resource| matches(&self.resource, resource))
+            && self.conditions.iter().all(|one| one.holds(context))
     }
 }
 
 /// Everything that the statements of a policy document allow, taken apart.
 ///
-/// A statement that applies on a condition allows nothing here, since nobody here can tell whether it holds.
-///
 /// # Errors
-/// What is in the document that is not understood: a denial, and everything but a list of actions on a list of resources.
+/// What is in the document that is not understood: a denial, a condition that compares otherwise than by text, and everything
+/// but a list of actions on a list of resources.
 pub(crate) fn allowed(document: &Value) -> Result<Vec<Allowed>, String> {
     let mut all = Vec::new();
     for statement in list(&document["Statement"]) {
@@ -42,14 +77,39 @@ pub(crate) fn allowed(document: &Value) -> Result<Vec<Allowed>, String> {
         if actions.is_empty() || resources.is_empty() {
             return Err(format!("{statement} is not understood locally"));
         }
-        if !statement["Condition"].is_null() {
-            continue;
-        }
+        let conditions = conditions(&statement["Condition"])?;
         for resource in &resources {
             all.extend(actions.iter().map(|action| Allowed {
                 action: action.clone(),
                 resource: resource.clone(),
+                conditions: conditions.clone(),
             }));
+        }
+    }
+    Ok(all)
+}
+
+fn conditions(said: &Value) -> Result<Vec<Condition>, String> {
+    let mut all = Vec::new();
+    for (operator, compared) in said.as_object().into_iter().flatten() {
+        let name = operator.strip_prefix("ForAllValues:");
+        let like = match name.unwrap_or(operator) {
+            "StringLike" => true,
+            // true and false are texts here.
+            "StringEquals" | "Bool" => false,
+            _ => {
+                return Err(format!(
+                    "the condition {operator} is not understood locally"
+                ));
+            }
+        };
+        for (key, values) in compared.as_object().into_iter().flatten() {
+            all.push(Condition {
+                key: key.clone(),
+                values: texts(values)?,
+                like,
+                all: name.is_some(),
+            });
         }
     }
     Ok(all)
@@ -122,6 +182,11 @@ mod tests {
         }
     }
 
+    fn context(key: &str, said: &[&str]) -> Context {
+        let said = said.iter().map(|said| (*said).to_owned()).collect();
+        Context::from([(key.to_owned(), said)])
+    }
+
     #[test]
     fn a_statement_allows_each_of_its_actions_on_each_of_its_resources() {
         let document = json!({"Statement": [
@@ -129,11 +194,58 @@ mod tests {
             {"Effect": "Allow", "Action": "kms:Decrypt", "Resource": "*", "Condition": {"StringEquals": {"x": "y"}}},
         ]});
         let all = allowed(&document).unwrap();
-        assert_eq!(all.len(), 4, "{all:?}");
-        assert!(all[0].covers("dynamodb:getitem", Some("a")));
-        assert!(!all[0].covers("dynamodb:PutItem", Some("a")));
-        assert!(!all[0].covers("dynamodb:GetItem", Some("b")));
-        assert!(all[2].covers("dynamodb:GetItem", None));
+        assert_eq!(all.len(), 5, "{all:?}");
+        let (none, y) = (Context::new(), context("x", &["y"]));
+        assert!(all[0].covers("dynamodb:getitem", Some("a"), &none));
+        assert!(!all[0].covers("dynamodb:PutItem", Some("a"), &none));
+        assert!(!all[0].covers("dynamodb:GetItem", Some("b"), &none));
+        assert!(all[2].covers("dynamodb:GetItem", None, &none));
+        assert!(all[4].covers("kms:Decrypt", Some("key"), &y));
+        assert!(!all[4].covers("kms:Decrypt", Some("key"), &none));
+    }
+
+    #[test]
+    fn a_condition_on_all_values_is_true_of_none() {
+        let key = "dynamodb:LeadingKeys";
+        let condition = json!({"ForAllValues:StringLike": {key: ["a/*", "b"]}});
+        let [condition] = &conditions(&condition).unwrap()[..] else {
+            panic!("one");
+        };
+        for (said, holds) in [
+            (&["a/1", "b"][..], true),
+            (&["a/1", "c"], false),
+            (&["b/1"], false),
+        ] {
+            assert_eq!(condition.holds(&context(key, said)), holds, "{said:?}");
+        }
+        assert!(
+            condition.holds(&Context::new()),
+            "as a Scan, which has none"
+        );
+    }
+
+    #[test]
+    fn the_operators_policy_asks_for_a_second_factor() {
+        let policy = include_str!("../../../examples/operators/policy.json");
+        let all = allowed(&serde_json::from_str(policy).unwrap()).unwrap();
+        let may = |action: &str, resource: &str, context: &Context| {
+            let mut all = all.iter();
+            all.any(|one| one.covers(action, Some(resource), context))
+        };
+        let table = "arn:aws:dynamodb:us-east-1:123456789012:table/leasehold-LeaseTable-1ABC";
+        let function =
+            "arn:aws:lambda:us-east-1:123456789012:function:leasehold-OperateFunction-1ABC";
+        let mfa = "aws:MultiFactorAuthPresent";
+        for (action, resource) in [
+            ("lambda:InvokeFunction", function),
+            ("dynamodb:UpdateItem", table),
+        ] {
+            assert!(may(action, resource, &context(mfa, &["true"])), "{action}");
+            // Long-lived keys say nothing of it.
+            for context in [Context::new(), context(mfa, &["false"])] {
+                assert!(!may(action, resource, &context), "{action} {context:?}");
+            }
+        }
     }
 
     #[test]
@@ -143,6 +255,7 @@ mod tests {
             json!({"Effect": "Allow", "NotAction": "a:B", "Resource": "*"}),
             json!({"Effect": "Allow", "Action": "a:B", "NotResource": "*"}),
             json!({"Effect": "Allow", "Action": [{"Ref": "x"}], "Resource": "*"}),
+            json!({"Effect": "Allow", "Action": "a:B", "Resource": "*", "Condition": {"DateLessThan": {"aws:CurrentTime": "x"}}}),
         ] {
             assert!(allowed(&json!({"Statement": statement})).is_err());
         }

@@ -9,6 +9,8 @@ use crate::arn;
 pub(super) struct Need {
     pub(super) action: String,
     pub(super) resource: Option<String>,
+    /// The partitions that the request names; a Scan names none, and a batch none here.
+    pub(super) leading_keys: Vec<String>,
 }
 
 impl Need {
@@ -16,6 +18,7 @@ impl Need {
         Self {
             action: action.into(),
             resource: Some(resource.into()),
+            leading_keys: Vec::new(),
         }
     }
 }
@@ -69,13 +72,31 @@ fn on_table(operation: &str, body: &Value) -> Need {
         return Need {
             action,
             resource: None,
+            leading_keys: Vec::new(),
         };
     };
     let table = table_arn(table);
-    match body["IndexName"].as_str() {
+    let need = match body["IndexName"].as_str() {
         Some(index) => Need::new(action, format!("{table}/index/{index}")),
         None => Need::new(action, table),
+    };
+    Need {
+        leading_keys: leading_key(body).into_iter().collect(),
+        ..need
     }
+}
+
+/// The partition that a request names, by an item's key, the item itself, or the first comparison of a Query.
+fn leading_key(body: &Value) -> Option<String> {
+    let named = ["Key", "Item"].map(|name| body[name]["pk"]["S"].as_str());
+    let queried = || {
+        let condition = body["KeyConditionExpression"].as_str()?;
+        let (_, rest) = condition.split_once('=')?;
+        let value = rest.split_whitespace().next()?;
+        body["ExpressionAttributeValues"][value]["S"].as_str()
+    };
+    let named = named.into_iter().flatten().next();
+    named.or_else(queried).map(str::to_owned)
 }
 
 /// A table is named by its name or by its ARN.
@@ -98,6 +119,7 @@ fn of_step_functions(
     Need {
         action: format!("states:{operation}"),
         resource: named.or_else(waiting),
+        leading_keys: Vec::new(),
     }
 }
 
@@ -128,6 +150,26 @@ mod tests {
         let index = json!({"TableName": TABLE, "IndexName": "held"});
         let expected = [need("dynamodb:Scan", &format!("{TABLE}/index/held"))];
         assert_eq!(needed("DynamoDB_20120810.Scan", &index), expected);
+    }
+
+    #[test]
+    fn a_request_names_its_partition_unless_it_scans() {
+        let named = |operation: &str, body: &Value| {
+            let target = format!("DynamoDB_20120810.{operation}");
+            let needs = needs(&target, body.to_string().as_bytes(), |_| None);
+            let named = needs.into_iter().flat_map(|need| need.leading_keys);
+            named.collect::<Vec<_>>()
+        };
+        let key = json!({"TableName": "T", "Key": {"pk": {"S": "a"}, "sk": {"S": "x"}}});
+        assert_eq!(named("UpdateItem", &key), ["a"]);
+        let query = json!({"TableName": "T", "IndexName": "held", "KeyConditionExpression": "#holder = :holder AND #sk > :x",
+            "ExpressionAttributeValues": {":holder": {"S": "b"}, ":x": {"S": "c"}}});
+        assert_eq!(named("Query", &query), ["b"]);
+        let other = json!({"TableName": "T", "Key": {"pk": {"S": "d"}}});
+        let both = json!({"TransactItems": [{"Update": key}, {"Update": other}]});
+        assert_eq!(named("TransactWriteItems", &both), ["a", "d"]);
+        let scan = json!({"TableName": "T", "IndexName": "held"});
+        assert_eq!(named("Scan", &scan), [""; 0]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{Need, Roles};
+use super::{Context, Need, Roles};
 use crate::arn;
 use crate::template::{Target, Template};
 
@@ -40,7 +40,9 @@ pub(super) fn refused(roles: &Roles, template: &Template) -> Vec<String> {
             let permitted = template.permissions.iter().any(|permission| {
                 permission.principal == BUS
                     && permission.source == rule.arn
-                    && permission.allowed.covers(action, Some(&resource))
+                    && permission
+                        .allowed
+                        .covers(action, Some(&resource), &Context::new())
             });
             if !permitted {
                 let rule = &rule.arn;

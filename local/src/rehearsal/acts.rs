@@ -1,28 +1,41 @@
 //! What is done on the created stack: every workflow, every function, by everybody who may.
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use serde_json::json;
+use leasehold_local::Fault;
+use serde_json::{Value, json};
 
 use super::queue;
 use super::world::{ACCOUNTS, Shown, World};
 
 /// Plays everything side by side; what went wrong.
 pub(super) async fn play(world: &World<'_>) -> Vec<String> {
-    let (queued, section, stopped, wrapped, ended, observed, permits, transferred, functions) = tokio::join!(
+    let (
+        queued,
+        section,
+        stopped,
+        wrapped,
+        ended,
+        observed,
+        permits,
+        transferred,
+        functions,
+        crossed,
+    ) = tokio::join!(
         queue::play(world),
         critical_section(world),
-        is_stopped_at_work(world),
+        are_stopped_at_work(world),
         with_lease(world),
         with_lease_stopped(world),
         observe(world),
         semaphore(world),
         transfer(world),
         by_a_person(world),
+        crosses_to_another_stack(world),
     );
     let mut shown = [
         ("critical-section: two steps under one lease", section),
         (
-            "critical-section stopped at work: reap keeps its lease for the grace",
+            "each machine stopped at work: reap keeps its lease for the grace",
             stopped,
         ),
         ("with-lease: a child's output becomes its own", wrapped),
@@ -33,6 +46,10 @@ pub(super) async fn play(world: &World<'_>) -> Vec<String> {
         (
             "sets of keys, permits, inspect and operate, by a person",
             functions,
+        ),
+        (
+            "with-lease does not start what another stack wraps, though its name begins alike",
+            crossed,
         ),
     ]
     .map(|(what, outcome)| (what.to_owned(), outcome))
@@ -62,19 +79,75 @@ async fn critical_section(world: &World<'_>) -> Shown {
     world.until_free(key).await
 }
 
-async fn is_stopped_at_work(world: &World<'_>) -> Shown {
-    let key = "a/stopped-at-work";
-    let input =
-        json!({"key": key, "ttl_seconds": 3600, "first": {"seconds": 5}, "second": {"seconds": 0}});
-    let run = world.start("leasehold-critical-section", input).await?;
+/// Each machine of the stack, stopped while it holds a lease.
+async fn are_stopped_at_work(world: &World<'_>) -> Shown {
+    let (at_work, at_once) = (json!({"seconds": 20}), json!({"seconds": 0}));
+    let child = world.machine(queue::CHILD)?;
+    // The accounts are asked for and nobody answers: the lease is held meanwhile.
+    let read = r#""a/carol"}, "sk": {"S": "BALANCE"#;
+    let proxy = world.stack.proxy();
+    proxy.inject_matching(Fault::Hang, "TransactGetItems", read, 1);
+    let stopped = [
+        (
+            "critical-section",
+            json!({"first": at_work, "second": at_once}),
+        ),
+        (
+            "queued-section",
+            json!({"first": at_work, "second": at_once}),
+        ),
+        ("observe", json!({"work": at_work})),
+        ("semaphore", json!({"items": [at_work], "permits": 2})),
+        (
+            "transfer",
+            json!({"from": "a/carol", "to": "a/dave", "amount": 1}),
+        ),
+        (
+            "with-lease",
+            json!({"state_machine_arn": child, "input": at_work}),
+        ),
+    ]
+    .map(|(machine, input)| is_stopped_at_work(world, machine, input));
+    let [section, queued, observe, semaphore, transfer, wrapper] = stopped;
+    tokio::try_join!(section, queued, observe, semaphore, transfer, wrapper).map(|_| ())
+}
+
+async fn is_stopped_at_work(world: &World<'_>, machine: &str, mut input: Value) -> Shown {
+    let key = match input["from"].as_str() {
+        Some(account) => account.to_owned(),
+        None => {
+            let key = format!("a/stopped/{machine}");
+            input["key"] = key.as_str().into();
+            key
+        }
+    };
+    input["ttl_seconds"] = 3600.into();
+    let run = world.start(&format!("leasehold-{machine}"), input).await?;
     world
-        .until(key, "held", |shown| shown["state"] == "held")
+        .until(&key, "held", |shown| shown["state"] == "held")
         .await?;
     let deadline = world.call("inspect", json!({"key": key})).await?["lease"]["expires_at"].clone();
     world.stop(&run).await?;
     world
-        .until(key, "cut", |shown| shown["lease"]["expires_at"] != deadline)
+        .until(&key, "cut", |shown| {
+            shown["lease"]["expires_at"] != deadline
+        })
         .await
+}
+
+/// The wrapped machine of a stack whose name goes on where ours ends.
+async fn crosses_to_another_stack(world: &World<'_>) -> Shown {
+    let (key, stranger) = ("a/crossing", world.machine(queue::STRANGER)?);
+    let input = json!({"key": key, "ttl_seconds": 60, "state_machine_arn": stranger, "input": {"seconds": 0}});
+    let run = world.start("leasehold-with-lease", input).await?;
+    let end = world.end(&run).await?;
+    let started = world.stack.sfn().list_executions();
+    let started = started.state_machine_arn(stranger).send().await;
+    let started = started.map_err(|error| error.to_string())?;
+    if end.status != "FAILED" || !started.executions().is_empty() {
+        return Err(format!("{end:?}, and {:?}", started.executions()));
+    }
+    world.until_free(key).await
 }
 
 async fn with_lease(world: &World<'_>) -> Shown {

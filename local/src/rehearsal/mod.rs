@@ -3,6 +3,7 @@
 
 mod acts;
 mod faults;
+mod isolation;
 mod queue;
 mod usage;
 mod world;
@@ -88,12 +89,18 @@ pub(crate) async fn run(rehearse: Rehearse) -> Result<ExitCode, Error> {
     let mut wrong = Box::pin(acts::play(&world)).await;
     let usage = usage::Usage::of(stack.roles());
     stack.stop().await;
-    wrong.extend(usage.wrong());
+    wrong.extend(usage.wrong(queue::STRANGER));
+    let (crossings, tried) = isolation::crossings(&template, &out).await?;
+    println!(
+        "\nOf two stacks whose names begin alike, neither may do any of {tried} things to the other."
+    );
+    wrong.extend(crossings);
     if rehearse.seeded_faults {
         println!("\nMade wrong on purpose:");
         let (missed, seeded) = faults::play(&template, &out).await;
         println!("{seeded} seeded faults, {} found", seeded - missed.len());
         wrong.extend(missed);
+        wrong.extend(isolation::seeded(&template, &out).await?);
     }
 
     println!("\n{NOT_SHOWN}\n");

@@ -6,13 +6,17 @@ use serde_json::{Value, json};
 use super::world::{Shown, World};
 
 const STACKS: &str = "leasehold-queued-section";
+const WRAPPER: &str = "leasehold-with-lease";
 /// It has a lease of its own, and a name by which the stack knows that.
-const USERS: &str = "leasing-rehearsal";
+const USERS: &str = "leasehold_leasing_rehearsal";
 /// Something to run under a lease.
-pub(super) const CHILD: &str = "leasehold-wrapped-rehearsal";
+pub(super) const CHILD: &str = "leasehold_wrapped_rehearsal";
+/// The same in a stack that is called leasehold-2.
+pub(super) const STRANGER: &str = "leasehold-2_wrapped_rehearsal";
 
-/// The user's own machines: one that waits in line and ends as it is told, and one to be wrapped.
-pub(super) fn own_machines(functions: &LambdaHost) -> Result<[(String, Value); 2], Error> {
+/// The user's own machines: one that waits in line and ends as it is told, one to be wrapped, and one to be wrapped by another
+/// stack.
+pub(super) fn own_machines(functions: &LambdaHost) -> Result<[(String, Value); 3], Error> {
     let acquire = functions.function("acquire")?.arn();
     let extend = functions.function("extend")?.arn();
     let inspect = functions.function("inspect")?.arn();
@@ -82,46 +86,54 @@ pub(super) fn own_machines(functions: &LambdaHost) -> Result<[(String, Value); 2
     let child = json!({"StartAt": "Work", "States": {
         "Work": {"Type": "Wait", "SecondsPath": "$.seconds", "End": true},
     }});
-    Ok([(USERS.to_owned(), leasing), (CHILD.to_owned(), child)])
+    Ok([
+        (USERS.to_owned(), leasing),
+        (CHILD.to_owned(), child.clone()),
+        (STRANGER.to_owned(), child),
+    ])
 }
 
 /// Everybody who may wake one that waits, wakes one.
 pub(super) async fn play(world: &World<'_>) -> Vec<(String, Shown)> {
     let mut shown = Vec::new();
-    for machine in [STACKS, USERS] {
-        let (free, released, expired, late, forced, reaped) = tokio::join!(
-            is_free(world, machine),
-            is_released(world, machine),
-            expires(world, machine),
-            has_waited_long_enough(world, machine),
-            is_forced(world, machine),
-            is_reaped(world, machine),
-        );
-        for (what, outcome) in [
-            ("acquire finds the key free, and answers by callback", free),
-            ("release wakes the next in line", released),
-            (
-                "sweep, by its schedule, wakes the next of an expired lease",
-                expired,
-            ),
-            ("sweep sends away who has waited long enough", late),
-            (
-                "grant, by the stream, wakes the next of a forced release",
-                forced,
-            ),
-            (
-                "reap, by the rule, wakes the next of an execution that has ended",
-                reaped,
-            ),
-        ] {
-            shown.push((format!("{machine}: {what}"), outcome));
-        }
+    for machine in [STACKS, WRAPPER, USERS] {
+        shown.extend(play_with(world, machine).await);
     }
     shown.push((
         "reap, by the rule, asks what a failed execution may have left at work".to_owned(),
         fails(world).await,
     ));
     shown
+}
+
+async fn play_with(world: &World<'_>, machine: &str) -> Vec<(String, Shown)> {
+    let (free, released, expired, late, forced, reaped) = tokio::join!(
+        is_free(world, machine),
+        is_released(world, machine),
+        expires(world, machine),
+        has_waited_long_enough(world, machine),
+        is_forced(world, machine),
+        is_reaped(world, machine),
+    );
+    [
+        ("acquire finds the key free, and answers by callback", free),
+        ("release wakes the next in line", released),
+        (
+            "sweep, by its schedule, wakes the next of an expired lease",
+            expired,
+        ),
+        ("sweep sends away who has waited long enough", late),
+        (
+            "grant, by the stream, wakes the next of a forced release",
+            forced,
+        ),
+        (
+            "reap, by the rule, wakes the next of an execution that has ended",
+            reaped,
+        ),
+    ]
+    .map(|(what, outcome)| (format!("{machine}: {what}"), outcome))
+    .to_vec()
 }
 
 fn key(machine: &str, scene: &str) -> String {
@@ -134,11 +146,16 @@ async fn start(
     key: &str,
     wait_seconds: u32,
 ) -> Result<String, String> {
-    let input = if machine == USERS {
-        json!({"key": key, "wait_seconds": wait_seconds, "then": "release"})
-    } else {
-        let at_once = json!({"seconds": 0});
-        json!({"key": key, "ttl_seconds": 60, "wait_seconds": wait_seconds, "first": at_once, "second": at_once})
+    let at_once = json!({"seconds": 0});
+    let input = match machine {
+        USERS => json!({"key": key, "wait_seconds": wait_seconds, "then": "release"}),
+        WRAPPER => {
+            let child = world.machine(CHILD)?;
+            json!({"key": key, "ttl_seconds": 60, "wait_seconds": wait_seconds, "state_machine_arn": child, "input": at_once})
+        }
+        _ => {
+            json!({"key": key, "ttl_seconds": 60, "wait_seconds": wait_seconds, "first": at_once, "second": at_once})
+        }
     };
     world.start(machine, input).await
 }

@@ -24,14 +24,18 @@ impl Usage {
         }
     }
 
-    /// What is wrong with it: refusals, and what could be left out of a role without a refusal.
-    pub(super) fn wrong(&self) -> Vec<String> {
+    /// What is wrong with it: refusals, other than of what has `meant` in it, and what could be left out of a role without a
+    /// refusal.
+    pub(super) fn wrong(&self, meant: &str) -> Vec<String> {
         let refused = self
             .refused
             .iter()
+            .filter(|refused| !refused.contains(meant))
             .map(|refused| format!("refused: {refused}"));
         let idle = self.idle().into_iter().map(|(role, allowed)| {
-            let Allowed { action, resource } = allowed;
+            let Allowed {
+                action, resource, ..
+            } = allowed;
             format!("{role} may {action} on {resource}, and nothing that was run needs it")
         });
         refused.chain(idle).collect()
@@ -69,22 +73,26 @@ impl fmt::Display for Usage {
 
 #[cfg(test)]
 mod tests {
+    use leasehold_local::Context;
+
     use super::*;
 
     fn usage(allowed: &[(&str, &str)], asked: &[(&str, &str)]) -> Usage {
         let one = |(action, resource): &(&str, &str)| Allowed {
             action: (*action).to_owned(),
             resource: (*resource).to_owned(),
+            conditions: Vec::new(),
         };
         let asked = asked.iter().map(|(action, resource)| Asked {
             role: "R".to_owned(),
             action: (*action).to_owned(),
             resource: Some((*resource).to_owned()),
+            context: Context::new(),
         });
         Usage {
             allowed: BTreeMap::from([("R".to_owned(), allowed.iter().map(one).collect())]),
             asked: asked.collect(),
-            refused: Vec::new(),
+            refused: vec!["may not d:Put on meant".to_owned()],
             requests: 0,
         }
     }
@@ -92,9 +100,13 @@ mod tests {
     #[test]
     fn what_is_allowed_and_not_asked_for_is_told() {
         let both = [("d:Get", "t"), ("d:Put", "t")];
-        assert_eq!(usage(&both, &both).wrong(), [""; 0]);
+        assert_eq!(usage(&both, &both).wrong("meant"), [""; 0]);
         assert_eq!(
-            usage(&both, &both[..1]).wrong(),
+            usage(&both, &both).wrong("nothing"),
+            ["refused: may not d:Put on meant"]
+        );
+        assert_eq!(
+            usage(&both, &both[..1]).wrong("meant"),
             ["R may d:Put on t, and nothing that was run needs it"]
         );
     }
@@ -102,8 +114,8 @@ mod tests {
     #[test]
     fn what_is_allowed_twice_could_be_left_out() {
         let twice = [("d:Get", "t"), ("d:Get", "*")];
-        assert_eq!(usage(&twice, &twice[..1]).wrong().len(), 2);
+        assert_eq!(usage(&twice, &twice[..1]).wrong("meant").len(), 2);
         let wider = [("d:Get", "t"), ("d:Get", "u")];
-        assert_eq!(usage(&twice, &wider).wrong().len(), 1);
+        assert_eq!(usage(&twice, &wider).wrong("meant").len(), 1);
     }
 }

@@ -21,7 +21,7 @@ use crate::iam::{self, Roles};
 use crate::lambda::LambdaHost;
 use crate::proxy::Proxy;
 use crate::task::OwnedTask;
-use crate::template::{Target, Template};
+use crate::template::{StateMachineResource, Target, Template};
 
 /// Nobody listens here: what is sent to it fails at once instead of leaving the machine.
 const NOWHERE: &str = "http://127.0.0.1:9";
@@ -92,7 +92,8 @@ impl Stack {
             BTreeMap::new()
         };
         let file = options.template();
-        let template = Template::read(&file, &options.root, &options.parameters, &offered)?;
+        let name = options.stack_name.as_str();
+        let template = Template::read(&file, &options.root, name, &options.parameters, &offered)?;
         let roles = iam::of(&template).map_err(|refused| Error::Template {
             file,
             message: refused.join("\n"),
@@ -329,6 +330,13 @@ impl Stack {
     #[must_use]
     pub fn resources(&self) -> &BTreeMap<String, usize> {
         &self.template.kinds
+    }
+
+    /// The ARNs of the template's state machines, which need not have been created.
+    #[must_use]
+    pub fn machines(&self) -> Vec<String> {
+        let machines = self.template.state_machines.iter();
+        machines.map(StateMachineResource::arn).collect()
     }
 
     /// The names of the tables.

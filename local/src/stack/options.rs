@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::error::{Error, io};
+use crate::template::STACK;
 
 /// Changes to a function's environment: a text sets a variable, `None` removes one.
 pub type EnvironmentChanges = BTreeMap<String, Option<String>>;
@@ -15,6 +16,8 @@ pub type EnvironmentChanges = BTreeMap<String, Option<String>>;
 pub struct Options {
     /// The repository: where `local/asl/` and `target/` are.
     pub root: PathBuf,
+    /// The stack's name.
+    pub stack_name: String,
     /// The template as translated to plain `CloudFormation`; `None` is `local/template.json`, which is the repository's
     /// `template.yaml`. Keys of code and definitions in it are paths in the repository.
     pub template: Option<PathBuf>,
@@ -76,6 +79,7 @@ impl Default for Options {
             .unwrap_or(Path::new("."));
         Self {
             root: root.to_owned(),
+            stack_name: STACK.to_owned(),
             template: None,
             parameters: BTreeMap::new(),
             binaries: None,

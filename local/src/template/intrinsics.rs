@@ -1,5 +1,6 @@
 //! `CloudFormation`'s intrinsic functions and pseudo parameters, evaluated against this machine: one account, one Region, and
-//! logical ids as physical names where the template gives none. A function that is not known here is an error.
+//! logical ids as physical names where the template gives none, after the stack's name if it is not the usual one. A function
+//! that is not known here is an error.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +8,8 @@ use serde_json::{Map, Value};
 
 use crate::arn::{self, ACCOUNT, REGION};
 
-/// The stack's name, the same as in samconfig.toml.
-const STACK: &str = "leasehold";
+/// The usual stack's name, the same as in samconfig.toml.
+pub(crate) const STACK: &str = "leasehold";
 
 /// The properties that give resources their names.
 const NAMED_BY: [(&str, &str); 4] = [
@@ -21,6 +22,7 @@ const NAMED_BY: [(&str, &str); 4] = [
 /// What the names in a template stand for.
 pub(super) struct Resolver<'a> {
     template: &'a Value,
+    stack: &'a str,
     parameters: BTreeMap<&'a str, Value>,
     /// What nested stacks put out: by logical id, and `Outputs.` with the output's name.
     outputs: BTreeMap<(String, String), String>,
@@ -30,6 +32,7 @@ impl<'a> Resolver<'a> {
     /// Takes the parameters' defaults where `given` has nothing else.
     pub(super) fn new(
         template: &'a Value,
+        stack: &'a str,
         given: &BTreeMap<String, String>,
     ) -> Result<Self, String> {
         let declared = &template["Parameters"];
@@ -38,18 +41,27 @@ impl<'a> Resolver<'a> {
         }
         let mut parameters = BTreeMap::new();
         for (name, declaration) in declared.as_object().into_iter().flatten() {
-            let value = match given.get(name) {
-                Some(text) if declaration["Type"] == "Number" => serde_json::from_str(text)
+            let value = given.get(name).map(|text| Value::from(text.as_str()));
+            let value = match (value, declaration["Type"].as_str()) {
+                (Some(Value::String(text)), Some("Number")) => serde_json::from_str(&text)
                     .map_err(|_| {
                         format!("the parameter {name} is a number, and {text:?} is none")
                     })?,
-                Some(text) => Value::from(text.as_str()),
-                None => declaration["Default"].clone(),
+                (value, kind) => {
+                    let value = value.unwrap_or_else(|| declaration["Default"].clone());
+                    match (value, kind) {
+                        (Value::String(text), Some("CommaDelimitedList")) => {
+                            text.split(',').map(str::trim).collect()
+                        }
+                        (value, _) => value,
+                    }
+                }
             };
             parameters.insert(name.as_str(), value);
         }
         Ok(Self {
             template,
+            stack,
             parameters,
             outputs: BTreeMap::new(),
         })
@@ -100,7 +112,8 @@ impl<'a> Resolver<'a> {
         let resource = &self.template["Resources"][id];
         let named_by = NAMED_BY.iter().find(|(kind, _)| resource["Type"] == *kind);
         match named_by.map(|(_, property)| &resource["Properties"][property]) {
-            None | Some(Value::Null) => Ok(id.to_owned()),
+            None | Some(Value::Null) if self.stack == STACK => Ok(id.to_owned()),
+            None | Some(Value::Null) => Ok(format!("{}-{id}", self.stack)),
             Some(name) => self.text(name),
         }
     }
@@ -119,10 +132,21 @@ impl<'a> Resolver<'a> {
             },
             ("Fn::Sub", Value::String(pattern)) => text(self.substitute(pattern, &Map::new())),
             ("Fn::Sub", Value::Array(parts)) => match parts.as_slice() {
-                [Value::String(pattern), Value::Object(names)] => {
-                    text(self.substitute(pattern, names))
-                }
+                [Value::String(pattern), Value::Object(own)] => text(self.substitute(pattern, own)),
                 _ => Err(format!("Sub {argument} is not a text and a map")),
+            },
+            ("Fn::Join", Value::Array(parts)) => match parts.as_slice() {
+                [Value::String(delimiter), list] => {
+                    text(self.list(list).map(|list| list.join(delimiter)))
+                }
+                _ => Err(format!("Join {argument} is not a delimiter and a list")),
+            },
+            ("Fn::Split", Value::Array(parts)) => match parts.as_slice() {
+                [Value::String(delimiter), whole] => {
+                    let whole = self.text(whole)?;
+                    Ok(Some(whole.split(delimiter.as_str()).collect()))
+                }
+                _ => Err(format!("Split {argument} is not a delimiter and a text")),
             },
             ("Fn::If", Value::Array(parts)) => match parts.as_slice() {
                 [Value::String(condition), yes, no] => {
@@ -155,7 +179,7 @@ impl<'a> Resolver<'a> {
             "AWS::AccountId" => ACCOUNT.to_owned(),
             "AWS::Partition" => "aws".to_owned(),
             "AWS::Region" => REGION.to_owned(),
-            "AWS::StackName" => STACK.to_owned(),
+            "AWS::StackName" => self.stack.to_owned(),
             "AWS::URLSuffix" => "amazonaws.com".to_owned(),
             _ => match (self.parameters.get(target), self.kind(target)) {
                 (Some(Value::Null), _) => {
@@ -195,7 +219,8 @@ impl<'a> Resolver<'a> {
         found.ok_or_else(|| wrong("no such attribute is known locally"))
     }
 
-    fn substitute(&self, pattern: &str, names: &Map<String, Value>) -> Result<String, String> {
+    /// The names of `own` go before all others.
+    fn substitute(&self, pattern: &str, own: &Map<String, Value>) -> Result<String, String> {
         let mut result = String::new();
         let mut rest = pattern;
         while let Some((before, after)) = rest.split_once("${") {
@@ -203,15 +228,11 @@ impl<'a> Resolver<'a> {
                 .split_once('}')
                 .ok_or_else(|| format!("Sub {pattern:?}: a brace is missing"))?;
             result.push_str(before);
-            let value = match (
-                name.strip_prefix('!'),
-                names.get(name),
-                name.split_once('.'),
-            ) {
-                (Some(literal), ..) => format!("${{{literal}}}"),
-                (None, Some(value), _) => self.text(value)?,
-                (None, None, Some((id, attribute))) => self.attribute(id, attribute)?,
-                (None, None, None) => text(&self.reference(name)?.unwrap_or_default())?,
+            let value = match (name.strip_prefix('!'), name.split_once('.')) {
+                _ if own.contains_key(name) => self.text(&own[name])?,
+                (Some(literal), _) => format!("${{{literal}}}"),
+                (None, Some((id, attribute))) => self.attribute(id, attribute)?,
+                (None, None) => text(&self.reference(name)?.unwrap_or_default())?,
             };
             result.push_str(&value);
             rest = after;
@@ -221,6 +242,13 @@ impl<'a> Resolver<'a> {
 
     fn text(&self, value: &Value) -> Result<String, String> {
         text(&self.resolve(value)?.unwrap_or_default())
+    }
+
+    fn list(&self, value: &Value) -> Result<Vec<String>, String> {
+        match self.resolve(value)? {
+            Some(Value::Array(items)) => items.iter().map(text).collect(),
+            _ => Err(format!("{value} stands where a list is needed")),
+        }
     }
 
     fn kind(&self, id: &str) -> Option<&'a str> {

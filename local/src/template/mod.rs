@@ -18,6 +18,7 @@ use crate::error::Error;
 use crate::events::Pattern;
 use crate::iam::{self, Allowed};
 use intrinsics::Resolver;
+pub(crate) use intrinsics::STACK;
 use properties::EventSource;
 
 /// The stack as its template describes it, with every reference resolved to a local name or ARN.
@@ -59,6 +60,7 @@ fn translation(file: &Path) -> Result<Value, String> {
 /// A `AWS::Lambda::Function`.
 #[derive(Clone, Debug)]
 pub(crate) struct FunctionResource {
+    /// Its name, too.
     pub(crate) logical_id: String,
     /// The last segment of its code's key, which is also the name of its binary.
     pub(crate) verb: String,
@@ -158,15 +160,17 @@ pub(crate) struct Permission {
 }
 
 impl Template {
-    /// Reads a template; `parameters` win over the defaults it names, and `offered` ones too, as far as the template has
-    /// them. Resources whose `Condition` does not hold are left out. `root` is where its code and definitions are, and below
-    /// `local/` the translations of the templates that it nests; their resources are read as if they were its own.
+    /// Reads the template of the stack of this name; `parameters` win over the defaults it names, and `offered` ones too, as
+    /// far as the template has them. Resources whose `Condition` does not hold are left out. `root` is where its code and
+    /// definitions are, and below `local/` the translations of the templates that it nests; their resources are read as if
+    /// they were its own.
     ///
     /// # Errors
     /// [`Error::Template`] naming the resource and what is wrong with it.
     pub(crate) fn read(
         file: &Path,
         root: &Path,
+        stack: &str,
         parameters: &BTreeMap<String, String>,
         offered: &BTreeMap<String, String>,
     ) -> Result<Self, Error> {
@@ -181,12 +185,17 @@ impl Template {
                 given.entry(name.clone()).or_insert_with(|| value.clone());
             }
         }
-        Self::of(&template, root, &given).map_err(wrong)
+        Self::of(&template, root, stack, &given).map_err(wrong)
     }
 
-    fn of(template: &Value, root: &Path, given: &BTreeMap<String, String>) -> Result<Self, String> {
+    fn of(
+        template: &Value,
+        root: &Path,
+        stack: &str,
+        given: &BTreeMap<String, String>,
+    ) -> Result<Self, String> {
         let mut read = Self::default();
-        read.add(template, root, given)?;
+        read.add(template, root, stack, given)?;
         for (role, policies) in std::mem::take(&mut read.named) {
             for policy in policies {
                 let allowed = read.shared.get(&policy);
@@ -215,9 +224,10 @@ impl Template {
         &mut self,
         template: &Value,
         root: &Path,
+        stack: &str,
         given: &BTreeMap<String, String>,
     ) -> Result<BTreeMap<String, String>, String> {
-        let mut resolver = Resolver::new(template, given)?;
+        let mut resolver = Resolver::new(template, stack, given)?;
         let mut outputs = BTreeMap::new();
         // Nested stacks come first, since others refer to what they put out.
         for (section, part, nested) in [
@@ -239,7 +249,7 @@ impl Template {
                 let plain = plain.unwrap_or_default();
                 match kind {
                     Some("AWS::CloudFormation::Stack") => {
-                        let outputs = self.nest(&plain, root).map_err(named)?;
+                        let outputs = self.nest(&plain, root, stack).map_err(named)?;
                         resolver.nest(id, outputs);
                     }
                     Some(kind) => {
@@ -262,15 +272,23 @@ impl Template {
     }
 
     /// Adds a nested stack, whose template is known by the last part of its address.
-    fn nest(&mut self, stack: &Value, root: &Path) -> Result<BTreeMap<String, String>, String> {
+    fn nest(
+        &mut self,
+        nested: &Value,
+        root: &Path,
+        stack: &str,
+    ) -> Result<BTreeMap<String, String>, String> {
         let kind = "AWS::CloudFormation::Stack".to_owned();
         *self.kinds.entry(kind).or_default() += 1;
-        let address = intrinsics::text(&stack["TemplateURL"])?;
+        let address = intrinsics::text(&nested["TemplateURL"])?;
         let file = Path::new(arn::name(&address)).with_extension("json");
         let file = root.join("local").join(file);
         let template = translation(&file).map_err(|why| format!("{}: {why}", file.display()))?;
-        let given = stack["Parameters"].as_object().cloned().unwrap_or_default();
-        self.add(&template, root, &intrinsics::texts(&given)?)
+        let given = nested["Parameters"]
+            .as_object()
+            .cloned()
+            .unwrap_or_default();
+        self.add(&template, root, stack, &intrinsics::texts(&given)?)
     }
 
     fn resource(
@@ -289,7 +307,7 @@ impl Template {
             "AWS::DynamoDB::Table" => {
                 self.tables.insert(name, properties);
             }
-            "AWS::Events::Rule" => self.rules.push(properties::rule(id, properties)?),
+            "AWS::Events::Rule" => self.rules.push(properties::rule(&name, properties)?),
             "AWS::IAM::ManagedPolicy" => {
                 let allowed = iam::allowed(&properties["PolicyDocument"])?;
                 self.shared
@@ -304,9 +322,11 @@ impl Template {
                 EventSource::Queue(source) => self.queue_sources.push(source),
                 EventSource::Stream(source) => self.streams.push(source),
             },
-            "AWS::Lambda::Function" => self.functions.push(properties::function(id, properties)?),
+            "AWS::Lambda::Function" => self
+                .functions
+                .push(properties::function(&name, properties)?),
             "AWS::Lambda::Permission" => self.permissions.push(properties::permission(properties)?),
-            "AWS::SQS::Queue" => self.queues.push(properties::queue(id, properties)?),
+            "AWS::SQS::Queue" => self.queues.push(properties::queue(&name, properties)?),
             "AWS::SQS::QueuePolicy" => self
                 .permissions
                 .extend(properties::queue_policy(&properties)?),
@@ -399,13 +419,14 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::iam::Roles;
 
     fn read(template: &Value, parameters: &[(&str, &str)]) -> Result<Template, String> {
         let given = parameters
             .iter()
             .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        Template::of(template, &root, &given.collect())
+        Template::of(template, &root, STACK, &given.collect())
     }
 
     fn own() -> Value {
@@ -619,7 +640,7 @@ mod tests {
             let given = given
                 .iter()
                 .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
-            Template::of(template, root.path(), &given.collect())
+            Template::of(template, root.path(), STACK, &given.collect())
         };
         for (given, name) in [
             (&[][..], "leasehold-x-look"),
@@ -670,11 +691,70 @@ mod tests {
     }
 
     #[test]
+    fn machines_are_those_of_this_stack_by_name_or_those_of_a_list() {
+        let machine = |name: &str| arn::state_machine(name);
+        let event = |name: &str| {
+            let detail = json!({"status": "FAILED", "stateMachineArn": machine(name)});
+            json!({"source": "aws.states", "detail-type": "Step Functions Execution Status Change", "detail": detail})
+        };
+        let list = format!("{},{}", machine("one"), machine("two-*"));
+        let given = [
+            ("WrappedStateMachine", list.as_str()),
+            ("LeasingStateMachine", &list),
+        ];
+        let [here, listed] = [&[][..], &given].map(|given| read(&own(), given).unwrap());
+        for (template, [wrapped, leasing], wanted) in [
+            (&here, ["leasehold_wrapped_a", "leasehold_leasing_a"], true),
+            (
+                &here,
+                ["leasehold-2_wrapped_a", "leasehold-2_leasing_a"],
+                false,
+            ),
+            (&here, ["one", "one"], false),
+            (
+                &listed,
+                ["leasehold_wrapped_a", "leasehold_leasing_a"],
+                false,
+            ),
+            (&listed, ["one", "one"], true),
+            (&listed, ["two-2", "two-2"], true),
+            (&listed, ["one-2", "one-2"], false),
+        ] {
+            let roles = Roles::new(template.roles.clone());
+            let may = |role: &str, action: &str, arn: &str| roles.may(role, action, arn);
+            let execution = |name: &str| machine(name).replace("stateMachine", "execution") + ":a";
+            let wrapper = "WithLeaseStateMachineRole";
+            let ends = template.rules[0].pattern.as_ref().unwrap();
+            for (what, does) in [
+                (
+                    "starts",
+                    may(wrapper, "states:StartExecution", &machine(wrapped)),
+                ),
+                (
+                    "stops",
+                    may(wrapper, "states:StopExecution", &execution(wrapped)),
+                ),
+                (
+                    "answers",
+                    may("AcquireRole", "states:SendTaskSuccess", &machine(leasing)),
+                ),
+                (
+                    "reaps",
+                    may("ReapRole", "states:DescribeExecution", &execution(leasing)),
+                ),
+                ("hears", ends.matches(&event(leasing))),
+            ] {
+                assert_eq!(does, wanted, "{what} {wrapped} {leasing}");
+            }
+        }
+    }
+
+    #[test]
     fn a_definition_has_its_substitutions_made_and_needs_them_all() {
         let mut template = own();
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let definition = |template: &Value| {
-            let template = Template::of(template, &root, &BTreeMap::new()).unwrap();
+            let template = Template::of(template, &root, STACK, &BTreeMap::new()).unwrap();
             assert_eq!(template.state_machines[0].name, "leasehold-with-lease");
             template.state_machines[0].definition()
         };

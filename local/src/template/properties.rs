@@ -240,7 +240,7 @@ pub(super) fn rule(id: &str, properties: Value) -> Result<RuleResource, String> 
     }
     Ok(RuleResource {
         arn: arn::rule(id),
-        pattern: rule.event_pattern.as_ref().map(Pattern::read).transpose()?,
+        pattern: rule.event_pattern.map(pattern).transpose()?,
         every: match rule.schedule_expression {
             Some(expression) => period(id, &expression)?,
             None => None,
@@ -248,6 +248,18 @@ pub(super) fn rule(id: &str, properties: Value) -> Result<RuleResource, String> 
         targets,
         dead_letters,
     })
+}
+
+/// A pattern may be said as its text, too.
+fn pattern(said: Value) -> Result<Pattern, String> {
+    match said {
+        Value::String(text) => {
+            let pattern = serde_json::from_str(&text)
+                .map_err(|error| format!("the pattern {text} is not JSON: {error}"))?;
+            Pattern::read(&pattern)
+        }
+        pattern => Pattern::read(&pattern),
+    }
 }
 
 /// The period of a schedule. A cron expression is told of and not run.
@@ -339,6 +351,7 @@ pub(super) fn permission(properties: Value) -> Result<Permission, String> {
         allowed: Allowed {
             action: permission.action,
             resource: arn::function(arn::name(&permission.function_name)),
+            conditions: Vec::new(),
         },
     })
 }

@@ -3,7 +3,7 @@
 
 use crate::stack::{SAMPLES, TEMPLATE, TRANSLATED, resources, text};
 use crate::{Fault, Files, Rule};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fmt::Write;
 
 pub const RULES: &[(&str, Rule, &[Fault])] = &[
@@ -51,12 +51,16 @@ pub const RULES: &[(&str, Rule, &[Fault])] = &[
                 "\"dynamodb:UpdateItem\"",
                 "\"dynamodb:Update?tem\"",
             ),
-            (TEMPLATE, "stateMachine:${Prefix}-*", "stateMachine:*"),
+            (
+                TEMPLATE,
+                "stateMachine:${AWS::StackName}_wrapped_*",
+                "stateMachine:${AWS::StackName}-*",
+            ),
             (TEMPLATE, "\"xray:PutTraceSegments\"", "\"dynamodb:Scan\""),
             (
                 "template.yaml",
-                "AllowedPattern: \"[a-zA-Z0-9_-]+\\\\*?\"",
-                "AllowedPattern: \"[a-zA-Z0-9_*-]+\"",
+                ":stateMachine:[a-zA-Z0-9_-]+\\\\*?)$\"",
+                ":stateMachine:[a-zA-Z0-9_*-]+)$\"",
             ),
         ],
     ),
@@ -91,27 +95,15 @@ const STARTING: [&str; 10] = [
     "Targets",
 ];
 
-/// Why a resource may end in an asterisk, by what stands before it.
-const REASONS: [(&str, &str); 5] = [
+/// Why a resource may end in an asterisk, by what is before it. An execution's may besides, since it has no name before it runs.
+const REASONS: [(&str, &str); 2] = [
     (
-        ":stateMachine:${Prefix}-",
-        "machines name the functions, so roles cannot name machines",
+        "${AWS::StackName}_leasing_",
+        "no other stack's name has an underscore there",
     ),
     (
-        ":stateMachine:${LeasingStateMachine}",
-        "the parameter may end in one, after a letter",
-    ),
-    (
-        ":execution:${Prefix}-*:",
-        "an execution has no name before it runs",
-    ),
-    (
-        ":execution:${LeasingStateMachine}:",
-        "an execution has no name before it runs",
-    ),
-    (
-        ":execution:${WrappedStateMachine}:",
-        "an execution has no name before it runs",
+        "${AWS::StackName}_wrapped_",
+        "no other stack's name has an underscore there",
     ),
 ];
 
@@ -212,7 +204,7 @@ fn statement(value: &Value) -> String {
     let said = |name: &str| {
         list(&value[name])
             .iter()
-            .map(text)
+            .map(place)
             .collect::<Vec<_>>()
             .join(", ")
     };
@@ -228,6 +220,25 @@ fn statement(value: &Value) -> String {
         }
     }
     line
+}
+
+/// As [`text`]; of a choice both sides.
+fn place(value: &Value) -> String {
+    if let Some([condition, then, otherwise]) = value["Fn::If"].as_array().map(Vec::as_slice) {
+        let (then, otherwise) = (place(then), place(otherwise));
+        return format!("{then} if {}, else {otherwise}", text(condition));
+    }
+    let machines = &value["Fn::Split"][1]["Fn::Join"][1][0]["Fn::Join"][1]["Fn::Split"][1];
+    let parameter = &machines["Fn::Join"][1];
+    // From the ARNs of state machines to those of their executions.
+    let executions = json!({"Fn::Split": [",", {"Fn::Join": ["", [
+        {"Fn::Join": [":execution:", {"Fn::Split": [":stateMachine:", {"Fn::Join": [":*,", parameter]}]}]},
+        ":*",
+    ]]}]});
+    if *value == executions {
+        return format!("executions of {}", text(parameter));
+    }
+    text(value)
 }
 
 fn list(value: &Value) -> &[Value] {
@@ -248,8 +259,11 @@ fn asterisks(files: &Files) -> Vec<String> {
         let (actions, rest) = grant.split_once(" on ").unwrap_or_default();
         let where_to = rest.split(" Principal ").next().unwrap_or_default();
         let has_reason = where_to.split(", ").all(|resource| {
-            let before = resource.strip_suffix('*').unwrap_or(resource);
-            !resource.contains(['*', '?']) || REASONS.iter().any(|(end, _)| before.ends_with(end))
+            let resource = resource.strip_prefix("else ").unwrap_or(resource);
+            let machine = resource.strip_suffix(":*").unwrap_or(resource);
+            let before = machine.strip_suffix('*').unwrap_or(machine);
+            !before.contains(['*', '?'])
+                && (before == machine || REASONS.iter().any(|(end, _)| before.ends_with(end)))
         });
         if actions.contains(['*', '?']) || !(has_reason || grant == ON_EVERYTHING) {
             wrong.push(line.trim().to_owned());
@@ -258,7 +272,7 @@ fn asterisks(files: &Files) -> Vec<String> {
     // A parameter of a name may end in one, never before the first letter.
     let patterns = files
         .text("template.yaml")
-        .matches("AllowedPattern: \"[a-zA-Z0-9_-]+\\\\*?\"")
+        .matches(":stateMachine:[a-zA-Z0-9_-]+\\\\*?)$\"")
         .count();
     if patterns != 2 {
         wrong.push(format!(

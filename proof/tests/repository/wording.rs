@@ -66,9 +66,9 @@ fn plain(files: &Files) -> Vec<String> {
             ));
         }
         for sentence in &sentences {
-            let lower = sentence.to_lowercase();
+            let lower = format!(" {}", sentence.to_lowercase());
             for (phrase, better) in UNWANTED {
-                if lower.contains(phrase) {
+                if lower.contains(&format!(" {phrase}")) {
                     wrong.push(format!(
                         "{path}: {phrase:?} (write: {better}) in: {sentence}"
                     ));

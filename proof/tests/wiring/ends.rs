@@ -73,7 +73,10 @@ async fn fixture() -> Fixture {
             },
         },
     });
-    let create = stack.sfn().create_state_machine().name("leasing-test");
+    let create = stack
+        .sfn()
+        .create_state_machine()
+        .name("leasehold_leasing_test");
     let created = create
         .definition(definition.to_string())
         .role_arn("arn:aws:iam::123456789012:role/test")

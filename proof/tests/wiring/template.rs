@@ -73,7 +73,7 @@ async fn the_end_of_an_execution_that_may_have_leases_reaches_reap_twice() {
     stack.put_event(stranger);
     let mut of_a_user = event("reap-succeeded");
     of_a_user["detail"]["stateMachineArn"] =
-        json!("arn:aws:states:us-east-1:123456789012:stateMachine:leasing-orders");
+        json!("arn:aws:states:us-east-1:123456789012:stateMachine:leasehold_leasing_orders");
     for told in [event("reap-succeeded"), event("reap-aborted"), of_a_user] {
         stack.put_event(told.clone());
         let (mut at_once, mut later) = (false, false);

@@ -224,7 +224,7 @@ pub async fn alone(stage: &Stage, machine: &str) -> Result<Spent, Error> {
             json!({"from": "a", "to": "b", "amount": 1, "ttl_seconds": 30})
         }
         "WithLease" => {
-            let child = stage.create("leasehold-wrapped", CHILD, &[]).await?;
+            let child = stage.create("leasehold_wrapped_child", CHILD, &[]).await?;
             json!({"key": key, "ttl_seconds": 30, "state_machine_arn": child, "input": {"seconds": 0}})
         }
         _ => json!({"key": key, "ttl_seconds": 30, "first": {}, "second": {}}),

@@ -1,0 +1,107 @@
+//! Two stacks of one account whose names begin alike: neither may do anything to the other's.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use leasehold_local::{Error, Options, Stack};
+
+use super::options;
+
+/// One begins as the other does, and goes on with what separates words in names.
+const NAMES: [&str; 2] = ["app", "app-2"];
+
+/// What all stacks of an account have together: the rule by which Step Functions hears of executions that others wait for.
+const SHARED: &str = "rule/StepFunctionsGetEventsForStepFunctionsExecutionRule";
+
+/// Something to be done to a stack: an action, and the ARN of what belongs to it.
+type Deed = (String, String);
+
+/// What one of the two may do to the other, by the policies that the template gives its roles. Second, how many ways were tried.
+pub(super) async fn crossings(template: &Path, out: &Path) -> Result<(Vec<String>, usize), Error> {
+    let [one, other] = NAMES;
+    let one = open(template, out, one).await?;
+    let other = open(template, out, other).await?;
+    let mut wrong = Vec::new();
+    let mut tried = 0;
+    for (stack, victim) in [(&one, &other), (&other, &one)] {
+        let deeds = deeds(victim);
+        for role in stack.roles().allowed().keys() {
+            tried += deeds.len();
+            let done = deeds
+                .iter()
+                .filter(|(action, resource)| stack.roles().may(role, action, resource));
+            wrong.extend(
+                done.map(|(action, resource)| format!("{role} may {action} on {resource}")),
+            );
+        }
+    }
+    one.stop().await;
+    other.stop().await;
+    Ok((wrong, tried))
+}
+
+async fn open(template: &Path, out: &Path, name: &str) -> Result<Stack, Error> {
+    let mut options = options(template, &out.join(name));
+    // What belongs to the user of a stack is not the other user's.
+    let work = format!("arn:aws:lambda:us-east-1:123456789012:function:{name}-work");
+    let own = [
+        ("StepFunctionArn", work),
+        ("AccountsTableName", format!("{name}-accounts")),
+    ];
+    let own = own.map(|(parameter, value)| (parameter.to_owned(), value));
+    options.parameters.extend(own);
+    Stack::start(Options {
+        engine: false,
+        stack_name: name.to_owned(),
+        ..options
+    })
+    .await
+}
+
+/// Names that two stacks share, or that begin with no more than the stack's name: each has to be found.
+pub(super) async fn seeded(template: &Path, out: &Path) -> Result<Vec<String>, Error> {
+    let failed = |error: std::io::Error| Error::Call {
+        what: format!("change {}", template.display()),
+        message: error.to_string(),
+    };
+    let text = std::fs::read_to_string(template).map_err(failed)?;
+    let mut missed = Vec::new();
+    for (derived, shared) in [
+        ("${AWS::StackName}_wrapped_", "wrapped-"),
+        ("${AWS::StackName}_leasing_", "${AWS::StackName}-"),
+    ] {
+        let file = out.join("crossed.json");
+        std::fs::write(&file, text.replace(derived, shared)).map_err(failed)?;
+        if crossings(&file, out).await?.0.is_empty() {
+            missed.push(format!("machines by the name of {shared} are not found"));
+        } else {
+            println!("  found: machines by the name of {shared}");
+        }
+    }
+    Ok(missed)
+}
+
+/// All that anybody in the stack may do, and what its callers may: start its machines and invoke its functions.
+fn deeds(stack: &Stack) -> BTreeSet<Deed> {
+    let allowed = stack.roles().allowed().values().flatten();
+    let allowed = allowed.filter(|allowed| !allowed.resource.ends_with(SHARED));
+    let within = allowed.map(|allowed| {
+        let resource = allowed.resource.replace('*', "x");
+        (allowed.action.clone(), resource)
+    });
+    let functions = stack.functions().functions().into_iter();
+    let functions = functions.map(|function| ("lambda:InvokeFunction".to_owned(), function.arn()));
+    let machines = stack.machines().into_iter();
+    let machines = machines.flat_map(|machine| {
+        let execution = machine.replace(":stateMachine:", ":execution:") + ":x";
+        [
+            ("states:StartExecution", machine.clone()),
+            ("states:SendTaskSuccess", machine),
+            ("states:DescribeExecution", execution.clone()),
+            ("states:GetExecutionHistory", execution.clone()),
+            ("states:StopExecution", execution),
+        ]
+        .map(|(action, arn)| (action.to_owned(), arn))
+    });
+    within.chain(functions).chain(machines).collect()
+}
