@@ -137,6 +137,11 @@ fn rules() -> Vec<(&'static str, Rule, (&'static str, Value))> {
             ("Comment", json!(" ")),
         ),
         (
+            "leaves the partition to the deployment",
+            |state| !all_texts(state.node).iter().any(|text| text.contains("arn:aws")),
+            ("Resource", json!("arn:aws:states:::lambda:invoke")),
+        ),
+        (
             "is in JSONata alone",
             |state| {
                 let rules = state.list("Choices").iter();
