@@ -25,9 +25,12 @@ def _now():
 
 
 def _start(self):
+    """Gap: any name is taken for an execution."""
+    name = self._get_param("name") or str(uuid.uuid4())
+    self.stepfunction_backend._validate_name(name)
     return self.stepfunction_backend.start_execution(
         self._get_param("stateMachineArn"),
-        self._get_param("name") or str(uuid.uuid4()),
+        name,
         self._get_param("input", if_none="{}"),
     )
 

@@ -36,9 +36,12 @@ _FUNCTIONS = {
 
 
 def _as_jsonata(value):
-    """A copy in the evaluator's terms: its null differs from "nothing", and it knows no dates."""
+    """A copy in the evaluator's terms: its null differs from "nothing", and it knows no dates.
+    Gap: whole numbers are exact here; to the service's JSONata every number is a double."""
     if value is None:
         return Utils.NULL_VALUE
+    if type(value) is int and abs(value) > 2**53:
+        return int(float(value))
     if isinstance(value, dict):
         return {key: _as_jsonata(member) for key, member in value.items()}
     if isinstance(value, (list, tuple)):

@@ -227,6 +227,9 @@ impl Player<'_> {
             let value = value.as_str().unwrap().to_owned();
             function.environment.insert(variable.clone(), value);
         }
+        if let Some(limit) = own["concurrency"].as_u64() {
+            function.concurrency = usize::try_from(limit).unwrap();
+        }
         let id = function.logical_id.clone();
         host.register(function);
         self.functions.insert(name.to_owned(), id.clone());

@@ -114,9 +114,14 @@ impl Machines {
         })
     }
 
+    /// The substitutions that are no functions.
     fn tables(leases: &str, resources: &str) -> impl Iterator<Item = (String, String)> + use<> {
-        let tables = [("LeaseTable", leases), ("AccountsTable", resources)];
-        tables
+        let names = [
+            ("Partition", "aws"),
+            ("LeaseTable", leases),
+            ("AccountsTable", resources),
+        ];
+        names
             .map(|(name, table)| (name.to_owned(), table.to_owned()))
             .into_iter()
     }

@@ -5,9 +5,7 @@
 
 use crate::check::calls::{Call, Left};
 use crate::check::lease::{Env, Key, join, key};
-use crate::read::error_names::{
-    ALL, MAY_RUN, NO_VALUE, RUNTIME, TASK_FAILED, TIMEOUT, TOO_LARGE, is_lost,
-};
+use crate::read::error_names::{ALL, MAY_RUN, NO_VALUE, RUNTIME, TASK_FAILED, TIMEOUT, is_lost};
 use crate::read::machine::State;
 use std::collections::{HashMap, HashSet};
 
@@ -73,8 +71,8 @@ pub(crate) fn failures<'a>(state: &'a State<'_>, call: &Call<'_>) -> Vec<(&'a st
         }
         let effect = match call {
             Call::Work(_) | Call::Extend(_) if is_lost(name) => Effect::Lost,
-            // What came back was too large: as after a failure of the task's own.
-            Call::Work(_) if name == TOO_LARGE => found[0].1,
+            // What came back was too large, or the service refused: as after a failure of the task's own.
+            Call::Work(_) => found[0].1,
             _ => Effect::Same,
         };
         found.push((name, effect));

@@ -3,7 +3,7 @@
 use crate::check::calls::{Call, Request};
 use crate::check::finding::Finding;
 use crate::check::rule::Rule;
-use crate::read::error_names::{KNOWN, OUTCOME_UNKNOWN, is_lost, matches, nearest};
+use crate::read::error_names::{KNOWN, NOT_RAISED, OUTCOME_UNKNOWN, is_lost, matches, nearest};
 use crate::read::expression as text;
 use crate::read::machine::{Kind, Machine, StateId};
 use crate::read::node::{Node, Span};
@@ -229,7 +229,10 @@ pub(crate) fn look_at_clauses(
             );
         }
         for (at, name) in unknown(machine, id) {
-            let near = nearest(KNOWN.into_iter(), name, "Lease.".len() + 2)
+            let real = NOT_RAISED.into_iter().find(|(other, _)| *other == name);
+            let near = real
+                .map(|(_, real)| real)
+                .or_else(|| nearest(KNOWN.into_iter(), name, "Lease.".len() + 2))
                 .map(|near| format!("; {near}?"))
                 .unwrap_or_default();
             say(
@@ -288,6 +291,9 @@ fn unknown<'a>(machine: &Machine<'a>, id: StateId) -> Vec<(Span, &'a str)> {
                 .any(|error| error == name || error.contains(&format!("'{name}'")))
     };
     written
-        .filter(|(_, name)| name.starts_with("Lease.") && !raised(name))
+        .filter(|(_, name)| {
+            NOT_RAISED.iter().any(|(other, _)| other == name)
+                || name.starts_with("Lease.") && !raised(name)
+        })
         .collect()
 }

@@ -63,6 +63,15 @@ pub const KNOWN: [&str; 14] = [
     "Lease.StepTimeout",
 ];
 
+/// Not in the model of Step Functions: what it raises instead, as an SDK integration and as the optimised one.
+pub(crate) const NOT_RAISED: [(&str, &str); 2] = [
+    ("Sfn.ThrottlingException", "Sfn.SfnException"),
+    (
+        "StepFunctions.ThrottlingException",
+        "StepFunctions.AWSStepFunctionsException",
+    ),
+];
+
 /// Whether the names of a clause hold this error. The empty name is one that nobody thought of.
 pub(crate) fn matches<T: AsRef<str>>(names: &[T], error: &str) -> bool {
     names.iter().map(AsRef::as_ref).any(|name| {

@@ -50,6 +50,18 @@ pub(crate) fn bare(text: &str) -> String {
     bare
 }
 
+/// The two texts of `{% condition ? 'one' : 'other' %}`.
+pub(crate) fn one_of_two(text: &str) -> Option<[&str; 2]> {
+    let expression = inside(text)?.trim();
+    let bare = bare(expression);
+    if bare.matches('?').count() != 1 || !bare.ends_with("? '' : ''") {
+        return None;
+    }
+    let mut parts = expression.rsplit('\'').skip(1);
+    let (other, one) = (parts.next()?, parts.nth(1)?);
+    Some([one, other])
+}
+
 fn is_name(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
@@ -149,6 +161,20 @@ pub(crate) fn path(text: &str) -> Option<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn two_texts_to_choose_from_are_known() {
+        let either = one_of_two("{% $length($x) <= 8 ? 'A.B' : 'C' %}");
+        assert_eq!(either, Some(["A.B", "C"]));
+        for other in [
+            "A",
+            "{% $x ? 'A' : $y %}",
+            "{% $x ? 'A' : $y ? 'B' : 'C' %}",
+            "{% 'A' %}",
+        ] {
+            assert_eq!(one_of_two(other), None, "{other}");
+        }
+    }
 
     #[test]
     fn names_are_found_outside_of_strings_and_comments() {

@@ -206,21 +206,20 @@ impl Planner<'_, '_> {
         );
         let mut state = self.extending(section, &reason);
         let mut catch = vec![self.uncaught(section, &["Lease.Lost", "Lease.Expired"], lost)];
+        let mut rest = self.uncaught(section, &["States.ALL"], after);
         if bound && self.machine.jsonata {
-            // Three doubts in a row mean a ttl too short to work in; the failure is the step's.
-            let lease = format!("{{% ${} <= 3 ? ${} %}}", vars.doubts(), vars.lease());
-            let payload = object! { "lease" => lease };
+            // Three doubts in a row mean a ttl too short to work in; the failure to tell is then the step's.
+            let (doubts, lease, failure) = (vars.doubts(), vars.lease(), vars.failure());
+            let payload = object! { "lease" => format!("{{% ${doubts} <= 3 ? ${lease} %}}") };
             let function = self.spec.functions.extend.clone();
             state.set(
                 "Arguments",
                 object! { "FunctionName" => function, "Payload" => payload },
             );
-            catch.push(object! {
-                "ErrorEquals" => Piece::texts(&["States.QueryEvaluationError"]),
-                "Next" => after.clone(),
-            });
+            let kept = format!("{{% ${doubts} <= 3 ? $states.errorOutput : ${failure} %}}");
+            rest.set("Assign", object! { failure => kept });
         }
-        catch.push(self.uncaught(section, &["States.ALL"], after));
+        catch.push(rest);
         state.set("Catch", Piece::List(catch));
         state.set("Next", name.into());
         state

@@ -4,6 +4,7 @@
 use crate::{root, text};
 use leasehold_asl::KNOWN_ERRORS;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 /// What Lambda may answer instead of running a function, which ours bear being called twice for.
@@ -19,22 +20,26 @@ const SERVICE_EXCEPTIONS: [&str; 5] = [
 const FINAL: &str = "Lease.Consumed Lease.Corrupt Lease.Denied Lease.Expired Lease.Invalid Lease.Lost Lease.Misconfigured \
     Lease.QueueTimeout States.ALL States.TaskFailed";
 
-/// What the services raise, as they spell it, and what the machines themselves end with.
+/// What the services raise, as they spell it, and what the machines themselves end with. An error that is not in the model of the
+/// service is `<Service>.<Service>Exception`.
 const OTHER_ERRORS: &str = "DynamoDB.AmazonDynamoDBException DynamoDB.ConditionalCheckFailedException \
     DynamoDB.InternalServerErrorException DynamoDB.ProvisionedThroughputExceededException DynamoDB.RequestLimitExceededException \
-    DynamoDB.SdkClientException DynamoDB.ThrottlingException DynamoDB.TransactionCanceledException \
-    DynamoDb.ConditionalCheckFailedException DynamoDb.InternalServerErrorException \
+    DynamoDB.SdkClientException DynamoDB.TransactionCanceledException \
+    DynamoDb.ConditionalCheckFailedException DynamoDb.DynamoDbException DynamoDb.InternalServerErrorException \
     DynamoDb.ProvisionedThroughputExceededException DynamoDb.RequestLimitExceededException DynamoDb.SdkClientException \
     DynamoDb.ThrottlingException DynamoDb.TransactionCanceledException DynamoDb.TransactionInProgressException \
     Lambda.AWSLambdaException Lambda.ClientExecutionTimeoutException Lambda.SdkClientException Lambda.ServiceException \
     Lambda.TooManyRequestsException Lambda.Unknown Runtime.ExitError Sandbox.Timedout Sfn.SdkClientException \
-    Sfn.ThrottlingException States.ALL States.BranchFailed States.DataLimitExceeded States.ExceedToleratedFailureThreshold \
+    Sfn.SfnException States.ALL States.BranchFailed States.DataLimitExceeded States.ExceedToleratedFailureThreshold \
     States.HeartbeatTimeout States.ItemReaderFailed States.NoChoiceMatched States.Permissions States.QueryEvaluationError \
     States.ResultWriterFailed States.Runtime States.TaskFailed States.Timeout \
-    StepFunctions.ExecutionAlreadyExistsException StepFunctions.ExecutionLimitExceededException \
-    StepFunctions.SdkClientException StepFunctions.ThrottlingException Semaphore.ItemsFailed Transfer.BalanceTooLarge \
+    StepFunctions.AWSStepFunctionsException StepFunctions.ExecutionAlreadyExistsException \
+    StepFunctions.ExecutionLimitExceededException StepFunctions.InvalidNameException StepFunctions.SdkClientException Semaphore.ItemsFailed Transfer.BalanceTooLarge \
     Transfer.InsufficientFunds Transfer.NoSuchAccount Transfer.Unknown WithLease.ChildAborted WithLease.ChildFailed \
-    WithLease.ChildSucceeded WithLease.ChildTimedOut WithLease.NoChild WithLease.Redriven";
+    WithLease.ChildSucceeded WithLease.ChildTimedOut WithLease.LargeOutput WithLease.NoChild WithLease.OutputUnread WithLease.Redriven";
+
+/// Fields that JSONPath has no use for.
+const JSONATA: &str = "Arguments Condition Items Output";
 
 /// Fields that JSONata has no use for.
 const JSONPATH: &str = "CausePath ErrorPath HeartbeatSecondsPath InputPath ItemsPath Iterator MaxConcurrencyPath OutputPath \
@@ -50,6 +55,7 @@ struct State<'a> {
     name: &'a str,
     node: &'a Value,
     beside: &'a Value,
+    is_jsonata: bool,
 }
 
 impl State<'_> {
@@ -114,10 +120,19 @@ fn texts<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
     }
 }
 
-fn all_texts(value: &Value) -> Vec<&str> {
+fn all_texts(value: &Value) -> Vec<String> {
     let mut found = Vec::new();
     texts(value, &mut found);
-    found
+    found.into_iter().map(str::to_owned).collect()
+}
+
+/// A state without the states inside, which have languages of their own.
+fn own(state: &Value) -> Value {
+    let mut own = state.clone();
+    for inside in ["Branches", "ItemProcessor"] {
+        own.as_object_mut().unwrap().remove(inside);
+    }
+    own
 }
 
 type Rule = fn(&State<'_>) -> bool;
@@ -137,19 +152,35 @@ fn rules() -> Vec<(&'static str, Rule, (&'static str, Value))> {
             ("Comment", json!(" ")),
         ),
         (
-            "is in JSONata alone",
+            "leaves the partition to the deployment",
             |state| {
-                let rules = state.list("Choices").iter();
+                !all_texts(state.node)
+                    .iter()
+                    .any(|text| text.contains("arn:aws"))
+            },
+            ("Resource", json!("arn:aws:states:::lambda:invoke")),
+        ),
+        (
+            "is in one language alone",
+            |state| {
+                let rules = state.list("Choices").iter().chain(state.list("Catch"));
                 let mut fields = rules
                     .chain([state.node])
                     .filter_map(Value::as_object)
                     .flat_map(serde_json::Map::keys);
-                let is_path = |text: &&str| {
+                let texts = all_texts(&own(state.node));
+                let is_path = |text: &String| {
                     text.starts_with("$.") || text.starts_with("$$.") || text.ends_with(".$")
                 };
-                state.node["QueryLanguage"].is_null()
-                    && !fields.any(|field| is_one_of(JSONPATH, field))
-                    && !all_texts(state.node).iter().any(is_path)
+                let others = if state.is_jsonata { JSONPATH } else { JSONATA };
+                !fields.any(|field| is_one_of(others, field))
+                    && !texts.iter().any(|text| {
+                        if state.is_jsonata {
+                            is_path(text)
+                        } else {
+                            text.starts_with("{%")
+                        }
+                    })
             },
             ("OutputPath", json!("$.x")),
         ),
@@ -210,7 +241,7 @@ fn rules() -> Vec<(&'static str, Rule, (&'static str, Value))> {
             |state| {
                 let is_other = state.called().is_some() && !state.calls_ours();
                 let bare = |text: &str| text.trim_matches(['{', '%', '}', ' ']).to_owned();
-                let tells = |text: &&str| {
+                let tells = |text: &String| {
                     text.contains("lease_id")
                         || ["$lease", "$leases"].contains(&bare(text).as_str())
                 };
@@ -230,7 +261,8 @@ fn rules() -> Vec<(&'static str, Rule, (&'static str, Value))> {
                     .called()
                     .filter(|_| state.calls_ours())
                     .and_then(own_limit);
-                (!is_task || !state.node["TimeoutSeconds"].is_null())
+                let limits = ["TimeoutSeconds", "TimeoutSecondsPath"];
+                (!is_task || limits.iter().any(|limit| !state.node[limit].is_null()))
                     && longer(state.node["HeartbeatSeconds"].as_f64())
                     && longer(own)
             },
@@ -252,13 +284,23 @@ fn rules() -> Vec<(&'static str, Rule, (&'static str, Value))> {
 }
 
 /// Calls `look` with every state of a machine, also inside Parallel and Map.
-fn each_state(scope: &Value, look: &mut impl FnMut(&State<'_>)) {
+fn each_state(scope: &Value, is_jsonata: bool, look: &mut impl FnMut(&State<'_>)) {
+    let of = |node: &Value, around| match node["QueryLanguage"].as_str() {
+        Some(language) => language == "JSONata",
+        None => around,
+    };
+    let is_jsonata = of(scope, is_jsonata);
     for (name, node) in scope["States"].as_object().into_iter().flatten() {
-        let beside = &scope["States"];
-        look(&State { name, node, beside });
+        let is_jsonata = of(node, is_jsonata);
+        look(&State {
+            name,
+            node,
+            beside: &scope["States"],
+            is_jsonata,
+        });
         let branches = node["Branches"].as_array().into_iter().flatten();
         for inner in branches.chain([&node["ItemProcessor"]]) {
-            each_state(inner, look);
+            each_state(inner, is_jsonata, look);
         }
     }
 }
@@ -278,8 +320,7 @@ fn machines() -> Vec<(String, Value)> {
 fn every_state_of_the_shipped_machines_keeps_the_rules() {
     let rules = rules();
     for (file, machine) in machines() {
-        assert_eq!(machine["QueryLanguage"], "JSONata", "{file}");
-        each_state(&machine, &mut |state| {
+        each_state(&machine, false, &mut |state| {
             for (sentence, holds, _) in &rules {
                 assert!(holds(state), "{file}: {} {sentence}: no", state.name);
             }
@@ -300,9 +341,121 @@ fn every_rule_notices_its_fault() {
             !holds(&State {
                 name,
                 node: &node,
-                beside: states
+                beside: states,
+                is_jsonata: true,
             }),
             "{sentence}"
+        );
+    }
+}
+
+/// The variables that a text names and that this definition assigns.
+fn variables<'a>(text: &str, assigned: &'a BTreeSet<String>) -> Vec<&'a str> {
+    let named = |variable: &&String| {
+        text.match_indices(&format!("${variable}"))
+            .any(|(at, found)| {
+                let after = text[at + found.len()..].chars().next();
+                !after.is_some_and(|next| next.is_alphanumeric() || next == '_')
+            })
+    };
+    assigned.iter().filter(named).map(String::as_str).collect()
+}
+
+/// What a state, or a clause of its Catch, assigns.
+fn assigns(node: &Value) -> impl Iterator<Item = String> {
+    let names = node["Assign"].as_object().into_iter().flatten();
+    names.map(|(name, _)| name.trim_end_matches(".$").to_owned())
+}
+
+/// The Fail states that tell of a variable which some way to them assigns nothing to.
+fn untold(
+    scope: &Value,
+    known: &BTreeSet<String>,
+    all: &BTreeSet<String>,
+    found: &mut Vec<String>,
+) {
+    let start = scope["StartAt"].as_str().unwrap().to_owned();
+    let (mut seen, mut ahead) = (BTreeSet::new(), vec![(start, known.clone())]);
+    while let Some((name, known)) = ahead.pop() {
+        if !seen.insert((name.clone(), known.clone())) {
+            continue;
+        }
+        let state = &scope["States"][&name];
+        for field in ["Error", "Cause", "ErrorPath", "CausePath"] {
+            let text = state[field].as_str().unwrap_or_default();
+            let unknown = variables(text, all)
+                .into_iter()
+                .filter(|name| !known.contains(*name));
+            found.extend(unknown.map(|variable| format!("{name} tells ${variable}")));
+            found.dedup();
+        }
+        let branches = state["Branches"].as_array().into_iter().flatten();
+        for inner in branches.chain([&state["ItemProcessor"]]) {
+            if inner.is_object() {
+                untold(inner, &known, all, found);
+            }
+        }
+        let list = |field: &str| state[field].as_array().map_or(&[][..], Vec::as_slice);
+        let mut go = |way: &Value, to: &str| {
+            if let Some(next) = way[to].as_str() {
+                let known = known.iter().cloned().chain(assigns(way));
+                ahead.push((next.to_owned(), known.collect()));
+            }
+        };
+        go(state, "Next");
+        go(state, "Default");
+        for way in list("Choices").iter().chain(list("Catch")) {
+            go(way, "Next");
+        }
+    }
+}
+
+fn all_assigned(value: &Value) -> BTreeSet<String> {
+    let mut found: BTreeSet<String> = assigns(value).collect();
+    match value {
+        Value::Array(list) => found.extend(list.iter().flat_map(all_assigned)),
+        Value::Object(fields) => found.extend(fields.values().flat_map(all_assigned)),
+        _ => {}
+    }
+    found
+}
+
+fn every_fail_state_tells(machine: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    untold(
+        machine,
+        &BTreeSet::new(),
+        &all_assigned(machine),
+        &mut found,
+    );
+    found
+}
+
+#[test]
+fn every_way_to_a_fail_state_has_a_failure_to_tell() {
+    let nothing: Vec<String> = Vec::new();
+    let mut all = machines();
+    for file in std::fs::read_dir(root().join("asl/corpus/weave")).unwrap() {
+        let name = file.unwrap().file_name().into_string().unwrap();
+        if name.ends_with(".woven.asl.json") {
+            let woven = text(&format!("asl/corpus/weave/{name}"));
+            all.push((name, serde_json::from_str(&woven).unwrap()));
+        }
+    }
+    assert!(all.len() > 10);
+    for (file, machine) in &all {
+        assert_eq!(every_fail_state_tells(machine), nothing, "{file}");
+        // Without what one clause assigns it is noticed, wherever a Fail state rests on it.
+        let mut worse = machine.clone();
+        let Some(catch) = worse.pointer_mut("/States/Extend/Catch") else {
+            continue;
+        };
+        let last = catch.as_array_mut().unwrap().last_mut().unwrap();
+        last.as_object_mut().unwrap().remove("Assign");
+        assert_eq!(
+            every_fail_state_tells(&worse),
+            ["Failed tells $failure"],
+            "{file}"
         );
     }
 }

@@ -34,11 +34,18 @@ impl Walker<'_, '_> {
             Kind::Choice { rules, default } => self.choice(id, &env, rules, *default),
             Kind::Succeed => vec![Edge::new(env, To::Done, None)],
             Kind::Fail => {
-                let error = match state.node.text_of("Error") {
-                    Some(name) if text::inside(name).is_none() => Error::Named(name.to_owned()),
-                    _ => Error::Any,
+                let named = |name: &str| Error::Named(name.to_owned());
+                let errors = match state.node.text_of("Error") {
+                    Some(name) if text::inside(name).is_none() => vec![named(name)],
+                    said => match said.and_then(text::one_of_two) {
+                        Some(names) => names.map(named).into(),
+                        None => vec![Error::Any],
+                    },
                 };
-                vec![Edge::new(env, To::Failed(error), None)]
+                let edges = errors.into_iter();
+                edges
+                    .map(|error| Edge::new(env.clone(), To::Failed(error), None))
+                    .collect()
             }
             Kind::Parallel(_) | Kind::Map(_) => self.parallel_or_map(id, env, link),
         }
