@@ -93,7 +93,7 @@ const STARTING: [&str; 9] = [
     "Targets",
 ];
 
-/// Why a resource may end in an asterisk, by what stands before it.
+/// Why a resource may end in an asterisk, by what is before it.
 const REASONS: [(&str, &str); 5] = [
     (
         ":stateMachine:${AWS::StackName}-",

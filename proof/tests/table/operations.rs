@@ -53,7 +53,7 @@ pub enum Seen {
     None,
     /// Of the handle that was given last.
     Last,
-    /// The one that stands there.
+    /// The one that is stored.
     Standing,
 }
 
@@ -75,7 +75,7 @@ pub struct Operation {
     pub permits: u16,
     /// How long somebody waits.
     pub wait: u8,
-    /// How the execution stands that is reaped.
+    /// What the execution does that is reaped.
     pub how: u8,
     /// Where the floor is raised to, from the token.
     pub above: i8,
@@ -222,7 +222,7 @@ impl<B: Bench> World<B> {
         }
     }
 
-    /// Does it, and says all there is to say of the answer and of everything that stands in the table then. Proofs,
+    /// Does it, and says all there is to say of the answer and of everything that is in the table then. Proofs,
     /// which differ from world to world, are named by the handle that has them.
     pub async fn take(&mut self, operation: &Operation) -> String {
         self.touched.extend(operation.keys());
@@ -371,8 +371,8 @@ impl<B: Bench> World<B> {
             Call::HandOver => format!("{:?}", leases.hand_over(&name).await?),
             Call::Reap => {
                 let who = holder(who);
-                let stands = execution(operation.how, self.clock.now());
-                self.calls.set_execution(who.as_str(), stands);
+                let execution = execution(operation.how, self.clock.now());
+                self.calls.set_execution(who.as_str(), execution);
                 format!("Reaped({:?})", leases.reap(&who).await?)
             }
             Call::Inspect => format!("{:?}", leases.inspect(&name).await?),
@@ -432,7 +432,7 @@ impl<B: Bench> World<B> {
     }
 }
 
-/// How an execution stands that is asked for at this time.
+/// What an execution does that is asked for at this time.
 const fn execution(how: u8, now: Timestamp) -> Execution {
     match how {
         0 => Execution::Running,

@@ -10,14 +10,14 @@ mod late;
 const TTL: Millis = 1000;
 
 /// A call from `begin` to `end`, in milliseconds; clocks show the same.
-fn op(begin: Millis, end: Millis, ask: Ask, told: Response) -> Op {
+fn op(begin: Millis, end: Millis, ask: Ask, response: Response) -> Op {
     let micros = |millis: Millis| Micros::try_from(millis).unwrap() * 1000;
     Op {
         begin: micros(begin),
         end: micros(end),
         clock: (begin, end),
         ask,
-        told,
+        response,
         besides: Besides::Nothing,
         by: String::new(),
     }
@@ -67,8 +67,8 @@ fn granted(at: Millis, token: u64, previous: Option<(u32, u64, Ended)>) -> Respo
     }
 }
 
-fn replayed(told: Response) -> Response {
-    match told {
+fn replayed(response: Response) -> Response {
+    match response {
         Response::Granted {
             token,
             lease,
@@ -140,7 +140,7 @@ fn fine(ops: &[Op]) {
     assert_eq!(check(ops), Verdict::Fine);
 }
 
-/// The last call cannot have told what it told.
+/// The last call cannot have answered what it answered.
 #[track_caller]
 fn impossible(ops: &[Op]) {
     assert_eq!(check(ops), Verdict::Impossible(ops.len() - 1));
@@ -225,8 +225,8 @@ fn a_spent_request_is_never_granted_again() {
 
 #[test]
 fn a_request_has_one_grant_and_the_deadline_it_asked_for() {
-    let told = granted(10, 12, None);
-    fine(&[first(), op(30, 40, ask(1, 101), replayed(told))]);
+    let response = granted(10, 12, None);
+    fine(&[first(), op(30, 40, ask(1, 101), replayed(response))]);
     impossible(&[
         first(),
         op(30, 40, ask(1, 101), replayed(granted(30, 14, None))),
@@ -239,30 +239,30 @@ fn a_request_has_one_grant_and_the_deadline_it_asked_for() {
 }
 
 #[test]
-fn a_grant_that_is_told_again_is_told_as_it_is() {
+fn a_replayed_grant_is_reported_as_it_is() {
     let again = |change: &dyn Fn(&mut Response)| {
-        let mut told = replayed(granted(10, 12, None));
-        change(&mut told);
-        [first(), op(30, 40, ask(1, 101), told)]
+        let mut response = replayed(granted(10, 12, None));
+        change(&mut response);
+        [first(), op(30, 40, ask(1, 101), response)]
     };
     fine(&again(&|_| ()));
-    impossible(&again(&|told| {
-        if let Response::Granted { lease, .. } = told {
+    impossible(&again(&|response| {
+        if let Response::Granted { lease, .. } = response {
             *lease = 99;
         }
     }));
-    impossible(&again(&|told| {
-        if let Response::Granted { version, .. } = told {
+    impossible(&again(&|response| {
+        if let Response::Granted { version, .. } = response {
             *version = 119;
         }
     }));
-    impossible(&again(&|told| {
-        if let Response::Granted { expires_at, .. } = told {
+    impossible(&again(&|response| {
+        if let Response::Granted { expires_at, .. } = response {
             *expires_at = 9;
         }
     }));
-    impossible(&again(&|told| {
-        if let Response::Granted { previous, .. } = told {
+    impossible(&again(&|response| {
+        if let Response::Granted { previous, .. } = response {
             *previous = Some(Before {
                 holder: 3,
                 token: 2,
@@ -274,15 +274,15 @@ fn a_grant_that_is_told_again_is_told_as_it_is() {
 
 #[test]
 fn a_grant_after_a_release_is_new_and_any_other_a_takeover() {
-    for (told, kind) in [(RELEASED, Kind::Takeover), (EXPIRED, Kind::New)] {
+    for (response, kind) in [(RELEASED, Kind::Takeover), (EXPIRED, Kind::New)] {
         let at = 1700;
-        let mut granted = granted(at, 14, told);
+        let mut granted = granted(at, 14, response);
         if let Response::Granted { kind: is, .. } = &mut granted {
             *is = kind;
         }
         let takes = op(at - 5, at + 5, ask(2, 201), granted);
         let release = op(1690, 1693, release(12), Response::Released);
-        match told {
+        match response {
             RELEASED => impossible(&[first(), release, takes]),
             _ => impossible(&[first(), takes]),
         }
@@ -290,7 +290,7 @@ fn a_grant_after_a_release_is_new_and_any_other_a_takeover() {
 }
 
 #[test]
-fn a_holder_that_died_is_not_told_to_have_released() {
+fn a_holder_that_died_is_not_reported_to_have_released() {
     let before = Some((1, 12, Ended::Forced));
     impossible(&[
         first(),
@@ -299,7 +299,7 @@ fn a_holder_that_died_is_not_told_to_have_released() {
 }
 
 #[test]
-fn a_request_or_holder_that_has_it_is_not_told_that_it_is_held() {
+fn a_request_or_holder_that_has_it_is_not_refused_as_held() {
     impossible(&[first(), op(30, 40, ask(1, 101), held(1, 12, 1010))]);
     let enters = |reentrant| {
         let ask = Ask::Acquire {
@@ -316,7 +316,7 @@ fn a_request_or_holder_that_has_it_is_not_told_that_it_is_held() {
 }
 
 #[test]
-fn only_its_own_request_or_holder_is_told_a_grant_again() {
+fn only_its_own_request_or_holder_is_replayed_a_grant() {
     impossible(&[
         first(),
         op(30, 40, ask(2, 201), replayed(granted(10, 12, None))),
@@ -329,7 +329,7 @@ fn the_clock_that_granted_was_read_during_the_call() {
 }
 
 #[test]
-fn the_grant_before_is_told_as_it_was() {
+fn the_previous_grant_is_reported_as_it_was() {
     for previous in [
         None,
         EXPIRED,
@@ -345,7 +345,7 @@ fn the_grant_before_is_told_as_it_was() {
 }
 
 #[test]
-fn held_is_told_of_whoever_has_it_and_until_it_may_be_taken() {
+fn held_names_whoever_has_it_until_it_may_be_taken() {
     impossible(&[
         first(),
         released(),

@@ -107,19 +107,19 @@ async fn an_own_heartbeat_steals() {
         let (client, key) = (format!("client-{n}"), format!("orders/{n}"));
         let lock = acquire(&process, &client, &key, None).await.unwrap();
         proxy.inject_matching(fault, "UpdateItem", &key, 1);
-        let told = in_time(async {
+        let invalid = in_time(async {
             loop {
                 let order = json!({"do": "status", "key": key});
                 let status = process.ask(&client, order).await.unwrap();
-                if status["told"] != json!([]) {
+                if status["events"] != json!([]) {
                     break status;
                 }
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         });
-        let status = told.await;
+        let status = invalid.await;
         assert_eq!(status["status"], "INVALID", "{fault:?}");
-        assert_eq!(status["told"], json!(["LOCK_STOLEN"]), "{fault:?}");
+        assert_eq!(status["events"], json!(["LOCK_STOLEN"]), "{fault:?}");
         let owner = owner(&world, &key).await;
         assert_eq!(
             owner.as_deref(),

@@ -41,7 +41,7 @@ fn a_lowered_limit_is_no_limit() {
         }
         found(
             "with 3 in and the limit lowered to 2, both newcomers went straight to work",
-            "with 3 in and the limit lowered to 2, both newcomers were told Lease.Held",
+            "with 3 in and the limit lowered to 2, both newcomers got Lease.Held",
         );
     });
 }

@@ -82,14 +82,14 @@ fn what_has_expired_is_revived_and_what_has_not_is_not() {
         },
     );
     impossible(&[first(), early]);
-    let strict = |told| {
+    let strict = |response| {
         let strict = Ask::Extend {
             token: 12,
             lease: 12,
             ttl: TTL,
             require_unexpired: true,
         };
-        op(1100, 1110, strict, told)
+        op(1100, 1110, strict, response)
     };
     fine(&[first(), strict(Response::Expired)]);
     impossible(&[first(), strict(revived)]);
@@ -98,7 +98,7 @@ fn what_has_expired_is_revived_and_what_has_not_is_not() {
 #[test]
 fn a_release_ends_its_own_grant_and_says_what_is_true() {
     let next = op(120, 130, ask(2, 201), granted(125, 14, RELEASED));
-    let late = |told| op(140, 150, release(12), told);
+    let late = |response| op(140, 150, release(12), response);
     fine(&[
         first(),
         released(),
@@ -148,7 +148,7 @@ fn reap_frees_what_its_holder_had_and_nothing_else() {
 }
 
 #[test]
-fn whoever_is_evicted_is_told_so() {
+fn whoever_is_evicted_is_reported_so() {
     let forced = op(
         100,
         110,
@@ -185,7 +185,7 @@ fn whoever_is_evicted_is_told_so() {
 }
 
 #[test]
-fn what_is_shown_is_what_stands_there() {
+fn what_is_shown_is_what_is_stored() {
     fine(&[first(), op(30, 40, Ask::Inspect, held(1, 12, 1010))]);
     impossible(&[first(), op(30, 40, Ask::Inspect, Response::Nobody)]);
     impossible(&[

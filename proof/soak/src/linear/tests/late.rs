@@ -15,7 +15,7 @@ fn an_unknown_end_may_have_been_and_need_not() {
 }
 
 #[test]
-fn what_nobody_was_told_is_settled_by_what_is_told_later() {
+fn what_nobody_heard_of_is_settled_by_a_later_response() {
     let unknown = besides(Besides::Later, op(0, 20, ask(1, 101), Response::Unknown));
     let again = op(100, 110, ask(1, 101), replayed(granted(10, 12, None)));
     fine(&[unknown.clone(), again]);
@@ -48,7 +48,7 @@ fn a_late_request_revives_nothing_that_is_over() {
 
 #[test]
 fn a_grant_without_a_trace_may_have_been_all_the_same() {
-    // Somebody took over and was never heard of: whoever had it before is told so.
+    // Somebody took over and was never heard of: whoever had it before learns it.
     let unknown = besides(
         Besides::Later,
         op(1700, 1710, ask(2, 201), Response::Unknown),
@@ -59,7 +59,7 @@ fn a_grant_without_a_trace_may_have_been_all_the_same() {
 }
 
 #[test]
-fn whoever_was_told_that_it_is_held_may_be_granted_it_late() {
+fn whoever_was_refused_as_held_may_be_granted_it_late() {
     let refused = besides(Besides::Later, op(30, 40, ask(2, 201), held(1, 12, 1010)));
     let again = op(120, 130, ask(2, 201), replayed(granted(35, 14, RELEASED)));
     fine(&[first(), refused, released(), again.clone()]);
