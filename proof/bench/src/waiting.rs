@@ -309,30 +309,3 @@ fn found(runs: &[(&'static str, usize, WaitCost)]) -> Result<Found, Error> {
         charts: vec![("waiting", chart)],
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn turn(asked: f64, entered: f64, left: f64) -> Turn {
-        Turn {
-            asked,
-            entered,
-            left,
-        }
-    }
-
-    #[test]
-    fn idle_time_the_order_and_overlaps_are_read_from_the_turns() {
-        let fair = WaitCost::of(&[turn(0.0, 2.0, 3.0), turn(1.0, 4.0, 5.0)], 1.0);
-        assert!(
-            (fair.idle - 0.5).abs() < 1e-9 && (fair.throughput - 0.5).abs() < 1e-9,
-            "{fair:?}"
-        );
-        assert_eq!((fair.served, fair.overlaps), (2, 0));
-        assert!(fair.out_of_turn.abs() < 1e-9);
-        let unfair = WaitCost::of(&[turn(1.0, 2.0, 5.0), turn(0.0, 4.0, 6.0)], 1.0);
-        assert_eq!(unfair.overlaps, 1);
-        assert!((unfair.out_of_turn - 1.0).abs() < 1e-9, "{unfair:?}");
-    }
-}

@@ -49,38 +49,3 @@ fn hear(pending: Vec<PendingWait>, last: bool) -> (Vec<PendingWait>, Vec<Wait>) 
     }
     (still, waits)
 }
-
-#[cfg(test)]
-mod tests {
-    use tokio::sync::oneshot;
-
-    use super::{PendingWait, TaskResult, Wait, hear};
-
-    fn waits() -> (oneshot::Sender<TaskResult>, PendingWait) {
-        let (sender, receiver) = oneshot::channel();
-        let wait = Wait {
-            key: "k".to_owned(),
-            begin: 0,
-            queued: Some(1),
-            token: None,
-            answered: false,
-            by: "a".to_owned(),
-        };
-        (sender, (wait, receiver))
-    }
-
-    #[test]
-    fn one_who_is_answered_late_is_answered_and_one_who_never_is_waits_in_vain() {
-        let ((tells, late), (_keeps, never)) = (waits(), waits());
-        let (pending, heard) = hear(vec![late, never], false);
-        assert_eq!((pending.len(), heard.len()), (2, 0));
-        let word = TaskResult::Failure("Lease.QueueTimeout".to_owned());
-        assert!(tells.send(word).is_ok());
-        let (pending, heard) = hear(pending, false);
-        assert_eq!(pending.len(), 1);
-        assert!(heard[0].answered);
-        let (pending, heard) = hear(pending, true);
-        assert!(pending.is_empty());
-        assert!(!heard[0].answered);
-    }
-}

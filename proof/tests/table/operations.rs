@@ -334,18 +334,8 @@ impl<B: Bench> World<B> {
                 said
             }
             Call::InLine => {
-                self.waiters.insert((key, who, request));
-                let token = format!("token of {who}/{request}/{key}");
-                self.calls.renew_token(&token);
-                if strict {
-                    self.calls.expire_token(&token);
-                }
-                let queue = Queue {
-                    task_token: TaskToken::new(token).unwrap(),
-                    wait: WaitTime::new(Duration::from_secs(operation.wait.into())).unwrap(),
-                };
-                let queued = leases.acquire_in_line(asked(key), queue).await?;
-                format!("Queued({queued:?})")
+                let asked = asked(key);
+                return self.join(operation, asked).await;
             }
             Call::Extend => {
                 let Some(lease) = handle else {
@@ -401,6 +391,24 @@ impl<B: Bench> World<B> {
                 String::new()
             }
         })
+    }
+
+    async fn join(&mut self, operation: &Operation, asked: Acquire) -> Result<String, Error> {
+        let &Operation {
+            key, who, request, ..
+        } = operation;
+        self.waiters.insert((key, who, request));
+        let token = format!("token of {who}/{request}/{key}");
+        self.calls.renew_token(&token);
+        if operation.strict {
+            self.calls.expire_token(&token);
+        }
+        let queue = Queue {
+            task_token: TaskToken::new(token).unwrap(),
+            wait: WaitTime::new(Duration::from_secs(operation.wait.into())).unwrap(),
+        };
+        let queued = self.leases.acquire_in_line(asked, queue).await?;
+        Ok(format!("Queued({queued:?})"))
     }
 
     fn granted(&mut self, acquired: Acquired) -> String {

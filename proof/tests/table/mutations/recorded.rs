@@ -107,9 +107,9 @@ pub async fn observe(
             });
         }
         // A stranger's doing.
-        let stored = stores.seen(&address, |seen| seen.item.clone());
+        let item = stores.seen(&address, |seen| seen.item.clone());
         let place = (key.to_owned(), "LEASE#0000".to_owned());
-        items.insert(place, stored.unwrap_or_default());
+        items.insert(place, item.unwrap_or_default());
     }
     all
 }
