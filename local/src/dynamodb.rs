@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use dynoxide::Database;
 use dynoxide::storage_backend::{Clock, ManualClock};
-use dynoxide::{AttributeValue, Database, ImportOptions};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -108,52 +108,11 @@ impl DynamoDb {
         self.database.sweep_ttl().map_err(|e| refused(&e))
     }
 
-    /// Puts a copy of one item under each of `keys`, with the same sort key `sk`: past the server and so past every
-    /// count, and past the stream as well, since a million of them should take seconds. Answers how many those were.
-    ///
-    /// # Errors
-    /// [`Error::DynamoDb`] with the engine's message, or when there is nothing to copy.
-    pub fn copy(
-        &self,
-        table: &str,
-        (pk, sk): (&str, &str),
-        keys: impl IntoIterator<Item = String>,
-    ) -> Result<usize, Error> {
-        let text = |text: &str| AttributeValue::S(text.to_owned());
-        let get = serde_json::from_value(json!({
-            "TableName": table, "Key": { "pk": text(pk), "sk": text(sk) }, "ConsistentRead": true,
-        }));
-        let get = get.map_err(|e| refused(&e))?;
-        let found = self.database.get_item(get).map_err(|e| refused(&e))?;
-        let Some(model) = found.item else {
-            return Err(refused(&format!("{table} has nothing under {pk}, {sk}")));
-        };
-        let mut copies = keys.into_iter().map(|key| {
-            let mut copy = model.clone();
-            copy.insert("pk".to_owned(), AttributeValue::S(key));
-            copy
-        });
-        let mut put = 0;
-        loop {
-            let some: Vec<_> = copies.by_ref().take(AT_ONCE).collect();
-            if some.is_empty() {
-                return Ok(put);
-            }
-            let done = self
-                .database
-                .import_items(table, some, ImportOptions::default());
-            put += done.map_err(|e| refused(&e))?.items_imported;
-        }
-    }
-
     /// The database itself, for who reads its stream: past the server, and so past every count.
     pub(crate) fn database(&self) -> &Database {
         &self.database
     }
 }
-
-/// Items that are copied in one transaction: more are no quicker, and have to be in memory twice.
-const AT_ONCE: usize = 10_000;
 
 fn refused(error: &impl ToString) -> Error {
     Error::DynamoDb(error.to_string())

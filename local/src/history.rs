@@ -37,7 +37,7 @@ pub struct Event {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum What {
-    /// A waiter was told that it stands in the queue.
+    /// A waiter learnt that it is in the queue.
     Queued,
     /// A waiter left the queue without a grant, or was taken out of it.
     GaveUp,
@@ -65,7 +65,7 @@ pub enum What {
         #[serde(flatten)]
         grant: Grant,
     },
-    /// The resource let a holder in, or told that it stays until another instant.
+    /// The resource let a holder in, or agreed that it stays until another instant.
     Entered {
         /// The grant.
         #[serde(flatten)]
@@ -415,7 +415,7 @@ impl Judge<'_> {
         }
     }
 
-    /// A holder believes from each answer on until what that answer told, at most until its end was first asked for. Of
+    /// A holder believes from each answer on until what that answer says, at most until its end was first asked for. Of
     /// those who hold at once all held when the last of them was granted, hence the largest number that they asked for
     /// is the limit.
     fn holders(&mut self) {

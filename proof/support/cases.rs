@@ -147,7 +147,7 @@ impl Step {
 struct Player<'a> {
     on: &'static Machines,
     file: &'a Value,
-    /// What `<name>` stands for.
+    /// What `<name>` means.
     variables: Map<String, Value>,
     runs: BTreeMap<String, Execution>,
     /// The case's own machines and functions, by the names in the file.
@@ -158,7 +158,7 @@ struct Player<'a> {
 }
 
 impl Player<'_> {
-    /// Puts variables in the place of `<name>`; a name that was not seen before stands for something new.
+    /// Puts variables in the place of `<name>`; a name that was not seen before means something new.
     fn filled(&mut self, value: &Value) -> Value {
         match value {
             Value::String(text) => {

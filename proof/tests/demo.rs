@@ -23,9 +23,9 @@ fn demo(out: &Path) -> Command {
 fn a_run_keeps_its_promises_and_tells_them_as_text_as_data_and_as_a_picture() {
     let out = tempfile::tempdir().unwrap();
     let output = demo(out.path()).output().unwrap();
-    let told = String::from_utf8(output.stdout).unwrap();
+    let output_text = String::from_utf8(output.stdout).unwrap();
     let why = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{told}\n{why}");
+    assert_eq!(output.status.code(), Some(0), "{output_text}\n{why}");
     for event in [
         "8 executions of the real state machines contend for 2 keys",
         " demo --executions 8 --seed 1\n",
@@ -39,9 +39,15 @@ fn a_run_keeps_its_promises_and_tells_them_as_text_as_data_and_as_a_picture() {
         "its place is given up",
         " requests per hand-over",
     ] {
-        assert!(told.contains(event), "no {event:?} in\n{told}");
+        assert!(
+            output_text.contains(event),
+            "no {event:?} in\n{output_text}"
+        );
     }
-    assert!(!told.contains('\x1b'), "control characters in a pipe");
+    assert!(
+        !output_text.contains('\x1b'),
+        "control characters in a pipe"
+    );
 
     let read = |file: &str| std::fs::read_to_string(out.path().join(file)).unwrap();
     let text = read("report.json");
@@ -171,10 +177,10 @@ fn ctrl_c_in_the_middle_leaves_no_process_behind() {
     assert!(running.len() >= 3, "engine, acquire, step: {running:?}");
     signal(&child, Signal::INT);
     assert_eq!(child.wait().unwrap().code(), Some(130));
-    let told = std::io::read_to_string(child.stderr.take().unwrap()).unwrap();
+    let output_text = std::io::read_to_string(child.stderr.take().unwrap()).unwrap();
     assert!(
-        told.ends_with("interrupted; everything is stopped\n"),
-        "{told}"
+        output_text.ends_with("interrupted; everything is stopped\n"),
+        "{output_text}"
     );
     wait_until_gone(&running);
     assert!(!out.path().join("report.json").exists());

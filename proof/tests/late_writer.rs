@@ -67,7 +67,7 @@ impl Writer {
         self.says("waiting for Enter");
     }
 
-    /// Stops it where it stands; what makes it go on is there when it wakes up.
+    /// Stops it where it is; what makes it go on is there when it wakes up.
     fn stop(&mut self) {
         self.signal(Signal::STOP);
         self.enter();
@@ -86,9 +86,9 @@ impl Writer {
 
     /// Its exit code.
     fn ends(mut self) -> Option<i32> {
-        let told: Vec<String> = self.lines.iter().collect();
+        let lines: Vec<String> = self.lines.iter().collect();
         let code = self.program.0.wait().unwrap().code();
-        println!("{told:?}, {code:?}");
+        println!("{lines:?}, {code:?}");
         code
     }
 
@@ -167,7 +167,7 @@ async fn the_fence_refuses_whoever_wakes_up_late() {
     );
 }
 
-/// Two updates were told as written, and the counter shows one: the script above is a real danger.
+/// Two updates were reported as written, and the counter shows one: the script above is a real danger.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_guard_an_update_is_lost() {
     assert_eq!(after_the_successor_wrote("none").await, (Some(0), 1));

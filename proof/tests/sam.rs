@@ -110,7 +110,7 @@ async fn invoke(scene: &Scene, has_bridge: bool) -> Invoked {
         log = String::from_utf8_lossy(&output.stderr).into_owned();
         let is_json = serde_json::from_str::<Value>(answer.trim()).is_ok();
         verdict = if is_json {
-            scene.judge(answer.trim(), &stage.told())
+            scene.judge(answer.trim(), &stage.step_functions_calls())
         } else {
             Some(format!("{answer}\n{log}"))
         };

@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 struct Up {
     child: Child,
-    told: String,
+    output_text: String,
     directory: tempfile::TempDir,
 }
 
@@ -48,9 +48,9 @@ fn start(program: [&str; 2], arguments: &[&str]) -> Up {
         .args(arguments)
         .spawn()
         .unwrap();
-    let mut told = String::new();
+    let mut output_text = String::new();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    while !told.contains("sam local invoke") {
+    while !output_text.contains("sam local invoke") {
         let Some(line) = lines.next() else {
             let mut why = String::new();
             child
@@ -59,13 +59,13 @@ fn start(program: [&str; 2], arguments: &[&str]) -> Up {
                 .unwrap()
                 .read_to_string(&mut why)
                 .unwrap();
-            panic!("{told}\n{why}");
+            panic!("{output_text}\n{why}");
         };
-        told += &(line.unwrap() + "\n");
+        output_text += &(line.unwrap() + "\n");
     }
     Up {
         child,
-        told,
+        output_text,
         directory,
     }
 }
@@ -73,7 +73,7 @@ fn start(program: [&str; 2], arguments: &[&str]) -> Up {
 impl Up {
     fn endpoint(&self, service: &str) -> String {
         let name = format!("export AWS_ENDPOINT_URL_{service}=");
-        self.told
+        self.output_text
             .lines()
             .find_map(|line| line.strip_prefix(&name))
             .unwrap()
@@ -114,7 +114,7 @@ async fn it_tells_where_everything_is_and_ends_in_order() {
         let mut up = start(program, &["--no-engine", "--no-sweep"]);
         up.invoke_echo().await;
         let script = std::fs::read_to_string(up.directory.path().join("env.sh")).unwrap();
-        assert!(up.told.contains(&script), "{}", up.told);
+        assert!(up.output_text.contains(&script), "{}", up.output_text);
         assert!(script.contains("export TABLE=Rows\n"), "{script}");
         let json = std::fs::read(up.directory.path().join("env.json")).unwrap();
         let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
@@ -147,12 +147,12 @@ async fn a_second_stack_on_the_same_directory_is_refused_and_the_first_goes_on()
     };
     let output = second().output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    let told = String::from_utf8(output.stderr).unwrap();
+    let output_text = String::from_utf8(output.stderr).unwrap();
     assert!(
-        told.contains("another stack runs on this directory"),
-        "{told}"
+        output_text.contains("another stack runs on this directory"),
+        "{output_text}"
     );
-    assert!(told.contains("--run-directory"), "{told}");
+    assert!(output_text.contains("--run-directory"), "{output_text}");
     assert_eq!(std::fs::read(directory.join("env.sh")).unwrap(), script);
     first.invoke_echo().await;
 
@@ -238,7 +238,7 @@ async fn when_the_engine_dies_it_says_so_and_ends() {
 }
 
 #[test]
-fn what_it_cannot_do_is_told_in_one_line() {
+fn what_it_cannot_do_is_reported_in_one_line() {
     let directory = tempfile::tempdir().unwrap();
     let cases = [
         (
@@ -255,8 +255,8 @@ fn what_it_cannot_do_is_told_in_one_line() {
             .output()
             .unwrap();
         assert_eq!(output.status.code(), Some(code));
-        let told = String::from_utf8(output.stderr).unwrap();
-        assert!(told.contains(expected), "{told}");
+        let output_text = String::from_utf8(output.stderr).unwrap();
+        assert!(output_text.contains(expected), "{output_text}");
     }
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
@@ -264,13 +264,13 @@ fn what_it_cannot_do_is_told_in_one_line() {
         .args(["--no-engine", "--lambda-port", &port])
         .output()
         .unwrap();
-    let told = String::from_utf8(output.stderr).unwrap();
+    let output_text = String::from_utf8(output.stderr).unwrap();
     assert!(
-        told.starts_with(&format!(
+        output_text.starts_with(&format!(
             "leasehold-local: could not bind port {port} of 127.0.0.1 for Lambda: "
         )),
-        "{told}"
+        "{output_text}"
     );
     let advice = "; choose another port, or leave the option out\n";
-    assert!(told.ends_with(advice), "{told}");
+    assert!(output_text.ends_with(advice), "{output_text}");
 }

@@ -77,7 +77,7 @@ fn what_is_sound_passes() {
 #[test]
 fn every_rule_has_a_fault_in_the_corpus() {
     let reported: BTreeSet<String> = expected().into_values().map(|(rule, _)| rule).collect();
-    // What nobody writes: it stands for a walk that was given up.
+    // What nobody writes: it means a walk that was given up.
     let all = Rule::ALL.iter().filter(|rule| **rule != Rule::TooLarge);
     let all: BTreeSet<String> = all.map(|rule| rule.id().to_owned()).collect();
     assert_eq!(reported, all);

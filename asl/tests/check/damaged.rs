@@ -94,7 +94,7 @@ proptest! {
 }
 
 #[test]
-fn work_behind_a_branch_that_kept_the_lease_is_told_of_however_long_its_acquire_may_have_taken() {
+fn work_behind_a_branch_that_kept_the_lease_is_reported_however_long_its_acquire_may_have_taken() {
     let text = include_str!("../../corpus/sound/09-kept-alive.asl.json");
     let mut value: Value = serde_json::from_str(text).unwrap();
     let states = &mut value["States"];

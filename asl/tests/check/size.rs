@@ -327,7 +327,7 @@ fn findings(states: &Value) -> Vec<Finding> {
 
 #[test]
 fn what_the_service_takes_is_gone_through_without_comparing_all_with_all() {
-    // A fault at every step of a long way: each is told with the end of its way, or they would take gigabytes.
+    // A fault at every step of a long way: each is reported with the end of its way, or they would take gigabytes.
     let count = 8000;
     let mut states = serde_json::Map::new();
     states.insert("Acquire".into(), acquire("k", "lease", "0"));

@@ -145,7 +145,7 @@ fn a_text_may_be_joined_from_parts() {
 }
 
 #[test]
-fn express_is_told_by_the_template() {
+fn the_template_says_what_is_express() {
     let text = "Resources:\n  M:\n    Type: AWS::Serverless::StateMachine\n    Properties: {Type: EXPRESS, DefinitionUri: section.json}\n";
     assert!(
         read("stack/template.yaml", text).unwrap()[0]
@@ -160,7 +160,7 @@ fn express_is_told_by_the_template() {
 }
 
 #[test]
-fn what_is_missing_is_told_at_its_place() {
+fn what_is_missing_is_reported_at_its_place() {
     let text = "Resources:\n  M:\n    Type: AWS::Serverless::StateMachine\n    Properties:\n      DefinitionUri: nowhere.json\n";
     assert_eq!(
         read("stack/t.yaml", text).unwrap_err().to_string(),

@@ -71,14 +71,14 @@ fn overlaps(record: &Record) -> Vec<String> {
 
 fn ends(record: &Record) -> Vec<String> {
     let wrong = |one: &&Execution| one.status != one.expected_status;
-    let told = |one: &Execution| {
+    let text = |one: &Execution| {
         let error = one.error.as_deref().unwrap_or("no error");
         format!(
             "{} ended {} ({error}), not {}",
             one.name, one.status, one.expected_status
         )
     };
-    record.executions.iter().filter(wrong).map(told).collect()
+    record.executions.iter().filter(wrong).map(text).collect()
 }
 
 fn missed(record: &Record) -> Vec<String> {
@@ -86,7 +86,7 @@ fn missed(record: &Record) -> Vec<String> {
     some.into_iter().collect()
 }
 
-/// The stopped execution's lease went on to the next, which was told so, and not before it could.
+/// The stopped execution's lease went on to the next, which learnt so, and not before it could.
 fn takeover(record: &Record) -> Option<String> {
     let stopped = record.with_part(Part::Stopped)?;
     let Some(lease) = &stopped.lease else {
@@ -109,7 +109,7 @@ fn takeover(record: &Record) -> Option<String> {
     }
 }
 
-/// The grant whose answer died with its process is the one that the same request was told the next time.
+/// The grant whose answer died with its process is the one that the same request got the next time.
 fn replay(record: &Record) -> Option<String> {
     let killed = record.with_part(Part::Killed)?;
     let Some(death) = killed.killed.first() else {
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn each_broken_promise_of_the_story_is_told_and_no_other() {
+    fn each_broken_promise_of_the_story_is_reported_and_no_other() {
         type Change = fn(&mut Record, &mut Left);
         let cases: [(&str, Change); 15] = [
             ("", |_, _| {}),

@@ -142,9 +142,9 @@ impl<'a> Director<'a> {
         let hear = async {
             loop {
                 // In a statement of its own, so that the record is not kept from others.
-                let told = tell(&self.record());
-                if let Some(told) = told {
-                    return told;
+                let heard = tell(&self.record());
+                if let Some(heard) = heard {
+                    return heard;
                 }
                 tokio::time::sleep(LOOK_EVERY / 2).await;
             }

@@ -130,7 +130,7 @@ fn row(record: &Record, one: &Execution) -> Row {
     row
 }
 
-/// What stands behind a bar.
+/// What is behind a bar.
 fn note(record: &Record, one: &Execution) -> String {
     if one.status != one.expected_status {
         return format!("{}, unexpectedly", one.status.to_lowercase());

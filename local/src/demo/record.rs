@@ -1,4 +1,4 @@
-//! What is known of the run: every invocation that took place, put in its place and told as a line of text. The proof of
+//! What is known of the run: every invocation that took place, put in its place and shown as a line of text. The proof of
 //! ownership, the `lease_id`, is left behind here: nothing that is shown or written knows it.
 
 use std::collections::BTreeMap;
@@ -21,11 +21,11 @@ pub(super) struct Record {
     pub(super) executions: Vec<Execution>,
     /// What holders and waiters did.
     pub(super) history: History,
-    /// Until when the work with a key and a token has promised to be out, as it was told to the step.
+    /// Until when the work with a key and a token has promised to be out, as the step's input says.
     pub(super) promised: BTreeMap<(String, u64), u64>,
     /// Leases that sweep freed.
     pub(super) swept: u64,
-    /// Errors of functions that nothing in the demo asks for. The machines' Retry is made for them, so they are told and
+    /// Errors of functions that nothing in the demo asks for. The machines' Retry is made for them, so they are reported and
     /// not held against anybody.
     pub(super) failures: Vec<String>,
     /// Invocations that went by unseen: what is judged without them may be too good.
@@ -47,9 +47,9 @@ pub(super) struct Execution {
     pub(super) error: Option<String>,
     /// When it first asked for the lease.
     pub(super) asked: Option<u64>,
-    /// When it was told that somebody else holds it.
+    /// When it was refused because somebody else holds it.
     pub(super) refusals: Vec<u64>,
-    /// When it was told that it is in the queue; more than one if it missed its turn.
+    /// When the answer was that it is in the queue; more than one if it missed its turn.
     pub(super) queued: Vec<u64>,
     pub(super) lease: Option<Hold>,
     /// When processes were killed between request and answer, and the request that they had been sent.
@@ -63,7 +63,7 @@ pub(super) struct Execution {
     pub(super) refused_writes: Vec<u64>,
     /// When it was stopped.
     pub(super) stopped: Option<u64>,
-    /// When reap, told of its end, took it out of the queue.
+    /// When reap, which an event of its end had called, took it out of the queue.
     pub(super) unqueued: Option<u64>,
     pub(super) ended: Option<u64>,
 }
@@ -80,7 +80,7 @@ pub(super) struct Death {
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Hold {
     pub(super) fencing_token: u64,
-    /// `new`, `replayed` or `takeover`, as told first; `served` of who was in the queue.
+    /// `new`, `replayed` or `takeover`, as answered first; `served` of who was in the queue.
     pub(super) grant: String,
     #[serde(skip)]
     pub(super) request_id: String,
@@ -330,7 +330,7 @@ impl Record {
         text(&request["request_id"]).clone_into(&mut hold.request_id);
         self.record_grant(&lease, asked_at, at);
         if let Some(execution) = self.execution_mut(&lease.holder) {
-            // What its holder knows already is told once.
+            // What its holder knows already is kept once.
             execution.lease.get_or_insert(hold);
         }
         self.tell(at, &lease.holder, &event);

@@ -56,7 +56,7 @@ struct Figures {
 struct Act {
     /// Fencing tokens.
     grants: usize,
-    /// Times that acquire told that somebody else holds the key.
+    /// Times that acquire was refused because somebody else holds the key.
     refusals: usize,
     /// Grants after a holder that did not release.
     takeovers: usize,
@@ -171,7 +171,7 @@ impl<'a> Report<'a> {
         let mut text = format!(
             "
 executions      {}
-contention      {} grants, {} times told Lease.Held, {} extends; waits: mean {:.1} s, longest {:.1} s
+contention      {} grants, {} times refused Lease.Held, {} extends; waits: mean {:.1} s, longest {:.1} s
 accidents       taken over {}, replayed {}, late writes refused {}, freed by sweep {swept}
 DynamoDB        uncontended cycle: {} requests for the lease, {} for its work; in all {} for {} leases, {} of sweep
 queue           {} hand-overs; waits: mean {:.1} s, longest {:.1} s; between two: mean {:.2} s, longest {:.2} s

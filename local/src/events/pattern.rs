@@ -112,7 +112,7 @@ impl Test {
     }
 }
 
-/// An asterisk stands for any text, the empty one too.
+/// An asterisk matches any text, the empty one too.
 fn wildcard(pattern: &str, text: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else {
         return pattern == text;
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn an_asterisk_stands_for_any_text() {
+    fn an_asterisk_matches_any_text() {
         for (wildcard, right, wrong) in [
             ("a*c", "abbc", "abcd"),
             ("a*b*c", "a-b-c", "a-c-b"),

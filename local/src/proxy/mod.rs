@@ -73,7 +73,7 @@ impl Proxy {
         Ok(proxy)
     }
 
-    /// Starts a proxy for what is not there yet; until it is [told](Self::lead_to), it answers 502.
+    /// Starts a proxy for what is not there yet; until [that is set](Self::lead_to), it answers 502.
     pub(crate) async fn start_before(port: u16) -> Result<Self, Error> {
         let what = format!("bind port {port} of 127.0.0.1 for DynamoDB");
         let listener = TcpListener::bind(("127.0.0.1", port))

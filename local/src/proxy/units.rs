@@ -25,9 +25,9 @@ const CONSUMED: &str = "ConsumedCapacity";
 /// Capacity units. All of them are multiples of a half, so that sums are exact.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Units {
-    /// Write units of what was written, indexes included, as the database told.
+    /// Write units of what was written, indexes included, as the database reports.
     pub write: f64,
-    /// Read units, as the database told.
+    /// Read units, as the database reports.
     pub read: f64,
     /// Write units of what a condition refused. No answer tells them, and the service takes them all the same: one
     /// for each KB of the item, and at least one. What is counted is the item that was there, if the refusal carries
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_counts_as_reading_or_writing() {
+    fn what_the_database_reports_counts_as_reading_or_writing() {
         let one = json!({"ConsumedCapacity": {"TableName": "rows", "CapacityUnits": 2.0}});
         assert_eq!(of("PutItem", &one), units(2.0, 0.0, 0.0));
         assert_eq!(of("Query", &one), units(0.0, 2.0, 0.0));

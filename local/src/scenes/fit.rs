@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// Where an answer is other than expected, and how; nothing if it fits. In what is expected `"<id>"` stands for any
+/// Where an answer is other than expected, and how; nothing if it fits. In what is expected `"<id>"` matches any
 /// 128 bits in hex, `"<time>"` for any instant, `"<count>"` for any number that began with the clock, `"<number>"` for
 /// any whole number and `"<text>"` for any text. Everything else is as it is.
 #[must_use]

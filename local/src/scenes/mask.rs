@@ -1,7 +1,7 @@
 //! Ids and times out of a text, so that what is left of two answers can be compared byte by byte.
 
-/// Puts a placeholder in the place of every id, instant and number from a clock, wherever it stands, also in a text
-/// within the text. What stands in `known` as it is, such as the event, is left alone.
+/// Puts a placeholder in the place of every id, instant and number from a clock, wherever it is, also in a text
+/// within the text. What is in `known` as it is, such as the event, is left alone.
 #[must_use]
 pub fn masked(text: &str, known: &str) -> String {
     let bytes = text.as_bytes();
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_in_the_event_is_left_alone() {
+    fn what_is_in_the_event_is_left_alone() {
         let answer = r#"{"n":1795230000125,"m":1795230000126}"#;
         assert_eq!(
             masked(answer, r#"{"n":1795230000125}"#),

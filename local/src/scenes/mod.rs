@@ -23,7 +23,7 @@ const LIST: &str = include_str!("../../scenes.yaml");
 pub struct Scene {
     /// The file in `events/`, without its ending.
     pub event: String,
-    told: Entry,
+    entry: Entry,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -37,7 +37,7 @@ struct Entry {
     answer: Option<Value>,
     error: Option<String>,
     message: Option<Value>,
-    /// What Step Functions is told, in that order.
+    /// The calls to Step Functions, in that order.
     #[serde(default)]
     tells: Vec<String>,
 }
@@ -82,7 +82,9 @@ pub fn all() -> Result<Vec<Scene>, Error> {
     let list: BTreeMap<String, Entry> =
         serde_json::from_value(list).map_err(|error| wrong(error.to_string()))?;
     let scenes = list.into_iter();
-    Ok(scenes.map(|(event, told)| Scene { event, told }).collect())
+    Ok(scenes
+        .map(|(event, entry)| Scene { event, entry })
+        .collect())
 }
 
 impl Scene {
@@ -92,19 +94,21 @@ impl Scene {
         self.event.split('-').next().unwrap_or_default()
     }
 
-    /// What of an answer, and of what Step Functions was told, is other than the list says; nothing if it fits.
+    /// What of an answer, and of of the calls to Step Functions, is other than the list says; nothing if it fits.
     #[must_use]
-    pub fn judge(&self, answer: &str, told: &[crate::StepFunctionsCall]) -> Option<String> {
-        let operations: Vec<_> = told.iter().map(|told| told.operation.as_str()).collect();
-        if operations != self.told.tells {
-            let expected = self.told.tells.join(", ");
+    pub fn judge(&self, answer: &str, calls: &[crate::StepFunctionsCall]) -> Option<String> {
+        let operations: Vec<_> = calls.iter().map(|call| call.operation.as_str()).collect();
+        if operations != self.entry.tells {
+            let expected = self.entry.tells.join(", ");
             let operations = operations.join(", ");
-            return Some(format!("told: expected [{expected}], got [{operations}]"));
+            return Some(format!(
+                "calls to Step Functions: expected [{expected}], got [{operations}]"
+            ));
         }
         let Ok(answer) = serde_json::from_str::<Value>(answer) else {
             return Some(format!("this is not JSON: {answer}"));
         };
-        match (&self.told.answer, &self.told.error) {
+        match (&self.entry.answer, &self.entry.error) {
             (Some(expected), None) => misfit(expected, &answer),
             (None, Some(name)) => self.judge_error(name, &answer),
             _ => Some("the list has to have either an answer or an error".to_owned()),
@@ -120,7 +124,7 @@ impl Scene {
         let Ok(message) = serde_json::from_str(message) else {
             return Some(format!("the message is not JSON: {answer}"));
         };
-        let expected = self.told.message.as_ref().unwrap_or(&Value::Null);
+        let expected = self.entry.message.as_ref().unwrap_or(&Value::Null);
         misfit(expected, &message).map(|misfit| format!("errorMessage.{misfit}"))
     }
 }
@@ -146,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_other_than_the_list_says_is_told() {
+    fn what_is_other_than_the_list_says_is_reported() {
         let scenes = all().unwrap();
         let scene = |event: &str| scenes.iter().find(|scene| scene.event == event).unwrap();
         let absent = scene("inspect-absent");
@@ -160,11 +164,11 @@ mod tests {
         ] {
             assert!(absent.judge(other, &[]).is_some(), "{other}");
         }
-        let told = crate::StepFunctionsCall {
+        let call = crate::StepFunctionsCall {
             operation: "SendTaskSuccess".to_owned(),
             body: Value::Null,
         };
-        assert!(absent.judge(r#"{"outcome":"absent"}"#, &[told]).is_some());
+        assert!(absent.judge(r#"{"outcome":"absent"}"#, &[call]).is_some());
         let lost = scene("extend-lost");
         let error = |name: &str, message: &str| {
             serde_json::json!({"errorType": name, "errorMessage": message}).to_string()

@@ -43,7 +43,7 @@ impl Scene {
             ..Options::default()
         };
         let settings = options.environment.entry("*".to_owned()).or_default();
-        let ours = self.told.environment.iter();
+        let ours = self.entry.environment.iter();
         settings.extend(ours.map(|(name, value)| (name.clone(), Some(value.clone()))));
         let desk = FakeStepFunctionsServer::start(&mut options).await?;
         let stage = Stage {
@@ -52,10 +52,10 @@ impl Scene {
             verb: self.function().to_owned(),
             payload: self.payload()?,
         };
-        for step in &self.told.before {
+        for step in &self.entry.before {
             stage.take(step).await?;
         }
-        // What was told until here is not the event's doing.
+        // What was called until here is not the event's doing.
         stage.desk.calls();
         Ok(stage)
     }
@@ -74,9 +74,9 @@ impl Stage {
         &self.stack
     }
 
-    /// What Step Functions was told since this was last asked.
+    /// The calls to Step Functions since this was last asked.
     #[must_use]
-    pub fn told(&self) -> Vec<StepFunctionsCall> {
+    pub fn step_functions_calls(&self) -> Vec<StepFunctionsCall> {
         self.desk.calls()
     }
 
@@ -204,7 +204,7 @@ impl Stage {
         let got = get.send().await;
         let got = got.map_err(|error| failed("GetItem", &DisplayErrorContext(&error)))?;
         got.item
-            .ok_or_else(|| failed("GetItem", &format!("nothing stands at {key}")))
+            .ok_or_else(|| failed("GetItem", &format!("nothing is stored at {key}")))
     }
 }
 

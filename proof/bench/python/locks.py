@@ -1,4 +1,4 @@
-"""Clients of python_dynamodb_lock that do what they are told: a JSON object a line in, one a line out.
+"""Clients of python_dynamodb_lock that do as ordered: a JSON object a line in, one a line out.
 
 Each order names its client, which has a thread and a boto3 session of its own, as a process of its own would have; the answer
 names it too. Ends with its input.
@@ -33,7 +33,7 @@ class Client:
     def __init__(self, endpoint):
         self._endpoint = endpoint
         self._locks = {}
-        self._told = {}
+        self._events = {}
 
     def create_table(self, order):
         DynamoDBLockClient.create_dynamodb_table(connection(self._endpoint).meta.client)
@@ -58,9 +58,9 @@ class Client:
         limits = {}
         if "timeout" in order:
             limits = {"retry_period": seconds(order["period"]), "retry_timeout": seconds(order["timeout"])}
-        told = self._told.setdefault(key, [])
+        events = self._events.setdefault(key, [])
         began = time.monotonic()
-        lock = self._client.acquire_lock(key, app_callback=lambda code, _: told.append(code), **limits)
+        lock = self._client.acquire_lock(key, app_callback=lambda code, _: events.append(code), **limits)
         self._locks[key] = lock
         return {"owner": lock.owner_name, "seconds": time.monotonic() - began}
 
@@ -80,7 +80,7 @@ class Client:
         return {}
 
     def status(self, order):
-        return {"status": self._locks[order["key"]].status, "told": self._told[order["key"]]}
+        return {"status": self._locks[order["key"]].status, "events": self._events[order["key"]]}
 
     def fail_inside(self, order):
         """Raises inside the protected block; tells whether whoever called would have noticed."""

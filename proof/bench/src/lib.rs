@@ -1,7 +1,7 @@
 //! What a lease costs, beside what one would use instead: requests, capacity units, state transitions and instructions, which are
 //! the same on every machine, and ratios of times.
 //!
-//! [`clients`] has ours and the others behind one trait; [`sections`], [`waiting`], [`scale`], [`workflows`] and [`instructions`]
+//! [`clients`] has ours and the others behind one trait; [`sections`], [`waiting`], [`workflows`] and [`instructions`]
 //! are what is measured of them; [`report`] is what comes of it.
 
 use std::path::{Path, PathBuf};
@@ -14,7 +14,6 @@ pub mod clients;
 pub mod instructions;
 pub mod python;
 pub mod report;
-pub mod scale;
 pub mod sections;
 pub mod site;
 pub mod waiting;
@@ -70,8 +69,6 @@ pub enum Part {
     Sections,
     /// What a wait for a held key costs.
     Waiting,
-    /// What grows with the table, the line, the permits and the keys, and what does not.
-    Scale,
     /// What a lease costs a workflow, in states and events.
     Workflows,
     /// What the library and the functions compute.
@@ -102,10 +99,9 @@ impl Part {
     /// [`Error`] when something cannot be set up.
     pub async fn measure(self, options: &Options) -> Result<Found, Error> {
         match self {
-            Self::Sections => sections::measure(options).await,
+            Self::Sections => sections::measure().await,
             Self::Waiting => waiting::measure(options).await,
-            Self::Scale => scale::measure(options).await,
-            Self::Workflows => Box::pin(workflows::measure(options)).await,
+            Self::Workflows => Box::pin(workflows::measure()).await,
             Self::Instructions => Box::pin(instructions::measure(options)).await,
         }
     }

@@ -1,4 +1,4 @@
-//! A lock written in Python, in a process of its own that does as it is told: a JSON object a line, both ways.
+//! A lock written in Python, in a process of its own that does as ordered: a JSON object a line, both ways.
 
 use std::collections::HashMap;
 use std::process::Stdio;
@@ -66,7 +66,7 @@ impl Python {
                     let _ = sender.send(answer);
                 }
             }
-            // Who waits still is told that nothing comes.
+            // Who waits still learns that nothing comes.
             lock(&answering).clear();
         });
         Ok(Self {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, Part, failed};
 
-/// One measure, as it stands in `report.json`.
+/// One measure, as it is in `report.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measure {
     /// What was measured, so that it is understood by itself.

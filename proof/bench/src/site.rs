@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_dynamodb::Client;
@@ -20,14 +19,14 @@ pub struct Site {
     door: Arc<Proxy>,
     aside: Arc<Proxy>,
     // Closed last.
-    database: DynamoDb,
+    _database: DynamoDb,
 }
 
 /// What went through a door.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cost {
     /// Requests, by operation.
-    pub operations: BTreeMap<String, u64>,
+    pub by_operation: BTreeMap<String, u64>,
     /// Bytes of bodies, both ways.
     pub bytes: u64,
     /// Write units, of the table and its index, refused conditions included.
@@ -40,13 +39,13 @@ impl Cost {
     /// Requests of all operations.
     #[must_use]
     pub fn requests(&self) -> u64 {
-        self.operations.values().sum()
+        self.by_operation.values().sum()
     }
 
     /// The operations in one line, as in `GetItem, 2 UpdateItem`.
     #[must_use]
-    pub fn told(&self) -> String {
-        let each = self.operations.iter().map(|(name, times)| match times {
+    pub fn operations(&self) -> String {
+        let each = self.by_operation.iter().map(|(name, times)| match times {
             1 => name.clone(),
             times => format!("{times} {name}"),
         });
@@ -58,7 +57,7 @@ impl From<&Counts> for Cost {
     fn from(counts: &Counts) -> Self {
         let units = counts.units();
         Self {
-            operations: counts
+            by_operation: counts
                 .iter()
                 .map(|(name, tally)| (name.to_owned(), tally.requests))
                 .collect(),
@@ -82,7 +81,7 @@ impl Site {
         let site = Self {
             door: Arc::new(Proxy::start(database.address(), 0).await?),
             aside: Arc::new(Proxy::start(database.address(), 0).await?),
-            database,
+            _database: database,
         };
         site.door.count_units();
         site.aside.count_units();
@@ -101,12 +100,6 @@ impl Site {
         &self.aside
     }
 
-    /// The database behind both.
-    #[must_use]
-    pub const fn database(&self) -> &DynamoDb {
-        &self.database
-    }
-
     /// What `doing` sends through the door, with its answer.
     ///
     /// # Errors
@@ -119,12 +112,6 @@ impl Site {
         // What the SDK does is large.
         let done = Box::pin(doing).await?;
         Ok((done, Cost::from(&self.door.counts().since(&before))))
-    }
-
-    /// Adds this much to the way of each request.
-    pub fn set_latency(&self, latency: Duration) {
-        self.door.set_latency(latency);
-        self.aside.set_latency(latency);
     }
 }
 

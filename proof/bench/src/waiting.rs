@@ -24,7 +24,7 @@ const EVERYBODY: [Who; 5] = [
     Who::PythonLock,
 ];
 /// How long each holds the key.
-pub const HOLD: Duration = Duration::from_millis(50);
+const HOLD: Duration = Duration::from_millis(50);
 /// How long after one another they come.
 const APART: Duration = Duration::from_millis(20);
 /// How long a client rests whose call failed.
@@ -43,10 +43,6 @@ pub struct WaitCost {
     pub write_units: f64,
     /// Read units of all of them.
     pub read_units: f64,
-    /// State transitions, in a workflow.
-    pub transitions: Option<f64>,
-    /// Invocations of functions, in a workflow.
-    pub invocations: Option<f64>,
     /// Part of the time from the first hand-over to the last end in which nobody was inside.
     pub idle: f64,
     /// Sections in a second of that time.
@@ -61,19 +57,18 @@ pub struct WaitCost {
 
 /// One section of one client, in seconds since the run began.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Turn {
+struct Turn {
     /// When it asked.
-    pub asked: f64,
+    asked: f64,
     /// When it knew that the key is its own.
-    pub entered: f64,
+    entered: f64,
     /// When it was about to give the key back.
-    pub left: f64,
+    left: f64,
 }
 
 impl WaitCost {
     /// What can be said of the turns alone, after a hand-over at `from`.
-    #[must_use]
-    pub fn of(turns: &[Turn], from: f64) -> Self {
+    fn of(turns: &[Turn], from: f64) -> Self {
         let mut turns = turns.to_vec();
         turns.sort_by(|one, other| one.entered.total_cmp(&other.entered));
         let until = turns.iter().map(|turn| turn.left).fold(from, f64::max);
@@ -103,8 +98,7 @@ impl WaitCost {
     }
 
     /// Shares what was sent among those who were served.
-    #[must_use]
-    pub fn with(mut self, cost: &Cost, aside: &Cost) -> Self {
+    fn with(mut self, cost: &Cost, aside: &Cost) -> Self {
         let each = |total: f64| {
             if self.served == 0 {
                 f64::NAN
@@ -139,7 +133,7 @@ pub(crate) async fn measure(options: &Options) -> Result<Found, Error> {
             runs.push((who.name(), *number, run(who, *number, limit).await?));
         }
     }
-    found("program", &runs)
+    found(&runs)
 }
 
 /// One run, which is over when everybody was served, or after `limit`.
@@ -224,169 +218,94 @@ async fn turn(mut client: Box<dyn Client>, began: Instant) -> (Turn, Vec<String>
     )
 }
 
-type Look = fn(&WaitCost) -> Option<f64>;
+type Look = fn(&WaitCost) -> f64;
 
-/// What is told of each run: what it is, in what, how it is read, and the most that ours may be from a program and in a workflow.
-/// A join whose answer was late is sent again, and is as good.
-const FIGURES: [(&str, &str, Look, [Option<f64>; 2]); 12] = [
-    (
-        REQUESTS,
-        "requests",
-        |run| Some(run.requests),
-        [Some(3.05), None],
-    ),
+/// What is reported of each run: what it is, in what, how it is read, and the most that ours may be. A join whose answer was late
+/// is sent again, and is as good.
+const FIGURES: [(&str, &str, Look, Option<f64>); 10] = [
+    (REQUESTS, "requests", |run| run.requests, Some(3.05)),
     (
         "requests to confirm and to sweep per served waiter",
         "requests",
-        |run| Some(run.aside),
-        [None; 2],
+        |run| run.aside,
+        None,
     ),
-    (
-        WRITE_UNITS,
-        "write units",
-        |run| Some(run.write_units),
-        [None; 2],
-    ),
+    (WRITE_UNITS, "write units", |run| run.write_units, None),
     (
         "read units per served waiter",
         "read units",
-        |run| Some(run.read_units),
-        [None; 2],
+        |run| run.read_units,
+        None,
     ),
-    (
-        TRANSITIONS,
-        "transitions",
-        |run| run.transitions,
-        [None, Some(3.0)],
-    ),
-    (
-        "invocations per served waiter",
-        "invocations",
-        |run| run.invocations,
-        [None; 2],
-    ),
-    (IDLE, "ratio", |run| Some(run.idle), [None; 2]),
+    (IDLE, "ratio", |run| run.idle, None),
     (
         "section throughput by what the holds allow",
         "ratio",
-        |run| Some(run.throughput * HOLD.as_secs_f64()),
-        [None; 2],
+        |run| run.throughput * HOLD.as_secs_f64(),
+        None,
     ),
-    (OUT_OF_TURN, "ratio", |run| Some(run.out_of_turn), [None; 2]),
+    (OUT_OF_TURN, "ratio", |run| run.out_of_turn, None),
     (
         "waiters that were served before the run was over",
         "waiters",
-        |run| Some(ratio(wide(run.served), 1)),
-        [None; 2],
+        |run| ratio(wide(run.served), 1),
+        None,
     ),
     (
         "calls that failed",
         "calls",
-        |run| Some(ratio(run.errors.values().sum(), 1)),
-        [Some(0.0); 2],
+        |run| ratio(run.errors.values().sum(), 1),
+        Some(0.0),
     ),
     (
         "entries while another was inside",
         "entries",
-        |run| Some(ratio(run.overlaps, 1)),
-        [Some(0.0); 2],
+        |run| ratio(run.overlaps, 1),
+        Some(0.0),
     ),
 ];
 const REQUESTS: &str = "requests per served waiter";
 const WRITE_UNITS: &str = "write units per served waiter";
-const TRANSITIONS: &str = "transitions per served waiter";
 const IDLE: &str = "part of the time in which nobody was inside";
 const OUT_OF_TURN: &str = "pairs served out of turn";
 
-/// The measures and the chart of runs by name and number, from a `program` or a `workflow`; the first of each number is ours.
-pub(crate) fn found(
-    from: &'static str,
-    runs: &[(&'static str, usize, WaitCost)],
-) -> Result<Found, Error> {
-    let in_workflow = from == "workflow";
+/// The measures and the chart of runs by name and number; the first of each number is ours.
+fn found(runs: &[(&'static str, usize, WaitCost)]) -> Result<Found, Error> {
     let mut numbers: Vec<usize> = runs.iter().map(|(_, number, _)| *number).collect();
     numbers.dedup();
+    let name = |what: &str, waiters: usize| format!("{what}, {waiters} waiters, from a program");
     let mut measures = Vec::new();
     for number in &numbers {
-        for (what, unit, look, targets) in FIGURES {
+        for (what, unit, look, target) in FIGURES {
             let mut these = runs.iter().filter(|(_, of, _)| of == number);
-            let Some(ours) = these.next().and_then(|(_, _, ours)| look(ours)) else {
+            let Some((_, _, ours)) = these.next() else {
                 continue;
             };
-            let measure = Measure::new(name(what, *number, from), unit, ours);
+            let measure = Measure::new(name(what, *number), unit, look(ours));
             let measure = these.fold(measure, |measure, (name, _, run)| match look(run) {
-                Some(value) if value.is_finite() => measure.peer(name, value),
+                value if value.is_finite() => measure.peer(name, value),
                 _ => measure,
             });
-            let target = targets[usize::from(in_workflow)];
             measures.push(match target {
                 Some(target) => measure.at_most(target),
                 None => measure,
             });
         }
     }
-    let panels = [
-        REQUESTS,
-        WRITE_UNITS,
-        IDLE,
-        if in_workflow {
-            TRANSITIONS
-        } else {
-            OUT_OF_TURN
-        },
-    ]
-    .map(|title| Panel {
+    let panels = [REQUESTS, WRITE_UNITS, IDLE, OUT_OF_TURN].map(|title| Panel {
         title,
         points: numbers
             .iter()
             .filter_map(|number| {
-                let name = name(title, *number, from);
-                Some((
-                    *number,
-                    measures.iter().find(|measure| measure.name == name)?,
-                ))
+                let name = name(title, *number);
+                let found = measures.iter().find(|measure| measure.name == name)?;
+                Some((*number, found))
             })
             .collect(),
     });
     let chart = lines("waiters", &panels)?;
-    let file = if in_workflow {
-        "waiting-workflows"
-    } else {
-        "waiting"
-    };
     Ok(Found {
         measures,
-        charts: vec![(file, chart)],
+        charts: vec![("waiting", chart)],
     })
-}
-
-fn name(what: &str, waiters: usize, from: &str) -> String {
-    format!("{what}, {waiters} waiters, from a {from}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn turn(asked: f64, entered: f64, left: f64) -> Turn {
-        Turn {
-            asked,
-            entered,
-            left,
-        }
-    }
-
-    #[test]
-    fn idle_time_the_order_and_overlaps_are_read_from_the_turns() {
-        let fair = WaitCost::of(&[turn(0.0, 2.0, 3.0), turn(1.0, 4.0, 5.0)], 1.0);
-        assert!(
-            (fair.idle - 0.5).abs() < 1e-9 && (fair.throughput - 0.5).abs() < 1e-9,
-            "{fair:?}"
-        );
-        assert_eq!((fair.served, fair.overlaps), (2, 0));
-        assert!(fair.out_of_turn.abs() < 1e-9);
-        let unfair = WaitCost::of(&[turn(1.0, 2.0, 5.0), turn(0.0, 4.0, 6.0)], 1.0);
-        assert_eq!(unfair.overlaps, 1);
-        assert!((unfair.out_of_turn - 1.0).abs() < 1e-9, "{unfair:?}");
-    }
 }

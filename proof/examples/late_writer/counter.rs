@@ -17,7 +17,7 @@ use leasehold::{Lease, fence};
 /// What keeps a late write out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Guard {
-    /// A transaction that happens only while the lease stands in the lease table.
+    /// A transaction that happens only while the lease is in the lease table.
     Lease,
     /// The item remembers the largest token that it was used with, and refuses smaller ones.
     Fence,

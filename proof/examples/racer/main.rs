@@ -1,5 +1,5 @@
 //! One contender of a race: acquires, works, extends, releases, over and over, until it is killed. Now and then it works
-//! longer than its lease lasts. It prints the outcome of each round, and appends what it was told of its leases to the
+//! longer than its lease lasts. It prints the outcome of each round, and appends what it learnt of its leases to the
 //! file `HISTORY`.
 //!
 //! `racer NAME` contends for a key, `racer NAME PERMITS` for a permit of a semaphore.

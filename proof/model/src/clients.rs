@@ -236,7 +236,7 @@ pub fn hears(world: &World, state: &mut State, who: Who, reply: Reply, tell: Tel
             let attempt = client.attempt;
             world.send(state, who, What::Grant(attempt, None))?;
         }
-        // Counted before it is told, with the token that this call brings.
+        // Counted before it hears of it, with the token that this call brings.
         (Reading::ItsTurn(lease, tries), Phase::Asking) => {
             world.send(state, who, What::TryAgain(lease, tries))?;
         }
@@ -308,7 +308,7 @@ pub fn tells(world: &World, state: &mut State, who: Who, kept: Kept, (first, tel
     }
 }
 
-/// A waiting task is told that it is its turn. Whether it still waited.
+/// A waiting task hears that it is its turn. Whether it still waited.
 pub fn is_woken(
     state: &mut State,
     (who, attempt): (Who, Attempt),
@@ -329,7 +329,7 @@ pub fn is_woken(
     true
 }
 
-/// A waiting task is told that it waits in vain.
+/// A waiting task hears that it waits in vain.
 pub fn is_dismissed(state: &mut State, (who, attempt): (Who, Attempt)) {
     if let Some(client) = state.clients.get_mut(usize::from(who))
         && client.phase == Phase::Asking

@@ -54,9 +54,9 @@ flaws! {
     JoinsWhatItWasPromised S7 HAND_OVER "one whose turn has come is put in line once more"
     KeepsWhatIsKept S1 UNTOLD "a row that is kept for one is kept for the next"
     ExpiredHoldersComeBack L3 HAND_OVER "a holder that has expired comes back before those in line"
-    WakesWithoutKeeping L4 LINE "the first in line is taken out and told, and the row not kept"
+    WakesWithoutKeeping L4 LINE "the first in line is taken out and notified, and the row not kept"
     ObservesTheToken S8 OBSERVED "observers compare the token, which no extend moves"
-    SweepFreesWhateverStands S4 SWEPT_BY_TWO "sweep frees whatever stands there by now"
+    SweepFreesWhateverIsThere S4 SWEPT_BY_TWO "sweep frees whatever is there by now"
     StrangersAreOverwritten S10 STRANGERS "an item without a token counts as absent"
     OneOwnLeaseIsSomebodyElses L2 MUTEX "a refusal by one's own lease is taken for somebody else's"
     DeadlineCountsFromTheAnswer S8 MUTEX "the holder counts from the answer"
@@ -179,7 +179,7 @@ impl Design {
         }
     }
 
-    /// What stands there after `message`; nothing if it is refused.
+    /// What is stored after `message`; nothing if it is refused.
     pub fn apply(self, scope: &Scope, stored: &Stored, message: &Message) -> Option<Stored> {
         let change = message.change(scope)?;
         match self {

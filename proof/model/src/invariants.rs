@@ -64,7 +64,7 @@ fn ends(world: &World, state: &mut State) {
         .must(taken && (swept || !scope.sweep), Invariant::L1);
 }
 
-/// Nobody who stands in line is left there: whatever was lost, one sweep after the claim sees to it.
+/// Nobody who is in line is left there: whatever was lost, one sweep after the claim sees to it.
 fn waits(world: &World, state: &mut State) {
     let facts = world.rows.facts(state.row);
     if facts.held.is_some() || (facts.kept.is_none() && facts.line[0].is_none()) {

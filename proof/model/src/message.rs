@@ -84,7 +84,7 @@ pub enum What {
     Reserve,
     TryAgain(LeaseNo, u8),
     Pass(LeaseNo, u8),
-    /// Reap's: who was told is not told again, and has until then.
+    /// Reap's: who was notified is not notified again, and has until then.
     NoMore(LeaseNo, u8, Tick),
     Leave(Who, Attempt, u8),
     /// To the resource, with the token.

@@ -64,7 +64,7 @@ pub struct Oracle {
     pub promised: Count,
     /// The proof of the last grant, until it is over.
     pub owner: Option<LeaseNo>,
-    /// The proof of the promise that stands, and whose it is.
+    /// The proof of the promise in force, and whose it is.
     pub promise: Option<(LeaseNo, Who, Attempt)>,
     pub line: [Option<(Who, Attempt)>; LINE],
     /// The requests that the row has to remember, latest first.

@@ -23,7 +23,7 @@ pub enum Reading {
     Held(Count),
     /// The request had its lease, and that is over.
     Consumed,
-    /// It stands in line.
+    /// It is in line.
     InLine,
     /// There is nobody to wait for.
     Grantable,
@@ -160,7 +160,7 @@ fn not_extended(
     confirming: bool,
 ) -> Reading {
     let extend = message.extend(lease, token, scope);
-    let as_it_stands = |row: Row| {
+    let as_stored = |row: Row| {
         let held = row
             .holding()
             .map(|held| (held.lease_id.clone(), held.expires_at));
@@ -174,7 +174,7 @@ fn not_extended(
         })
     };
     match why_not_extended(stored, &extend, confirming, message.floor.least()) {
-        ExtendRefusal::Longer(row) | ExtendRefusal::Taken(row) => as_it_stands(row),
+        ExtendRefusal::Longer(row) | ExtendRefusal::Taken(row) => as_stored(row),
         ExtendRefusal::Unconfirmed => Reading::Promised(true),
         ExtendRefusal::Confirmed => Reading::Promised(false),
         ExtendRefusal::Awaited(_) => facts.held.map_or(Reading::Nothing, |held| {

@@ -50,7 +50,7 @@ fn what(action: &Action) -> String {
             } else {
                 "not every"
             };
-            format!("reap is told that it has ended, {all} task answered")
+            format!("reap hears that it has ended, {all} task answered")
         }
         Action::Restored => "the table is restored, a floor deployed".into(),
         Action::Purge => "the row is purged".into(),
@@ -83,7 +83,7 @@ fn words(message: &Message) -> String {
 
 fn row(world: &World, state: &State) -> String {
     let facts = world.rows.facts(state.row);
-    let stands = match (state.row, facts.held, facts.kept) {
+    let holds = match (state.row, facts.held, facts.kept) {
         (ABSENT, ..) => "no row".into(),
         (FOREIGN, ..) => "somebody else's item".into(),
         (_, Some(held), _) => format!("held by {} until {}", name(facts.holder), held.until),
@@ -101,5 +101,5 @@ fn row(world: &World, state: &State) -> String {
     } else {
         format!(", line {}", line.join(" "))
     };
-    format!("time {}: {stands}, token {}{line}", state.now, facts.token)
+    format!("time {}: {holds}, token {}{line}", state.now, facts.token)
 }

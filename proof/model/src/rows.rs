@@ -66,7 +66,7 @@ pub struct Done {
     pub applied: bool,
 }
 
-/// What the table answered: what stands there now if the message was applied, what stood in its way if not.
+/// What the table answered: what is stored now if the message was applied, what was in its way if not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Reply {
     pub row: RowNo,

@@ -244,7 +244,7 @@ pub const JOINED: Scope = Scope {
 
 pub const STRANGERS: Scope = Scope {
     name: "strangers",
-    about: "an item that is not ours stands in the way",
+    about: "an item that is not ours is in the way",
     strangers: true,
     sweep: true,
     ..SMALL

@@ -79,14 +79,14 @@ pub fn sweeps(world: &World, state: &mut State) -> Option<()> {
 
 pub fn sends_away(world: &World, state: &mut State, who: Who) -> Option<()> {
     let facts = world.rows.facts(state.row);
-    let stands = |place: &usize| facts.line[*place].is_some_and(|(waits, _)| waits == who);
-    let place = (0..LINE).find(stands)?;
+    let in_place = |place: &usize| facts.line[*place].is_some_and(|(waits, _)| waits == who);
+    let place = (0..LINE).find(in_place)?;
     let (_, attempt) = facts.line[place]?;
     let what = What::Leave(who, attempt, u8::try_from(place).ok()?);
     world.send(state, SWEEPER, what).map(drop)
 }
 
-/// Sets out to see to what an execution left: reads what it holds, before anybody is asked how it stands.
+/// Sets out to see to what an execution left: reads what it holds, before anybody is asked what it does.
 pub fn reaps(world: &World, state: &mut State, of: Who) {
     let end = ends(state, of).next();
     state.reaping = Some(Reaping {
@@ -103,7 +103,7 @@ fn ends(state: &State, who: Who) -> impl Iterator<Item = End> {
     client.ended.into_iter().chain(before)
 }
 
-/// Writes, by what it has read, and what it was told since.
+/// Writes, by what it has read, and what it heard since.
 pub fn reap_writes(world: &World, state: &mut State, end: End) -> Option<()> {
     let Reaping { of: who, row, .. } = state.reaping.take()?;
     let row = if world.design.looks_up_before_it_reads() {

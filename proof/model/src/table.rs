@@ -28,7 +28,7 @@ pub fn takes(world: &World, state: &mut State, message: Message) -> Option<()> {
         let after = world.rows.facts(done.after);
         state.seen.saw(&world.scope, &message, before, after);
         if let What::Pass(lease, _) = message.what {
-            nobody_told_is_passed_over(world, state, lease, before.1);
+            nobody_notified_is_passed_over(world, state, lease, before.1);
         }
         if let What::Cut(_) = message.what {
             nobody_else_is_cut(state, before.1);
@@ -61,14 +61,14 @@ pub fn takes(world: &World, state: &mut State, message: Message) -> Option<()> {
     Some(())
 }
 
-/// Whoever was told, and lives, has the time that it was promised, and the margin.
-fn nobody_told_is_passed_over(world: &World, state: &mut State, lease: LeaseNo, before: Facts) {
+/// Whoever was notified, and lives, has the time that it was promised, and the margin.
+fn nobody_notified_is_passed_over(world: &World, state: &mut State, lease: LeaseNo, before: Facts) {
     let scope = &world.scope;
-    let told =
+    let notified =
         |client: &Client| matches!(client.phase, Phase::Holding(handle) if handle.lease == lease);
     let lapsed =
         |kept: Kept| kept.tries > 1 && kept.until + scope.margin <= state.now + scope.error;
-    let passed_over = state.clients.iter().any(told) && !before.kept.is_some_and(lapsed);
+    let passed_over = state.clients.iter().any(notified) && !before.kept.is_some_and(lapsed);
     state.seen.must(!passed_over, Invariant::L4);
 }
 

@@ -19,7 +19,7 @@ use crate::{
 pub struct State {
     /// The true time.
     pub now: Tick,
-    /// What stands in the table.
+    /// What is stored in the table.
     pub row: RowNo,
     pub clients: Vec<Client>,
     pub sweeper: Process,
@@ -118,7 +118,7 @@ pub enum Action {
     SendsAway(Who),
     /// Reap sets out to see to what this one left.
     Reaps(Who),
-    /// It is told that the execution ended like this, and does what it can.
+    /// It hears that the execution ended like this, and does what it can.
     ReapWrites(End),
     /// The table is restored from a backup, and everybody deployed with a floor, before anybody asks for anything.
     Restored,

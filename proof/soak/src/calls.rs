@@ -60,7 +60,7 @@ pub enum Answer {
 /// A lease in somebody's hands.
 #[derive(Clone, Debug)]
 pub struct Handle {
-    /// As it was told.
+    /// The lease as the answer has it.
     pub raw: Value,
     /// The row.
     pub place: Place,
@@ -124,7 +124,7 @@ impl<'a> Caller<'a> {
         };
         let mut history = context.history();
         history.calls += 1;
-        history.told += u64::from(!matches!(answer, Answer::Unknown));
+        history.answered += u64::from(!matches!(answer, Answer::Unknown));
         drop(history);
         Reply {
             begin,
@@ -141,11 +141,11 @@ impl<'a> Caller<'a> {
 
     fn besides(&self, answer: &Answer, took: Micros) -> Besides {
         let unknown = matches!(answer, Answer::Unknown);
-        let told_again = matches!(answer, Answer::Well(answer)
+        let repeated = matches!(answer, Answer::Well(answer)
             if answer["grant"] == "replayed" || answer["outcome"] == "already_released");
         if unknown || took > AN_ATTEMPT || self.late.load(Ordering::Acquire) {
             Besides::Later
-        } else if told_again || self.hurt.load(Ordering::Acquire) {
+        } else if repeated || self.hurt.load(Ordering::Acquire) {
             Besides::Within
         } else {
             Besides::Nothing
@@ -175,7 +175,7 @@ impl<'a> Caller<'a> {
         }
     }
 
-    /// Writes down what nobody should have been told.
+    /// Writes down an answer that nobody should get.
     pub fn unexpected(&self, what: &str) {
         let what = format!("{}{what}", self.mark);
         self.context.history().unexpected.push(what);
@@ -197,7 +197,7 @@ impl<'a> Caller<'a> {
         handle
     }
 
-    /// What acquire told of one key.
+    /// What acquire answered about one key.
     pub fn granted(&self, grant: &str, handle: &Handle, previous: &Value) -> Response {
         let names = &self.context.names;
         let before = || {
@@ -226,9 +226,9 @@ impl<'a> Caller<'a> {
         }
     }
 
-    /// What was told of somebody else's lease.
+    /// What the answer says of somebody else's lease.
     pub fn held(&self, held: &Value) -> Response {
-        let told = || {
+        let read = || {
             Some(Response::Held {
                 holder: self.context.names.of(held["holder"].as_str()?),
                 token: held["fencing_token"].as_u64()?,
@@ -236,7 +236,7 @@ impl<'a> Caller<'a> {
                 expires_at: instant(&held["expires_at"])?,
             })
         };
-        told().unwrap_or_else(|| {
+        read().unwrap_or_else(|| {
             self.unexpected(&format!("a holder who is none: {held}"));
             Response::Unknown
         })

@@ -26,15 +26,15 @@ pub struct Op {
     pub clock: (Millis, Millis),
     /// What was asked.
     pub ask: Ask,
-    /// What was told.
-    pub told: Response,
+    /// What was answered.
+    pub response: Response,
     /// What it may have done besides.
     pub besides: Besides,
     /// Who, and where in the plan.
     pub by: String,
 }
 
-/// What a call may have done besides what it told of: an attempt whose answer was lost was followed by another.
+/// What a call may have done besides what it answered: an attempt whose answer was lost was followed by another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Besides {
     /// Nothing.
@@ -97,10 +97,10 @@ pub enum Ask {
     Delete,
 }
 
-/// What was told.
+/// What was answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Response {
-    /// A grant, or a grant of before told again.
+    /// A grant, or the same grant once more.
     Granted {
         /// Which of the two, or that it was taken over.
         kind: Kind,
@@ -136,7 +136,7 @@ pub enum Response {
         revived: bool,
         /// The row's.
         version: u64,
-        /// The deadline that stands.
+        /// The deadline in force.
         expires_at: Millis,
     },
     /// It has run out, and the caller minds.
@@ -176,7 +176,7 @@ pub enum Kind {
 pub struct Before {
     /// Whose it was.
     pub holder: Name,
-    /// Its token; 0 if nobody was told.
+    /// Its token; 0 if nobody knows.
     pub token: u64,
     /// How it ended.
     pub ended: Ended,
@@ -221,7 +221,7 @@ impl fmt::Display for Op {
             millis(self.end),
             self.by,
             self.ask,
-            self.told
+            self.response
         )?;
         if self.besides != Besides::Nothing {
             write!(f, " (besides: {:?})", self.besides)?;
@@ -237,23 +237,23 @@ pub struct History {
     pub ops: BTreeMap<Place, Vec<Op>>,
     /// Calls that were made, however many rows each was about.
     pub calls: u64,
-    /// Of these, calls that told something.
-    pub told: u64,
+    /// Of these, calls with an answer.
+    pub answered: u64,
     /// While somebody believed that a lease was theirs.
     pub beliefs: Vec<Belief>,
     /// Those who waited in line.
     pub waits: Vec<Wait>,
-    /// Those who have not been told anything for long, and where they would hear of it.
+    /// Those who have waited long without an answer, and where it would come.
     pub pending: Vec<PendingWait>,
-    /// How many of these were told in the end.
+    /// How many of these got one in the end.
     pub late: u64,
     /// What must not be seen anywhere: lease ids and task tokens.
     pub secrets: BTreeSet<String>,
     /// What was said to people: messages of errors, listings.
     pub said: Vec<String>,
-    /// What nobody should have been told.
+    /// Answers that nobody should get.
     pub unexpected: Vec<String>,
-    /// Writes to the resource that were told as done, by key: with the fence, and without.
+    /// Writes to the resource that were answered as done, by key: with the fence, and without.
     pub writes: HashMap<String, (u64, u64)>,
     /// Writes that the fence refused.
     pub fenced: u64,
@@ -291,7 +291,7 @@ pub struct Wait {
     pub queued: Option<Micros>,
     /// Its grant's token, once it is confirmed.
     pub token: Option<u64>,
-    /// Whether its task token was told anything, or nothing was to be told.
+    /// Whether its task token was answered, or needed no answer.
     pub answered: bool,
     /// Who.
     pub by: String,

@@ -2,7 +2,7 @@
 //! and answered is recorded, and checked against what is promised.
 //!
 //! [`row`] is what one lease row may do, written anew and not taken from the library; [`linear`] asks whether a
-//! history can be told by it; [`checks`] are the promises that need no order. [`plan`] draws what everybody is going
+//! history follows it; [`checks`] are the promises that need no order. [`plan`] draws what everybody is going
 //! to do from a seed, [`fixture`] is where they do it, [`round`] is thirty seconds of it.
 
 pub mod calls;

@@ -1,4 +1,4 @@
-//! Whether there is an order in which the calls of a history, one after the other, tell what they told.
+//! Whether there is an order in which the calls of a history, one after the other, answer what they answered.
 //!
 //! Just-in-time linearization: the history is read from its beginning to its end, with all rows that may stand
 //! there so far. A call that returns must have happened by then; calls that are under way may have, in any order, as
@@ -28,7 +28,7 @@ const POSSIBLE: usize = 50_000;
 pub enum Verdict {
     /// There is such an order.
     Fine,
-    /// There is none; by its index the first call that cannot have told what it told.
+    /// There is none; by its index the first call that cannot have answered what it answered.
     Impossible(usize),
     /// Too much was open.
     Undecided(usize),
@@ -54,7 +54,7 @@ type Possible = (Row, u128);
 
 /// Checks the calls of one row.
 ///
-/// Nearly all grants that may have been and that nobody was told of have not been. So an order is looked for first
+/// Nearly all grants that may have been and that nobody heard of have not been. So an order is looked for first
 /// without those of which there is no trace, and only if there is none with all.
 #[must_use]
 pub fn check(ops: &[Op]) -> Verdict {
@@ -68,9 +68,9 @@ pub fn check(ops: &[Op]) -> Verdict {
 fn check_with(ops: &[Op], may_have_been: impl Fn(&Op) -> bool) -> Verdict {
     let mut moments: Vec<(Micros, What, usize, bool)> = Vec::new();
     for (index, op) in ops.iter().enumerate() {
-        let (told, later) = phases(op);
+        let (answered, later) = phases(op);
         let later = later.filter(|_| may_have_been(op));
-        if told {
+        if answered {
             moments.push((op.begin, What::Calls, index, false));
             moments.push((op.end, What::Returns, index, false));
         }
@@ -118,17 +118,17 @@ fn check_with(ops: &[Op], may_have_been: impl Fn(&Op) -> bool) -> Verdict {
     Verdict::Fine
 }
 
-/// Whether the call told something, and until when it may have done something besides.
+/// Whether the call was answered, and until when it may have done something besides.
 fn phases(op: &Op) -> (bool, Option<Micros>) {
     // What sweep and reap tell is about no row.
-    let told =
-        !matches!(op.told, Response::Unknown) && !matches!(op.ask, Ask::Sweep | Ask::Reap { .. });
+    let answered = !matches!(op.response, Response::Unknown)
+        && !matches!(op.ask, Ask::Sweep | Ask::Reap { .. });
     let until = match op.besides {
         Besides::Nothing => None,
         Besides::Within => Some(op.end),
         Besides::Later => Some(op.end + LATE),
     };
-    (told, until)
+    (answered, until)
 }
 
 /// All rows that may stand there once the call of slot `wanted` has happened; none if there are too many to tell.

@@ -19,7 +19,7 @@ const BEFORE_DELETION: u64 = 2_000;
 /// And after: longer than any two clocks differ.
 const AFTER_DELETION: u64 = 350;
 
-/// Sweeps, as a schedule would, until told to stop.
+/// Sweeps, as a schedule would, until it is stopped.
 pub async fn sweep_until(context: &Context, stop: &AtomicBool) {
     let rng = &mut seeded(context.seed, &[context.round, 0x53e3]);
     let mut number = 0;
@@ -76,7 +76,7 @@ pub async fn operate(context: &Context) {
 /// The token of whoever holds the key.
 async fn inspect(caller: &Caller<'_>, key: &str) -> Option<u64> {
     let reply = caller.call("inspect", STEP, &json!({"key": key}), "").await;
-    let (told, token) = match &reply.answer {
+    let (response, token) = match &reply.answer {
         Answer::Well(answer) => {
             caller.context.history().said.push(answer.to_string());
             if answer["lease"]["holder"].is_string() {
@@ -92,7 +92,7 @@ async fn inspect(caller: &Caller<'_>, key: &str) -> Option<u64> {
         }
         Answer::Unknown => (Response::Unknown, None),
     };
-    record(caller, key, &reply, Ask::Inspect, told);
+    record(caller, key, &reply, Ask::Inspect, response);
     token
 }
 
@@ -105,7 +105,7 @@ async fn force(caller: &Caller<'_>, key: &str, token: u64) {
         "fencing_token": token,
     });
     let reply = caller.call("operate", STEP, &payload, "").await;
-    let told = match &reply.answer {
+    let response = match &reply.answer {
         Answer::Well(answer) => {
             caller.context.history().said.push(answer.to_string());
             match answer["fencing_token"].as_u64() {
@@ -119,7 +119,7 @@ async fn force(caller: &Caller<'_>, key: &str, token: u64) {
         }
         Answer::Unknown => Response::Unknown,
     };
-    record(caller, key, &reply, Ask::Force { token }, told);
+    record(caller, key, &reply, Ask::Force { token }, response);
 }
 
 /// Deletes rows, each when nobody asks for it.
@@ -148,7 +148,7 @@ pub async fn delete(context: &Context) {
             end,
             clock: context.watch.read_between(begin, end, 0),
             ask: Ask::Delete,
-            told: Response::Done,
+            response: Response::Done,
             besides: Besides::Nothing,
             by: format!("somebody with other tools, {number}"),
         };
@@ -173,10 +173,10 @@ fn caller<'a>(context: &'a Context, who: &str, number: u64) -> Caller<'a> {
     Caller::new(context, who.to_owned(), mark)
 }
 
-fn record(caller: &Caller<'_>, key: &str, reply: &Reply, ask: Ask, told: Response) {
+fn record(caller: &Caller<'_>, key: &str, reply: &Reply, ask: Ask, response: Response) {
     let place = Place {
         key: key.to_owned(),
         permit: 0,
     };
-    caller.context.record(place, reply.op(ask, told));
+    caller.context.record(place, reply.op(ask, response));
 }

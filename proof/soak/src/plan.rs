@@ -20,7 +20,7 @@ pub struct Section {
     pub ttl: u64,
     /// The calls that ask, one after the other.
     pub asks: Vec<Step>,
-    /// What it does when told that somebody else holds the key.
+    /// What it does when somebody else holds the key.
     pub patience: Patience,
     /// What it does when nobody tells it anything.
     pub comeback: Comeback,
@@ -54,7 +54,7 @@ pub struct Step {
 pub enum Patience {
     /// Asks again and again.
     Asks,
-    /// Waits as long as it was told to, and asks whether the holder has shown any life.
+    /// Waits as long as the answer says, and asks whether the holder has shown any life.
     Observes,
     /// Goes elsewhere.
     Leaves,

@@ -45,8 +45,8 @@ pub struct Round {
 pub struct Totals {
     /// Calls of functions.
     pub operations: u64,
-    /// Of these, calls that told what became of them.
-    pub told: u64,
+    /// Of these, calls with an answer.
+    pub answered: u64,
     /// What went wrong, by kind.
     pub faults: BTreeMap<String, u64>,
     /// What should not have been.
@@ -59,7 +59,7 @@ pub struct Totals {
     pub fenced: u64,
     /// Leases that somebody believed in.
     pub grants: u64,
-    /// Those in line who were told only when the round was over.
+    /// Those in line who were answered only when the round was over.
     pub late: u64,
 }
 
@@ -67,7 +67,7 @@ impl Totals {
     /// Adds another round's.
     pub fn add(&mut self, other: Self) {
         self.operations += other.operations;
-        self.told += other.told;
+        self.answered += other.answered;
         for (kind, count) in other.faults {
             *self.faults.entry(kind).or_default() += count;
         }
@@ -92,7 +92,7 @@ impl fmt::Display for Totals {
             f,
             "{} operations ({} of unknown outcome), {} grants, {} writes fenced off, {} lost without a fence, {} faults (",
             self.operations,
-            self.operations - self.told,
+            self.operations - self.answered,
             self.grants,
             self.fenced,
             self.lost_without_fence,
@@ -104,7 +104,7 @@ impl fmt::Display for Totals {
         }
         f.write_str(")")?;
         if self.late > 0 {
-            write!(f, ", {} in line told late", self.late)?;
+            write!(f, ", {} in line answered late", self.late)?;
         }
         if self.undecided > 0 {
             write!(f, ", {} rows undecided", self.undecided)?;
@@ -192,7 +192,7 @@ impl Round {
     ) -> Result<(), Error> {
         let history = std::mem::take(&mut *context.history());
         totals.operations = history.calls;
-        totals.told = history.told;
+        totals.answered = history.answered;
         totals.fenced = history.fenced;
         totals.grants = history.beliefs.len() as u64;
         totals.late = history.late;
@@ -220,7 +220,7 @@ impl Round {
         let logs = context.fixture.take_logs().map_err(Error::Log)?;
         let said = history.said.join("\n");
         let texts = logs.iter().map(|(name, text)| (name.as_str(), &text[..]));
-        let texts = texts.chain([("what was told", said.as_bytes())]);
+        let texts = texts.chain([("what was answered", said.as_bytes())]);
         found.extend(checks::secrets(&history.secrets, texts));
         totals.undecided = undecided;
         for violation in found {
@@ -268,7 +268,7 @@ const CLEAN: Step = Step {
 async fn free_again(context: &Context, key: &str) -> Option<Violation> {
     let mark = format!("r{}-last. ", context.round);
     let caller = Caller::new(context, "the last one".to_owned(), mark);
-    let mut told = String::new();
+    let mut last = String::new();
     for n in 0..5 {
         let payload = json!({
             "key": key,
@@ -279,15 +279,15 @@ async fn free_again(context: &Context, key: &str) -> Option<Violation> {
         let reply = caller.call("acquire", CLEAN, &payload, "").await;
         match reply.answer {
             Answer::Well(_) => return None,
-            other => told = format!("{other:?}"),
+            other => last = format!("{other:?}"),
         }
         sleep_ms(1000).await;
     }
-    let what = format!("all is over, and it cannot be had: {told}");
+    let what = format!("all is over, and it cannot be had: {last}");
     Some(Violation::new("L1", key, what))
 }
 
-/// S10: what is not ours is refused, and told so.
+/// S10: what is not ours is refused, by name.
 async fn left_alone(context: &Context) -> Vec<Violation> {
     let mark = format!("r{}-strange. ", context.round);
     let caller = Caller::new(context, "the last one".to_owned(), mark);

@@ -1,7 +1,7 @@
 //! What one lease row may do: a specification of its own, written from the protocol and not from the library.
 //!
-//! A row here knows what the history has shown of it. What nobody was told is left open: the proof and the token of
-//! a grant whose answer was lost, and its deadline but for bounds. What is told later settles it.
+//! A row here knows what the history has shown of it. What nobody heard of is left open: the proof and the token of
+//! a grant whose answer was lost, and its deadline but for bounds. A later response settles it.
 
 use crate::history::{Ask, Before, Ended, Millis, Name, Op, Response};
 
@@ -16,7 +16,7 @@ const REMEMBERED: usize = 4;
 /// A lease row, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Row {
-    /// The highest token that anybody was told of, also before the row was deleted.
+    /// The highest token that anybody heard of, also before the row was deleted.
     top: u64,
     /// At least this.
     version: u64,
@@ -26,10 +26,10 @@ pub struct Row {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Grant {
-    /// 0 while nobody was told.
+    /// 0 while nobody knows.
     token: u64,
     holder: Name,
-    /// 0 while nobody was told.
+    /// 0 while nobody knows.
     lease: Name,
     standing: Standing,
     /// The youngest first.
@@ -85,7 +85,7 @@ impl Grant {
             ));
         }
         match self.previous {
-            // Whose grant that was nobody was told.
+            // Nobody heard whose grant that was.
             Some(before) if before.token == 0 => None,
             Some(before) => Some(before.token == token && before.ended == Ended::Released),
             None => Some(false),
@@ -94,10 +94,10 @@ impl Grant {
 }
 
 impl Row {
-    /// The row after what the call told of, if it may have told that of this row.
+    /// The row after what the call answered, if it may have answered that of this row.
     #[must_use]
     pub fn after(&self, op: &Op) -> Option<Self> {
-        match (&op.ask, &op.told) {
+        match (&op.ask, &op.response) {
             (_, Response::Unknown) => None,
             (Ask::Delete, _) => Some(Self {
                 grant: None,
@@ -105,14 +105,16 @@ impl Row {
             }),
             (Ask::Acquire { .. }, _) => self.after_acquire(op),
             (Ask::Extend { token, lease, .. }, Response::Lost) => {
-                let stands = self.grant.as_ref().is_some_and(|g| g.is(*token, *lease));
-                (!stands).then(|| self.clone())
+                let is_current = self.grant.as_ref().is_some_and(|g| g.is(*token, *lease));
+                (!is_current).then(|| self.clone())
             }
             (Ask::Extend { token, lease, .. }, _) => {
                 let grant = self.grant.as_ref().filter(|g| g.is(*token, *lease))?;
                 self.after_extend(grant, op)
             }
-            (Ask::Release { token, lease }, told) => self.after_release(*token, *lease, told),
+            (Ask::Release { token, lease }, response) => {
+                self.after_release(*token, *lease, response)
+            }
             (Ask::Force { token }, Response::Forced { token: operators }) => {
                 let mut row = self.ended(*token, Ended::Forced)?;
                 row.top = row.top.max(*operators);
@@ -126,7 +128,7 @@ impl Row {
                 let held = self.grant.as_ref().is_some_and(|g| g.deadline().is_some());
                 (!held).then(|| self.clone())
             }
-            (Ask::Inspect, Response::Held { .. }) => self.shown(&op.told),
+            (Ask::Inspect, Response::Held { .. }) => self.shown(&op.response),
             _ => None,
         }
     }
@@ -225,22 +227,22 @@ impl Row {
         };
         let (from, to) = op.clock;
         let (soonest, latest) = grant.deadline()?;
-        match &op.told {
+        match &op.response {
             Response::Expired => (*require_unexpired && soonest <= to).then(|| self.clone()),
             Response::Extended {
                 revived,
                 version,
                 expires_at,
             } => {
-                // Its own deadline, or the one that stands, if that is later.
+                // Its own deadline, or the one in force, if that is later.
                 let own = (from + ttl..=to + ttl).contains(expires_at);
-                let stands = (soonest..=latest).contains(expires_at);
+                let in_range = (soonest..=latest).contains(expires_at);
                 let in_time = if *revived {
                     soonest <= to && !require_unexpired
                 } else {
                     latest > from
                 };
-                let fits = (own || stands)
+                let fits = (own || in_range)
                     && *expires_at >= soonest
                     && *expires_at >= from + ttl
                     && *version >= self.version
@@ -257,14 +259,16 @@ impl Row {
         }
     }
 
-    fn after_release(&self, token: u64, lease: Name, told: &Response) -> Option<Self> {
+    fn after_release(&self, token: u64, lease: Name, response: &Response) -> Option<Self> {
         let grant = self.grant.as_ref();
-        let stands = grant.is_some_and(|g| g.is(token, lease));
+        let is_current = grant.is_some_and(|g| g.is(token, lease));
         let given_back = grant.map_or(Some(true), |g| g.was_given_back(token));
-        match told {
-            Response::Released if stands => self.ended(token, Ended::Released),
-            Response::AlreadyReleased if !stands && given_back != Some(false) => Some(self.clone()),
-            Response::Lost if !stands && given_back != Some(true) => Some(self.clone()),
+        match response {
+            Response::Released if is_current => self.ended(token, Ended::Released),
+            Response::AlreadyReleased if !is_current && given_back != Some(false) => {
+                Some(self.clone())
+            }
+            Response::Lost if !is_current && given_back != Some(true) => Some(self.clone()),
             _ => None,
         }
     }

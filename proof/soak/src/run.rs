@@ -28,7 +28,7 @@ pub struct Soak {
     pub first: u64,
     /// How many clients there are.
     pub clients: u64,
-    /// What the functions are told of the clocks; see [`Fixture::start`].
+    /// The margin in the functions' settings; see [`Fixture::start`].
     pub margin: Millis,
 }
 

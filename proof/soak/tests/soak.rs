@@ -58,7 +58,7 @@ async fn under_every_fault_all_that_is_promised_holds() {
     assert!(total.operations > 300 && total.grants > 50, "{total}");
 }
 
-/// Functions that are told of no margin take over too early, by their clocks and by everybody's.
+/// Functions whose margin is zero take over too early, by their clocks and by everybody's.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn without_the_margin_it_is_found_out() {
     let soak = Soak {

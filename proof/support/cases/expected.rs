@@ -218,17 +218,17 @@ fn check_end(ended: &Ended, step: &mut Step) {
     if let Some(cause) = step.text("whole_cause") {
         assert_eq!(ended.cause, cause);
     }
-    if let Some(told) = step.take("cause_is") {
+    if let Some(expected) = step.take("cause_is") {
         assert_fits(
             &serde_json::from_str(&ended.cause).unwrap(),
-            &told,
+            &expected,
             "the cause",
         );
     }
-    if let Some(told) = step.take("message_is") {
+    if let Some(expected) = step.take("message_is") {
         let cause: Value = serde_json::from_str(&ended.cause).unwrap();
         let message = serde_json::from_str(cause["errorMessage"].as_str().unwrap());
-        assert_fits(&message.unwrap(), &told, "the message");
+        assert_fits(&message.unwrap(), &expected, "the message");
     }
     if let Some(redrives) = step.take("redrives") {
         assert_eq!(json!(ended.redrives), redrives, "redrives");

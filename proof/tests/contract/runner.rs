@@ -315,7 +315,7 @@ impl Player {
         Ok(())
     }
 
-    /// The value with what stands for something else put in.
+    /// The value with its placeholders replaced.
     fn filled(&self, value: &Value) -> Value {
         match value {
             Value::String(text) => {

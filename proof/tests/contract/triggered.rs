@@ -28,7 +28,7 @@ async fn grant_names_the_records_that_failed_and_works_on_the_rest() {
     assert_eq!(
         nothing,
         json!({"batchItemFailures": []}),
-        "nothing stands there"
+        "nothing is stored"
     );
 
     // Freed by an operator, who notifies nobody.

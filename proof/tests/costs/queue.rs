@@ -55,8 +55,8 @@ async fn a_stranger_in_the_place_of_one_who_waits_is_left_alone() {
     join(&leases, "k", "b").await.unwrap();
     let _ = leases.release(&holder).await.unwrap();
     assert_eq!(calls.take_answers().len(), 1);
-    let stands = waiters(&table, "k").await;
-    assert!(stands.contains(&stranger), "untouched");
+    let found = waiters(&table, "k").await;
+    assert!(found.contains(&stranger), "untouched");
 }
 
 #[tokio::test]

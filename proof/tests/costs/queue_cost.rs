@@ -39,13 +39,13 @@ impl Waiting {
         joined.await.unwrap()
     }
 
-    /// The one who was told just now, and the lease as it was told.
+    /// The one who was notified just now, and the lease that it got.
     fn woken(&self) -> (String, Lease) {
-        let told = self.calls.take_answers();
-        let [TaskAnswer { token, .. }] = &told[..] else {
-            panic!("not one was told, but {}", told.len());
+        let answers = self.calls.take_answers();
+        let [TaskAnswer { token, .. }] = &answers[..] else {
+            panic!("not one was notified, but {}", answers.len());
         };
-        let lease = serde_json::from_value(told[0].output()["lease"].clone());
+        let lease = serde_json::from_value(answers[0].output()["lease"].clone());
         let (_, who) = token.split_once(": ").unwrap();
         (who.to_owned(), lease.unwrap())
     }
@@ -137,7 +137,7 @@ async fn sweep_clears_up_at_two_requests_for_each_that_was_served() {
         assert_eq!(
             line.calls.take_answers(),
             [],
-            "nobody is told who was served"
+            "nobody is notified who was served"
         );
     }
 }
@@ -162,14 +162,15 @@ async fn sweep_sends_away_at_three_requests_each_however_many_wait() {
         late.sweep(SweepBounds::Schedule).await.unwrap();
         let requests = line.requests();
         println!("sweep of {waiting:>2} who gave up: {requests:?}");
-        let told = line.calls.take_answers();
-        let away = |told: &TaskAnswer| {
-            told.result
+        let answers = line.calls.take_answers();
+        let away = |answers: &TaskAnswer| {
+            answers
+                .result
                 .as_ref()
                 .is_err_and(|e| e.0 == "Lease.QueueTimeout")
         };
-        assert_eq!(told.len(), usize::try_from(waiting).unwrap());
-        assert!(told.iter().all(away), "{told:?}");
+        assert_eq!(answers.len(), usize::try_from(waiting).unwrap());
+        assert!(answers.iter().all(away), "{answers:?}");
         assert!(line.table.row(&key).await.waiting().is_empty());
         // The line is read once; then each item is read, its place is left, and it is deleted.
         let total: u64 = requests.values().sum();
@@ -205,7 +206,7 @@ async fn a_repeated_release_tells_the_next_once_more_and_then_costs_nothing_more
         assert_eq!(total, 1 + more);
     }
     let (who, _) = line.woken();
-    assert_eq!(who, "a", "told once: a token is answered once");
+    assert_eq!(who, "a", "once: a token is answered once");
 }
 
 #[tokio::test]
@@ -351,5 +352,8 @@ async fn a_promise_that_is_given_back_costs_what_a_release_costs() {
         assert_eq!(line.woken().0, "b", "{fault:?}");
     }
     let key = Key::new("k0").unwrap();
-    assert!(!line.leases.hand_over(&key).await.unwrap(), "b was told");
+    assert!(
+        !line.leases.hand_over(&key).await.unwrap(),
+        "b was notified"
+    );
 }

@@ -98,7 +98,7 @@ async fn clocks_apart_by_the_margin_never_make_two_believe_that_they_hold() {
     }
 }
 
-/// Beyond the margin two may believe so. The order of the tokens stands, by which the resource decides, and the
+/// Beyond the margin two may believe so. The order of the tokens holds, by which the resource decides, and the
 /// first extend tells.
 #[tokio::test]
 async fn clocks_further_apart_make_two_believe_and_the_tokens_keep_their_order() {
@@ -166,7 +166,7 @@ async fn a_deadline_from_a_clock_hours_ahead_delays_the_next_but_not_an_observer
         .await
         .unwrap()
     else {
-        panic!("it stands until its own deadline")
+        panic!("it is held until its own deadline")
     };
     assert_eq!(
         contention.retry_at,

@@ -118,7 +118,7 @@ const CONTROL_CHARACTERS: [&str; 9] = [
 
 /// Each is a name of its own, whatever it looks like: composed and decomposed, full width, ligature, sharp s, dotless i;
 /// the same letters for the eye in Latin, Cyrillic and Greek; right to left, and marks that turn a line round or take no
-/// room; separators, of ours and of others; what stands in the rows beside; quotes and braces.
+/// room; separators, of ours and of others; what is in the rows beside; quotes and braces.
 fn lookalikes() -> Vec<String> {
     let mut names: Vec<String> = serde_json::from_str(include_str!("lookalikes.json")).unwrap();
     // As long as they get, and different in the last letter; in bytes, not letters.
@@ -178,7 +178,7 @@ async fn keys_that_look_alike_are_leased_apart_and_kept_byte_for_byte() {
 
 /// Of holder and request: no two pairs are one request, however their parts are put together.
 #[tokio::test(flavor = "multi_thread")]
-async fn holders_and_requests_that_read_alike_together_are_told_apart() {
+async fn holders_and_requests_that_read_alike_together_are_distinguished() {
     let fixture = Fixture::with(quiet()).await;
     let pairs = [
         ("a", "b/c"),

@@ -31,7 +31,7 @@ pub enum Outcome {
     Released(ReleaseOutcome),
 }
 
-/// A table, a clock that stands still, and the arguments of one call.
+/// A table, a clock that does not move, and the arguments of one call.
 pub struct Scenario {
     pub table: Table,
     pub clock: Arc<ManualClock>,

@@ -49,8 +49,8 @@ async fn killed_between_request_and_answer_the_same_event_finds_out() {
         match call {
             "acquire" => {
                 assert_eq!(got, (&json!("acquired"), &json!("replayed")));
-                let stands: u64 = row["fencing_token"].as_n().unwrap().parse().unwrap();
-                assert_eq!(token(&answer), stands);
+                let stored: u64 = row["fencing_token"].as_n().unwrap().parse().unwrap();
+                assert_eq!(token(&answer), stored);
             }
             "extend" => {
                 assert_eq!(got, (&json!("extended"), &Value::Null));

@@ -13,7 +13,7 @@ use leasehold_proof::fixture::{TABLE, n, request, s};
 
 use crate::operations::{KEY, Operation, Scenario, TTL, UPDATE};
 
-/// What stands in the place of each attribute of a lease.
+/// What is put in the place of each attribute of a lease.
 fn values() -> Vec<Option<AttributeValue>> {
     vec![
         None,
@@ -68,7 +68,7 @@ fn address() -> Address {
 async fn is_left_alone(scenario: &Scenario, item: Item, what: &str) {
     let lease = scenario.lease.as_ref().unwrap();
     scenario.table.put(&address(), item).await;
-    let stands = scenario.table.get(&address()).await;
+    let stored = scenario.table.get(&address()).await;
     let asked = scenario.leases.acquire(request(KEY, "b", "2")).await.err();
     let again = scenario.leases.acquire(request(KEY, "a", "1")).await.err();
     let extended = scenario
@@ -83,7 +83,7 @@ async fn is_left_alone(scenario: &Scenario, item: Item, what: &str) {
             "{what}: {refused:?}"
         );
     }
-    assert_eq!(scenario.table.get(&address()).await, stands, "{what}");
+    assert_eq!(scenario.table.get(&address()).await, stored, "{what}");
 }
 
 #[tokio::test]
@@ -173,9 +173,10 @@ async fn an_item_of_somebody_elses_is_corrupt() {
 }
 
 /// No condition can see that a number has a fraction: whoever has the `lease_id` of such a row may end it, and is
-/// told what it was. Everybody else is refused.
+/// answered what it was. Everybody else is refused.
 #[tokio::test]
-async fn a_fraction_that_no_condition_sees_is_told_as_corrupt_and_only_its_own_lease_id_moves_it() {
+async fn a_fraction_that_no_condition_sees_is_reported_as_corrupt_and_only_its_own_lease_id_moves_it()
+ {
     for name in ["acquired_at", "expires_at", "version"] {
         let scenario = Scenario::of(Operation::Extend).await;
         let lease = scenario.lease.clone().unwrap();
@@ -209,8 +210,8 @@ async fn a_fraction_that_no_condition_sees_is_told_as_corrupt_and_only_its_own_l
         }
         // Also when its own extend has made it whole again.
         let _ = scenario.leases.release(&anothers).await;
-        let stands = scenario.table.get(&address()).await.unwrap();
-        assert!(stands.contains_key("holder"), "{name}");
+        let stored = scenario.table.get(&address()).await.unwrap();
+        assert!(stored.contains_key("holder"), "{name}");
     }
 }
 
@@ -319,7 +320,7 @@ async fn sweep_never_frees_what_was_revived_meanwhile() {
             .leases
             .extend(lease, ExtendOptions::default())
             .await;
-        // Whatever sweep still does now, it does to the row as it stands.
+        // Whatever sweep still does now, it does to the row as it is.
         scenario.leases.sweep(SweepBounds::Schedule).await.unwrap();
         match extended {
             Ok(extended) => {

@@ -207,9 +207,9 @@ async fn a_function_takes_every_version_signature_and_exchange_that_aws_may_offe
                 };
                 let service = Service::start(kind, provider, version).await;
                 let stack = stack(&service.url, &fixture(kind, "ca.pem")).await;
-                let told = acquire(&stack).await;
+                let error = acquire(&stack).await;
                 assert_eq!(
-                    told, "Lease.Misconfigured",
+                    error, "Lease.Misconfigured",
                     "{kind} {version:?} {exchange:?}"
                 );
                 assert_eq!(service.answered(), 1);
@@ -221,7 +221,7 @@ async fn a_function_takes_every_version_signature_and_exchange_that_aws_may_offe
 #[tokio::test(flavor = "multi_thread")]
 async fn a_function_tells_nothing_to_whom_the_machine_does_not_trust() {
     let service = Service::usual().await;
-    // No authority at all, one that nobody has told about, and another.
+    // No authority at all, one that nobody knows, and another.
     let none = Path::new("none.pem").to_path_buf();
     for roots in [none, fixture("p256", "cert.pem"), fixture("rsa", "ca.pem")] {
         let stack = stack(&service.url, &roots).await;

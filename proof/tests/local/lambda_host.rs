@@ -327,7 +327,7 @@ async fn what_cannot_be_invoked_is_refused_by_name() {
 }
 
 #[tokio::test]
-async fn a_missing_binary_is_told_in_the_invocation() {
+async fn a_missing_binary_is_reported_in_the_invocation() {
     let mut function = echo();
     function.binary = PathBuf::from("/nowhere/echo");
     let error = bench(function).await.failure(json!({})).await;

@@ -135,7 +135,7 @@ async fn requests_and_bytes_are_counted_by_operation() {
 }
 
 #[tokio::test]
-async fn units_are_counted_as_told_and_what_is_refused_apart_and_bytes_stay_as_they_were() {
+async fn units_are_counted_as_reported_and_what_is_refused_apart_and_bytes_stay_as_they_were() {
     let (counting, plain) = (bench(1).await, bench(1).await);
     counting.proxy.count_units();
     let step = |before: &Counts, operation: &str| {

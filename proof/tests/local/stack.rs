@@ -126,7 +126,7 @@ async fn without_an_engine_state_machines_cannot_be_deployed() {
 }
 
 #[tokio::test]
-async fn a_state_machine_of_the_template_runs_its_function_and_its_ends_are_told() {
+async fn a_state_machine_of_the_template_runs_its_function_and_its_ends_are_events() {
     let stack = Stack::start(Options {
         engine: true,
         ..options()

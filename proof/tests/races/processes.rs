@@ -1,5 +1,5 @@
 //! Processes race for one key, and for the permits of a semaphore, and some are killed in the middle. What the racers were
-//! told and what the protected resource accepted is one history, which one judge looks at.
+//! answered and what the protected resource accepted is one history, which one judge looks at.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
@@ -53,7 +53,7 @@ impl Race {
     }
 
     /// Lets them race for so long, on a slow machine until there were as many sections, and kills one after the other
-    /// where it stands; another takes its place. Every so many kills it is one that holds a lease, so that others may
+    /// where it is; another takes its place. Every so many kills it is one that holds a lease, so that others may
     /// overstay; else anybody.
     async fn go_on(&mut self, length: Duration, sections: usize, holder_every: usize) {
         let (start, before) = (Instant::now(), self.count("done"));
@@ -123,7 +123,9 @@ impl Race {
             let permit = entry.get("permit").map_or(0, number);
             let token = (u16::try_from(permit).unwrap(), number(&entry["token"]));
             let at = number(&entry["at"]);
-            let known = known[&token].iter().filter(|(told_at, ..)| *told_at <= at);
+            let known = known[&token]
+                .iter()
+                .filter(|(heard_at, ..)| *heard_at <= at);
             let &(_, until, grant) = known.max_by_key(|(_, until, _)| *until).unwrap();
             let what = match entry["op"].as_s().unwrap().as_str() {
                 "enter" => What::Entered { grant, until },

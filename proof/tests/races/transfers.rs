@@ -103,7 +103,7 @@ impl Bank {
         let tally = std::mem::take(&mut *bank.tally.lock().unwrap());
         println!(
             "transfers: {TRANSFERS} by {WORKERS} workers over {ACCOUNTS} accounts, {locking:?}: {} attempts, at most {} \
-             for one, {} told as held, {} unsure, {} replayed, {} given up; {} snapshots, {} sets seen whole, {} in part; \
+             for one, {} answered as held, {} unsure, {} replayed, {} given up; {} snapshots, {} sets seen whole, {} in part; \
              sum {sum} of {SUM}",
             tally.attempts,
             tally.most_attempts,
@@ -376,7 +376,7 @@ async fn without_leases_money_is_lost_or_made() {
 }
 
 #[tokio::test]
-async fn a_conflict_of_writers_is_never_told_as_held() {
+async fn a_conflict_of_writers_is_never_reported_as_held() {
     let table = Table::start().await;
     for conflicts in 1..=4 {
         let keys = [2 * conflicts, 2 * conflicts + 1].map(|n| account_key(n as usize));

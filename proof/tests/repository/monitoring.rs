@@ -226,7 +226,7 @@ fn watched(alarm: &Value) -> Vec<Value> {
     queries.filter(|metric| !metric.is_null()).collect()
 }
 
-/// The dashboard's widgets; where the stack puts in a number, its name stands as text.
+/// The dashboard's widgets; where the stack puts in a number, its name is kept as text.
 fn widgets(files: &Files) -> Vec<Value> {
     let dashboards = of_type(files, "AWS::CloudWatch::Dashboard");
     let body = dashboards.first().map_or_else(String::new, |(_, found)| {

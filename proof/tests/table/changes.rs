@@ -1,4 +1,4 @@
-//! The steps as writes of what stands there, so that most of them fit.
+//! The steps as writes of what is stored, so that most of them fit.
 
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ struct Written<'a> {
     row: Option<&'a Row>,
 }
 
-/// The write that a step is, of a row that stands like this; none for what is no write of one row,
+/// The write that a step is, of a row like this; none for what is no write of one row,
 /// or makes no sense there.
 pub fn change(stored: &Stored, step: &Step) -> Option<Change> {
     let row = row_of(stored);

@@ -1,4 +1,4 @@
-//! What stands in the table, attribute by attribute: beside what the row says, and as a stranger leaves it.
+//! What is in the table, attribute by attribute: beside what the row says, and as a stranger leaves it.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use leasehold::{
@@ -14,7 +14,7 @@ pub fn expected(row: &Row) -> Item {
     item
 }
 
-/// The same of what stands in the table. Where the expressions say in two attributes what a row says in one, it is one.
+/// The same of what is in the table. Where the expressions say in two attributes what a row says in one, it is one.
 pub fn plain(row: &Row, item: &Item) -> Item {
     let mut item = item.clone();
     // Kept for whoever was first, when nobody was: the rest of it says nothing.

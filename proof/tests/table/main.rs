@@ -7,7 +7,6 @@ mod changes;
 mod items;
 mod mutations;
 mod operations;
-mod reference;
 mod schema;
 mod sequences;
 mod steps;

@@ -4,9 +4,8 @@ use std::{collections::BTreeSet, fmt, fmt::Write as _, sync::Arc, time::Duration
 
 use leasehold::{
     Acquire, AcquireAll, Acquired, AcquiredAll, AuditReason, Clock as _, Counter, Error, Evict,
-    Execution, ExtendOptions, Extended, Key, Keys, Lease, Leases, ManualClock, ObservedVersion,
-    Operator, Permits, Queue, Reason, Released, RequestId, Settings, SweepBounds, Swept, TaskToken,
-    Timestamp, WaitTime,
+    Execution, ExtendOptions, Key, Keys, Lease, Leases, ManualClock, ObservedVersion, Operator,
+    Permits, Queue, Reason, RequestId, Settings, SweepBounds, TaskToken, Timestamp, WaitTime,
     conformance::{Bench, FakeStepFunctions},
     row::{Row, Stored},
     store::Store as _,
@@ -54,7 +53,7 @@ pub enum Seen {
     None,
     /// Of the handle that was given last.
     Last,
-    /// The one that stands there.
+    /// The one that is stored.
     Standing,
 }
 
@@ -76,7 +75,7 @@ pub struct Operation {
     pub permits: u16,
     /// How long somebody waits.
     pub wait: u8,
-    /// How the execution stands that is reaped.
+    /// What the execution does that is reaped.
     pub how: u8,
     /// Where the floor is raised to, from the token.
     pub above: i8,
@@ -130,22 +129,6 @@ impl Operation {
     }
 }
 
-/// What the reference knows: one key, its holders, sweep and freeze.
-pub fn of_one_key() -> impl Strategy<Value = Vec<Operation>> {
-    let calls = [
-        (8, Call::Acquire),
-        (6, Call::Extend),
-        (5, Call::Release),
-        (2, Call::Sweep),
-        (1, Call::Freeze),
-        (1, Call::Unfreeze),
-        (1, Call::Delete),
-        (5, Call::Pass),
-        (1, Call::JumpBack),
-    ];
-    prop::collection::vec(one_of(&calls, 1), 1..40)
-}
-
 /// Everything.
 pub fn of_all() -> impl Strategy<Value = Vec<Operation>> {
     let calls = [
@@ -168,16 +151,16 @@ pub fn of_all() -> impl Strategy<Value = Vec<Operation>> {
         (5, Call::Pass),
         (1, Call::JumpBack),
     ];
-    prop::collection::vec(one_of(&calls, MUTEXES), 1..30)
+    prop::collection::vec(one_of(&calls), 1..30)
 }
 
-fn one_of(calls: &[(usize, Call)], keys: u8) -> impl Strategy<Value = Operation> + use<> {
+fn one_of(calls: &[(usize, Call)]) -> impl Strategy<Value = Operation> + use<> {
     let each = |&(weight, call): &(usize, Call)| std::iter::repeat_n(call, weight);
     let call = prop::sample::select(calls.iter().flat_map(each).collect::<Vec<_>>());
     let seen = prop_oneof![Just(Seen::None), Just(Seen::Last), Just(Seen::Standing)];
     let seen = prop::option::weighted(0.2, seen);
     let handle = prop_oneof![5 => Just(0_u8), 2 => Just(1), 1 => 2..6_u8];
-    let whose = (0..keys, 0..HOLDERS, 0..REQUESTS, handle);
+    let whose = (0..MUTEXES, 0..HOLDERS, 0..REQUESTS, handle);
     let long = prop_oneof![6 => 0..9_u8, 1 => 9..60_u8];
     let when = (2..9_u8, 0..20_u8, long, 0..40_u8);
     let attributes = u8::try_from(ATTRIBUTES.len()).unwrap();
@@ -206,18 +189,6 @@ fn one_of(calls: &[(usize, Call)], keys: u8) -> impl Strategy<Value = Operation>
             value: others.4,
         },
     )
-}
-
-/// What an operation brought.
-#[derive(Debug)]
-pub enum Answer {
-    Acquired(Acquired),
-    Set(AcquiredAll),
-    Extended(Extended),
-    Released(Released),
-    Swept(Swept),
-    /// As it is shown; nothing of what was no call, or for which there was nothing to give.
-    Other(String),
 }
 
 /// One store, and those who work with it through the library.
@@ -251,30 +222,12 @@ impl<B: Bench> World<B> {
         }
     }
 
-    /// Does it, and says all there is to say of the answer and of everything that stands in the table then. Proofs,
+    /// Does it, and says all there is to say of the answer and of everything that is in the table then. Proofs,
     /// which differ from world to world, are named by the handle that has them.
-    pub async fn take(&mut self, operation: &Operation) -> (Result<Answer, Error>, String) {
+    pub async fn take(&mut self, operation: &Operation) -> String {
         self.touched.extend(operation.keys());
         let answer = self.make(operation).await;
-        let mut said = match &answer {
-            Ok(Answer::Other(text)) => text.clone(),
-            Ok(answer) => format!("{answer:?}"),
-            Err(error) => format!("{} {error}", error.name()),
-        };
-        match &answer {
-            Ok(Answer::Acquired(Acquired::Granted(granted))) => {
-                self.handles.push(granted.lease.clone());
-            }
-            Ok(Answer::Set(AcquiredAll::Granted(granted))) => {
-                self.handles.extend(granted.leases.iter().cloned());
-            }
-            Ok(Answer::Extended(
-                Extended::Extended { lease } | Extended::Revived { lease, .. },
-            )) => {
-                self.handles.push(lease.clone());
-            }
-            _ => {}
-        }
+        let mut said = answer.unwrap_or_else(|error| format!("{} {error}", error.name()));
         let mut notified = self.calls.take_answers();
         notified.sort_by(|a, b| a.token.cmp(&b.token));
         for one in notified {
@@ -287,7 +240,7 @@ impl<B: Bench> World<B> {
             }
         }
         self.describe(&mut said).await;
-        (answer, said)
+        said
     }
 
     async fn describe(&self, said: &mut String) {
@@ -340,7 +293,7 @@ impl<B: Bench> World<B> {
         })
     }
 
-    async fn make(&mut self, operation: &Operation) -> Result<Answer, Error> {
+    async fn make(&mut self, operation: &Operation) -> Result<String, Error> {
         let &Operation {
             call,
             key,
@@ -360,66 +313,68 @@ impl<B: Bench> World<B> {
                 let mut acquire = asked(key);
                 acquire.observed_version = self.observed(operation).await;
                 acquire.reentrant = strict;
-                Answer::Acquired(leases.acquire(acquire).await?)
+                let acquired = leases.acquire(acquire).await?;
+                self.granted(acquired)
             }
             Call::Permit => {
                 let permits = Permits::new(operation.permits).unwrap();
-                Answer::Acquired(leases.acquire(asked(MUTEXES).permits(permits)).await?)
+                let acquired = leases.acquire(asked(MUTEXES).permits(permits)).await?;
+                self.granted(acquired)
             }
             Call::Set => {
                 let keys = Keys::new((0..MUTEXES).map(self::key).collect()).unwrap();
                 let mut acquire =
                     AcquireAll::new(keys, holder(who), ttl(seconds)).request_id(id(request));
                 acquire.reentrant = strict;
-                Answer::Set(leases.acquire_all(acquire).await?)
+                let set = leases.acquire_all(acquire).await?;
+                let said = format!("Set({set:?})");
+                if let AcquiredAll::Granted(granted) = set {
+                    self.handles.extend(granted.leases);
+                }
+                said
             }
             Call::InLine => {
-                self.waiters.insert((key, who, request));
-                let token = format!("token of {who}/{request}/{key}");
-                self.calls.renew_token(&token);
-                if strict {
-                    self.calls.expire_token(&token);
-                }
-                let queue = Queue {
-                    task_token: TaskToken::new(token).unwrap(),
-                    wait: WaitTime::new(Duration::from_secs(operation.wait.into())).unwrap(),
-                };
-                let queued = leases.acquire_in_line(asked(key), queue).await?;
-                Answer::Other(format!("Queued({queued:?})"))
+                let asked = asked(key);
+                return self.join(operation, asked).await;
             }
             Call::Extend => {
                 let Some(lease) = handle else {
-                    return Ok(Answer::Other(String::new()));
+                    return Ok(String::new());
                 };
                 let options = ExtendOptions {
                     ttl: (seconds > 0).then(|| ttl(seconds)),
                     require_unexpired: strict,
                 };
-                Answer::Extended(leases.extend(lease, options).await?)
+                let extended = leases.extend(lease, options).await?;
+                let said = format!("Extended({extended:?})");
+                self.handles.push(extended.into_lease());
+                said
             }
             Call::Release => match handle {
-                None => Answer::Other(String::new()),
-                Some(lease) if strict => Answer::Released(leases.release_strictly(lease).await?),
-                Some(lease) => Answer::Released(leases.release(lease).await?),
+                None => String::new(),
+                Some(lease) if strict => {
+                    format!("Released({:?})", leases.release_strictly(lease).await?)
+                }
+                Some(lease) => format!("Released({:?})", leases.release(lease).await?),
             },
-            Call::Sweep => Answer::Swept(leases.sweep(SweepBounds::Schedule).await?),
-            Call::HandOver => Answer::Other(format!("{:?}", leases.hand_over(&name).await?)),
+            Call::Sweep => format!("Swept({:?})", leases.sweep(SweepBounds::Schedule).await?),
+            Call::HandOver => format!("{:?}", leases.hand_over(&name).await?),
             Call::Reap => {
                 let who = holder(who);
-                let stands = execution(operation.how, self.clock.now());
-                self.calls.set_execution(who.as_str(), stands);
-                Answer::Other(format!("Reaped({:?})", leases.reap(&who).await?))
+                let execution = execution(operation.how, self.clock.now());
+                self.calls.set_execution(who.as_str(), execution);
+                format!("Reaped({:?})", leases.reap(&who).await?)
             }
-            Call::Inspect => Answer::Other(format!("{:?}", leases.inspect(&name).await?)),
-            Call::Freeze => Answer::Other(format!("{:?}", leases.freeze(&name, &because()).await?)),
+            Call::Inspect => format!("{:?}", leases.inspect(&name).await?),
+            Call::Freeze => format!("{:?}", leases.freeze(&name, &because()).await?),
             Call::Unfreeze => {
-                Answer::Other(format!("{:?}", leases.unfreeze(&name, &because()).await?))
+                format!("{:?}", leases.unfreeze(&name, &because()).await?)
             }
             Call::ForceRelease => {
                 let forced = leases
                     .force_release(&name, Evict::default(), &because())
                     .await?;
-                Answer::Other(format!("{forced:?}"))
+                format!("{forced:?}")
             }
             Call::RaiseFloor => {
                 let token = match self.stored(key).await {
@@ -429,13 +384,39 @@ impl<B: Bench> World<B> {
                 let floor = token.saturating_add_signed(operation.above.into()).max(1);
                 let floor = Some(Counter::new(floor).unwrap());
                 let raised = leases.raise_floor(&name, floor, &because()).await?;
-                Answer::Other(format!("{raised:?}"))
+                format!("{raised:?}")
             }
             Call::Pass | Call::JumpBack | Call::Delete | Call::Tamper => {
                 self.beside(operation).await;
-                Answer::Other(String::new())
+                String::new()
             }
         })
+    }
+
+    async fn join(&mut self, operation: &Operation, asked: Acquire) -> Result<String, Error> {
+        let &Operation {
+            key, who, request, ..
+        } = operation;
+        self.waiters.insert((key, who, request));
+        let token = format!("token of {who}/{request}/{key}");
+        self.calls.renew_token(&token);
+        if operation.strict {
+            self.calls.expire_token(&token);
+        }
+        let queue = Queue {
+            task_token: TaskToken::new(token).unwrap(),
+            wait: WaitTime::new(Duration::from_secs(operation.wait.into())).unwrap(),
+        };
+        let queued = self.leases.acquire_in_line(asked, queue).await?;
+        Ok(format!("Queued({queued:?})"))
+    }
+
+    fn granted(&mut self, acquired: Acquired) -> String {
+        let said = format!("Acquired({acquired:?})");
+        if let Acquired::Granted(granted) = acquired {
+            self.handles.push(granted.lease);
+        }
+        said
     }
 
     /// What is no call of the library's.
@@ -459,7 +440,7 @@ impl<B: Bench> World<B> {
     }
 }
 
-/// How an execution stands that is asked for at this time.
+/// What an execution does that is asked for at this time.
 const fn execution(how: u8, now: Timestamp) -> Execution {
     match how {
         0 => Execution::Running,

@@ -45,7 +45,7 @@ pub enum Write {
 pub struct Step {
     pub write: Write,
     pub who: u8,
-    /// Whose place in the queue is left, if it is [`REQUESTS`] or more: whoever stands there.
+    /// Whose place in the queue is left, if it is [`REQUESTS`] or more: whoever is there.
     pub request: u8,
     /// Which lease id is granted or proved: one of a few, or from [`PROOFS`] on whichever the row has.
     pub proof: u8,
@@ -65,7 +65,7 @@ pub struct Step {
     /// The end of what was reserved for this one, instead of a grant.
     pub reserved_for: Option<u8>,
     pub expired: bool,
-    /// The place in the queue as seen; where it stands if this does not say.
+    /// The place in the queue as seen; where it is if this does not say.
     pub place: Option<u8>,
     pub cap: u8,
     /// The task token to be called back by.
@@ -334,7 +334,7 @@ pub const fn joins(who: u8, at: u8, cap: u8) -> Step {
     }
 }
 
-/// Joins because of a version that is so far from the one that stands.
+/// Joins because of a version that is so far from the stored one.
 pub const fn observes(who: u8, away: i8, cap: u8) -> Step {
     Step {
         away,

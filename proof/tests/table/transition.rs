@@ -52,12 +52,12 @@ pub struct Stores {
     done: Mutex<BTreeMap<String, usize>>,
 }
 
-/// What is known of a key beyond what stands there.
+/// What is known of a key beyond what is stored.
 #[derive(Clone, Default)]
 pub struct Seen {
     /// The last row that was ours: what was read, before a stranger came, by those who write after.
     row: Option<Stored>,
-    /// What stands in the table.
+    /// What is in the table.
     pub item: Option<Item>,
     /// What stood there at [`Write::Keep`].
     kept: Option<Item>,
@@ -140,7 +140,7 @@ impl Stores {
         self.memory.read(address, LIMIT).await.unwrap()
     }
 
-    /// What stands there, or stood there before it was no row of ours.
+    /// What is stored, or was stored before it was no row of ours.
     async fn read(&self, address: &Address) -> Stored {
         let ours = self.ours(address).await;
         self.seen(address, |seen| match (&ours, &seen.row) {

@@ -48,8 +48,8 @@ async fn an_event_that_the_rule_wants_arrives_at_once_and_once_more_from_the_que
     stack.put_event(event("reap-running-again"));
     let ended = event("reap-aborted");
     stack.put_event(ended.clone());
-    let [(at_once, told), (_, payload)] = both(&mut invocations).await;
-    assert_eq!((&*at_once.function, &told), ("PickyFunction", &ended));
+    let [(at_once, seen), (_, payload)] = both(&mut invocations).await;
+    assert_eq!((&*at_once.function, &seen), ("PickyFunction", &ended));
     assert_eq!(body(&payload), ended);
     let names = |value: &Value| {
         value
@@ -121,8 +121,8 @@ async fn a_test_may_lose_an_event_or_its_second_coming() {
     stack.deliveries().lose(Source::Bus, 1);
     stack.put_event(ended("first"));
     stack.put_event(ended("second"));
-    let [(_, told), (_, payload)] = both(&mut invocations).await;
-    assert_eq!((told, body(&payload)), (ended("second"), ended("second")));
+    let [(_, seen), (_, payload)] = both(&mut invocations).await;
+    assert_eq!((seen, body(&payload)), (ended("second"), ended("second")));
 
     stack.deliveries().lose(Source::Queue, u32::MAX);
     stack.put_event(ended("third"));

@@ -176,9 +176,9 @@ async fn a_test_may_lose_batches_repeat_them_and_turn_them_round() {
     let mut invocations = stack.functions().invocations();
     let deliveries = stack.deliveries();
     let lost = std::sync::Arc::new(tokio::sync::Notify::new());
-    let told = std::sync::Arc::clone(&lost);
+    let notified = std::sync::Arc::clone(&lost);
     deliveries.meddle(Source::Stream, move |_| {
-        told.notify_one();
+        notified.notify_one();
         Vec::new()
     });
     write(&stack, &[("a", "picky", "")]).await;

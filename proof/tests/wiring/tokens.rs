@@ -201,30 +201,30 @@ fn the_token_of_a_task_that_is_over_is_refused() {
 }
 
 #[test]
-fn every_end_is_told_and_so_is_a_redrive() {
+fn every_end_is_an_event_and_so_is_a_redrive() {
     with_fixture(async |fixture| {
         let mut waiting = fixture.start("nothing", 60).await;
         waiting.token().await;
         let stop = fixture.stack.sfn().stop_execution();
         stop.execution_arn(&waiting.arn).send().await.unwrap();
-        let told = async |waiting: &mut Waiting<'_>, status: &str| loop {
+        let ended = async |waiting: &mut Waiting<'_>, status: &str| loop {
             let (_, payload) = next(&mut waiting.invocations).await;
             let detail = &payload["detail"];
             if detail["executionArn"] == *waiting.arn && detail["status"] == status {
                 return detail.clone();
             }
         };
-        told(&mut waiting, "ABORTED").await;
+        ended(&mut waiting, "ABORTED").await;
 
         let redrive = fixture.stack.sfn().redrive_execution();
         redrive.execution_arn(&waiting.arn).send().await.unwrap();
         let token = waiting.token().await;
         assert_eq!(fixture.succeed(&token).await, "taken");
-        let detail = told(&mut waiting, "SUCCEEDED").await;
+        let detail = ended(&mut waiting, "SUCCEEDED").await;
         assert_eq!(detail["redriveCount"], 1);
 
         let mut late = fixture.start("nothing", 1).await;
-        told(&mut late, "FAILED").await;
+        ended(&mut late, "FAILED").await;
     });
 }
 
@@ -254,7 +254,7 @@ fn what_functions_send_to_the_engine_can_be_counted_and_lost() {
         let action = "not authorized to perform: states:SendTaskSuccess (injected)";
         assert_eq!(denied.message(), Some(action));
         proxy.inject_matching(Fault::LoseAnswer, "SendTaskSuccess", &token, 1);
-        // It was taken, and nobody was told: the repetition is refused.
+        // It was taken, and nobody heard so: the repetition is refused.
         assert!(
             send()
                 .await

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 /// What the margin of clocks and the guard take off a lease.
 const LOST_SECONDS: u64 = 3;
 
-/// How it stands with the lease.
+/// What it has of the lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Lease {
     /// It was never granted.

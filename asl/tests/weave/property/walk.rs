@@ -17,7 +17,7 @@ pub struct Seen {
     pub end: Option<String>,
 }
 
-/// How it stands with the lease.
+/// What it has of the lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lease {
     Free,

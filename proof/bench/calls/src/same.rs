@@ -97,10 +97,3 @@ async fn both_send_the_same_request() {
         assert_eq!(sent("sdk", operation).await, library, "{operation}");
     }
 }
-
-#[tokio::test]
-async fn what_is_not_known_is_said() {
-    let ambient = wire::config("http://127.0.0.1:9".to_owned(), Kept::default());
-    assert!(call("library", "reap", &ambient, &[lease()]).await.is_err());
-    assert!(call("nobody", "acquire", &ambient, &[]).await.is_err());
-}

@@ -7,7 +7,7 @@ use std::time::Duration;
 use leasehold::{
     Acquire, AcquireOutcome, Acquired, BadValue, Call, Connection, Delivery, DynamoDb, Execution,
     ExtendOptions, Holder, Key, Lease, Leases, Queue, RequestId, RetryPolicy, Settings,
-    SweepBounds, TaskToken, Timestamp, Ttl, WaitTime, Workflows,
+    SweepBounds, TaskToken, Ttl, WaitTime, Workflows,
 };
 use leasehold_local::Proxy;
 use serde_json::Value;
@@ -23,13 +23,6 @@ pub const TABLE: &str = "leases";
 /// It outlasts everything that is measured.
 const BUDGET: Duration = Duration::from_hours(1);
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
-
-/// An execution that is over and left nothing at work.
-pub const ENDED: Execution = Execution::Ended {
-    stopped_at: Timestamp::MAX,
-    redrivable: false,
-    all_answered: true,
-};
 
 /// A holder as long as an execution's name is, since that counts in bytes and units.
 ///

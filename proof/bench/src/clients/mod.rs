@@ -16,7 +16,7 @@ use crate::python::Python;
 use crate::site::{self, Site};
 use crate::{Error, failed};
 
-pub use self::leasehold::{ENDED, Library, Line, TABLE, holder};
+pub use self::leasehold::{Library, Line, TABLE, holder};
 
 /// What a call comes to: what it fails with is text, which is reported and not handled.
 pub type Calling<'a, T = ()> = Pin<Box<dyn Future<Output = Result<T, String>> + Send + 'a>>;

@@ -311,7 +311,7 @@ impl Function {
 
 /// What Lambda tells a function.
 fn environment(name: &str, runtime_api: &str) -> BTreeMap<String, String> {
-    let told = [
+    let variables = [
         ("AWS_ACCESS_KEY_ID", "local"),
         ("AWS_SECRET_ACCESS_KEY", "local"),
         ("AWS_SESSION_TOKEN", "local"),
@@ -331,7 +331,8 @@ fn environment(name: &str, runtime_api: &str) -> BTreeMap<String, String> {
         ("TZ", ":UTC"),
         ("_HANDLER", "bootstrap"),
     ];
-    told.map(|(name, value)| (name.to_owned(), value.to_owned()))
+    variables
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .into()
 }
 

@@ -106,16 +106,3 @@ fn total(text: &str) -> Option<u64> {
     let totals = text.lines().find_map(|line| line.strip_prefix("totals: "));
     totals?.split_whitespace().next()?.parse().ok()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_sum_is_read_and_nothing_else_is_taken_for_it() {
-        let text = "# callgrind format\nevents: Ir\nsummary: 12\n\nfn=(1) main\n0 totals: 3\n\ntotals: 118230\n";
-        assert_eq!(total(text), Some(118_230));
-        assert_eq!(total("events: Ir\nsummary: 12\n"), None);
-        assert_eq!(total("totals: many\n"), None);
-    }
-}

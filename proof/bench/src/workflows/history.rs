@@ -11,9 +11,11 @@ pub struct State {
     pub entered: u64,
     /// How often its task was tried again: as the service bills it, each is a transition of its own.
     pub retried: u64,
+    /// How often the work of its task has begun.
+    pub begun: u64,
 }
 
-/// What an execution came to, or several.
+/// What an execution came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
     /// By the state's name.
@@ -48,6 +50,7 @@ impl History {
             let state = history.states.entry(owner.to_owned()).or_default();
             state.entered += u64::from(entered.is_some());
             state.retried += u64::from(kind == "TaskScheduled");
+            state.begun += u64::from(kind == "TaskStarted");
         }
         for state in history.states.values_mut() {
             // The first attempt of each entry is the entry.
@@ -61,15 +64,5 @@ impl History {
     pub fn transitions(&self, pick: impl Fn(&str) -> bool) -> u64 {
         let picked = self.states.iter().filter(|(name, _)| pick(name));
         picked.map(|(_, state)| state.entered + state.retried).sum()
-    }
-
-    /// Counts another execution's in.
-    pub fn add(&mut self, other: &Self) {
-        self.events += other.events;
-        for (name, more) in &other.states {
-            let state = self.states.entry(name.clone()).or_default();
-            state.entered += more.entered;
-            state.retried += more.retried;
-        }
     }
 }

@@ -7,17 +7,15 @@ mod history;
 pub mod stage;
 
 use std::collections::BTreeMap;
-use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 
 use crate::chart::bars;
 use crate::report::{Found, Measure};
 use crate::site::Cost;
-use crate::waiting::{self, HOLD, Turn, WaitCost};
-use crate::{Error, Options, ratio};
+use crate::{Error, ratio};
 pub use history::{History, State};
-use stage::{Peer, Run, Stage};
+use stage::{Peer, Stage};
 
 /// A child that knows nothing of leases, for the machine that wraps one.
 const CHILD: &str = r#"{"StartAt": "Work", "States": {"Work": {"Type": "Wait", "SecondsPath": "$.seconds", "End": true}}}"#;
@@ -32,12 +30,12 @@ const ROUND: f64 = 3.0;
 /// How the shipped machine that polls asks at last: at a random instant within ten seconds.
 const POLLING_ROUND: f64 = 5.0;
 
-/// What an execution took, or several.
+/// What an execution took.
 #[derive(Clone, Debug, Default)]
 pub struct Spent {
-    /// Their states.
+    /// Its states.
     pub history: History,
-    /// What sections sent.
+    /// What the section sent.
     pub sections: Cost,
     /// What reap and sweep sent.
     pub tidying: Cost,
@@ -91,39 +89,20 @@ impl Spent {
     }
 }
 
-pub(crate) async fn measure(options: &Options) -> Result<Found, Error> {
+pub(crate) async fn measure() -> Result<Found, Error> {
     let stage = Stage::open().await?;
-    let mut measures = undisturbed(&stage).await?;
+    let measures = undisturbed(&stage).await?;
     let groups: Vec<_> = measures
         .iter()
         .filter(|measure| !measure.peers.is_empty())
         .map(|measure| (measure.name.as_str(), measure))
         .collect();
     let chart = bars(&groups)?;
-    let usual: &[usize] = if options.quick {
-        &[2, 8]
-    } else {
-        &[2, 8, 32, 128]
-    };
-    let mut runs = Vec::new();
-    for number in options.waiters.as_deref().unwrap_or(usual) {
-        for who in [
-            Crowd::Line,
-            Crowd::Polling,
-            Crowd::Of(Peer::Sample),
-            Crowd::Of(Peer::Loop),
-        ] {
-            runs.push((who.name(), *number, crowd(&stage, who, *number).await?));
-        }
-    }
     stage.close().await;
-    let waited = waiting::found("workflow", &runs)?;
-    measures.extend(waited.measures);
-    let charts = [("workflows", chart)]
-        .into_iter()
-        .chain(waited.charts)
-        .collect();
-    Ok(Found { measures, charts })
+    Ok(Found {
+        measures,
+        charts: vec![("workflows", chart)],
+    })
 }
 
 /// Each machine by itself, and what a long wait comes to by arithmetic.
@@ -145,10 +124,8 @@ async fn undisturbed(stage: &Stage) -> Result<Vec<Measure>, Error> {
         waited,
     )
     .at_most(1.0);
-    let (sample, polling) = (
-        round(stage, Peer::Sample).await?,
-        round(stage, Peer::Loop).await?,
-    );
+    let sample = ratio(stage.round(Peer::Sample).await?, 1);
+    let polling = ratio(stage.round(Peer::Loop).await?, 1);
     let per_wait = per_wait
         .peer("polling", TEN_MINUTES / POLLING_ROUND)
         .peer(Peer::Sample.name(), sample * TEN_MINUTES / ROUND)
@@ -232,144 +209,10 @@ pub async fn alone(stage: &Stage, machine: &str) -> Result<Spent, Error> {
     let mark = stage.mark();
     let run = stage.start(&stage.shipped(machine)?, &input).await?;
     run.succeeds().await?;
-    stage.spent(mark, &[run]).await
+    stage.spent(mark, &run).await
 }
 
-/// Transitions of one round of somebody who waits.
-async fn round(stage: &Stage, peer: Peer) -> Result<f64, Error> {
-    let (machine, lock) = stage.peer(peer).await?;
-    lock.take().await?;
-    let run = stage.start(&machine, &work("permit", 0.0)).await?;
-    let mut at = [0; 2];
-    for (pauses, transitions) in (1..).zip(&mut at) {
-        run.reaches("Pause", pauses).await?;
-        *transitions = run.history().await?.transitions(|_| true);
-    }
-    run.stop().await?;
-    Ok(ratio(at[1] - at[0], 1))
-}
-
-/// Who waits in a crowd of executions.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Crowd {
-    /// Ours, called back.
-    Line,
-    /// Ours, asking again.
-    Polling,
-    /// Somebody else's machine.
-    Of(Peer),
-}
-
-impl Crowd {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Line => "in line",
-            Self::Polling => "polling",
-            Self::Of(peer) => peer.name(),
-        }
-    }
-}
-
-/// What the others' machines are told. The key is the loop's: the sample has its own.
+/// The input of the others' machines. The key is the loop's: the sample has its own.
 fn work(key: &str, seconds: f64) -> Value {
     json!({"key": key, "seconds": seconds})
-}
-
-/// So many executions want a key that somebody holds until all of them have asked.
-///
-/// # Errors
-/// [`Error`] when an execution does not succeed.
-pub async fn crowd(stage: &Stage, who: Crowd, many: usize) -> Result<WaitCost, Error> {
-    let key = format!("crowd/{}/{many}", who.name());
-    let ours = json!({"key": key, "ttl_seconds": 300, "first": {"seconds": HOLD.as_secs_f64()}, "second": {}});
-    let (machine, input, asks, lock) = match who {
-        Crowd::Line => (stage.shipped("QueuedSection")?, ours, "Acquire", None),
-        Crowd::Polling => (stage.shipped("CriticalSection")?, ours, "Acquire", None),
-        Crowd::Of(peer) => {
-            let (machine, lock) = stage.peer(peer).await?;
-            (
-                machine,
-                work("permit", HOLD.as_secs_f64()),
-                "Pause",
-                Some(lock),
-            )
-        }
-    };
-    let held = match &lock {
-        Some(lock) => {
-            lock.take().await?;
-            Value::Null
-        }
-        None => {
-            stage
-                .call(
-                    "AcquireFunction",
-                    &json!({"key": key, "holder": "somebody", "ttl_seconds": 300}),
-                )
-                .await?
-        }
-    };
-    let mut mark = stage.mark();
-    let mut runs: Vec<(Run, SystemTime)> = Vec::new();
-    for _ in 0..many {
-        runs.push((stage.start(&machine, &input).await?, SystemTime::now()));
-    }
-    for (run, _) in &runs {
-        run.reaches(asks, 1).await?;
-    }
-    // Whoever asks through a function has been answered by then.
-    tokio::time::sleep(Duration::from_millis(300)).await;
-    let from = SystemTime::now();
-    match &lock {
-        Some(lock) => lock.free().await?,
-        None => drop(
-            stage
-                .call("ReleaseFunction", &json!({"lease": held["lease"]}))
-                .await?,
-        ),
-    }
-    for (run, _) in &runs {
-        run.succeeds().await?;
-    }
-    let since = |at: SystemTime| {
-        at.duration_since(mark_start(&runs))
-            .unwrap_or_default()
-            .as_secs_f64()
-    };
-    let steps = mark.steps();
-    // A machine of ours has two steps: inside from the first to the second, an extend between them.
-    let turns: Vec<Turn> = runs
-        .iter()
-        .filter_map(|(run, asked)| {
-            let theirs: Vec<_> = steps
-                .iter()
-                .filter(|step| step.payload.contains(run.name()))
-                .collect();
-            Some(Turn {
-                asked: since(*asked),
-                entered: since(theirs.iter().map(|step| step.started_at).min()?),
-                left: since(theirs.iter().map(|step| step.ended_at).max()?),
-            })
-        })
-        .collect();
-    let from = since(from);
-    let runs: Vec<Run> = runs.into_iter().map(|(run, _)| run).collect();
-    let spent = stage.spent(mark, &runs).await?;
-    let count = u64::try_from(many).unwrap_or(u64::MAX);
-    let transitions = spent
-        .history
-        .transitions(|state| !is_work(state) && !is_extend(state));
-    Ok(WaitCost {
-        transitions: Some(ratio(transitions, count)),
-        invocations: Some(ratio(spent.invocations.values().sum(), count)),
-        ..WaitCost::of(&turns, from).with(&spent.sections, &spent.tidying)
-    })
-}
-
-/// When the first of them was started.
-fn mark_start(runs: &[(Run, SystemTime)]) -> SystemTime {
-    runs.iter()
-        .map(|(_, asked)| *asked)
-        .min()
-        .unwrap_or(SystemTime::UNIX_EPOCH)
 }

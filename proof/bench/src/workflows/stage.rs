@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_sfn::types::ExecutionStatus;
-use leasehold_local::{Counts, Invocation, Options, Outcome, Proxy, Stack};
+use leasehold_local::{Counts, Invocation, Options, Proxy, Stack};
 use serde_json::Value;
 use tokio::sync::broadcast::Receiver;
 use tokio::time::{Instant, sleep};
@@ -26,7 +26,8 @@ const QUIET: Duration = Duration::from_millis(600);
 /// How long an event waits for its second reading by reap, instead of a minute.
 const SECOND_READING: Duration = Duration::from_millis(200);
 const ACCOUNT: &str = "123456789012";
-const TABLE: &str = "PeerTable";
+/// Where the items of the others' machines are, by name.
+pub const TABLE: &str = "PeerTable";
 
 /// AWS's sample in our own words: its loop alone, and in the frame and with the Retry that it has as published.
 const SAMPLE: &str = include_str!("../../peers/semaphore.asl.json");
@@ -57,7 +58,7 @@ impl Peer {
 }
 
 /// The item that a machine of somebody else's asks for: a counter, or an item that is there while it is held.
-pub struct Lock {
+struct Lock {
     client: aws_sdk_dynamodb::Client,
     name: String,
     is_counter: bool,
@@ -65,18 +66,12 @@ pub struct Lock {
 
 impl Lock {
     /// Somebody takes it.
-    ///
-    /// # Errors
-    /// [`Error::Failed`] when the database refuses.
-    pub async fn take(&self) -> Result<(), Error> {
+    async fn take(&self) -> Result<(), Error> {
         self.set(1).await
     }
 
     /// Somebody gives it back.
-    ///
-    /// # Errors
-    /// [`Error::Failed`] when the database refuses.
-    pub async fn free(&self) -> Result<(), Error> {
+    async fn free(&self) -> Result<(), Error> {
         if self.is_counter {
             return self.set(0).await;
         }
@@ -101,7 +96,8 @@ impl Lock {
 
 /// A stack, and who watches it.
 pub struct Stage {
-    stack: Stack,
+    /// The stack itself.
+    pub stack: Stack,
     machines: BTreeMap<String, String>,
     tidying: Proxy,
     aside: Proxy,
@@ -109,7 +105,8 @@ pub struct Stage {
 
 /// An execution that was started.
 pub struct Run {
-    arn: String,
+    /// Its ARN.
+    pub arn: String,
     sfn: aws_sdk_sfn::Client,
 }
 
@@ -118,25 +115,6 @@ pub struct Mark {
     sections: Counts,
     tidying: Counts,
     invocations: Receiver<Invocation>,
-    seen: Vec<Invocation>,
-}
-
-impl Mark {
-    /// The invocations of the caller's own function since then.
-    pub fn steps(&mut self) -> Vec<Invocation> {
-        self.read();
-        self.seen
-            .iter()
-            .filter(|seen| seen.function == "StepFunction")
-            .cloned()
-            .collect()
-    }
-
-    fn read(&mut self) {
-        while let Ok(invocation) = self.invocations.try_recv() {
-            self.seen.push(invocation);
-        }
-    }
 }
 
 impl Stage {
@@ -149,7 +127,7 @@ impl Stage {
         let settings = [
             setting("LEASE_CLOCK_MARGIN_MS", "300"),
             setting("LEASE_GUARD_MS", "200"),
-            setting("LEASE_REAP_GRACE_SECONDS", "2"),
+            setting("LEASE_REAP_GRACE_SECONDS", "4"),
         ];
         let stack = Stack::start(Options {
             engine: true,
@@ -211,8 +189,11 @@ impl Stage {
         names: &[(&str, &str)],
     ) -> Result<String, Error> {
         static LAST: AtomicU64 = AtomicU64::new(0);
-        let function = format!("arn:aws:lambda:us-east-1:{ACCOUNT}:function:StepFunction");
-        let mut definition = definition.replace("${StepFunction}", &function);
+        let mut definition = definition.to_owned();
+        for function in ["AcquireFunction", "ReleaseFunction", "StepFunction"] {
+            let arn = format!("arn:aws:lambda:us-east-1:{ACCOUNT}:function:{function}");
+            definition = definition.replace(&format!("${{{function}}}"), &arn);
+        }
         for (name, value) in names {
             definition = definition.replace(&format!("${{{name}}}"), value);
         }
@@ -229,10 +210,7 @@ impl Stage {
     }
 
     /// A machine of somebody else's, with a lock of its own that is free. To the loop the lock's name is `permit`.
-    ///
-    /// # Errors
-    /// [`Error::Failed`] when it cannot be created.
-    pub async fn peer(&self, peer: Peer) -> Result<(String, Lock), Error> {
+    async fn peer(&self, peer: Peer) -> Result<(String, Lock), Error> {
         static LAST: AtomicU64 = AtomicU64::new(0);
         let (definition, is_counter) = match peer {
             Peer::Published => (PUBLISHED, true),
@@ -269,7 +247,24 @@ impl Stage {
         let mark = self.mark();
         let run = self.start(&machine, &work("permit", 0.0)).await?;
         run.succeeds().await?;
-        self.spent(mark, &[run]).await
+        self.spent(mark, &run).await
+    }
+
+    /// Transitions of one round of somebody who waits.
+    ///
+    /// # Errors
+    /// [`Error`] when it does not wait.
+    pub async fn round(&self, peer: Peer) -> Result<u64, Error> {
+        let (machine, lock) = self.peer(peer).await?;
+        lock.take().await?;
+        let run = self.start(&machine, &work("permit", 0.0)).await?;
+        let mut at = [0; 2];
+        for (pauses, transitions) in (1..).zip(&mut at) {
+            run.reaches("Pause", pauses).await?;
+            *transitions = run.history().await?.transitions(|_| true);
+        }
+        run.stop().await?;
+        Ok(at[1] - at[0])
     }
 
     /// Starts an execution.
@@ -307,24 +302,6 @@ impl Stage {
             .map_err(failed("open an account"))
     }
 
-    /// Calls a function; an error of its own is an error.
-    ///
-    /// # Errors
-    /// [`Error`] when it does not answer.
-    pub async fn call(&self, function: &str, event: &Value) -> Result<Value, Error> {
-        match self
-            .stack
-            .functions()
-            .invoke(function, &event.to_string())
-            .await?
-            .outcome
-        {
-            Outcome::Answer(text) => serde_json::from_str(&text).map_err(failed("read an answer")),
-            Outcome::FunctionError(text) => Err(Error::Failed(format!("{function}: {text}"))),
-            Outcome::Throttled => Err(Error::Failed(format!("{function} was throttled"))),
-        }
-    }
-
     /// The database by the door at which nothing is counted.
     async fn database(&self) -> aws_sdk_dynamodb::Client {
         aws_sdk_dynamodb::Client::new(&config(&self.aside).await)
@@ -337,33 +314,27 @@ impl Stage {
             sections: self.stack.proxy().counts(),
             tidying: self.tidying.counts(),
             invocations: self.stack.functions().invocations(),
-            seen: Vec::new(),
         }
     }
 
-    /// What was spent since a mark, once everything is over that the ends of these executions set off.
+    /// What was spent since a mark, once everything is over that the end of this execution set off.
     ///
     /// # Errors
-    /// [`Error::Failed`] when a history cannot be read.
-    pub async fn spent(&self, mut mark: Mark, runs: &[Run]) -> Result<Spent, Error> {
-        if runs.iter().any(Run::is_ours) {
+    /// [`Error::Failed`] when its history cannot be read.
+    pub async fn spent(&self, mut mark: Mark, run: &Run) -> Result<Spent, Error> {
+        if run.is_ours() {
             self.quiet().await;
         }
-        mark.read();
         let mut spent = Spent {
+            history: run.history().await?,
             sections: Cost::from(&self.stack.proxy().counts().since(&mark.sections)),
             tidying: Cost::from(&self.tidying.counts().since(&mark.tidying)),
             ..Spent::default()
         };
-        for invocation in mark
-            .seen
-            .into_iter()
-            .filter(|seen| seen.function != "StepFunction")
-        {
-            *spent.invocations.entry(invocation.function).or_default() += 1;
-        }
-        for run in runs {
-            spent.history.add(&run.history().await?);
+        while let Ok(invocation) = mark.invocations.try_recv() {
+            if invocation.function != "StepFunction" {
+                *spent.invocations.entry(invocation.function).or_default() += 1;
+            }
         }
         Ok(spent)
     }
@@ -411,15 +382,20 @@ impl Run {
             (status, error) => {
                 let path: Vec<_> = self.history().await?.states.into_keys().collect();
                 Err(Error::Failed(format!(
-                    "{} ended {}: {error}, after {path:?}",
+                    "{} ended {}: {}, after {path:?}",
                     self.arn,
-                    status.as_str()
+                    status.as_str(),
+                    error.unwrap_or_default()
                 )))
             }
         }
     }
 
-    async fn ended(&self) -> Result<(ExecutionStatus, String), Error> {
+    /// Waits for the end: its status and the name of its error.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] when that takes too long.
+    pub async fn ended(&self) -> Result<(ExecutionStatus, Option<String>), Error> {
         let since = Instant::now();
         loop {
             let described = self
@@ -430,7 +406,7 @@ impl Run {
                 .await;
             let described = described.map_err(failed("describe an execution"))?;
             if described.status != ExecutionStatus::Running {
-                return Ok((described.status, described.error.unwrap_or_default()));
+                return Ok((described.status, described.error));
             }
             self.patience(since).await?;
         }
@@ -446,6 +422,32 @@ impl Run {
             self.patience(since).await?;
         }
         Ok(())
+    }
+
+    /// Waits until the work of this state's task has begun.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] when that takes too long.
+    pub async fn works_in(&self, state: &str) -> Result<(), Error> {
+        let since = Instant::now();
+        let begun = |history: History| history.states.get(state).is_some_and(|at| at.begun > 0);
+        while !begun(self.history().await?) {
+            self.patience(since).await?;
+        }
+        Ok(())
+    }
+
+    /// Has it go on from where it failed or was stopped.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] when the engine refuses.
+    pub async fn redrive(&self) -> Result<(), Error> {
+        let redrive = self.sfn.redrive_execution().execution_arn(&self.arn);
+        redrive
+            .send()
+            .await
+            .map(drop)
+            .map_err(failed("redrive an execution"))
     }
 
     /// Stops it in the middle.

@@ -1,4 +1,4 @@
-//! Hostile names: keys, holders and request ids that are to be told apart, whatever they look like.
+//! Hostile names: keys, holders and request ids that are to be distinguished, whatever they look like.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ const PARTS: &str = "a|b|ab|\u{e9}|e\u{301}|\u{212b}|\u{c5}|A\u{30a}|\u{202e}|\u
     \u{10ffff}|\u{1d54f}|#|/|,|\"|\\|{|:| |%00|LEASE#0000|WAIT#|0|1|\u{ad}|\u{660}";
 const CONTROLS: &str = "\u{0}|\u{1}|\u{8}|\n|\u{7f}|\u{80}";
 
-/// Twice a key, a holder and a request id, one a line, where a vertical tab stands for a line break; or choices.
+/// Twice a key, a holder and a request id, one a line, where a vertical tab means a line break; or choices.
 pub fn judge(bytes: &[u8]) -> Verdict {
     if let Ok(text) = std::str::from_utf8(bytes) {
         let mut lines = text.split('\n').map(|line| line.replace('\u{b}', "\n"));

@@ -8,7 +8,7 @@ use crate::{
     secrets::{GIVEN, MARK},
 };
 
-/// What stands where a value should, JSON or not; one a word.
+/// What is put where a value should be, JSON or not; one a word.
 const RAW: &str = r#"null true false 0 -0 -1 1 2 0.5 1.5 300.0 86400 86400.001 999 1000 1001 65535 65536 1e3 1e22
     1e-400 1e400 -1e400 NaN Infinity -Infinity 00 0x1f 1_000 4503599627370495 4503599627370496 4503599627370497
     9007199254740993 18446744073709551615 18446744073709551616 -9223372036854775808 -9223372036854775809 [] {} [[]]

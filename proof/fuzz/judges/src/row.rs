@@ -1,4 +1,4 @@
-//! Hostile items: what the rules make of a key where one stands.
+//! Hostile items: what the rules make of a key where one is stored.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,7 +22,7 @@ use crate::{
 
 /// The items of one key, and what is tried on it.
 struct Case {
-    /// What stands there: rows, waiters, and what may be neither.
+    /// What is stored: rows, waiters, and what may be neither.
     items: Vec<Placed>,
     /// A handle by which the caller once had it.
     handle: Value,
@@ -172,7 +172,7 @@ fn judge_case(case: &Case) -> Verdict {
     })
 }
 
-/// Whether the mark stands where everybody may see it, as a fuzzer may put it there.
+/// Whether the mark is where everybody may see it, as a fuzzer may put it there.
 fn is_published(case: &Case) -> bool {
     let items = case.items.iter();
     let said = items.map(|(pk, sk, item)| format!("{pk} {sk} {}", wire::to_json(item)));

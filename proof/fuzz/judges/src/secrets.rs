@@ -3,13 +3,13 @@
 /// What every secret contains. Its letters stand in no word of ours.
 pub const MARK: &str = "zQ7xKv9wJ3hunter2";
 
-/// What stands for any value that somebody gave: no secret, and yet a refusal does not repeat it.
+/// A mark for any value that somebody gave: no secret, and yet a refusal does not repeat it.
 pub const GIVEN: &str = "gIvEn4vAlUe";
 
 /// A secret made of what a sample says in its place, for a row and for an event alike.
 #[must_use]
 pub fn secret(sample: &str) -> String {
-    // Neither the first nor the last: a secret that is cut is told as well.
+    // Neither the first nor the last: a secret that is cut is found as well.
     let (before, after) = sample.split_at(sample.len().min(4));
     format!("{before}{MARK}{after}")
 }
@@ -42,7 +42,7 @@ const FORMS: [(&str, &str); 6] = [
     ("in base64", "6UTd4S3Y5d0ozaHVudGVyM"),
 ];
 
-/// Whether the mark stands in this JSON where everybody may see it: anywhere but as the value of a secret's field. A fuzzer
+/// Whether the mark is in this JSON where everybody may see it: anywhere but as the value of a secret's field. A fuzzer
 /// writes down whatever we look for, and a broken text may make a secret's value another field's.
 #[must_use]
 pub fn is_published(json: &str) -> bool {

@@ -16,7 +16,7 @@ use crate::{
     scope::Scope,
 };
 
-/// What stands there after a message in a design with this flaw.
+/// What is stored after a message in a design with this flaw.
 pub fn apply(
     flaw: Flaw,
     scope: &Scope,
@@ -217,7 +217,7 @@ fn released(flaw: Flaw, row: &Row, (message, release): (&Message, &Release)) -> 
 
 fn expired(flaw: Flaw, row: &Row, expire: &End) -> Option<Row> {
     let mut expire = expire.clone();
-    if flaw == Flaw::SweepFreesWhateverStands {
+    if flaw == Flaw::SweepFreesWhateverIsThere {
         expire.version = row.version;
     }
     ours(row, &Change::End(expire)).map(|row| kept(flaw, row))

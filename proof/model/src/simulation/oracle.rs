@@ -30,7 +30,7 @@ pub struct Oracle {
     returning: HashMap<RequestDigest, u64>,
     /// Requests whose place in line went by, or was lost with its row.
     displaced: HashSet<RequestDigest>,
-    /// Leases that somebody was told of.
+    /// Leases that somebody heard of.
     heard: HashSet<LeaseId>,
     /// Leases, promised or granted, that are over.
     over: HashSet<LeaseId>,
@@ -260,7 +260,7 @@ impl Oracle {
         let was = before.and_then(Row::reserved);
         let is = after.reserved();
         if was.map(|kept| &kept.lease_id) == is.map(|kept| &kept.lease_id) {
-            // It may be told of another token, from below the floor that is in force now.
+            // It may hear of another token, from below the floor that is in force now.
             let lifted = before.is_some_and(|row| row.fencing_token < after.fencing_token);
             return match is.filter(|_| lifted) {
                 Some(is) => self.gives(at, after.fencing_token.get() + 1, &is.request),
@@ -298,7 +298,7 @@ impl Oracle {
         let lives = !self.may_seem_over(&was.request);
         if lives && !lapsed && self.heard.contains(&was.lease_id) {
             let name = self.name(&was.request);
-            return Err(format!("{name} was told, and passed over"));
+            return Err(format!("{name} was notified, and passed over"));
         }
         self.over.insert(was.lease_id.clone());
         self.displaced.insert(was.request.clone());

@@ -1,4 +1,4 @@
-//! What the simulation has found, each told in as few steps as it takes.
+//! What the simulation has found, each in as few steps as it takes.
 
 use super::{
     oracle::SKEW,
@@ -95,7 +95,7 @@ fn who_came_back_to_the_line_is_not_sent_away_for_having_waited_before() {
 }
 
 #[test]
-fn who_came_back_to_a_line_that_was_deleted_is_not_told_that_its_place_is_lost() {
+fn who_came_back_to_a_line_that_was_deleted_does_not_lose_its_place() {
     let mut sim = Simulation::quiet();
     sim.held();
     let back = sim.in_line(10_000, LONG);
@@ -131,7 +131,7 @@ fn who_asks_again_and_was_sent_away_meanwhile_is_not_left_without_a_place() {
     sim.sweep();
     sim.finish();
     sim.goes_on(slow);
-    assert_eq!(sim.workflows[back].state, State::Asking, "it is told so");
+    assert_eq!(sim.workflows[back].state, State::Asking, "it knows so");
     sim.act(back, What::Ask);
     sim.finish();
     sim.nothing_is_wrong();
@@ -182,8 +182,8 @@ fn a_line_of_ghosts_gives_way(ghosts: usize) {
     sim.nothing_is_wrong();
 }
 
-/// Whoever released is slow, and its successor asks again meanwhile, and is told.
-fn told_by_another(broken: Option<Broken>) -> Simulation {
+/// Whoever released is slow, and its successor asks again meanwhile, and is notified.
+fn notified_by_another(broken: Option<Broken>) -> Simulation {
     let mut sim = Simulation::broken(broken);
     let holder = sim.held();
     let again = sim.in_line(10_000, LONG);
@@ -198,16 +198,16 @@ fn told_by_another(broken: Option<Broken>) -> Simulation {
 }
 
 #[test]
-fn who_was_told_by_another_is_not_passed_over_for_the_old_token() {
-    told_by_another(None).nothing_is_wrong();
-    let hasty = told_by_another(Some(Broken::Hasty)).wrong();
-    assert_eq!(hasty.as_deref(), Some("w1 was told, and passed over"));
+fn who_was_notified_by_another_is_not_passed_over_for_the_old_token() {
+    notified_by_another(None).nothing_is_wrong();
+    let hasty = notified_by_another(Some(Broken::Hasty)).wrong();
+    assert_eq!(hasty.as_deref(), Some("w1 was notified, and passed over"));
 }
 
 /// The answer to a release was lost. When the release is sent again, it finds its own write, and a try that
 /// somebody has made since.
 #[test]
-fn who_was_told_by_another_is_not_passed_over_by_a_release_that_is_sent_again() {
+fn who_was_notified_by_another_is_not_passed_over_by_a_release_that_is_sent_again() {
     let mut sim = Simulation::quiet();
     let holder = sim.held();
     let again = sim.in_line(10_000, LONG);
@@ -224,7 +224,7 @@ fn who_was_told_by_another_is_not_passed_over_by_a_release_that_is_sent_again() 
 }
 
 #[test]
-fn who_asked_again_is_told_by_its_latest_token_whichever_is_written_last() {
+fn who_asked_again_is_notified_by_its_latest_token_whichever_is_written_last() {
     let mut sim = Simulation::quiet();
     let holder = sim.held();
     let twice = sim.in_line(10_000, LONG);
@@ -245,7 +245,7 @@ fn who_asked_again_is_told_by_its_latest_token_whichever_is_written_last() {
     sim.nothing_is_wrong();
 }
 
-/// Its acquire was granted, and it did not hear so. It fails, is redriven, and is told of the lease
+/// Its acquire was granted, and it did not hear so. It fails, is redriven, and hears of the lease
 /// that it has, while reap has found out that it had ended.
 fn redriven_to_what_it_had(broken: Option<Broken>) -> Simulation {
     let mut sim = Simulation::broken(broken);

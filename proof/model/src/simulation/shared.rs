@@ -53,7 +53,7 @@ pub enum Broken {
     ReapEnds,
     /// Reap writes on whatever version the lease has by now.
     ReapLate,
-    /// Reap believes what it is told of an execution, though that may be old.
+    /// Reap believes what it hears of an execution, though that may be old.
     ReapTrusts,
     /// Sweep stops at the first key that it cannot see to.
     SweepStops,
@@ -96,7 +96,7 @@ pub struct Environment {
     /// Task tokens that somebody waits with, and who.
     pub tokens: BTreeMap<String, usize>,
     /// Answers to task tokens, on their way to who waited.
-    pub told: Vec<(usize, TaskResult)>,
+    pub results: Vec<(usize, TaskResult)>,
     /// How each execution has stood, and since when.
     pub executions: BTreeMap<String, Vec<(u64, Execution)>>,
     /// With when they set out.
@@ -139,10 +139,10 @@ impl Shared {
     }
 
     /// Ends the task that waits with `token`, if anybody does.
-    pub fn answer(&self, token: &TaskToken, told: TaskResult) -> Delivery {
+    pub fn answer(&self, token: &TaskToken, result: TaskResult) -> Delivery {
         let mut shared = self.get();
-        let lease_id = told.as_ref().ok().and_then(|output| lease_id_in(output));
-        let silent = told.is_err() && shared.broken == Some(Broken::Silence);
+        let lease_id = result.as_ref().ok().and_then(|output| lease_id_in(output));
+        let silent = result.is_err() && shared.broken == Some(Broken::Silence);
         let waits = if silent {
             None
         } else {
@@ -156,10 +156,10 @@ impl Shared {
         if let Some(lease_id) = lease_id {
             shared.oracle.heard(lease_id);
         }
-        let what = told.as_ref().map_or_else(String::as_str, |_| "success");
+        let what = result.as_ref().map_or_else(String::as_str, |_| "success");
         shared.note(|| format!("  {} hears: {what}", token.expose()));
-        shared.saw(&format!("told {what}"));
-        shared.told.push((who, told));
+        shared.saw(&format!("answered {what}"));
+        shared.results.push((who, result));
         Delivery::Delivered
     }
 }
@@ -170,8 +170,8 @@ fn lease_id_in(output: &str) -> Option<LeaseId> {
 }
 
 impl Environment {
-    /// From now on an execution stands like this.
-    pub fn stands(&mut self, execution: &Holder, standing: Execution) {
+    /// Sets what an execution is doing from now on.
+    pub fn set_execution(&mut self, execution: &Holder, standing: Execution) {
         let history = self.executions.entry(execution.as_str().to_owned());
         history.or_default().push((self.now, standing));
     }
@@ -246,7 +246,7 @@ pub fn kind_of(change: &Change) -> String {
     name.0
 }
 
-/// What stands before the first parenthesis: the rest need not be written.
+/// What is before the first parenthesis: the rest need not be written.
 struct Name(String);
 
 impl std::fmt::Write for Name {

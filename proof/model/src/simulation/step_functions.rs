@@ -12,14 +12,14 @@ pub struct FaultyStepFunctions {
 }
 
 impl FaultyStepFunctions {
-    async fn call(&self, token: &TaskToken, told: TaskResult) -> Result<Delivery, Error> {
+    async fn call(&self, token: &TaskToken, result: TaskResult) -> Result<Delivery, Error> {
         match self.shared.step("call".to_owned()).await {
             None => {}
             Some(Fault::Late) => {
                 let mut shared = self.shared.get();
                 let now = shared.now;
                 shared.note(|| format!("  to {}: late", token.expose()));
-                let delayed = Delayed::Call(token.clone(), told);
+                let delayed = Delayed::Call(token.clone(), result);
                 shared.delayed.push((now, delayed));
                 return Err(no_answer());
             }
@@ -31,7 +31,7 @@ impl FaultyStepFunctions {
             }
             Some(Fault::Twice) => return Err(too_busy()),
         }
-        let delivery = self.shared.answer(token, told);
+        let delivery = self.shared.answer(token, result);
         match self.shared.step("hear of call".to_owned()).await {
             None => Ok(delivery),
             // Never sent again by itself, as `Workflows` asks for.

@@ -52,7 +52,7 @@ enum Answer {
     Rows(Vec<(u16, Stored)>),
     Joined(Joined),
     Waiter(Option<Waiter>),
-    Stands(Waiter),
+    Found(Waiter),
     Forgotten,
     Page(Page),
 }
@@ -244,7 +244,7 @@ impl FaultyStore {
             }
             Op::Waiter(key, request) => Answer::Waiter(memory.waiter(key, request, LIMIT).await?),
             Op::CallBackBy(key, waiter) => {
-                Answer::Stands(memory.call_back_by(key, waiter, LIMIT).await?)
+                Answer::Found(memory.call_back_by(key, waiter, LIMIT).await?)
             }
             Op::Forget(key, waiter) => {
                 memory.forget(key, waiter, LIMIT).await?;
@@ -474,7 +474,7 @@ impl Store for FaultyStore {
         ask!(
             self,
             Op::CallBackBy(key.clone(), waiter.clone()),
-            Answer::Stands
+            Answer::Found
         )
     }
 

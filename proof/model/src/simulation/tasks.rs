@@ -226,8 +226,8 @@ impl Simulation {
             task.met.append(&mut shared.met);
         }
         // What was called back goes on first: its function's own answer comes after.
-        let told = std::mem::take(&mut self.shared.get().told);
-        for (who, result) in told {
+        let results = std::mem::take(&mut self.shared.get().results);
+        for (who, result) in results {
             self.task_ended(who, result);
         }
         if let Poll::Ready(answer) = polled {
@@ -250,7 +250,7 @@ impl Simulation {
     }
 
     /// What sweep is to see to now at the latest, whatever clock it goes by: leases that are over, lines
-    /// of which nobody was told, and those who were told and do not come.
+    /// of which nobody heard, and those who were notified and do not come.
     fn due(&self) -> Vec<(Key, Stored)> {
         let now = self.shared.get().now;
         let past = |at: Timestamp, margin| at.plus(margin).as_millis() + SKEW <= now;

@@ -119,7 +119,7 @@ impl Simulation {
             redrivable: end != End::Succeeded,
             all_answered,
         };
-        shared.stands(&workflow.holder, standing);
+        shared.set_execution(&workflow.holder, standing);
         shared.oracle.ended.insert(workflow.request.clone());
         shared.note(|| format!("{} is over: {end:?}", workflow.name));
         drop(shared);
@@ -137,7 +137,7 @@ impl Simulation {
             state => state,
         };
         let mut shared = self.shared.get();
-        shared.stands(&workflow.holder, Execution::Running);
+        shared.set_execution(&workflow.holder, Execution::Running);
         let now = shared.now;
         shared.oracle.redriven(&workflow.request, now);
         shared.saw("redriven");
@@ -230,21 +230,21 @@ impl Simulation {
     }
 
     /// What its token is answered with.
-    pub fn task_ended(&mut self, who: usize, told: TaskResult) {
+    pub fn task_ended(&mut self, who: usize, result: TaskResult) {
         let workflow = &mut self.workflows[who];
         if workflow.state != State::Waiting || workflow.ended.is_some() {
             return;
         }
         workflow.token = None;
         let mut shared = self.shared.get();
-        match told {
+        match result {
             Ok(output) => {
                 let value: serde_json::Value = serde_json::from_str(&output).expect("JSON");
                 let lease = serde_json::from_value::<Lease>(value["lease"].clone());
                 let lease = lease.expect("a handle");
                 let wanted = Wants::InLine(lease.key.clone());
                 if lease.holder != workflow.holder || wanted != workflow.wants {
-                    shared.wrong("told of a lease of somebody else's");
+                    shared.wrong("it got a lease of somebody else's");
                 }
                 workflow.state = State::Woken;
                 workflow.leases = vec![lease];
@@ -255,7 +255,7 @@ impl Simulation {
                 match name.as_str() {
                     "Lease.QueueTimeout" if !in_time => {}
                     "Lease.Unavailable" if displaced => {}
-                    _ => shared.wrong(format!("{} is told {name}", workflow.name)),
+                    _ => shared.wrong(format!("{} is answered {name}", workflow.name)),
                 }
                 drop(shared);
                 self.end(who, End::Failed);
@@ -323,7 +323,7 @@ impl Simulation {
         let Some(lease) = self.workflows[who].leases.iter().find(of_key) else {
             return;
         };
-        // Clocks that differ may have told it another time.
+        // Clocks that differ may have shown it another time.
         let stored = at_once(self.memory.read(&address_of(lease), Duration::MAX));
         let expires_at = match &stored.expect("memory does not fail") {
             Stored::Row(row) => row.holding().map(|held| held.expires_at),

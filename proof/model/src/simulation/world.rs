@@ -83,7 +83,7 @@ impl Simulation {
         let request_id = RequestId::new("ask").expect("valid");
         let request = RequestDigest::of(&holder, &request_id);
         let mut shared = self.shared.get();
-        shared.stands(&holder, Execution::Running);
+        shared.set_execution(&holder, Execution::Running);
         shared.oracle.names.insert(request.clone(), name.clone());
         self.workflows.push(Workflow {
             name,
@@ -133,12 +133,12 @@ impl Simulation {
         };
         match delayed {
             Delayed::Write(op) => at_once(self.table().arrive(&op)),
-            Delayed::Call(token, told) => {
-                let _ = self.shared.answer(&token, told);
+            Delayed::Call(token, result) => {
+                let _ = self.shared.answer(&token, result);
             }
         }
-        let told = std::mem::take(&mut self.shared.get().told);
-        for (who, result) in told {
+        let results = std::mem::take(&mut self.shared.get().results);
+        for (who, result) in results {
             self.task_ended(who, result);
         }
     }

@@ -1,7 +1,7 @@
 //! The library as the functions see it, with a clock that is wrong by [`OFFSET`] milliseconds.
 //!
 //! The soak builds the functions' own sources on this crate, under the name `leasehold`. Nothing else depends on
-//! it, so that what is shipped has no way to be told another time.
+//! it, so that what is shipped has no way to get another time.
 
 pub use leasehold::*;
 

@@ -32,7 +32,7 @@ fn found(history: &Judged, promises: &[Promise]) -> Vec<Violation> {
         .collect()
 }
 
-/// S1 and S2: tokens are one per grant, and rise with time. A grant is told by its proof, and who asks first has the smaller
+/// S1 and S2: tokens are one per grant, and rise with time. A grant is known by its proof, and who asks first has the smaller
 /// token if the other one asks only after that was answered.
 #[must_use]
 pub fn grants(ops: &BTreeMap<Place, Vec<Op>>) -> Vec<Violation> {
@@ -40,7 +40,7 @@ pub fn grants(ops: &BTreeMap<Place, Vec<Op>>) -> Vec<Violation> {
     for (place, ops) in ops {
         for op in ops {
             if let (Ask::Acquire { .. }, Response::Granted { token, lease, .. }) =
-                (&op.ask, &op.told)
+                (&op.ask, &op.response)
             {
                 let what = What::Granted {
                     grant: Grant::of(*token),
@@ -63,7 +63,7 @@ pub fn once(ops: &BTreeMap<Place, Vec<Op>>) -> Vec<Violation> {
         let mut requests: BTreeMap<u64, (Name, &Op)> = BTreeMap::new();
         for op in ops {
             if let (Ask::Acquire { request, .. }, Response::Granted { token, .. }) =
-                (&op.ask, &op.told)
+                (&op.ask, &op.response)
             {
                 requests.entry(*token).or_insert((*request, op));
             }

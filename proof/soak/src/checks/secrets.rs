@@ -18,7 +18,7 @@ pub fn secrets<'a>(
         canary.learn(json!({"task_token": secret}).to_string().as_bytes());
     }
     let found = texts.filter_map(|(about, text)| Some((about, canary.finds(text)?)));
-    let told =
+    let violation =
         |(about, line)| Violation::new("S11", about, format!("a secret was written, {line}"));
-    found.map(told).collect()
+    found.map(violation).collect()
 }

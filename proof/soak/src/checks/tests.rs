@@ -30,7 +30,7 @@ fn grant(begin: Micros, end: Micros, token: u64, lease: u32, request: u32) -> Op
             observed: None,
             reentrant: false,
         },
-        told: Response::Granted {
+        response: Response::Granted {
             kind: Kind::New,
             token,
             lease,
@@ -47,7 +47,7 @@ fn grant(begin: Micros, end: Micros, token: u64, lease: u32, request: u32) -> Op
 fn other(begin: Micros, ask: Ask) -> Op {
     Op {
         ask,
-        told: Response::Unknown,
+        response: Response::Unknown,
         ..grant(begin, begin, 0, 0, 0)
     }
 }
@@ -121,7 +121,7 @@ fn no_two_believe_at_once_that_they_hold() {
         &[(0, 10, 2), (10, 20, 4)][..],
         // One grant in two hands of its holder's.
         &[(0, 10, 2), (5, 20, 2)],
-        // Who is told of it when it is over believes nothing.
+        // Who hears of it when it is over believes nothing.
         &[(0, 20, 2), (10, 9, 4)],
     ] {
         assert!(believing(fine, vec![]).is_empty());
@@ -178,7 +178,7 @@ fn nobody_overtakes_or_waits_in_vain_and_no_two_are_served_by_one_token() {
     // Nor does one who does not wait at all.
     assert_eq!(with(wait(11, None, Some(4))), "L3");
     assert_eq!(with(wait(5, Some(10), Some(6))), "S1");
-    // Sent away, and never told.
+    // Sent away, and never answered.
     assert_eq!(with(wait(5, Some(10), None)), "");
     let in_vain = |queued| Wait {
         answered: false,

@@ -164,7 +164,7 @@ pub(super) async fn extend(
         ttl: ttl.map_or_else(|| own_ttl(&handle.raw), |ttl| ttl.try_into().unwrap_or(0)),
         require_unexpired,
     };
-    let (told, extended) = match &reply.answer {
+    let (response, extended) = match &reply.answer {
         Answer::Well(answer) => {
             let Some(longer) = caller.handle(&answer["lease"]) else {
                 return Extended::No;
@@ -172,12 +172,12 @@ pub(super) async fn extend(
             if (longer.token, longer.lease) != (handle.token, handle.lease) {
                 caller.unexpected(&format!("an extend answered with another lease: {answer}"));
             }
-            let told = Response::Extended {
+            let response = Response::Extended {
                 revived: answer["outcome"] == "revived",
                 version: longer.version,
                 expires_at: longer.expires_at,
             };
-            (told, Extended::Yes(Box::new(longer)))
+            (response, Extended::Yes(Box::new(longer)))
         }
         Answer::Error(name, _) if name == "Lease.Lost" => {
             (Response::Lost, Extended::Lost(reply.end))
@@ -191,7 +191,7 @@ pub(super) async fn extend(
     };
     caller
         .context
-        .record(handle.place.clone(), reply.op(ask, told));
+        .record(handle.place.clone(), reply.op(ask, response));
     extended
 }
 
@@ -217,7 +217,7 @@ async fn forge(caller: &Caller<'_>, handle: &Handle, step: Step) {
 pub async fn release(caller: &Caller<'_>, handle: &Handle, step: Step) {
     let payload = json!({"lease": handle.raw});
     let reply = caller.call("release", step, &payload, &handle.secret).await;
-    let told = match &reply.answer {
+    let response = match &reply.answer {
         Answer::Well(answer) => ending(caller, &answer["outcome"]),
         Answer::Error(name, _) => {
             caller.unexpected(&format!("release: {name}"));
@@ -231,7 +231,7 @@ pub async fn release(caller: &Caller<'_>, handle: &Handle, step: Step) {
     };
     caller
         .context
-        .record(handle.place.clone(), reply.op(ask, told));
+        .record(handle.place.clone(), reply.op(ask, response));
 }
 
 /// Tells that the caller is no more.

@@ -17,8 +17,8 @@ use crate::watch::sleep_ms;
 
 /// How long a waiter stays in line.
 const WAIT_SECONDS: u64 = 6;
-/// How long it listens before it does something else. By then it has been told, whatever went wrong once, unless the
-/// machine is busy: whether it is told at all is seen when the round is over.
+/// How long it listens before it does something else. By then it has its answer, whatever went wrong once, unless the
+/// machine is busy: whether it gets one at all is seen when the round is over.
 const LISTENS: Duration = Duration::from_secs(30);
 
 impl Client<'_> {
@@ -58,7 +58,7 @@ impl Client<'_> {
                 }
                 Ok(Ok(TaskResult::Failure(name))) => {
                     if name != "Lease.QueueTimeout" {
-                        caller.unexpected(&format!("told in line: {name}"));
+                        caller.unexpected(&format!("answered in line: {name}"));
                     }
                 }
                 Ok(Err(_)) => wait.answered = false,

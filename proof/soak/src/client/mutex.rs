@@ -96,7 +96,7 @@ impl Client<'_> {
     }
 }
 
-/// Copies of one request, each by another fleet. They may not all be told the same, but not two grants.
+/// Copies of one request, each by another fleet. They may get different answers, but not two grants.
 async fn acquire_at_once(
     caller: &Caller<'_>,
     wanted: &Wanted<'_>,
@@ -145,7 +145,7 @@ pub(super) async fn acquire(
     if wanted.reentrant {
         payload["reentrant"] = true.into();
     }
-    // The same told in another way.
+    // The same in another form.
     if step.after.is_multiple_of(2) {
         payload["on_held"] = "result".into();
     }
@@ -159,7 +159,7 @@ pub(super) async fn acquire(
         reentrant: wanted.reentrant,
     };
     let end = reply.end;
-    let (told, at, asked) = match &reply.answer {
+    let (response, at, asked) = match &reply.answer {
         Answer::Well(answer) if answer["outcome"] == "acquired" => {
             let Some(handle) = caller.handle(&answer["lease"]) else {
                 return Asked::Over;
@@ -168,21 +168,21 @@ pub(super) async fn acquire(
                 caller.unexpected(&format!("{} for {}", handle.place, wanted.key));
             }
             let grant = answer["grant"].as_str().unwrap_or_default();
-            let told = caller.granted(grant, &handle, &answer["previous"]);
+            let response = caller.granted(grant, &handle, &answer["previous"]);
             (
-                told,
+                response,
                 handle.place.permit,
                 Asked::Granted(Box::new(handle), end),
             )
         }
         Answer::Well(answer) => {
-            let (told, asked) = held(caller, &answer["held"], answer);
-            (told, 0, asked)
+            let (response, asked) = held(caller, &answer["held"], answer);
+            (response, 0, asked)
         }
         Answer::Error(name, message) => match name.as_str() {
             "Lease.Held" => {
-                let (told, asked) = held(caller, message, message);
-                (told, 0, asked)
+                let (response, asked) = held(caller, message, message);
+                (response, 0, asked)
             }
             "Lease.Consumed" => (Response::Consumed, 0, Asked::Over),
             _ => {
@@ -192,7 +192,7 @@ pub(super) async fn acquire(
         },
         Answer::Unknown => (Response::Unknown, 0, Asked::Unknown),
     };
-    record(caller, wanted, &reply, &ask, &told, at);
+    record(caller, wanted, &reply, &ask, &response, at);
     asked
 }
 
@@ -204,19 +204,19 @@ fn held(caller: &Caller<'_>, held: &Value, when: &Value) -> (Response, Asked) {
     (caller.held(held), asked)
 }
 
-/// What is told of a semaphore's refusal is about no row alone. But each of its rows may have been granted to a
+/// What is said of a semaphore's refusal is about no row alone. But each of its rows may have been granted to a
 /// request whose answer was lost.
 fn record(
     caller: &Caller<'_>,
     wanted: &Wanted<'_>,
     reply: &Reply,
     ask: &Ask,
-    told: &Response,
+    response: &Response,
     at: u16,
 ) {
     for permit in 0..wanted.shape.permits() {
         let about_it = wanted.shape == Shape::Mutex
-            || (permit == at && matches!(told, Response::Granted { .. }));
+            || (permit == at && matches!(response, Response::Granted { .. }));
         if !about_it && reply.besides == Besides::Nothing {
             continue;
         }
@@ -224,25 +224,27 @@ fn record(
             key: wanted.key.to_owned(),
             permit,
         };
-        let told = if about_it {
-            told.clone()
+        let response = if about_it {
+            response.clone()
         } else {
             Response::Unknown
         };
-        caller.context.record(place, reply.op(ask.clone(), told));
+        caller
+            .context
+            .record(place, reply.op(ask.clone(), response));
     }
 }
 
 impl Reply {
     /// The call as the history has it.
     #[must_use]
-    pub fn op(&self, ask: Ask, told: Response) -> Op {
+    pub fn op(&self, ask: Ask, response: Response) -> Op {
         Op {
             begin: self.begin,
             end: self.end,
             clock: self.clock,
             ask,
-            told,
+            response,
             besides: self.besides,
             by: self.by.clone(),
         }

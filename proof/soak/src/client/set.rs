@@ -109,12 +109,14 @@ async fn acquire(caller: &Caller<'_>, plan: &Section, keys: &[String], step: Ste
         observed: None,
         reentrant: false,
     };
-    let tell = |key: &str, told: Response| {
+    let record = |key: &str, response: Response| {
         let place = Place {
             key: key.to_owned(),
             permit: 0,
         };
-        caller.context.record(place, reply.op(ask.clone(), told));
+        caller
+            .context
+            .record(place, reply.op(ask.clone(), response));
     };
     match &reply.answer {
         Answer::Well(answer) => {
@@ -131,32 +133,32 @@ async fn acquire(caller: &Caller<'_>, plan: &Section, keys: &[String], step: Ste
                 }
                 let previous = &answer["previous"][n];
                 let grant = kind(&answer["grant"], previous);
-                tell(&keys[n], caller.granted(grant, handle, previous));
+                record(&keys[n], caller.granted(grant, handle, previous));
             }
             Asked::Granted(handles, reply.end)
         }
         Answer::Error(name, message) if name == "Lease.Held" => {
             let key = message["key"].as_str().unwrap_or_default();
-            tell(key, caller.held(message));
+            record(key, caller.held(message));
             let others: Vec<_> = keys.iter().filter(|other| *other != key).collect();
-            perhaps(&reply, &others, &tell);
+            perhaps(&reply, &others, &record);
             Asked::Held
         }
         Answer::Error(name, _) => {
             if name != "Lease.Consumed" {
                 caller.unexpected(&format!("acquire of several: {name}"));
             }
-            perhaps(&reply, &keys.iter().collect::<Vec<_>>(), &tell);
+            perhaps(&reply, &keys.iter().collect::<Vec<_>>(), &record);
             Asked::Over
         }
         Answer::Unknown => {
-            perhaps(&reply, &keys.iter().collect::<Vec<_>>(), &tell);
+            perhaps(&reply, &keys.iter().collect::<Vec<_>>(), &record);
             Asked::Unknown
         }
     }
 }
 
-/// What is told of the whole is "takeover" if any key was taken over.
+/// The answer for the whole is "takeover" if any key was taken over.
 fn kind(grant: &Value, previous: &Value) -> &'static str {
     if grant == "replayed" {
         "replayed"
@@ -167,11 +169,11 @@ fn kind(grant: &Value, previous: &Value) -> &'static str {
     }
 }
 
-/// Of these nothing was told, but something may have happened to them.
-fn perhaps(reply: &Reply, keys: &[&String], tell: &impl Fn(&str, Response)) {
+/// Nothing was answered about these, but something may have happened to them.
+fn perhaps(reply: &Reply, keys: &[&String], record: &impl Fn(&str, Response)) {
     if reply.besides != Besides::Nothing {
         for key in keys {
-            tell(key, Response::Unknown);
+            record(key, Response::Unknown);
         }
     }
 }
@@ -183,7 +185,7 @@ async fn release(caller: &Caller<'_>, handles: &[Handle], step: Step) {
         .call("release", step, &payload, &handles[0].secret)
         .await;
     for (n, handle) in handles.iter().enumerate() {
-        let told = match &reply.answer {
+        let response = match &reply.answer {
             Answer::Well(answer) => ending(caller, &answer["outcomes"][n]),
             Answer::Error(name, _) => {
                 caller.unexpected(&format!("release of several: {name}"));
@@ -197,6 +199,6 @@ async fn release(caller: &Caller<'_>, handles: &[Handle], step: Step) {
         };
         caller
             .context
-            .record(handle.place.clone(), reply.op(ask, told));
+            .record(handle.place.clone(), reply.op(ask, response));
     }
 }

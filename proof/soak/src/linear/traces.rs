@@ -1,4 +1,4 @@
-//! What the history shows of grants whose own callers were told nothing.
+//! What the history shows of grants whose own callers got no answer.
 
 use std::collections::HashSet;
 
@@ -6,18 +6,18 @@ use crate::history::{Ask, Kind, Name, Op, Response};
 
 /// See the module.
 pub(super) struct Traces {
-    /// Who was seen to hold a grant that nobody was told of as new.
+    /// Who was seen to hold a grant that nobody was answered as new.
     holders: HashSet<Name>,
-    /// Requests that were told that they had had a grant, and not which.
+    /// Requests whose answer was that they had had a grant, and not which.
     consumed: HashSet<Name>,
 }
 
 impl Traces {
     pub(super) fn of(ops: &[Op]) -> Self {
-        let (mut told, mut seen) = (HashSet::new(), HashSet::new());
+        let (mut reported, mut seen) = (HashSet::new(), HashSet::new());
         let (mut granted, mut consumed) = (HashSet::new(), HashSet::new());
         for op in ops {
-            if let Response::Held { holder, token, .. } = op.told {
+            if let Response::Held { holder, token, .. } = op.response {
                 seen.insert((holder, token));
             }
             let Ask::Acquire {
@@ -26,7 +26,7 @@ impl Traces {
             else {
                 continue;
             };
-            match op.told {
+            match op.response {
                 Response::Consumed => {
                     consumed.insert(request);
                 }
@@ -39,14 +39,16 @@ impl Traces {
                     seen.insert((holder, token));
                     seen.extend(previous.map(|before| (before.holder, before.token)));
                     if kind != Kind::Replayed {
-                        told.insert(token);
+                        reported.insert(token);
                         granted.insert(request);
                     }
                 }
                 _ => {}
             }
         }
-        let orphans = seen.into_iter().filter(|(_, token)| !told.contains(token));
+        let orphans = seen
+            .into_iter()
+            .filter(|(_, token)| !reported.contains(token));
         Self {
             holders: orphans.map(|(holder, _)| holder).collect(),
             consumed: consumed.difference(&granted).copied().collect(),

@@ -15,7 +15,7 @@ impl Row {
         else {
             return None;
         };
-        match &op.told {
+        match &op.response {
             Response::Consumed => {
                 let grant = self.grant.as_ref()?;
                 let its = grant.deadline().is_some() && grant.is_of(*request);
@@ -25,7 +25,7 @@ impl Row {
                 let grant = self.grant.as_ref()?;
                 let (soonest, latest) = grant.deadline()?;
                 let takeable = match observed {
-                    Some(version) => *version == self.version && self.told_version(&op.told),
+                    Some(version) => *version == self.version && self.reports_version(&op.response),
                     // By the slowest of its clocks it had been dead for more than the margin.
                     None => latest + MARGIN <= op.clock.0,
                 };
@@ -33,7 +33,7 @@ impl Row {
                 if takeable || own || grant.remembers(*request) {
                     return None;
                 }
-                self.shown(&op.told)
+                self.shown(&op.response)
             }
             Response::Granted {
                 kind: Kind::Replayed,
@@ -45,7 +45,7 @@ impl Row {
                 if !grant.is_of(*request) && !entered {
                     return None;
                 }
-                self.replayed(&op.told)
+                self.replayed(&op.response)
             }
             Response::Granted {
                 kind,
@@ -90,8 +90,8 @@ impl Row {
         }
     }
 
-    /// The grant that stands was told of as a grant: what was open is settled.
-    fn replayed(&self, told: &Response) -> Option<Self> {
+    /// The current grant was answered as a grant: what was open is settled.
+    fn replayed(&self, response: &Response) -> Option<Self> {
         let Response::Granted {
             token,
             lease,
@@ -99,7 +99,7 @@ impl Row {
             expires_at,
             previous,
             ..
-        } = told
+        } = response
         else {
             return None;
         };
@@ -124,14 +124,14 @@ impl Row {
         })
     }
 
-    /// The grant that stands was shown to somebody else.
-    pub(super) fn shown(&self, told: &Response) -> Option<Self> {
+    /// The current grant was shown to somebody else.
+    pub(super) fn shown(&self, response: &Response) -> Option<Self> {
         let Response::Held {
             holder,
             token,
             version,
             expires_at,
-        } = told
+        } = response
         else {
             return None;
         };
@@ -153,19 +153,19 @@ impl Row {
         })
     }
 
-    fn told_version(&self, told: &Response) -> bool {
-        matches!(told, Response::Held { version, .. } if *version == self.version)
+    fn reports_version(&self, response: &Response) -> bool {
+        matches!(response, Response::Held { version, .. } if *version == self.version)
     }
 }
 
-/// What was told of the grant before, and what is known of it.
-fn same(told: Option<Before>, known: Option<Before>) -> bool {
-    match (told, known) {
-        (Some(told), Some(known)) => {
-            told.holder == known.holder
-                && told.ended == known.ended
-                && (known.token == 0 || told.token == known.token)
+/// What was reported of the previous grant, and what is known of it.
+fn same(reported: Option<Before>, known: Option<Before>) -> bool {
+    match (reported, known) {
+        (Some(reported), Some(known)) => {
+            reported.holder == known.holder
+                && reported.ended == known.ended
+                && (known.token == 0 || reported.token == known.token)
         }
-        (told, known) => told == known,
+        (reported, known) => reported == known,
     }
 }

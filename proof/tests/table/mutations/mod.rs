@@ -125,8 +125,8 @@ async fn all_of(tables: &[Arc<Stores>], sequences: &Arc<Vec<Vec<Step>>>) -> Vec<
         let (stores, sequences) = (Arc::clone(stores), Arc::clone(sequences));
         working.push(tokio::spawn(async move {
             let heard = listen(&stores);
-            let stands = waiters_are_kept_apart(&stores, "waiters").await;
-            assert!(stands.is_ok(), "{stands:?}");
+            let kept = waiters_are_kept_apart(&stores, "waiters").await;
+            assert!(kept.is_ok(), "{kept:?}");
             heard.lock().unwrap().clear();
             let mut all = Vec::new();
             for n in (first..sequences.len()).step_by(TABLES) {
@@ -252,10 +252,10 @@ impl Tries<'_> {
                 return true;
             }
         }
-        mistake.form.contains("#asked_at") && !self.stands(mistake).await
+        mistake.form.contains("#asked_at") && !self.is_kept(mistake).await
     }
 
-    async fn stands(&mut self, mistake: &Mistake) -> bool {
+    async fn is_kept(&mut self, mistake: &Mistake) -> bool {
         self.runs += 1;
         let key = format!("m{}", self.runs);
         self.make(mistake);

@@ -160,7 +160,7 @@ pub fn attribute(part: &str) -> &str {
     &name[..end.unwrap_or(name.len())]
 }
 
-/// What stands between the commas that are in no brackets.
+/// What is between the commas that are in no brackets.
 fn parts(text: &str) -> Vec<String> {
     let mut depth = 0_i32;
     let split = |c: char| {

@@ -26,7 +26,7 @@ pub struct Observed {
     pub sequence: usize,
     pub step: usize,
     pub sent: Sent,
-    /// What stood there, and what stands there after the step; empty if nothing.
+    /// What was stored, and what is stored after the step; empty if nothing.
     pub before: Item,
     pub after: Item,
     /// A stranger had been at the row: then attributes that no row of ours has may stay.
@@ -107,9 +107,9 @@ pub async fn observe(
             });
         }
         // A stranger's doing.
-        let stands = stores.seen(&address, |seen| seen.item.clone());
+        let item = stores.seen(&address, |seen| seen.item.clone());
         let place = (key.to_owned(), "LEASE#0000".to_owned());
-        items.insert(place, stands.unwrap_or_default());
+        items.insert(place, item.unwrap_or_default());
     }
     all
 }

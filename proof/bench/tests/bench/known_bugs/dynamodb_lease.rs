@@ -58,12 +58,12 @@ async fn one_failed_extend_is_the_last() {
         let next = in_time(second.acquire("orders/42")).await;
         let next = next.unwrap();
         // Two leases at once; the first would know by now, if it asked.
-        let told = in_time(async {
+        let known = in_time(async {
             while lease.is_healthy() {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         });
-        told.await;
+        known.await;
         assert!(next.is_healthy());
         assert_eq!(proxy.pending_faults(), 0);
         there.push(format!(

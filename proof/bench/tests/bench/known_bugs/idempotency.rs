@@ -57,7 +57,7 @@ async fn a_late_failure_deletes_anothers_record() {
     assert_eq!(
         state(&third, json!({})).await,
         "inside",
-        "the second one's record stands"
+        "the second one's record is kept"
     );
     assert_eq!(state(&second, json!({})).await, "done");
 
@@ -73,6 +73,6 @@ async fn a_late_failure_deletes_anothers_record() {
     assert_eq!(extended["outcome"], "extended");
     found(
         "the late one's failure deleted the second one's record: two inside at once",
-        "the late release is told \"lost\" and frees nothing: the third is told Lease.Held",
+        "the late release answers \"lost\" and frees nothing: the third gets Lease.Held",
     );
 }

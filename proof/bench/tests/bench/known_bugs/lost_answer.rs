@@ -27,18 +27,18 @@ async fn in_five_ways<F>(run: fn(Fault) -> F) -> String
 where
     F: Future<Output = Option<u64>> + Send + 'static,
 {
-    let mut told = Vec::new();
+    let mut results = Vec::new();
     for (fault, run) in Fault::LOST_ANSWERS
         .into_iter()
         .zip(Fault::LOST_ANSWERS.map(|fault| tokio::spawn(run(fault))))
     {
         let requests = run.await.unwrap();
-        told.push(requests.map_or_else(
+        results.push(requests.map_or_else(
             || format!("{fault:?}: no result"),
             |sent| format!("{fault:?}: {sent} requests"),
         ));
     }
-    told.join("; ")
+    results.join("; ")
 }
 
 /// How a call of ours ends that takes one more request at the most.
@@ -104,7 +104,7 @@ async fn acquiring(fault: Fault) -> Option<u64> {
 async fn a_lost_answer_to_release() {
     let there = in_five_ways(releasing).await;
     found(
-        format!("the row is gone, told as an error: {there}"),
+        format!("the row is gone, reported as an error: {there}"),
         "released with 2 requests in each way",
     );
 }
@@ -120,7 +120,7 @@ async fn releasing(fault: Fault) -> Option<u64> {
     let requests = released.is_some().then(|| proxy.counts().of("DeleteItem"));
     match released {
         Some(released) => {
-            let error = format!("{:?}", released.expect_err("told as a success"));
+            let error = format!("{:?}", released.expect_err("reported as a success"));
             assert!(error.contains("ConditionalCheckFailed"), "{error}");
         }
         None => assert_eq!(fault, Fault::HangAnswer),

@@ -10,7 +10,7 @@ mod ours;
 mod python_lock;
 mod sample;
 mod semaphore;
-mod world;
+mod stage;
 
 use leasehold_bench::python::Python;
 use rustix::process::{Pid, Signal, kill_process};

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::ours::{Ours, found, in_time, outwait};
 use super::signal;
-use super::world::{fresh_key, with_world};
+use super::stage::{fresh_key, with_stage};
 use leasehold_bench::python::Python;
 use rustix::process::Signal;
 
@@ -107,19 +107,19 @@ async fn an_own_heartbeat_steals() {
         let (client, key) = (format!("client-{n}"), format!("orders/{n}"));
         let lock = acquire(&process, &client, &key, None).await.unwrap();
         proxy.inject_matching(fault, "UpdateItem", &key, 1);
-        let told = in_time(async {
+        let invalid = in_time(async {
             loop {
                 let order = json!({"do": "status", "key": key});
                 let status = process.ask(&client, order).await.unwrap();
-                if status["told"] != json!([]) {
+                if status["events"] != json!([]) {
                     break status;
                 }
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         });
-        let status = told.await;
+        let status = invalid.await;
         assert_eq!(status["status"], "INVALID", "{fault:?}");
-        assert_eq!(status["told"], json!(["LOCK_STOLEN"]), "{fault:?}");
+        assert_eq!(status["events"], json!(["LOCK_STOLEN"]), "{fault:?}");
         let owner = owner(&world, &key).await;
         assert_eq!(
             owner.as_deref(),
@@ -176,7 +176,7 @@ async fn a_dead_lock_and_short_callers() {
 
 #[test]
 fn a_failure_inside_is_swallowed() {
-    with_world(async |world| {
+    with_stage(async |stage| {
         let there = Ours::start().await;
         let process = start(&there).await;
         acquire(&process, "a", "orders/42", None).await.unwrap();
@@ -187,10 +187,12 @@ fn a_failure_inside_is_swallowed() {
 
         let input =
             json!({"key": fresh_key(), "ttl_seconds": 30, "first": {"fail": "Work.Broken"}});
-        let run = world.start(world.section(), input).await;
+        let section = stage.shipped("CriticalSection").unwrap();
+        let run = stage.start(&section, &input).await.unwrap();
         let failed = (ExecutionStatus::Failed, Some("Work.Broken".to_owned()));
-        assert_eq!(run.ended().await, failed);
-        assert!(run.path().await.contains(&"ReleaseAfterFailure".to_owned()));
+        assert_eq!(run.ended().await.unwrap(), failed);
+        let states = run.history().await.unwrap().states;
+        assert!(states.contains_key("ReleaseAfterFailure"));
         found(
             "the error raised inside the block did not reach whoever had entered it",
             "the critical section released and failed with the step's own error",

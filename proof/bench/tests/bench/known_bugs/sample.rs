@@ -9,30 +9,30 @@ use leasehold_local::Invocation;
 use serde_json::json;
 use tokio::sync::broadcast::Receiver;
 
-use super::world::{Execution, World, fresh_key};
+use leasehold_bench::workflows::stage::{Run, Stage, TABLE};
+
+use super::stage::fresh_key;
 
 pub const SEMAPHORE: &str = include_str!("../../../peers/semaphore.asl.json");
 const CLEANUP: &str = include_str!("../../../peers/semaphore-cleanup.asl.json");
-/// Where its items are, by name.
-pub const TABLE: &str = "SemaphoreTable";
 
 /// A semaphore of the sample.
 pub struct Sample<'a> {
-    world: &'a World,
+    stage: &'a Stage,
     name: String,
 }
 
 impl<'a> Sample<'a> {
     /// A new one, whose count may be above zero.
-    pub async fn new(world: &'a World, count: u32) -> Self {
+    pub async fn new(stage: &'a Stage, count: u32) -> Self {
         let name = fresh_key();
-        let put = world.stack.dynamodb().put_item().table_name(TABLE);
+        let put = stage.stack.dynamodb().put_item().table_name(TABLE);
         put.item("name", AttributeValue::S(name.clone()))
             .item("currentlockcount", AttributeValue::N(count.to_string()))
             .send()
             .await
             .unwrap();
-        Self { world, name }
+        Self { stage, name }
     }
 
     pub async fn machine(&self, definition: &str, limit: u32) -> String {
@@ -41,20 +41,21 @@ impl<'a> Sample<'a> {
             ("Name", &self.name),
             ("Limit", &limit.to_string()),
         ];
-        self.world.create(definition, &names).await
+        let created = self.stage.create("record", definition, &names).await;
+        created.unwrap()
     }
 
     /// What the rule starts when an execution has not succeeded.
-    pub async fn clean_up_after(&self, ended: &Execution) {
+    pub async fn clean_up_after(&self, ended: &Run) {
         let machine = self.machine(CLEANUP, 0).await;
         let input = json!({"executionArn": ended.arn});
-        let cleanup = self.world.start(&machine, input).await;
-        assert_eq!(cleanup.ended().await.0, ExecutionStatus::Succeeded);
+        let cleanup = self.stage.start(&machine, &input).await.unwrap();
+        assert_eq!(cleanup.ended().await.unwrap().0, ExecutionStatus::Succeeded);
     }
 
     /// The count, and who is counted.
     pub async fn state(&self) -> (u32, Vec<String>) {
-        let get = self.world.stack.dynamodb().get_item().table_name(TABLE);
+        let get = self.stage.stack.dynamodb().get_item().table_name(TABLE);
         let get = get.key("name", AttributeValue::S(self.name.clone()));
         let item = get
             .consistent_read(true)
@@ -85,10 +86,7 @@ pub async fn steps(ended: &mut Receiver<Invocation>, text: &str, many: usize) ->
 }
 
 /// Which of these executions' steps ends first.
-pub async fn first_to_end<'a>(
-    ended: &mut Receiver<Invocation>,
-    runs: [&'a Execution; 2],
-) -> &'a str {
+pub async fn first_to_end<'a>(ended: &mut Receiver<Invocation>, runs: [&'a Run; 2]) -> &'a str {
     loop {
         let invocation = ended.recv().await.unwrap();
         let mut runs = runs.iter();

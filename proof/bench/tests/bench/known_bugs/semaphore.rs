@@ -6,23 +6,23 @@ use aws_sdk_sfn::types::ExecutionStatus;
 use leasehold_local::Source;
 use serde_json::{Value, json};
 
-use super::ours::{found, outwait};
+use super::ours::{call, found, outwait};
 use super::sample::{LONG, SEMAPHORE, Sample, first_to_end, steps};
-use super::world::{alone_with_world, fresh_key, with_world};
+use super::stage::{alone_with_stage, fresh_key, with_stage};
 
 #[test]
 fn a_lowered_limit_is_no_limit() {
-    with_world(async |world| {
-        let sample = Sample::new(world, 3).await;
+    with_stage(async |stage| {
+        let sample = Sample::new(stage, 3).await;
         // Three are in, and the limit is lowered to two.
         let lowered = sample.machine(SEMAPHORE, 2).await;
         for _ in 0..2 {
-            let run = world.start(&lowered, json!({"seconds": 0})).await;
-            assert_eq!(run.ended().await.0, ExecutionStatus::Succeeded);
-            assert_eq!(
-                run.path().await,
-                ["Take", "Work", "GiveBack", "Done"],
-                "kept waiting"
+            let run = stage.start(&lowered, &json!({"seconds": 0})).await.unwrap();
+            assert_eq!(run.ended().await.unwrap().0, ExecutionStatus::Succeeded);
+            let states = run.history().await.unwrap().states;
+            assert!(
+                states.keys().eq(["Done", "GiveBack", "Take", "Work"]),
+                "kept waiting: {states:?}"
             );
         }
 
@@ -30,7 +30,7 @@ fn a_lowered_limit_is_no_limit() {
         let acquire = async |holder: String, permits: u32| {
             let event =
                 json!({"key": key, "holder": holder, "permits": permits, "ttl_seconds": 60});
-            world.call("AcquireFunction", &event).await
+            call(&stage.stack, "AcquireFunction", &event).await
         };
         for n in 0..3 {
             acquire(format!("holder-{n}"), 3).await.unwrap();
@@ -41,7 +41,7 @@ fn a_lowered_limit_is_no_limit() {
         }
         found(
             "with 3 in and the limit lowered to 2, both newcomers went straight to work",
-            "with 3 in and the limit lowered to 2, both newcomers were told Lease.Held",
+            "with 3 in and the limit lowered to 2, both newcomers got Lease.Held",
         );
     });
 }
@@ -63,30 +63,32 @@ fn twice(definition: &str, names: &[&str]) -> String {
 
 #[test]
 fn two_branches_hold_one_permit() {
-    with_world(async |world| {
-        let sample = Sample::new(world, 0).await;
+    with_stage(async |stage| {
+        let sample = Sample::new(stage, 0).await;
         let names = [
             "Take", "Look", "IsItMine", "Pause", "Work", "GiveBack", "Done",
         ];
         let machine = sample.machine(&twice(SEMAPHORE, &names), 1).await;
-        let mut ended = world.stack.functions().invocations();
-        let run = world.start(&machine, json!({"seconds": LONG})).await;
-        run.reaches("WorkA", 1).await;
-        run.reaches("WorkB", 1).await;
+        let mut ended = stage.stack.functions().invocations();
+        let run = stage
+            .start(&machine, &json!({"seconds": LONG}))
+            .await
+            .unwrap();
+        run.reaches("WorkA", 1).await.unwrap();
+        run.reaches("WorkB", 1).await.unwrap();
         assert_eq!(sample.state().await, (1, vec![run.arn.clone()]));
         // Neither has been left.
-        let done = ["GiveBackA", "GiveBackB"].map(String::from);
-        assert!(!run.path().await.iter().any(|state| done.contains(state)));
-        run.stop().await;
+        let states = run.history().await.unwrap().states;
+        assert!(!states.keys().any(|state| state.starts_with("GiveBack")));
+        run.stop().await.unwrap();
 
         let key = fresh_key();
-        let machine = world
-            .create(&twice(BRANCH, &["Acquire", "Work", "Release"]), &[])
-            .await;
-        let run = world.start(&machine, json!({"key": key})).await;
+        let twice = twice(BRANCH, &["Acquire", "Work", "Release"]);
+        let machine = stage.create("record", &twice, &[]).await.unwrap();
+        let run = stage.start(&machine, &json!({"key": key})).await.unwrap();
         let inside = steps(&mut ended, &key, 2).await;
         assert!(inside[0].ended_at < inside[1].started_at, "both at once");
-        assert_eq!(run.ended().await.0, ExecutionStatus::Succeeded);
+        assert_eq!(run.ended().await.unwrap().0, ExecutionStatus::Succeeded);
         found(
             "with a limit of 1 both branches worked at the same time",
             "with 1 permit the second branch worked after the first one",
@@ -129,38 +131,38 @@ const BRANCH: &str = r#"{
 
 #[test]
 fn a_late_acquire_leaks() {
-    alone_with_world(async |world| {
-        let sample = Sample::new(world, 0).await;
+    alone_with_stage(async |stage| {
+        let sample = Sample::new(stage, 0).await;
         let machine = sample.machine(SEMAPHORE, 1).await;
-        let proxy = world.stack.proxy();
+        let proxy = stage.stack.proxy();
         proxy.reset();
         // Its write is on the way for longer than the execution lives.
         proxy.set_latency(Duration::from_secs(4));
-        let run = world.start(&machine, json!({"seconds": 0})).await;
+        let run = stage.start(&machine, &json!({"seconds": 0})).await.unwrap();
         while proxy.counts().of("UpdateItem") == 0 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         proxy.set_latency(Duration::ZERO);
-        run.stop().await;
+        run.stop().await.unwrap();
         sample.clean_up_after(&run).await;
         assert_eq!(sample.state().await, (0, Vec::new()));
         while sample.state().await.0 == 0 {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         let leaked = (1, vec![run.arn.clone()]);
-        let next = world.start(&machine, json!({"seconds": 0})).await;
-        next.reaches("Pause", 4).await;
+        let next = stage.start(&machine, &json!({"seconds": 0})).await.unwrap();
+        next.reaches("Pause", 4).await.unwrap();
         assert_eq!(sample.state().await, leaked);
-        next.stop().await;
+        next.stop().await.unwrap();
 
         let key = fresh_key();
         let event = json!({"key": key, "holder": run.arn, "ttl_seconds": 2});
-        let late = world.call("AcquireFunction", &event).await.unwrap();
+        let late = call(&stage.stack, "AcquireFunction", &event).await.unwrap();
         let event = json!({"key": key, "holder": "next", "ttl_seconds": 2});
-        let refused = world.call("AcquireFunction", &event).await;
+        let refused = call(&stage.stack, "AcquireFunction", &event).await;
         assert_eq!(refused.unwrap_err(), "Lease.Held");
         outwait(&late["lease"]).await;
-        let next = world.call("AcquireFunction", &event).await.unwrap();
+        let next = call(&stage.stack, "AcquireFunction", &event).await.unwrap();
         assert_eq!(next["grant"], "takeover");
         found(
             "counted 1 by an execution that is cleaned up after; the next one was refused 4 times and nothing will change that",
@@ -171,18 +173,22 @@ fn a_late_acquire_leaks() {
 
 #[test]
 fn a_lost_event_leaks() {
-    with_world(async |world| {
-        let sample = Sample::new(world, 0).await;
+    with_stage(async |stage| {
+        let section = stage.shipped("CriticalSection").unwrap();
+        let sample = Sample::new(stage, 0).await;
         let machine = sample.machine(SEMAPHORE, 1).await;
-        let run = world.start(&machine, json!({"seconds": LONG})).await;
-        run.in_task("Work", 1).await;
-        run.stop().await;
+        let run = stage
+            .start(&machine, &json!({"seconds": LONG}))
+            .await
+            .unwrap();
+        run.works_in("Work").await.unwrap();
+        run.stop().await.unwrap();
         // No clean-up: its event is lost.
-        let next = world.start(&machine, json!({"seconds": 0})).await;
+        let next = stage.start(&machine, &json!({"seconds": 0})).await.unwrap();
 
         let key = fresh_key();
         let lost = key.clone();
-        world.stack.deliveries().meddle(Source::Bus, move |batch| {
+        stage.stack.deliveries().meddle(Source::Bus, move |batch| {
             let keep = |event: &Value| !event.to_string().contains(&lost);
             let kept: Vec<_> = batch.into_iter().filter(keep).collect();
             if kept.is_empty() {
@@ -192,20 +198,20 @@ fn a_lost_event_leaks() {
             }
         });
         let input = json!({"key": key, "ttl_seconds": 5, "first": {"seconds": LONG}});
-        let run = world.start(world.section(), input).await;
-        run.in_task("First", 1).await;
-        run.stop().await;
+        let run = stage.start(&section, &input).await.unwrap();
+        run.works_in("First").await.unwrap();
+        run.stop().await.unwrap();
         let event = json!({"key": key, "holder": "next", "ttl_seconds": 2, "on_held": "result"});
-        let held = world.call("AcquireFunction", &event).await.unwrap();
+        let held = call(&stage.stack, "AcquireFunction", &event).await.unwrap();
         assert_eq!(held["outcome"], "held", "{held}");
         outwait(&held["held"]).await;
-        let taken = world.call("AcquireFunction", &event).await.unwrap();
+        let taken = call(&stage.stack, "AcquireFunction", &event).await.unwrap();
         assert_eq!(taken["grant"], "takeover", "{taken}");
-        world.stack.deliveries().restore(Source::Bus);
+        stage.stack.deliveries().restore(Source::Bus);
 
-        next.reaches("Pause", 4).await;
+        next.reaches("Pause", 4).await.unwrap();
         assert_eq!(sample.state().await.0, 1);
-        next.stop().await;
+        next.stop().await.unwrap();
         found(
             "counted 1 by an execution that is over; the next one was refused 4 times and nothing will change that",
             "taken over after the 5 s of the lease and the margin",
@@ -215,27 +221,31 @@ fn a_lost_event_leaks() {
 
 #[test]
 fn a_clean_up_while_the_step_runs() {
-    with_world(async |world| {
-        let mut ended = world.stack.functions().invocations();
-        let sample = Sample::new(world, 0).await;
+    with_stage(async |stage| {
+        let section = stage.shipped("CriticalSection").unwrap();
+        let mut ended = stage.stack.functions().invocations();
+        let sample = Sample::new(stage, 0).await;
         let machine = sample.machine(SEMAPHORE, 1).await;
-        let run = world.start(&machine, json!({"seconds": LONG})).await;
-        run.in_task("Work", 1).await;
-        run.stop().await;
+        let run = stage
+            .start(&machine, &json!({"seconds": LONG}))
+            .await
+            .unwrap();
+        run.works_in("Work").await.unwrap();
+        run.stop().await.unwrap();
         sample.clean_up_after(&run).await;
-        let next = world.start(&machine, json!({"seconds": 0})).await;
+        let next = stage.start(&machine, &json!({"seconds": 0})).await.unwrap();
         let first = first_to_end(&mut ended, [&run, &next]).await;
         assert_eq!(first, next.arn, "one after the other");
 
         let key = fresh_key();
         let input = json!({"key": key, "ttl_seconds": 60, "first": {"seconds": 2}});
-        let run = world.start(world.section(), input).await;
-        run.in_task("First", 1).await;
-        run.stop().await;
+        let run = stage.start(&section, &input).await.unwrap();
+        run.works_in("First").await.unwrap();
+        run.stop().await.unwrap();
         let event = json!({"key": key, "holder": "next", "ttl_seconds": 60, "on_held": "result"});
         let mut refusals = 0;
         let next = loop {
-            let answer = world.call("AcquireFunction", &event).await.unwrap();
+            let answer = call(&stage.stack, "AcquireFunction", &event).await.unwrap();
             if answer["outcome"] == "acquired" {
                 break answer;
             }
@@ -264,35 +274,39 @@ fn a_clean_up_while_the_step_runs() {
 
 #[test]
 fn a_redriven_step_is_unprotected() {
-    with_world(async |world| {
-        let mut ended = world.stack.functions().invocations();
-        let sample = Sample::new(world, 0).await;
+    with_stage(async |stage| {
+        let section = stage.shipped("CriticalSection").unwrap();
+        let mut ended = stage.stack.functions().invocations();
+        let sample = Sample::new(stage, 0).await;
         let machine = sample.machine(SEMAPHORE, 1).await;
-        let run = world.start(&machine, json!({"seconds": 3})).await;
-        run.in_task("Work", 1).await;
-        run.stop().await;
+        let run = stage.start(&machine, &json!({"seconds": 3})).await.unwrap();
+        run.works_in("Work").await.unwrap();
+        run.stop().await.unwrap();
         sample.clean_up_after(&run).await;
         steps(&mut ended, run.name(), 1).await;
-        let next = world.start(&machine, json!({"seconds": LONG})).await;
-        next.in_task("Work", 1).await;
-        run.redrive().await;
+        let next = stage
+            .start(&machine, &json!({"seconds": LONG}))
+            .await
+            .unwrap();
+        next.works_in("Work").await.unwrap();
+        run.redrive().await.unwrap();
         let first = first_to_end(&mut ended, [&run, &next]).await;
         assert_eq!(first, run.arn, "one after the other");
         assert_eq!(sample.state().await, (1, vec![next.arn.clone()]));
-        next.stop().await;
+        next.stop().await.unwrap();
 
         let key = fresh_key();
         let input = json!({"key": key, "ttl_seconds": 60, "first": {"seconds": 2}});
-        let run = world.start(world.section(), input).await;
-        run.in_task("First", 1).await;
-        run.stop().await;
+        let run = stage.start(&section, &input).await.unwrap();
+        run.works_in("First").await.unwrap();
+        run.stop().await.unwrap();
         steps(&mut ended, &key, 1).await;
         let event = json!({"key": key, "holder": "next", "ttl_seconds": 60});
-        while world.call("AcquireFunction", &event).await.is_err() {
+        while call(&stage.stack, "AcquireFunction", &event).await.is_err() {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        run.redrive().await;
-        let lost = run.ended().await;
+        run.redrive().await.unwrap();
+        let lost = run.ended().await.unwrap();
         assert_eq!(
             lost,
             (ExecutionStatus::Failed, Some("Lease.Lost".to_owned()))

@@ -58,7 +58,7 @@ fn a_hostile_event_is_refused_by_name_and_writes_nothing_and_shows_nothing() {
 }
 
 #[test]
-fn a_hostile_item_is_left_alone_and_told_as_corrupt_and_shows_nothing() {
+fn a_hostile_item_is_left_alone_and_reported_as_corrupt_and_shows_nothing() {
     let ends = judge_many("row", 5_000, 256);
     // For most of what makes an item a stranger there was one, and as many that only look like one.
     assert!(ends.len() > 12, "{ends:#?}");

@@ -61,7 +61,7 @@ async fn a_leaked_handle_extends_day_after_day_until_an_operator_ends_it() {
 }
 
 #[tokio::test]
-async fn a_lease_that_was_released_behind_its_holders_back_is_told_to_be_lost_and_fenced() {
+async fn a_lease_that_was_released_behind_its_holders_back_is_reported_lost_and_fenced() {
     let (leases, _) = table();
     let leaked = lease(&leases, "holder").await;
     let _ = leases.release(&leaked).await.unwrap();
