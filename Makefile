@@ -223,8 +223,10 @@ sam-test: ## run every function with every sample event in Lambda's container, b
 	cargo build --workspace --locked
 	proof/sam-test.sh $(SAM_ENV)/bin/sam $(SAM_TEST)
 
-deploy: build ## build, show the change set, and deploy it after a yes (PARAMETERS="ClockMarginMs=5000 …")
-	$(SAM) deploy --parameter-overrides Architecture=$(ARCH) $(PARAMETERS)
+# One of those in samconfig.toml: default, staging, prod.
+CONFIG ?= default
+deploy: build ## build, show the change set, and deploy it after a yes (CONFIG=staging PARAMETERS="ClockMarginMs=5000 …")
+	$(SAM) deploy --config-env $(CONFIG) --parameter-overrides Architecture=$(ARCH) $(PARAMETERS)
 
 clean: ## remove what was built; the tools stay
 	rm -rf .aws-sam

@@ -46,6 +46,12 @@ impl<'a> Resolver<'a> {
                 Some(text) => Value::from(text.as_str()),
                 None => declaration["Default"].clone(),
             };
+            let value = match (declaration["Type"].as_str(), &value) {
+                (Some("CommaDelimitedList"), Value::String(text)) => {
+                    text.split(',').map(|item| item.trim().to_owned()).collect()
+                }
+                _ => value,
+            };
             parameters.insert(name.as_str(), value);
         }
         Ok(Self {
@@ -123,6 +129,19 @@ impl<'a> Resolver<'a> {
                     text(self.substitute(pattern, names))
                 }
                 _ => Err(format!("Sub {argument} is not a text and a map")),
+            },
+            ("Fn::Join", Value::Array(parts)) => match parts.as_slice() {
+                [Value::String(between), items] => {
+                    let items = self.resolve(items)?.unwrap_or_default();
+                    let items = items.as_array().map(Vec::as_slice).unwrap_or_default();
+                    let texts = items.iter().map(crate::template::intrinsics::text);
+                    text(
+                        texts
+                            .collect::<Result<Vec<_>, _>>()
+                            .map(|all| all.join(between)),
+                    )
+                }
+                _ => Err(format!("Join {argument} is not a text and a list")),
             },
             ("Fn::If", Value::Array(parts)) => match parts.as_slice() {
                 [Value::String(condition), yes, no] => {
