@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo local local-stack local-programs bench counted instructions model model-deep soak fuzz mutants test track-record rehearsal sam-test sizes built-size invoke other-arch one-function check fmt clippy doc deny translated translate template asl leases build deploy clean tools-lock pictures
+.PHONY: help demo local local-stack local-programs bench counted instructions model model-deep soak fuzz mutants test track-record rehearsal sam-test sizes built-size invoke other-arch one-function check fmt clippy doc deny translated translate template ask-aws asked asl leases build deploy clean tools-lock pictures
 
 # Instruction set of the functions: arm64 or x86_64.
 ARCH ?= arm64
@@ -106,7 +106,7 @@ fuzz: $(FUZZ_ROOT)/bin/cargo-fuzz ## let a fuzzer look for hostile events, keys 
 	    ../../target/fuzz-corpus/$$target corpus/$$target -- -max_total_time=$(FUZZ_SECONDS) -max_len=8192 -timeout=10; \
 	done
 
-check: fmt clippy doc template asl leases deny ## format, lints, documentation, licences, template and state machines
+check: fmt clippy doc template asked asl leases deny ## format, lints, documentation, licences, template and state machines
 	@echo "check: all of it holds"
 
 fmt:
@@ -146,6 +146,13 @@ translate: $(SAM_ENV)/complete ## translate the templates to local/*.json, after
 
 translated:
 	@for name in $(TEMPLATES:.yaml=); do grep -q "$$(sha256sum < $$name.yaml | cut -c1-64)" local/$$name.json || { echo "$$name.yaml has changed: make translate"; exit 1; }; done
+
+# Read only: nothing is deployed, and nothing is run.
+ask-aws: $(SAM_ENV)/complete ## ask Step Functions what it says of the machines and of what they rest on (ROLE=arn of a role that may do nothing)
+	$(SAM_ENV)/bin/python tools/ask_aws.py $(if $(ROLE),--role $(ROLE))
+
+asked: $(SAM_ENV)/complete
+	$(SAM_ENV)/bin/python tools/test_ask_aws.py
 
 asl: $(ASL_ROOT)/complete
 	NODE_PATH=$(ASL_ROOT)/node_modules $(NODE) tools/asl/check.js .
@@ -223,8 +230,10 @@ sam-test: ## run every function with every sample event in Lambda's container, b
 	cargo build --workspace --locked
 	proof/sam-test.sh $(SAM_ENV)/bin/sam $(SAM_TEST)
 
-deploy: build ## build, show the change set, and deploy it after a yes (PARAMETERS="ClockMarginMs=5000 …")
-	$(SAM) deploy --parameter-overrides Architecture=$(ARCH) $(PARAMETERS)
+# One of those in samconfig.toml: default, staging, prod.
+CONFIG ?= default
+deploy: build ## build, show the change set, and deploy it after a yes (CONFIG=staging PARAMETERS="ClockMarginMs=5000 …")
+	$(SAM) deploy --config-env $(CONFIG) --parameter-overrides Architecture=$(ARCH) $(PARAMETERS)
 
 clean: ## remove what was built; the tools stay
 	rm -rf .aws-sam

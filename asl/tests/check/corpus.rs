@@ -114,7 +114,10 @@ fn our_own_machines_pass() {
         .flat_map(|name| found(&root().join(name)))
         .collect();
     assert_eq!(shipped.len(), files("statemachines").len());
-    for findings in shipped.into_iter().chain(found(&root().join("docs/tutorial.md"))) {
+    for findings in shipped
+        .into_iter()
+        .chain(found(&root().join("docs/tutorial.md")))
+    {
         assert_eq!(findings, []);
     }
 }

@@ -4,6 +4,7 @@ mod corpus;
 mod damaged;
 mod pictures;
 mod property;
+mod retries;
 mod shipped;
 mod size;
 mod templates;

@@ -125,11 +125,11 @@ fn the_pictures_of_the_documents_are_of_the_machines_as_they_are() {
         let line = format!("<!-- drawn from ../../statemachines/{name} -->\n");
         assert!(text.contains(&line), "no picture of {name}");
     }
-    let document = Source::new(root.join("docs/reference/machines.md").to_str().unwrap(), text);
+    let document = Source::new(
+        root.join("docs/reference/machines.md").to_str().unwrap(),
+        text,
+    );
     let open = |path: &Path| std::fs::read_to_string(path);
     let new = pictures(&document, &Options::default(), &open).unwrap();
-    assert!(
-        new == document.text,
-        "a picture is old: make pictures"
-    );
+    assert!(new == document.text, "a picture is old: make pictures");
 }

@@ -7,8 +7,11 @@ use crate::fixture::{Fixture, ended, masked};
 
 #[tokio::test]
 async fn the_transcript_in_the_documents_is_true() {
-    let text =
-        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/how-to/operate.md")).unwrap();
+    let text = std::fs::read_to_string(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../docs/how-to/operate.md"
+    ))
+    .unwrap();
     let section = text.split("\n## For operators\n").nth(1).unwrap();
     let blocks = section.split("```\n").skip(1).step_by(2);
     let shown = blocks

@@ -7,7 +7,10 @@ use crate::fixture::Fixture;
 
 /// The table of commands in docs/explanation/security.md: which actions each needs.
 fn written() -> BTreeMap<String, BTreeSet<String>> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/explanation/security.md");
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../docs/explanation/security.md"
+    );
     let text = std::fs::read_to_string(path).unwrap();
     let rows = text
         .lines()
@@ -79,8 +82,9 @@ async fn each_command_needs_what_is_written_and_no_more() {
     let written = written();
     for (command, asked) in asked {
         let needs = written.get(&command);
-        let needs =
-            needs.unwrap_or_else(|| panic!("docs/explanation/security.md has nothing of {command}: {asked:?}"));
+        let needs = needs.unwrap_or_else(|| {
+            panic!("docs/explanation/security.md has nothing of {command}: {asked:?}")
+        });
         assert!(
             asked.is_subset(needs),
             "{command} asked for {asked:?}, written are {needs:?}"

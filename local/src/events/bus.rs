@@ -18,6 +18,7 @@ use tokio::net::TcpListener;
 
 use super::deliveries::{Deliveries, Source};
 use super::queues::Queues;
+use super::transformer::Transformer;
 use crate::error::{Error, io};
 use crate::lambda::{Invoker, LambdaHost};
 use crate::task::OwnedTask;
@@ -25,7 +26,7 @@ use crate::template::{RuleResource, Target};
 
 /// Rules and where they lead.
 pub(super) struct Bus {
-    rules: Vec<(RuleResource, Vec<Way>)>,
+    rules: Vec<(RuleResource, Vec<(Way, Option<Transformer>)>)>,
     queues: Arc<Queues>,
     deliveries: Deliveries,
 }
@@ -47,9 +48,11 @@ impl Bus {
             Target::Function(id) => Way::Function(Arc::new(host.invoker(id))),
             Target::Queue(id) => Way::Queue(id.clone()),
         };
-        let rules = rules
-            .iter()
-            .map(|rule| (rule.clone(), rule.targets.iter().map(way).collect()));
+        let rules = rules.iter().map(|rule| {
+            let ways = rule.targets.iter();
+            let ways = ways.map(|(target, input)| (way(target), input.clone()));
+            (rule.clone(), ways.collect())
+        });
         Self {
             rules: rules.collect(),
             queues,
@@ -71,14 +74,19 @@ impl Bus {
             .rules
             .iter()
             .filter(|(rule, _)| rule.pattern.as_ref().is_some_and(|p| p.matches(event)));
-        for way in matching.flat_map(|(_, ways)| ways) {
+        for (way, input) in matching.flat_map(|(_, ways)| ways) {
+            let input = match input {
+                Some(transformer) => transformer.apply(event),
+                None => event.clone(),
+            };
+            let text = input.to_string();
             match way {
                 Way::Function(invoker) => {
-                    let (invoker, event) = (Arc::clone(invoker), event.to_string());
+                    let invoker = Arc::clone(invoker);
                     // It holds the host weakly, and so ends with it.
-                    tokio::spawn(async move { invoker.invoke(event).await });
+                    tokio::spawn(async move { invoker.invoke(text).await });
                 }
-                Way::Queue(queue) => self.queues.send(queue, event.to_string()),
+                Way::Queue(queue) => self.queues.send(queue, text),
             }
         }
     }

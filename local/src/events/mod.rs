@@ -1,6 +1,6 @@
 //! What happens by itself: rules that route events, queues that delay them, and streams that functions follow.
 //!
-//! Kept from the service: patterns and filters, partial batch answers, halving, retries, dead letters, delays and
+//! Kept from the service: patterns, filters and input transformers, partial batch answers, halving, retries, dead letters, delays and
 //! redrive. Left out: the retries of a rule's target, permissions, and what a message costs.
 
 mod batch;
@@ -10,6 +10,7 @@ mod deliveries;
 mod pattern;
 mod queues;
 mod stream;
+mod transformer;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use serde_json::Value;
 
 pub use deliveries::{Deliveries, Source};
 pub(crate) use pattern::Pattern;
+pub(crate) use transformer::Transformer;
 
 use crate::dynamodb::DynamoDb;
 use crate::error::Error;

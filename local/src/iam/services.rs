@@ -30,7 +30,7 @@ pub(super) fn refused(roles: &Roles, template: &Template) -> Vec<String> {
         refused.extend(judged.err().map(|error| format!("{what}: {error}")));
     }
     for rule in &template.rules {
-        let targets = rule.targets.iter().map(|target| match target {
+        let targets = rule.targets.iter().map(|(target, _)| match target {
             Target::Function(id) => ("lambda:InvokeFunction", arn::function(id)),
             Target::Queue(id) => ("sqs:SendMessage", arn::queue(id)),
         });

@@ -127,6 +127,8 @@ async fn is_stopped_at_work(world: &World<'_>, machine: &str, mut input: Value) 
         .until(&key, "held", |shown| shown["state"] == "held")
         .await?;
     let deadline = world.call("inspect", json!({"key": key})).await?["lease"]["expires_at"].clone();
+    // Later than by what clocks may be apart: what ends right after a grant might have been before it.
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     world.stop(&run).await?;
     world
         .until(&key, "cut", |shown| {

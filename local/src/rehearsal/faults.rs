@@ -52,7 +52,7 @@ const SEEDED: &[Seeded] = &[
     },
     Seeded {
         what: "a machine without the policy that it shares",
-        place: "/Resources/SemaphoreStateMachineRole/Properties/ManagedPolicyArns/0",
+        place: "/Resources/SemaphoreStateMachineRole/Properties/ManagedPolicyArns/1",
         value: || Value::Null,
         said: "not authorized to perform: lambda:InvokeFunction",
     },

@@ -24,6 +24,31 @@ const SWEEP_EVERY: Duration = Duration::from_secs(1);
 /// Instead of the minute after which reap hears a second time.
 const QUEUE_DELAY: Duration = Duration::from_secs(2);
 
+/// A value for every parameter that has none by default, and for what is off; a local stack fills in those of the samples.
+const EVERY: [(&str, &str); 18] = [
+    ("AcquireConcurrency", "10"),
+    ("AlarmTopicArn", "arn:aws:sns:us-east-1:123456789012:alarms"),
+    ("DeletionProtection", "false"),
+    ("ExtendConcurrency", "10"),
+    ("GrantConcurrency", "2"),
+    ("InspectConcurrency", "1"),
+    ("KmsKeyArn", "arn:aws:kms:us-east-1:123456789012:key/a"),
+    ("MachineLogging", "ERROR"),
+    ("NamePrefix", "ours"),
+    ("OperateConcurrency", "1"),
+    (
+        "PermissionsBoundaryArn",
+        "arn:aws:iam::123456789012:policy/boundary",
+    ),
+    ("ReapConcurrency", "5"),
+    ("ReapStatuses", "FAILED,TIMED_OUT,ABORTED"),
+    ("ReleaseConcurrency", "10"),
+    ("SecurityGroupIds", "sg-1"),
+    ("SubnetIds", "subnet-1,subnet-2"),
+    ("SweepConcurrency", "1"),
+    ("Tracing", "Active"),
+];
+
 const NOT_SHOWN: &str = "Only AWS can show:
   * what service control policies or permission boundaries of the account forbid besides
   * that IAM limits SendTaskSuccess and SendTaskFailure to state machines as it is documented
@@ -76,6 +101,18 @@ pub(crate) async fn run(rehearse: Rehearse) -> Result<ExitCode, Error> {
     let stack = stack.await?;
     let resources: usize = stack.resources().values().sum();
     println!("With every parameter at its default: {resources} resources.");
+    stack.stop().await;
+
+    let stack = Stack::start(Options {
+        engine: false,
+        parameters: EVERY
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into(),
+        ..options(&template, &out.join("every"))
+    });
+    let stack = stack.await?;
+    let resources: usize = stack.resources().values().sum();
+    println!("With every parameter that is empty by default: {resources} resources.");
     stack.stop().await;
 
     let stack = Stack::start(options(&template, &out)).await?;

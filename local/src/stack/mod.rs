@@ -383,7 +383,7 @@ impl Stack {
                     period
                 }
             };
-            for target in &rule.targets {
+            for (target, _) in &rule.targets {
                 if let Target::Function(id) = target {
                     let invoker = self.lambda.invoker(id);
                     let task = schedule::start(invoker, rule.arn.clone(), period);

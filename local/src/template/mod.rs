@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 
 use crate::arn;
 use crate::error::Error;
-use crate::events::Pattern;
+use crate::events::{Pattern, Transformer};
 use crate::iam::{self, Allowed};
 use intrinsics::Resolver;
 pub(crate) use intrinsics::STACK;
@@ -92,7 +92,8 @@ pub(crate) struct RuleResource {
     pub(crate) pattern: Option<Pattern>,
     /// The period of a rule of the clock's.
     pub(crate) every: Option<Duration>,
-    pub(crate) targets: Vec<Target>,
+    /// Each with what is made of the event for it.
+    pub(crate) targets: Vec<(Target, Option<Transformer>)>,
     /// Queues for what reached no target.
     pub(crate) dead_letters: Vec<String>,
 }
@@ -344,7 +345,7 @@ impl Template {
         let mut queues: Vec<&String> = Vec::new();
         for rule in &self.rules {
             queues.extend(&rule.dead_letters);
-            for target in &rule.targets {
+            for (target, _) in &rule.targets {
                 match target {
                     Target::Queue(id) => queues.push(id),
                     Target::Function(id) if self.functions.iter().any(|f| f.logical_id == *id) => {}
@@ -557,8 +558,11 @@ mod tests {
             panic!("{:?}", template.rules);
         };
         let later = Target::Queue("ReapLaterQueue".to_owned());
-        assert_eq!(ends.targets, [function("ReapFunction"), later]);
-        assert_eq!(clock.targets, [function("SweepFunction")]);
+        let to = |rule: &RuleResource| -> Vec<Target> {
+            rule.targets.iter().map(|(to, _)| to.clone()).collect()
+        };
+        assert_eq!(to(ends), [function("ReapFunction"), later]);
+        assert_eq!(to(clock), [function("SweepFunction")]);
         assert_eq!(
             (ends.every, clock.every),
             (None, Some(Duration::from_hours(2)))

@@ -1,5 +1,6 @@
 //! The properties of each type of resource, as far as they matter here; every function in them has been replaced by its result.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use super::{
     StreamSource, Target,
 };
 use crate::arn;
-use crate::events::Pattern;
+use crate::events::{Pattern, Transformer};
 use crate::iam::{self, Allowed};
 
 /// A `AWS::Lambda::EventSourceMapping`.
@@ -114,6 +115,9 @@ struct EventSourceMapping {
     event_source_arn: String,
     function_name: String,
     starting_position: Option<String>,
+    // One batch of a queue at a time is under way here, which no limit is below.
+    #[serde(rename = "ScalingConfig")]
+    _scaling_config: Option<Value>,
     batch_size: Option<usize>,
     #[serde(default)]
     bisect_batch_on_function_error: bool,
@@ -218,6 +222,15 @@ struct RuleTarget {
     #[serde(rename = "RetryPolicy")]
     _retry_policy: Option<Value>,
     dead_letter_config: Option<DeadLetterConfig>,
+    input_transformer: Option<InputTransformer>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase", deny_unknown_fields)]
+struct InputTransformer {
+    #[serde(default)]
+    input_paths_map: BTreeMap<String, String>,
+    input_template: String,
 }
 
 #[derive(Deserialize)]
@@ -230,10 +243,14 @@ pub(super) fn rule(id: &str, properties: Value) -> Result<RuleResource, String> 
     let rule: Rule = typed(properties)?;
     let (mut targets, mut dead_letters) = (Vec::new(), Vec::new());
     for target in rule.targets {
-        targets.push(match queue_in(&target.arn) {
+        let to = match queue_in(&target.arn) {
             Some(queue) => Target::Queue(queue),
             None => Target::Function(arn::name(&target.arn).to_owned()),
-        });
+        };
+        let input = target
+            .input_transformer
+            .map(|given| Transformer::read(&given.input_paths_map, &given.input_template));
+        targets.push((to, input.transpose()?));
         if let Some(config) = target.dead_letter_config {
             dead_letters.push(a_queue(&config.arn)?);
         }

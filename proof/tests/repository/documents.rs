@@ -55,7 +55,11 @@ pub const RULES: &[(&str, Rule, &[Fault])] = &[
         &[
             ("lib/src/settings.rs", "\"LEASE_TABLE\"", "\"LEASE_TABLES\""),
             ("template.yaml", "LEASE_QUEUE_CAP:", "LEASE_QUEUE_LIMIT:"),
-            ("docs/reference/configuration.md", "LEASE_GUARD_MS", "LEASE_GUARDS_MS"),
+            (
+                "docs/reference/configuration.md",
+                "LEASE_GUARD_MS",
+                "LEASE_GUARDS_MS",
+            ),
         ],
     ),
     (

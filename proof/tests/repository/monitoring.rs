@@ -22,7 +22,11 @@ pub const RULES: &[(&str, Rule, &[Fault])] = &[
                 "\\\"Leasehold\\\", \\\"HeldTime\\\"",
                 "\\\"AWS/SQS\\\", \\\"HeldTime\\\"",
             ),
-            ("docs/reference/logs-and-metrics.md", "`SweepFreed`", "`SweptFreed`"),
+            (
+                "docs/reference/logs-and-metrics.md",
+                "`SweepFreed`",
+                "`SweptFreed`",
+            ),
         ],
     ),
     (
@@ -36,7 +40,11 @@ pub const RULES: &[(&str, Rule, &[Fault])] = &[
                 "14 alarms on 20 metrics",
                 "13 alarms on 20 metrics",
             ),
-            (MONITORING, "docs/how-to/runbook.md#lost", "docs/how-to/runbook.md#loss"),
+            (
+                MONITORING,
+                "docs/how-to/runbook.md#lost",
+                "docs/how-to/runbook.md#loss",
+            ),
             (MONITORING, "\"ClocksAlarm\": {", "\"ClockAlarm\": {"),
             (
                 MONITORING,

@@ -1,0 +1,102 @@
+//! Input transformers, by which a rule sends less than the whole event: as much of the language as templates here use. Whatever
+//! else one says is refused when it is read.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+/// The only member of an object that stands for what is put in.
+const PLACE: &str = "\0";
+
+/// A transformer that has been read.
+#[derive(Clone, Debug)]
+pub(crate) struct Transformer {
+    /// JSON pointers into the event, by name.
+    paths: BTreeMap<String, String>,
+    template: Value,
+}
+
+impl Transformer {
+    /// Reads paths such as `$.detail.status`, and a template that is JSON but for names in angle brackets where values go.
+    ///
+    /// # Errors
+    /// What is not understood.
+    pub(crate) fn read(paths: &BTreeMap<String, String>, template: &str) -> Result<Self, String> {
+        let unknown =
+            |what: &str| format!("the input transformer: {what} is not understood locally");
+        let mut pointers = BTreeMap::new();
+        let mut json = template.to_owned();
+        for (name, path) in paths {
+            let members = path.strip_prefix("$.").ok_or_else(|| unknown(path))?;
+            let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '.';
+            if !members.chars().all(is_plain) {
+                return Err(unknown(path));
+            }
+            pointers.insert(name.clone(), format!("/{}", members.replace('.', "/")));
+            // Between quotation marks this is no JSON, and so refused.
+            json = json.replace(&format!("<{name}>"), &json!({PLACE: name}).to_string());
+        }
+        let template = serde_json::from_str(&json).map_err(|_| unknown(template))?;
+        Ok(Self {
+            paths: pointers,
+            template,
+        })
+    }
+
+    /// What is sent instead of the event. Here a value that the event does not have is null.
+    pub(crate) fn apply(&self, event: &Value) -> Value {
+        self.fill(&self.template, event)
+    }
+
+    fn fill(&self, template: &Value, event: &Value) -> Value {
+        match template {
+            Value::Object(members) => match members.get(PLACE).and_then(Value::as_str) {
+                Some(name) => event
+                    .pointer(&self.paths[name])
+                    .cloned()
+                    .unwrap_or_default(),
+                None => {
+                    let members = members.iter();
+                    let filled =
+                        members.map(|(name, value)| (name.clone(), self.fill(value, event)));
+                    Value::Object(filled.collect())
+                }
+            },
+            Value::Array(items) => items.iter().map(|item| self.fill(item, event)).collect(),
+            plain => plain.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(path: &str, template: &str) -> Result<Transformer, String> {
+        Transformer::read(
+            &BTreeMap::from([("a".to_owned(), path.to_owned())]),
+            template,
+        )
+    }
+
+    #[test]
+    fn values_of_the_event_go_where_the_template_names_them_and_nothing_else_does() {
+        let transformer = read("$.detail.x", r#"{"b": [<a>, "c"], "d": <a>}"#).unwrap();
+        for value in [json!("text \"quoted\""), json!(1), json!({"e": null})] {
+            let event = json!({"detail": {"x": value, "secret": 1}, "more": 2});
+            assert_eq!(
+                transformer.apply(&event),
+                json!({"b": [value, "c"], "d": value})
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused() {
+        assert!(read("$.a[0]", "{}").is_err());
+        assert!(read("a", "{}").is_err());
+        for template in [r#"{"b": "<a>"}"#, r#"{"b": <other>}"#, "<a", ""] {
+            assert!(read("$.a", template).is_err(), "{template}");
+        }
+    }
+}
