@@ -103,6 +103,9 @@ pub(crate) fn details(seen: &Inspection, now: Timestamp) -> Vec<(&'static str, S
         };
         let (who, at, why) = (&record.who, when(record.at, now), &record.why);
         rows.push(("operator", format!("{act} by {who} {at}: {why}")));
+        if let Some(caller) = &record.caller {
+            rows.push(("signed by", caller.to_string()));
+        }
     }
     rows
 }

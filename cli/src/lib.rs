@@ -5,6 +5,7 @@
 
 mod acquire;
 mod arguments;
+mod caller;
 mod check;
 mod clock_warning;
 mod columns;

@@ -5,6 +5,7 @@ use leasehold::{
     AuditReason, Evict, Forced, Freeze, Inspected, Inspection, Key, Operator, Reason, Unfreeze,
 };
 
+use crate::caller;
 use crate::columns::pairs;
 use crate::confirm::is_meant;
 use crate::connect::Place;
@@ -44,7 +45,9 @@ impl Act {
     }
 
     async fn look(&self) -> Result<(Reached, Vec<Inspection>), Failure> {
-        let reached = self.place.reach().await?;
+        let mut reached = self.place.reach().await?;
+        let caller = caller::of(&reached).await;
+        reached.leases = reached.leases.with_caller(caller);
         let seen = match reached.leases.inspect(&self.key).await? {
             Inspected::Found { first, permits } if permits.is_empty() => vec![first],
             Inspected::Found { permits, .. } => permits,

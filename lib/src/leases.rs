@@ -17,7 +17,7 @@ use crate::{
     settings::Settings,
     store::{Address, Applied, Connection, Entry, Store},
     transition::{Change, Extend, ExtendRefusal, Take, TakeoverRule, why_not_extended},
-    values::{Counter, Holder, Key, Ttl},
+    values::{Caller, Counter, Holder, Key, Ttl},
     workflows::Workflows,
 };
 
@@ -35,6 +35,7 @@ pub struct Leases<S> {
     clock: Arc<dyn Clock>,
     workflows: Option<Arc<dyn Workflows>>,
     settings: Settings,
+    caller: Option<Caller>,
     deadline: Option<Timestamp>,
     /// Where a sweep on the schedule stopped before it was done.
     swept_to: Arc<Mutex<Option<Cursor>>>,
@@ -54,6 +55,7 @@ impl<S> Clone for Leases<S> {
             clock: Arc::clone(&self.clock),
             workflows: self.workflows.clone(),
             settings: self.settings,
+            caller: self.caller.clone(),
             deadline: self.deadline,
             swept_to: Arc::clone(&self.swept_to),
         }
@@ -71,6 +73,7 @@ impl<S: Store> Leases<S> {
             clock: Arc::new(SystemClock),
             workflows: None,
             settings,
+            caller: None,
             deadline: None,
             swept_to: Arc::default(),
         }
@@ -90,6 +93,13 @@ impl<S: Store> Leases<S> {
             workflows: Some(workflows),
             ..self
         }
+    }
+
+    /// The same leases, whose operators' acts are kept with this name beside their own word for who they are: that of the
+    /// credentials that sign, as STS tells it. Lambda does not tell a function who invokes it.
+    #[must_use]
+    pub fn with_caller(self, caller: Option<Caller>) -> Self {
+        Self { caller, ..self }
     }
 
     /// The same leases for one invocation: no request waits past `deadline`; one that has passed
@@ -125,6 +135,10 @@ impl<S: Store> Leases<S> {
 
     pub(crate) const fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    pub(crate) const fn caller(&self) -> Option<&Caller> {
+        self.caller.as_ref()
     }
 
     pub(crate) const fn deadline(&self) -> Option<Timestamp> {

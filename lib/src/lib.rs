@@ -74,8 +74,8 @@ pub use settings::{Boundary, Environment, Settings};
 pub use store::{Connection, DynamoDb, Memory};
 pub use sweep::{SweepBounds, Swept};
 pub use values::{
-    BadValue, Counter, Holder, Key, Keys, KeysDigest, LeaseId, Metadata, ObservedVersion, Operator,
-    Permit, Permits, Reason, RequestDigest, RequestId, TaskToken, Ttl, WaitTime,
+    BadValue, Caller, Counter, Holder, Key, Keys, KeysDigest, LeaseId, Metadata, ObservedVersion,
+    Operator, Permit, Permits, Reason, RequestDigest, RequestId, TaskToken, Ttl, WaitTime,
 };
 #[cfg(feature = "workflows")]
 pub use workflows::StepFunctions;

@@ -11,7 +11,7 @@ use crate::{
     row::{Act, Frozen, Record, Row, State, Stored},
     store::{Address, Applied, Store},
     transition::{Change, Swap, TOKEN_STEP, TakeoverRule, seed},
-    values::{Counter, Holder, Key, Operator, Reason, RequestDigest, RequestId},
+    values::{Caller, Counter, Holder, Key, Operator, Reason, RequestDigest, RequestId},
 };
 
 #[cfg(test)]
@@ -331,7 +331,14 @@ impl<S: Store> Leases<S> {
     fn record(&self, act: Act, because: &AuditReason) -> Record {
         let AuditReason { who, why } = because.clone();
         let at = self.now();
-        Record { act, who, why, at }
+        let caller = self.caller().cloned();
+        Record {
+            act,
+            who,
+            why,
+            at,
+            caller,
+        }
     }
 
     /// Changes every row of a key that `change` has a new form for; whether there was one. A key
@@ -404,7 +411,8 @@ impl<S: Store> Leases<S> {
         let holder = row.filter(|row| row.holding().is_some());
         let holder = holder.map(|row| row.granted_to.as_str());
         let (act, AuditReason { who, why }) = (act.as_str(), because);
-        tracing::warn!(%key, permit, act, %who, %why, holder, fencing_token = token, "an operator acted");
+        let caller = self.caller().map(Caller::as_str);
+        tracing::warn!(%key, permit, act, %who, caller, %why, holder, fencing_token = token, "an operator acted");
         Ok(None)
     }
 

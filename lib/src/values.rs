@@ -115,6 +115,12 @@ text_value!(
 );
 
 text_value!(
+    /// Whose credentials signed for an operator's act, as STS tells it: 1 to 2048 bytes without control characters.
+    Caller,
+    |text| plain(text, 2048)
+);
+
+text_value!(
     /// Why an operator acts: 1 to 512 bytes without control characters. Kept and shown as well.
     Reason,
     |text| plain(text, 512)

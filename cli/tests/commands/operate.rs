@@ -9,6 +9,7 @@ use aws_sdk_dynamodb::types::{
 };
 use leasehold::{Inspected, Key, LeaseState};
 use serde_json::Value;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 const LONG: Duration = Duration::from_secs(600);
 const BECAUSE: [&str; 4] = ["--who", "alice", "--why", "ticket 7"];
@@ -59,6 +60,53 @@ async fn nobody_is_evicted_without_a_yes() {
         (again.code, again.out.as_str()),
         (Some(1), "nobody holds k\n")
     );
+}
+
+#[tokio::test]
+async fn whose_credentials_sign_is_kept_beside_who_one_says_one_is() {
+    let fixture = Fixture::start().await;
+    let freeze = [&["freeze", "k"][..], &BECAUSE, &["--yes"]].concat();
+    let unfreeze = [&["unfreeze", "k"][..], &BECAUSE, &["--yes"]].concat();
+    let record = async || {
+        let shown = fixture.run(&["show", "k", "--json"]).await;
+        serde_json::from_str::<Value>(&shown.out).unwrap()["operator"].clone()
+    };
+    // Not asked for about a table that is elsewhere.
+    assert_eq!(fixture.run(&freeze).await.code, Some(0));
+    assert_eq!(record().await["who"], "alice");
+    assert!(record().await["caller"].is_null());
+
+    let arn = "arn:aws:sts::123456789012:assumed-role/Operators/alice";
+    let answer = format!(
+        "<GetCallerIdentityResponse xmlns=\"https://sts.amazonaws.com/doc/2011-06-15/\"><GetCallerIdentityResult><Arn>{arn}</Arn>\
+         <UserId>A:alice</UserId><Account>123456789012</Account></GetCallerIdentityResult></GetCallerIdentityResponse>"
+    );
+    let sts = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", sts.local_addr().unwrap());
+    let served = tokio::spawn(async move {
+        let (mut asking, _) = sts.accept().await.unwrap();
+        let mut request = vec![0; 4096];
+        let length = asking.read(&mut request).await.unwrap();
+        let head = format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: text/xml\r\ncontent-length: {}\r\n\r\n",
+            answer.len()
+        );
+        asking.write_all((head + &answer).as_bytes()).await.unwrap();
+        String::from_utf8_lossy(&request[..length]).into_owned()
+    });
+    let mut command = fixture.command(&unfreeze);
+    command.env("AWS_ENDPOINT_URL_STS", url);
+    assert_eq!(ended(command).await.code, Some(0));
+    assert!(served.await.unwrap().starts_with("POST / HTTP/1.1"));
+    assert_eq!(record().await["caller"], arn);
+    let shown = fixture.run(&["show", "k"]).await;
+    assert!(shown.out.contains(arn), "{shown:?}");
+
+    // Who cannot be asked keeps nobody from acting.
+    let mut command = fixture.command(&freeze);
+    command.env("AWS_ENDPOINT_URL_STS", "http://127.0.0.1:9");
+    assert_eq!(ended(command).await.code, Some(0));
+    assert!(record().await["caller"].is_null());
 }
 
 /// `script` gives the program a terminal.

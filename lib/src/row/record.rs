@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{n, s};
 use crate::{
     clock::Timestamp,
-    values::{Operator, Reason},
+    values::{Caller, Operator, Reason},
 };
 
 /// What an operator last did to a row.
@@ -20,6 +20,9 @@ pub struct Record {
     pub why: Reason,
     /// When, by the clock of the function that did it.
     pub at: Timestamp,
+    /// Whose credentials signed for it, if that is known: `who` is the operator's own word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub caller: Option<Caller>,
 }
 
 /// What operators do.
@@ -62,19 +65,27 @@ impl Record {
             ("why", s(self.why.as_str())),
             ("at", n(self.at.as_millis())),
         ];
-        AttributeValue::M(fields.map(|(name, value)| (name.to_owned(), value)).into())
+        let caller = self.caller.as_ref();
+        let caller = caller.map(|caller| ("caller", s(caller.as_str())));
+        let fields = fields.into_iter().chain(caller);
+        AttributeValue::M(
+            fields
+                .map(|(name, value)| (name.to_owned(), value))
+                .collect(),
+        )
     }
 
     /// None for what somebody else wrote there: it is a note, and not worth refusing the row for.
     pub(crate) fn read(value: &AttributeValue) -> Option<Self> {
         let fields = value.as_m().ok()?;
-        let text = |name: &str| fields.get(name)?.as_s().ok();
+        let text = |name: &str| fields.get(name)?.as_s().ok().map(String::as_str);
         let act = text("act")?;
         Some(Self {
             act: Act::ALL.into_iter().find(|known| known.as_str() == act)?,
             who: Operator::stored(text("who")?),
             why: Reason::stored(text("why")?),
             at: Timestamp::from_millis(fields.get("at")?.as_n().ok()?.parse().ok()?),
+            caller: text("caller").map(Caller::stored),
         })
     }
 }

@@ -5,6 +5,7 @@ mod acts;
 mod faults;
 mod isolation;
 mod queue;
+mod teams;
 mod usage;
 mod world;
 
@@ -132,6 +133,11 @@ pub(crate) async fn run(rehearse: Rehearse) -> Result<ExitCode, Error> {
         "\nOf two stacks whose names begin alike, neither may do any of {tried} things to the other."
     );
     wrong.extend(crossings);
+    let teams = teams::play(&template, &out).await?;
+    println!(
+        "Of two teams on one table, neither reaches the other's leases, by its functions or by its role."
+    );
+    wrong.extend(teams);
     if rehearse.seeded_faults {
         println!("\nMade wrong on purpose:");
         let (missed, seeded) = faults::play(&template, &out).await;

@@ -301,6 +301,7 @@ fn operated(row: Row, act: u8) -> Row {
         who: Operator::new("o").unwrap(),
         why: Reason::new("why").unwrap(),
         at: seconds(1),
+        caller: None,
     };
     let row = Row {
         version,
