@@ -52,6 +52,7 @@ fn walk(scope: &Value, look: &mut impl FnMut(&str, &Value)) {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "no setting of a program's")]
 fn every_retrier_of_the_shipped_machines_is_in_the_one_list() {
     let found = listed(&machines());
     if std::env::var_os("UPDATE_RETRIES").is_some() {
@@ -59,10 +60,10 @@ fn every_retrier_of_the_shipped_machines_is_in_the_one_list() {
         std::fs::write(root().join(LIST), list).unwrap();
     }
     let list: Value = serde_json::from_str(&text(LIST)).unwrap();
-    let only = |these: &Value, those: &Value| -> Vec<String> {
-        let those = those.as_array().unwrap();
-        let these = these.as_array().unwrap().iter();
-        let only = these.filter(|entry| !those.contains(entry));
+    let only = |one: &Value, other: &Value| -> Vec<String> {
+        let known = other.as_array().unwrap();
+        let entries = one.as_array().unwrap().iter();
+        let only = entries.filter(|entry| !known.contains(entry));
         only.map(Value::to_string).collect()
     };
     let (new, gone) = (only(&found, &list), only(&list, &found));

@@ -26,10 +26,13 @@ use crate::template::{RuleResource, Target};
 
 /// Rules and where they lead.
 pub(super) struct Bus {
-    rules: Vec<(RuleResource, Vec<(Way, Option<Transformer>)>)>,
+    rules: Vec<(RuleResource, Vec<Leg>)>,
     queues: Arc<Queues>,
     deliveries: Deliveries,
 }
+
+/// A way, and what is made of the event for it.
+type Leg = (Way, Option<Transformer>);
 
 /// A target that can be reached.
 enum Way {

@@ -50,18 +50,17 @@ impl Transformer {
 
     fn fill(&self, template: &Value, event: &Value) -> Value {
         match template {
-            Value::Object(members) => match members.get(PLACE).and_then(Value::as_str) {
-                Some(name) => event
-                    .pointer(&self.paths[name])
-                    .cloned()
-                    .unwrap_or_default(),
-                None => {
-                    let members = members.iter();
-                    let filled =
-                        members.map(|(name, value)| (name.clone(), self.fill(value, event)));
-                    Value::Object(filled.collect())
+            Value::Object(members) => {
+                if let Some(name) = members.get(PLACE).and_then(Value::as_str) {
+                    return event
+                        .pointer(&self.paths[name])
+                        .cloned()
+                        .unwrap_or_default();
                 }
-            },
+                let members = members.iter();
+                let filled = members.map(|(name, value)| (name.clone(), self.fill(value, event)));
+                Value::Object(filled.collect())
+            }
             Value::Array(items) => items.iter().map(|item| self.fill(item, event)).collect(),
             plain => plain.clone(),
         }

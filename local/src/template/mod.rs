@@ -687,10 +687,10 @@ mod tests {
         template["Resources"] = twice;
         template["Resources"]["More"]["Properties"]["Parameters"] =
             json!({"Prefix": "a", "Policy": "b"});
-        let refused = of(&template, &[]).unwrap_err();
+        let doubled = of(&template, &[]).unwrap_err();
         assert!(
-            refused.contains("LookRole: a nested template has"),
-            "{refused}"
+            doubled.contains("LookRole: a nested template has"),
+            "{doubled}"
         );
     }
 

@@ -120,9 +120,9 @@ const PROMISED: [(&str, usize); 8] = [
     ("F", 30),
     ("X", 32),
     ("K", 10),
-    ("M", 9),
+    ("M", 10),
     ("P", 22),
-    ("G", 10),
+    ("G", 12),
 ];
 
 fn promises(files: &Files) -> Vec<String> {
