@@ -249,6 +249,34 @@ mod tests {
     }
 
     #[test]
+    fn the_selectors_of_data_events_name_functions_and_table() {
+        let selectors = include_str!("../../../examples/operators/cloudtrail-data-events.json");
+        let selectors: Vec<Value> = serde_json::from_str(selectors).unwrap();
+        let named = selectors.iter().map(|selector| {
+            let [category, kind, arn] = list(&selector["FieldSelectors"])[..] else {
+                panic!("{selector}");
+            };
+            assert_eq!(
+                *category,
+                json!({"Field": "eventCategory", "Equals": ["Data"]})
+            );
+            assert_eq!(
+                (&kind["Field"], &arn["Field"]),
+                (&json!("resources.type"), &json!("resources.ARN"))
+            );
+            assert!(
+                arn["StartsWith"][0]
+                    .as_str()
+                    .unwrap()
+                    .contains("leasehold-")
+            );
+            kind["Equals"][0].as_str().unwrap()
+        });
+        let named: Vec<_> = named.collect();
+        assert_eq!(named, ["AWS::Lambda::Function", "AWS::DynamoDB::Table"]);
+    }
+
+    #[test]
     fn what_is_not_understood_is_refused() {
         for statement in [
             json!({"Effect": "Deny", "Action": "a:B", "Resource": "*"}),
