@@ -40,9 +40,9 @@ demo: ## show the leases at work, on this machine, in one go
 	@$(MAKE) --no-print-directory -j2 local-stack
 	target/debug/leasehold-local demo
 
-local: ## start the whole stack on this machine and leave it running
+local: ## start the whole stack on this machine and leave it running (LOCAL=--container-address: for containers, too)
 	@$(MAKE) --no-print-directory -j2 local-stack
-	target/debug/leasehold-local up
+	target/debug/leasehold-local up $(LOCAL)
 
 # What a laptop's stack is made of, and nothing else: its programs, and meanwhile the Python that its engine runs in, which
 # leasehold-local makes in the same way where there is none.
