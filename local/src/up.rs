@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Write};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -65,8 +65,8 @@ pub struct Up {
     /// Leave Step Functions out: no Python is needed then
     #[arg(long)]
     no_engine: bool,
-    /// Where containers reach this machine; what functions call listens there too [default: 172.17.0.1, Docker's, if it is there]
-    #[arg(long, value_name = "ADDRESS")]
+    /// What functions call listens for containers too, at this address; without one at Docker's, 172.17.0.1
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "172.17.0.1")]
     container_address: Option<IpAddr>,
     /// Run scheduled functions every so many seconds instead of as the template says
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
@@ -250,36 +250,24 @@ fn lock(run_directory: &Path) -> Result<File, Error> {
     }
 }
 
-/// This machine, as containers on Docker's default network see it.
-const BRIDGE: IpAddr = IpAddr::V4(Ipv4Addr::new(172, 17, 0, 1));
-
 /// How `sam local invoke` finds the stack, whose containers have a loopback of their own: where what functions call is for them.
 #[derive(Debug)]
 struct Containers {
     host: String,
-    has_bridge: bool,
+    is_asked: bool,
 }
 
 impl Containers {
-    /// Lets what functions call listen at `address`, or where Docker expects this machine to be.
+    /// Lets what functions call listen at `address` too, if there is one: who is not asked to listens on loopback alone.
     async fn reach(stack: &mut Stack, address: Option<IpAddr>) -> Result<Self, Error> {
-        let ip = address.unwrap_or(BRIDGE);
-        match stack.listen_also(ip).await {
-            Ok(()) => Ok(Self {
-                host: ip.to_string(),
-                has_bridge: true,
-            }),
-            Err(Error::Io { source, .. })
-                if address.is_none() && source.kind() == ErrorKind::AddrNotAvailable =>
-            {
-                Ok(Self {
-                    // Docker Desktop passes this name on to the machine's own loopback.
-                    host: "host.docker.internal".to_owned(),
-                    has_bridge: false,
-                })
-            }
-            Err(error) => Err(error),
+        if let Some(ip) = address {
+            stack.listen_also(ip).await?;
         }
+        Ok(Self {
+            // Docker Desktop passes this name on to the machine's own loopback.
+            host: address.map_or("host.docker.internal".to_owned(), |ip| ip.to_string()),
+            is_asked: address.is_some(),
+        })
     }
 
     /// What to type, for the instruction set of this machine, which its containers run without emulation.
@@ -289,13 +277,13 @@ impl Containers {
             other => other,
         };
         let json = quoted(&json.display().to_string());
-        let doubt = if self.has_bridge {
+        let doubt = if self.is_asked {
             String::new()
         } else {
             format!(
                 "
-There is no {BRIDGE} here, so {json} names host.docker.internal, as Docker Desktop has it.
-With Docker on Linux: start it first, or give its address with --container-address.
+{json} names host.docker.internal, as Docker Desktop has it. With Docker on Linux: start this with --container-address,
+and it listens at Docker's address as well.
 "
             )
         };

@@ -203,6 +203,28 @@ async fn containers_find_dynamodb_at_the_address_they_can_reach() {
 }
 
 #[tokio::test]
+async fn who_does_not_ask_for_containers_is_reached_by_loopback_alone() {
+    let mut up = up(&["--no-engine", "--no-sweep"]);
+    let json = std::fs::read_to_string(up.directory.path().join("env.json")).unwrap();
+    assert!(
+        json.contains("host.docker.internal") && !json.contains("172.17.0.1"),
+        "{json}"
+    );
+    let listening = std::fs::read_to_string(format!("/proc/{}/net/tcp", up.child.id())).unwrap();
+    let port = up.endpoint("DYNAMODB");
+    let port: u16 = port.rsplit(':').next().unwrap().parse().unwrap();
+    let at = listening
+        .lines()
+        .filter_map(|line| line.split_whitespace().nth(1));
+    let at: Vec<_> = at
+        .filter(|at| at.ends_with(&format!(":{port:04X}")))
+        .collect();
+    assert!(at.iter().all(|at| at.starts_with("0100007F:")), "{at:?}");
+    up.signal(Signal::TERM);
+    assert_eq!(up.child.wait().unwrap().code(), Some(0));
+}
+
+#[tokio::test]
 async fn killed_it_leaves_no_process_behind() {
     let mut up = up(&["--no-sweep"]);
     up.invoke_echo().await;

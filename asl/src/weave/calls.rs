@@ -9,7 +9,7 @@ use crate::weave::plan::{Clause, Planner};
 use crate::weave::render::{Piece, object};
 use crate::weave::section::{Failing, Language, Role, language};
 
-const INVOKE: &str = "arn:aws:states:::lambda:invoke";
+const INVOKE: &str = ":states:::lambda:invoke";
 /// More than the 10 s after which our functions end themselves.
 pub(crate) const LIMIT: f64 = 15.0;
 impl Planner<'_, '_> {
@@ -34,7 +34,7 @@ impl Planner<'_, '_> {
         object! {
             "Type" => "Task",
             "Comment" => self.reason(section, reason),
-            "Resource" => INVOKE,
+            "Resource" => self.invoke(),
             "TimeoutSeconds" => LIMIT,
             arguments => object! { "FunctionName" => function, "Payload" => payload },
             "Retry" => Piece::List(vec![again(true)]),
@@ -97,6 +97,17 @@ impl Planner<'_, '_> {
             key.to_owned() + if is_path { ".$" } else { "" },
             text.into(),
         )
+    }
+
+    /// The resource that calls a function, in the partition that the author's own states name, by whatever placeholder.
+    pub(crate) fn invoke(&self) -> String {
+        let resources = self.machine.states.iter().enumerate();
+        let partition = resources.into_iter().find_map(|(id, _)| {
+            let resource = self.machine.node(id).text_of("Resource")?;
+            let (partition, _) = resource.split_once(":states:::")?;
+            partition.starts_with("arn:").then(|| partition.to_owned())
+        });
+        partition.unwrap_or_else(|| "arn:aws".to_owned()) + INVOKE
     }
 
     /// A clause of a state of ours.

@@ -8,7 +8,7 @@ use crate::weave::section::{Role, line};
 use crate::weave::spec::{Mode, Unfinished};
 
 /// In line, the answer comes to the task token.
-const IN_LINE: &str = "arn:aws:states:::lambda:invoke.waitForTaskToken";
+const IN_LINE: &str = ".waitForTaskToken";
 /// How much longer than in line somebody waits for the answer, lest a sweep be late.
 const LATE: f64 = 120.0;
 /// So many turns may be missed.
@@ -95,7 +95,7 @@ impl Planner<'_, '_> {
         };
         let mut state = self.call(section, reason, &function, Piece::Object(payload));
         if wait.is_some() {
-            state.set("Resource", IN_LINE.into());
+            state.set("Resource", (self.invoke() + IN_LINE).into());
         }
         let limit = wait.map_or(LIMIT, |wait| wait.ceil() + LATE);
         state.set("TimeoutSeconds", limit.into());

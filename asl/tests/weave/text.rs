@@ -96,6 +96,22 @@ fn each_text_is_changed_in_its_own_form() {
     }
 }
 
+#[test]
+fn what_is_written_is_in_the_partition_of_the_authors_states() {
+    let machine = r#"{"StartAt": "A", "States": {"A": {TASK, "End": true}}}"#.replace("TASK", TASK);
+    for partition in ["arn:aws-cn", "arn:${Partition}", "arn:${AWS::Partition}"] {
+        let machine = machine.replace("arn:aws", partition);
+        for mode in ["", ", mode: queue, wait_seconds: 60"] {
+            let section = ONE.replace("}", &format!("{mode}}}"));
+            let written = woven("a.json", &machine, &section);
+            let calls = written.matches(":states:::lambda:invoke").count();
+            assert!(calls > 3, "{written}");
+            let ours = format!("\"{partition}:states:::lambda:invoke");
+            assert_eq!(written.matches(&ours).count(), calls, "{written}");
+        }
+    }
+}
+
 const CHAIN: &str = r#"{
   "StartAt": "A",
   "States": {

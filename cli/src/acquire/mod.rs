@@ -9,6 +9,7 @@
 mod grant;
 pub(crate) mod guard;
 mod guard_pipe;
+mod handle_file;
 pub(crate) mod launch;
 mod limit;
 mod renew;
@@ -16,6 +17,7 @@ mod supervise;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -35,7 +37,7 @@ Examples:
   leasehold acquire deploy/production --no-wait -- terraform apply
   leasehold acquire reindex --ttl 5m --wait 2h -- ./reindex.sh --all
   leasehold acquire partner-api --permits 5 -- ./call.sh        one of five
-  leasehold acquire orders/42 --ttl 10m > handle.json           no command: the handle, which is a secret
+  leasehold acquire orders/42 --ttl 10m --handle-file handle.json     no command: the handle, which is a secret
   leasehold release --handle handle.json
 
 The command finds LEASEHOLD_KEY, LEASEHOLD_FENCING_TOKEN, LEASEHOLD_HOLDER, LEASEHOLD_PERMIT and LEASEHOLD_SAFE_UNTIL (of the
@@ -90,6 +92,9 @@ pub(crate) struct Acquire {
     /// Say nothing about waiting
     #[arg(long, short)]
     quiet: bool,
+    /// Write the handle to this file, for its owner alone (mode 0600), instead of printing it
+    #[arg(long, value_name = "PATH", conflicts_with = "command")]
+    handle_file: Option<PathBuf>,
     /// The command and its arguments
     #[arg(last = true)]
     command: Vec<OsString>,
@@ -114,6 +119,9 @@ fn pair(text: &str) -> Result<(String, String), String> {
 impl Acquire {
     pub(crate) async fn run(self) -> Result<Code, Failure> {
         let request = self.request().map_err(Failure::usage)?;
+        if let Some(path) = &self.handle_file {
+            handle_file::may_write(path).map_err(Failure::usage)?;
+        }
         let reached = self.place.reach().await?;
         let usable = self
             .ttl
@@ -138,18 +146,23 @@ impl Acquire {
             _ => failure,
         })?;
         if self.command.is_empty() {
-            if !self.quiet && std::io::IsTerminal::is_terminal(&std::io::stdout()) {
+            let is_printed = self.handle_file.is_none();
+            if is_printed && !self.quiet && std::io::IsTerminal::is_terminal(&std::io::stdout()) {
                 complain("this is the lease itself: whoever has it can extend and release it");
             }
             let lease = granted.lease.clone();
-            let told =
-                json_in_lines(&Acquired::Granted(granted)).and_then(|handle| say_lines(&handle));
-            if told.is_err() {
+            let handle = json_in_lines(&Acquired::Granted(granted));
+            let given = handle.and_then(|handle| match &self.handle_file {
+                Some(path) => handle_file::write(path, &handle)
+                    .map_err(|problem| Failure::new(Code::NO, problem)),
+                None => say_lines(&handle),
+            });
+            if given.is_err() {
                 // Nobody could extend or release it.
                 let _ = reached.leases.release(&lease).await;
                 complain(&format!("so {} is released again", self.key));
             }
-            return told.map(|()| Code::DONE);
+            return given.map(|()| Code::DONE);
         }
         let work = Work {
             command: &self.command,

@@ -178,6 +178,50 @@ async fn without_a_command_the_handle_is_the_answer() {
 }
 
 #[tokio::test]
+async fn a_handle_file_is_its_owners_alone_and_replaces_no_more_than_a_file_of_theirs() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let fixture = Fixture::start().await;
+    let path = fixture.home().join("handle.json");
+    let name = path.to_str().unwrap();
+    // One that anybody can read is replaced by one that nobody else can.
+    for before in [None, Some(0o644)] {
+        if let Some(mode) = before {
+            std::fs::write(&path, "old").unwrap();
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
+        }
+        let ran = fixture.run(&["acquire", "k", "--handle-file", name]).await;
+        assert_eq!((ran.code, ran.out.as_str()), (Some(0), ""), "{ran:?}");
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert_eq!(state(&fixture, "k").await, LeaseState::Held);
+        let ran = fixture.run(&["release", "--handle", name]).await;
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+    }
+    let files = std::fs::read_dir(fixture.home()).unwrap();
+    let files = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+    let ours: Vec<_> = files.filter(|name| name.contains("handle")).collect();
+    assert_eq!(ours, ["handle.json"]);
+
+    let link = fixture.home().join("link");
+    symlink(&path, &link).unwrap();
+    let nowhere = fixture.home().join("nowhere/handle.json");
+    for refused in [
+        link.as_path(),
+        fixture.home(),
+        &nowhere,
+        "/dev/null".as_ref(),
+    ] {
+        let name = refused.to_str().unwrap();
+        let ran = fixture.run(&["acquire", "k", "--handle-file", name]).await;
+        assert_eq!(ran.code, Some(2), "{ran:?}");
+        assert!(ran.err.contains(name), "{ran:?}");
+        assert_eq!(state(&fixture, "k").await, LeaseState::Free);
+    }
+    let arguments = ["acquire", "k", "--handle-file", name, "--", "true"];
+    assert_eq!(fixture.run(&arguments).await.code, Some(2));
+}
+
+#[tokio::test]
 async fn an_interrupted_wait_holds_nothing() {
     let fixture = Fixture::start().await;
     fixture.grant("k", "worker", Duration::from_secs(30)).await;

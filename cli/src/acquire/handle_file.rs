@@ -1,0 +1,69 @@
+//! `--handle-file`: a lease's handle, which is a secret, in a file that nobody else can read.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+/// Refuses a path that is not free and that no regular file of this user's is at: a link, a device, somebody else's file.
+pub(super) fn may_write(path: &Path) -> Result<(), String> {
+    let name = path.display();
+    if path.file_name().is_none() {
+        return Err(format!("{name}: this is no name of a file"));
+    }
+    let found = match fs::symlink_metadata(path) {
+        Ok(found) => found,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let folder = folder(path);
+            return if folder.is_dir() {
+                Ok(())
+            } else {
+                Err(format!("{name}: {} is no directory", folder.display()))
+            };
+        }
+        Err(error) => return Err(format!("{name}: {error}")),
+    };
+    if !found.is_file() {
+        return Err(format!(
+            "{name}: is there, and no regular file: it is not replaced"
+        ));
+    }
+    if found.uid() != rustix::process::geteuid().as_raw() {
+        return Err(format!(
+            "{name}: belongs to another user: it is not replaced"
+        ));
+    }
+    Ok(())
+}
+
+/// Writes the handle for this user alone, as a whole or not at all.
+pub(super) fn write(path: &Path, handle: &str) -> Result<(), String> {
+    may_write(path)?;
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}", std::process::id()));
+    let new = folder(path).join(name);
+    let written = write_new(&new, handle).and_then(|()| fs::rename(&new, path));
+    written.map_err(|error| {
+        _ = fs::remove_file(&new);
+        format!("{}: {error}", path.display())
+    })
+}
+
+fn write_new(path: &Path, handle: &str) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    let mut file = options
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
+    file.write_all(handle.as_bytes())?;
+    file.write_all(b"\n")?;
+    file.sync_all()
+}
+
+fn folder(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
+        _ => PathBuf::from("."),
+    }
+}
