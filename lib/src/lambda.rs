@@ -11,7 +11,6 @@ use std::{
 };
 
 use aws_config::SdkConfig;
-use aws_sdk_dynamodb::Client;
 use lambda_runtime::{Context, LambdaEvent, Runtime, service_fn};
 use serde::Serialize;
 use tracing::Instrument as _;
@@ -27,15 +26,12 @@ use crate::{
     workflows::{StepFunctions, Workflows},
 };
 
-mod ciphers;
 mod emf;
 mod env_config;
 mod events;
 mod execution_events;
-mod https;
 mod invocation_metrics;
 mod log;
-mod opening;
 mod stream_records;
 
 pub use events::{Event, FromEvent, Trigger};
@@ -44,7 +40,6 @@ pub use lambda_runtime::{Diagnostic, Error as Fatal};
 pub use stream_records::{Failed, StreamRecords};
 
 use emf::EmfWriter;
-use https::Https;
 use invocation_metrics::{INVOCATION_METRICS, InvocationMetrics};
 use log::About;
 
@@ -58,7 +53,7 @@ const TO_ANSWER: Duration = Duration::from_millis(200);
 /// missing or wrong, an event that cannot be read, and a panic are answered with a name as well.
 ///
 /// # Errors
-/// Only if Lambda's runtime API cannot be reached.
+/// If Lambda's runtime API cannot be reached, or if `AWS_USE_FIPS_ENDPOINT` is true and the cipher library is not the FIPS-validated one.
 pub async fn serve<Q, A, H, F>(operation: &'static str, handle: H) -> Result<(), Fatal>
 where
     Q: FromEvent,
@@ -129,13 +124,12 @@ where
     F: Future<Output = Result<A, Error>>,
 {
     log::listen();
-    let leases = match connect() {
-        Ok(connected) => {
-            opening::open(&connected.client, &connected.https, &connected.table).await;
-            Ok(connected.leases)
-        }
-        Err(error) => Err(Arc::new(error)),
-    };
+    // As text, since the process ends with what its `Debug` says.
+    let module = aws_lc_rs::try_fips_mode();
+    env_config::check_fips(settings::variable, module).map_err(|error| error.to_string())?;
+    let leases = connect()
+        .map(|connected| connected.leases)
+        .map_err(Arc::new);
     let meter = EmfWriter::new(operation);
     let (handle, leases, meter) = (&handle, &leases, &meter);
     let service = service_fn(move |event: LambdaEvent<String>| async move {
@@ -151,34 +145,16 @@ struct Connected {
     leases: Leases<DynamoDb>,
     /// The configuration that another client may share.
     ambient: SdkConfig,
-    https: Https,
-    client: Client,
-    table: String,
 }
 
 fn connect() -> Result<Connected, Error> {
     let Environment { table, settings } = Environment::read()?;
     settings::check_endpoint()?;
-    let https = Https::new().map_err(|error| Error::Misconfigured {
-        problem: "no HTTPS client".to_owned(),
-        source: Some(crate::Cause::of(&error)),
-    })?;
-    let ambient = env_config::read(&https);
-    let region = ambient.region();
-    if region.is_none_or(|region| region.as_ref().is_empty()) {
-        return Err(Error::Misconfigured {
-            problem: "no Region: set AWS_REGION".to_owned(),
-            source: None,
-        });
-    }
-    let client = Connection::client(&ambient);
-    let store = DynamoDb::new(client.clone(), table.clone());
+    let ambient = env_config::read(settings::variable)?;
+    let store = DynamoDb::new(Connection::client(&ambient), table);
     Ok(Connected {
         leases: Leases::new(store, settings),
         ambient,
-        https,
-        client,
-        table,
     })
 }
 

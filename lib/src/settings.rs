@@ -209,7 +209,7 @@ fn number(
     }
 }
 
-fn misconfigured(name: &str, problem: &str) -> Error {
+pub(crate) fn misconfigured(name: &str, problem: &str) -> Error {
     Error::Misconfigured {
         problem: format!("environment variable {name} {problem}"),
         source: None,
