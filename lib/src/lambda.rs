@@ -18,7 +18,7 @@ use tracing::Instrument as _;
 use crate::{
     clock::{Clock as _, SystemClock, Timestamp},
     error::Error,
-    json::Json,
+    json,
     leases::Leases,
     metrics::Metric,
     settings::{self, Environment},
@@ -205,7 +205,7 @@ where
     F: Future<Output = Result<A, Error>>,
 {
     let began = SystemClock.now();
-    let event = Json::parse(&payload);
+    let event = json::parse(&payload);
     let about = About::of(event.as_ref().ok(), &context, operation);
     let work = async {
         let outcome = match (leases, event) {
