@@ -224,7 +224,7 @@ built-size: $(SAM_ENV)/complete
 	$(SAM_ENV)/bin/python tools/sizes.py target/sizes/$(ARCH)
 
 # cargo-lambda puts both into one place; what is listed is set aside.
-sizes: ## build every function for both instruction sets as it is shipped, and list how large it gets (2 MB zipped at most)
+sizes: ## build every function for both instruction sets as it is shipped, and list how large it gets (3.2 MB zipped at most)
 	rm -rf target/sizes && mkdir -p target/sizes
 	for arch in arm64 x86_64; do rm -rf target/lambda; $(MAKE) one-function ARCH=$$arch; cp -r target/lambda target/sizes/$$arch; done
 	$(SAM_ENV)/bin/python tools/sizes.py target/sizes/arm64 target/sizes/x86_64

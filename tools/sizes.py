@@ -10,7 +10,7 @@ import tempfile
 
 from samcli.lib.package.utils import make_zip
 
-LIMIT = 2_000_000
+LIMIT = 3_200_000
 
 
 def main(directories):

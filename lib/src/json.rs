@@ -1,193 +1,258 @@
-//! Reading an event: JSON text into a request, strictly, with the name of the field at fault and
-//! without ever repeating what was given.
-//!
-//! The text goes through a tree of our own, since serde's errors repeat values and a ready-made
-//! tree drops duplicate fields.
+//! Reading an event: JSON text into a request, strictly, with the path of the field at fault and without ever repeating what was given.
 
 use std::fmt;
 
 use serde::{
     Deserialize, Deserializer,
-    de::{DeserializeOwned, MapAccess, SeqAccess, Visitor},
+    de::{self, DeserializeOwned, MapAccess, SeqAccess, Visitor},
 };
+use serde_json::{Map, Value};
+use serde_path_to_error::{Path, Segment};
 
 use crate::error::Error;
 
-mod reader;
+/// Parses `text`, at most 128 levels deep, and refuses a field that is given twice.
+///
+/// # Errors
+/// [`Error::Invalid`] with the place where it stops being JSON, or the field.
+pub(crate) fn parse(text: &str) -> Result<Value, Error> {
+    let unreadable = |error: &serde_json::Error| Error::Invalid {
+        field: None,
+        message: format!("the event cannot be read: {error}"),
+    };
+    let mut json = serde_json::Deserializer::from_str(text);
+    let Strict(value) = serde_path_to_error::deserialize(&mut json).map_err(|fault| {
+        if fault.inner().is_data() {
+            invalid(&fault)
+        } else {
+            unreadable(fault.inner())
+        }
+    })?;
+    json.end().map_err(|error| unreadable(&error))?;
+    Ok(value)
+}
 
-use reader::Reader;
-
-/// Reads a request.
+/// Reads a request. Null is a value like any other, of a type that no field has, and does not mean that a field is left out.
 ///
 /// # Errors
 /// [`Error::Invalid`], naming the field if one is at fault.
-pub(crate) fn read<T: DeserializeOwned>(event: &Json) -> Result<T, Error> {
-    T::deserialize(Reader(event)).map_err(|fault| Error::Invalid {
-        message: match fault.path.as_str() {
-            "" => fault.problem,
-            path => format!("{path}: {}", fault.problem),
-        },
-        field: Some(fault.path).filter(|path| !path.is_empty()),
-    })
-}
-
-/// A JSON value with everything that was written, duplicates included.
-pub(crate) enum Json {
-    Null,
-    Bool(bool),
-    Number(serde_json::Number),
-    String(String),
-    Array(Vec<Json>),
-    Object(Vec<(String, Json)>),
-}
-
-impl Json {
-    /// Parses `text`, at most 128 levels deep.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] with the place where it stops being JSON.
-    pub(crate) fn parse(text: &str) -> Result<Self, Error> {
-        serde_json::from_str(text).map_err(|error| Error::Invalid {
+pub(crate) fn read<T: DeserializeOwned>(event: &Value) -> Result<T, Error> {
+    if !event.is_object() {
+        return Err(Error::Invalid {
             field: None,
-            message: format!("the event cannot be read: {error}"),
+            message: format!("expected an object, found {}", kind(event)),
+        });
+    }
+    if let Some(path) = null(event) {
+        return Err(Error::invalid(&path, "expected a value, found null"));
+    }
+    if let Some(path) = list_for_handle(event) {
+        return Err(Error::invalid(&path, "expected an object, found a list"));
+    }
+    read_event(event)
+}
+
+/// The same for an event of AWS's own, which may have nulls.
+///
+/// # Errors
+/// As [`read`].
+pub(crate) fn read_event<T: DeserializeOwned>(event: &Value) -> Result<T, Error> {
+    serde_path_to_error::deserialize(event).map_err(|fault| invalid(&fault))
+}
+
+/// The text at a path such as `/lease/key`.
+pub(crate) fn text<'a>(event: &'a Value, path: &str) -> Option<&'a str> {
+    event.pointer(path)?.as_str()
+}
+
+/// The keys that an event about several leases names.
+pub(crate) fn keys(event: &Value) -> Option<Vec<&str>> {
+    let list = |name| event.get(name).and_then(Value::as_array);
+    if let Some(keys) = list("keys") {
+        return Some(keys.iter().filter_map(Value::as_str).collect());
+    }
+    let keys = list("leases")?.iter().filter_map(|l| text(l, "/key"));
+    Some(keys.collect())
+}
+
+/// The path of a handle that is given as a list of its values, which serde would take for one.
+fn list_for_handle(event: &Value) -> Option<String> {
+    if event.get("lease").is_some_and(Value::is_array) {
+        return Some("lease".to_owned());
+    }
+    let handles = event.get("leases").and_then(Value::as_array)?;
+    let at = handles.iter().position(Value::is_array)?;
+    Some(format!("leases.{at}"))
+}
+
+/// The path of the first null.
+fn null(value: &Value) -> Option<String> {
+    let within = |name: &str, value| {
+        null(value).map(|path| match path.as_str() {
+            "" => shown(name),
+            inner => format!("{}.{inner}", shown(name)),
         })
-    }
-
-    /// The value at a path of fields, if it is a string.
-    pub(crate) fn text_at(&self, path: &[&str]) -> Option<&str> {
-        match self.at(path)? {
-            Self::String(text) => Some(text),
-            _ => None,
+    };
+    match value {
+        Value::Null => Some(String::new()),
+        Value::Array(items) => {
+            let mut items = items.iter().enumerate();
+            items.find_map(|(at, item)| within(&at.to_string(), item))
         }
-    }
-
-    /// The value at a path of fields, if it is a list.
-    pub(crate) fn list_at(&self, path: &[&str]) -> Option<&[Json]> {
-        match self.at(path)? {
-            Self::Array(items) => Some(items),
-            _ => None,
-        }
-    }
-
-    /// The value at a path of fields, if it is a whole number.
-    pub(crate) fn number_at(&self, path: &[&str]) -> Option<u64> {
-        match self.at(path)? {
-            Self::Number(number) => number.as_u64(),
-            _ => None,
-        }
-    }
-
-    /// The keys that an event about several leases names.
-    pub(crate) fn keys(&self) -> Option<Vec<&str>> {
-        let (items, inner): (_, &[&str]) = match (self.at(&["keys"]), self.at(&["leases"])) {
-            (Some(Self::Array(keys)), _) => (keys, &[]),
-            (_, Some(Self::Array(leases))) => (leases, &["key"]),
-            _ => return None,
-        };
-        Some(
-            items
-                .iter()
-                .filter_map(|item| item.text_at(inner))
-                .collect(),
-        )
-    }
-
-    /// Whether there is a field of that name.
-    pub(crate) fn has(&self, name: &str) -> bool {
-        self.at(&[name]).is_some()
-    }
-
-    /// Whether the field of that name is true.
-    #[cfg(feature = "lambda")]
-    pub(crate) fn says(&self, name: &str) -> bool {
-        matches!(self.at(&[name]), Some(Self::Bool(true)))
-    }
-
-    fn at(&self, path: &[&str]) -> Option<&Self> {
-        match (self, path) {
-            (found, []) => Some(found),
-            (Self::Object(fields), [name, rest @ ..]) => {
-                let (_, value) = fields.iter().find(|(field, _)| field == name)?;
-                value.at(rest)
-            }
-            _ => None,
-        }
-    }
-
-    pub(crate) const fn kind(&self) -> &'static str {
-        match self {
-            Self::Null => "null",
-            Self::Bool(_) => "a boolean",
-            Self::Number(_) => "a number",
-            Self::String(_) => "a string",
-            Self::Array(_) => "a list",
-            Self::Object(_) => "an object",
-        }
+        Value::Object(fields) => fields.iter().find_map(|(name, value)| within(name, value)),
+        _ => None,
     }
 }
 
-/// Of an event the kind of each field: what is in it may be a secret.
-impl fmt::Debug for Json {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Array(items) => f.debug_list().entries(items).finish(),
-            Self::Object(fields) => {
-                let fields = fields.iter().map(|(name, value)| (name, value));
-                f.debug_map().entries(fields).finish()
-            }
-            other => f.write_str(other.kind()),
-        }
+const fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
     }
 }
 
-impl<'de> Deserialize<'de> for Json {
+fn invalid(fault: &serde_path_to_error::Error<serde_json::Error>) -> Error {
+    let (field, problem) = problem(&fault.inner().to_string());
+    let mut path = names(fault.path());
+    path.extend(field);
+    let path = path.join(".");
+    Error::Invalid {
+        message: match path.as_str() {
+            "" => problem,
+            path => format!("{path}: {problem}"),
+        },
+        field: Some(path).filter(|path| !path.is_empty()),
+    }
+}
+
+fn names(path: &Path) -> Vec<String> {
+    let name = |segment: &Segment| match segment {
+        Segment::Seq { index } => Some(index.to_string()),
+        Segment::Map { key } => Some(shown(key)),
+        Segment::Enum { .. } | Segment::Unknown => None,
+    };
+    path.iter().filter_map(name).collect()
+}
+
+/// A name as it is shown: somebody else's text, so not too much of it. Of one that leaves nothing to show, the quotes.
+fn shown(name: &str) -> String {
+    let shown: String = name.chars().filter(|c| !c.is_control()).take(64).collect();
+    if shown.is_empty() {
+        return "\"\"".to_owned();
+    }
+    shown
+}
+
+/// What serde says, without the value that it repeats and in the words of those who write events; and the field that it names beyond
+/// the path. Behind the last `expected` is our own text, whatever the value is.
+fn problem(text: &str) -> (Option<String>, String) {
+    let named = |prefix| {
+        let (name, _) = text.strip_prefix(prefix)?.rsplit_once('`')?;
+        Some(shown(name))
+    };
+    if let Some(field) = named("missing field `") {
+        return (Some(field), "is required".to_owned());
+    }
+    if let Some(field) = named("duplicate field `") {
+        return (Some(field), "is given twice".to_owned());
+    }
+    if text.starts_with("unknown field `") {
+        return (None, "there is no such field".to_owned());
+    }
+    let expected = || {
+        let (_, expected) = text.rsplit_once(", expected ")?;
+        Some(match expected {
+            "a map" => "an object".to_owned(),
+            "a sequence" => "a list".to_owned(),
+            "u8" | "u16" | "u32" | "u64" => "a whole number".to_owned(),
+            other if other.starts_with("struct ") => "an object".to_owned(),
+            other => other.replace('`', ""),
+        })
+    };
+    let problem = if let Some(found) = text.strip_prefix("invalid type: ") {
+        let found = [
+            ("boolean", "a boolean"),
+            ("floating point", "a number with a fraction"),
+            ("integer", "a number"),
+            ("map", "an object"),
+            ("null", "null"),
+            ("sequence", "a list"),
+            ("string", "a string"),
+        ]
+        .into_iter()
+        .find_map(|(word, kind)| found.starts_with(word).then_some(kind));
+        expected().map(|e| format!("expected {e}, found {}", found.unwrap_or("something else")))
+    } else if ["invalid value: ", "invalid length ", "unknown variant `"]
+        .iter()
+        .any(|prefix| text.starts_with(prefix))
+    {
+        expected().map(|expected| format!("expected {expected}"))
+    } else {
+        // In the words of the type that refused it.
+        Some(text.to_owned())
+    };
+    (
+        None,
+        problem.unwrap_or_else(|| "is not what it should be".to_owned()),
+    )
+}
+
+/// A value in whose objects no field is given twice: of two, [`Value`] by itself would keep the last.
+struct Strict(Value);
+
+impl<'de> Deserialize<'de> for Strict {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Build)
+        deserializer.deserialize_any(Build).map(Self)
     }
 }
 
 struct Build;
 
 impl<'de> Visitor<'de> for Build {
-    type Value = Json;
+    type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("JSON")
     }
-    fn visit_unit<E>(self) -> Result<Json, E> {
-        Ok(Json::Null)
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
     }
-    fn visit_bool<E>(self, value: bool) -> Result<Json, E> {
-        Ok(Json::Bool(value))
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
     }
-    fn visit_i64<E>(self, value: i64) -> Result<Json, E> {
-        Ok(Json::Number(value.into()))
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
     }
-    fn visit_u64<E>(self, value: u64) -> Result<Json, E> {
-        Ok(Json::Number(value.into()))
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
     }
-    fn visit_f64<E>(self, value: f64) -> Result<Json, E> {
-        Ok(serde_json::Number::from_f64(value).map_or(Json::Null, Json::Number))
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(value.into())
     }
-    fn visit_str<E>(self, value: &str) -> Result<Json, E> {
-        Ok(Json::String(value.to_owned()))
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
     }
-    fn visit_string<E>(self, value: String) -> Result<Json, E> {
-        Ok(Json::String(value))
-    }
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Json, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
         let mut items = Vec::new();
-        while let Some(item) = seq.next_element()? {
+        while let Some(Strict(item)) = seq.next_element()? {
             items.push(item);
         }
-        Ok(Json::Array(items))
+        Ok(Value::Array(items))
     }
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Json, A::Error> {
-        let mut fields = Vec::new();
-        while let Some(field) = map.next_entry()? {
-            fields.push(field);
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        let mut fields = Map::new();
+        while let Some(name) = map.next_key::<String>()? {
+            if fields.contains_key(&name) {
+                return Err(de::Error::custom(format_args!("duplicate field `{name}`")));
+            }
+            let Strict(value) = map.next_value()?;
+            fields.insert(name, value);
         }
-        Ok(Json::Object(fields))
+        Ok(Value::Object(fields))
     }
 }
 
@@ -207,6 +272,15 @@ mod tests {
         flag: bool,
         #[serde(default)]
         map: BTreeMap<String, String>,
+        kind: Option<Kind>,
+        number: Option<u8>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    enum Kind {
+        One,
+        Two,
     }
 
     #[derive(Debug, Deserialize)]
@@ -217,7 +291,7 @@ mod tests {
     }
 
     fn fault(text: &str) -> (Option<String>, String) {
-        let read = Json::parse(text).and_then(|event| read::<Request>(&event));
+        let read = parse(text).and_then(|event| read::<Request>(&event));
         match read {
             Err(Error::Invalid { field, message }) => (field, message),
             other => panic!("{text} gave {other:?}"),
@@ -243,6 +317,23 @@ mod tests {
             (r#"{"key":"k","flag":"hunter2"}"#, Some("flag")),
             (r#"{"key":"k","key":"k"}"#, Some("key")),
             (r#"{"key":"k","map":{"a":"1","a":"2"}}"#, Some("map.a")),
+            (
+                r#"{"key":"k","map":{"hunter2, expected x":5}}"#,
+                Some("map.hunter2, expected x"),
+            ),
+            (r#"{"key":"k","map":{"a":null}}"#, Some("map.a")),
+            (
+                r#"{"key":"k","flag":"hunter2, expected hunter3"}"#,
+                Some("flag"),
+            ),
+            (r#"{"key":"k","inner":null}"#, Some("inner")),
+            (
+                r#"{"key":"k","kind":"hunter2`, expected `a"}"#,
+                Some("kind"),
+            ),
+            (r#"{"key":"k","kind":{"one":null}}"#, Some("kind.one")),
+            (r#"{"key":"k","number":-77123}"#, Some("number")),
+            (r#"{"key":"k","number":77123.5}"#, Some("number")),
             (r#"{"key":"k","other":"hunter2"}"#, Some("other")),
             (r#"{"key":"k","":"hunter2"}"#, Some("\"\"")),
             (r#"{"key":"k","\u0000":"hunter2"}"#, Some("\"\"")),
@@ -255,18 +346,21 @@ mod tests {
         ] {
             let (found, message) = fault(text);
             assert_eq!(found.as_deref(), field, "{text}: {message}");
-            assert!(!message.contains("hunter2"), "{text}: {message}");
+            let value = field.map_or(message.clone(), |field| message.replace(field, ""));
+            for secret in ["hunter", "77123"] {
+                assert!(!value.contains(secret), "{text}: {message}");
+            }
         }
     }
 
     #[test]
-    fn an_event_is_shown_without_its_values() {
-        let event = Json::parse(r#"{"lease":{"lease_id":"hunter2"},"keys":["hunter2",7]}"#);
-        let shown = format!("{:?}", event.expect("JSON"));
-        assert_eq!(
-            shown,
-            r#"{"lease": {"lease_id": a string}, "keys": [a string, a number]}"#
-        );
+    fn a_list_of_its_values_is_no_handle() {
+        for (text, field) in [
+            (r#"{"lease":[["a","b"]]}"#, "lease"),
+            (r#"{"leases":[{},["a","b"]]}"#, "leases.1"),
+        ] {
+            assert_eq!(fault(text).0.as_deref(), Some(field), "{text}");
+        }
     }
 
     #[test]

@@ -11,7 +11,6 @@ use std::{
 };
 
 use aws_config::SdkConfig;
-use aws_sdk_dynamodb::Client;
 use lambda_runtime::{Context, LambdaEvent, Runtime, service_fn};
 use serde::Serialize;
 use tracing::Instrument as _;
@@ -19,7 +18,7 @@ use tracing::Instrument as _;
 use crate::{
     clock::{Clock as _, SystemClock, Timestamp},
     error::Error,
-    json::Json,
+    json,
     leases::Leases,
     metrics::Metric,
     settings::{self, Boundary, Environment},
@@ -28,15 +27,12 @@ use crate::{
 };
 
 mod boundary;
-mod ciphers;
 mod emf;
 mod env_config;
 mod events;
 mod execution_events;
-mod https;
 mod invocation_metrics;
 mod log;
-mod opening;
 mod stream_records;
 
 pub use events::{Event, FromEvent, Trigger};
@@ -45,7 +41,6 @@ pub use lambda_runtime::{Diagnostic, Error as Fatal};
 pub use stream_records::{Failed, StreamRecords};
 
 use emf::EmfWriter;
-use https::Https;
 use invocation_metrics::{INVOCATION_METRICS, InvocationMetrics};
 use log::About;
 
@@ -59,7 +54,7 @@ const TO_ANSWER: Duration = Duration::from_millis(200);
 /// missing or wrong, an event that cannot be read, and a panic are answered with a name as well.
 ///
 /// # Errors
-/// Only if Lambda's runtime API cannot be reached.
+/// If Lambda's runtime API cannot be reached, or if `AWS_USE_FIPS_ENDPOINT` is true and the cipher library is not the FIPS-validated one.
 pub async fn serve<Q, A, H, F>(operation: &'static str, handle: H) -> Result<(), Fatal>
 where
     Q: FromEvent,
@@ -130,19 +125,18 @@ where
     F: Future<Output = Result<A, Error>>,
 {
     log::listen();
+    // As text, since the process ends with what its `Debug` says.
+    let module = aws_lc_rs::try_fips_mode();
+    env_config::check_fips(settings::variable, module).map_err(|error| error.to_string())?;
     let connected = connect().and_then(|connected| {
         if Q::SEES_TO_ALL {
             connected.boundary.check_absence()?;
         }
         Ok(connected)
     });
-    let served = match connected {
-        Ok(connected) => {
-            opening::open(&connected.client, &connected.https, &connected.table).await;
-            Ok((connected.leases, connected.boundary))
-        }
-        Err(error) => Err(Arc::new(error)),
-    };
+    let served = connected
+        .map(|connected| (connected.leases, connected.boundary))
+        .map_err(Arc::new);
     let meter = EmfWriter::new(operation);
     let (handle, served, meter) = (&handle, &served, &meter);
     let service = service_fn(move |event: LambdaEvent<String>| async move {
@@ -159,9 +153,6 @@ struct Connected {
     boundary: Boundary,
     /// The configuration that another client may share.
     ambient: SdkConfig,
-    https: Https,
-    client: Client,
-    table: String,
 }
 
 fn connect() -> Result<Connected, Error> {
@@ -171,27 +162,12 @@ fn connect() -> Result<Connected, Error> {
         boundary,
     } = Environment::read()?;
     settings::check_endpoint()?;
-    let https = Https::new().map_err(|error| Error::Misconfigured {
-        problem: "no HTTPS client".to_owned(),
-        source: Some(crate::Cause::of(&error)),
-    })?;
-    let ambient = env_config::read(&https);
-    let region = ambient.region();
-    if region.is_none_or(|region| region.as_ref().is_empty()) {
-        return Err(Error::Misconfigured {
-            problem: "no Region: set AWS_REGION".to_owned(),
-            source: None,
-        });
-    }
-    let client = Connection::client(&ambient);
-    let store = DynamoDb::new(client.clone(), table.clone());
+    let ambient = env_config::read(settings::variable)?;
+    let store = DynamoDb::new(Connection::client(&ambient), table);
     Ok(Connected {
         leases: Leases::new(store, settings),
         boundary,
         ambient,
-        https,
-        client,
-        table,
     })
 }
 
@@ -243,7 +219,7 @@ where
     F: Future<Output = Result<A, Error>>,
 {
     let began = SystemClock.now();
-    let event = Json::parse(&payload);
+    let event = json::parse(&payload);
     let about = About::of(event.as_ref().ok(), &context, operation);
     let work = async {
         let outcome = match (served, event) {

@@ -13,6 +13,12 @@
 //! largest [`Lease::fencing_token`] and refusing smaller ones. Tokens of a key rise from grant to
 //! grant: through release, expiry, purge, and deletion of the row.
 //!
+//! # What a version promises
+//!
+//! Everything that is documented here, with [`store::Store`], [`Memory`], [`conformance`](https://docs.rs/leasehold/latest/leasehold/conformance/)
+//! and [`Workflows`] as the doors for those who bring a store or an engine of their own. The modules `row`, `transition` and `waiter`, in
+//! whose types a store speaks, are public and hidden: they may change with any version.
+//!
 //! # Cookbook
 //!
 #![doc = include_str!("cookbook.md")]
@@ -41,6 +47,8 @@ mod reap;
 mod release;
 mod requests;
 mod retry;
+// Public for those who write another store and for the proofs: no part of what a version promises.
+#[doc(hidden)]
 pub mod row;
 #[cfg(test)]
 mod secret_scanner;
@@ -49,8 +57,12 @@ mod settings;
 pub mod store;
 mod sweep;
 pub mod table;
+// Public for those who write another store and for the proofs: no part of what a version promises.
+#[doc(hidden)]
 pub mod transition;
 mod values;
+// Public for those who write another store and for the proofs: no part of what a version promises.
+#[doc(hidden)]
 pub mod waiter;
 mod workflows;
 

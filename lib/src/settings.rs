@@ -206,16 +206,6 @@ pub(crate) fn log_level() -> tracing_subscriber::filter::LevelFilter {
         .unwrap_or(tracing_subscriber::filter::LevelFilter::INFO)
 }
 
-/// The same as it is written, for lines that Lambda is not to leave out: it reads a line without a level as INFO.
-#[cfg(feature = "lambda")]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the one home of the ambient environment"
-)]
-pub(crate) fn log_level_name() -> String {
-    std::env::var("AWS_LAMBDA_LOG_LEVEL").unwrap_or_else(|_| "INFO".to_owned())
-}
-
 /// The table's name, also of an ARN, and also if another setting is wrong.
 #[cfg(feature = "lambda")]
 #[expect(

@@ -1,15 +1,17 @@
 //! The boundary of a function: which keys and holders its callers may name. Several functions of a verb, one for each team, then
 //! have one table together, and no leases.
 
+use serde_json::Value;
+
 use crate::{
     error::Error,
-    json::Json,
+    json,
     settings::{Boundary, misconfigured},
 };
 
 impl Boundary {
     /// Refuses a request that names anything beyond. It has been read before, so that each field is what it should be.
-    pub(super) fn check(&self, request: &Json) -> Result<(), Error> {
+    pub(super) fn check(&self, request: &Value) -> Result<(), Error> {
         for (path, key) in texts(request, "key") {
             within(&path, key, self.key_prefix.as_deref(), "LEASE_KEY_PREFIX")?;
         }
@@ -17,20 +19,21 @@ impl Boundary {
             let prefix = self.holder_prefix.as_deref();
             within(&path, holder, prefix, "LEASE_HOLDER_PREFIX")?;
         }
-        if !self.reentrant && request.says("reentrant") {
+        if !self.reentrant && says(request, "reentrant") {
             let problem = "is switched off for this function (LEASE_REENTRANT)";
             return Err(Error::invalid("reentrant", problem));
         }
         let Some((variable, prefix)) = self.prefix() else {
             return Ok(());
         };
-        if request.says("list") {
+        if says(request, "list") {
             let problem =
                 format!("shows what is beyond {prefix:?} ({variable}): ask for a key or a holder");
             return Err(Error::invalid("list", problem));
         }
         // Of whoever may have keys anywhere.
-        let by_holder = request.has("holder") && !request.has("key") && !request.has("keys");
+        let has = |name| request.get(name).is_some();
+        let by_holder = has("holder") && !has("key") && !has("keys");
         if by_holder && self.holder_prefix.is_none() {
             let problem = format!(
                 "may hold what is beyond {prefix:?} ({variable}): set LEASE_HOLDER_PREFIX as well"
@@ -68,20 +71,30 @@ fn within(path: &str, text: &str, prefix: Option<&str>, variable: &str) -> Resul
 }
 
 /// Each key or each holder that a request names, and where.
-fn texts<'a>(request: &'a Json, field: &'static str) -> Vec<(String, &'a str)> {
+fn texts<'a>(request: &'a Value, field: &'static str) -> Vec<(String, &'a str)> {
     let mut found = Vec::new();
     let mut add = |path: String, text: Option<&'a str>| found.extend(text.map(|text| (path, text)));
-    add(field.to_owned(), request.text_at(&[field]));
-    add(format!("lease.{field}"), request.text_at(&["lease", field]));
-    for lease in request.list_at(&["leases"]).unwrap_or_default() {
-        add(format!("leases.{field}"), lease.text_at(&[field]));
+    let own = format!("/{field}");
+    add(field.to_owned(), json::text(request, &own));
+    add(
+        format!("lease.{field}"),
+        json::text(request, &format!("/lease{own}")),
+    );
+    let list = |name| request.get(name).and_then(Value::as_array).into_iter();
+    for lease in list("leases").flatten() {
+        add(format!("leases.{field}"), json::text(lease, &own));
     }
     if field == "key" {
-        for key in request.list_at(&["keys"]).unwrap_or_default() {
-            add("keys".to_owned(), key.text_at(&[]));
+        for key in list("keys").flatten() {
+            add("keys".to_owned(), key.as_str());
         }
     }
     found
+}
+
+/// Whether the field of that name is true.
+fn says(request: &Value, name: &str) -> bool {
+    request.get(name) == Some(&Value::Bool(true))
 }
 
 #[cfg(test)]
@@ -98,7 +111,7 @@ mod tests {
 
     /// What is said of the event; nothing if it is let through.
     fn said(boundary: &Boundary, event: &str) -> String {
-        let checked = boundary.check(&Json::parse(event).expect("JSON"));
+        let checked = boundary.check(&json::parse(event).expect("JSON"));
         checked.map_or_else(|error| error.to_string(), |()| String::new())
     }
 

@@ -19,7 +19,6 @@ const OPERATION: &str = "Operation";
 pub(super) struct EmfWriter {
     table: String,
     operation: &'static str,
-    level: String,
 }
 
 impl EmfWriter {
@@ -28,7 +27,6 @@ impl EmfWriter {
             // Also if there is none: somebody has to hear of it.
             table: settings::table_name().unwrap_or_else(|| "none".to_owned()),
             operation,
-            level: settings::log_level_name(),
         }
     }
 
@@ -66,8 +64,8 @@ impl EmfWriter {
         );
         root.insert(TABLE.to_owned(), self.table.as_str().into());
         root.insert(OPERATION.to_owned(), self.operation.into());
-        // Without both Lambda takes the line for one of level INFO, and leaves it out if the level is above that.
-        root.insert("level".to_owned(), self.level.as_str().into());
+        // Not the configured level: at ERROR every invocation would look like an error.
+        root.insert("level".to_owned(), "INFO".into());
         root.insert("timestamp".to_owned(), at.to_string().into());
         Value::Object(root)
     }
@@ -81,7 +79,6 @@ mod tests {
         EmfWriter {
             table: "leases".to_owned(),
             operation: "release",
-            level: "WARN".to_owned(),
         }
     }
 
@@ -102,7 +99,7 @@ mod tests {
                 + r#"{"Name":"QueueDepth","Unit":"Count"}],"Namespace":"Leasehold"},"#
                 + r#"{"Dimensions":[["Table","Operation"]],"Metrics":[{"Name":"Latency","Unit":"Milliseconds"}],"#
                 + r#""Namespace":"Leasehold"}],"Timestamp":1795230000120},"#
-                + r#""level":"WARN","timestamp":"2026-11-21T03:00:00.120Z"}"#
+                + r#""level":"INFO","timestamp":"2026-11-21T03:00:00.120Z"}"#
         );
     }
 

@@ -10,26 +10,68 @@ use aws_credential_types::provider::SharedCredentialsProvider;
 use aws_smithy_async::{rt::sleep::TokioSleep, time::SystemTimeSource};
 use aws_types::service_config::{LoadServiceConfig, ServiceConfigKey};
 
-use super::https::Https;
 use crate::{
     error::Error,
-    settings::variable,
+    settings::{misconfigured, variable},
     values::{Holder, TaskToken},
     workflows::{Call, Delivery, Execution, StepFunctions, Workflows},
 };
 
-pub(super) fn read(https: &Https) -> SdkConfig {
-    let region = variable("AWS_REGION").or_else(|| variable("AWS_DEFAULT_REGION"));
+const FIPS: &str = "AWS_USE_FIPS_ENDPOINT";
+const DUAL_STACK: &str = "AWS_USE_DUALSTACK_ENDPOINT";
+
+/// What the variables say, for all clients of a sandbox.
+///
+/// # Errors
+/// [`Error::Misconfigured`] naming the variable that is missing or does not parse.
+pub(super) fn read(lookup: impl Fn(&str) -> Option<String>) -> Result<SdkConfig, Error> {
+    let region = lookup("AWS_REGION").or_else(|| lookup("AWS_DEFAULT_REGION"));
+    let Some(region) = region.filter(|region| !region.is_empty()) else {
+        return Err(Error::Misconfigured {
+            problem: "no Region: set AWS_REGION".to_owned(),
+            source: None,
+        });
+    };
     let credentials = EnvironmentVariableCredentialsProvider::new();
-    let config = SdkConfig::builder()
+    let mut config = SdkConfig::builder()
         .behavior_version(BehaviorVersion::v2026_01_12())
-        .region(region.map(Region::new))
+        .region(Region::new(region))
         .credentials_provider(SharedCredentialsProvider::new(credentials))
-        .http_client(https.clone())
         .service_config(Variables)
         .sleep_impl(TokioSleep::new())
         .time_source(SystemTimeSource::new());
-    config.build()
+    config.set_use_dual_stack(flag(&lookup, DUAL_STACK)?);
+    config.set_use_fips(flag(&lookup, FIPS)?);
+    Ok(config.build())
+}
+
+/// Refuses to start where FIPS endpoints are asked for and `module`, the cipher library, is not the validated one: whoever asks for
+/// the one relies on the other.
+///
+/// # Errors
+/// [`Error::Misconfigured`], which says what is missing.
+pub(super) fn check_fips(
+    lookup: impl Fn(&str) -> Option<String>,
+    module: Result<(), &str>,
+) -> Result<(), Error> {
+    if module.is_ok() || !matches!(flag(lookup, FIPS), Ok(Some(true))) {
+        return Ok(());
+    }
+    Err(misconfigured(
+        FIPS,
+        "is true, and this function was built without a FIPS-validated module: README.md, Small functions, says how to build it",
+    ))
+}
+
+/// What the SDK takes for a yes or a no. It would go on without a value that is neither.
+fn flag(lookup: impl Fn(&str) -> Option<String>, name: &str) -> Result<Option<bool>, Error> {
+    let Some(value) = lookup(name) else {
+        return Ok(None);
+    };
+    match value.to_ascii_lowercase().parse() {
+        Ok(flag) => Ok(Some(flag)),
+        Err(_) => Err(misconfigured(name, "must be true or false")),
+    }
 }
 
 /// What concerns one service: `AWS_ENDPOINT_URL_DYNAMODB` before `AWS_ENDPOINT_URL`.
@@ -74,5 +116,53 @@ impl Workflows for CallbacksOnly {
                 source: None,
             })
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lookup(pairs: &[(&str, &str)]) -> impl Fn(&str) -> Option<String> {
+        move |name| {
+            let pair = pairs.iter().find(|(n, _)| *n == name)?;
+            Some(pair.1.to_owned())
+        }
+    }
+
+    #[test]
+    fn endpoints_of_both_kinds_are_passed_on() {
+        for (value, expected) in [("true", true), ("TRUE", true), ("false", false)] {
+            let pairs = [
+                ("AWS_REGION", "us-east-1"),
+                (DUAL_STACK, value),
+                (FIPS, value),
+            ];
+            let config = read(lookup(&pairs)).expect("valid");
+            assert_eq!(config.use_dual_stack(), Some(expected));
+            assert_eq!(config.use_fips(), Some(expected));
+        }
+        let config = read(lookup(&[("AWS_REGION", "us-east-1")])).expect("valid");
+        assert_eq!((config.use_dual_stack(), config.use_fips()), (None, None));
+    }
+
+    #[test]
+    fn a_bad_value_is_named() {
+        for name in [DUAL_STACK, FIPS] {
+            let read = read(lookup(&[("AWS_REGION", "us-east-1"), (name, "yes")]));
+            assert!(read.is_err_and(|error| error.to_string().contains(name)));
+        }
+        let read = read(lookup(&[("AWS_REGION", "")]));
+        assert!(read.is_err_and(|error| error.to_string().contains("AWS_REGION")));
+    }
+
+    #[test]
+    fn fips_is_refused_by_a_build_without_the_module() {
+        let asked = || lookup(&[(FIPS, "true")]);
+        assert!(check_fips(asked(), Err("not in FIPS mode")).is_err());
+        assert!(check_fips(asked(), Ok(())).is_ok());
+        for not in ["false", "yes"] {
+            assert!(check_fips(lookup(&[(FIPS, not)]), Err("not in FIPS mode")).is_ok());
+        }
     }
 }

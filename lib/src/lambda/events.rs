@@ -1,7 +1,10 @@
 //! What a handler may take as its request, from the raw text of the event. The runtime would parse the event first and would name
 //! a Rust type in the error.
 
-use std::task::{Context, Poll};
+use std::{
+    fmt,
+    task::{Context, Poll},
+};
 
 use aws_lambda_events::event::eventbridge::EventBridgeEvent;
 use lambda_runtime::{
@@ -9,15 +12,19 @@ use lambda_runtime::{
     tower::{Layer, Service},
 };
 use serde::de::{DeserializeOwned, IgnoredAny};
+use serde_json::Value;
 
-use crate::{
-    error::Error,
-    json::{self, Json},
-};
+use crate::{error::Error, json};
 
 /// An event, parsed but not yet understood.
-#[derive(Debug)]
-pub struct Event<'a>(pub(super) &'a Json);
+pub struct Event<'a>(pub(super) &'a Value);
+
+/// Nothing of what is in it, which may be a secret.
+impl fmt::Debug for Event<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Event").finish_non_exhaustive()
+    }
+}
 
 /// A request that an event can be read as: any type that deserializes, and [`Trigger`].
 pub trait FromEvent: Sized {
@@ -50,8 +57,8 @@ impl<T: DeserializeOwned> FromEvent for Trigger<T> {
     const SEES_TO_ALL: bool = true;
 
     fn from_event(event: &Event<'_>) -> Result<Self, Error> {
-        if event.0.has("detail-type") {
-            json::read::<EventBridgeEvent<Anything>>(event.0).map(|_| Self::Schedule)
+        if event.0.get("detail-type").is_some() {
+            json::read_event::<EventBridgeEvent<Anything>>(event.0).map(|_| Self::Schedule)
         } else {
             json::read(event.0).map(Self::Call)
         }

@@ -4,9 +4,15 @@ use std::future::Future;
 
 use aws_lambda_events::event::sqs::SqsBatchResponse;
 use serde::Serialize;
+use serde_json::Value;
 
 use super::{Event, FromEvent};
-use crate::{error::Error, json::Json, metrics, values::Holder};
+use crate::{
+    error::Error,
+    json::{self, text},
+    metrics,
+    values::Holder,
+};
 
 /// What status events tell of: one execution, or a batch of them from a queue.
 #[derive(Debug)]
@@ -39,24 +45,23 @@ impl FromEvent for ExecutionEvents {
     const SEES_TO_ALL: bool = true;
 
     fn from_event(event: &Event<'_>) -> Result<Self, Error> {
-        let Some(messages) = event.0.list_at(&["Records"]) else {
+        let Some(messages) = event.0.get("Records").and_then(Value::as_array) else {
             return status(event.0).map(|status| Self(Told::One(status)));
         };
         let messages = messages.iter().map(|message| {
-            let id = message.text_at(&["messageId"]).map(str::to_owned);
-            let body = message
-                .text_at(&["body"])
+            let id = text(message, "/messageId").map(str::to_owned);
+            let body = text(message, "/body")
                 .ok_or_else(|| Error::invalid("body", "is required: the text of a status event"));
             (
                 id,
-                body.and_then(Json::parse).and_then(|event| status(&event)),
+                body.and_then(json::parse).and_then(|event| status(&event)),
             )
         });
         Ok(Self(Told::Batch(messages.collect())))
     }
 }
 
-fn status(event: &Json) -> Result<Status, Error> {
+fn status(event: &Value) -> Result<Status, Error> {
     let detail = |name: &str| {
         let required = || {
             let field = format!("detail.{name}");
@@ -65,7 +70,7 @@ fn status(event: &Json) -> Result<Status, Error> {
                 "is required: a Step Functions Execution Status Change",
             )
         };
-        event.text_at(&["detail", name]).ok_or_else(required)
+        text(event, &format!("/detail/{name}")).ok_or_else(required)
     };
     let execution = Holder::new(detail("executionArn")?)
         .map_err(|problem| Error::invalid("detail.executionArn", problem))?;

@@ -134,7 +134,7 @@ mod tests {
     };
     use crate::{
         Acquire, Execution, Leases, Memory, Settings, Timestamp, conformance::FakeStepFunctions,
-        conformance::make, error::Cause, json::Json, metrics,
+        conformance::make, error::Cause, json, metrics,
     };
 
     fn values(tally: &InvocationMetrics) -> Vec<(&'static str, u64)> {
@@ -349,13 +349,13 @@ mod tests {
             let key = json!({"pk": {"S": "k"}, "sk": {"S": "LEASE#0000"}});
             let record = json!({"dynamodb": {"Keys": key, "SequenceNumber": "1"}});
             let batch = json!({"Records": [record, record]}).to_string();
-            let batch = Json::parse(&batch).expect("JSON");
+            let batch = json::parse(&batch).expect("JSON");
             let changes = StreamRecords::from_event(&super::super::Event(&batch)).expect("a batch");
             drop(changes.each(|_| async { Err(denied()) }).await);
             let status =
                 json!({"detail": {"executionArn": "e", "status": "SUCCEEDED"}}).to_string();
             let batch = json!({"Records": [{"messageId": "1", "body": status}]}).to_string();
-            let batch = Json::parse(&batch).expect("JSON");
+            let batch = json::parse(&batch).expect("JSON");
             let ends = ExecutionEvents::from_event(&super::super::Event(&batch)).expect("a batch");
             let reap = |_| async { Err::<(), _>(denied()) };
             drop(ends.each(reap).await.expect("an answer"));

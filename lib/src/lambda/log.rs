@@ -6,7 +6,7 @@ use lambda_runtime::{Context, Diagnostic};
 use serde_json::Value;
 
 use super::invocation_metrics::Collect;
-use crate::{error::Error, json::Json, metrics, settings, values::Key};
+use crate::{error::Error, json, metrics, settings, values::Key};
 
 /// What an invocation is about, for its log lines and its error.
 pub(super) struct About {
@@ -46,23 +46,22 @@ macro_rules! line {
 }
 
 impl About {
-    pub(super) fn of(event: Option<&Json>, context: &Context, operation: &'static str) -> Self {
-        let text = |name| {
-            let event = event?;
-            let own = event.text_at(&[name]);
-            own.or_else(|| event.text_at(&["lease", name]))
+    pub(super) fn of(event: Option<&Value>, context: &Context, operation: &'static str) -> Self {
+        let text = |name: &str| {
+            let own = json::text(event?, &format!("/{name}"));
+            own.or_else(|| json::text(event?, &format!("/lease/{name}")))
         };
         Self {
             operation,
             invocation: context.request_id.clone(),
             trace: context.xray_trace_id.as_deref().map(root),
             request_id: event
-                .and_then(|event| event.text_at(&["request_id"]))
+                .and_then(|event| json::text(event, "/request_id"))
                 .map(cut),
             key: text("key").and_then(|key| Key::new(key).ok()),
-            keys: event.and_then(Json::keys).map(|keys| cut(&keys.join(", "))),
+            keys: event.and_then(json::keys).map(|keys| cut(&keys.join(", "))),
             holder: text("holder").map(cut),
-            fencing_token: event.and_then(|event| event.number_at(&["lease", "fencing_token"])),
+            fencing_token: event.and_then(|event| event.pointer("/lease/fencing_token")?.as_u64()),
         }
     }
 

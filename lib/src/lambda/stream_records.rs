@@ -3,11 +3,12 @@
 use std::{collections::BTreeSet, future::Future};
 
 use aws_lambda_events::event::streams::{DynamoDbBatchItemFailure, DynamoDbEventResponse};
+use serde_json::Value;
 
 use super::{Event, FromEvent};
 use crate::{
     error::Error,
-    json::Json,
+    json::text,
     metrics,
     store::{What, what},
     values::Key,
@@ -39,16 +40,20 @@ impl FromEvent for StreamRecords {
     const SEES_TO_ALL: bool = true;
 
     fn from_event(event: &Event<'_>) -> Result<Self, Error> {
-        let records = event.0.list_at(&["Records"]).ok_or_else(|| {
-            Error::invalid("Records", "is required: a batch of a DynamoDB stream")
-        })?;
+        let records = event
+            .0
+            .get("Records")
+            .and_then(Value::as_array)
+            .ok_or_else(|| {
+                Error::invalid("Records", "is required: a batch of a DynamoDB stream")
+            })?;
         Ok(Self(records.iter().map(record).collect()))
     }
 }
 
 /// One that cannot be read does not keep the others from being.
-fn record(record: &Json) -> Record {
-    let place = |name| record.text_at(&["dynamodb", "Keys", name, "S"]);
+fn record(record: &Value) -> Record {
+    let place = |name: &str| text(record, &format!("/dynamodb/Keys/{name}/S"));
     let about = match (place("pk"), place("sk")) {
         (Some(pk), Some(sk)) => match what(pk, sk) {
             What::Lease(address) => About::Lease(address.key),
@@ -56,7 +61,7 @@ fn record(record: &Json) -> Record {
         },
         _ => About::Unreadable,
     };
-    let number = record.text_at(&["dynamodb", "SequenceNumber"]);
+    let number = text(record, "/dynamodb/SequenceNumber");
     Record {
         number: number.map(str::to_owned),
         about,

@@ -3,7 +3,7 @@
 //! It enters the resource, works, and leaves it, with two fenced writes (see [`resource`]) to the
 //! table `RESOURCE_TABLE`; without a `lease` it only works. `work` says how long and how it ends.
 //! Refuses with `Step.StaleToken` what a newer token has overtaken, with `Step.Overlap` to be the
-//! second one inside, and with `Step.Invalid` what it cannot read.
+//! second one inside, and with `Step.Invalid` what it cannot read; a panic is `Step.Panicked`.
 
 mod resource;
 
@@ -14,6 +14,7 @@ use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region};
 use lambda_runtime::{Diagnostic, LambdaEvent, service_fn};
 use resource::{Pass, Resource};
 use serde::{Deserialize, Serialize};
+use tokio::task::JoinError;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -70,6 +71,8 @@ enum Failure {
     Unavailable(String),
     #[error("asked to fail with {0}")]
     Asked(String),
+    #[error("panicked: {0}")]
+    Panicked(String),
 }
 
 impl From<Failure> for Diagnostic {
@@ -80,6 +83,7 @@ impl From<Failure> for Diagnostic {
             Failure::Invalid(_) => "Step.Invalid",
             Failure::Unavailable(_) => "Step.Unavailable",
             Failure::Asked(name) => name,
+            Failure::Panicked(_) => "Step.Panicked",
         };
         Self {
             error_type: name.to_owned(),
@@ -104,15 +108,37 @@ async fn main() -> Result<(), lambda_runtime::Error> {
         .endpoint_url(variable("AWS_ENDPOINT_URL_DYNAMODB"))
         .http_client(aws_smithy_http_client::Builder::new().build_http())
         .build();
-    let resource = &Resource::new(Client::from_conf(config), variable("RESOURCE_TABLE"));
+    // As long as the process.
+    let resource: &'static Resource = Box::leak(Box::new(Resource::new(
+        Client::from_conf(config),
+        variable("RESOURCE_TABLE"),
+    )));
     lambda_runtime::run(service_fn(
         move |event: LambdaEvent<serde_json::Value>| async move {
             let request = serde_json::from_value(event.payload)
                 .map_err(|error| Failure::Invalid(error.to_string()))?;
-            handle(resource, request).await
+            // A task of its own: the runtime would report a panic by the name of a Rust type.
+            match tokio::spawn(handle(resource, request)).await {
+                Ok(done) => done,
+                Err(ended) => Err(Failure::Panicked(message(ended))),
+            }
         },
     ))
     .await
+}
+
+/// What a task that panicked has said.
+fn message(ended: JoinError) -> String {
+    let Ok(panic) = ended.try_into_panic() else {
+        return "without a word".to_owned();
+    };
+    match panic.downcast::<String>() {
+        Ok(message) => *message,
+        Err(panic) => panic
+            .downcast_ref::<&str>()
+            .map_or("without a word", |message| message)
+            .to_owned(),
+    }
 }
 
 async fn handle(resource: &Resource, request: Request) -> Result<Done, Failure> {
@@ -166,6 +192,21 @@ mod tests {
                       "safe_until": "2026-11-21T03:04:59.123Z"},
         }));
         assert!(request.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_named_by_its_message() {
+        let panicked = async |text: Option<String>| {
+            let task = tokio::spawn(async move {
+                let Some(text) = text else {
+                    panic!("asked to panic");
+                };
+                panic!("{text}");
+            });
+            message(task.await.unwrap_err())
+        };
+        assert_eq!(panicked(None).await, "asked to panic");
+        assert_eq!(panicked(Some("by name".to_owned())).await, "by name");
     }
 
     #[test]

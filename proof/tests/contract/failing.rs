@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use aws_sdk_dynamodb::primitives::{DateTime, DateTimeFormat};
 use axum::{Router, http::StatusCode, routing::post};
-use leasehold_local::Options;
+use leasehold_local::{Options, Outcome};
 use leasehold_proof::fixture::{Fixture, event, quiet};
 use tokio::net::TcpListener;
 
@@ -34,6 +34,8 @@ async fn a_bad_environment_is_named_by_every_answer() {
         ("AWS_ENDPOINT_URL_DYNAMODB", Some("not a url")),
         ("AWS_ENDPOINT_URL_DYNAMODB", Some("")),
         ("AWS_ENDPOINT_URL_SFN", Some("not a url")),
+        ("AWS_USE_DUALSTACK_ENDPOINT", Some("1")),
+        ("AWS_USE_FIPS_ENDPOINT", Some("yes")),
     ];
     for (variable, value) in cases {
         let fixture = with(variable, value).await;
@@ -47,6 +49,21 @@ async fn a_bad_environment_is_named_by_every_answer() {
             }
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_function_without_the_validated_module_does_not_start_where_fips_is_asked_for() {
+    let fixture = with("AWS_USE_FIPS_ENDPOINT", Some("true")).await;
+    let functions = fixture.stack.functions();
+    let invocation = functions.invoke("acquire", "{}").await.unwrap();
+    let Outcome::FunctionError(error) = invocation.outcome else {
+        panic!("{:?}", invocation.outcome);
+    };
+    assert!(error.contains("Runtime.ExitError"), "{error}");
+    let log = fixture.log("acquire");
+    let named = log.lines().filter(|l| l.contains("AWS_USE_FIPS_ENDPOINT"));
+    assert_eq!(named.count(), 1, "{log}");
+    assert!(log.contains("FIPS-validated module"), "{log}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -30,7 +30,7 @@ async fn main() -> Result<(), Failed> {
     let called = leases
         .get(..calls.parse()?)
         .ok_or("more calls than leases")?;
-    let ambient = wire::config(wire::url()?, wire::Plain::new());
+    let ambient = wire::config(wire::url()?, None);
     call(by, operation, &ambient, called).await
 }
 

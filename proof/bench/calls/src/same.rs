@@ -59,7 +59,10 @@ fn lease() -> Lease {
 /// The first request that one of the two sends for `operation`, with what differs from call to call left out.
 async fn sent(by: &str, operation: &str) -> Value {
     let kept = Kept::default();
-    let ambient = wire::config("http://127.0.0.1:9".to_owned(), kept.clone());
+    let ambient = wire::config(
+        "http://127.0.0.1:9".to_owned(),
+        Some(kept.clone().into_shared()),
+    );
     // It fails, since the condition was not met.
     let outcome = call(by, operation, &ambient, &[lease()]).await;
     assert!(operation == "release" || outcome.is_err());

@@ -1,4 +1,4 @@
-//! The same way to the table for both: plain HTTP/1.1 through one pool of connections, as a function's way is below its TLS.
+//! The same way to the table for both: the SDK's own HTTP client, without TLS.
 
 use std::time::Duration;
 
@@ -8,33 +8,17 @@ use aws_sdk_dynamodb::{
     config::{BehaviorVersion, Region, SharedAsyncSleep, timeout::TimeoutConfig},
 };
 use aws_smithy_async::{rt::sleep::TokioSleep, time::SystemTimeSource};
-use aws_smithy_runtime_api::{
-    client::{
-        http::{
-            HttpClient, HttpConnector, HttpConnectorFuture, HttpConnectorSettings,
-            SharedHttpConnector,
-        },
-        orchestrator::{HttpRequest, HttpResponse},
-        result::ConnectorError,
-        runtime_components::RuntimeComponents,
-    },
-    shared::IntoShared,
-};
-use aws_smithy_types::body::SdkBody;
+use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use aws_types::SdkConfig;
-use hyper_util::{
-    client::legacy::{self, connect},
-    rt::TokioExecutor,
-};
 
 /// Where the table is.
 pub(crate) fn url() -> Result<String, std::env::VarError> {
     std::env::var("TABLE_URL")
 }
 
-/// The way to it, and with what to sign.
-pub(crate) fn config(url: String, client: impl HttpClient + 'static) -> SdkConfig {
-    SdkConfig::builder()
+/// The way to it, and with what to sign. The SDK has a client of its own where none is given.
+pub(crate) fn config(url: String, client: Option<SharedHttpClient>) -> SdkConfig {
+    let mut config = SdkConfig::builder()
         .behavior_version(BehaviorVersion::v2026_01_12())
         .region(Region::from_static("us-east-1"))
         .credentials_provider(SharedCredentialsProvider::new(Credentials::new(
@@ -43,9 +27,9 @@ pub(crate) fn config(url: String, client: impl HttpClient + 'static) -> SdkConfi
         .endpoint_url(url)
         .sleep_impl(SharedAsyncSleep::new(TokioSleep::new()))
         .time_source(SystemTimeSource::new())
-        .timeout_config(TimeoutConfig::disabled())
-        .http_client(client)
-        .build()
+        .timeout_config(TimeoutConfig::disabled());
+    config.set_http_client(client);
+    config.build()
 }
 
 /// The same client, with the same limits in the same places, which are far: where every instruction takes fifty times as long,
@@ -58,45 +42,4 @@ pub(crate) fn patient(client: &Client) -> Client {
         .operation_timeout(far);
     let config = client.config().to_builder();
     Client::from_conf(config.timeout_config(limits.build()).build())
-}
-
-/// HTTP/1.1 without TLS, in one pool of connections.
-#[derive(Clone, Debug)]
-pub(crate) struct Plain(legacy::Client<connect::HttpConnector, SdkBody>);
-
-impl Plain {
-    pub(crate) fn new() -> Self {
-        let mut tcp = connect::HttpConnector::new();
-        tcp.set_nodelay(true);
-        Self(legacy::Client::builder(TokioExecutor::new()).build(tcp))
-    }
-}
-
-impl HttpClient for Plain {
-    fn http_connector(
-        &self,
-        _: &HttpConnectorSettings,
-        _: &RuntimeComponents,
-    ) -> SharedHttpConnector {
-        self.clone().into_shared()
-    }
-}
-
-impl HttpConnector for Plain {
-    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
-        let request = match request.try_into_http1x() {
-            Ok(request) => request,
-            Err(error) => {
-                return HttpConnectorFuture::ready(Err(ConnectorError::user(error.into())));
-            }
-        };
-        let answer = self.0.request(request);
-        HttpConnectorFuture::new(async move {
-            let answer = answer
-                .await
-                .map_err(|error| ConnectorError::io(error.into()))?;
-            HttpResponse::try_from(answer.map(SdkBody::from_body_1_x))
-                .map_err(|error| ConnectorError::other(error.into(), None))
-        })
-    }
 }

@@ -6,6 +6,7 @@
 //! valgrind offers no instructions for SHA-256, so that signing is counted as done without: a quarter of a request.
 
 mod runtime_api;
+mod tls;
 mod valgrind;
 
 use std::collections::BTreeMap;
@@ -22,6 +23,7 @@ use crate::clients::{Library, TABLE};
 use crate::report::{Found, Measure};
 use crate::{Error, Options, failed, ratio, root};
 use runtime_api::RuntimeApi;
+use tls::{AUTHORITY, Tls};
 use valgrind::Program;
 
 /// How often something is counted whose requests time out.
@@ -33,8 +35,6 @@ const FIRST: usize = 10;
 const ROWS: usize = 50;
 /// The instruction set that the budget speaks of.
 const BUDGETED: &str = "x86_64";
-/// One authority to trust: how many a machine has differs, and so would the counts.
-const AUTHORITY: &str = include_str!("../../../tests/fixtures/tls/rsa/ca.pem");
 
 /// How the binaries were built that are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -170,16 +170,17 @@ pub(crate) async fn measure(options: &Options) -> Result<Found, Error> {
     };
     for function in functions {
         let binary = built.join(function.name).join("bootstrap");
-        let first = invoked(function, &binary, 1).await?;
-        let all = invoked(function, &binary, 1 + invocations).await?;
+        let first = invoked(function, &binary, 1, Over::Http).await?;
+        let all = invoked(function, &binary, 1 + invocations, Over::Http).await?;
+        let cold = invoked(function, &binary, 1, Over::Tls).await?;
         let name = function.name;
         measures.push(held(
             &format!("{name} function, warm invocation"),
             difference(first, all, invocations),
         ));
         measures.push(held(
-            &format!("{name} function, process and first answer"),
-            ratio(first, 1),
+            &format!("{name} function, process and first answer over TLS"),
+            ratio(cold, 1),
         ));
     }
     let groups: Vec<_> = measures
@@ -252,8 +253,20 @@ async fn run(
     )))
 }
 
+/// How a function's process reaches the table.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Over {
+    Http,
+    Tls,
+}
+
 /// The instructions of a function's process that serves so many invocations.
-async fn invoked(function: &Function, binary: &Path, many: usize) -> Result<u64, Error> {
+async fn invoked(
+    function: &Function,
+    binary: &Path,
+    many: usize,
+    over: Over,
+) -> Result<u64, Error> {
     let name = function.name;
     let mut last = Error::Failed(format!("the requests of {name} time out under valgrind"));
     for _ in 0..TRIES {
@@ -261,6 +274,7 @@ async fn invoked(function: &Function, binary: &Path, many: usize) -> Result<u64,
         let leases = table.grant(ROWS).await?;
         let place = tempfile::tempdir().map_err(failed("create a temporary directory"))?;
         let trusted = place.path().join("authority.pem");
+        // One authority alone: how many a machine trusts differs, and so would the counts.
         std::fs::write(&trusted, AUTHORITY).map_err(failed("write an authority"))?;
         let events: Vec<String> = leases
             .iter()
@@ -269,7 +283,12 @@ async fn invoked(function: &Function, binary: &Path, many: usize) -> Result<u64,
             .collect::<Result<_, _>>()?;
         let api = RuntimeApi::start(events).await?;
         let mut environment = environment(name, &api.address());
-        environment.insert("AWS_ENDPOINT_URL_DYNAMODB".to_owned(), table.proxy.url());
+        let tls = Tls::before(&table.proxy.url()).await?;
+        let url = match over {
+            Over::Http => table.proxy.url(),
+            Over::Tls => tls.url(),
+        };
+        environment.insert("AWS_ENDPOINT_URL_DYNAMODB".to_owned(), url);
         environment.insert("SSL_CERT_FILE".to_owned(), trusted.display().to_string());
         let counted = valgrind::count(&Program {
             path: binary.to_owned(),
