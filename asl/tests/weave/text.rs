@@ -102,7 +102,7 @@ fn what_is_written_is_in_the_partition_of_the_authors_states() {
     for partition in ["arn:aws-cn", "arn:${Partition}", "arn:${AWS::Partition}"] {
         let machine = machine.replace("arn:aws", partition);
         for mode in ["", ", mode: queue, wait_seconds: 60"] {
-            let section = ONE.replace("}", &format!("{mode}}}"));
+            let section = ONE.replace('}', &format!("{mode}}}"));
             let written = woven("a.json", &machine, &section);
             let calls = written.matches(":states:::lambda:invoke").count();
             assert!(calls > 3, "{written}");

@@ -34,11 +34,11 @@ impl Walker<'_, '_> {
             Kind::Choice { rules, default } => self.choice(id, &env, rules, *default),
             Kind::Succeed => vec![Edge::new(env, To::Done, None)],
             Kind::Fail => {
-                let named = |name: &str| Error::Named(name.to_owned());
+                let error_of = |name: &str| Error::Named(name.to_owned());
                 let errors = match state.node.text_of("Error") {
-                    Some(name) if text::inside(name).is_none() => vec![named(name)],
+                    Some(name) if text::inside(name).is_none() => vec![error_of(name)],
                     said => match said.and_then(text::one_of_two) {
-                        Some(names) => names.map(named).into(),
+                        Some(both) => both.map(error_of).into(),
                         None => vec![Error::Any],
                     },
                 };
