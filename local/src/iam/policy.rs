@@ -35,10 +35,7 @@ impl Condition {
     fn holds(&self, context: &Context) -> bool {
         let fits = |said: &String| {
             let mut values = self.values.iter();
-            values.any(|value| match self.like {
-                true => matches(value, said),
-                false => value == said,
-            })
+            values.any(|value| value == said || self.like && matches(value, said))
         };
         match context.get(&self.key) {
             None => self.all,

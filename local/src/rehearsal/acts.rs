@@ -113,13 +113,12 @@ async fn are_stopped_at_work(world: &World<'_>) -> Shown {
 }
 
 async fn is_stopped_at_work(world: &World<'_>, machine: &str, mut input: Value) -> Shown {
-    let key = match input["from"].as_str() {
-        Some(account) => account.to_owned(),
-        None => {
-            let key = format!("a/stopped/{machine}");
-            input["key"] = key.as_str().into();
-            key
-        }
+    let key = if let Some(account) = input["from"].as_str() {
+        account.to_owned()
+    } else {
+        let key = format!("a/stopped/{machine}");
+        input["key"] = key.as_str().into();
+        key
     };
     input["ttl_seconds"] = 3600.into();
     let run = world.start(&format!("leasehold-{machine}"), input).await?;

@@ -97,7 +97,7 @@ pub(super) fn own_machines(functions: &LambdaHost) -> Result<[(String, Value); 3
 pub(super) async fn play(world: &World<'_>) -> Vec<(String, Shown)> {
     let mut shown = Vec::new();
     for machine in [STACKS, WRAPPER, USERS] {
-        shown.extend(play_with(world, machine).await);
+        shown.extend(Box::pin(play_with(world, machine)).await);
     }
     shown.push((
         "reap, by the rule, asks what a failed execution may have left at work".to_owned(),

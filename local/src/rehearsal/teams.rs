@@ -127,9 +127,10 @@ async fn cross(stack: &Stack, by_role: bool) -> Result<(), String> {
         ("operate", operate(other, "raise_floor")),
     ] {
         let said = invoke(stack, own, verb, &event).await?;
-        let (error, prefix) = match by_role {
-            true => ("Lease.Denied", ""),
-            false => ("Lease.Invalid", "team"),
+        let (error, prefix) = if by_role {
+            ("Lease.Denied", "")
+        } else {
+            ("Lease.Invalid", "team")
         };
         if said["errorType"] != error || !said["errorMessage"].to_string().contains(prefix) {
             return Err(format!("{verb} {event} of another team: {said}"));
@@ -155,10 +156,10 @@ async fn cross(stack: &Stack, by_role: bool) -> Result<(), String> {
 
 async fn served(stack: &Stack, team: &str, verb: &str, event: Value) -> Result<Value, String> {
     let answer = invoke(stack, team, verb, &event).await?;
-    match answer["errorType"].is_null() {
-        true => Ok(answer),
-        false => Err(format!("{verb} {event} of the team's own: {answer}")),
+    if answer["errorType"].is_null() {
+        return Ok(answer);
     }
+    Err(format!("{verb} {event} of the team's own: {answer}"))
 }
 
 /// What a team's function answers, be it an error.
