@@ -87,9 +87,9 @@ rules! {
         good: "sound/02-fixed-limits.asl.json" Show::States(&["First"]),
     }
     Unconfirmed "unconfirmed" {
-        holds: "Who was woken in line confirms the grant by an extend before it works.",
-        why: "Who waits in line is woken with a reservation of LEASE_CLAIM_SECONDS. The first extend makes it a lease, or finds that the turn was passed on.",
-        cure: "make an extend the first state after the wait in line",
+        holds: "A waiter that is notified confirms the grant by an extend before it works.",
+        why: "A waiter is notified with a reservation of LEASE_CLAIM_SECONDS. The first extend makes it a lease, or finds that the turn was passed on.",
+        cure: "make an extend the first state after the wait in the queue",
         bad: "faulty/13-woken-and-not-confirmed.asl.json" Show::States(&["Work"]),
         good: "sound/03-in-line.asl.json" Show::States(&["Confirm"]),
     }
@@ -123,8 +123,8 @@ rules! {
     }
     HeldUnbounded "held-unbounded" {
         holds: "Waiting for a held key has an end.",
-        why: "A Wait that leads back to the acquire goes round until the history is full, and the execution then dies without a word. In line it is the sweep that sends away who has waited long enough: without a TimeoutSeconds of its own a state waits for it for ever.",
-        cure: "retry Lease.Held with MaxAttempts, count the rounds, or wait in line with TimeoutSeconds",
+        why: "A Wait that leads back to the acquire goes round until the history is full, and the execution then dies without a word. In the queue, sweep ends a wait that has lasted long enough: without a TimeoutSeconds of its own a state waits for it for ever.",
+        cure: "retry Lease.Held with MaxAttempts, count the rounds, or wait in the queue with TimeoutSeconds",
         bad: "faulty/17-held-for-ever.asl.json" Show::States(&["Acquire", "Later"]),
         good: "sound/14-held-and-counted.asl.json" Show::States(&["Again?", "Later"]),
     }
@@ -179,7 +179,7 @@ rules! {
     }
     Express "express" {
         holds: "Leases are taken in Standard workflows.",
-        why: "An Express workflow may run twice at once under one name, and nobody is told of its end, so that nothing frees what it had.",
+        why: "An Express workflow may run twice at once under one name, and no event reports its end, so that nothing frees what it had.",
         cure: "use a Standard workflow: Express runs at least once, and tells nobody of its end",
         bad: "faulty/34-express.template.yaml" Show::Lines(" Reserve:", "StartAt"),
         good: "sound/17-stack.template.yaml" Show::Lines(" InAFile:", "DefinitionUri"),
@@ -292,7 +292,7 @@ pub fn manual() -> String {
             };
             _ = write!(
                 out,
-                "\n{word} ([{file}](../asl/corpus/{file})):\n\n```{language}\n{}\n```\n",
+                "\n{word} ([{file}](../../asl/corpus/{file})):\n\n```{language}\n{}\n```\n",
                 example.excerpt(),
                 file = example.file
             );
