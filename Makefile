@@ -126,7 +126,7 @@ leases: ## look for leases in state machines that can lapse, leak or be used aft
 
 # By way of a file, lest a document be lost to a definition that cannot be read. A test fails when one is old.
 pictures: ## draw the state machines in docs/reference/machines.md anew, from their definitions
-	cargo run --quiet --locked --bin leasehold -- check --pictures docs/reference/machines.md > target/pictures.md
+	cargo run --quiet --locked --bin leasehold -- check --within . --pictures docs/reference/machines.md > target/pictures.md
 	cp target/pictures.md docs/reference/machines.md
 
 # The stack's own, and the two that it nests.

@@ -25,6 +25,7 @@ import os
 PARENT = os.getppid()  # before the slow imports: a parent that dies during them is noticed too
 
 import argparse  # noqa: E402
+import ipaddress  # noqa: E402
 import logging  # noqa: E402
 import signal  # noqa: E402
 import sys  # noqa: E402
@@ -39,6 +40,24 @@ def arguments():
     )
     parser.add_argument("--verbose", action="store_true", help="log requests and failing states to stderr")
     return parser.parse_args()
+
+
+def own_names_only(application):
+    """Refuses a request for another name than this machine's own: see local/src/host_header.rs."""
+
+    def answer(environ, start_response):
+        host = environ.get("HTTP_HOST", "")
+        name, _, port = host.rpartition(":")
+        name = name.strip("[]") if port.isdigit() else host
+        try:
+            ipaddress.ip_address(name)
+        except ValueError:
+            if name.lower() not in ("localhost", "host.docker.internal"):
+                start_response("403 Forbidden", [("Content-Type", "text/plain")])
+                return [b"this local service answers to no such name in the Host header\n"]
+        return application(environ, start_response)
+
+    return answer
 
 
 def server(port):
@@ -62,7 +81,7 @@ def server(port):
     for module in (tasks, expressions, states, executions, tokens, api):
         module.install()
     listening = make_server(
-        "127.0.0.1", port, DomainDispatcherApplication(create_backend_app), threaded=True,
+        "127.0.0.1", port, own_names_only(DomainDispatcherApplication(create_backend_app)), threaded=True,
         request_handler=MotoRequestHandler,
     )  # fmt: skip
     os.environ["MOTO_PORT"] = str(listening.server_port)

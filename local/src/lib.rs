@@ -13,6 +13,7 @@ mod error;
 mod events;
 mod fake_step_functions;
 pub mod history;
+mod host_header;
 mod iam;
 mod lambda;
 pub mod metrics;

@@ -3,7 +3,7 @@
 
 mod processes;
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -220,6 +220,29 @@ async fn who_does_not_ask_for_containers_is_reached_by_loopback_alone() {
         .filter(|at| at.ends_with(&format!(":{port:04X}")))
         .collect();
     assert!(at.iter().all(|at| at.starts_with("0100007F:")), "{at:?}");
+    up.signal(Signal::TERM);
+    assert_eq!(up.child.wait().unwrap().code(), Some(0));
+}
+
+/// A page in a browser can point a name of its own at this machine, and sends that name along.
+#[tokio::test]
+async fn a_request_by_a_name_that_is_not_this_machines_is_refused() {
+    let mut up = up(&["--no-sweep"]);
+    for service in ["DYNAMODB", "LAMBDA", "SFN"] {
+        let address = up.endpoint(service).replace("http://", "");
+        let port = address.rsplit(':').next().unwrap();
+        let status = |host: &str| {
+            let mut stream = std::net::TcpStream::connect(&address).unwrap();
+            write!(stream, "GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").unwrap();
+            let mut text = String::new();
+            BufReader::new(stream).read_line(&mut text).unwrap();
+            text
+        };
+        assert!(status(&format!("example.org:{port}")).contains(" 403 "), "{service}");
+        for own in [address.clone(), format!("localhost:{port}")] {
+            assert!(!status(&own).contains(" 403 "), "{service} {own}");
+        }
+    }
     up.signal(Signal::TERM);
     assert_eq!(up.child.wait().unwrap().code(), Some(0));
 }

@@ -108,7 +108,8 @@ pub(super) async fn serve(bus: Arc<Bus>, port: u16) -> Result<(SocketAddr, Owned
         .route("/events", post(put))
         .route("/queues", get(queues))
         .route("/queues/{name}", get(queue))
-        .with_state(bus);
+        .with_state(bus)
+        .layer(axum::middleware::from_fn(crate::host_header::check));
     let serving = OwnedTask::spawn(async move {
         if let Err(error) = axum::serve(listener, routes).await {
             tracing::error!(%error, "the event bus ended");

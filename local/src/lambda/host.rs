@@ -97,7 +97,8 @@ impl LambdaHost {
         let routes = Router::new()
             .merge(invoke_api::routes())
             .merge(runtime_api::routes())
-            .with_state(Arc::clone(&inner));
+            .with_state(Arc::clone(&inner))
+            .layer(axum::middleware::from_fn(crate::host_header::check));
         let serving = OwnedTask::spawn(async move {
             if let Err(error) = axum::serve(listener, routes).await {
                 tracing::error!(%error, "the Lambda host ended");

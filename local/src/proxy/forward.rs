@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpStream;
 
 use super::Wire;
+use crate::host_header;
 use super::answer::AnswerBody;
 use super::fault::Fault;
 use super::units::{self, Units};
@@ -54,6 +55,9 @@ async fn handle(
 ) -> Result<Response<AnswerBody>, NoAnswer> {
     let (mut head, body) = request.into_parts();
     let body = body.collect().await?.to_bytes();
+    if !host_header::is_own(&head.headers) {
+        return Ok(plain(StatusCode::FORBIDDEN, host_header::REFUSAL));
+    }
     let target = head
         .headers
         .get("x-amz-target")

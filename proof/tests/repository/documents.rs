@@ -122,7 +122,7 @@ const PROMISED: [(&str, usize); 8] = [
     ("K", 10),
     ("M", 10),
     ("P", 22),
-    ("G", 18),
+    ("G", 20),
 ];
 
 fn promises(files: &Files) -> Vec<String> {
