@@ -233,12 +233,19 @@ async fn a_request_by_a_name_that_is_not_this_machines_is_refused() {
         let port = address.rsplit(':').next().unwrap();
         let status = |host: &str| {
             let mut stream = std::net::TcpStream::connect(&address).unwrap();
-            write!(stream, "GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").unwrap();
+            write!(
+                stream,
+                "GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
+            )
+            .unwrap();
             let mut text = String::new();
             BufReader::new(stream).read_line(&mut text).unwrap();
             text
         };
-        assert!(status(&format!("example.org:{port}")).contains(" 403 "), "{service}");
+        assert!(
+            status(&format!("example.org:{port}")).contains(" 403 "),
+            "{service}"
+        );
         for own in [address.clone(), format!("localhost:{port}")] {
             assert!(!status(&own).contains(" 403 "), "{service} {own}");
         }

@@ -17,10 +17,10 @@ use serde_json::{Value, json};
 use tokio::net::TcpStream;
 
 use super::Wire;
-use crate::host_header;
 use super::answer::AnswerBody;
 use super::fault::Fault;
 use super::units::{self, Units};
+use crate::host_header;
 
 /// Why a request gets no answer: hyper then drops the connection, which is what the fault asked for.
 #[derive(Debug, thiserror::Error)]
