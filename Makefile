@@ -120,7 +120,7 @@ clippy:
 doc:
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
 
-# The shipped machines through the template, which knows what their functions are, and those that the README shows.
+# The shipped machines through the template, which knows what their functions are, and those that the tutorial shows.
 leases: ## look for leases in state machines that can lapse, leak or be used after their end
 	cargo run --quiet --locked --bin leasehold -- check template.yaml samples.yaml docs/tutorial.md
 

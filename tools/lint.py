@@ -24,7 +24,7 @@ from cfnlint.runner import Runner
 from translate import translated
 
 # Where cfn-lint 1.58 asks for a number and Step Functions takes JSONata as well: a number stands in for the linter.
-JSONATA_OR_NUMBER = ("MaxConcurrency", "TimeoutSeconds")
+JSONATA_OR_NUMBER = ("MaxConcurrency", "Seconds", "TimeoutSeconds")
 
 
 def written(template):
@@ -66,7 +66,8 @@ def put_in(properties, template):
     location = properties.pop("DefinitionS3Location", None)
     if location is not None:
         with open(template.parent / location["Key"], encoding="utf-8") as file:
-            properties["Definition"] = with_numbers(json.load(file))
+            # It takes no name for the partition, and knows one of them.
+            properties["Definition"] = with_numbers(json.loads(file.read().replace("${Partition}", "aws")))
 
 
 def with_numbers(value):
@@ -77,6 +78,8 @@ def with_numbers(value):
     return {
         name: 1 if name in JSONATA_OR_NUMBER and isinstance(inner, str) and inner.startswith("{%") else with_numbers(inner)
         for name, inner in value.items()
+        # A Parallel state has Parameters, as the language says, and cfn-lint's schema has it not.
+        if not (name == "Parameters" and value.get("Type") == "Parallel")
     }
 
 

@@ -1,4 +1,4 @@
-// Holds every state machine below the given directories, and the one that README.md shows, against asl-validator.
+// Holds every state machine below the given directories, and the one that the tutorial shows, against asl-validator.
 //
 //   NODE_PATH=... node tools/asl/check.js . [another copy of the repository ...]
 //
@@ -23,7 +23,7 @@ function definitions(root) {
         .map((name) => path.join(folder, name)),
     )
     .map((file) => [file, fs.readFileSync(file, "utf8")]);
-  return found.concat(shown(path.join(root, "README.md")));
+  return found.concat(shown(path.join(root, "docs/tutorial.md")));
 }
 
 /** Whatever a document shows that has a first state. */
@@ -32,11 +32,12 @@ function shown(document) {
   return blocks.filter(([, text]) => text.includes('"StartAt"')).map(([, text]) => [document, text]);
 }
 
-/** As CloudFormation would hand it over: an ARN for a function, a name for anything else. */
+/** As CloudFormation would hand it over: an ARN for a function, a partition, a name for anything else. */
 function substituted(text) {
-  return text.replace(/\$\{(\w+)\}/g, (_, name) =>
-    name.endsWith("Function") ? `arn:aws:lambda:us-east-1:123456789012:function:${name}` : name,
-  );
+  return text.replace(/\$\{(\w+)\}/g, (_, name) => {
+    if (name === "Partition") return "aws";
+    return name.endsWith("Function") ? `arn:aws:lambda:us-east-1:123456789012:function:${name}` : name;
+  });
 }
 
 function problems(text) {
@@ -60,7 +61,7 @@ for (const root of process.argv.slice(2)) {
   const all = definitions(root);
   const shownOnes = all.filter(([place]) => place.endsWith(".md"));
   if (all.length === shownOnes.length) complain(root, "no state machine is here");
-  if (shownOnes.length === 0) complain(path.join(root, "README.md"), "shows no state machine");
+  if (shownOnes.length === 0) complain(path.join(root, "docs/tutorial.md"), "shows no state machine");
   for (const [place, text] of all) {
     const found = problems(text);
     found.forEach((problem) => complain(place, problem));
