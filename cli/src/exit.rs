@@ -95,7 +95,7 @@ impl From<Error> for Failure {
         let failure = Self::new(Code::of(&error), in_full(&error));
         let cure = match &error {
             Error::Denied { action, .. } => format!(
-                "docs/explanation/security.md lists what each command needs; this one needs {action} on the table"
+                "docs/reference/permissions.md lists what each command needs; this one needs {action} on the table"
             ),
             Error::Misconfigured { .. } => {
                 "check --table, --region and --profile; `leasehold table check` looks at the table"

@@ -1,15 +1,15 @@
-//! What each command asks of DynamoDB is what docs/explanation/security.md says that it needs.
+//! What each command asks of DynamoDB is what docs/reference/permissions.md says that it needs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::fixture::Fixture;
 
-/// The table of commands in docs/explanation/security.md: which actions each needs.
+/// The table of commands in docs/reference/permissions.md: which actions each needs.
 fn written() -> BTreeMap<String, BTreeSet<String>> {
     let path = concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/../docs/explanation/security.md"
+        "/../docs/reference/permissions.md"
     );
     let text = std::fs::read_to_string(path).unwrap();
     let rows = text
@@ -83,7 +83,7 @@ async fn each_command_needs_what_is_written_and_no_more() {
     for (command, asked) in asked {
         let needs = written.get(&command);
         let needs = needs.unwrap_or_else(|| {
-            panic!("docs/explanation/security.md has nothing of {command}: {asked:?}")
+            panic!("docs/reference/permissions.md has nothing of {command}: {asked:?}")
         });
         assert!(
             asked.is_subset(needs),

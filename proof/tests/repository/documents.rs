@@ -89,6 +89,18 @@ pub const RULES: &[(&str, Rule, &[Fault])] = &[
         ],
     ),
     (
+        "advisories that nobody could check fail the daily run on GitHub and are named elsewhere, and every lock is offered updates",
+        advisories,
+        &[
+            (WORKFLOW, "ADVISORIES: required", "ADVISORIES: wanted"),
+            (WORKFLOW, "  schedule:\n", "  scheduled:\n"),
+            ("Makefile", "check: NOT CHECKED", "check: unchecked"),
+            (".ci/run", "NOT CHECKED", "unchecked"),
+            (UPDATES, "/proof/fuzz", "/proof/fuss"),
+            (UPDATES, "npm", "yarn"),
+        ],
+    ),
+    (
         "what is fetched and built is what is locked",
         locked,
         &[
@@ -112,6 +124,8 @@ pub const RULES: &[(&str, Rule, &[Fault])] = &[
 ];
 
 const PROOFS: &str = "docs/PROOFS.md";
+const WORKFLOW: &str = ".github/workflows/ci.yml";
+const UPDATES: &str = ".github/dependabot.yml";
 
 /// The rows that PROOFS.md has to have: kind, and how many.
 const PROMISED: [(&str, usize); 8] = [
@@ -122,7 +136,7 @@ const PROMISED: [(&str, usize); 8] = [
     ("K", 10),
     ("M", 10),
     ("P", 22),
-    ("G", 20),
+    ("G", 21),
 ];
 
 fn promises(files: &Files) -> Vec<String> {
@@ -176,6 +190,44 @@ fn names(files: &Files, path: &str, name: &str) -> bool {
     text.contains(&format!("fn {name}(")) || text.contains(&format!("fn {name}<")) || text.contains(&format!("\"{name}\""))
         // In a file of cases, the name is a key.
         || text.contains(&format!("{name}:"))
+}
+
+fn advisories(files: &Files) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (path, says) in [
+        (WORKFLOW, "ADVISORIES: required"),
+        (WORKFLOW, "\n  schedule:\n"),
+        (WORKFLOW, "make deny"),
+        ("Makefile", "cd proof/fuzz && ../../$(DENY)"),
+        ("Makefile", "check: NOT CHECKED: $$(cat $(UNCHECKED))"),
+        (".ci/run", "== NOT CHECKED: $(cat target/unchecked)"),
+    ] {
+        if !files.text(path).contains(says) {
+            wrong.push(format!("{path}: does not say {says:?}"));
+        }
+    }
+    let kinds = [
+        ("Cargo.lock", "cargo"),
+        ("requirements.txt", "pip"),
+        ("package-lock.json", "npm"),
+    ];
+    for (lock, kind) in kinds {
+        for (path, _) in files.all("", lock) {
+            let directory = path.trim_end_matches(lock).trim_end_matches('/');
+            let mut of_kind = files.text(UPDATES).split("package-ecosystem: ");
+            let offered = of_kind.any(|part| {
+                let named = part.split([' ', ',', '[', ']', '\n']);
+                part.starts_with(kind)
+                    && named
+                        .into_iter()
+                        .any(|word| word == format!("/{directory}"))
+            });
+            if !offered {
+                wrong.push(format!("{UPDATES}: offers no updates of {path}"));
+            }
+        }
+    }
+    wrong
 }
 
 fn links(files: &Files) -> Vec<String> {

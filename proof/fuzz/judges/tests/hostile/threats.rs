@@ -1,4 +1,4 @@
-//! What docs/explanation/security.md says that somebody can do with what has leaked, and how it is ended.
+//! What docs/explanation/threats.md says that somebody can do with what has leaked, and how it is ended.
 
 use std::{sync::Arc, time::Duration};
 
