@@ -265,7 +265,7 @@ async fn a_reset_is_not_a_close() {
         bench.proxy.inject(fault, "ListTables", 1);
         let address = bench.proxy.url().replace("http://", "");
         let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
-        let request = "POST / HTTP/1.1\r\nhost: local\r\nx-amz-target: DynamoDB_20120810.ListTables\r\ncontent-length: 2\r\n\r\n{}";
+        let request = "POST / HTTP/1.1\r\nhost: localhost\r\nx-amz-target: DynamoDB_20120810.ListTables\r\ncontent-length: 2\r\n\r\n{}";
         stream.write_all(request.as_bytes()).await.unwrap();
         assert_eq!(stream.read_u8().await.unwrap_err().kind(), kind);
     }
