@@ -11,7 +11,7 @@ use crate::{error::Error, outcomes::GrantKind};
 /// The target of the events.
 pub const TARGET: &str = "leasehold::metrics";
 
-/// Every metric, with its unit as `CloudWatch` knows it. README says what each means, and who writes it.
+/// Every metric, with its unit as `CloudWatch` knows it. docs/reference/logs-and-metrics.md says what each means, and which function writes it.
 pub const METRICS: [(&str, &str); 18] = [
     ("Grants", "Count"),
     ("Replays", "Count"),

@@ -187,7 +187,7 @@ rules! {
     UnknownError "unknown-error" {
         holds: "Every error name that begins with Lease. exists, and so do those for Step Functions that throttles.",
         why: "A name in ErrorEquals that nobody raises matches nothing, without a word. An error that is not in a service's model, throttling above all, is Sfn.SfnException to an SDK integration and StepFunctions.AWSStepFunctionsException to the optimised one.",
-        cure: "see the table of errors in the README",
+        cure: "see the table of errors in docs/reference/errors.md",
         bad: "faulty/28-unknown-error.asl.json" Show::States(&["Acquire"]),
         good: "sound/01-smallest.asl.json" Show::States(&["Acquire"]),
     }

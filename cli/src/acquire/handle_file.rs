@@ -42,23 +42,18 @@ pub(super) fn write(path: &Path, handle: &str) -> Result<(), String> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}", std::process::id()));
     let new = folder(path).join(name);
-    let written = write_new(&new, handle).and_then(|()| fs::rename(&new, path));
-    written.map_err(|error| {
-        _ = fs::remove_file(&new);
-        format!("{}: {error}", path.display())
-    })
-}
-
-fn write_new(path: &Path, handle: &str) -> io::Result<()> {
+    let failed = |error: io::Error| format!("{}: {error}", path.display());
     let mut options = OpenOptions::new();
-    let mut file = options
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)?;
-    file.write_all(handle.as_bytes())?;
-    file.write_all(b"\n")?;
-    file.sync_all()
+    let options = options.write(true).create_new(true).mode(0o600);
+    let mut file = options.open(&new).map_err(failed)?;
+    let written = writeln!(file, "{handle}")
+        .and_then(|()| file.sync_all())
+        .and_then(|()| fs::rename(&new, path));
+    written.map_err(|error| {
+        // Ours: it was made above.
+        _ = fs::remove_file(&new);
+        failed(error)
+    })
 }
 
 fn folder(path: &Path) -> PathBuf {
