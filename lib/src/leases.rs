@@ -225,6 +225,7 @@ impl<S: Store> Leases<S> {
                     if confirming {
                         let kind = GrantKind::after(row.previous.as_ref());
                         metrics::tell(Metric::of_grant(kind), 1);
+                        self.retire(&key, &row).await;
                     }
                     let lease = self.handle(address, row)?;
                     return Ok(match deadline_before.filter(|deadline| *deadline <= now) {

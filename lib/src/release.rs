@@ -61,6 +61,8 @@ impl<S: Store> Leases<S> {
                     if release.of == ReleaseTarget::Grant {
                         let held = self.now().since(lease.acquired_at);
                         metrics::tell_length(Metric::HeldTime, held);
+                    } else {
+                        self.retire(key, &row).await;
                     }
                     self.wake(key, row, Sender::First).await;
                     return Ok(ReleaseOutcome::Released);

@@ -246,6 +246,19 @@ pub trait Store: Send + Sync {
         limit: Duration,
     ) -> impl Future<Output = Result<(), Error>> + Send;
 
+    /// Takes the item of a waiter who was served by `now` out of the index, without its task token and metadata,
+    /// for DynamoDB to purge: unless it asked at that instant or later, in a wait that is another.
+    ///
+    /// # Errors
+    /// As [`Store::apply`].
+    fn served(
+        &self,
+        key: &Key,
+        request: &RequestDigest,
+        now: Timestamp,
+        limit: Duration,
+    ) -> impl Future<Output = Result<(), Error>> + Send;
+
     /// Walks through held rows and waiters, `most` at a time.
     ///
     /// # Errors

@@ -34,7 +34,10 @@ pub struct Waiter {
 }
 
 impl Waiter {
-    /// Reads an item; none if this library did not write it.
+    /// The attributes that an item loses when its waiter is served: what the index goes by, and what is for nobody's eyes.
+    pub(crate) const WHILE_IT_WAITS: [&str; 3] = [at::HOLDER, at::TASK_TOKEN, at::METADATA];
+
+    /// Reads an item; none if this library did not write it, or its waiter was served.
     #[must_use]
     pub fn read(item: &Item) -> Option<Self> {
         Some(Self {

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::{store::Store as _, values::TaskToken, waiter::Waiter};
+
 use super::{
     Bench, CLAIM, Lost, MARGIN, MS, TTL, make,
     queue::{Answer, QueueCase, WAIT},
@@ -13,7 +15,8 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     whoever_has_waited_long_enough_is_sent_away(bench).await;
     whoever_lost_his_place_is_told(bench).await;
     whoever_was_not_told_is_told_by_sweep(bench).await;
-    those_who_were_served_are_cleared_up_behind(bench).await;
+    whoever_takes_up_a_turn_leaves_no_item(bench).await;
+    what_is_left_of_those_who_were_served_is_cleared_up(bench).await;
 }
 
 /// The only answer since the last look is this error.
@@ -168,12 +171,45 @@ async fn whoever_was_not_told_is_told_by_sweep<B: Bench>(bench: &B) {
     );
 }
 
-async fn those_who_were_served_are_cleared_up_behind<B: Bench>(bench: &B) {
+async fn whoever_takes_up_a_turn_leaves_no_item<B: Bench>(bench: &B) {
+    let (line, turn) = QueueCase::promised(bench, "line/taken up", &["a", "b"]).await;
+    line.pass(MS);
+    assert!(line.waiter("a").await.is_some(), "it may be told again");
+    let lease = line.confirm(&turn).await;
+    assert_eq!(line.waiter("a").await, None);
+    line.release(&lease).await;
+    // Never confirmed: what was promised counts as granted and ended.
+    line.release(&line.turn_of("b").lease).await;
+    assert_eq!(line.waiter("b").await, None);
+    line.sweep().await;
+    line.expect_no_answers();
+    // Who waits again by a request that the row has forgotten is there again, with the new token.
+    let holder = line.lease("another").await;
+    let store = line.leases.store();
+    let (key, limit) = (&line.address.key, Duration::from_secs(1));
+    let again = Waiter {
+        request: QueueCase::<B>::digest("a"),
+        task_token: TaskToken::new("again").expect("valid"),
+        holder: holder.holder,
+        ttl: holder.ttl,
+        metadata: holder.metadata,
+        ticket: 1,
+        asked_at: line.leases.now(),
+        deadline: holder.expires_at,
+        purge_at: 1,
+    };
+    let found = store.call_back_by(key, &again, limit).await;
+    assert_eq!(found.expect("an answer").task_token, again.task_token);
+    // And a late copy of the call that retires does not mean that wait.
+    let late = store.served(key, &again.request, again.asked_at, limit);
+    late.await.expect("an answer");
+    let waits = line.waiter("a").await.expect("still waiting");
+    assert_eq!(waits.task_token, again.task_token);
+}
+
+async fn what_is_left_of_those_who_were_served_is_cleared_up<B: Bench>(bench: &B) {
     let (line, turn) = QueueCase::promised(bench, "line/served", &["a", "b"]).await;
     let lease = line.confirm(&turn).await;
-    for who in ["a", "b"] {
-        assert!(line.waiter(who).await.is_some(), "the hand-over leaves it");
-    }
     line.calls.renew_token(&line.token("a"));
     line.sweep().await;
     assert!(line.waiter("a").await.is_none());

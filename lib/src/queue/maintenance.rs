@@ -228,6 +228,18 @@ impl<S: Store> Leases<S> {
         }
         self.store().forget(key, waiter, self.limit()).await
     }
+
+    /// Retires the item by which whoever `row` was granted to last waited in line, if that one did: the turn was
+    /// taken up, and nobody reads the item again. It never fails: sweep clears up what is left.
+    pub(crate) async fn retire(&self, key: &Key, row: &Row) {
+        let (now, limit) = (self.now(), self.limit());
+        let retired = self.store().served(key, &row.request, now, limit);
+        if let Err(error) = retired.await {
+            metrics::tell_failure(&error);
+            let problem = error.in_full();
+            tracing::warn!(%key, problem, "the item of one who was served is left to sweep");
+        }
+    }
 }
 
 pub(super) fn its_place_is_lost(key: &Key) -> Error {

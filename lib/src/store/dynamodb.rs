@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     backoff::Backoff,
-    clock::stopwatch,
+    clock::{Timestamp, stopwatch},
     error::Error,
     row::attributes as at,
     row::{Item, Stored, s, text},
@@ -321,6 +321,16 @@ impl Store for DynamoDb {
 
     async fn forget(&self, key: &Key, waiter: &Waiter, limit: Duration) -> Result<(), Error> {
         self.delete_waiter(key, waiter, limit).await
+    }
+
+    async fn served(
+        &self,
+        key: &Key,
+        request: &RequestDigest,
+        now: Timestamp,
+        limit: Duration,
+    ) -> Result<(), Error> {
+        self.retire_waiter(key, request, now, limit).await
     }
 
     async fn held(

@@ -13,9 +13,10 @@ use super::{
     sweep_after, what,
 };
 use crate::{
+    clock::Timestamp,
     error::Error,
     row::attributes as at,
-    row::{Item, Stored, instant, s, text, time},
+    row::{Item, Stored, instant, n, s, text, time},
     transition::{Change, Join, transition},
     values::{Holder, Key, RequestDigest},
     waiter::Waiter,
@@ -249,6 +250,9 @@ impl Store for Memory {
         }
         let item = items.entry(place).or_insert_with(|| to_item(waiter));
         if is_latest(Some(item), waiter) {
+            for (name, value) in to_item(waiter) {
+                item.entry(name).or_insert(value);
+            }
             item.insert(at::TASK_TOKEN.to_owned(), s(waiter.task_token.expose()));
             item.insert(at::ASKED_AT.to_owned(), instant(waiter.asked_at));
         }
@@ -261,6 +265,25 @@ impl Store for Memory {
         let found = items.get(&place).and_then(Waiter::read);
         if found.is_some_and(|found| found.task_token == waiter.task_token) {
             items.remove(&place);
+        }
+        Ok(())
+    }
+
+    async fn served(
+        &self,
+        key: &Key,
+        request: &RequestDigest,
+        now: Timestamp,
+        _limit: Duration,
+    ) -> Result<(), Error> {
+        let mut items = self.items();
+        let item = items.get_mut(&place_of_waiter(key, request));
+        let waits = |item: &&mut Item| Waiter::read(item).is_some_and(|w| w.asked_at < now);
+        if let Some(item) = item.filter(waits) {
+            for name in Waiter::WHILE_IT_WAITS {
+                item.remove(name);
+            }
+            item.insert(at::PURGE_AT.to_owned(), n(now.as_millis() / 1000));
         }
         Ok(())
     }

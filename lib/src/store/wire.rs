@@ -10,6 +10,7 @@ use std::{
 
 use super::{Address, Applied, AppliedAll, Joined, Memory, Page, Part, Position, Store};
 use crate::{
+    clock::Timestamp,
     conformance::make,
     error::{Cause, Error},
     row::{Row, Stored},
@@ -270,6 +271,16 @@ impl Store for Wire {
 
     async fn forget(&self, key: &Key, waiter: &Waiter, limit: Duration) -> Result<(), Error> {
         self.table.forget(key, waiter, limit).await
+    }
+
+    async fn served(
+        &self,
+        key: &Key,
+        request: &RequestDigest,
+        now: Timestamp,
+        limit: Duration,
+    ) -> Result<(), Error> {
+        self.table.served(key, request, now, limit).await
     }
 
     async fn held(

@@ -101,7 +101,7 @@ impl Part {
         match self {
             Self::Sections => sections::measure().await,
             Self::Waiting => waiting::measure(options).await,
-            Self::Workflows => Box::pin(workflows::measure()).await,
+            Self::Workflows => Box::pin(workflows::measure(options)).await,
             Self::Instructions => Box::pin(instructions::measure(options)).await,
         }
     }

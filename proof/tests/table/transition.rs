@@ -232,6 +232,12 @@ impl Stores {
             let theirs = table.call_back_by(key, &waiter, LIMIT).await;
             same(&ours, &theirs.map_err(failed(step))?, step)?;
         } else {
+            let (request, now) = (&waiter.request, waiter.asked_at);
+            let ours = self.memory.served(key, request, now, LIMIT).await;
+            ours.unwrap();
+            let theirs = table.served(key, request, now, LIMIT).await;
+            theirs.map_err(failed(step))?;
+            self.same_waiter(key, request, step).await?;
             self.memory.forget(key, &waiter, LIMIT).await.unwrap();
             let theirs = table.forget(key, &waiter, LIMIT).await;
             theirs.map_err(failed(step))?;

@@ -13,9 +13,10 @@ use aws_sdk_dynamodb::{
 
 use super::{DynamoDb, is_condition, place, through_conflicts, transactions::unbuilt, within};
 use crate::{
+    clock::Timestamp,
     error::Error,
     row::attributes as at,
-    row::{Stored, s},
+    row::{Stored, instant, n, s},
     store::{Address, Joined, occupied},
     transition::{Change, Join},
     values::{Key, RequestDigest},
@@ -192,6 +193,40 @@ impl DynamoDb {
                 Ok(())
             }
             Err(error) => Err(self.request("dynamodb:DeleteItem", Some(key)).failed(error)),
+        }
+    }
+
+    pub(super) async fn retire_waiter(
+        &self,
+        key: &Key,
+        request: &RequestDigest,
+        now: Timestamp,
+        limit: Duration,
+    ) -> Result<(), Error> {
+        let gone = Waiter::WHILE_IT_WAITS.map(|name| format!("#{name}"));
+        let mut update = self
+            .client
+            .update_item()
+            .table_name(&self.table)
+            .set_key(Some(place(key, &at::wait_sk(request))))
+            .condition_expression("attribute_exists(#task_token) AND #asked_at < :now")
+            .update_expression(format!(
+                "SET #purge_at = :purge_at REMOVE {}",
+                gone.join(", ")
+            ))
+            .expression_attribute_values(":now", instant(now))
+            .expression_attribute_values(":purge_at", n(now.as_millis() / 1000))
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::None);
+        for name in Waiter::WHILE_IT_WAITS
+            .into_iter()
+            .chain([at::ASKED_AT, at::PURGE_AT])
+        {
+            update = update.expression_attribute_names(format!("#{name}"), name);
+        }
+        match within(update.customize(), limit).send().await {
+            Ok(_) => Ok(()),
+            Err(SdkError::ServiceError(refusal)) if is_condition(refusal.err()) => Ok(()),
+            Err(error) => Err(self.request("dynamodb:UpdateItem", Some(key)).failed(error)),
         }
     }
 }

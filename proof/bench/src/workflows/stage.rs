@@ -114,7 +114,8 @@ pub struct Run {
 pub struct Mark {
     sections: Counts,
     tidying: Counts,
-    invocations: Receiver<Invocation>,
+    /// What was invoked since.
+    pub(super) invocations: Receiver<Invocation>,
 }
 
 impl Stage {
@@ -250,6 +251,35 @@ impl Stage {
         self.spent(mark, &run).await
     }
 
+    /// A machine of somebody else's whose lock is free, and the input of an execution that works so long.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] when the engine refuses it.
+    pub async fn contended(&self, peer: Peer, seconds: f64) -> Result<(String, Value), Error> {
+        let (machine, lock) = self.peer(peer).await?;
+        Ok((machine, work(&lock.name, seconds)))
+    }
+
+    /// What went through the doors since a mark: what sections sent, and what reap and sweep did.
+    #[must_use]
+    pub fn since(&self, mark: &Mark) -> (Cost, Cost) {
+        (
+            Cost::from(&self.stack.proxy().counts().since(&mark.sections)),
+            Cost::from(&self.tidying.counts().since(&mark.tidying)),
+        )
+    }
+
+    /// Items in the index of what is held or waits.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] when the database refuses.
+    pub async fn items_to_sweep(&self) -> Result<usize, Error> {
+        let scan = self.database().await.scan();
+        let scan = scan.table_name("LeaseTable").index_name("held").send();
+        let found = scan.await.map_err(failed("read the index"))?;
+        Ok(usize::try_from(found.count()).unwrap_or_default())
+    }
+
     /// Transitions of one round of somebody who waits.
     ///
     /// # Errors
@@ -325,10 +355,11 @@ impl Stage {
         if run.is_ours() {
             self.quiet().await;
         }
+        let (sections, tidying) = self.since(&mark);
         let mut spent = Spent {
             history: run.history().await?,
-            sections: Cost::from(&self.stack.proxy().counts().since(&mark.sections)),
-            tidying: Cost::from(&self.tidying.counts().since(&mark.tidying)),
+            sections,
+            tidying,
             ..Spent::default()
         };
         while let Ok(invocation) = mark.invocations.try_recv() {
@@ -340,7 +371,7 @@ impl Stage {
     }
 
     /// Waits until nothing has gone to the database for a while.
-    async fn quiet(&self) {
+    pub(super) async fn quiet(&self) {
         let total = || self.stack.proxy().counts().total() + self.tidying.counts().total();
         let mut seen = total();
         loop {

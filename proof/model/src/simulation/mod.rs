@@ -97,6 +97,7 @@ fn a_line_that_is_broken_is_found_out() {
         (Broken::Barging, 0),
         (Broken::Silence, 0),
         (Broken::Forgetful, 0),
+        (Broken::RetiredWhenNotified, 0),
         (Broken::NoMargin, 100),
         (Broken::NoFloor, 0),
         (Broken::ReapEnds, 500),

@@ -43,6 +43,8 @@ pub enum Broken {
     Silence,
     /// A place in line is lost when the turn goes to the one before.
     Forgetful,
+    /// Whoever notifies a waiter retires its item, though nobody has taken up the turn.
+    RetiredWhenNotified,
     /// Any turn may be passed on: what was tried since is not looked at.
     Hasty,
     /// An extend that finds somebody in line ends what has expired by its own clock.

@@ -12,7 +12,7 @@ use std::{
 use super::first_of;
 use super::shared::{Broken, Delayed, Fault, Shared, kind_of, no_answer, too_busy};
 use leasehold::{
-    Counter, Ended, Error, Holder, Key, RequestDigest,
+    Counter, Ended, Error, Holder, Key, RequestDigest, Timestamp,
     row::{Holding, Row, State, Stored},
     store::{Address, Applied, AppliedAll, Joined, Memory, Page, Part, Position, Store},
     transition::{Change, End, Join, Next, Pass, Release, Reserve, ShortenDeadline, Tokens},
@@ -39,6 +39,7 @@ pub enum Op {
     Waiter(Key, RequestDigest),
     CallBackBy(Key, Waiter),
     Forget(Key, Waiter),
+    Served(Key, RequestDigest, Timestamp),
     Held(Part, Option<Position>, u32),
     HeldBy(Holder, Option<Position>, u32),
 }
@@ -78,7 +79,8 @@ impl Op {
             | Self::Join(key, ..)
             | Self::Waiter(key, _)
             | Self::CallBackBy(key, _)
-            | Self::Forget(key, _) => Some(key.clone()),
+            | Self::Forget(key, _)
+            | Self::Served(key, ..) => Some(key.clone()),
             Self::ApplyAll(_) | Self::ReadAll(_) | Self::Held(..) | Self::HeldBy(..) => None,
         }
     }
@@ -91,6 +93,7 @@ impl Op {
                 | Self::Join(..)
                 | Self::CallBackBy(..)
                 | Self::Forget(..)
+                | Self::Served(..)
         )
     }
 
@@ -105,6 +108,7 @@ impl Op {
             Self::Waiter(..) => "read waiter".into(),
             Self::CallBackBy(_, waiter) => format!("call back {}", waiter.task_token.expose()),
             Self::Forget(_, waiter) => format!("forget {}", waiter.task_token.expose()),
+            Self::Served(..) => "retire".into(),
             Self::Held(..) => "walk".into(),
             Self::HeldBy(..) => "walk holder".into(),
         }
@@ -242,12 +246,22 @@ impl FaultyStore {
             Op::Join(key, join, waiter) => {
                 Answer::Joined(memory.join(key, join, waiter, LIMIT).await?)
             }
-            Op::Waiter(key, request) => Answer::Waiter(memory.waiter(key, request, LIMIT).await?),
+            Op::Waiter(key, request) => {
+                let found = memory.waiter(key, request, LIMIT).await?;
+                if self.shared.get().broken == Some(Broken::RetiredWhenNotified) {
+                    memory.served(key, request, Timestamp::MAX, LIMIT).await?;
+                }
+                Answer::Waiter(found)
+            }
             Op::CallBackBy(key, waiter) => {
                 Answer::Found(memory.call_back_by(key, waiter, LIMIT).await?)
             }
             Op::Forget(key, waiter) => {
                 memory.forget(key, waiter, LIMIT).await?;
+                Answer::Forgotten
+            }
+            Op::Served(key, request, now) => {
+                memory.served(key, request, *now, LIMIT).await?;
                 Answer::Forgotten
             }
             Op::Held(part, from, most) => {
@@ -480,6 +494,18 @@ impl Store for FaultyStore {
 
     async fn forget(&self, key: &Key, waiter: &Waiter, _: Duration) -> Result<(), Error> {
         self.call(Op::Forget(key.clone(), waiter.clone()))
+            .await
+            .map(drop)
+    }
+
+    async fn served(
+        &self,
+        key: &Key,
+        request: &RequestDigest,
+        now: Timestamp,
+        _: Duration,
+    ) -> Result<(), Error> {
+        self.call(Op::Served(key.clone(), request.clone(), now))
             .await
             .map(drop)
     }

@@ -1,0 +1,245 @@
+//! What a wait costs a workflow, all in: a crowd of executions that want one key for one step each.
+//!
+//! Everything is counted that happens because of them: what they send, what tells the next one, what reap does when they end. What
+//! they leave for sweep has to be nothing: a sweep that finds nothing reads the index, whoever waited. Every contestant runs the
+//! same step for the same time.
+
+use std::time::{Duration, SystemTime};
+
+use serde_json::{Value, json};
+
+use super::stage::{Mark, Peer, Run, Stage};
+use crate::report::Measure;
+use crate::site::Cost;
+use crate::{Error, Options, failed, ratio};
+
+const QUEUED: &str = include_str!("../../../../statemachines/queued-section.asl.json");
+/// How long each step works, in seconds.
+const STEP: f64 = 0.1;
+
+/// Whose machine the crowd runs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Whose {
+    /// The shipped one that waits in line, without its second step.
+    Queued,
+    /// The same without Confirm: the step works under the promise, and Release ends it.
+    Unconfirmed,
+    /// Somebody else's.
+    Theirs(Peer),
+}
+
+const EVERYBODY: [Whose; 5] = [
+    Whose::Queued,
+    Whose::Unconfirmed,
+    Whose::Theirs(Peer::Published),
+    Whose::Theirs(Peer::Sample),
+    Whose::Theirs(Peer::Loop),
+];
+
+impl Whose {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Queued => "Leasehold",
+            Self::Unconfirmed => "Leasehold, a step that fits the promise",
+            Self::Theirs(peer) => peer.name(),
+        }
+    }
+}
+
+/// What a crowd took, for each of it but `sections_per_second`, `idle` and `left`.
+#[derive(Clone, Debug, Default)]
+pub struct Spent {
+    /// Requests to the database.
+    pub requests: f64,
+    /// Write units, of the table and its index.
+    pub write_units: f64,
+    /// Read units.
+    pub read_units: f64,
+    /// State transitions.
+    pub transitions: f64,
+    /// Invocations of our functions, the step's aside.
+    pub invocations: f64,
+    /// Seconds from the end of one step to the beginning of the next, of the one in the middle.
+    pub idle: f64,
+    /// Steps in a second, from the first one's beginning to the last one's end.
+    pub sections_per_second: f64,
+    /// Items that the last execution leaves for sweep.
+    pub left: f64,
+}
+
+/// One crowd after the other, in the sizes that matter.
+pub(super) async fn measure(stage: &Stage, options: &Options) -> Result<Vec<Measure>, Error> {
+    let sizes: &[usize] = if options.quick { &[2, 8] } else { &[2, 8, 32] };
+    let mut measures = Vec::new();
+    for size in sizes {
+        let mut spent = Vec::new();
+        for whose in EVERYBODY {
+            spent.push((whose.name(), run(stage, whose, *size).await?));
+        }
+        for (what, unit, look, target) in FIGURES {
+            let measure = Measure::new(
+                format!("{what}, {size} executions for one key"),
+                unit,
+                look(&spent[0].1),
+            );
+            let peers = spent.iter().skip(1);
+            let measure = peers.fold(measure, |all, (name, run)| all.peer(name, look(run)));
+            measures.push(match target {
+                Some(most) => measure.at_most(most),
+                None => measure,
+            });
+        }
+    }
+    Ok(measures)
+}
+
+type Look = fn(&Spent) -> f64;
+
+/// What is reported: what it is, in what, how it is read, and the most that ours may be.
+const FIGURES: [(&str, &str, Look, Option<f64>); 8] = [
+    (
+        "requests per execution, all in",
+        "requests",
+        |spent| spent.requests,
+        Some(5.0),
+    ),
+    (
+        "write units per execution, all in",
+        "write units",
+        |spent| spent.write_units,
+        None,
+    ),
+    (
+        "read units per execution, all in",
+        "read units",
+        |spent| spent.read_units,
+        None,
+    ),
+    (
+        "transitions per execution with one step",
+        "transitions",
+        |spent| spent.transitions,
+        Some(4.0),
+    ),
+    (
+        "invocations per execution, all in",
+        "invocations",
+        |spent| spent.invocations,
+        None,
+    ),
+    (
+        "time between two steps",
+        "seconds",
+        |spent| spent.idle,
+        None,
+    ),
+    (
+        "steps in a second",
+        "steps",
+        |spent| spent.sections_per_second,
+        None,
+    ),
+    (
+        "items left to sweep",
+        "items",
+        |spent| spent.left,
+        Some(0.0),
+    ),
+];
+
+/// One crowd, until all that it sets off is over.
+///
+/// # Errors
+/// [`Error`] when an execution does not succeed.
+pub async fn run(stage: &Stage, whose: Whose, size: usize) -> Result<Spent, Error> {
+    let key = format!("crowd/{}/{size}", whose.name());
+    let (machine, input) = match whose {
+        Whose::Queued | Whose::Unconfirmed => {
+            let definition = one_step(whose == Whose::Unconfirmed)?;
+            let function =
+                |name: &str| format!("arn:aws:lambda:us-east-1:123456789012:function:{name}");
+            let extend = function("ExtendFunction");
+            let names = [("ExtendFunction", extend.as_str()), ("Partition", "aws")];
+            let machine = stage
+                .create("leasehold_leasing_crowd", &definition, &names)
+                .await?;
+            (
+                machine,
+                json!({"key": key, "ttl_seconds": 60, "first": {"seconds": STEP}}),
+            )
+        }
+        Whose::Theirs(peer) => stage.contended(peer, STEP).await?,
+    };
+    let mark = stage.mark();
+    let mut runs = Vec::new();
+    for _ in 0..size {
+        runs.push(stage.start(&machine, &input).await?);
+    }
+    for run in &runs {
+        run.succeeds().await?;
+    }
+    stage.quiet().await;
+    spent(stage, mark, &runs).await
+}
+
+async fn spent(stage: &Stage, mut mark: Mark, runs: &[Run]) -> Result<Spent, Error> {
+    let count = |number: usize| ratio(u64::try_from(number).unwrap_or(u64::MAX), 1);
+    let size = count(runs.len());
+    let (sections, tidying) = stage.since(&mark);
+    let (mut steps, mut invocations) = (Vec::new(), 0_u64);
+    while let Ok(invocation) = mark.invocations.try_recv() {
+        if invocation.function == "StepFunction" {
+            steps.push((invocation.started_at, invocation.ended_at));
+        } else {
+            invocations += 1;
+        }
+    }
+    let left = stage.items_to_sweep().await?;
+    let mut transitions = 0;
+    for run in runs {
+        transitions += run.history().await?.transitions(|_| true);
+    }
+    let sum = |look: fn(&Cost) -> f64| look(&sections) + look(&tidying);
+    steps.sort();
+    let between = |from: SystemTime, to: SystemTime| {
+        to.duration_since(from)
+            .unwrap_or(Duration::ZERO)
+            .as_secs_f64()
+    };
+    let mut gaps: Vec<_> = steps
+        .windows(2)
+        .map(|pair| between(pair[0].1, pair[1].0))
+        .collect();
+    gaps.sort_by(f64::total_cmp);
+    let whole = match (steps.first(), steps.last()) {
+        (Some(first), Some(last)) => between(first.0, last.1),
+        _ => return Err(Error::Failed("no step was run".to_owned())),
+    };
+    Ok(Spent {
+        requests: sum(|cost| ratio(cost.requests(), 1)) / size,
+        write_units: sum(|cost| cost.write_units) / size,
+        read_units: sum(|cost| cost.read_units) / size,
+        transitions: ratio(transitions, 1) / size,
+        invocations: ratio(invocations, 1) / size,
+        idle: gaps.get(gaps.len() / 2).copied().unwrap_or_default(),
+        sections_per_second: count(steps.len()) / whole,
+        left: count(left),
+    })
+}
+
+/// The shipped machine with one step.
+fn one_step(unconfirmed: bool) -> Result<String, Error> {
+    let mut machine: Value = serde_json::from_str(QUEUED).map_err(failed("read a machine"))?;
+    let states = &mut machine["States"];
+    states["First"]["Next"] = "Release".into();
+    if let Some(states) = states.as_object_mut() {
+        states.remove("Extend");
+        states.remove("Second");
+    }
+    if unconfirmed {
+        states["Acquire"]["Next"] = "First".into();
+        states["Acquire"]["Assign"]["proven"] =
+            "{% $states.context.Execution.RedriveCount %}".into();
+    }
+    Ok(machine.to_string())
+}
