@@ -259,3 +259,43 @@ pub(crate) mod slow {
         }
     }
 }
+
+/// Tokio's virtual time: it stands still while anybody computes and jumps while all sleep.
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tokio's virtual time")]
+pub(crate) mod paused {
+    use std::{
+        future::Future,
+        pin::Pin,
+        sync::{Arc, Mutex},
+        time::Duration,
+    };
+
+    use tokio::time::{Instant, sleep};
+
+    use super::{Clock, Timestamp};
+
+    /// That time, and every pause that was asked for.
+    pub(crate) struct Paused {
+        start: Instant,
+        pub(crate) pauses: Mutex<Vec<Duration>>,
+    }
+
+    impl Paused {
+        pub(crate) fn new() -> Arc<Self> {
+            let (start, pauses) = (Instant::now(), Mutex::default());
+            Arc::new(Self { start, pauses })
+        }
+    }
+
+    impl Clock for Paused {
+        fn now(&self) -> Timestamp {
+            Timestamp::from_millis(1_800_000_000_000).plus(Instant::now() - self.start)
+        }
+
+        fn sleep(&self, length: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+            self.pauses.lock().expect("no panic").push(length);
+            Box::pin(sleep(length))
+        }
+    }
+}

@@ -32,6 +32,7 @@ mod conflicts;
 pub mod conformance;
 mod error;
 pub mod fence;
+mod hold;
 mod inspect;
 #[cfg(feature = "lambda")]
 mod json;

@@ -1,5 +1,8 @@
 //! What the rules are asked for.
 
+use std::time::Duration;
+
+use crate::error::Error;
 use crate::values::{
     Holder, Key, Keys, Metadata, ObservedVersion, Permits, RequestId, TaskToken, Ttl, WaitTime,
 };
@@ -47,6 +50,17 @@ impl Acquire {
             observed_version: None,
             reentrant: false,
         }
+    }
+
+    /// The same from plain texts.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] names the field that has a value it cannot have.
+    pub fn of(key: &str, holder: &str, ttl: Duration) -> Result<Self, Error> {
+        let key = Key::new(key).map_err(|problem| Error::invalid("key", problem))?;
+        let holder = Holder::new(holder).map_err(|problem| Error::invalid("holder", problem))?;
+        let ttl = Ttl::new(ttl).map_err(|problem| Error::invalid("ttl", problem))?;
+        Ok(Self::new(key, holder, ttl))
     }
 
     /// With this request id.

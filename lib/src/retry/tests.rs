@@ -1,44 +1,20 @@
-//! On virtual time: it stands still while anybody computes and jumps while all sleep.
+//! On virtual time.
 #![expect(clippy::disallowed_methods, reason = "tokio's virtual time")]
 
-use std::{future::Future, pin::Pin, sync::Arc, sync::Mutex};
-
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
 use super::*;
 use crate::{
-    Clock, ExtendOptions, GrantKind, Lease, LeaseStatus, Memory, Settings,
+    ExtendOptions, GrantKind, Lease, LeaseStatus, Memory, Settings,
+    clock::paused::Paused,
     conformance::{self, make},
     transition::TOKEN_STEP,
 };
 
 use crate::store::wire::{Fate, ROUND_TRIP, Wire};
 
-struct Virtual {
-    start: Instant,
-    pauses: Mutex<Vec<Duration>>,
-}
-
-impl Virtual {
-    fn new() -> Arc<Self> {
-        let (start, pauses) = (Instant::now(), Mutex::default());
-        Arc::new(Self { start, pauses })
-    }
-}
-
-impl Clock for Virtual {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_millis(1_800_000_000_000).plus(Instant::now() - self.start)
-    }
-
-    fn sleep(&self, length: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
-        self.pauses.lock().expect("no panic").push(length);
-        Box::pin(tokio::time::sleep(length))
-    }
-}
-
 fn leases_in<S: Store>(store: S) -> Leases<S> {
-    Leases::new(store, Settings::default()).with_clock(Virtual::new())
+    Leases::new(store, Settings::default()).with_clock(Paused::new())
 }
 
 fn leases() -> Leases<Memory> {
@@ -157,7 +133,7 @@ async fn pauses_are_jittered_in_full_under_a_limit_that_doubles_up_to_the_longes
     let limits = [100_u32, 200, 400, 700, 700, 700].map(f64::from);
     let (mut least, mut most) = ([f64::MAX; 6], [0_f64; 6]);
     for _ in 0..RUNS {
-        let clock = Virtual::new();
+        let clock = Paused::new();
         let store = Wire::default();
         let leases = Leases::new(store.clone(), Settings::default()).with_clock(clock.clone());
         grant(&leases, asking("a", seconds(600))).await;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::cast::{Part, QUEUE_KEY, waiters};
 use super::counts::{Meters, Queue};
-use super::director::{Director, LOOK_EVERY};
+use super::director::{Director, Item, LOOK_EVERY};
 use super::record::{Record, now};
 use super::{GRACE_SECONDS, show};
 
@@ -29,7 +29,7 @@ pub(super) struct Left {
     pub(super) given_back: u64,
     /// What inspect tells of the key in the end.
     pub(super) key: Value,
-    /// How many items of the key are left, of which one is its row.
+    /// How many items of the key are left, of which one is its row. Those of waiters who were served are DynamoDB's to purge.
     pub(super) items: usize,
     /// Requests by function.
     pub(super) counts: Queue,
@@ -106,7 +106,9 @@ async fn clear(director: &Director<'_>) -> Result<(Value, usize), Error> {
     let table = director.stack.tables().first().copied().unwrap_or_default();
     let began = Instant::now();
     loop {
-        let items = director.items(table, QUEUE_KEY).await?.len();
+        let items = director.items(table, QUEUE_KEY).await?;
+        let is_left = |item: &&Item| item.contains_key("version") || item.contains_key("holder");
+        let items = items.iter().filter(is_left).count();
         if items <= 1 || began.elapsed() > CLEAR_LIMIT {
             return Ok((director.inspect(QUEUE_KEY).await?, items));
         }

@@ -57,7 +57,7 @@ pub(super) async fn play(world: &World<'_>) -> Vec<String> {
     shown.extend(queued);
     let cleared = world.until_asked("SweepRole", "dynamodb:DeleteItem").await;
     shown.push((
-        "sweep clears up after those who were served".to_owned(),
+        "sweep clears up after those who were sent away".to_owned(),
         cleared,
     ));
     println!("Run on what was created:");

@@ -162,7 +162,12 @@ pub(crate) async fn run(rehearse: Rehearse) -> Result<ExitCode, Error> {
 fn options(template: &Path, out: &Path) -> Options {
     Options {
         template: Some(template.to_owned()),
-        parameters: BTreeMap::from([("ClockMarginMs".to_owned(), MARGIN_MS.to_owned())]),
+        parameters: [
+            ("ClockMarginMs", MARGIN_MS),
+            ("ReapStatuses", "SUCCEEDED,FAILED,TIMED_OUT,ABORTED"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into(),
         run_directory: Some(out.to_owned()),
         engine: true,
         schedules: Schedules::Every(SWEEP_EVERY),

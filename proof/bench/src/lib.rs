@@ -69,6 +69,8 @@ pub enum Part {
     Sections,
     /// What a wait for a held key costs.
     Waiting,
+    /// What a wait costs a workflow, all in: a crowd of executions for one key.
+    Crowd,
     /// What a lease costs a workflow, in states and events.
     Workflows,
     /// What the library and the functions compute.
@@ -101,7 +103,8 @@ impl Part {
         match self {
             Self::Sections => sections::measure().await,
             Self::Waiting => waiting::measure(options).await,
-            Self::Workflows => Box::pin(workflows::measure(options)).await,
+            Self::Crowd => Box::pin(workflows::crowd::measure(options)).await,
+            Self::Workflows => Box::pin(workflows::measure()).await,
             Self::Instructions => Box::pin(instructions::measure(options)).await,
         }
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Value, json};
 
 use super::stage::{Mark, Peer, Run, Stage};
-use crate::report::Measure;
+use crate::report::{Found, Measure};
 use crate::site::Cost;
 use crate::{Error, Options, failed, ratio};
 
@@ -68,13 +68,14 @@ pub struct Spent {
 }
 
 /// One crowd after the other, in the sizes that matter.
-pub(super) async fn measure(stage: &Stage, options: &Options) -> Result<Vec<Measure>, Error> {
+pub(crate) async fn measure(options: &Options) -> Result<Found, Error> {
+    let stage = Stage::open().await?;
     let sizes: &[usize] = if options.quick { &[2, 8] } else { &[2, 8, 32] };
     let mut measures = Vec::new();
     for size in sizes {
         let mut spent = Vec::new();
         for whose in EVERYBODY {
-            spent.push((whose.name(), run(stage, whose, *size).await?));
+            spent.push((whose.name(), run(&stage, whose, *size).await?));
         }
         for (what, unit, look, target) in FIGURES {
             let measure = Measure::new(
@@ -90,7 +91,11 @@ pub(super) async fn measure(stage: &Stage, options: &Options) -> Result<Vec<Meas
             });
         }
     }
-    Ok(measures)
+    stage.close().await;
+    Ok(Found {
+        measures,
+        charts: Vec::new(),
+    })
 }
 
 type Look = fn(&Spent) -> f64;

@@ -3,7 +3,7 @@
 //! The shipped machines, AWS's semaphore sample and a loop without any library run on one [`stage`]. What the caller wants done
 //! is left out.
 
-mod crowd;
+pub mod crowd;
 mod history;
 pub mod stage;
 
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::chart::bars;
 use crate::report::{Found, Measure};
 use crate::site::Cost;
-use crate::{Error, Options, ratio};
+use crate::{Error, ratio};
 pub use history::{History, State};
 use stage::{Peer, Stage};
 
@@ -90,16 +90,15 @@ impl Spent {
     }
 }
 
-pub(crate) async fn measure(options: &Options) -> Result<Found, Error> {
+pub(crate) async fn measure() -> Result<Found, Error> {
     let stage = Stage::open().await?;
-    let mut measures = undisturbed(&stage).await?;
+    let measures = undisturbed(&stage).await?;
     let groups: Vec<_> = measures
         .iter()
         .filter(|measure| !measure.peers.is_empty())
         .map(|measure| (measure.name.as_str(), measure))
         .collect();
     let chart = bars(&groups)?;
-    measures.extend(crowd::measure(&stage, options).await?);
     stage.close().await;
     Ok(Found {
         measures,

@@ -7,6 +7,7 @@ use leasehold_bench::sections::section;
 use leasehold_bench::site::Cost;
 use leasehold_bench::waiting::run;
 use leasehold_bench::workflows::alone;
+use leasehold_bench::workflows::crowd::{self, Whose};
 use leasehold_bench::workflows::stage::{Peer, Stage};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -39,7 +40,7 @@ async fn a_workflow_pays_two_transitions_for_a_lease_and_one_for_a_wait() {
         [2, 1, 0]
     );
     assert_eq!(section.sections.operations(), "3 UpdateItem");
-    assert_eq!(section.tidying.operations(), "2 Query");
+    assert_eq!(section.tidying.operations(), "", "it succeeded");
     let queued = alone(&stage, "QueuedSection").await.unwrap();
     assert_eq!([queued.of_the_lease(), queued.of_waiting()], [2, 1]);
     let sample = stage.once(Peer::Published).await.unwrap();
@@ -47,5 +48,12 @@ async fn a_workflow_pays_two_transitions_for_a_lease_and_one_for_a_wait() {
         (sample.of_the_lease(), sample.sections.operations().as_str()),
         (5, "2 UpdateItem")
     );
+    // All in: what they send, what tells the next one, and what is left behind.
+    let crowd = crowd::run(&stage, Whose::Queued, 4).await.unwrap();
+    assert!(
+        crowd.requests <= 5.0 && crowd.write_units <= 11.0,
+        "{crowd:?}"
+    );
+    assert_eq!((crowd.transitions, crowd.left), (4.0, 0.0), "{crowd:?}");
     stage.close().await;
 }

@@ -1,0 +1,136 @@
+//! Working under a lease without a task in the background: one future that runs the work and extends.
+
+use std::{future::Future, pin::pin};
+
+use futures_util::future::{Either, select};
+
+use crate::{
+    clock::Timestamp,
+    error::Error,
+    leases::Leases,
+    outcomes::{Lease, ReleaseOutcome},
+    requests::ExtendOptions,
+    store::Store,
+};
+#[cfg(feature = "https-client")]
+use crate::{
+    settings::Environment,
+    store::{Connection, DynamoDb},
+};
+
+/// A failed extend is tried again after a tenth of the ttl.
+const TRIES_IN_A_TTL: u32 = 10;
+
+#[cfg(feature = "https-client")]
+impl Leases<DynamoDb> {
+    /// The leases in the table that `LEASE_TABLE` names, with the lengths of time of the other
+    /// variables ([`Environment`]), by the SDK's ambient configuration ([`Connection::from_env`]).
+    ///
+    /// # Errors
+    /// [`Error::Misconfigured`] if `LEASE_TABLE` is missing, or a variable has a value that it cannot
+    /// have.
+    pub async fn from_env() -> Result<Self, Error> {
+        let Environment {
+            table, settings, ..
+        } = Environment::read()?;
+        let client = Connection::from_env().await;
+        Ok(Self::new(DynamoDb::new(client, table), settings))
+    }
+}
+
+impl<S: Store> Leases<S> {
+    /// Runs `work` under `lease`, extends the lease when two thirds of it are over, and releases it when the work is
+    /// done. Returns what the work returned, an error of its own included.
+    ///
+    /// Nothing runs in the background: this future polls the work itself. If the lease cannot be extended, the work
+    /// is dropped before [`Lease::safe_until`] and never polled again. **Dropping cannot unsend a request:** what the work
+    /// sent last may still arrive, so [guard its writes](crate::fence). The work has to yield: a future that blocks its
+    /// thread keeps the lease from being extended.
+    ///
+    /// `work` gets the lease as it is at the start. Its fencing token stays the same until the end.
+    ///
+    /// When this future is dropped, the work is dropped with it, and the lease is not released: it expires by its
+    /// ttl, or whoever has a copy of it releases it. If the work panics, it is the same. A release that fails does not
+    /// fail the work: the lease expires by its ttl.
+    ///
+    /// # Errors
+    /// Instead of the work's result, and after the work was dropped: [`Error::Lost`], [`Error::Expired`] and [`Error::Corrupt`] as
+    /// soon as an extend finds that the lease is no longer the caller's; otherwise the error of the last extend, if none succeeded
+    /// until `safe_until`. The lease is then left to expire, since a request of the work may still be on its way.
+    pub async fn hold<T, Work: Future<Output = T>>(
+        &self,
+        mut lease: Lease,
+        work: impl FnOnce(Lease) -> Work,
+    ) -> Result<T, Error> {
+        let mut work = pin!(work(lease.clone()));
+        let mut next = lease.extend_due();
+        let mut failed = None;
+        loop {
+            let until = next.min(lease.safe_until);
+            if let Some(done) = self.until(until, work.as_mut()).await {
+                self.end_of_work(&lease).await;
+                return Ok(done);
+            }
+            if lease.remaining(self.now()).is_zero() {
+                let key = lease.key;
+                return Err(failed.unwrap_or(Error::Expired { key }));
+            }
+            let extended = {
+                let extend = pin!(self.extend(&lease, ExtendOptions::default()));
+                let either = select(work.as_mut(), extend);
+                match self.until(lease.safe_until, either).await {
+                    Some(Either::Left((done, _))) => {
+                        self.end_of_work(&lease).await;
+                        return Ok(done);
+                    }
+                    Some(Either::Right((extended, _))) => extended,
+                    None => continue,
+                }
+            };
+            match extended {
+                Ok(extended) => {
+                    lease = extended.into_lease();
+                    (next, failed) = (lease.extend_due(), None);
+                }
+                Err(over) if is_over(&over) => return Err(over),
+                Err(error) => {
+                    next = self.now().plus(lease.ttl.as_duration() / TRIES_IN_A_TTL);
+                    failed = Some(error);
+                }
+            }
+        }
+    }
+
+    /// What the work returns, unless `until` comes first.
+    async fn until<T>(&self, until: Timestamp, work: impl Future<Output = T> + Unpin) -> Option<T> {
+        let pause = pin!(self.sleep(until.since(self.now())));
+        match select(work, pause).await {
+            Either::Left((done, _)) => Some(done),
+            Either::Right(_) => None,
+        }
+    }
+
+    async fn end_of_work(&self, lease: &Lease) {
+        let key = &lease.key;
+        match self.release(lease).await {
+            Ok(released) if released.outcome == ReleaseOutcome::Lost => {
+                tracing::warn!(%key, "the lease was lost before the work was done");
+            }
+            Ok(_) => {}
+            Err(error) => {
+                let problem = error.in_full();
+                tracing::warn!(%key, problem, "the lease could not be released, and expires by its ttl");
+            }
+        }
+    }
+}
+
+fn is_over(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Lost { .. } | Error::Expired { .. } | Error::Corrupt { .. }
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,190 @@
+//! On virtual time.
+
+use std::{
+    future::{Future, pending},
+    pin::pin,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
+    task::Poll,
+    time::Duration,
+};
+
+use crate::{
+    Acquire, Acquired, Clock, Error, Lease, Leases, Settings, Timestamp,
+    clock::paused::Paused,
+    conformance::{grant, make},
+    store::wire::{Fate, ROUND_TRIP, Wire},
+};
+
+const TTL: Duration = Duration::from_secs(30);
+
+struct Scene {
+    wire: Wire,
+    clock: Arc<Paused>,
+    leases: Leases<Wire>,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let (wire, clock) = (Wire::default(), Paused::new());
+        let leases = Leases::new(wire.clone(), Settings::default()).with_clock(clock.clone());
+        Self {
+            wire,
+            clock,
+            leases,
+        }
+    }
+
+    fn asks(who: &str) -> Acquire {
+        Acquire::new(make::key("k"), make::holder(who), make::ttl(TTL))
+    }
+
+    async fn lease(&self) -> Lease {
+        grant(&self.leases, Self::asks("a")).await.lease
+    }
+
+    async fn is_free(&self) -> bool {
+        let asked = self.leases.acquire(Self::asks("b")).await;
+        matches!(asked.expect("an answer"), Acquired::Granted(_))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_work_is_done_under_a_lease_that_is_extended_and_released() {
+    let scene = Scene::new();
+    let lease = scene.lease().await;
+    let held = scene.leases.hold(lease, |_| async {
+        scene.clock.sleep(TTL * 5).await;
+        assert!(!scene.is_free().await, "five times its ttl later");
+        "done"
+    });
+    assert_eq!(held.await.expect("held"), "done");
+    assert!(scene.is_free().await);
+}
+
+/// The last instant at which the work was polled, and whether it was dropped.
+struct Work<'a> {
+    scene: &'a Scene,
+    last: &'a Mutex<Timestamp>,
+}
+
+impl Work<'_> {
+    async fn run(self) {
+        loop {
+            *self.last.lock().expect("no panic") = self.scene.leases.now();
+            self.scene.clock.sleep(Duration::from_millis(7)).await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_whose_lease_cannot_be_extended_is_dropped_before_it_is_unsafe() {
+    for fate in [Fate::RequestLost, Fate::Throttled] {
+        let scene = Scene::new();
+        let lease = scene.lease().await;
+        scene.wire.always(fate);
+        let last = Mutex::new(Timestamp::MAX);
+        let work = Work {
+            scene: &scene,
+            last: &last,
+        };
+        let held = scene.leases.hold(lease.clone(), |_| work.run()).await;
+        let error = held.expect_err("not extended");
+        assert!(
+            matches!(error, Error::Unavailable { .. } | Error::Throttled { .. }),
+            "{error}"
+        );
+        let last = *last.lock().expect("no panic");
+        assert!(last < lease.safe_until, "{last} is too late");
+        assert!(
+            last.plus(TTL / 10) > lease.safe_until,
+            "and {last} not too early"
+        );
+        scene.wire.always(Fate::Answered);
+        assert!(
+            !scene.is_free().await,
+            "what the work sent last may be on its way"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_whose_lease_is_lost_is_dropped_at_once() {
+    let scene = Scene::new();
+    let lease = scene.lease().await;
+    let _ = scene.leases.release(&lease).await.expect("released");
+    let since = scene.leases.now();
+    let held = scene.leases.hold(lease.clone(), |_| pending::<()>());
+    assert!(matches!(held.await, Err(Error::Lost { .. })));
+    assert!(scene.leases.now() <= since.plus(lease.extend_due().since(since) + ROUND_TRIP));
+}
+
+/// Dropped at each of its awaits, whatever it was at, it leaves a lease that ends by itself and work that is over.
+#[tokio::test(start_paused = true)]
+async fn dropped_anywhere_it_leaves_no_work_and_a_lease_that_expires() {
+    for polls in 0.. {
+        let scene = Scene::new();
+        let lease = scene.lease().await;
+        let at_work = AtomicU32::new(0);
+        let dropped = {
+            let mut held = pin!(scene.leases.hold(lease, |_| async {
+                let _inside = Inside::new(&at_work);
+                scene.clock.sleep(TTL * 2).await;
+            }));
+            let mut left = polls;
+            std::future::poll_fn(|context| match held.as_mut().poll(context) {
+                Poll::Ready(done) => Poll::Ready(Some(done)),
+                Poll::Pending if left == 0 => Poll::Ready(None),
+                Poll::Pending => {
+                    left -= 1;
+                    Poll::Pending
+                }
+            })
+            .await
+            .is_none()
+        };
+        assert_eq!(at_work.load(Relaxed), 0, "after {polls} polls");
+        scene
+            .clock
+            .sleep(TTL + Settings::default().clock_margin)
+            .await;
+        assert!(scene.is_free().await, "after {polls} polls");
+        if !dropped {
+            assert!(polls > 5, "there were more awaits than that");
+            return;
+        }
+    }
+}
+
+struct Inside<'a>(&'a AtomicU32);
+
+impl<'a> Inside<'a> {
+    fn new(inside: &'a AtomicU32) -> Self {
+        inside.fetch_add(1, Relaxed);
+        Self(inside)
+    }
+}
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
+#[test]
+fn a_request_of_plain_texts_names_the_field_that_is_wrong() {
+    let asked = Acquire::of("orders/42", "worker 7", TTL);
+    assert_eq!(asked.expect("valid").holder.as_str(), "worker 7");
+    for (key, holder, ttl, field) in [
+        ("", "h", TTL, "key"),
+        ("k", "", TTL, "holder"),
+        ("k", "h", Duration::ZERO, "ttl"),
+    ] {
+        let Err(Error::Invalid { field: named, .. }) = Acquire::of(key, holder, ttl) else {
+            panic!("{field} is accepted");
+        };
+        assert_eq!(named.as_deref(), Some(field));
+    }
+}
