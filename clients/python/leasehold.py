@@ -212,8 +212,8 @@ class Leasehold:
                 observed_version: Optional[int] = None, reentrant: bool = False) -> Lease:
         """The lease of a key. Raises LeaseHeld if another holder has it.
 
-        The same holder and request_id get the same lease: pass one (such as Lambda's aws_request_id) if your own
-        function may be retried.
+        The same holder and request_id get the same lease, and LeaseConsumed once it is over. Pass one to repeat an
+        acquire that ended with LeaseUnavailable.
         """
         event = self._request(holder, request_id, ttl_seconds, metadata, reentrant)
         answer = self.call("acquire", {**event, "key": key, "permits": permits, "observed_version": observed_version})
@@ -249,6 +249,8 @@ class Leasehold:
         """
         lease = self.acquire(key, **arguments)
         try:
+            if lease.remaining() == 0:  # The answer was lost for a whole ttl: revive the lease, or learn that it is lost.
+                lease.extend()
             yield lease
         except BaseException:
             try:

@@ -51,16 +51,27 @@ async function throws(name: keyof typeof leasehold, work: Promise<unknown>): Pro
   return error;
 }
 
+/** Releases. A function that waits for the table for too long asks again, and finds its lease released already. */
+async function ends(...leases: Lease[]): Promise<void> {
+  for (const lease of leases) assert(["released", "already_released"].includes(await lease.release()));
+  for (const lease of leases) {
+    const request = { key: lease.key, ttlSeconds: 60, permits: lease.permit > 0 ? 2 : undefined };
+    await (await other.acquire(request)).release();
+  }
+}
+
 const scenes: Record<string, () => Promise<void>> = {
   async acquire_extend_and_release() {
     const lease = await me.acquire({ key: "typescript/plain", ttlSeconds: 60, metadata: { order: "42" } });
-    assert.deepEqual([lease.key, lease.holder, lease.permit, lease.grant, lease.previous], ["typescript/plain", "me", 0, "new", null]);
+    assert.deepEqual([lease.key, lease.holder, lease.permit, lease.previous], ["typescript/plain", "me", 0, null]);
+    assert(["new", "replayed"].includes(lease.grant!));
     assert.equal(lease.ttlSeconds, 60);
     assert(lease.remaining() > 0 && lease.remaining() <= 60);
     const [token, until] = [lease.fencingToken, lease.safeUntil];
     assert.equal(await lease.extend({ ttlSeconds: 120 }), "extended");
     assert.deepEqual([lease.fencingToken, lease.ttlSeconds, lease.safeUntil > until], [token, 120, true]);
-    assert.deepEqual([await lease.release(), await lease.release()], ["released", "already_released"]);
+    await ends(lease);
+    assert.equal(await lease.release(), "already_released");
   },
   async a_held_key_names_its_holder() {
     const request = { key: "typescript/held", ttlSeconds: 60 };
@@ -72,7 +83,7 @@ const scenes: Record<string, () => Promise<void>> = {
     assert.equal((await me.acquire({ ...request, reentrant: true })).fencingToken, lease.fencingToken);
     await throws("LeaseHeld", other.acquire({ ...request, observedVersion: 0 }));
     const taken = await other.acquire({ ...request, observedVersion: details.version as number });
-    assert.equal(taken.grant, "takeover");
+    assert.deepEqual([taken.previous?.holder, taken.previous?.ended], ["me", "expired"]);
   },
   async the_same_request_gets_the_same_lease_and_none_once_it_is_over() {
     const request = { key: "typescript/replayed", ttlSeconds: 60, requestId: "one" };
@@ -87,7 +98,8 @@ const scenes: Record<string, () => Promise<void>> = {
     const mine = await me.acquire(request);
     await operate("force_release", request.key);
     const theirs = await other.acquire(request);
-    assert.deepEqual([theirs.grant, theirs.previous?.ended], ["takeover", "forced"]);
+    assert.equal(theirs.previous?.ended, "forced");
+    assert(["takeover", "replayed"].includes(theirs.grant!));
     assert(theirs.fencingToken > mine.fencingToken);
     await throws("LeaseLost", mine.extend());
     assert.equal(await mine.release(), "lost");
@@ -115,7 +127,7 @@ const scenes: Record<string, () => Promise<void>> = {
     const leases = [await me.acquire(request), await me.acquire(request)];
     assert.deepEqual(leases.map((lease) => lease.permit).sort(), [0, 1]);
     await throws("LeaseHeld", other.acquire(request));
-    for (const lease of leases) assert.equal(await lease.release(), "released");
+    await ends(...leases);
   },
   async several_keys_come_together_or_not_at_all() {
     const leases = await me.acquireAll({ keys: ["typescript/a", "typescript/b"], ttlSeconds: 60 });
@@ -123,7 +135,8 @@ const scenes: Record<string, () => Promise<void>> = {
     const overlapping = other.acquireAll({ keys: ["typescript/c", "typescript/b"], ttlSeconds: 60 });
     assert.equal((await throws("LeaseHeld", overlapping)).details.key, "typescript/b");
     await other.acquire({ key: "typescript/c", ttlSeconds: 60 });
-    for (const lease of leases) assert.deepEqual([await lease.extend(), await lease.release()], ["extended", "released"]);
+    for (const lease of leases) assert.equal(await lease.extend(), "extended");
+    await ends(...leases);
   },
   async whoever_waits_in_the_queue_gets_the_lease_by_the_task_token() {
     const held = await me.acquire({ key: "typescript/queue", ttlSeconds: 60 });
@@ -137,7 +150,8 @@ const scenes: Record<string, () => Promise<void>> = {
     const calls = (await (await fetch(NOTIFIED!)).json()) as { taskToken: string; output: string }[];
     const output = JSON.parse(calls.find((call) => call.taskToken === "typescript-2")!.output) as { outcome: string; lease: Handle };
     const lease = other.resume(output.lease);
-    assert.deepEqual([output.outcome, await lease.extend(), await lease.release()], ["acquired", "extended", "released"]);
+    assert.deepEqual([output.outcome, await lease.extend()], ["acquired", "extended"]);
+    await ends(lease);
   },
   async a_block_releases_however_it_ends() {
     const request = { key: "typescript/block", ttlSeconds: 60 };
@@ -160,6 +174,23 @@ const scenes: Record<string, () => Promise<void>> = {
       await operate("force_release", request.key);
       await other.acquire(request);
     }));
+  },
+  async a_block_does_not_begin_after_its_lease() {
+    // The answer to the acquire took two hours.
+    const late = (invoker: Invoker) => new Leasehold(invoker, { ...NAMES, holder: "me", now: () => Date.now() + 7_200_000 });
+    const request = { key: "typescript/late", ttlSeconds: 60 };
+    const counted = new Faulty();
+    await late(counted).withLease(request, async () => {
+      assert.deepEqual(counted.sent.map((sent) => "lease" in (JSON.parse(sent) as object)), [false, true]);
+    });
+    const taken: Invoker = {
+      async invoke(input) {
+        const answer = await LAMBDA.invoke(input);
+        if (input.FunctionName === NAMES.acquire) await operate("force_release", request.key);
+        return answer;
+      },
+    };
+    await throws("LeaseLost", late(taken).withLease(request, () => assert.fail("it has begun")));
   },
   async a_throttled_or_lost_invocation_is_repeated_as_it_was() {
     const request = { key: "typescript/again", ttlSeconds: 60 };
@@ -191,7 +222,7 @@ const scenes: Record<string, () => Promise<void>> = {
       assert(!shown.includes(handle.lease_id), shown);
     }
     assert(JSON.stringify(lease).includes("typescript/secret"));
-    assert.equal(await me.resume(JSON.parse(JSON.stringify(handle)) as Handle).release(), "released");
+    await ends(me.resume(JSON.parse(JSON.stringify(handle)) as Handle));
   },
   async every_error_of_the_contract_has_its_class() {
     const schema = JSON.parse(readFileSync(`${SCHEMAS}/error.json`, "utf8")) as { properties: { errorType: { oneOf: { const: string }[] } } };

@@ -146,7 +146,7 @@ export interface Options {
 
 interface Common {
   ttlSeconds: number; holder?: string | undefined; metadata?: Record<string, string> | undefined; reentrant?: boolean | undefined;
-  /** The same holder and requestId get the same lease: pass one if your own function may be retried. */
+  /** The same holder and requestId get the same lease, and LeaseConsumed once it is over. To repeat an acquire that ended with LeaseUnavailable. */
   requestId?: string | undefined;
 }
 export interface Acquire extends Common { key: string; permits?: number | undefined; observedVersion?: number | undefined }
@@ -196,6 +196,8 @@ export class Leasehold {
     const lease = await this.acquire(request);
     let result: T;
     try {
+      // If the answer was lost for a whole ttl: revive the lease, or learn that it is lost.
+      if (lease.remaining() === 0) await lease.extend();
       result = await work(lease);
     } catch (error) {
       await lease.release().catch(() => undefined); // The work's own error says more. The lease ends with its ttl.

@@ -176,7 +176,7 @@ fn open(schema: &mut Schema) {
     }
 }
 
-/// Formats that only Rust has go, and so do the line ends of doc comments.
+/// Formats that only Rust has go, and so do line ends and marks of doc comments.
 fn plain(schema: &mut Schema) {
     transform_subschemas(&mut plain, schema);
     let Some(object): Option<&mut Map<String, Value>> = schema.as_object_mut() else {
@@ -187,6 +187,7 @@ fn plain(schema: &mut Schema) {
         object.remove("format");
     }
     if let Some(Value::String(text)) = object.get_mut("description") {
-        *text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        *text = words.replace('`', "");
     }
 }

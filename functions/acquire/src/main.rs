@@ -23,9 +23,9 @@ pub(crate) struct Request {
     keys: Option<Keys>,
     /// Who acquires; in a workflow the bare ARN of the execution.
     holder: Holder,
-    /// Idempotency key: the same holder and request_id get the same lease. Random if left out.
+    /// Idempotency key: the same holder and `request_id` get the same lease. Random if left out.
     request_id: Option<RequestId>,
-    /// Length of the lease, in seconds. It has to be longer than the guard (LEASE_GUARD_MS).
+    /// Length of the lease, in seconds. It has to be longer than the guard (`LEASE_GUARD_MS`).
     ttl_seconds: Ttl,
     /// How many may hold the key at once; 1 if left out.
     permits: Option<Permits>,

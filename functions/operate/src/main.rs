@@ -21,11 +21,11 @@ pub(crate) struct Request {
     who: Operator,
     /// Why.
     why: Reason,
-    /// With force_release, which permit; required if more than one is held.
+    /// With `force_release`, which permit; required if more than one is held.
     permit: Option<Permit>,
-    /// With force_release: end the grant with this fencing token and no later one.
+    /// With `force_release`: end the grant with this fencing token and no later one.
     fencing_token: Option<Counter>,
-    /// With raise_floor: the next fencing token is larger; now in milliseconds if left out.
+    /// With `raise_floor`: the next fencing token is larger; now in milliseconds if left out.
     floor: Option<Counter>,
 }
 
