@@ -32,7 +32,9 @@ static VALIDATORS: LazyLock<BTreeMap<String, Validator>> = LazyLock::new(|| {
 
 /// What is wrong with a value by a schema.
 fn problems(schema: &str, value: &Value) -> Option<String> {
-    let wrong = VALIDATORS[schema].iter_errors(value);
+    let validator = VALIDATORS.get(schema);
+    let validator = validator.unwrap_or_else(|| panic!("there is no schema {schema}"));
+    let wrong = validator.iter_errors(value);
     let wrong: Vec<_> = wrong
         .map(|e| format!("{}: {e}", e.instance_path()))
         .collect();
@@ -46,6 +48,20 @@ pub fn check(function: &str, answer: &Answer) {
         Err((name, message)) => failure(name, message),
     };
     assert_eq!(wrong, None);
+}
+
+/// Checks what a task token got: what acquire would have answered, or a failed call.
+pub fn check_notified(call: &Value) {
+    let (output, cause) = (&call["output"], &call["cause"]);
+    if output.is_object() {
+        check("acquire", &Ok(output.clone()));
+    }
+    if let Some(name) = cause["errorType"].as_str() {
+        check(
+            "acquire",
+            &Err((name.to_owned(), cause["errorMessage"].clone())),
+        );
+    }
 }
 
 /// Checks a failed call. No validator looks into the text of a message, so its schema is applied here.
@@ -194,6 +210,11 @@ fn an_answer_that_is_not_the_contracts_is_noticed() {
         set(&mut answer, path, wrong);
         assert!(problems("acquire.answer", &answer).is_some(), "{path}");
     }
+    let mut later = answer.clone();
+    set(&mut later, "lease.later", json!(1));
+    assert_eq!(problems("acquire.answer", &later), None);
+    let handle = json!({"lease": later["lease"]});
+    assert!(problems("extend.event", &handle).is_some());
     let failed = |message| failure("Lease.Held", &message);
     assert!(failed(json!({"message": "m", "key": "k"})).is_some());
     assert!(failure("Lease.Lost", &json!({"key": "k"})).is_some());
