@@ -3,7 +3,7 @@
 
 mod written;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use jsonschema::Validator;
@@ -224,14 +224,16 @@ fn an_answer_that_is_not_the_contracts_is_noticed() {
 #[test]
 fn the_errors_are_those_of_the_contract_and_of_the_page() {
     let error = &SCHEMAS["error"];
-    let names = error["properties"]["errorType"]["oneOf"]
+    let all = error["properties"]["errorType"]["oneOf"]
         .as_array()
         .unwrap();
-    let names: Vec<_> = names
+    let mut names: Vec<_> = all
         .iter()
         .map(|one| one["const"].as_str().unwrap())
         .collect();
     assert_eq!(names, Error::NAMES);
+    let facts: BTreeSet<_> = all.iter().map(|one| one["description"].as_str()).collect();
+    assert_eq!(facts.len(), names.len(), "each has a fact of its own");
     let page = std::fs::read_to_string(root().join("docs/reference/errors.md")).unwrap();
     let rows = page
         .lines()
@@ -240,7 +242,6 @@ fn the_errors_are_those_of_the_contract_and_of_the_page() {
         .map(|row| format!("Lease.{}", row.split('`').next().unwrap()))
         .collect();
     rows.sort_unstable();
-    let mut names = names;
     names.sort_unstable();
     assert_eq!(rows, names);
 }
