@@ -70,8 +70,9 @@ soak: ## let many processes meet every fault for SOAK_SECONDS, and check what th
 	cargo build --profile measured --locked -p leasehold-soak $(addprefix -p ,$(FUNCTIONS))
 	target/measured/leasehold-soak $(SOAK)
 
-# The tests start the functions' binaries, hence the build before them; and Node of the tools, for the client in TypeScript. How long each test takes, the harness tells only where
-# it is allowed what is unstable: in the running tests, by their runner, and not in what is compiled.
+# The tests start the functions' binaries, hence the build before them, and the client in TypeScript by the tools' Node. How long
+# each test takes, the harness tells only where it is allowed what is unstable: in the running tests, by their runner, and not
+# in what is compiled.
 TIMED := --config 'target."cfg(all())".runner = ["env", "RUSTC_BOOTSTRAP=1"]'
 test: translated $(SAM_ENV)/complete ## build everything, run every test, and list the slowest ten
 	cargo build --workspace --locked --bins --examples
