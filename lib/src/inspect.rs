@@ -19,6 +19,7 @@ use crate::{
 
 /// What is stored under a key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 #[expect(
     clippy::large_enum_variant,
@@ -40,9 +41,10 @@ pub enum Inspected {
 
 /// The state of one lease.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Inspection {
-    /// Held, expired by the reader's clock but not taken, or free. What is kept for one who was in
-    /// line and whose turn has come counts as held by that one.
+    /// Held, expired by the reader's clock but not taken, or free. A key that is reserved for a waiter
+    /// whose turn has come counts as held by that waiter.
     pub state: LeaseState,
     /// The lease, without its secret.
     pub lease: LeaseView,
@@ -50,15 +52,16 @@ pub struct Inspection {
     pub previous: Option<Previous>,
     /// An operator keeps the key from being granted.
     pub frozen: bool,
-    /// How many wait in line. One whose turn has come is not among them.
+    /// How many requests wait in the queue. One whose turn has come is not among them.
     pub waiting: u64,
     /// What an operator last did to the row, if one did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operator: Option<Record>,
 }
 
-/// See [`Inspection::state`].
+/// The state of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum LeaseState {
     /// Held, and its deadline is to come.
@@ -71,6 +74,7 @@ pub enum LeaseState {
 
 /// A lease without its secret. While it is free, only what outlives a grant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LeaseView {
     /// What is leased.
     pub key: Key,
@@ -87,10 +91,11 @@ pub struct LeaseView {
 
 /// What a lease shows only while it is held.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HeldView {
     /// Who holds it.
     pub holder: Holder,
-    /// The length asked for.
+    /// The length asked for, in seconds.
     #[serde(rename = "ttl_seconds")]
     pub ttl: Ttl,
     /// When it was granted.
@@ -105,6 +110,7 @@ pub struct HeldView {
 
 /// Leases that are held, or expired and not yet taken.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Listed {
     /// The leases.
     pub leases: Vec<LeaseView>,

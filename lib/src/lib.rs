@@ -51,6 +51,8 @@ mod retry;
 // Public for those who write another store and for the proofs: no part of what a version promises.
 #[doc(hidden)]
 pub mod row;
+#[cfg(feature = "schema")]
+pub mod schema;
 #[cfg(test)]
 mod secret_scanner;
 mod sets;

@@ -38,6 +38,7 @@ pub struct Evict {
 
 /// The answer to a forced release.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum Forced {
     /// The grant is over.
@@ -54,6 +55,7 @@ pub enum Forced {
 
 /// The answer to a raise of the floor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum Raised {
     /// The next token will be above the floor.
@@ -64,6 +66,7 @@ pub enum Raised {
 
 /// The answer to a freeze.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum Freeze {
     /// It is frozen as of now.
@@ -74,6 +77,7 @@ pub enum Freeze {
 
 /// The answer to an unfreeze.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum Unfreeze {
     /// It can be granted again.

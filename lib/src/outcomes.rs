@@ -15,6 +15,7 @@ use crate::{
 /// It is as good as the lease itself: whoever has it can end the lease. `Debug` leaves the
 /// `lease_id` out; serialization does not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Lease {
@@ -29,7 +30,7 @@ pub struct Lease {
     pub fencing_token: Counter,
     /// Bumped by every write of the row.
     pub version: Counter,
-    /// The length asked for.
+    /// The length asked for, in seconds.
     #[serde(rename = "ttl_seconds")]
     pub ttl: Ttl,
     /// When it was granted.
@@ -87,6 +88,7 @@ impl Lease {
 
 /// How a grant ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Ended {
     /// Its holder released it.
@@ -115,17 +117,19 @@ impl Ended {
 
 /// An earlier grant of the same key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Previous {
     /// Who held it.
     pub holder: Holder,
     /// Its token.
     pub fencing_token: Counter,
-    /// How it ended: [`Ended::Expired`] is the place for a repair step.
+    /// How it ended. Unless it was released, its holder may have left its work half done: repair that first.
     pub ended: Ended,
 }
 
 /// The answer to an acquire: contention is an answer, not an error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 #[must_use = "somebody else may hold it"]
 pub enum Acquired {
@@ -138,6 +142,7 @@ pub enum Acquired {
 
 /// A lease, and how it came about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Granted {
     /// The handle.
     pub lease: Lease,
@@ -149,6 +154,7 @@ pub struct Granted {
 
 /// How a lease came about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum GrantKind {
     /// The key was free.
@@ -173,20 +179,22 @@ impl GrantKind {
     }
 }
 
-/// Who stands in the way, and when to ask again.
+/// Who holds the key, and when to ask again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Contention {
     /// The lease that stands in the way.
     pub held: HeldLease,
     /// The first instant at which asking by the clock can succeed without a release.
     pub retry_at: Timestamp,
-    /// The holder's whole ttl and one second more, in whole seconds: how long a Wait state waits
-    /// before it asks whether the holder has shown any life.
+    /// The holder's ttl in seconds, rounded up, plus one: how long to wait before asking again by
+    /// observation.
     pub wait_seconds: u64,
 }
 
-/// Somebody else's lease, as far as it is anybody's business.
+/// Somebody else's lease, without its secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HeldLease {
     /// What is leased.
     pub key: Key,
@@ -196,14 +204,14 @@ pub struct HeldLease {
     pub fencing_token: Counter,
     /// What an observer watches.
     pub version: Counter,
-    /// The length asked for.
+    /// The length asked for, in seconds.
     #[serde(rename = "ttl_seconds")]
     pub ttl: Ttl,
     /// The deadline.
     pub expires_at: Timestamp,
     /// What the holder wants others to see.
     pub metadata: Metadata,
-    /// How many wait in line.
+    /// How many requests wait in the queue.
     pub waiting: u64,
     /// Which of a semaphore's permits; 0 for a mutex.
     pub permit: u16,
@@ -213,6 +221,7 @@ pub struct HeldLease {
 
 /// The answer to an extend.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 #[must_use = "the new handle carries the new deadline"]
 pub enum Extended {
@@ -225,8 +234,9 @@ pub enum Extended {
     Revived {
         /// The handle with the new deadline.
         lease: Lease,
-        /// For how long it had lapsed.
+        /// For how long it had lapsed, in milliseconds.
         #[serde(rename = "lapsed_ms", serialize_with = "as_millis")]
+        #[cfg_attr(feature = "schema", schemars(with = "u64"))]
         lapsed: Duration,
     },
 }
@@ -250,6 +260,7 @@ pub(crate) fn as_millis<S: Serializer>(
 
 /// The answer to a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[must_use = "it may have been lost to somebody else"]
 pub struct Released {
     /// What became of it.
@@ -260,6 +271,7 @@ pub struct Released {
 
 /// What became of a release, from good to bad.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ReleaseOutcome {
     /// It ended with this call.

@@ -20,6 +20,7 @@ use crate::{
 
 /// What a reaping did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum Reaped {
     /// The execution runs: there is nothing to reap.
@@ -31,7 +32,7 @@ pub enum Reaped {
         released: u64,
         /// Leases whose deadline was cut to the grace.
         cut: u64,
-        /// Places in line that were given up.
+        /// Places in queues that were given up.
         left: u64,
     },
 }

@@ -54,6 +54,7 @@ impl TryFrom<Vec<Lease>> for LeaseSet {
 
 /// The answer to an acquire of several keys.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 #[must_use = "somebody else may hold one of them"]
 pub enum AcquiredAll {
@@ -79,6 +80,7 @@ impl AcquiredAll {
 
 /// Several leases, and how they came about. Every list is in the order asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GrantedAll {
     /// The handles.
     pub leases: Vec<Lease>,
@@ -90,23 +92,26 @@ pub struct GrantedAll {
 
 /// The answer to an extend of several leases.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[must_use = "the new handles carry the new deadlines"]
 pub struct ExtendedAll {
     /// Revived if any was.
     pub outcome: ExtendOutcome,
     /// The handles with the deadlines that now stand, in the order given.
     pub leases: Vec<Lease>,
-    /// For how long the one that had lapsed longest had.
+    /// For how long the one that had lapsed longest had, in milliseconds.
     #[serde(
         rename = "lapsed_ms",
         skip_serializing_if = "Option::is_none",
         serialize_with = "some_millis"
     )]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
     pub lapsed: Option<Duration>,
 }
 
-/// See [`ExtendedAll::outcome`].
+/// What became of an extend of several leases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ExtendOutcome {
     /// All had been in time.
@@ -125,6 +130,7 @@ fn some_millis<S: serde::Serializer>(
 
 /// The answer to a release of several leases.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[must_use = "one of them may have been lost to somebody else"]
 pub struct ReleasedAll {
     /// The worst of the outcomes.

@@ -35,13 +35,14 @@ pub enum SweepBounds {
 
 /// What a sweep did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "outcome", rename = "swept")]
 pub struct Swept {
-    /// Held leases that were looked at, and those who wait.
+    /// Held leases that were looked at, and requests that wait.
     pub examined: u64,
     /// Those that had expired and are free now.
     pub freed: u64,
-    /// Those who waited and were told that their turn has come.
+    /// Waiters that were notified that their turn has come.
     pub granted: u64,
     /// Items that this library did not write, and left alone.
     pub skipped_corrupt: u64,

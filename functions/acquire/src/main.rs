@@ -10,35 +10,54 @@ use leasehold::{
 };
 use serde::{Deserialize, Serialize};
 
+/// Asks for the lease of one key, for one permit of a key, or for the leases of several keys.
 #[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(transform = leasehold::schema::rules::acquire))]
 #[serde(deny_unknown_fields)]
 #[expect(clippy::struct_field_names, reason = "the contract's names")]
 pub(crate) struct Request {
+    /// What to lease: this or `keys`.
     key: Option<Key>,
+    /// What to lease together: all of these keys or none.
     keys: Option<Keys>,
+    /// Who acquires; in a workflow the bare ARN of the execution.
     holder: Holder,
-    #[serde(default = "RequestId::random")]
-    request_id: RequestId,
+    /// Idempotency key: the same holder and `request_id` get the same lease. Random if left out.
+    request_id: Option<RequestId>,
+    /// Length of the lease, in seconds. It has to be longer than the guard (`LEASE_GUARD_MS`).
     ttl_seconds: Ttl,
+    /// How many may hold the key at once; 1 if left out.
     permits: Option<Permits>,
+    /// What others may see of the lease.
     #[serde(default)]
     metadata: Metadata,
+    /// Take the key over if its version is still this one, and compare no clock; 0 for "not seen yet".
     observed_version: Option<ObservedVersion>,
+    /// Answer the unexpired lease that the same holder has by another request, instead of Lease.Held.
     #[serde(default)]
     reentrant: bool,
+    /// How to report that the key is held; "error" if left out.
     on_held: Option<OnHeld>,
+    /// Wait in the queue: the task token of Step Functions that the lease is sent to.
     task_token: Option<TaskToken>,
+    /// How long to wait in the queue, in seconds.
     wait_seconds: Option<WaitTime>,
 }
 
 #[derive(Deserialize, PartialEq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 enum OnHeld {
+    /// As the error Lease.Held.
     Error,
+    /// As an answer with the outcome "held".
     Result,
 }
 
+/// What acquire answers.
 #[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub(crate) enum Answer {
     One(Acquired),
@@ -110,7 +129,7 @@ fn queue(request: &mut Request) -> Result<Option<Queue>, Error> {
 
 fn one(request: Request, key: Key) -> Acquire {
     let mut acquire = Acquire::new(key, request.holder, request.ttl_seconds);
-    acquire.request_id = request.request_id;
+    acquire.request_id = request.request_id.unwrap_or_else(RequestId::random);
     acquire.metadata = request.metadata;
     acquire.permits = request.permits;
     acquire.observed_version = request.observed_version;
@@ -130,7 +149,7 @@ fn all(request: Request, keys: Keys) -> Result<AcquireAll, Error> {
         return Err(not_with_keys("permits"));
     }
     let mut acquire = AcquireAll::new(keys, request.holder, request.ttl_seconds);
-    acquire.request_id = request.request_id;
+    acquire.request_id = request.request_id.unwrap_or_else(RequestId::random);
     acquire.metadata = request.metadata;
     acquire.reentrant = request.reentrant;
     Ok(acquire)

@@ -8,17 +8,26 @@ use leasehold::{
 };
 use serde::{Deserialize, Serialize};
 
+/// Names the lease to extend, or several.
 #[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(transform = leasehold::schema::rules::one_or_several_leases))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Request {
+    /// The handle, as acquire or extend answered it: this or `leases`.
     lease: Option<Lease>,
+    /// Several handles; each is extended by itself.
     leases: Option<LeaseSet>,
+    /// New length from now, in seconds; the lease's own if left out. Never shortens the lease.
     ttl_seconds: Option<Ttl>,
+    /// Answer Lease.Expired instead of reviving a lease whose deadline has passed.
     #[serde(default)]
     require_unexpired: bool,
 }
 
+/// What extend answers.
 #[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub(crate) enum Answer {
     One(Extended),

@@ -6,18 +6,28 @@ use leasehold::{
 };
 use serde::{Deserialize, Serialize};
 
+/// Names a key, a holder, or the whole list.
 #[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(transform = leasehold::schema::rules::inspect))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Request {
+    /// Show this key.
     key: Option<Key>,
+    /// Show the leases of this holder.
     holder: Option<Holder>,
+    /// Show all leases that are held or expired.
     #[serde(default)]
     list: bool,
+    /// How many leases to look at; in a list 100 if left out, of a holder all of them.
     limit: Option<PageSize<100>>,
+    /// Where to go on: the cursor of the last answer.
     cursor: Option<Cursor>,
 }
 
+/// What inspect answers.
 #[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub(crate) enum Answer {
     Key(Inspected),

@@ -7,19 +7,31 @@ use leasehold::{
 };
 use serde::{Deserialize, Serialize};
 
+/// What an operator does to a key, who does it, and why.
 #[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(transform = leasehold::schema::rules::operate))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Request {
+    /// What to do.
     operation: Act,
+    /// To which key.
     key: Key,
+    /// Who does it.
     who: Operator,
+    /// Why.
     why: Reason,
+    /// With `force_release`, which permit; required if more than one is held.
     permit: Option<Permit>,
+    /// With `force_release`: end the grant with this fencing token and no later one.
     fencing_token: Option<Counter>,
+    /// With `raise_floor`: the next fencing token is larger; now in milliseconds if left out.
     floor: Option<Counter>,
 }
 
+/// What operate answers.
 #[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub(crate) enum Answer {
     Forced(Forced),

@@ -6,16 +6,24 @@ use leasehold::{
 };
 use serde::{Deserialize, Serialize};
 
+/// Names the lease to end, or several.
 #[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(transform = leasehold::schema::rules::one_or_several_leases))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Request {
+    /// The handle, as acquire or extend answered it: this or `leases`.
     lease: Option<Lease>,
+    /// Several handles; each is released by itself.
     leases: Option<LeaseSet>,
+    /// Answer the error Lease.Lost instead of the outcome "lost".
     #[serde(default)]
     strict: bool,
 }
 
+/// What release answers.
 #[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub(crate) enum Answer {
     One(Released),

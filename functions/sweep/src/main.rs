@@ -8,11 +8,15 @@ use leasehold::{
 };
 use serde::Deserialize;
 
+/// A sweep by hand.
 #[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Request {
+    /// How many leases and waiters to look at; 1000 if left out.
     #[serde(default)]
     limit: PageSize<1000>,
+    /// Where to go on: the cursor of the last answer.
     cursor: Option<Cursor>,
 }
 

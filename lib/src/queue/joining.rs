@@ -20,15 +20,17 @@ use crate::{
     workflows::Workflows,
 };
 
-/// The answer to an acquire that may wait in line. The lease itself goes to the task token.
+/// The answer to an acquire that may wait in the queue. The lease itself goes to the task token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(extend("not" = {"anyOf": [{"required": ["lease"]}, {"required": ["leases"]}]})))]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum Queued {
-    /// It was granted, or its turn had come; the token was told.
+    /// It was granted, or its turn had come; the lease went to the task token.
     Acquired,
-    /// It is in line; the token will be told.
+    /// It waits in the queue; the lease will go to the task token.
     Queued {
-        /// When it came, in milliseconds since the epoch. A label: the order is the line's.
+        /// When it came, in milliseconds since the epoch. A label: the queue has an order of its own.
         ticket: u64,
     },
 }

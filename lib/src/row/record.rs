@@ -11,6 +11,7 @@ use crate::{
 
 /// What an operator last did to a row.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Record {
     /// What.
     pub act: Act,
@@ -27,6 +28,7 @@ pub struct Record {
 
 /// What operators do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Act {
     /// Ends a grant that somebody else holds.

@@ -7,6 +7,8 @@ use leasehold_local::metrics;
 use leasehold_proof::fixture::{Answer, Fixture};
 use serde_json::{Value, json};
 
+use crate::schemas;
+
 pub struct Written {
     pub answer: Answer,
     /// Of each metric of the table the value.
@@ -20,6 +22,7 @@ impl Written {
     pub async fn of(fixture: &Fixture, function: &str, payload: &Value) -> Self {
         let before = fixture.log(function).len();
         let answer = fixture.call(function, payload).await;
+        schemas::check(function, &answer);
         let log = fixture.log(function).split_off(before);
         let (metered, logged): (Vec<_>, Vec<_>) =
             log.lines().partition(|line| line.contains("\"_aws\""));

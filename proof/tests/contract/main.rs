@@ -7,6 +7,7 @@ mod failing;
 mod log;
 mod malformed;
 mod runner;
+mod schemas;
 mod secret_scanner;
 mod secrets;
 mod triggered;

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::{
     read,
     runner::{remove, set, texts},
+    schemas,
 };
 
 #[derive(Deserialize)]
@@ -35,7 +36,7 @@ struct Other {
 }
 
 /// Function, request, and the field that the refusal names.
-fn requests() -> Vec<(String, String, Option<String>)> {
+pub fn requests() -> Vec<(String, String, Option<String>)> {
     let malformed: Malformed = read("proof/tests/contract/cases/malformed.yaml");
     let function = |event: &str| event.split('-').next().unwrap().to_owned();
     let mut all = Vec::new();
@@ -103,7 +104,9 @@ async fn a_malformed_request_names_its_field_and_changes_nothing() {
     fixture.stack.proxy().reset();
     for (function, request, field) in requests() {
         let shown: String = request.chars().take(200).collect();
-        let (name, message) = fixture.call(&function, &request).await.expect_err(&shown);
+        let answer = fixture.call(&function, &request).await;
+        schemas::check(&function, &answer);
+        let (name, message) = answer.expect_err(&shown);
         assert_eq!(name, "Lease.Invalid", "{shown}");
         assert_eq!(
             message["field"].as_str(),

@@ -16,7 +16,7 @@ use leasehold_proof::fixture::{Answer, Fixture, environment, event, n, quiet, s}
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::log::Written;
+use crate::{log::Written, schemas};
 
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
@@ -209,6 +209,7 @@ impl Player {
             if let Some(message) = body.pointer_mut("/cause/errorMessage") {
                 *message = read(message.as_str().unwrap());
             }
+            schemas::check_notified(&body);
             body["operation"] = json!(call.operation);
             body
         });

@@ -1,0 +1,310 @@
+"""Leases of Leasehold from Python: acquire, extend and release by the Lambda functions of the stack.
+
+Copy this file. It needs Python 3.9 and a Lambda client, boto3.client("lambda"), which you pass in.
+
+    leases = Leasehold(boto3.client("lambda"), acquire=ARN, extend=ARN, release=ARN, holder="billing")
+    with leases.lease("orders/42", ttl_seconds=60) as lease:
+        step_one()
+        lease.extend()  # between steps; raises LeaseLost if the lease is over
+        step_two()
+
+Nothing runs in the background: no timer extends a lease. A process that dies keeps its key until the ttl is over.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+import uuid
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Callable, Iterator, Mapping, Optional, Sequence
+
+
+class LeaseError(Exception):
+    """A call failed. `name` is the error's name in the contract; `details` is all that the function said, as a dict."""
+
+    name = "Lease.Error"
+
+    def __init__(self, message: str, details: Optional[Mapping[str, Any]] = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details = dict(details or {})
+
+
+class LeaseHeld(LeaseError):
+    """Another holder has the key. `details` has holder, expires_at, retry_at, wait_seconds and more."""
+
+    name = "Lease.Held"
+
+
+class LeaseConsumed(LeaseError):
+    """This request had its lease, and that lease is over: a late duplicate. Stop."""
+
+    name = "Lease.Consumed"
+
+
+class LeaseLost(LeaseError):
+    """Your grant is over. Stop the work, then repair or acquire again; never retry."""
+
+    name = "Lease.Lost"
+
+
+class LeaseExpired(LeaseError):
+    """The lease expired and no one took it, but you required an unexpired one. As LeaseLost."""
+
+    name = "Lease.Expired"
+
+
+class LeaseQueueTimeout(LeaseError):
+    """The request waited in the queue for its wait_seconds. Give up."""
+
+    name = "Lease.QueueTimeout"
+
+
+class LeaseQueueFull(LeaseError):
+    """The queue is full. Come back later."""
+
+    name = "Lease.QueueFull"
+
+
+class LeaseFrozen(LeaseError):
+    """An operator froze the key. Wait for the operator."""
+
+    name = "Lease.Frozen"
+
+
+class LeaseInvalid(LeaseError):
+    """The request is malformed; `details["field"]` says where."""
+
+    name = "Lease.Invalid"
+
+
+class LeaseCorrupt(LeaseError):
+    """The stored item is not a lease. An operator must look."""
+
+    name = "Lease.Corrupt"
+
+
+class LeaseDenied(LeaseError):
+    """IAM or credentials of the function. An operator must act."""
+
+    name = "Lease.Denied"
+
+
+class LeaseMisconfigured(LeaseError):
+    """No such table, wrong keys, or a bad environment of the function. An operator must act."""
+
+    name = "Lease.Misconfigured"
+
+
+class LeaseThrottled(LeaseError):
+    """The table, or Lambda, refused for capacity, and went on refusing while this client retried."""
+
+    name = "Lease.Throttled"
+
+
+class LeaseUnavailable(LeaseError):
+    """The outcome is unknown: the call may have been done or not. The same request, repeated, resolves it."""
+
+    name = "Lease.Unavailable"
+
+
+ERRORS = {error.name: error for error in LeaseError.__subclasses__()}
+
+
+class _Secret(str):
+    """A text that `repr`, and so a log of the dict around it, does not show. json.dumps does."""
+
+    def __repr__(self) -> str:
+        return "<secret>"
+
+
+@dataclass(frozen=True)
+class Fence:
+    """The parts of a guarded write. Join `condition` with yours by " AND ", `assignment` by ", "."""
+
+    condition: str
+    assignment: str
+    names: dict[str, str]
+    values: dict[str, int]
+    """For boto3's Table; `typed_values` are for its low-level client."""
+
+    @property
+    def typed_values(self) -> dict[str, dict[str, str]]:
+        return {name: {"N": str(value)} for name, value in self.values.items()}
+
+
+def fence(token: int) -> Fence:
+    """Makes UpdateItem refuse a holder whose token is smaller than one that the item has seen."""
+    return Fence(
+        condition="(attribute_not_exists(#fence) OR #fence <= :fencing_token)",
+        assignment="#fence = :fencing_token",
+        names={"#fence": "fence"},
+        values={":fencing_token": int(token)},
+    )
+
+
+class Lease:
+    """A lease that was granted. Keep the handle secret: whoever has it can end the lease."""
+
+    def __init__(self, leases: Leasehold, handle: Mapping[str, Any], grant: Optional[str] = None,
+                 previous: Optional[Mapping[str, Any]] = None) -> None:
+        self._leases = leases
+        self._keep(handle)
+        self.grant = grant
+        """"new", "replayed" or "takeover"; None if it was resumed."""
+        self.previous = previous
+        """The grant before this one. If its "ended" is not "released", repair what its holder left half done."""
+
+    def _keep(self, handle: Mapping[str, Any]) -> None:
+        self._handle = {**handle, "lease_id": _Secret(handle["lease_id"])}
+        self.key: str = handle["key"]
+        self.holder: str = handle["holder"]
+        self.fencing_token = int(handle["fencing_token"])
+        self.permit = int(handle.get("permit", 0))
+        self.ttl_seconds: float = handle["ttl_seconds"]
+        self.safe_until = datetime.fromisoformat(handle["safe_until"].replace("Z", "+00:00"))
+
+    def __repr__(self) -> str:
+        return f"Lease(key={self.key!r}, fencing_token={self.fencing_token}, safe_until={self.safe_until.isoformat()!r})"
+
+    def handle(self) -> dict[str, Any]:
+        """The handle as JSON data, for another process; `Leasehold.resume` takes it. It has the secret."""
+        return dict(self._handle)
+
+    def remaining(self) -> float:
+        """Seconds until `safe_until`, by this machine's clock; 0 if it has passed. Stop touching the resource then."""
+        return max(0.0, self.safe_until.timestamp() - self._leases.clock())
+
+    def extend(self, ttl_seconds: Optional[float] = None, *, require_unexpired: bool = False) -> str:
+        """Moves the deadline and proves that the lease still stands. Returns "extended" or "revived"."""
+        event = {"lease": self._handle, "ttl_seconds": ttl_seconds, "require_unexpired": require_unexpired or None}
+        answer = self._leases.call("extend", event)
+        self._keep(answer["lease"])
+        return answer["outcome"]
+
+    def release(self, *, strict: bool = False) -> str:
+        """Ends the lease. Returns "released", "already_released" or "lost"; strict, lost is the error LeaseLost."""
+        return self._leases.call("release", {"lease": self._handle, "strict": strict or None})["outcome"]
+
+
+class Leasehold:
+    """Calls the functions of one stack, by their names or ARNs (the stack's outputs AcquireFunctionArn, …).
+
+    A call that was throttled or lost is repeated as it was, up to `attempts` times in all, with backoff and full jitter.
+    That is safe: an acquire has its request_id, and extend and release are idempotent.
+    """
+
+    def __init__(self, client: Any, *, acquire: str, extend: str, release: str, holder: str, attempts: int = 4,
+                 clock: Callable[[], float] = time.time, sleep: Callable[[float], None] = time.sleep) -> None:
+        self._client = client
+        self._functions = {"acquire": acquire, "extend": extend, "release": release}
+        self._holder = holder
+        self._attempts = attempts
+        self.clock = clock
+        self._sleep = sleep
+
+    def acquire(self, key: str, *, ttl_seconds: float, holder: Optional[str] = None, request_id: Optional[str] = None,
+                permits: Optional[int] = None, metadata: Optional[Mapping[str, str]] = None,
+                observed_version: Optional[int] = None, reentrant: bool = False) -> Lease:
+        """The lease of a key. Raises LeaseHeld if another holder has it.
+
+        The same holder and request_id get the same lease, and LeaseConsumed once it is over. Pass one to repeat an
+        acquire that ended with LeaseUnavailable.
+        """
+        event = self._request(holder, request_id, ttl_seconds, metadata, reentrant)
+        answer = self.call("acquire", {**event, "key": key, "permits": permits, "observed_version": observed_version})
+        return Lease(self, answer["lease"], answer["grant"], answer["previous"])
+
+    def acquire_all(self, keys: Sequence[str], *, ttl_seconds: float, holder: Optional[str] = None,
+                    request_id: Optional[str] = None, metadata: Optional[Mapping[str, str]] = None,
+                    reentrant: bool = False) -> list[Lease]:
+        """The leases of all the keys, or of none, in their order. Each is extended and released by itself."""
+        event = self._request(holder, request_id, ttl_seconds, metadata, reentrant)
+        answer = self.call("acquire", {**event, "keys": list(keys)})
+        pairs = zip(answer["leases"], answer["previous"])
+        return [Lease(self, handle, answer["grant"], previous) for handle, previous in pairs]
+
+    def join_queue(self, key: str, *, task_token: str, wait_seconds: float, ttl_seconds: float, request_id: str,
+                   holder: Optional[str] = None, metadata: Optional[Mapping[str, str]] = None) -> dict[str, Any]:
+        """Joins the queue in a task's name; the answer's outcome is "acquired" or "queued".
+
+        The lease goes to the task token. `resume` it there, and extend it first: that extend is the grant.
+        """
+        event = self._request(holder, request_id, ttl_seconds, metadata, False)
+        return self.call("acquire", {**event, "key": key, "task_token": task_token, "wait_seconds": wait_seconds})
+
+    def resume(self, handle: Mapping[str, Any]) -> Lease:
+        """The lease of a handle that another process acquired. Nothing is called."""
+        return Lease(self, handle)
+
+    @contextmanager
+    def lease(self, key: str, **arguments: Any) -> Iterator[Lease]:
+        """Acquires, and releases at the end of the block. An error of the block is what the caller gets.
+
+        If the block ends well and another holder was granted the key meanwhile, it raises LeaseLost.
+        """
+        lease = self.acquire(key, **arguments)
+        try:
+            if lease.remaining() == 0:  # The answer was lost for a whole ttl: revive the lease, or learn that it is lost.
+                lease.extend()
+            yield lease
+        except BaseException:
+            try:
+                lease.release()
+            except Exception:  # The block's own error says more. The lease ends with its ttl.
+                pass
+            raise
+        lease.release(strict=True)
+
+    def _request(self, holder: Optional[str], request_id: Optional[str], ttl_seconds: float,
+                 metadata: Optional[Mapping[str, str]], reentrant: bool) -> dict[str, Any]:
+        return {"holder": holder or self._holder, "request_id": request_id or str(uuid.uuid4()),
+                "ttl_seconds": ttl_seconds, "metadata": metadata, "reentrant": reentrant or None}
+
+    def call(self, function: str, event: Mapping[str, Any]) -> dict[str, Any]:
+        """Invokes a function with what is not None of the event."""
+        payload = json.dumps({name: value for name, value in event.items() if value is not None}).encode()
+        for attempt in range(1, self._attempts):
+            try:
+                return self._invoke(function, payload)
+            except (LeaseThrottled, LeaseUnavailable):
+                self._sleep(random.uniform(0, min(2.0, 0.1 * 2**attempt)))
+        return self._invoke(function, payload)
+
+    def _invoke(self, function: str, payload: bytes) -> dict[str, Any]:
+        try:
+            response = self._client.invoke(FunctionName=self._functions[function], Payload=payload)
+            body = response["Payload"].read()
+        except Exception as error:
+            kind = _transport_error(error)
+            if kind is None:
+                raise
+            raise kind(f"{function}: {error}") from error
+        answer = json.loads(body)
+        if "FunctionError" in response:
+            raise _function_error(answer)
+        return answer
+
+
+def _function_error(answer: Mapping[str, Any]) -> LeaseError:
+    name, text = answer.get("errorType"), answer.get("errorMessage") or ""
+    if name not in ERRORS:
+        # Not ours: the function was killed, or ran out of time or memory, perhaps after its write.
+        return LeaseUnavailable(f"{name}: {text}; the outcome is unknown: repeat the same request")
+    details = json.loads(text)
+    return ERRORS[name](details["message"], details)
+
+
+def _transport_error(error: Exception) -> Optional[type[LeaseError]]:
+    """Whether the invocation was throttled or lost; none of both is the caller's to see, as a missing permission."""
+    response = getattr(error, "response", None)
+    if isinstance(response, Mapping):
+        status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        return LeaseThrottled if status == 429 else LeaseUnavailable if status >= 500 else None
+    # botocore's, told by name so that this file needs no import; and the standard library's.
+    lost = {"HTTPClientError", "ConnectionError", "IncompleteReadError", "TimeoutError"}
+    return LeaseUnavailable if lost & {kind.__name__ for kind in type(error).__mro__} else None

@@ -1,0 +1,315 @@
+"""The contract's scenes, played by leasehold.py on the local stack. `proof/tests/clients.rs` starts both.
+
+Prints a line for each scene that holds. The stack's endpoints come from the environment.
+"""
+
+import io
+import json
+import os
+import time
+import urllib.request
+from types import SimpleNamespace
+
+import boto3
+
+import leasehold
+from leasehold import (ERRORS, Leasehold, LeaseConsumed, LeaseError, LeaseExpired, LeaseFrozen, LeaseHeld, LeaseInvalid,
+                       LeaseLost, LeaseQueueFull, LeaseThrottled, LeaseUnavailable, fence)
+
+SETTINGS = {"region_name": "us-east-1", "aws_access_key_id": "local", "aws_secret_access_key": "local"}
+LAMBDA = boto3.client("lambda", endpoint_url=os.environ["AWS_ENDPOINT_URL_LAMBDA"], **SETTINGS)
+NAMES = {"acquire": "AcquireFunction", "extend": "ExtendFunction", "release": "ReleaseFunction"}
+SLEPT = []
+
+
+def client(holder="me", invoker=LAMBDA, **options):
+    return Leasehold(invoker, **NAMES, holder=holder, sleep=SLEPT.append, **options)
+
+
+ME, OTHER = client("me"), client("other")
+
+
+def operate(operation, key):
+    event = {"operation": operation, "key": key, "who": "night shift", "why": "a test"}
+    answer = LAMBDA.invoke(FunctionName="OperateFunction", Payload=json.dumps(event))
+    assert "FunctionError" not in answer, answer["Payload"].read()
+
+
+def raises(kind, work, *arguments, **named):
+    try:
+        result = work(*arguments, **named)
+    except LeaseError as error:
+        assert type(error) is kind, repr(error)
+        assert error.name == kind.name and error.message == str(error) and error.message
+        return error
+    raise AssertionError(f"no {kind.__name__}, but {result!r}")
+
+
+def equal(found, expected):
+    assert found == expected, f"{found!r} is not {expected!r}"
+
+
+def ends(*leases):
+    """Releases. A function that waits for the table for too long asks again, and finds its lease released already."""
+    outcomes = [lease.release() for lease in leases]
+    assert set(outcomes) <= {"released", "already_released"}, outcomes
+    for lease in leases:
+        OTHER.acquire(lease.key, ttl_seconds=60, permits=2 if lease.permit else None).release()
+
+
+def acquire_extend_and_release():
+    lease = ME.acquire("python/plain", ttl_seconds=60, metadata={"order": "42"})
+    equal((lease.key, lease.holder, lease.permit, lease.previous), ("python/plain", "me", 0, None))
+    assert lease.grant in ("new", "replayed")
+    assert 0 < lease.remaining() <= 60 and lease.ttl_seconds == 60
+    token, until = lease.fencing_token, lease.safe_until
+    assert lease.extend(120) == "extended"
+    assert lease.fencing_token == token and lease.safe_until > until and lease.ttl_seconds == 120
+    ends(lease)
+    equal(lease.release(), "already_released")
+
+
+def a_held_key_names_its_holder():
+    lease = ME.acquire("python/held", ttl_seconds=60)
+    error = raises(LeaseHeld, OTHER.acquire, "python/held", ttl_seconds=60)
+    assert error.details["holder"] == "me" and error.details["key"] == "python/held"
+    assert error.details["fencing_token"] == lease.fencing_token and error.details["retry_at"]
+    assert raises(LeaseHeld, ME.acquire, "python/held", ttl_seconds=60).details["by_you"] is True
+    assert ME.acquire("python/held", ttl_seconds=60, reentrant=True).fencing_token == lease.fencing_token
+    assert raises(LeaseHeld, OTHER.acquire, "python/held", ttl_seconds=60, observed_version=0)
+    version = error.details["version"]
+    taken = OTHER.acquire("python/held", ttl_seconds=60, observed_version=version)
+    equal((taken.previous["holder"], taken.previous["ended"]), ("me", "expired"))
+
+
+def the_same_request_gets_the_same_lease_and_none_once_it_is_over():
+    first = ME.acquire("python/replayed", ttl_seconds=60, request_id="one")
+    again = ME.acquire("python/replayed", ttl_seconds=60, request_id="one")
+    assert again.grant == "replayed" and again.handle() == first.handle()
+    first.release()
+    raises(LeaseConsumed, ME.acquire, "python/replayed", ttl_seconds=60, request_id="one")
+
+
+def a_lease_that_was_taken_over_is_lost():
+    mine = ME.acquire("python/lost", ttl_seconds=60)
+    operate("force_release", "python/lost")
+    theirs = OTHER.acquire("python/lost", ttl_seconds=60)
+    assert theirs.grant in ("takeover", "replayed") and theirs.previous["ended"] == "forced"
+    assert theirs.fencing_token > mine.fencing_token
+    raises(LeaseLost, mine.extend)
+    assert mine.release() == "lost"
+    raises(LeaseLost, mine.release, strict=True)
+    assert theirs.extend() == "extended"
+
+
+def an_expired_lease_is_refused_or_revived():
+    with open(os.path.join(os.environ["EVENTS"], "extend-expired.json"), encoding="utf-8") as file:
+        lease = ME.resume(json.load(file)["lease"])
+    assert lease.remaining() == 0
+    raises(LeaseExpired, lease.extend, require_unexpired=True)
+    assert lease.extend() == "revived" and lease.remaining() > 0
+
+
+def a_malformed_request_names_its_field():
+    assert raises(LeaseInvalid, ME.acquire, "python/invalid", ttl_seconds=0).details["field"] == "ttl_seconds"
+
+
+def a_frozen_key_is_granted_to_no_one():
+    operate("freeze", "python/frozen")
+    raises(LeaseFrozen, ME.acquire, "python/frozen", ttl_seconds=60)
+
+
+def permits_are_leases_of_their_own():
+    leases = [ME.acquire("python/permits", ttl_seconds=60, permits=2) for _ in range(2)]
+    assert {lease.permit for lease in leases} == {0, 1}
+    raises(LeaseHeld, OTHER.acquire, "python/permits", ttl_seconds=60, permits=2)
+    ends(*leases)
+
+
+def several_keys_come_together_or_not_at_all():
+    leases = ME.acquire_all(["python/a", "python/b"], ttl_seconds=60)
+    assert [(lease.key, lease.previous) for lease in leases] == [("python/a", None), ("python/b", None)]
+    assert raises(LeaseHeld, OTHER.acquire_all, ["python/c", "python/b"], ttl_seconds=60).details["key"] == "python/b"
+    OTHER.acquire("python/c", ttl_seconds=60)
+    equal([lease.extend() for lease in leases], ["extended"] * 2)
+    ends(*leases)
+
+
+def whoever_waits_in_the_queue_gets_the_lease_by_the_task_token():
+    held = ME.acquire("python/queue", ttl_seconds=60)
+    waiting = {"wait_seconds": 600, "ttl_seconds": 60}
+    joined = OTHER.join_queue("python/queue", task_token="python-1", request_id="1", **waiting)
+    assert joined["outcome"] == "queued", joined
+    again = OTHER.join_queue("python/queue", task_token="python-2", request_id="1", **waiting)
+    assert again["ticket"] == joined["ticket"]
+    raises(LeaseQueueFull, OTHER.join_queue, "python/queue", task_token="python-3", request_id="3", **waiting)
+    held.release()
+    with urllib.request.urlopen(os.environ["NOTIFIED"]) as answer:
+        notified = [call for call in json.load(answer) if call["taskToken"] == "python-2"]
+    output = json.loads(notified[0]["output"])
+    lease = OTHER.resume(output["lease"])
+    assert output["outcome"] == "acquired" and lease.extend() == "extended"
+    ends(lease)
+
+
+def a_block_releases_however_it_ends():
+    with ME.lease("python/block", ttl_seconds=60) as lease:
+        raises(LeaseHeld, OTHER.acquire, "python/block", ttl_seconds=60)
+    assert lease.release() == "already_released"
+    for kind in (KeyError, KeyboardInterrupt):
+        try:
+            with ME.lease("python/block", ttl_seconds=60):
+                raise kind("the block's own")
+        except kind as error:
+            assert "the block's own" in str(error)
+        else:
+            raise AssertionError("the error of the block disappeared")
+        OTHER.acquire("python/block", ttl_seconds=60).release()
+
+
+def a_block_that_lost_its_lease_says_so():
+    def block():
+        with ME.lease("python/overrun", ttl_seconds=60):
+            operate("force_release", "python/overrun")
+            OTHER.acquire("python/overrun", ttl_seconds=60)
+
+    raises(LeaseLost, block)
+
+
+def a_block_does_not_begin_after_its_lease():
+    # The answer to the acquire took two hours.
+    def late(invoker):
+        return client(invoker=invoker, clock=lambda: time.time() + 7200).lease("python/late", ttl_seconds=60)
+
+    counted = Faulty()
+    with late(counted):
+        assert ["lease" in json.loads(sent) for sent in counted.sent] == [False, True], "it was extended first"
+
+    def taken(**arguments):
+        answer = LAMBDA.invoke(**arguments)
+        if arguments["FunctionName"] == NAMES["acquire"]:
+            operate("force_release", "python/late")
+        return answer
+
+    def block():
+        with late(SimpleNamespace(invoke=taken)):
+            raise AssertionError("it has begun")
+
+    raises(LeaseLost, block)
+
+
+class Faulty:
+    """A Lambda client whose first calls go wrong: before the function runs, or after it."""
+
+    def __init__(self, *faults):
+        self.faults, self.sent = list(faults), []
+
+    def invoke(self, **arguments):
+        self.sent.append(arguments["Payload"])
+        after, fault = self.faults.pop(0) if self.faults else (True, None)
+        answer = LAMBDA.invoke(**arguments) if after else None
+        if fault:
+            raise fault
+        return answer
+
+
+def refused(code, status):
+    answer = {"Error": {"Code": code, "Message": code}, "ResponseMetadata": {"HTTPStatusCode": status}}
+    return LAMBDA.exceptions.ClientError(answer, "Invoke")
+
+
+def a_throttled_or_lost_invocation_is_repeated_as_it_was():
+    from botocore.exceptions import EndpointConnectionError, ReadTimeoutError
+
+    SLEPT.clear()
+    lost = (True, ReadTimeoutError(endpoint_url="x"))
+    faulty = Faulty((False, refused("TooManyRequestsException", 429)), lost, (True, refused("ServiceException", 500)))
+    lease = client(invoker=faulty).acquire("python/again", ttl_seconds=60)
+    assert lease.grant == "replayed" and len(faulty.sent) == 4 and len(set(faulty.sent)) == 1
+    assert len(SLEPT) == 3 and all(0 <= seconds <= 2 for seconds in SLEPT)
+    faulty = Faulty(lost)
+    assert client(invoker=faulty).resume(lease.handle()).release() == "already_released"
+    always = Faulty(*[(False, EndpointConnectionError(endpoint_url="x"))] * 9)
+    raises(LeaseUnavailable, client(invoker=always, attempts=2).acquire, "python/again", ttl_seconds=60)
+    assert len(always.sent) == 2
+    always = Faulty(*[(False, refused("TooManyRequestsException", 429))] * 9)
+    raises(LeaseThrottled, client(invoker=always).acquire, "python/again", ttl_seconds=60)
+
+
+def what_is_no_matter_of_leases_is_the_sdks_own_error():
+    faulty = Faulty((False, refused("AccessDeniedException", 403)))
+    try:
+        client(invoker=faulty).acquire("python/denied", ttl_seconds=60)
+    except LAMBDA.exceptions.ClientError as error:
+        assert error.response["Error"]["Code"] == "AccessDeniedException" and len(faulty.sent) == 1
+    else:
+        raise AssertionError("no error")
+
+
+def a_lease_does_not_show_its_secret():
+    lease = ME.acquire("python/secret", ttl_seconds=60)
+    written = json.dumps(lease.handle())
+    secret = json.loads(written)["lease_id"]
+    for shown in (repr(lease), str(lease), repr(lease.handle()), repr(vars(lease)), f"{lease.handle()}"):
+        assert secret not in shown, shown
+    ends(ME.resume(json.loads(written)))
+
+
+def every_error_of_the_contract_has_its_class():
+    with open(os.path.join(os.environ["SCHEMAS"], "error.json"), encoding="utf-8") as file:
+        names = [one["const"] for one in json.load(file)["properties"]["errorType"]["oneOf"]]
+    assert sorted(names) == sorted(ERRORS)
+
+    def failing(name, message):
+        body = json.dumps({"errorType": name, "errorMessage": message}).encode()
+        answer = {"FunctionError": "Unhandled", "Payload": None}
+        return SimpleNamespace(invoke=lambda **_: {**answer, "Payload": io.BytesIO(body)})
+
+    for name in names:
+        kind = getattr(leasehold, name.replace(".", ""))
+        message = {"message": f"what {name} says", "key": "k", "field": "f"}
+        invoker = failing(name, json.dumps(message))
+        error = raises(kind, client(invoker=invoker).acquire, "k", ttl_seconds=60)
+        assert (error.name, error.message, error.details) == (name, message["message"], message)
+    killed = failing("Sandbox.Timedout", "Task timed out after 10.00 seconds")
+    assert "Sandbox.Timedout" in raises(LeaseUnavailable, client(invoker=killed).acquire, "k", ttl_seconds=60).message
+
+
+def a_guarded_write_refuses_a_smaller_token():
+    table = boto3.resource("dynamodb", endpoint_url=os.environ["AWS_ENDPOINT_URL_DYNAMODB"], **SETTINGS).Table("orders")
+
+    def write(token, status):
+        guard = fence(token)
+        table.update_item(
+            Key={"pk": "python"},
+            UpdateExpression=f"SET {guard.assignment}, #status = :status",
+            ConditionExpression=guard.condition,
+            ExpressionAttributeNames={**guard.names, "#status": "status"},
+            ExpressionAttributeValues={**guard.values, ":status": status},
+        )
+
+    write(1795230000125, "first")
+    write(1795230000131, "second")
+    write(1795230000131, "second again")
+    try:
+        write(1795230000130, "late")
+    except table.meta.client.exceptions.ConditionalCheckFailedException:
+        pass
+    else:
+        raise AssertionError("the late write was accepted")
+    item = table.get_item(Key={"pk": "python"})["Item"]
+    assert (item["status"], item["fence"]) == ("second again", 1795230000131)
+    assert fence(7).typed_values == {":fencing_token": {"N": "7"}}
+
+
+for scene in (acquire_extend_and_release, a_held_key_names_its_holder,
+              the_same_request_gets_the_same_lease_and_none_once_it_is_over, a_lease_that_was_taken_over_is_lost,
+              an_expired_lease_is_refused_or_revived, a_malformed_request_names_its_field, a_frozen_key_is_granted_to_no_one,
+              permits_are_leases_of_their_own, several_keys_come_together_or_not_at_all,
+              whoever_waits_in_the_queue_gets_the_lease_by_the_task_token, a_block_releases_however_it_ends,
+              a_block_that_lost_its_lease_says_so, a_block_does_not_begin_after_its_lease,
+              a_throttled_or_lost_invocation_is_repeated_as_it_was,
+              what_is_no_matter_of_leases_is_the_sdks_own_error, a_lease_does_not_show_its_secret,
+              every_error_of_the_contract_has_its_class, a_guarded_write_refuses_a_smaller_token):
+    scene()
+    print("ok", scene.__name__)

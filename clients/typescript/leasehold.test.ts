@@ -1,0 +1,298 @@
+/**
+ * The contract's scenes, played by leasehold.ts on the local stack. `proof/tests/clients.rs` starts both.
+ *
+ * Prints a line for each scene that holds. The stack's endpoints come from the environment; functions are invoked by fetch.
+ */
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { inspect } from "node:util";
+import * as leasehold from "./leasehold.ts";
+import { ERRORS, Leasehold, fence, type Handle, type Invoker, type Lease } from "./leasehold.ts";
+
+const { AWS_ENDPOINT_URL_LAMBDA, AWS_ENDPOINT_URL_DYNAMODB, EVENTS, SCHEMAS, NOTIFIED } = process.env as Record<string, string>;
+
+/** What an SDK's error says of the HTTP answer. */
+function refused(name: string, httpStatusCode: number): Error {
+  return Object.assign(new Error(name), { name, $metadata: { httpStatusCode } });
+}
+
+const LAMBDA: Invoker = {
+  async invoke({ FunctionName, Payload }) {
+    const url = `${AWS_ENDPOINT_URL_LAMBDA}/2015-03-31/functions/${FunctionName}/invocations`;
+    const answer = await fetch(url, { method: "POST", body: new TextDecoder().decode(Payload) });
+    if (!answer.ok) throw refused(answer.headers.get("x-amzn-errortype") ?? "", answer.status);
+    const failed = answer.headers.get("x-amz-function-error");
+    const body = new Uint8Array(await answer.arrayBuffer());
+    return failed === null ? { Payload: body } : { FunctionError: failed, Payload: body };
+  },
+};
+const NAMES = { acquire: "AcquireFunction", extend: "ExtendFunction", release: "ReleaseFunction" };
+const slept: number[] = [];
+
+function client(holder = "me", invoker = LAMBDA, attempts = 4): Leasehold {
+  return new Leasehold(invoker, { ...NAMES, holder, attempts, sleep: async (time) => void slept.push(time) });
+}
+const [me, other] = [client("me"), client("other")];
+
+async function operate(operation: string, key: string): Promise<void> {
+  const event = JSON.stringify({ operation, key, who: "night shift", why: "a test" });
+  const answer = await LAMBDA.invoke({ FunctionName: "OperateFunction", Payload: new TextEncoder().encode(event) });
+  assert.equal(answer.FunctionError, undefined);
+}
+
+async function throws(name: keyof typeof leasehold, work: Promise<unknown>): Promise<leasehold.LeaseError> {
+  const kind = leasehold[name] as typeof leasehold.LeaseError;
+  const error: unknown = await work.then((result) => assert.fail(`no ${name}, but ${inspect(result)}`), (error: unknown) => error);
+  assert(error instanceof leasehold.LeaseError, inspect(error));
+  assert.equal(error.constructor, kind, inspect(error));
+  assert.equal(error.name, kind.contractName);
+  assert.notEqual(error.message, "");
+  return error;
+}
+
+/** Releases. A function that waits for the table for too long asks again, and finds its lease released already. */
+async function ends(...leases: Lease[]): Promise<void> {
+  for (const lease of leases) assert(["released", "already_released"].includes(await lease.release()));
+  for (const lease of leases) {
+    const request = { key: lease.key, ttlSeconds: 60, permits: lease.permit > 0 ? 2 : undefined };
+    await (await other.acquire(request)).release();
+  }
+}
+
+const scenes: Record<string, () => Promise<void>> = {
+  async acquire_extend_and_release() {
+    const lease = await me.acquire({ key: "typescript/plain", ttlSeconds: 60, metadata: { order: "42" } });
+    assert.deepEqual([lease.key, lease.holder, lease.permit, lease.previous], ["typescript/plain", "me", 0, null]);
+    assert(["new", "replayed"].includes(lease.grant!));
+    assert.equal(lease.ttlSeconds, 60);
+    assert(lease.remaining() > 0 && lease.remaining() <= 60);
+    const [token, until] = [lease.fencingToken, lease.safeUntil];
+    assert.equal(await lease.extend({ ttlSeconds: 120 }), "extended");
+    assert.deepEqual([lease.fencingToken, lease.ttlSeconds, lease.safeUntil > until], [token, 120, true]);
+    await ends(lease);
+    assert.equal(await lease.release(), "already_released");
+  },
+  async a_held_key_names_its_holder() {
+    const request = { key: "typescript/held", ttlSeconds: 60 };
+    const lease = await me.acquire(request);
+    const { details } = await throws("LeaseHeld", other.acquire(request));
+    assert.deepEqual([details.holder, details.key, details.fencing_token], ["me", request.key, lease.fencingToken]);
+    assert(typeof details.retry_at === "string");
+    assert.equal((await throws("LeaseHeld", me.acquire(request))).details.by_you, true);
+    assert.equal((await me.acquire({ ...request, reentrant: true })).fencingToken, lease.fencingToken);
+    await throws("LeaseHeld", other.acquire({ ...request, observedVersion: 0 }));
+    const taken = await other.acquire({ ...request, observedVersion: details.version as number });
+    assert.deepEqual([taken.previous?.holder, taken.previous?.ended], ["me", "expired"]);
+  },
+  async the_same_request_gets_the_same_lease_and_none_once_it_is_over() {
+    const request = { key: "typescript/replayed", ttlSeconds: 60, requestId: "one" };
+    const [first, again] = [await me.acquire(request), await me.acquire(request)];
+    assert.equal(again.grant, "replayed");
+    assert.deepEqual(again.handle(), first.handle());
+    await first.release();
+    await throws("LeaseConsumed", me.acquire(request));
+  },
+  async a_lease_that_was_taken_over_is_lost() {
+    const request = { key: "typescript/lost", ttlSeconds: 60 };
+    const mine = await me.acquire(request);
+    await operate("force_release", request.key);
+    const theirs = await other.acquire(request);
+    assert.equal(theirs.previous?.ended, "forced");
+    assert(["takeover", "replayed"].includes(theirs.grant!));
+    assert(theirs.fencingToken > mine.fencingToken);
+    await throws("LeaseLost", mine.extend());
+    assert.equal(await mine.release(), "lost");
+    await throws("LeaseLost", mine.release({ strict: true }));
+    assert.equal(await theirs.extend(), "extended");
+  },
+  async an_expired_lease_is_refused_or_revived() {
+    const event = JSON.parse(readFileSync(`${EVENTS}/extend-expired.json`, "utf8")) as { lease: Handle };
+    const lease = me.resume(event.lease);
+    assert.equal(lease.remaining(), 0);
+    await throws("LeaseExpired", lease.extend({ requireUnexpired: true }));
+    assert.equal(await lease.extend(), "revived");
+    assert(lease.remaining() > 0);
+  },
+  async a_malformed_request_names_its_field() {
+    const error = await throws("LeaseInvalid", me.acquire({ key: "typescript/invalid", ttlSeconds: 0 }));
+    assert.equal(error.details.field, "ttl_seconds");
+  },
+  async a_frozen_key_is_granted_to_no_one() {
+    await operate("freeze", "typescript/frozen");
+    await throws("LeaseFrozen", me.acquire({ key: "typescript/frozen", ttlSeconds: 60 }));
+  },
+  async permits_are_leases_of_their_own() {
+    const request = { key: "typescript/permits", ttlSeconds: 60, permits: 2 };
+    const leases = [await me.acquire(request), await me.acquire(request)];
+    assert.deepEqual(leases.map((lease) => lease.permit).sort(), [0, 1]);
+    await throws("LeaseHeld", other.acquire(request));
+    await ends(...leases);
+  },
+  async several_keys_come_together_or_not_at_all() {
+    const leases = await me.acquireAll({ keys: ["typescript/a", "typescript/b"], ttlSeconds: 60 });
+    assert.deepEqual(leases.map((lease) => [lease.key, lease.previous]), [["typescript/a", null], ["typescript/b", null]]);
+    const overlapping = other.acquireAll({ keys: ["typescript/c", "typescript/b"], ttlSeconds: 60 });
+    assert.equal((await throws("LeaseHeld", overlapping)).details.key, "typescript/b");
+    await other.acquire({ key: "typescript/c", ttlSeconds: 60 });
+    for (const lease of leases) assert.equal(await lease.extend(), "extended");
+    await ends(...leases);
+  },
+  async whoever_waits_in_the_queue_gets_the_lease_by_the_task_token() {
+    const held = await me.acquire({ key: "typescript/queue", ttlSeconds: 60 });
+    const waiting = { key: "typescript/queue", waitSeconds: 600, ttlSeconds: 60 };
+    const joined = await other.joinQueue({ ...waiting, taskToken: "typescript-1", requestId: "1" });
+    assert.equal(joined.outcome, "queued");
+    const again = await other.joinQueue({ ...waiting, taskToken: "typescript-2", requestId: "1" });
+    assert.equal(again.ticket, joined.ticket);
+    await throws("LeaseQueueFull", other.joinQueue({ ...waiting, taskToken: "typescript-3", requestId: "3" }));
+    await held.release();
+    const calls = (await (await fetch(NOTIFIED!)).json()) as { taskToken: string; output: string }[];
+    const output = JSON.parse(calls.find((call) => call.taskToken === "typescript-2")!.output) as { outcome: string; lease: Handle };
+    const lease = other.resume(output.lease);
+    assert.deepEqual([output.outcome, await lease.extend()], ["acquired", "extended"]);
+    await ends(lease);
+  },
+  async a_block_releases_however_it_ends() {
+    const request = { key: "typescript/block", ttlSeconds: 60 };
+    let kept: Lease | undefined;
+    const result = await me.withLease(request, async (lease) => {
+      kept = lease;
+      await throws("LeaseHeld", other.acquire(request));
+      return 7;
+    });
+    assert.equal(result, 7);
+    assert.equal(await kept?.release(), "already_released");
+    const own = new Error("the block's own");
+    await assert.rejects(me.withLease(request, () => Promise.reject(own)), (error) => error === own);
+    await assert.rejects(me.withLease(request, () => { throw own; }), (error) => error === own);
+    await (await other.acquire(request)).release();
+  },
+  async a_block_that_lost_its_lease_says_so() {
+    const request = { key: "typescript/overrun", ttlSeconds: 60 };
+    await throws("LeaseLost", me.withLease(request, async () => {
+      await operate("force_release", request.key);
+      await other.acquire(request);
+    }));
+  },
+  async a_block_does_not_begin_after_its_lease() {
+    // The answer to the acquire took two hours.
+    const late = (invoker: Invoker) => new Leasehold(invoker, { ...NAMES, holder: "me", now: () => Date.now() + 7_200_000 });
+    const request = { key: "typescript/late", ttlSeconds: 60 };
+    const counted = new Faulty();
+    await late(counted).withLease(request, async () => {
+      assert.deepEqual(counted.sent.map((sent) => "lease" in (JSON.parse(sent) as object)), [false, true]);
+    });
+    const taken: Invoker = {
+      async invoke(input) {
+        const answer = await LAMBDA.invoke(input);
+        if (input.FunctionName === NAMES.acquire) await operate("force_release", request.key);
+        return answer;
+      },
+    };
+    await throws("LeaseLost", late(taken).withLease(request, () => assert.fail("it has begun")));
+  },
+  async a_throttled_or_lost_invocation_is_repeated_as_it_was() {
+    const request = { key: "typescript/again", ttlSeconds: 60 };
+    slept.length = 0;
+    const lost: Fault = [true, Object.assign(new Error("socket hang up"), { code: "ECONNRESET" })];
+    let faulty = new Faulty([false, refused("TooManyRequestsException", 429)], lost, [true, refused("ServiceException", 500)]);
+    const lease = await client("me", faulty).acquire(request);
+    assert.deepEqual([lease.grant, faulty.sent.length, new Set(faulty.sent).size], ["replayed", 4, 1]);
+    assert(slept.length === 3 && slept.every((time) => time >= 0 && time <= 2000));
+    faulty = new Faulty(lost);
+    assert.equal(await client("me", faulty).resume(lease.handle()).release(), "already_released");
+    const timeout: Fault = [false, Object.assign(new Error("timed out"), { name: "TimeoutError" })];
+    faulty = new Faulty(...Array<Fault>(9).fill(timeout));
+    const error = await throws("LeaseUnavailable", client("me", faulty, 2).acquire(request));
+    assert.deepEqual([faulty.sent.length, error.cause], [2, timeout[1]]);
+    faulty = new Faulty(...Array<Fault>(9).fill([false, refused("TooManyRequestsException", 429)]));
+    await throws("LeaseThrottled", client("me", faulty).acquire(request));
+  },
+  async what_is_no_matter_of_leases_is_the_sdks_own_error() {
+    const denied = refused("AccessDeniedException", 403);
+    const faulty = new Faulty([false, denied]);
+    await assert.rejects(client("me", faulty).acquire({ key: "k", ttlSeconds: 60 }), (error) => error === denied);
+    assert.equal(faulty.sent.length, 1);
+  },
+  async a_lease_does_not_show_its_secret() {
+    const lease = await me.acquire({ key: "typescript/secret", ttlSeconds: 60 });
+    const handle = lease.handle();
+    for (const shown of [inspect(lease, { showHidden: true, depth: 9 }), JSON.stringify({ lease }), String(lease), inspect(Object.entries(lease))]) {
+      assert(!shown.includes(handle.lease_id), shown);
+    }
+    assert(JSON.stringify(lease).includes("typescript/secret"));
+    await ends(me.resume(JSON.parse(JSON.stringify(handle)) as Handle));
+  },
+  async every_error_of_the_contract_has_its_class() {
+    const schema = JSON.parse(readFileSync(`${SCHEMAS}/error.json`, "utf8")) as { properties: { errorType: { oneOf: { const: string }[] } } };
+    const names = schema.properties.errorType.oneOf.map((one) => one.const);
+    assert.deepEqual([...names].sort(), [...ERRORS.keys()].sort());
+    const failing = (errorType: string, errorMessage: string): Invoker => ({
+      invoke: async () => ({ FunctionError: "Unhandled", Payload: new TextEncoder().encode(JSON.stringify({ errorType, errorMessage })) }),
+    });
+    const request = { key: "k", ttlSeconds: 60 };
+    for (const name of names) {
+      const message = { message: `what ${name} says`, key: "k", field: "f" };
+      const invoker = failing(name, JSON.stringify(message));
+      const error = await throws(name.replace(".", "") as keyof typeof leasehold, client("me", invoker).acquire(request));
+      assert.deepEqual([error.name, error.message, error.details], [name, message.message, message]);
+    }
+    const killed = failing("Sandbox.Timedout", "Task timed out after 10.00 seconds");
+    assert.match((await throws("LeaseUnavailable", client("me", killed).acquire(request))).message, /Sandbox.Timedout/);
+  },
+  async a_guarded_write_refuses_a_smaller_token() {
+    const call = async (operation: string, input: object) => {
+      const headers = {
+        "x-amz-target": `DynamoDB_20120810.${operation}`,
+        "content-type": "application/x-amz-json-1.0",
+        "x-amz-date": "20261121T030000Z",
+        authorization: "AWS4-HMAC-SHA256 Credential=local/20261121/us-east-1/dynamodb/aws4_request, SignedHeaders=host, Signature=0",
+      };
+      const answer = await fetch(AWS_ENDPOINT_URL_DYNAMODB!, { method: "POST", headers, body: JSON.stringify(input) });
+      return (await answer.json()) as Record<string, unknown>;
+    };
+    const write = (token: number, status: string) => {
+      const guard = fence(token);
+      return call("UpdateItem", {
+        TableName: "orders",
+        Key: { pk: { S: "typescript" } },
+        UpdateExpression: `SET ${guard.assignment}, #status = :status`,
+        ConditionExpression: guard.condition,
+        ExpressionAttributeNames: { ...guard.names, "#status": "status" },
+        ExpressionAttributeValues: { ...guard.typedValues, ":status": { S: status } },
+      });
+    };
+    for (const [token, status] of [[1795230000125, "first"], [1795230000131, "second"], [1795230000131, "second again"]] as const) {
+      assert.deepEqual(await write(token, status), {});
+    }
+    assert.match(String((await write(1795230000130, "late")).__type), /ConditionalCheckFailedException/);
+    const { Item } = await call("GetItem", { TableName: "orders", Key: { pk: { S: "typescript" } } });
+    assert.deepEqual(Item, { pk: { S: "typescript" }, fence: { N: "1795230000131" }, status: { S: "second again" } });
+    assert.deepEqual(fence(7).values, { ":fencing_token": 7 });
+  },
+};
+
+/** Whether the function runs before it goes wrong, and how it goes wrong. */
+type Fault = [boolean, Error];
+
+/** An invoker whose first calls go wrong. */
+class Faulty implements Invoker {
+  sent: string[] = [];
+  #faults: Fault[];
+  constructor(...faults: Fault[]) {
+    this.#faults = faults;
+  }
+  async invoke(input: { FunctionName: string; Payload: Uint8Array }) {
+    this.sent.push(new TextDecoder().decode(input.Payload));
+    const fault = this.#faults.shift();
+    if (fault === undefined) return LAMBDA.invoke(input);
+    if (fault[0]) await LAMBDA.invoke(input);
+    throw fault[1];
+  }
+}
+
+for (const [name, scene] of Object.entries(scenes)) {
+  await scene();
+  console.log("ok", name);
+}

@@ -1,0 +1,257 @@
+/**
+ * Leases of Leasehold from TypeScript: acquire, extend and release by the Lambda functions of the stack.
+ *
+ * Copy this file. It imports nothing; you pass in the `Lambda` of @aws-sdk/client-lambda, or whatever invokes like it.
+ *
+ *     const leases = new Leasehold(new Lambda({}), { acquire: ARN, extend: ARN, release: ARN, holder: "billing" });
+ *     await leases.withLease({ key: "orders/42", ttlSeconds: 60 }, async (lease) => {
+ *       await stepOne();
+ *       await lease.extend(); // between steps; throws LeaseLost if the lease is over
+ *       await stepTwo();
+ *     });
+ *
+ * Nothing runs in the background: no timer extends a lease. A process that dies keeps its key until the ttl is over.
+ */
+
+export interface Invoked { FunctionError?: string | undefined; Payload?: Uint8Array | undefined }
+/** What this file needs of a Lambda client: `Lambda` of @aws-sdk/client-lambda has it. */
+export interface Invoker {
+  invoke(input: { FunctionName: string; Payload: Uint8Array }): Promise<Invoked>;
+}
+
+/** The handle of a lease, as the functions write it. `lease_id` is a secret. */
+export interface Handle {
+  key: string; holder: string; lease_id: string; fencing_token: number; version: number; ttl_seconds: number;
+  acquired_at: string; expires_at: string; safe_until: string; permit: number; metadata: Record<string, string>;
+}
+
+/** The grant before this one. If `ended` is not "released", repair what its holder left half done. */
+export interface Previous { holder: string; fencing_token: number; ended: "released" | "expired" | "forced" }
+
+export type Details = Record<string, unknown>;
+
+/** A call failed. `name` is the error's name in the contract; `details` is all that the function said. */
+export class LeaseError extends Error {
+  readonly details: Details;
+  constructor(message: string, details: Details = {}, options?: { cause?: unknown }) {
+    super(message, options);
+    this.name = new.target.contractName;
+    this.details = details;
+  }
+  static readonly contractName: string = "Lease.Error";
+}
+/** Another holder has the key. `details` has holder, expires_at, retry_at, wait_seconds and more. */
+export class LeaseHeld extends LeaseError { static override readonly contractName = "Lease.Held"; }
+/** This request had its lease, and that lease is over: a late duplicate. Stop. */
+export class LeaseConsumed extends LeaseError { static override readonly contractName = "Lease.Consumed"; }
+/** Your grant is over. Stop the work, then repair or acquire again; never retry. */
+export class LeaseLost extends LeaseError { static override readonly contractName = "Lease.Lost"; }
+/** The lease expired and no one took it, but you required an unexpired one. As LeaseLost. */
+export class LeaseExpired extends LeaseError { static override readonly contractName = "Lease.Expired"; }
+/** The request waited in the queue for its wait_seconds. Give up. */
+export class LeaseQueueTimeout extends LeaseError { static override readonly contractName = "Lease.QueueTimeout"; }
+/** The queue is full. Come back later. */
+export class LeaseQueueFull extends LeaseError { static override readonly contractName = "Lease.QueueFull"; }
+/** An operator froze the key. Wait for the operator. */
+export class LeaseFrozen extends LeaseError { static override readonly contractName = "Lease.Frozen"; }
+/** The request is malformed; `details.field` says where. */
+export class LeaseInvalid extends LeaseError { static override readonly contractName = "Lease.Invalid"; }
+/** The stored item is not a lease. An operator must look. */
+export class LeaseCorrupt extends LeaseError { static override readonly contractName = "Lease.Corrupt"; }
+/** IAM or credentials of the function. An operator must act. */
+export class LeaseDenied extends LeaseError { static override readonly contractName = "Lease.Denied"; }
+/** No such table, wrong keys, or a bad environment of the function. An operator must act. */
+export class LeaseMisconfigured extends LeaseError { static override readonly contractName = "Lease.Misconfigured"; }
+/** The table, or Lambda, refused for capacity, and went on refusing while this client retried. */
+export class LeaseThrottled extends LeaseError { static override readonly contractName = "Lease.Throttled"; }
+/** The outcome is unknown: the call may have been done or not. The same request, repeated, resolves it. */
+export class LeaseUnavailable extends LeaseError { static override readonly contractName = "Lease.Unavailable"; }
+
+type ErrorClass = { new (message: string, details?: Details, options?: { cause?: unknown }): LeaseError; contractName: string };
+/** The classes by the names of the contract. */
+export const ERRORS: ReadonlyMap<string, ErrorClass> = new Map([LeaseHeld, LeaseConsumed, LeaseLost, LeaseExpired,
+  LeaseQueueTimeout, LeaseQueueFull, LeaseFrozen, LeaseInvalid, LeaseCorrupt, LeaseDenied, LeaseMisconfigured,
+  LeaseThrottled, LeaseUnavailable].map((kind: ErrorClass) => [kind.contractName, kind]));
+
+/**
+ * The parts of a guarded write: UpdateItem then refuses a holder whose token is smaller than one that the item has seen.
+ * Join `condition` with yours by " AND ", `assignment` by ", ". `values` are for the document client, `typedValues` for
+ * the plain one.
+ */
+export function fence(token: number) {
+  return {
+    condition: "(attribute_not_exists(#fence) OR #fence <= :fencing_token)",
+    assignment: "#fence = :fencing_token",
+    names: { "#fence": "fence" },
+    values: { ":fencing_token": token },
+    typedValues: { ":fencing_token": { N: String(token) } },
+  };
+}
+
+/** A lease that was granted. Its handle is secret: whoever has it can end the lease. */
+export class Lease {
+  #leases: Leasehold;
+  #handle: Handle;
+  /** "new", "replayed" or "takeover"; undefined if it was resumed. */
+  readonly grant: string | undefined;
+  readonly previous: Previous | null;
+
+  constructor(leases: Leasehold, handle: Handle, grant?: string, previous: Previous | null = null) {
+    this.#leases = leases;
+    this.#handle = handle;
+    this.grant = grant;
+    this.previous = previous;
+  }
+  get key(): string { return this.#handle.key; }
+  get holder(): string { return this.#handle.holder; }
+  get fencingToken(): number { return this.#handle.fencing_token; }
+  get permit(): number { return this.#handle.permit; }
+  get ttlSeconds(): number { return this.#handle.ttl_seconds; }
+  /** Stop touching the resource then. */
+  get safeUntil(): Date { return new Date(this.#handle.safe_until); }
+
+  /** The handle as JSON data, for another process; `Leasehold.resume` takes it. It has the secret. */
+  handle(): Handle { return { ...this.#handle }; }
+  /** Without the secret. */
+  toJSON(): Omit<Handle, "lease_id"> {
+    const { lease_id: _, ...shown } = this.#handle;
+    return shown;
+  }
+  /** Seconds until `safeUntil`, by this machine's clock; 0 if it has passed. */
+  remaining(): number { return Math.max(0, (this.safeUntil.getTime() - this.#leases.now()) / 1000); }
+
+  /** Moves the deadline and proves that the lease still stands. */
+  async extend(options: { ttlSeconds?: number | undefined; requireUnexpired?: boolean | undefined } = {}): Promise<"extended" | "revived"> {
+    const event = { lease: this.#handle, ttl_seconds: options.ttlSeconds, require_unexpired: options.requireUnexpired };
+    const answer = await this.#leases.call("extend", event);
+    this.#handle = answer.lease as Handle;
+    return answer.outcome as "extended" | "revived";
+  }
+  /** Ends the lease; strict, lost is the error LeaseLost. */
+  async release(options: { strict?: boolean | undefined } = {}): Promise<"released" | "already_released" | "lost"> {
+    const answer = await this.#leases.call("release", { lease: this.#handle, strict: options.strict });
+    return answer.outcome as "released" | "already_released" | "lost";
+  }
+}
+
+export interface Options {
+  /** The functions' names or ARNs: the stack's outputs AcquireFunctionArn, … */
+  acquire: string; extend: string; release: string;
+  /** Who holds, unless an acquire names another holder. */
+  holder: string;
+  attempts?: number | undefined;
+  now?: (() => number) | undefined;
+  sleep?: ((milliseconds: number) => Promise<void>) | undefined;
+}
+
+interface Common {
+  ttlSeconds: number; holder?: string | undefined; metadata?: Record<string, string> | undefined; reentrant?: boolean | undefined;
+  /** The same holder and requestId get the same lease, and LeaseConsumed once it is over. To repeat an acquire that ended with LeaseUnavailable. */
+  requestId?: string | undefined;
+}
+export interface Acquire extends Common { key: string; permits?: number | undefined; observedVersion?: number | undefined }
+export interface AcquireAll extends Common { keys: string[] }
+export interface JoinQueue extends Omit<Common, "reentrant"> { key: string; requestId: string; taskToken: string; waitSeconds: number }
+
+/**
+ * Calls the functions of one stack. A call that was throttled or lost is repeated as it was, up to `attempts` times in all
+ * (4), with backoff and full jitter. That is safe: an acquire has its request id, and extend and release are idempotent.
+ */
+export class Leasehold {
+  #lambda: Invoker;
+  #options: Options;
+
+  constructor(lambda: Invoker, options: Options) {
+    this.#lambda = lambda;
+    this.#options = options;
+  }
+  now(): number { return (this.#options.now ?? Date.now)(); }
+
+  /** The lease of a key. Throws LeaseHeld if another holder has it. */
+  async acquire(request: Acquire): Promise<Lease> {
+    const { key, permits, observedVersion } = request;
+    const event = { ...this.#request(request), key, permits, observed_version: observedVersion };
+    const answer = await this.call("acquire", event);
+    return new Lease(this, answer.lease as Handle, answer.grant as string, answer.previous as Previous | null);
+  }
+  /** The leases of all the keys, or of none, in their order. Each is extended and released by itself. */
+  async acquireAll(request: AcquireAll): Promise<Lease[]> {
+    const answer = await this.call("acquire", { ...this.#request(request), keys: request.keys });
+    const previous = answer.previous as (Previous | null)[];
+    return (answer.leases as Handle[]).map((handle, at) => new Lease(this, handle, answer.grant as string, previous[at] ?? null));
+  }
+  /** Joins the queue in a task's name. The lease goes to the task token: `resume` it there, and extend it first. */
+  async joinQueue(request: JoinQueue): Promise<Details> {
+    const { key, taskToken, waitSeconds } = request;
+    return this.call("acquire", { ...this.#request(request), key, task_token: taskToken, wait_seconds: waitSeconds });
+  }
+  /** The lease of a handle that another process acquired. Nothing is called. */
+  resume(handle: Handle): Lease { return new Lease(this, handle); }
+
+  /**
+   * Acquires, and releases when `work` is over. An error of `work` is what the caller gets. If `work` ends well and another
+   * holder was granted the key meanwhile, it throws LeaseLost.
+   */
+  async withLease<T>(request: Acquire, work: (lease: Lease) => Promise<T>): Promise<T> {
+    const lease = await this.acquire(request);
+    let result: T;
+    try {
+      // If the answer was lost for a whole ttl: revive the lease, or learn that it is lost.
+      if (lease.remaining() === 0) await lease.extend();
+      result = await work(lease);
+    } catch (error) {
+      await lease.release().catch(() => undefined); // The work's own error says more. The lease ends with its ttl.
+      throw error;
+    }
+    await lease.release({ strict: true });
+    return result;
+  }
+
+  #request(request: Common): Details {
+    return { holder: request.holder ?? this.#options.holder, request_id: request.requestId ?? crypto.randomUUID(),
+      ttl_seconds: request.ttlSeconds, metadata: request.metadata, reentrant: request.reentrant };
+  }
+
+  /** Invokes a function; what is undefined of the event is left out. */
+  async call(name: "acquire" | "extend" | "release", event: object): Promise<Details> {
+    const payload = new TextEncoder().encode(JSON.stringify(event));
+    const sleep = this.#options.sleep ?? ((time: number) => new Promise<void>((done) => setTimeout(done, time)));
+    for (let attempt = 1; attempt < (this.#options.attempts ?? 4); attempt += 1) {
+      try {
+        return await this.#invoke(name, payload);
+      } catch (error) {
+        if (!(error instanceof LeaseThrottled || error instanceof LeaseUnavailable)) throw error;
+        await sleep(Math.random() * Math.min(2000, 100 * 2 ** attempt));
+      }
+    }
+    return this.#invoke(name, payload);
+  }
+
+  async #invoke(name: "acquire" | "extend" | "release", payload: Uint8Array): Promise<Details> {
+    const response = await this.#lambda.invoke({ FunctionName: this.#options[name], Payload: payload }).catch((error: unknown) => {
+      throw transportError(name, error);
+    });
+    const answer = JSON.parse(new TextDecoder().decode(response.Payload)) as Details;
+    if (response.FunctionError !== undefined) throw functionError(answer);
+    return answer;
+  }
+}
+
+function functionError(answer: Details): LeaseError {
+  const [name, text] = [String(answer.errorType), String(answer.errorMessage ?? "")];
+  const kind = ERRORS.get(name);
+  // Not ours: the function was killed, or ran out of time or memory, perhaps after its write.
+  if (kind === undefined) return new LeaseUnavailable(`${name}: ${text}; the outcome is unknown: repeat the same request`);
+  const details = JSON.parse(text) as Details;
+  return new kind(String(details.message), details);
+}
+
+/** Throttled, lost, or what is the caller's to see, as a missing permission. */
+function transportError(name: string, error: unknown): unknown {
+  const sdk = error as { $metadata?: { httpStatusCode?: number }; $fault?: string; name?: string; message?: string; code?: string };
+  const status = sdk.$metadata?.httpStatusCode;
+  const message = `${name}: ${sdk.message ?? String(error)}`;
+  if (status === 429) return new LeaseThrottled(message, {}, { cause: error });
+  const lost = ["TimeoutError", "AbortError", "NetworkingError"].includes(sdk.name ?? "") || /^(ECONN|EPIPE|ETIMEDOUT|UND_ERR)/.test(sdk.code ?? "");
+  return (status ?? 0) >= 500 || lost ? new LeaseUnavailable(message, {}, { cause: error }) : error;
+}

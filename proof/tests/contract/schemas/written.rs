@@ -1,0 +1,88 @@
+//! The schemas as they are written from the types, the requests of the functions among them: their sources are compiled in.
+
+use std::collections::BTreeMap;
+
+use leasehold::{
+    Reaped, Swept,
+    lambda::{ExecutionEvents, FailedExecutions, StreamRecords, Trigger},
+    schema::{self, FailedRecords, answer, event},
+};
+use serde_json::{Value, json};
+
+macro_rules! functions {
+    ($($name:ident: $path:literal;)*) => {
+        $(
+            #[path = $path]
+            #[expect(dead_code, reason = "it is a whole program")]
+            mod $name;
+        )*
+    };
+}
+
+functions! {
+    acquire: "../../../../functions/acquire/src/main.rs";
+    extend: "../../../../functions/extend/src/main.rs";
+    inspect: "../../../../functions/inspect/src/main.rs";
+    operate: "../../../../functions/operate/src/main.rs";
+    release: "../../../../functions/release/src/main.rs";
+    sweep: "../../../../functions/sweep/src/main.rs";
+}
+
+/// The schema by the name of its file in `schemas/`.
+pub fn files() -> Vec<(String, Value)> {
+    let files = [
+        ("acquire.event", event::<acquire::Request>("acquire event")),
+        (
+            "acquire.answer",
+            answer::<acquire::Answer>("acquire answer"),
+        ),
+        ("extend.event", event::<extend::Request>("extend event")),
+        ("extend.answer", answer::<extend::Answer>("extend answer")),
+        ("grant.event", event::<StreamRecords>("grant event")),
+        ("grant.answer", answer::<FailedRecords>("grant answer")),
+        ("inspect.event", event::<inspect::Request>("inspect event")),
+        (
+            "inspect.answer",
+            answer::<inspect::Answer>("inspect answer"),
+        ),
+        ("operate.event", event::<operate::Request>("operate event")),
+        (
+            "operate.answer",
+            answer::<operate::Answer>("operate answer"),
+        ),
+        ("reap.event", event::<ExecutionEvents>("reap event")),
+        (
+            "reap.answer",
+            answer::<FailedExecutions<Reaped>>("reap answer"),
+        ),
+        ("release.event", event::<release::Request>("release event")),
+        (
+            "release.answer",
+            answer::<release::Answer>("release answer"),
+        ),
+        (
+            "sweep.event",
+            event::<Trigger<sweep::Request>>("sweep event"),
+        ),
+        ("sweep.answer", answer::<Swept>("sweep answer")),
+        ("error", schema::error()),
+    ];
+    let files = files.into_iter();
+    files
+        .map(|(name, schema)| (format!("{name}.json"), schema))
+        .collect()
+}
+
+/// The schemas by name, and those of an error's message.
+pub fn schemas() -> BTreeMap<String, Value> {
+    let mut all: BTreeMap<_, _> = files()
+        .into_iter()
+        .map(|(name, schema)| (name.trim_end_matches(".json").to_owned(), schema))
+        .collect();
+    for message in ["Message", "HeldMessage"] {
+        let reference =
+            json!({"$ref": format!("#/$defs/{message}"), "$defs": all["error"]["$defs"]});
+        all.insert(message.to_owned(), reference);
+    }
+    all
+}
