@@ -60,7 +60,7 @@ async fn the_work_is_done_under_a_lease_that_is_extended_and_released() {
         assert!(!scene.is_free().await, "five times its ttl later");
         "done"
     });
-    assert_eq!(held.await.expect("held"), "done");
+    assert_eq!(Box::pin(held).await.expect("held"), "done");
     assert!(scene.is_free().await);
 }
 

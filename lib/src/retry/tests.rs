@@ -1,5 +1,4 @@
 //! On virtual time.
-#![expect(clippy::disallowed_methods, reason = "tokio's virtual time")]
 
 use tokio::time::timeout;
 

@@ -9,7 +9,6 @@ mod teams;
 mod usage;
 mod world;
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
