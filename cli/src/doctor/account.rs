@@ -212,3 +212,34 @@ pub(super) fn unlisted(stack: &str, trouble: &Trouble) -> Failure {
             .cure("check --stack, --region and --profile; `aws cloudformation list-stacks` lists the stacks"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    /// Every action that a refusal is told of, and those of the library's look at the table.
+    #[test]
+    fn the_policy_has_each_action_that_is_asked_for_and_no_other() {
+        let sources = [
+            include_str!("account.rs"),
+            include_str!("look.rs"),
+            include_str!("queue.rs"),
+        ];
+        let asked = sources
+            .iter()
+            .flat_map(|source| source.split("Trouble::of(").skip(1));
+        let asked = asked.filter_map(|rest| rest.trim_start().strip_prefix('"')?.split('"').next());
+        let mut asked: BTreeSet<_> = asked.collect();
+        asked.extend(["dynamodb:DescribeTable", "dynamodb:DescribeTimeToLive"]);
+        let policy = include_str!("../../../examples/operators/doctor.json");
+        let policy: serde_json::Value = serde_json::from_str(policy).unwrap();
+        let statements = policy["Statement"].as_array().unwrap().iter();
+        let named = statements.flat_map(|one| match &one["Action"] {
+            serde_json::Value::Array(several) => several.clone(),
+            one => vec![one.clone()],
+        });
+        let named: Vec<_> = named.collect();
+        let named: BTreeSet<_> = named.iter().filter_map(serde_json::Value::as_str).collect();
+        assert_eq!(asked, named);
+    }
+}

@@ -265,11 +265,13 @@ impl<'a> Actor<'a> {
 
     async fn extend(&mut self, lease: &Value) -> Step<()> {
         let mut ends = Vec::new();
+        let mut latest = lease.clone();
         for length in [LONG * 2, SHORT] {
-            let event = json!({"lease": lease, "ttl_seconds": self.ttl(length)});
+            let event = json!({"lease": latest, "ttl_seconds": self.ttl(length)});
             let answer = self.call("extend", &event).await;
             let answer = answer.map_err(|refusal| refusal.outcome("extend"))?;
-            ends.push(instant(&answer["lease"], "expires_at"));
+            latest = answer["lease"].clone();
+            ends.push(instant(&latest, "expires_at"));
         }
         if ends[0] <= instant(lease, "expires_at") {
             return Err(Outcome::fail("a longer ttl did not move the deadline"));

@@ -106,7 +106,7 @@ pub(super) const CHECKS: &[Check] = &[
         "settings",
         "S8",
         "All functions have the same margin, guard and other settings, and these can be read.",
-        "give every function the same LEASE_ variables: deploy the stack again; the parameters ClockMarginMs, GuardMs and the others set them everywhere",
+        "give every function the same variables: deploy the stack again; the parameters ClockMarginMs, GuardMs and the others set them everywhere",
     ),
     look(
         "machine",

@@ -28,6 +28,9 @@ const CONNECTING: Duration = Duration::from_secs(3);
 /// As long as the longest time limit of a function that is called.
 const ANSWERING: Duration = Duration::from_secs(30);
 
+/// A second, as the SDK has it, is long where a service does not answer at all.
+const BACKOFF: Duration = Duration::from_millis(200);
+
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -104,7 +107,7 @@ impl Doctor {
         let config = config
             .into_builder()
             .timeout_config(timeouts)
-            .retry_config(RetryConfig::standard())
+            .retry_config(RetryConfig::standard().with_initial_backoff(BACKOFF))
             .build();
         let region = config.region().map(ToString::to_string).unwrap_or_default();
         let account = Account::of(&config);
