@@ -519,7 +519,7 @@ mod tests {
         );
         let settings = found(of_settings(&functions));
         assert!(
-            settings[0].starts_with("grant: LEASE_QUEUE_CAP"),
+            settings[0].starts_with("grant: environment variable LEASE_QUEUE_CAP"),
             "{settings:?}"
         );
         assert_eq!(
