@@ -4,6 +4,7 @@ use clap::{Parser, Subcommand};
 
 use crate::acquire::{Acquire, launch::Launch};
 use crate::check::Check;
+use crate::doctor::Doctor;
 use crate::handle::{ExtendIt, ReleaseIt};
 use crate::listing::{Holders, Ls, Show};
 #[cfg(feature = "local")]
@@ -61,6 +62,8 @@ pub(crate) enum Verb {
     Unfreeze(UnfreezeIt),
     /// Create a lease table, or look whether one is
     Table(Table),
+    /// Look at a deployed stack, use it, and report what holds there
+    Doctor(Doctor),
     /// Find leases that can lapse, leak or be used after their end, in state machines that have not run yet
     Check(Check),
     /// Write acquire, extend, release and their catches into a plain state machine

@@ -53,13 +53,7 @@ impl Place {
     pub(crate) async fn reach(&self) -> Result<Reached, Failure> {
         let environment = self.environment()?;
         clock_warning::listen(environment.settings.clock_margin);
-        let config = self.config().await?;
-        let credentials = Arc::new(Kept::of(&config).await?);
-        let provider: Arc<dyn ProvideCredentials> = Arc::clone(&credentials) as _;
-        let config = config
-            .into_builder()
-            .credentials_provider(SharedCredentialsProvider::new(provider))
-            .build();
+        let (config, credentials) = self.sign_in().await?;
         let store = DynamoDb::new(Connection::client(&config), environment.table.clone());
         Ok(Reached {
             leases: Leases::new(store, environment.settings),
@@ -68,6 +62,18 @@ impl Place {
             table: environment.table,
             credentials,
         })
+    }
+
+    /// Finds Region and credentials, for any service.
+    pub(crate) async fn sign_in(&self) -> Result<(SdkConfig, Arc<Kept>), Failure> {
+        let config = self.config().await?;
+        let credentials = Arc::new(Kept::of(&config).await?);
+        let provider: Arc<dyn ProvideCredentials> = Arc::clone(&credentials) as _;
+        let config = config
+            .into_builder()
+            .credentials_provider(SharedCredentialsProvider::new(provider))
+            .build();
+        Ok((config, credentials))
     }
 
     /// The functions' own variables; `--table` goes before `LEASE_TABLE`.

@@ -11,6 +11,7 @@ mod clock_warning;
 mod columns;
 mod confirm;
 mod connect;
+mod doctor;
 mod durations;
 mod environment;
 mod exit;
@@ -62,6 +63,7 @@ pub fn run() -> ExitCode {
         Verb::Freeze(freeze) => on_one_thread(freeze.run()),
         Verb::Unfreeze(unfreeze) => on_one_thread(unfreeze.run()),
         Verb::Table(table) => on_one_thread(table.run()),
+        Verb::Doctor(doctor) => on_one_thread(doctor.run()),
         Verb::Check(check) => check.run(),
         Verb::Weave(weave) => return weave.run(),
         #[cfg(feature = "local")]

@@ -48,6 +48,10 @@ pub(crate) fn rule(name: &str) -> String {
     arn("events", format_args!("rule/{name}"))
 }
 
+pub(crate) fn stack(name: &str) -> String {
+    arn("cloudformation", format_args!("stack/{name}/local"))
+}
+
 pub(crate) fn state_machine(name: &str) -> String {
     arn("states", format_args!("stateMachine:{name}"))
 }

@@ -7,6 +7,7 @@
 
 mod arn;
 mod canary;
+mod cloudformation;
 mod dynamodb;
 mod engine;
 mod error;

@@ -19,6 +19,7 @@ In another terminal:
   . target/local/env.sh
   aws dynamodb scan --table-name LeaseTable
   aws stepfunctions list-state-machines
+  leasehold doctor --stack leasehold
   curl -d '{\"key\": \"orders/42\", \"holder\": \"me\", \"ttl_seconds\": 60}' \\
       $AWS_ENDPOINT_URL_LAMBDA/2015-03-31/functions/AcquireFunction/invocations
   curl -d @events/reap-aborted.json http://127.0.0.1:PORT/events    puts an event on the bus
@@ -335,6 +336,10 @@ impl Files {
 /// program that uses the library finds the table.
 fn exports(stack: &Stack) -> String {
     let mut variables = vec![
+        (
+            "AWS_ENDPOINT_URL_CLOUDFORMATION",
+            stack.cloudformation_url(),
+        ),
         ("AWS_ENDPOINT_URL_DYNAMODB", stack.dynamodb_url()),
         ("AWS_ENDPOINT_URL_LAMBDA", stack.lambda_url()),
         ("AWS_ENDPOINT_URL_SFN", stack.sfn_url().to_owned()),

@@ -4,6 +4,7 @@
 //! POST /events          puts one event on the bus
 //! GET  /queues          every queue with what waits in it
 //! GET  /queues/{name}   the texts that wait in one queue, such as the dead letters
+//! POST /cloudformation  what the stack is made of, as that service lists it
 //! ```
 
 use std::net::SocketAddr;
@@ -96,7 +97,11 @@ impl Bus {
 }
 
 /// Serves the bus on 127.0.0.1; port 0 takes a free one.
-pub(super) async fn serve(bus: Arc<Bus>, port: u16) -> Result<(SocketAddr, OwnedTask), Error> {
+pub(super) async fn serve(
+    bus: Arc<Bus>,
+    account: Router,
+    port: u16,
+) -> Result<(SocketAddr, OwnedTask), Error> {
     let what = format!("bind port {port} of 127.0.0.1 for events");
     let listener = TcpListener::bind(("127.0.0.1", port))
         .await
@@ -109,6 +114,7 @@ pub(super) async fn serve(bus: Arc<Bus>, port: u16) -> Result<(SocketAddr, Owned
         .route("/queues", get(queues))
         .route("/queues/{name}", get(queue))
         .with_state(bus)
+        .merge(account)
         .layer(axum::middleware::from_fn(crate::host_header::check));
     let serving = OwnedTask::spawn(async move {
         if let Err(error) = axum::serve(listener, routes).await {

@@ -22,6 +22,7 @@ pub use deliveries::{Deliveries, Source};
 pub(crate) use pattern::Pattern;
 pub(crate) use transformer::Transformer;
 
+use crate::cloudformation;
 use crate::dynamodb::DynamoDb;
 use crate::error::Error;
 use crate::lambda::LambdaHost;
@@ -57,7 +58,12 @@ impl Events {
             deliveries.clone(),
         );
         let bus = Arc::new(bus);
-        let (address, serving) = bus::serve(Arc::clone(&bus), port).await?;
+        let (address, serving) = bus::serve(
+            Arc::clone(&bus),
+            cloudformation::routes(&template.listed),
+            port,
+        )
+        .await?;
         Ok(Self {
             address,
             bus,

@@ -1,6 +1,6 @@
 //! The host: which functions there are, which sandboxes live, and one invocation from end to end.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::OpenOptions;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
 use std::time::SystemTime;
 
 use axum::Router;
+use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::sync::broadcast;
 
@@ -61,6 +62,7 @@ pub(super) struct Inner {
     stopped: AtomicBool,
     canary: OnceLock<Arc<Canary>>,
     pub(super) roles: OnceLock<Arc<Roles>>,
+    pub(super) event_sources: OnceLock<BTreeMap<String, Value>>,
 }
 
 /// A registered function.
@@ -93,6 +95,7 @@ impl LambdaHost {
             stopped: AtomicBool::new(false),
             canary: OnceLock::new(),
             roles: OnceLock::new(),
+            event_sources: OnceLock::new(),
         });
         let routes = Router::new()
             .merge(invoke_api::routes())
@@ -119,6 +122,27 @@ impl LambdaHost {
     /// Holds those who invoke with a role to it; the first roles stay.
     pub fn hold_to(&self, roles: &Arc<Roles>) {
         let _ = self.inner.roles.set(Arc::clone(roles));
+    }
+
+    /// Answers with these who asks for an event source mapping by its id; the first ones stay.
+    pub(crate) fn list_event_sources(&self, described: BTreeMap<String, Value>) {
+        let _ = self.inner.event_sources.set(described);
+    }
+
+    /// Forgets a function, by logical id, verb or ARN; its sandboxes are killed.
+    ///
+    /// # Errors
+    /// [`Error::UnknownFunction`].
+    pub fn remove(&self, name: &str) -> Result<(), Error> {
+        let function = self.function(name)?;
+        self.inner.order(&function.logical_id, Order::Kill);
+        let mut functions = self
+            .inner
+            .functions
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        functions.retain(|_, hosted| hosted.function.logical_id != function.logical_id);
+        Ok(())
     }
 
     /// Has functions log all they can from now on, lets a canary learn the secrets in their events and answers, and

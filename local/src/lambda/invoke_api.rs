@@ -1,4 +1,4 @@
-//! The Invoke API that SDKs, the AWS CLI and state machines call.
+//! The Invoke API that SDKs, the AWS CLI and state machines call, and as much of the rest as tells how a function is configured.
 
 use std::sync::Arc;
 
@@ -6,10 +6,12 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::{HeaderMap, Response, StatusCode};
-use axum::routing::post;
+use axum::routing::{get, post};
 use bytes::Bytes;
-use serde_json::json;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use crate::arn;
 
 use super::host::{Inner, request_id};
 use super::outcome::Outcome;
@@ -20,6 +22,11 @@ const LARGEST_EVENT: usize = 6 * 1024 * 1024;
 pub(super) fn routes() -> Router<Arc<Inner>> {
     Router::new()
         .route("/2015-03-31/functions/{name}/invocations", post(invoke))
+        .route(
+            "/2015-03-31/functions/{name}/configuration",
+            get(configuration),
+        )
+        .route("/2015-03-31/event-source-mappings/{id}", get(event_source))
         .layer(DefaultBodyLimit::disable())
 }
 
@@ -95,6 +102,61 @@ async fn invoke(
             )
         }
     }
+}
+
+/// How a function is configured. Its instruction set is this machine's.
+async fn configuration(State(host): State<Arc<Inner>>, Path(name): Path<String>) -> Response<Body> {
+    let Ok(hosted) = host.hosted(&name) else {
+        return unknown(&format!("Function not found: {name}"));
+    };
+    let function = &hosted.function;
+    let mut variables = function.environment.clone();
+    // Who it is, which Lambda does not tell.
+    let role = variables
+        .remove("AWS_ACCESS_KEY_ID")
+        .map(|role| arn::role(&role));
+    let architecture = match std::env::consts::ARCH {
+        "aarch64" => "arm64",
+        other => other,
+    };
+    describe(&json!({
+        "FunctionName": function.logical_id,
+        "FunctionArn": function.arn(),
+        "Runtime": "provided.al2023",
+        "Role": role,
+        "Handler": "bootstrap",
+        "Timeout": function.timeout.as_secs(),
+        "MemorySize": function.memory_mb,
+        "Version": "$LATEST",
+        "Environment": {"Variables": variables},
+        "State": "Active",
+        "LastUpdateStatus": "Successful",
+        "PackageType": "Zip",
+        "Architectures": [architecture],
+    }))
+}
+
+async fn event_source(State(host): State<Arc<Inner>>, Path(id): Path<String>) -> Response<Body> {
+    match host.event_sources.get().and_then(|known| known.get(&id)) {
+        Some(described) => describe(described),
+        None => unknown(&format!("The resource you requested does not exist: {id}")),
+    }
+}
+
+fn describe(described: &Value) -> Response<Body> {
+    let body = Body::from(described.to_string());
+    respond(StatusCode::OK, &request_id(), None, body)
+}
+
+fn unknown(message: &str) -> Response<Body> {
+    let body = json!({"Type": "User", "Message": message}).to_string();
+    let header = Some(("x-amzn-errortype", "ResourceNotFoundException"));
+    respond(
+        StatusCode::NOT_FOUND,
+        &request_id(),
+        header,
+        Body::from(body),
+    )
 }
 
 /// The event as JSON text; no body is an empty object, as in the service. The text is checked without being

@@ -9,6 +9,8 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde_json::{Value, json};
+
 pub use options::{EnvironmentChanges, Options, Ports, Schedules};
 
 use crate::arn;
@@ -151,6 +153,7 @@ impl Stack {
             ("AWS_ENDPOINT_URL_SFN", sfn),
         ];
         functions::register(&lambda, &template, &options, &binaries, &endpoints);
+        lambda.list_event_sources(event_sources(&template, options.follow));
         if options.follow {
             events.follow(&template, &lambda, &dynamodb)?;
         }
@@ -251,6 +254,12 @@ impl Stack {
     #[must_use]
     pub fn events_url(&self) -> String {
         self.events.url()
+    }
+
+    /// The endpoint of `CloudFormation`, which lists what the stack is made of and nothing else.
+    #[must_use]
+    pub fn cloudformation_url(&self) -> String {
+        format!("{}/cloudformation", self.events.url())
     }
 
     /// The proxy in front of DynamoDB: counts and faults.
@@ -392,6 +401,32 @@ impl Stack {
             }
         }
     }
+}
+
+/// Each mapping of a stream or queue to a function, as Lambda describes it, by its logical id.
+fn event_sources(template: &Template, are_followed: bool) -> BTreeMap<String, Value> {
+    let streams = template.streams.iter();
+    let streams = streams.map(|source| (&source.function, source.stream_arn.clone()));
+    let queues = template.queue_sources.iter();
+    let queues = queues.map(|source| (&source.function, arn::queue(&source.queue)));
+    let of_function: BTreeMap<_, _> = streams.chain(queues).collect();
+    let listed = template.listed.iter();
+    let mappings = listed.filter(|one| one.kind == "AWS::Lambda::EventSourceMapping");
+    mappings
+        .filter_map(|one| {
+            let id = &one.physical_id;
+            // SAM names a mapping after its function and the event.
+            let mut named = of_function
+                .iter()
+                .filter(|(f, _)| id.starts_with(f.as_str()));
+            let (function, source) = named.next()?;
+            let described = json!({
+                "UUID": id, "FunctionArn": arn::function(function), "EventSourceArn": source,
+                "State": if are_followed { "Enabled" } else { "Disabled" },
+            });
+            Some((id.clone(), described))
+        })
+        .collect()
 }
 
 impl Machines {

@@ -46,7 +46,23 @@ pub(crate) struct Template {
     ids: BTreeSet<String>,
     /// How many resources there are of each type.
     pub(crate) kinds: BTreeMap<String, usize>,
+    /// Every resource, as `CloudFormation` lists them.
+    pub(crate) listed: Vec<ListedResource>,
 }
+
+/// A resource as `CloudFormation` lists it.
+#[derive(Clone, Debug)]
+pub(crate) struct ListedResource {
+    /// The name of the stack that has it, which may be a nested one.
+    pub(crate) stack: String,
+    pub(crate) logical_id: String,
+    pub(crate) kind: String,
+    /// What `Ref` of it answers in the service: a name, or the ARN of a state machine or stack.
+    pub(crate) physical_id: String,
+}
+
+/// The type of a nested stack.
+const STACK_KIND: &str = "AWS::CloudFormation::Stack";
 
 /// A translated template, as it is written.
 fn translation(file: &Path) -> Result<Value, String> {
@@ -196,7 +212,7 @@ impl Template {
         given: &BTreeMap<String, String>,
     ) -> Result<Self, String> {
         let mut read = Self::default();
-        read.add(template, root, stack, given)?;
+        read.add(template, root, stack, stack, given)?;
         for (role, policies) in std::mem::take(&mut read.named) {
             for policy in policies {
                 let allowed = read.shared.get(&policy);
@@ -220,12 +236,13 @@ impl Template {
         Ok(read)
     }
 
-    /// Adds the resources of a template, and those of the templates that it nests. Answers its outputs.
+    /// Adds the resources of a template, and those of the templates that it nests; `listed_in` is the stack that has them. Answers its outputs.
     fn add(
         &mut self,
         template: &Value,
         root: &Path,
         stack: &str,
+        listed_in: &str,
         given: &BTreeMap<String, String>,
     ) -> Result<BTreeMap<String, String>, String> {
         let mut resolver = Resolver::new(template, stack, given)?;
@@ -243,18 +260,25 @@ impl Template {
                     Some(condition) => !resolver.condition(condition).map_err(named)?,
                     None => false,
                 };
-                if is_passed_over || nested != (kind == Some("AWS::CloudFormation::Stack")) {
+                if is_passed_over || nested != (kind == Some(STACK_KIND)) {
                     continue;
                 }
                 let plain = resolver.resolve(&described[part]).map_err(named)?;
                 let plain = plain.unwrap_or_default();
                 match kind {
-                    Some("AWS::CloudFormation::Stack") => {
-                        let outputs = self.nest(&plain, root, stack).map_err(named)?;
+                    Some(STACK_KIND) => {
+                        let name = format!("{listed_in}-{id}");
+                        self.list(listed_in, id, STACK_KIND, arn::stack(&name));
+                        let outputs = self.nest(&plain, root, stack, &name).map_err(named)?;
                         resolver.nest(id, outputs);
                     }
                     Some(kind) => {
                         let name = resolver.name(id).map_err(named)?;
+                        let physical_id = match kind {
+                            "AWS::StepFunctions::StateMachine" => arn::state_machine(&name),
+                            _ => name.clone(),
+                        };
+                        self.list(listed_in, id, kind, physical_id);
                         let properties = match plain {
                             Value::Null => Value::Object(Map::new()),
                             plain => plain,
@@ -272,15 +296,24 @@ impl Template {
         Ok(outputs)
     }
 
+    fn list(&mut self, stack: &str, id: &str, kind: &str, physical_id: String) {
+        self.listed.push(ListedResource {
+            stack: stack.to_owned(),
+            logical_id: id.to_owned(),
+            kind: kind.to_owned(),
+            physical_id,
+        });
+    }
+
     /// Adds a nested stack, whose template is known by the last part of its address.
     fn nest(
         &mut self,
         nested: &Value,
         root: &Path,
         stack: &str,
+        name: &str,
     ) -> Result<BTreeMap<String, String>, String> {
-        let kind = "AWS::CloudFormation::Stack".to_owned();
-        *self.kinds.entry(kind).or_default() += 1;
+        *self.kinds.entry(STACK_KIND.to_owned()).or_default() += 1;
         let address = intrinsics::text(&nested["TemplateURL"])?;
         let file = Path::new(arn::name(&address)).with_extension("json");
         let file = root.join("local").join(file);
@@ -289,7 +322,7 @@ impl Template {
             .as_object()
             .cloned()
             .unwrap_or_default();
-        self.add(&template, root, stack, &intrinsics::texts(&given)?)
+        self.add(&template, root, stack, name, &intrinsics::texts(&given)?)
     }
 
     fn resource(

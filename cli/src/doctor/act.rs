@@ -1,0 +1,513 @@
+//! What is done: leases of a key of its own are acquired, contended for, extended, released and left to run out, by the
+//! stack's functions and by nothing else. So whoever runs this needs no right to write to the table.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use leasehold::{Clock as _, RequestId, SystemClock, Timestamp};
+use serde_json::{Value, json};
+
+use super::account::{Account, Answer, Refusal};
+use super::clocks::{Ahead, narrow};
+use super::look::Seen;
+use super::report::{Outcome, Report};
+use crate::durations::render;
+
+/// What a lease has on top of the guard that is to last.
+const LONG: Duration = Duration::from_mins(1);
+/// What one has that is to run out.
+const SHORT: Duration = Duration::from_secs(1);
+/// Errors that say nothing about the lease: the same request again tells.
+const AGAIN: [&str; 2] = ["Lease.Unavailable", "Lease.Throttled"];
+/// How often a state that has to come is looked for.
+pub(super) const PAUSE: Duration = Duration::from_millis(500);
+
+/// A step's result, or what its check shows instead.
+pub(super) type Step<T> = Result<T, Outcome>;
+
+/// Who takes leases, and gives them back.
+pub(super) struct Actor<'a> {
+    pub(super) account: &'a Account,
+    pub(super) seen: &'a Seen,
+    pub(super) report: &'a mut Report,
+    /// How long something may take that happens by itself.
+    pub(super) patience: Duration,
+    /// What all keys begin with, and the holders after their prefix.
+    name: String,
+    clocks: BTreeMap<&'static str, Option<Ahead>>,
+    /// Leases to give back.
+    handles: Vec<Value>,
+    /// Executions to stop.
+    pub(super) executions: Vec<String>,
+}
+
+impl<'a> Actor<'a> {
+    pub(super) fn new(
+        account: &'a Account,
+        seen: &'a Seen,
+        report: &'a mut Report,
+        patience: Duration,
+    ) -> Self {
+        Self {
+            account,
+            seen,
+            report,
+            patience,
+            name: format!("leasehold-doctor/{}", RequestId::random().as_str()),
+            clocks: BTreeMap::new(),
+            handles: Vec::new(),
+            executions: Vec::new(),
+        }
+    }
+
+    /// Does everything, and gives back what was taken.
+    pub(super) async fn act(mut self) {
+        // It runs out while the rest is done.
+        let lapsing = self.lapse().await;
+        if self.life().await {
+            self.permits().await;
+            self.keys().await;
+            self.takeover().await;
+            self.queue().await;
+        }
+        match lapsing {
+            Ok(()) => {
+                let outcome = self.swept().await;
+                self.record("sweep", outcome);
+            }
+            Err(outcome) => self.record("sweep", Err(outcome)),
+        }
+        self.clocks();
+        // A function that was denied has failed this already.
+        self.report.record("roles", Outcome::Pass);
+        self.clean_up().await;
+    }
+
+    pub(super) fn record(&mut self, check: &'static str, step: Step<()>) {
+        self.report
+            .record(check, step.err().unwrap_or(Outcome::Pass));
+    }
+
+    pub(super) fn key(&self, part: &str) -> String {
+        format!("{}{}/{part}", self.seen.key_prefix, self.name)
+    }
+
+    fn holder(&self, who: &str) -> String {
+        format!("{}{}/{who}", self.seen.holder_prefix, self.name)
+    }
+
+    /// How long a lease is to be that has this much left after the guard.
+    pub(super) fn ttl(&self, length: Duration) -> f64 {
+        (self.seen.settings.guard + length).as_secs_f64()
+    }
+
+    /// Calls a function; what has no outcome is asked again.
+    pub(super) async fn call(&mut self, verb: &'static str, event: &Value) -> Answer {
+        let mut answer = self.call_once(verb, event).await;
+        for _ in 0..3 {
+            match &answer {
+                Err(refusal) if AGAIN.iter().any(|name| refusal.is(name)) => {
+                    SystemClock.sleep(PAUSE).await;
+                    answer = self.call_once(verb, event).await;
+                }
+                _ => break,
+            }
+        }
+        if let Err(refusal) = &answer
+            && refusal.is("Lease.Denied")
+        {
+            let denied = refusal.clone().outcome(verb);
+            self.report.record("roles", denied);
+        }
+        answer
+    }
+
+    async fn call_once(&mut self, verb: &'static str, event: &Value) -> Answer {
+        let Some(name) = self.seen.functions.get(verb) else {
+            let missing = super::account::Trouble::Missing;
+            return Err(Refusal::Uncalled(missing));
+        };
+        let asked = SystemClock.now();
+        let answer = self.account.invoke(name, event).await?;
+        self.learn(verb, asked, event, &answer);
+        Ok(answer)
+    }
+
+    /// Remembers what is to be given back and kept secret, and what the function's clock shows.
+    fn learn(&mut self, verb: &'static str, asked: Timestamp, event: &Value, answer: &Value) {
+        let several = answer["leases"].as_array().cloned();
+        let leases = several.unwrap_or_else(|| vec![answer["lease"].clone()]);
+        for lease in leases.iter().filter(|lease| lease["lease_id"].is_string()) {
+            self.report
+                .keep_secret(lease["lease_id"].as_str().unwrap_or_default());
+            if verb == "acquire" {
+                self.handles.push(lease.clone());
+            }
+        }
+        let lease = &leases.first().cloned().unwrap_or_default();
+        let now = match verb {
+            "acquire" if answer["grant"] == "new" || answer["grant"] == "takeover" => {
+                instant(lease, "acquired_at")
+            }
+            "extend" if event["ttl_seconds"].is_number() => {
+                let ttl =
+                    Duration::from_secs_f64(event["ttl_seconds"].as_f64().unwrap_or_default());
+                // One that would have shortened the lease tells nothing.
+                let is_moved = lease["expires_at"] != event["lease"]["expires_at"];
+                let ends = is_moved.then(|| instant(lease, "expires_at")).flatten();
+                ends.map(|ends| ends.minus(ttl))
+            }
+            _ => None,
+        };
+        if let Some(now) = now {
+            let reading = Ahead::of(asked, SystemClock.now(), now, now);
+            narrow(self.clocks.entry(verb).or_default(), reading);
+        }
+    }
+
+    pub(super) fn request(&self, key: &str, who: &str, id: &str, length: Duration) -> Value {
+        let (holder, ttl) = (self.holder(who), self.ttl(length));
+        json!({"key": key, "holder": holder, "request_id": id, "ttl_seconds": ttl})
+    }
+
+    /// A lease that has to be granted.
+    pub(super) async fn acquire(&mut self, request: &Value) -> Step<Value> {
+        let answer = self.call("acquire", request).await;
+        let answer = answer.map_err(|refusal| refusal.outcome("acquire"))?;
+        if answer["outcome"] == "acquired" {
+            return Ok(answer);
+        }
+        Err(Outcome::fail("acquire answers without a lease"))
+    }
+
+    /// A request that has to be refused by this name.
+    async fn refused(&mut self, request: &Value, name: &str) -> Step<()> {
+        match self.call("acquire", request).await {
+            Err(refusal) if refusal.is(name) => Ok(()),
+            Err(refusal) => Err(refusal.outcome("acquire")),
+            Ok(answer) => {
+                let token = &answer["lease"]["fencing_token"];
+                Err(Outcome::fail(format!(
+                    "it was granted, with the token {token}, instead of {name}"
+                )))
+            }
+        }
+    }
+
+    /// What a release of the lease answers.
+    pub(super) async fn release(&mut self, lease: &Value) -> Step<String> {
+        let answer = self.call("release", &json!({"lease": lease})).await;
+        let answer = answer.map_err(|refusal| refusal.outcome("release"))?;
+        self.handles.retain(|handle| handle != lease);
+        Ok(answer["outcome"].as_str().unwrap_or_default().to_owned())
+    }
+
+    async fn released(&mut self, lease: &Value, wanted: &str) -> Step<()> {
+        let outcome = self.release(lease).await?;
+        if outcome == wanted {
+            return Ok(());
+        }
+        Err(Outcome::fail(format!(
+            "release answers {outcome}, expected {wanted}"
+        )))
+    }
+
+    pub(super) async fn inspect(&mut self, key: &str) -> Step<Value> {
+        let answer = self.call("inspect", &json!({"key": key})).await;
+        answer.map_err(|refusal| refusal.outcome("inspect"))
+    }
+
+    /// Takes a lease, and does what may be done with one. Whether the key was granted at all.
+    async fn life(&mut self) -> bool {
+        let key = self.key("life");
+        let request = self.request(&key, "first", "1", LONG);
+        let granted = self.acquire(&request).await;
+        let Ok(granted) = granted.map_err(|outcome| self.report.record("grant", outcome)) else {
+            return false;
+        };
+        self.record("grant", Ok(()));
+        let lease = &granted["lease"];
+        let copies = self.copies(&request, lease).await;
+        self.record("copies", copies);
+        let other = self.request(&key, "second", "1", LONG);
+        let exclusive = self.refused(&other, "Lease.Held").await;
+        self.record("exclusive", exclusive);
+        let extended = self.extend(lease).await;
+        self.record("extend", extended);
+        let secrets = self.secrets(&key, lease).await;
+        self.record("secrets", secrets);
+        let ended = self.ended(lease).await;
+        let is_free = ended.is_ok();
+        self.record("release", ended);
+        if is_free {
+            let spent = self.refused(&request, "Lease.Consumed").await;
+            self.record("spent", spent);
+            let tokens = self.tokens(&other, lease).await;
+            self.record("tokens", tokens);
+        }
+        true
+    }
+
+    async fn copies(&mut self, request: &Value, lease: &Value) -> Step<()> {
+        let again = self.acquire(request).await?;
+        let same = ["lease_id", "fencing_token"];
+        if same
+            .iter()
+            .all(|field| again["lease"][field] == lease[field])
+        {
+            return Ok(());
+        }
+        let (first, second) = (&lease["fencing_token"], &again["lease"]["fencing_token"]);
+        Err(Outcome::fail(format!(
+            "the tokens are {first} and {second}"
+        )))
+    }
+
+    async fn extend(&mut self, lease: &Value) -> Step<()> {
+        let mut ends = Vec::new();
+        let mut latest = lease.clone();
+        for length in [LONG * 2, SHORT] {
+            let event = json!({"lease": latest, "ttl_seconds": self.ttl(length)});
+            let answer = self.call("extend", &event).await;
+            let answer = answer.map_err(|refusal| refusal.outcome("extend"))?;
+            latest = answer["lease"].clone();
+            ends.push(instant(&latest, "expires_at"));
+        }
+        if ends[0] <= instant(lease, "expires_at") {
+            return Err(Outcome::fail("a longer ttl did not move the deadline"));
+        }
+        if ends[1] < ends[0] {
+            return Err(Outcome::fail("a shorter ttl moved the deadline back"));
+        }
+        Ok(())
+    }
+
+    async fn secrets(&mut self, key: &str, lease: &Value) -> Step<()> {
+        let shown = self.inspect(key).await?.to_string();
+        if shown.contains("lease_id") || shown.contains(lease["lease_id"].as_str().unwrap_or("\""))
+        {
+            return Err(Outcome::fail("inspect shows the lease_id"));
+        }
+        if shown.contains("\"held\"") {
+            return Ok(());
+        }
+        Err(Outcome::fail("inspect does not show the key as held"))
+    }
+
+    async fn ended(&mut self, lease: &Value) -> Step<()> {
+        self.released(lease, "released").await?;
+        self.released(lease, "already_released").await
+    }
+
+    async fn tokens(&mut self, other: &Value, first: &Value) -> Step<()> {
+        let later = self.acquire(other).await?;
+        let later = &later["lease"];
+        self.release(later).await?;
+        let (first, later) = (&first["fencing_token"], &later["fencing_token"]);
+        if later.as_u64() > first.as_u64() {
+            return Ok(());
+        }
+        Err(Outcome::fail(format!(
+            "the token {later} came after {first}"
+        )))
+    }
+
+    async fn permits(&mut self) {
+        let shown = self.two_permits().await;
+        self.record("permits", shown);
+    }
+
+    async fn two_permits(&mut self) -> Step<()> {
+        let key = self.key("permits");
+        let mut requests =
+            ["first", "second", "third"].map(|who| self.request(&key, who, "1", LONG));
+        for request in &mut requests {
+            request["permits"] = 2.into();
+        }
+        let first = self.acquire(&requests[0]).await?;
+        let second = self.acquire(&requests[1]).await?;
+        self.refused(&requests[2], "Lease.Held").await?;
+        for granted in [first, second] {
+            self.released(&granted["lease"], "released").await?;
+        }
+        Ok(())
+    }
+
+    async fn keys(&mut self) {
+        let shown = self.all_or_none().await;
+        self.record("keys", shown);
+    }
+
+    async fn all_or_none(&mut self) -> Step<()> {
+        let (left, right) = (self.key("left"), self.key("right"));
+        let taken = self
+            .acquire(&self.request(&right, "first", "1", LONG))
+            .await?;
+        let mut both = self.request(&left, "second", "1", LONG);
+        both.as_object_mut().map(|fields| fields.remove("key"));
+        both["keys"] = json!([left, right]);
+        self.refused(&both, "Lease.Held").await?;
+        let shown = self.inspect(&left).await?;
+        if shown["state"] == "held" {
+            return Err(Outcome::fail(
+                "one key was leased although the other was held",
+            ));
+        }
+        self.released(&taken["lease"], "released").await?;
+        let granted = self.acquire(&both).await?;
+        let leases = granted["leases"].as_array().cloned().unwrap_or_default();
+        if leases.len() != 2 {
+            return Err(Outcome::fail(format!(
+                "two keys were asked for and {} granted",
+                leases.len()
+            )));
+        }
+        for lease in &leases {
+            self.released(lease, "released").await?;
+        }
+        Ok(())
+    }
+
+    async fn takeover(&mut self) {
+        let (old, new) = match self.taken_over().await {
+            Ok(leases) => leases,
+            Err(outcome) => return self.report.record("takeover", outcome),
+        };
+        self.record("takeover", Ok(()));
+        let lost = self.lost(&old).await;
+        self.record("lost", lost);
+        // Whatever it answers: it is free at its deadline.
+        let _ = self.release(&new).await;
+    }
+
+    /// The handle of a holder that vanished, and the next holder's.
+    async fn taken_over(&mut self) -> Step<(Value, Value)> {
+        let key = self.key("takeover");
+        let margin = self.seen.settings.clock_margin;
+        if margin > self.patience {
+            let why = format!("the margin of {} is longer than --patience", render(margin));
+            return Err(Outcome::NotChecked(why));
+        }
+        let old = self
+            .acquire(&self.request(&key, "first", "1", SHORT))
+            .await?;
+        let ttl = self.seen.settings.guard + SHORT;
+        SystemClock.sleep(ttl + margin).await;
+        let request = self.request(&key, "second", "1", LONG);
+        let until = SystemClock.now().plus(self.patience);
+        let new = loop {
+            match self.call("acquire", &request).await {
+                Ok(answer) => break answer,
+                Err(refusal) if refusal.is("Lease.Held") && SystemClock.now() < until => {
+                    SystemClock.sleep(PAUSE).await;
+                }
+                Err(refusal) => return Err(refusal.outcome("acquire")),
+            }
+        };
+        let (old, lease) = (&old["lease"], &new["lease"]);
+        // Sweep may have been first, which tells the same.
+        if new["previous"]["ended"] != "expired" {
+            let ended = &new["previous"]["ended"];
+            return Err(Outcome::fail(format!(
+                "the next holder was told that the lease before ended as {ended}"
+            )));
+        }
+        if lease["fencing_token"].as_u64() <= old["fencing_token"].as_u64() {
+            return Err(Outcome::fail("the next holder's token is not larger"));
+        }
+        Ok((old.clone(), lease.clone()))
+    }
+
+    async fn lost(&mut self, old: &Value) -> Step<()> {
+        match self.call("extend", &json!({"lease": old})).await {
+            Err(refusal) if refusal.is("Lease.Lost") => {}
+            Err(refusal) => return Err(refusal.outcome("extend")),
+            Ok(_) => return Err(Outcome::fail("the old holder's extend went through")),
+        }
+        self.released(old, "lost").await
+    }
+
+    async fn lapse(&mut self) -> Step<()> {
+        let request = self.request(&self.key("lapse"), "first", "1", SHORT);
+        let granted = self.acquire(&request).await?;
+        // Sweep is to free it, and nobody else.
+        self.handles.retain(|handle| *handle != granted["lease"]);
+        Ok(())
+    }
+
+    async fn swept(&mut self) -> Step<()> {
+        let key = self.key("lapse");
+        let until = SystemClock.now().plus(self.patience);
+        loop {
+            if self.inspect(&key).await?["state"] == "free" {
+                return Ok(());
+            }
+            if SystemClock.now() >= until {
+                let found = format!(
+                    "an expired lease was not freed within {}",
+                    render(self.patience)
+                );
+                return Err(Outcome::fail(found));
+            }
+            SystemClock.sleep(PAUSE).await;
+        }
+    }
+
+    /// Judges the functions' clocks by DynamoDB's.
+    fn clocks(&mut self) {
+        let Some(dynamodb) = self.account.dates.ahead() else {
+            let why = Outcome::not_checked("DynamoDB has not told the time");
+            return self.report.record("clock-functions", why);
+        };
+        let margin = self.seen.settings.clock_margin;
+        let known = self
+            .clocks
+            .iter()
+            .filter_map(|(verb, ahead)| Some((verb, (*ahead)?)));
+        let known: Vec<_> = known.collect();
+        if known.is_empty() {
+            return;
+        }
+        let faults = known
+            .into_iter()
+            .filter_map(|(verb, ahead)| ahead.than(dynamodb).fault(&format!("{verb}'s"), margin));
+        self.report
+            .record("clock-functions", Outcome::of(faults.collect()));
+    }
+
+    /// Gives back what is still held, and stops what still runs.
+    async fn clean_up(&mut self) {
+        for execution in std::mem::take(&mut self.executions) {
+            // One that has ended cannot be stopped, which is as well.
+            let _ = self
+                .account
+                .sfn
+                .stop_execution()
+                .execution_arn(execution)
+                .send()
+                .await;
+        }
+        let mut left = Vec::new();
+        for lease in std::mem::take(&mut self.handles) {
+            if self.release(&lease).await.is_err() {
+                left.push(lease["key"].as_str().unwrap_or_default().to_owned());
+            }
+        }
+        let days = self.seen.settings.retention.as_secs() / 86_400;
+        let keys = self.key("");
+        let mut told = format!(
+            "Left in the table: free rows whose keys begin with {keys}. The table's TTL purges them after {days} days."
+        );
+        if !left.is_empty() {
+            told = format!(
+                "{told} Not released, and free at their deadlines: {}.",
+                left.join(", ")
+            );
+        }
+        self.report.left = Some(told);
+    }
+}
+
+fn instant(lease: &Value, field: &str) -> Option<Timestamp> {
+    lease[field].as_str()?.parse().ok()
+}

@@ -1,0 +1,565 @@
+//! What is seen without writing: the stack's resources, the table, the functions' settings, the machine, the alarms.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use aws_sdk_lambda::operation::get_function_configuration::GetFunctionConfigurationOutput;
+use aws_sdk_lambda::types::{LastUpdateStatus, State};
+use leasehold::{Environment, Error, Settings, table};
+use leasehold_asl::plain;
+use serde_json::json;
+
+use super::account::{Account, Resources, Trouble};
+use super::clocks::Ahead;
+use super::report::{Outcome, Report};
+use crate::exit::in_full;
+
+/// Each function of the template, with what its error names call it, and its time limit in seconds.
+pub(super) const FUNCTIONS: [(&str, &str, i32); 8] = [
+    ("AcquireFunction", "acquire", 10),
+    ("ExtendFunction", "extend", 10),
+    ("ReleaseFunction", "release", 10),
+    ("SweepFunction", "sweep", 60),
+    ("GrantFunction", "grant", 30),
+    ("ReapFunction", "reap", 30),
+    ("InspectFunction", "inspect", 10),
+    ("OperateFunction", "operate", 10),
+];
+
+const TABLE: &str = "LeaseTable";
+const MACHINE: &str = "WithLeaseStateMachine";
+const MONITORING: &str = "MonitoringStack";
+const STREAM_MAPPING: &str = "GrantFunctionFreed";
+const QUEUE_MAPPING: &str = "ReapFunctionLater";
+const RUNTIME: &str = "provided.al2023";
+
+/// What else the template has in every stack.
+const OTHERS: [&str; 18] = [
+    "AcquireRole",
+    "ExecutionEndRule",
+    "ExtendRole",
+    "GrantDeadLetterQueue",
+    "GrantRole",
+    "InspectRole",
+    "OperateRole",
+    "ReapDeadLetterQueue",
+    "ReapLaterQueue",
+    "ReapPermission",
+    "ReapQueuesPolicy",
+    "ReapRole",
+    "ReleaseRole",
+    "SweepFunctionSchedule",
+    "SweepFunctionSchedulePermission",
+    "SweepRole",
+    "WakingPolicy",
+    "WithLeaseStateMachineRole",
+];
+
+/// The alarms of the nested stack.
+const ALARMS: [&str; 14] = [
+    "BackgroundErrorsAlarm",
+    "ClocksAlarm",
+    "CorruptAlarm",
+    "DeniedAlarm",
+    "FunctionThrottlesAlarm",
+    "GrantDeadLettersAlarm",
+    "LostAlarm",
+    "ReapDeadLettersAlarm",
+    "StreamAgeAlarm",
+    "SweepSilentAlarm",
+    "TableThrottlesAlarm",
+    "TakeOversAlarm",
+    "ThrottledAlarm",
+    "UnavailableAlarm",
+];
+
+/// What was seen, for what is done afterwards.
+pub(super) struct Seen {
+    /// The functions' names in the account, by what their error names call them.
+    pub(super) functions: BTreeMap<&'static str, String>,
+    /// The ARN of the machine with-lease, if it can be started.
+    pub(super) machine: Option<String>,
+    pub(super) settings: Settings,
+    /// What the functions want every key and every holder to begin with.
+    pub(super) key_prefix: String,
+    pub(super) holder_prefix: String,
+}
+
+/// Looks at everything.
+pub(super) async fn look(account: &Account, resources: &Resources, report: &mut Report) -> Seen {
+    report.record("stack", of_stack(resources));
+    if let Some(table) = resources.get(TABLE) {
+        of_table(account, &table.id, report).await;
+    }
+    for (check, mapping) in [("stream", STREAM_MAPPING), ("ends", QUEUE_MAPPING)] {
+        let outcome = of_mapping(account, resources, mapping).await;
+        report.record(check, outcome);
+    }
+    let functions = configurations(account, resources, report).await;
+    let environments: BTreeMap<_, _> = functions
+        .iter()
+        .filter_map(|(verb, function)| Some((*verb, variables(function)?)))
+        .collect();
+    let table = resources.get(TABLE).map(|table| table.id.as_str());
+    if environments.len() < functions.len() {
+        let hidden = "Lambda does not tell the functions' variables: their key may not be used by your credentials";
+        for check in ["table-name", "settings"] {
+            report.record(check, Outcome::not_checked(hidden));
+        }
+    } else if !environments.is_empty() {
+        report.record("table-name", of_table_name(&environments, table));
+        report.record("settings", of_settings(&environments));
+    }
+    let machine = of_machine(account, resources, report).await;
+    of_alarms(account, resources, report).await;
+    let environment = environments.get("acquire");
+    let environment =
+        environment.and_then(|all| Environment::from(|name| all.get(name).cloned()).ok());
+    let settings = environment.as_ref().map(|found| found.settings);
+    let boundary = environment.map(|found| found.boundary).unwrap_or_default();
+    let names = FUNCTIONS.iter().filter_map(|(id, verb, _)| {
+        let resource = resources.get(*id)?;
+        Some((*verb, resource.id.clone()))
+    });
+    Seen {
+        functions: names.collect(),
+        machine,
+        settings: settings.unwrap_or_default(),
+        key_prefix: boundary.key_prefix.unwrap_or_default(),
+        holder_prefix: boundary.holder_prefix.unwrap_or_default(),
+    }
+}
+
+fn of_stack(resources: &Resources) -> Outcome {
+    let functions = FUNCTIONS.iter().map(|(id, ..)| id);
+    let wanted = [TABLE, MACHINE, STREAM_MAPPING, QUEUE_MAPPING];
+    let wanted = wanted.iter().chain(&OTHERS).chain(functions);
+    let missing = wanted.filter(|id| !resources.contains_key(**id));
+    let missing = missing.map(|id| format!("{id} is missing"));
+    let failed = resources
+        .iter()
+        .filter(|(_, resource)| is_broken(&resource.status))
+        .map(|(id, resource)| format!("{id} is {}", resource.status));
+    Outcome::of(missing.chain(failed).collect())
+}
+
+fn is_broken(status: &str) -> bool {
+    status.ends_with("_FAILED") || status == "DELETE_COMPLETE"
+}
+
+/// The library's own check of the table, whose faults belong to several promises.
+async fn of_table(account: &Account, table: &str, report: &mut Report) {
+    let checks = ["table", "index", "ttl", "stream"];
+    let error = match table::check(&account.dynamodb, table).await {
+        Ok(()) => {
+            return checks
+                .iter()
+                .for_each(|check| report.record(check, Outcome::Pass));
+        }
+        Err(error) => error,
+    };
+    match error {
+        Error::Misconfigured {
+            problem,
+            source: None,
+        } => {
+            let faults = problem
+                .split_once(": ")
+                .map_or(problem.as_str(), |(_, faults)| faults);
+            let mut by_check: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+            for fault in faults.split("; ") {
+                let check = match fault {
+                    fault if fault.contains("TTL") => "ttl",
+                    fault if fault.contains("index") => "index",
+                    fault if fault.contains("stream") => "stream",
+                    _ => "table",
+                };
+                by_check.entry(check).or_default().push(plain(fault));
+            }
+            for check in checks {
+                let found = by_check.remove(check).unwrap_or_default();
+                report.record(check, Outcome::of(found));
+            }
+        }
+        Error::Denied { action, .. } => {
+            let why = format!("your credentials may not {action}");
+            for check in checks {
+                report.record(check, Outcome::not_checked(why.clone()));
+            }
+        }
+        Error::Unavailable { .. } => {
+            for check in checks {
+                report.record(check, Outcome::not_checked("DynamoDB does not answer"));
+            }
+        }
+        error => report.record("table", Outcome::fail(plain(&in_full(&error)))),
+    }
+}
+
+async fn of_mapping(account: &Account, resources: &Resources, id: &str) -> Outcome {
+    let Some(mapping) = resources.get(id) else {
+        return Outcome::fail(format!("the event source mapping {id} is not in the stack"));
+    };
+    let get = account.lambda.get_event_source_mapping().uuid(&mapping.id);
+    match get.send().await {
+        Ok(told) => {
+            let state = told.state().unwrap_or("in no state");
+            let goes_on = ["Enabled", "Enabling", "Updating", "Creating"].contains(&state);
+            Outcome::of(if goes_on {
+                Vec::new()
+            } else {
+                vec![format!("the event source mapping {id} is {}", plain(state))]
+            })
+        }
+        Err(error) => Trouble::of("lambda:GetEventSourceMapping", &error)
+            .outcome(&format!("the event source mapping {id}")),
+    }
+}
+
+/// How each function is configured, as far as it is there.
+async fn configurations(
+    account: &Account,
+    resources: &Resources,
+    report: &mut Report,
+) -> BTreeMap<&'static str, GetFunctionConfigurationOutput> {
+    let mut configurations = BTreeMap::new();
+    let mut found = Vec::new();
+    for (id, verb, timeout) in FUNCTIONS {
+        let Some(resource) = resources.get(id) else {
+            found.push(format!("{verb} is not in the stack"));
+            continue;
+        };
+        let get = account.lambda.get_function_configuration();
+        match get.function_name(&resource.id).send().await {
+            Ok(told) => {
+                found.extend(faults(verb, timeout, &told));
+                configurations.insert(verb, told);
+            }
+            Err(error) => {
+                let trouble = Trouble::of("lambda:GetFunctionConfiguration", &error);
+                match trouble.outcome(&format!("the function {verb}")) {
+                    Outcome::Fail(why) => found.extend(why),
+                    outcome => {
+                        for check in ["functions", "table-name", "settings"] {
+                            report.record(check, outcome.clone());
+                        }
+                        return BTreeMap::new();
+                    }
+                }
+            }
+        }
+    }
+    let architectures: BTreeMap<_, _> = configurations
+        .iter()
+        .filter_map(|(verb, told)| Some((*verb, told.architectures().first()?.as_str().to_owned())))
+        .collect();
+    found.extend(differing("the instruction set", &architectures));
+    report.record("functions", Outcome::of(found));
+    configurations
+}
+
+fn faults(verb: &str, timeout: i32, told: &GetFunctionConfigurationOutput) -> Vec<String> {
+    let mut faults = Vec::new();
+    if !matches!(told.state(), None | Some(State::Active | State::Inactive)) {
+        let state = told.state().map(State::as_str).unwrap_or_default();
+        faults.push(format!("{verb} is {state}"));
+    }
+    if told.last_update_status() == Some(&LastUpdateStatus::Failed) {
+        faults.push(format!("the last update of {verb} failed"));
+    }
+    let runtime = told.runtime().map(|runtime| plain(runtime.as_str()));
+    if runtime.as_deref() != Some(RUNTIME) {
+        let runtime = runtime.unwrap_or_default();
+        faults.push(format!(
+            "{verb} runs on {runtime}, the template's runtime is {RUNTIME}"
+        ));
+    }
+    let limit = told.timeout().unwrap_or_default();
+    if limit != timeout {
+        faults.push(format!(
+            "the time limit of {verb} is {limit} s, the template's is {timeout} s"
+        ));
+    }
+    faults
+}
+
+type Variables = BTreeMap<String, String>;
+
+fn variables(told: &GetFunctionConfigurationOutput) -> Option<Variables> {
+    let environment = told.environment()?;
+    if environment.error().is_some() {
+        return None;
+    }
+    let variables = environment.variables()?.iter();
+    Some(
+        variables
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect(),
+    )
+}
+
+/// `table` is this stack's.
+fn of_table_name(environments: &BTreeMap<&str, Variables>, table: Option<&str>) -> Outcome {
+    let faults = environments.iter().filter_map(|(verb, all)| {
+        let told = all
+            .get("LEASE_TABLE")
+            .map(String::as_str)
+            .unwrap_or_default();
+        let name = told.rsplit_once(":table/").map_or(told, |(_, name)| name);
+        (Some(name) != table).then(|| match name {
+            "" => format!("{verb} has no LEASE_TABLE"),
+            name => format!(
+                "LEASE_TABLE of {verb} is {}, the stack's table is {}",
+                plain(name),
+                table.unwrap_or("missing")
+            ),
+        })
+    });
+    Outcome::of(faults.collect())
+}
+
+fn of_settings(environments: &BTreeMap<&str, Variables>) -> Outcome {
+    let mut found = Vec::new();
+    for (verb, all) in environments {
+        if let Err(error) = Environment::from(|name| match name {
+            // It has a check of its own.
+            "LEASE_TABLE" => Some("table".to_owned()),
+            name => all.get(name).cloned(),
+        }) {
+            found.push(format!("{verb}: {}", plain(&in_full(&error))));
+        }
+    }
+    let names: BTreeSet<_> = environments
+        .values()
+        .flat_map(BTreeMap::keys)
+        .filter(|name| name.starts_with("LEASE_") && *name != "LEASE_TABLE")
+        .collect();
+    for name in names {
+        let values = environments.iter().map(|(verb, all)| {
+            let value = all.get(name).cloned();
+            (*verb, value.unwrap_or_else(|| "not set".to_owned()))
+        });
+        found.extend(differing(name, &values.collect()));
+    }
+    Outcome::of(found)
+}
+
+/// Tells what differs between functions: the value of most, and who has another.
+fn differing(what: &str, values: &BTreeMap<&str, String>) -> Option<String> {
+    let mut who: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (verb, value) in values {
+        who.entry(value).or_default().push(verb);
+    }
+    let most = who
+        .iter()
+        .max_by_key(|(_, verbs)| verbs.len())
+        .map(|(value, _)| *value)?;
+    let others = who.iter().filter(|(value, _)| **value != most);
+    let others: Vec<_> = others
+        .map(|(value, verbs)| format!("{} in {}", plain(value), verbs.join(", ")))
+        .collect();
+    (!others.is_empty()).then(|| {
+        format!(
+            "{} is {} in most functions, and {}",
+            plain(what),
+            plain(most),
+            others.join(", and ")
+        )
+    })
+}
+
+/// The ARN of the machine, if it is one that can be started.
+async fn of_machine(
+    account: &Account,
+    resources: &Resources,
+    report: &mut Report,
+) -> Option<String> {
+    let Some(machine) = resources.get(MACHINE) else {
+        report.record(
+            "machine",
+            Outcome::fail(format!("{MACHINE} is not in the stack")),
+        );
+        return None;
+    };
+    let describe = account.sfn.describe_state_machine();
+    let told = match describe.state_machine_arn(&machine.id).send().await {
+        Ok(told) => told,
+        Err(error) => {
+            let trouble = Trouble::of("states:DescribeStateMachine", &error);
+            let may_run = matches!(trouble, Trouble::Refused(_));
+            report.record("machine", trouble.outcome("the state machine with-lease"));
+            return may_run.then(|| machine.id.clone());
+        }
+    };
+    let mut found = Vec::new();
+    if let Some(status) = told.status()
+        && status.as_str() != "ACTIVE"
+    {
+        found.push(format!("it is {}", status.as_str()));
+    }
+    for (id, verb, _) in &FUNCTIONS[..3] {
+        let name = resources
+            .get(*id)
+            .map(|function| function.id.as_str())
+            .unwrap_or_default();
+        // A name ends with its ARN, or a qualifier follows it.
+        let ends = ["\"", ":"].map(|end| format!(":function:{name}{end}"));
+        if !ends
+            .iter()
+            .any(|end| told.definition().contains(end.as_str()))
+        {
+            found.push(format!("it does not call {verb} of this stack"));
+        }
+    }
+    report.record("machine", Outcome::of(found));
+    Some(machine.id.clone())
+}
+
+async fn of_alarms(account: &Account, resources: &Resources, report: &mut Report) {
+    let Some(monitoring) = resources.get(MONITORING) else {
+        let found = "the stack has no alarms: its parameter Monitoring is disabled";
+        report.record("alarms", Outcome::fail(found));
+        return;
+    };
+    let outcome = match account.resources(&monitoring.id).await {
+        Ok(listed) => {
+            let missing = ALARMS.iter().filter(|id| {
+                let alarm = listed.get(**id);
+                alarm.is_none_or(|alarm| {
+                    is_broken(&alarm.status) || alarm.kind != "AWS::CloudWatch::Alarm"
+                })
+            });
+            Outcome::of(missing.map(|id| format!("{id} is missing")).collect())
+        }
+        Err(trouble) => trouble.outcome("the nested stack MonitoringStack"),
+    };
+    report.record("alarms", outcome);
+}
+
+/// Lists what is held by the function inspect, which reads the table and its index.
+pub(super) async fn list(account: &Account, seen: &Seen, report: &mut Report) {
+    let Some(inspect) = seen.functions.get("inspect") else {
+        return;
+    };
+    let outcome = match account
+        .invoke(inspect, &json!({"list": true, "limit": 1}))
+        .await
+    {
+        Ok(told) if told.to_string().contains("lease_id") => Outcome::fail("a lease_id was listed"),
+        Ok(_) => Outcome::Pass,
+        Err(refusal) => {
+            if refusal.is("Lease.Denied")
+                && let Outcome::Fail(found) = refusal.clone().outcome("inspect")
+            {
+                report.record("roles", Outcome::Fail(found));
+            }
+            refusal.outcome("inspect")
+        }
+    };
+    report.record("listing", outcome);
+}
+
+/// Compares this machine's clock with DynamoDB's.
+pub(super) fn clock_here(account: &Account, margin: Duration, report: &mut Report) {
+    let outcome = match account.dates.ahead() {
+        Some(dynamodb) => {
+            let here = Ahead::HERE.than(dynamodb);
+            Outcome::of(here.fault("this machine's", margin).into_iter().collect())
+        }
+        None => Outcome::not_checked("DynamoDB has not told the time"),
+    };
+    report.record("clock-here", outcome);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(value: &str) -> BTreeMap<&'static str, Variables> {
+        let of = |_: &str| {
+            BTreeMap::from([
+                ("LEASE_TABLE".to_owned(), "leases".to_owned()),
+                ("LEASE_CLOCK_MARGIN_MS".to_owned(), value.to_owned()),
+            ])
+        };
+        FUNCTIONS
+            .iter()
+            .map(|(_, verb, _)| (*verb, of(verb)))
+            .collect()
+    }
+
+    fn found(outcome: Outcome) -> Vec<String> {
+        match outcome {
+            Outcome::Fail(found) => found,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_function_that_differs_is_named() {
+        let mut functions = all("2000");
+        assert_eq!(of_settings(&functions), Outcome::Pass);
+        assert_eq!(of_table_name(&functions, Some("leases")), Outcome::Pass);
+        let mut change = |verb: &str, name: &str, value: &str| {
+            let all = functions.get_mut(verb).unwrap();
+            all.insert(name.to_owned(), value.to_owned());
+        };
+        change("release", "LEASE_CLOCK_MARGIN_MS", "100");
+        change("sweep", "LEASE_KEY_PREFIX", "team/");
+        change("grant", "LEASE_QUEUE_CAP", "many");
+        change(
+            "reap",
+            "LEASE_TABLE",
+            "arn:aws:dynamodb:eu-west-1:123456789012:table/others",
+        );
+        change(
+            "inspect",
+            "LEASE_TABLE",
+            "arn:aws:dynamodb:eu-west-1:123456789012:table/leases",
+        );
+        let settings = found(of_settings(&functions));
+        assert!(
+            settings[0].starts_with("grant: environment variable LEASE_QUEUE_CAP"),
+            "{settings:?}"
+        );
+        assert_eq!(
+            settings[1..],
+            [
+                "LEASE_CLOCK_MARGIN_MS is 2000 in most functions, and 100 in release",
+                "LEASE_KEY_PREFIX is not set in most functions, and team/ in sweep",
+                "LEASE_QUEUE_CAP is not set in most functions, and many in grant",
+            ]
+        );
+        assert_eq!(
+            found(of_table_name(&functions, Some("leases"))),
+            ["LEASE_TABLE of reap is others, the stack's table is leases"]
+        );
+    }
+
+    #[test]
+    fn what_is_expected_of_a_stack_is_what_the_templates_have() {
+        let read = |name: &str| -> serde_json::Value {
+            let file = format!("{}/../local/{name}.json", env!("CARGO_MANIFEST_DIR"));
+            serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap()
+        };
+        let (template, monitoring) = (read("template"), read("monitoring"));
+        let resources = template["Resources"].as_object().unwrap();
+        let expected = [TABLE, MACHINE, MONITORING, STREAM_MAPPING, QUEUE_MAPPING];
+        for id in expected.iter().chain(&OTHERS) {
+            assert!(resources.contains_key(*id), "{id}");
+        }
+        let functions = resources
+            .iter()
+            .filter(|(_, one)| one["Type"] == "AWS::Lambda::Function");
+        let limits = functions
+            .map(|(id, one)| (id.as_str(), one["Properties"]["Timeout"].as_i64().unwrap()));
+        let wanted = FUNCTIONS
+            .iter()
+            .map(|(id, _, limit)| (*id, i64::from(*limit)));
+        assert_eq!(limits.collect::<BTreeMap<_, _>>(), wanted.collect());
+        let alarms = monitoring["Resources"].as_object().unwrap().iter();
+        let alarms = alarms.filter(|(_, one)| one["Type"] == "AWS::CloudWatch::Alarm");
+        let alarms: BTreeSet<_> = alarms.map(|(id, _)| id.as_str()).collect();
+        assert_eq!(alarms, ALARMS.into());
+    }
+}

@@ -1,0 +1,144 @@
+//! `leasehold doctor`: looks at a deployed stack, uses it on a key of its own, and reports which promises hold there.
+
+mod account;
+mod act;
+mod checks;
+mod clocks;
+mod look;
+mod queue;
+mod report;
+
+use std::time::Duration;
+
+use aws_config::retry::RetryConfig;
+use aws_config::timeout::TimeoutConfig;
+use clap::{Args, ValueEnum};
+use leasehold::{Clock as _, SystemClock};
+
+use crate::connect::Place;
+use crate::durations;
+use crate::exit::{Code, Failure};
+use crate::output::{complain, json_in_lines, say_lines};
+use account::{Account, unlisted};
+use act::Actor;
+use checks::CHECKS;
+use report::Report;
+
+const CONNECTING: Duration = Duration::from_secs(3);
+/// As long as the longest time limit of a function that is called.
+const ANSWERING: Duration = Duration::from_secs(30);
+
+/// A second, as the SDK has it, is long where a service does not answer at all.
+const BACKOFF: Duration = Duration::from_millis(200);
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  leasehold doctor --stack leasehold
+  leasehold doctor --stack leasehold --read-only
+  leasehold doctor --stack leasehold --format json | jq -r '.checks[] | select(.outcome == \"failed\") | .check'
+
+The report is Markdown, to paste into an issue: what failed, what was found instead and what to do, what could not be
+checked, and what passed, each with the promise of docs/PROOFS.md that it shows. It has neither lease ids nor the account's
+number.
+
+It takes leases whose keys begin with leasehold-doctor/ and a random text, by the stack's functions, and starts two
+executions of the machine with-lease, which wait in the queue and start nothing. It takes about as long as sweep's schedule:
+a minute or two. Everything is released or stopped at the end; interrupted, it leaves leases that run out by themselves.
+
+Exit codes: 0 nothing failed, 1 something did. What could not be checked is no failure.")]
+pub(crate) struct Doctor {
+    /// The stack, by its name or ARN
+    #[arg(long, value_name = "NAME")]
+    stack: String,
+    /// Look, and take no lease
+    #[arg(long)]
+    read_only: bool,
+    /// How the report is written
+    #[arg(long, value_enum, default_value_t = Format::Markdown)]
+    format: Format,
+    /// Leave a check out; may be repeated
+    #[arg(long, value_name = "CHECK", value_parser = check)]
+    skip: Vec<String>,
+    /// How long something may take that happens by itself, as a sweep does
+    #[arg(long, value_name = "TIME", default_value = "3m", value_parser = durations::parse)]
+    patience: Duration,
+    /// A profile of the AWS CLI's files [default: `AWS_PROFILE`]
+    #[arg(long, value_name = "NAME")]
+    profile: Option<String>,
+    /// The Region [default: `AWS_REGION`, or the profile's]
+    #[arg(long, value_name = "REGION")]
+    region: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For people, and for issues
+    Markdown,
+    /// For programs
+    Json,
+}
+
+/// The name of a check.
+fn check(text: &str) -> Result<String, String> {
+    if CHECKS.iter().any(|check| check.id == text) {
+        return Ok(text.to_owned());
+    }
+    let known: Vec<_> = CHECKS.iter().map(|check| check.id).collect();
+    Err(format!(
+        "there is no such check; there are {}",
+        known.join(", ")
+    ))
+}
+
+impl Doctor {
+    pub(crate) async fn run(self) -> Result<Code, Failure> {
+        let place = Place {
+            table: None,
+            profile: self.profile,
+            region: self.region,
+            endpoint_url: None,
+        };
+        let (config, _) = place.sign_in().await?;
+        let timeouts = TimeoutConfig::builder()
+            .connect_timeout(CONNECTING)
+            .operation_attempt_timeout(ANSWERING)
+            .build();
+        let config = config
+            .into_builder()
+            .timeout_config(timeouts)
+            .retry_config(RetryConfig::standard().with_initial_backoff(BACKOFF))
+            .build();
+        let region = config.region().map(ToString::to_string).unwrap_or_default();
+        let account = Account::of(&config);
+        let resources = account.resources(&self.stack).await;
+        let resources = resources.map_err(|trouble| unlisted(&self.stack, &trouble))?;
+        let name = self
+            .stack
+            .rsplit_once(":stack/")
+            .map_or(self.stack.as_str(), |(_, rest)| {
+                rest.split('/').next().unwrap_or(rest)
+            });
+        let mut report = Report::new(name.to_owned(), region, SystemClock.now(), self.read_only);
+        report.skip(self.skip);
+        let seen = look::look(&account, &resources, &mut report).await;
+        look::list(&account, &seen, &mut report).await;
+        look::clock_here(&account, seen.settings.clock_margin, &mut report);
+        if !self.read_only {
+            complain("takes leases of its own, and waits for a sweep; --read-only only looks");
+            Actor::new(&account, &seen, &mut report, self.patience)
+                .act()
+                .await;
+        }
+        let told = match self.format {
+            Format::Markdown => report.markdown().trim_end().to_owned(),
+            Format::Json => json_in_lines(&report.json())?,
+        };
+        say_lines(&told)?;
+        Ok(if report.has_failed() {
+            Code::NO
+        } else {
+            Code::DONE
+        })
+    }
+}

@@ -1,0 +1,222 @@
+//! The queue, by executions of the stack's own machine with-lease. Each runs a state machine that is not there, so that it gets
+//! the lease in turn, starts nothing, gives the lease back and fails.
+
+use std::time::Duration;
+
+use leasehold::{Clock as _, SystemClock};
+use leasehold_asl::plain;
+use serde_json::{Value, json};
+
+use super::account::Trouble;
+use super::act::{Actor, PAUSE, Step};
+use super::report::Outcome;
+use crate::durations::render;
+
+/// What the lease has on top of the guard: longer than both executions take.
+const HELD: Duration = Duration::from_mins(5);
+
+/// How an execution stands.
+struct Told {
+    status: String,
+    error: String,
+    redriven: i32,
+}
+
+impl Actor<'_> {
+    /// Holds a key, lets two executions wait for it, stops and redrives the second, and lets both have their turn.
+    pub(super) async fn queue(&mut self) {
+        let Some(machine) = self.seen.machine.clone() else {
+            let why = Outcome::not_checked("the machine with-lease cannot be started");
+            self.report.record("queue", why.clone());
+            return self.report.record("redrive", why);
+        };
+        let key = self.key("queue");
+        let (held, first, second) = match self.in_line(&machine, &key).await {
+            Ok(started) => started,
+            Err(outcome) => {
+                self.report.record("queue", outcome.clone());
+                return self.report.record("redrive", unless_failed(outcome));
+            }
+        };
+        let redriven = self.redrive(&second).await;
+        let is_redriven = redriven.is_ok();
+        if let Err(outcome) = redriven {
+            self.report.record("redrive", outcome);
+        }
+        let turns = self
+            .turns(&key, &held, &first, is_redriven.then_some(&second))
+            .await;
+        if is_redriven {
+            let outcome = turns.clone().err().map(unless_failed);
+            self.report
+                .record("redrive", outcome.unwrap_or(Outcome::Pass));
+        }
+        self.record("queue", turns);
+    }
+
+    /// Holds the key, and has two executions wait for it: the lease and both.
+    async fn in_line(&mut self, machine: &str, key: &str) -> Step<(Value, String, String)> {
+        let request = self.request(key, "first", "1", HELD);
+        let held = self.acquire(&request).await?;
+        let first = self.start(machine, key, 1).await?;
+        let second = self.start(machine, key, 2).await?;
+        Ok((held["lease"].clone(), first, second))
+    }
+
+    /// Starts an execution, and looks until so many wait.
+    async fn start(&mut self, machine: &str, key: &str, waiting: u64) -> Step<String> {
+        let (beginning, _) = machine.rsplit_once(':').unwrap_or_default();
+        let stack = &self.report.stack;
+        let child = format!("{beginning}:{stack}_wrapped_leasehold-doctor");
+        let input = json!({
+            "key": key, "ttl_seconds": self.ttl(Duration::from_secs(30)), "wait_seconds": 600,
+            "state_machine_arn": child, "input": {},
+        });
+        let start = self
+            .account
+            .sfn
+            .start_execution()
+            .state_machine_arn(machine);
+        let started = start.input(input.to_string()).send().await;
+        let started = started.map_err(|error| {
+            Trouble::of("states:StartExecution", &error).outcome("the state machine with-lease")
+        })?;
+        let execution = started.execution_arn().to_owned();
+        self.executions.push(execution.clone());
+        self.until_waiting(key, waiting, &execution).await?;
+        Ok(execution)
+    }
+
+    async fn until_waiting(&mut self, key: &str, waiting: u64, execution: &str) -> Step<()> {
+        let until = SystemClock.now().plus(self.patience);
+        loop {
+            if self.inspect(key).await?["waiting"].as_u64() >= Some(waiting) {
+                return Ok(());
+            }
+            let told = self.describe(execution).await?;
+            if told.status != "RUNNING" {
+                let Told { status, error, .. } = told;
+                return Err(Outcome::fail(format!(
+                    "{execution} does not wait: {status} {error}"
+                )));
+            }
+            if SystemClock.now() >= until {
+                let patience = render(self.patience);
+                return Err(Outcome::fail(format!(
+                    "{execution} does not wait in the queue after {patience}"
+                )));
+            }
+            SystemClock.sleep(PAUSE).await;
+        }
+    }
+
+    async fn describe(&self, execution: &str) -> Step<Told> {
+        let describe = self.account.sfn.describe_execution();
+        let told = describe.execution_arn(execution).send().await;
+        let told = told
+            .map_err(|error| Trouble::of("states:DescribeExecution", &error).outcome(execution))?;
+        Ok(Told {
+            status: told.status().as_str().to_owned(),
+            error: plain(told.error().unwrap_or_default()),
+            redriven: told.redrive_count().unwrap_or_default(),
+        })
+    }
+
+    /// Stops an execution, redrives it, and looks until it runs again.
+    async fn redrive(&mut self, execution: &str) -> Step<()> {
+        let stop = self.account.sfn.stop_execution().execution_arn(execution);
+        stop.send()
+            .await
+            .map_err(|error| Trouble::of("states:StopExecution", &error).outcome(execution))?;
+        self.until(execution, |told| told.status == "ABORTED")
+            .await?;
+        let redrive = self
+            .account
+            .sfn
+            .redrive_execution()
+            .execution_arn(execution);
+        redrive
+            .send()
+            .await
+            .map_err(|error| Trouble::of("states:RedriveExecution", &error).outcome(execution))?;
+        let again = self.until(execution, |told| told.redriven > 0).await?;
+        if again.status == "RUNNING" {
+            return Ok(());
+        }
+        let Told { status, error, .. } = again;
+        Err(Outcome::fail(format!(
+            "{execution} was redriven and is {status} {error}"
+        )))
+    }
+
+    async fn until(&self, execution: &str, is: impl Fn(&Told) -> bool) -> Step<Told> {
+        let until = SystemClock.now().plus(self.patience);
+        loop {
+            let told = self.describe(execution).await?;
+            if is(&told) {
+                return Ok(told);
+            }
+            if SystemClock.now() >= until {
+                let (status, patience) = (told.status, render(self.patience));
+                return Err(Outcome::fail(format!(
+                    "{execution} is still {status} after {patience}"
+                )));
+            }
+            SystemClock.sleep(PAUSE).await;
+        }
+    }
+
+    /// Gives the key back, and looks that each has had its turn, the second last.
+    async fn turns(
+        &mut self,
+        key: &str,
+        held: &Value,
+        first: &str,
+        second: Option<&String>,
+    ) -> Step<()> {
+        self.release(held).await?;
+        for execution in [Some(first), second.map(String::as_str)]
+            .into_iter()
+            .flatten()
+        {
+            let told = self
+                .until(execution, |told| told.status != "RUNNING")
+                .await?;
+            // Its own machine's error, which is that of a machine that is not there.
+            if told.status != "FAILED"
+                || told.error.starts_with("Lease.")
+                || told.error.starts_with("WithLease.")
+            {
+                let Told { status, error, .. } = told;
+                return Err(Outcome::fail(format!(
+                    "{execution} had no turn: {status} {error}"
+                )));
+            }
+            self.executions.retain(|one| one != execution);
+        }
+        let shown = self.inspect(key).await?;
+        if shown["state"] != "free" {
+            return Err(Outcome::fail(format!(
+                "the key is {} after the last turn",
+                shown["state"]
+            )));
+        }
+        let last = second.map_or(first, String::as_str);
+        let previous = shown["previous"]["holder"].as_str().unwrap_or_default();
+        if previous == last {
+            return Ok(());
+        }
+        Err(Outcome::fail(format!(
+            "the last turn was that of {}, not of {last}",
+            plain(previous)
+        )))
+    }
+}
+
+/// A failure of the queue tells nothing about a redrive.
+fn unless_failed(outcome: Outcome) -> Outcome {
+    match outcome {
+        Outcome::Fail(_) => Outcome::not_checked("the queue failed"),
+        other => other,
+    }
+}

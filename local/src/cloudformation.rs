@@ -1,0 +1,83 @@
+//! `CloudFormation`, as far as it lists what a stack is made of.
+//!
+//! It speaks the service's Query protocol: a form in, XML out. One page has everything.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{HeaderName, StatusCode, header};
+use axum::routing::post;
+
+use crate::arn;
+use crate::template::ListedResource;
+
+const NAMESPACE: &str = "http://cloudformation.amazonaws.com/doc/2010-05-15/";
+
+pub(crate) fn routes(listed: &[ListedResource]) -> Router {
+    let listed: Arc<[ListedResource]> = listed.into();
+    Router::new()
+        .route("/cloudformation", post(answer))
+        .route("/cloudformation/", post(answer))
+        .with_state(listed)
+}
+
+type Xml = (StatusCode, [(HeaderName, &'static str); 1], String);
+
+async fn answer(State(listed): State<Arc<[ListedResource]>>, body: String) -> Xml {
+    let form: BTreeMap<String, String> = form_urlencoded::parse(body.as_bytes())
+        .into_owned()
+        .collect();
+    let field = |name: &str| form.get(name).map(String::as_str).unwrap_or_default();
+    if field("Action") != "ListStackResources" {
+        let message = format!("The action {} is not valid here", field("Action"));
+        return refuse("InvalidAction", &message);
+    }
+    let asked = field("StackName");
+    let members: Vec<_> = listed
+        .iter()
+        .filter(|one| one.stack == asked || arn::stack(&one.stack) == asked)
+        .collect();
+    if members.is_empty() {
+        let message = format!("Stack with id {asked} does not exist");
+        return refuse("ValidationError", &message);
+    }
+    let mut told = String::new();
+    for one in members {
+        let _ = write!(
+            told,
+            "<member><LogicalResourceId>{}</LogicalResourceId><PhysicalResourceId>{}</PhysicalResourceId>\
+             <ResourceType>{}</ResourceType><LastUpdatedTimestamp>2026-01-01T00:00:00Z</LastUpdatedTimestamp>\
+             <ResourceStatus>CREATE_COMPLETE</ResourceStatus></member>",
+            escaped(&one.logical_id),
+            escaped(&one.physical_id),
+            escaped(&one.kind),
+        );
+    }
+    let told = format!(
+        "<ListStackResourcesResponse xmlns=\"{NAMESPACE}\"><ListStackResourcesResult>\
+         <StackResourceSummaries>{told}</StackResourceSummaries></ListStackResourcesResult>\
+         <ResponseMetadata><RequestId>local</RequestId></ResponseMetadata></ListStackResourcesResponse>"
+    );
+    xml(StatusCode::OK, told)
+}
+
+fn refuse(code: &str, message: &str) -> Xml {
+    let told = format!(
+        "<ErrorResponse xmlns=\"{NAMESPACE}\"><Error><Type>Sender</Type><Code>{code}</Code>\
+         <Message>{}</Message></Error><RequestId>local</RequestId></ErrorResponse>",
+        escaped(message)
+    );
+    xml(StatusCode::BAD_REQUEST, told)
+}
+
+fn xml(status: StatusCode, text: String) -> Xml {
+    (status, [(header::CONTENT_TYPE, "text/xml")], text)
+}
+
+fn escaped(text: &str) -> String {
+    let text = text.replace('&', "&amp;");
+    text.replace('<', "&lt;").replace('>', "&gt;")
+}

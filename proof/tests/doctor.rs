@@ -1,0 +1,483 @@
+//! `leasehold doctor` on the stack of the repository's own template, under its roles: what is sound passes, and each fault is
+//! named.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+
+use leasehold_local::{EnvironmentChanges, Options, Outcome, Schedules, Stack};
+use leasehold_proof::program;
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+/// What the program has written.
+struct Ran {
+    code: Option<i32>,
+    out: String,
+    err: String,
+}
+
+impl Ran {
+    fn report(&self) -> Value {
+        let read = serde_json::from_str(&self.out);
+        read.unwrap_or_else(|error| panic!("{error}: {} {}", self.out, self.err))
+    }
+
+    /// The checks that ended like this.
+    fn checks(&self, outcome: &str) -> BTreeSet<String> {
+        let report = self.report();
+        let checks = report["checks"].as_array().unwrap().iter();
+        let checks = checks.filter(|check| check["outcome"] == outcome);
+        checks
+            .map(|check| check["check"].as_str().unwrap().to_owned())
+            .collect()
+    }
+}
+
+async fn doctor(stack: &Stack, arguments: &[&str]) -> Ran {
+    let home = tempfile::tempdir().unwrap();
+    let output = Command::new(program("leasehold"))
+        .args(["doctor", "--stack", "leasehold"])
+        .args(arguments)
+        .env_clear()
+        .env("HOME", home.path())
+        .env("AWS_REGION", "us-east-1")
+        .env("AWS_ACCESS_KEY_ID", "local")
+        .env("AWS_SECRET_ACCESS_KEY", "local")
+        .env("AWS_EC2_METADATA_DISABLED", "true")
+        .env(
+            "AWS_ENDPOINT_URL_CLOUDFORMATION",
+            stack.cloudformation_url(),
+        )
+        .env("AWS_ENDPOINT_URL_DYNAMODB", stack.dynamodb_url())
+        .env("AWS_ENDPOINT_URL_LAMBDA", stack.lambda_url())
+        .env("AWS_ENDPOINT_URL_SFN", stack.sfn_url())
+        .output()
+        .await
+        .unwrap();
+    Ran {
+        code: output.status.code(),
+        out: String::from_utf8(output.stdout).unwrap(),
+        err: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// As the rehearsal's: swept all the time, with a margin that need not be waited for long.
+fn options() -> Options {
+    Options {
+        parameters: [("ClockMarginMs".to_owned(), "500".to_owned())].into(),
+        schedules: Schedules::Every(Duration::from_secs(1)),
+        queue_delay: Some(Duration::from_secs(1)),
+        ..Options::default()
+    }
+}
+
+#[tokio::test]
+async fn a_sound_stack_passes_every_check_and_is_left_as_it_was() {
+    let options = Options {
+        engine: true,
+        ..options()
+    };
+    let stack = Stack::start(options).await.unwrap();
+    let machines = stack.deploy().await.unwrap();
+    let mut invocations = stack.functions().invocations();
+
+    let ran = doctor(&stack, &["--format", "json"]).await;
+    let report = ran.report();
+    assert_eq!(
+        (ran.code, &report["outcome"]),
+        (Some(0), &json!("passed")),
+        "{report:#}"
+    );
+    assert_eq!(
+        ran.checks("passed").len(),
+        report["checks"].as_array().unwrap().len(),
+        "{report:#}"
+    );
+
+    let mut secrets = 0;
+    while let Ok(invocation) = invocations.try_recv() {
+        let Outcome::Answer(answer) = invocation.outcome else {
+            continue;
+        };
+        for rest in answer.split("\"lease_id\":\"").skip(1) {
+            let secret = rest.split('"').next().unwrap();
+            assert!(!ran.out.contains(secret) && !ran.err.contains(secret));
+            secrets += 1;
+        }
+    }
+    assert!(secrets > 10, "only {secrets} leases");
+    // Nothing is held, nobody waits, nothing runs.
+    let listed = stack
+        .functions()
+        .invoke("inspect", r#"{"list": true}"#)
+        .await
+        .unwrap();
+    assert!(
+        matches!(&listed.outcome, Outcome::Answer(text) if text == r#"{"leases":[]}"#),
+        "{listed:?}"
+    );
+    let sfn = stack.sfn();
+    let listed = sfn
+        .list_executions()
+        .state_machine_arn(&machines["WithLeaseStateMachine"]);
+    let listed = listed.send().await.unwrap();
+    let statuses: Vec<_> = listed
+        .executions()
+        .iter()
+        .map(|one| one.status().as_str())
+        .collect();
+    assert_eq!(statuses, ["FAILED", "FAILED"]);
+
+    let ran = doctor(&stack, &[]).await;
+    assert_eq!(ran.code, Some(0), "{}", ran.out);
+    assert!(ran.out.starts_with("leasehold doctor 0."), "{}", ran.out);
+    assert!(
+        ran.out.contains(" 0 failed, 0 not checked\n"),
+        "{}",
+        ran.out
+    );
+    assert!(
+        ran.out.contains("\n## Passed\n\n* **stack** (F26) "),
+        "{}",
+        ran.out
+    );
+    assert!(!ran.out.contains("123456789012"), "{}", ran.out);
+    stack.stop().await;
+}
+
+#[tokio::test]
+async fn read_only_writes_nothing_and_says_what_was_not_checked() {
+    let options = Options {
+        schedules: Schedules::Never,
+        ..options()
+    };
+    let stack = Stack::start(options).await.unwrap();
+    stack.proxy().reset();
+    let mut invocations = stack.functions().invocations();
+    let ran = doctor(&stack, &["--read-only", "--format", "json"]).await;
+    assert_eq!(ran.code, Some(0), "{}{}", ran.out, ran.err);
+    let reads = ["DescribeTable", "DescribeTimeToLive", "Scan"];
+    let counts = stack.proxy().counts();
+    let asked: Vec<_> = counts
+        .iter()
+        .map(|(operation, _)| operation.to_owned())
+        .collect();
+    assert!(
+        asked
+            .iter()
+            .all(|operation| reads.contains(&operation.as_str())),
+        "{asked:?}"
+    );
+    assert_eq!(invocations.try_recv().unwrap().verb, "inspect");
+    assert!(invocations.try_recv().is_err());
+    let report = ran.report();
+    let of = |name: &str| {
+        let mut checks = report["checks"].as_array().unwrap().iter();
+        checks.find(|check| check["check"] == name).unwrap().clone()
+    };
+    assert_eq!(of("grant")["outcome"], "not_checked");
+    // There is no engine here.
+    assert_eq!(
+        of("machine")["found"],
+        json!(["Step Functions does not answer"])
+    );
+    assert_eq!(of("ttl")["outcome"], "passed");
+    stack.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_no_stack_and_what_cannot_be_asked_has_a_code_of_its_own() {
+    let options = Options {
+        schedules: Schedules::Never,
+        ..options()
+    };
+    let stack = Stack::start(options).await.unwrap();
+    for (arguments, code, said) in [
+        (
+            &["--stack", "others"][..],
+            3,
+            "Stack with id others does not exist",
+        ),
+        (
+            &["--skip", "tls"],
+            2,
+            "there is no such check; there are stack, table, ",
+        ),
+        (&["--format", "yaml"], 2, "possible values: markdown, json"),
+    ] {
+        let mut ran = Command::new(program("leasehold"));
+        ran.args(["doctor", "--read-only"]).args(arguments);
+        if code == 2 {
+            ran.args(["--stack", "leasehold"]);
+        }
+        let ran = ran
+            .env_clear()
+            .env("AWS_REGION", "us-east-1")
+            .env("AWS_ACCESS_KEY_ID", "local")
+            .env("AWS_SECRET_ACCESS_KEY", "local")
+            .env(
+                "AWS_ENDPOINT_URL_CLOUDFORMATION",
+                stack.cloudformation_url(),
+            );
+        let ran = ran.output().await.unwrap();
+        let err = String::from_utf8(ran.stderr).unwrap();
+        assert_eq!(ran.status.code(), Some(code), "{err}");
+        assert!(err.contains(said), "{err}");
+    }
+    stack.stop().await;
+}
+
+/// A stack that is wrong in one way.
+struct Fault {
+    what: &'static str,
+    /// Whether it is seen without taking a lease.
+    by_looking: bool,
+    /// Makes the options wrong; files go into the directory.
+    before: fn(&mut Options, &Path),
+    /// Makes the running stack wrong.
+    after: fn(&Stack),
+    /// The check that fails.
+    check: &'static str,
+    /// A part of what it says.
+    found: &'static str,
+    /// What else fails, of what is looked at.
+    also: &'static [&'static str],
+}
+
+const SOUND: Fault = Fault {
+    what: "",
+    by_looking: true,
+    before: |_, _| {},
+    after: |_| {},
+    check: "",
+    found: "",
+    also: &[],
+};
+
+/// Changes a place in the template, given as a JSON pointer; null takes it away.
+fn change(options: &mut Options, directory: &Path, place: &str, value: &Value) {
+    let file = options.template.clone();
+    let file = file.unwrap_or_else(|| options.root.join("local/template.json"));
+    let text = std::fs::read_to_string(file).unwrap();
+    let mut template: Value = serde_json::from_str(&text).unwrap();
+    let (parent, name) = place.rsplit_once('/').unwrap();
+    match template.pointer_mut(parent).unwrap() {
+        Value::Object(fields) if value.is_null() => drop(fields.remove(name).unwrap()),
+        Value::Object(fields) => drop(fields.insert(name.to_owned(), value.clone()).unwrap()),
+        Value::Array(items) => drop(items.remove(name.parse().unwrap())),
+        other => panic!("{place} is in {other}"),
+    }
+    let file = directory.join("template.json");
+    std::fs::write(&file, template.to_string()).unwrap();
+    options.template = Some(file);
+}
+
+/// Sets a variable of one function.
+fn set(options: &mut Options, function: &str, name: &str, value: &str) {
+    let changes = EnvironmentChanges::from([(name.to_owned(), Some(value.to_owned()))]);
+    options.environment.insert(function.to_owned(), changes);
+}
+
+const FAULTS: &[Fault] = &[
+    Fault {
+        what: "TTL off",
+        before: |options, directory| {
+            let place = "/Resources/LeaseTable/Properties/TimeToLiveSpecification/Enabled";
+            change(options, directory, place, &json!(false));
+        },
+        check: "ttl",
+        found: "its TTL attribute is not purge_at",
+        ..SOUND
+    },
+    Fault {
+        what: "a stream that carries keys only",
+        before: |options, directory| {
+            let place = "/Resources/LeaseTable/Properties/StreamSpecification/StreamViewType";
+            change(options, directory, place, &json!("KEYS_ONLY"));
+        },
+        check: "stream",
+        found: "it has no stream of NEW_IMAGE",
+        ..SOUND
+    },
+    Fault {
+        what: "the stream's mapping off",
+        before: |options, _| options.follow = false,
+        check: "stream",
+        found: "the event source mapping GrantFunctionFreed is Disabled",
+        also: &["ends"],
+        ..SOUND
+    },
+    Fault {
+        what: "an index by another name",
+        before: |options, directory| {
+            let place = "/Resources/LeaseTable/Properties/GlobalSecondaryIndexes/0/IndexName";
+            change(options, directory, place, &json!("holders"));
+        },
+        check: "index",
+        found: "its index held is missing or of another shape",
+        also: &["listing"],
+        ..SOUND
+    },
+    Fault {
+        what: "an attribute of another type",
+        before: |options, directory| {
+            let place = "/Resources/LeaseTable/Properties/AttributeDefinitions/2/AttributeType";
+            change(options, directory, place, &json!("N"));
+        },
+        check: "table",
+        found: "its attribute holder is not a string",
+        ..SOUND
+    },
+    Fault {
+        what: "another margin in one function",
+        before: |options, _| set(options, "release", "LEASE_CLOCK_MARGIN_MS", "50"),
+        check: "settings",
+        found: "LEASE_CLOCK_MARGIN_MS is 500 in most functions, and 50 in release",
+        ..SOUND
+    },
+    Fault {
+        what: "a prefix of keys in one function",
+        before: |options, _| set(options, "extend", "LEASE_KEY_PREFIX", "team/"),
+        check: "settings",
+        found: "LEASE_KEY_PREFIX is not set in most functions, and team/ in extend",
+        ..SOUND
+    },
+    Fault {
+        what: "a variable that cannot be read",
+        before: |options, _| set(options, "sweep", "LEASE_GUARD_MS", "soon"),
+        check: "settings",
+        found: "sweep: environment variable LEASE_GUARD_MS must be a whole number",
+        ..SOUND
+    },
+    Fault {
+        what: "another table in one function",
+        before: |options, _| set(options, "reap", "LEASE_TABLE", "Others"),
+        check: "table-name",
+        found: "LEASE_TABLE of reap is Others, the stack's table is LeaseTable",
+        ..SOUND
+    },
+    Fault {
+        what: "a function that is gone",
+        after: |stack| stack.functions().remove("operate").unwrap(),
+        check: "functions",
+        found: "the function operate is not there",
+        ..SOUND
+    },
+    Fault {
+        what: "another time limit",
+        before: |options, directory| {
+            let place = "/Resources/SweepFunction/Properties/Timeout";
+            change(options, directory, place, &json!(3));
+        },
+        check: "functions",
+        found: "the time limit of sweep is 3 s, the template's is 60 s",
+        ..SOUND
+    },
+    Fault {
+        what: "no alarms",
+        before: |options, _| {
+            let parameter = ("Monitoring".to_owned(), "disabled".to_owned());
+            options.parameters.extend([parameter]);
+        },
+        check: "alarms",
+        found: "the stack has no alarms",
+        ..SOUND
+    },
+    Fault {
+        what: "a machine that was never created",
+        before: |options, _| options.engine = true,
+        check: "machine",
+        found: "the state machine with-lease is not there",
+        ..SOUND
+    },
+    Fault {
+        what: "inspect may not list",
+        before: |options, directory| {
+            let place = "/Resources/InspectRole/Properties/Policies/0/PolicyDocument/Statement/1";
+            change(options, directory, place, &Value::Null);
+        },
+        check: "listing",
+        found: "Lease.Denied: dynamodb:Scan on table LeaseTable was refused",
+        also: &["roles"],
+        ..SOUND
+    },
+    Fault {
+        what: "acquire may not count permits",
+        by_looking: false,
+        before: |options, directory| {
+            let place =
+                "/Resources/AcquireRole/Properties/Policies/0/PolicyDocument/Statement/0/Action/2";
+            change(options, directory, place, &Value::Null);
+        },
+        check: "roles",
+        found: "dynamodb:Query",
+        ..SOUND
+    },
+    Fault {
+        what: "a schedule that is off",
+        by_looking: false,
+        before: |options, _| options.schedules = Schedules::Never,
+        check: "sweep",
+        found: "an expired lease was not freed within 2 s",
+        ..SOUND
+    },
+    Fault {
+        what: "a clock that is a minute behind",
+        by_looking: false,
+        after: |stack| {
+            let mut function = stack.functions().function("acquire").unwrap();
+            function.binary = program("skewed-acquire");
+            let offset = ("SOAK_CLOCK_OFFSET_MS".to_owned(), "-60000".to_owned());
+            function.environment.extend([offset]);
+            stack.functions().register(function);
+        },
+        check: "clock-functions",
+        found: "acquire's clock is at least",
+        ..SOUND
+    },
+];
+
+/// Seeds every fault, or those of `FAULT=word` alone.
+#[tokio::test]
+async fn each_of_many_faults_is_named_with_what_to_do() {
+    let only = std::env::var("FAULT").unwrap_or_default();
+    let mut missed = Vec::new();
+    for fault in FAULTS.iter().filter(|fault| fault.what.contains(&only)) {
+        let directory = tempfile::tempdir().unwrap();
+        let mut options = options();
+        (fault.before)(&mut options, directory.path());
+        let stack = Stack::start(options).await.unwrap();
+        (fault.after)(&stack);
+        let mut arguments = vec!["--format", "json", "--patience", "2s"];
+        if fault.by_looking {
+            arguments.push("--read-only");
+        }
+        let ran = doctor(&stack, &arguments).await;
+        let report = ran.report();
+        let mut checks = report["checks"].as_array().unwrap().iter();
+        let check = checks.find(|check| check["check"] == fault.check).unwrap();
+        let is_named =
+            check["outcome"] == "failed" && check["found"].to_string().contains(fault.found);
+        let has_action = check["action"]
+            .as_str()
+            .is_some_and(|action| !action.is_empty());
+        let failed = ran.checks("failed");
+        let mut expected: BTreeSet<_> = fault.also.iter().map(|name| (*name).to_owned()).collect();
+        expected.insert(fault.check.to_owned());
+        let is_alone = !fault.by_looking || failed == expected;
+        if !is_named || !has_action || ran.code != Some(1) || !is_alone {
+            let (what, code, out) = (fault.what, ran.code, &ran.out);
+            missed.push(format!("{what}: {code:?}, failed {failed:?}: {out}"));
+        }
+        stack.stop().await;
+    }
+    assert!(
+        missed.is_empty(),
+        "{} of {}: {missed:#?}",
+        missed.len(),
+        FAULTS.len()
+    );
+    assert!(FAULTS.len() >= 12);
+}
