@@ -167,10 +167,33 @@ impl Player<'_> {
                 "{field}"
             );
         }
+        if let Some(machine) = step.text("at_once_of") {
+            let most = step.number("at_once").unwrap();
+            self.at_most(&machine, most).await;
+        }
         if let Some(last) = step.text("one_by_one") {
             self.one_by_one(&last, step.take("in_order").is_some())
                 .await;
         }
+    }
+
+    /// So many children of a machine ran at once at some time, and never more.
+    async fn at_most(&self, machine: &str, most: usize) {
+        let (mut starts, mut ends) = (Vec::new(), Vec::new());
+        for run in self.runs.values() {
+            for child in run.children(&self.machines[machine]).await {
+                let [start, end] = child.times().await;
+                starts.push(start);
+                ends.push(end);
+            }
+        }
+        assert_eq!(starts.len(), self.runs.len(), "children");
+        let at = |instant: &Timestamp| {
+            let begun = starts.iter().filter(|start| *start <= instant).count();
+            begun - ends.iter().filter(|end| *end <= instant).count()
+        };
+        let found = starts.iter().map(at).max();
+        assert_eq!(found, Some(most), "at once, of {}", starts.len());
     }
 
     /// No two executions of the case were between the states `first..last` at once; or no two children of a machine.
