@@ -206,7 +206,7 @@ impl Player<'_> {
         let history = run.history().await;
         match which {
             Some(nth) => history.answer_with("leases").unwrap()["leases"][nth].clone(),
-            None => history.answer_with("lease").unwrap()["lease"].clone(),
+            None => history.handle().unwrap(),
         }
     }
 
@@ -474,7 +474,18 @@ impl Player<'_> {
             usual => usual,
         };
         let arn = self.machine(machine).await;
-        for (name, value) in step.take("input").into_iter().flat_map(object) {
+        if let Some(event) = step.text("event") {
+            // The key and the machine are the case's own.
+            let path = crate::fixture::events().join(format!("{event}.json"));
+            let sample = std::fs::read_to_string(&path).expect(&event);
+            for (name, value) in object(serde_json::from_str(&sample).unwrap()) {
+                if !["key", "keys", "state_machine_arn"].contains(&&*name) {
+                    input[name] = value;
+                }
+            }
+        }
+        let own = ["input", "also"].map(|field| step.take(field));
+        for (name, value) in own.into_iter().flatten().flat_map(object) {
             match value {
                 Value::Null => drop(input.as_object_mut().unwrap().remove(&name)),
                 value => input[name] = value,

@@ -237,6 +237,20 @@ impl History {
         })
     }
 
+    /// The handle that was last answered; of several that were answered together the first.
+    pub fn handle(&self) -> Option<Value> {
+        self.0.iter().rev().find_map(|event| {
+            let output = event.task_succeeded_event_details()?.output()?;
+            let mut output: Value = serde_json::from_str(output).unwrap();
+            if output.get("Payload").is_some() {
+                output = output["Payload"].take();
+            }
+            let handles = [output.get("lease"), output.pointer("/leases/0")];
+            let handle = handles.into_iter().flatten().find(|one| !one.is_null());
+            handle.cloned()
+        })
+    }
+
     /// When a state was first entered.
     pub fn entered(&self, state: &str) -> Timestamp {
         let mut events = self.0.iter();

@@ -1,5 +1,6 @@
 //! The states that are written, each with the reason for it.
 
+use crate::read::error_names::HELD;
 use crate::weave::calls::{LIMIT, again, failed, held};
 use crate::weave::plain::Target;
 use crate::weave::plan::Planner;
@@ -19,6 +20,7 @@ impl Planner<'_, '_> {
         match role {
             Role::Begin => self.begin(section),
             Role::Acquire => self.acquire(section),
+            Role::Skipped => self.skipped(section),
             Role::Confirm => self.confirm(section),
             Role::TurnMissed => self.turn_missed(section),
             Role::Extend(before) => self.extend(section, before),
@@ -89,6 +91,12 @@ impl Planner<'_, '_> {
             Mode::Retry => {
                 "One request_id for all Retries of this entry, so that a lost answer is replayed and not refused by our own lease; a redrive is a new request. Held is asked again 60 times, 1 s apart at first and 10 s at last, with full jitter against stampedes. No Catch: whoever gets no lease ends with the refusal's own name. The handle is a variable, out of reach of every step's result."
             }
+            Mode::Fail => {
+                "One request_id for all Retries of this entry, so that a lost answer is replayed and not refused by our own lease; a redrive is a new request. Held is not asked again and not caught: the execution ends with the refusal's own name. The handle is a variable, out of reach of every step's result."
+            }
+            Mode::Skip => {
+                "One request_id for all Retries of this entry, so that a lost answer is replayed and not refused by our own lease; a redrive is a new request. Held is not asked again: whoever holds the key does the work. The handle is a variable, out of reach of every step's result."
+            }
             Mode::Queue(_) => {
                 "The answer comes to the task token, at once if the key is free. One request_id for all Retries of this entry, so that a new attempt keeps its place in line. Whoever has waited long enough is sent away by a sweep as Lease.QueueTimeout; the two minutes more are for a sweep that is late. The handle is a variable, out of reach of every step's result."
             }
@@ -100,7 +108,7 @@ impl Planner<'_, '_> {
         let limit = wait.map_or(LIMIT, |wait| wait.ceil() + LATE);
         state.set("TimeoutSeconds", limit.into());
         let mut retry = vec![again(wait.is_none())];
-        if wait.is_none() {
+        if spec.mode == Mode::Retry {
             retry.insert(0, held());
         }
         state.set("Retry", Piece::List(retry));
@@ -136,6 +144,11 @@ impl Planner<'_, '_> {
             clause.set("Next", failed.into());
             state.set("Catch", Piece::List(vec![clause]));
         }
+        if spec.mode == Mode::Skip {
+            let skipped = self.need(section, Role::Skipped);
+            let clause = failed(jsonata, &vars.failure(), &[HELD], skipped);
+            state.set("Catch", Piece::List(vec![clause]));
+        }
         let entry = self.sections[section].entry;
         let next = match wait {
             Some(_) => self.need(section, Role::Confirm),
@@ -143,6 +156,21 @@ impl Planner<'_, '_> {
             None => self.machine.states[entry].name.to_owned(),
         };
         state.set("Next", next.into());
+        state
+    }
+
+    fn skipped(&self, section: usize) -> Piece {
+        let failure = self.sections[section].vars.failure();
+        let told = format!(
+            "{{% $sift($parse($parse(${failure}.Cause).errorMessage), function($value, $name) {{ $not($name in ['message', 'retry_at', 'wait_seconds']) }}) %}}"
+        );
+        let mut state = object! {
+            "Type" => "Succeed",
+            "Comment" => self.reason(section, "Nothing was begun, and that is well: whoever holds the key does the work."),
+        };
+        self.in_jsonata(&mut state);
+        let leasehold = object! { "outcome" => "skipped", "held" => told };
+        state.set("Output", object! { "leasehold" => leasehold });
         state
     }
 

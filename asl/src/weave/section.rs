@@ -92,7 +92,7 @@ pub(crate) fn slug(name: &str) -> String {
 pub(crate) fn line(mode: Mode) -> Option<f64> {
     match mode {
         Mode::Queue(wait) => Some(wait),
-        Mode::Retry => None,
+        Mode::Retry | Mode::Fail | Mode::Skip => None,
     }
 }
 
@@ -102,6 +102,8 @@ pub(crate) enum Role {
     /// Counts turns from nought, before waiting in line.
     Begin,
     Acquire,
+    /// Where an acquire leads that is refused and is not to wait.
+    Skipped,
     /// The first extend after waiting in line.
     Confirm,
     /// Whether to line up again.
@@ -156,6 +158,7 @@ impl Names {
         let what = match &role {
             Role::Begin => "Begin".to_owned(),
             Role::Acquire => "Acquire".to_owned(),
+            Role::Skipped => "Skipped".to_owned(),
             Role::Confirm => "Confirm".to_owned(),
             Role::TurnMissed => "TurnMissed".to_owned(),
             Role::Extend(before) => format!("ExtendFor{}", slug(before)),

@@ -60,6 +60,10 @@ pub enum Mode {
     Retry,
     /// Wait in line, at most so many seconds.
     Queue(f64),
+    /// End as the refusal says, at once.
+    Fail,
+    /// End well at once, without the section and what follows it.
+    Skip,
 }
 
 /// What to do when a step has failed that may still be at work, and an author's Catch leads on, or a branch beside it has failed.
@@ -223,6 +227,8 @@ impl Reader<'_> {
         match (mode.and_then(Node::text), wait) {
             (Some("retry"), None) => Ok(Mode::Retry),
             (None, None) if mode.is_none() => Ok(Mode::Retry),
+            (Some("fail"), None) => Ok(Mode::Fail),
+            (Some("skip"), None) => Ok(Mode::Skip),
             (Some("queue"), Some(wait)) => {
                 let wait =
                     self.number(&wait.value, "a number of seconds from 1 to 31536000", |n| {
@@ -234,13 +240,15 @@ impl Reader<'_> {
                 mode.unwrap_or(node),
                 "wait_seconds beside mode: queue: how long to stay in line",
             )),
-            (Some("retry"), Some(wait)) => Err(self.at(wait, "wait_seconds is for mode: queue")),
+            (Some("retry" | "fail" | "skip"), Some(wait)) => {
+                Err(self.at(wait, "wait_seconds is for mode: queue"))
+            }
             (None, Some(wait)) if mode.is_none() => {
                 Err(self.at(wait, "wait_seconds is for mode: queue"))
             }
             _ => Err(self.expected(
                 mode.unwrap_or(node),
-                "a mode of retry (ask again) or queue (wait in line)",
+                "a mode of retry (ask again), queue (wait in line), fail (end as Lease.Held) or skip (end well)",
             )),
         }
     }

@@ -29,14 +29,15 @@ const OTHER_ERRORS: &str = "DynamoDB.AmazonDynamoDBException DynamoDB.Conditiona
     DynamoDb.ProvisionedThroughputExceededException DynamoDb.RequestLimitExceededException DynamoDb.SdkClientException \
     DynamoDb.ThrottlingException DynamoDb.TransactionCanceledException DynamoDb.TransactionInProgressException \
     Lambda.AWSLambdaException Lambda.ClientExecutionTimeoutException Lambda.SdkClientException Lambda.ServiceException \
-    Lambda.TooManyRequestsException Lambda.Unknown Runtime.ExitError Sandbox.Timedout Sfn.SdkClientException \
+    Lambda.TooManyRequestsException Lambda.Unknown Runtime.ExitError Sandbox.Timedout Sfn.ExecutionDoesNotExistException Sfn.SdkClientException \
     Sfn.SfnException States.ALL States.BranchFailed States.DataLimitExceeded States.ExceedToleratedFailureThreshold \
     States.HeartbeatTimeout States.ItemReaderFailed States.NoChoiceMatched States.Permissions States.QueryEvaluationError \
     States.ResultWriterFailed States.Runtime States.TaskFailed States.Timeout \
     StepFunctions.AWSStepFunctionsException StepFunctions.ExecutionAlreadyExistsException \
     StepFunctions.ExecutionLimitExceededException StepFunctions.InvalidNameException StepFunctions.SdkClientException Semaphore.ItemsFailed Transfer.BalanceTooLarge \
     Transfer.InsufficientFunds Transfer.NoSuchAccount Transfer.Unknown WithLease.ChildAborted WithLease.ChildFailed \
-    WithLease.ChildSucceeded WithLease.ChildTimedOut WithLease.LargeOutput WithLease.NoChild WithLease.OutputUnread WithLease.Redriven";
+    WithLease.ChildSucceeded WithLease.ChildTimedOut WithLease.LargeOutput WithLease.NoChild WithLease.NotReplaced \
+    WithLease.OutputUnread WithLease.Redriven";
 
 /// Fields that JSONPath has no use for.
 const JSONATA: &str = "Arguments Condition Items Output";

@@ -1,6 +1,6 @@
 //! The queue: everybody who may wake one that waits wakes one, of the stack's own machines and of a user's.
 
-use leasehold_local::{Error, LambdaHost};
+use leasehold_local::{Error, Fault, LambdaHost};
 use serde_json::{Value, json};
 
 use super::world::{Shown, World};
@@ -100,6 +100,10 @@ pub(super) async fn play(world: &World<'_>) -> Vec<(String, Shown)> {
         shown.extend(Box::pin(play_with(world, machine)).await);
     }
     shown.push((
+        "with-lease stops the execution that it replaces".to_owned(),
+        replaces(world).await,
+    ));
+    shown.push((
         "reap, by the rule, asks what a failed execution may have left at work".to_owned(),
         fails(world).await,
     ));
@@ -168,8 +172,51 @@ async fn queued(world: &World<'_>, machine: &str, key: &str) -> Result<String, S
 }
 
 async fn is_free(world: &World<'_>, machine: &str) -> Shown {
+    if machine == WRAPPER {
+        return is_free_meanwhile(world).await;
+    }
     let run = start(world, machine, &key(machine, "free"), 100).await?;
     world.success(&run).await.map(|_| ())
+}
+
+/// with-lease joins a queue only where it found the key held: it is released between the two requests.
+async fn is_free_meanwhile(world: &World<'_>) -> Shown {
+    let key = key(WRAPPER, "free");
+    let lease = world.occupy(&key, 600.0).await?;
+    let proxy = world.stack.proxy();
+    proxy.inject_matching(Fault::Hang, "TransactWriteItems", &key, 1);
+    let run = start(world, WRAPPER, &key, 100).await?;
+    world.until_entered(&run, "AcquireInLine").await?;
+    world.call("release", json!({"lease": lease})).await?;
+    world.success(&run).await.map(|_| ())
+}
+
+/// with-lease in the place of an execution of its own, and of one of a user's.
+async fn replaces(world: &World<'_>) -> Shown {
+    for machine in [WRAPPER, USERS] {
+        let key = key(machine, "replaced");
+        let child = world.machine(CHILD)?;
+        let input = |seconds: u32, if_held: &str| json!({"key": key, "ttl_seconds": 60, "if_held": if_held, "state_machine_arn": child, "input": {"seconds": seconds}});
+        let held = match machine {
+            USERS => json!({"key": key, "wait_seconds": 100, "then": "keep"}),
+            _ => input(600, "fail"),
+        };
+        let holder = world.start(machine, held).await?;
+        let is_held = |shown: &Value| shown["state"] == "held";
+        world.until(&key, "held", is_held).await?;
+        let heir = world.start(WRAPPER, input(0, "replace")).await?;
+        let end = world.end(&holder).await?;
+        if (end.status.as_str(), end.error.as_str()) != ("ABORTED", "WithLease.Replaced") {
+            return Err(format!("{end:?}"));
+        }
+        let moves_on = |shown: &Value| shown["waiting"] == 1 || shown["lease"]["holder"] != *holder;
+        world.until(&key, "waited for", moves_on).await?;
+        // Its grace is longer than a rehearsal, unless reap has seen that nothing of it is at work.
+        let force = json!({"operation": "force_release", "key": key, "who": "a person", "why": "a rehearsal"});
+        world.call("operate", force).await.ok();
+        world.success(&heir).await?;
+    }
+    Ok(())
 }
 
 async fn is_released(world: &World<'_>, machine: &str) -> Shown {

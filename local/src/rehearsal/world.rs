@@ -204,6 +204,27 @@ impl<'a> World<'a> {
         })
     }
 
+    /// Waits until an execution has entered a state.
+    pub(super) async fn until_entered(&self, execution: &str, state: &str) -> Shown {
+        let began = Instant::now();
+        loop {
+            let history = self.stack.sfn().get_execution_history();
+            let told = history.execution_arn(execution).send().await;
+            let told = told.map_err(|error| DisplayErrorContext(&error).to_string())?;
+            let mut entered = told.events().iter();
+            if entered.any(|event| {
+                let details = event.state_entered_event_details();
+                details.is_some_and(|details| details.name() == state)
+            }) {
+                return Ok(());
+            }
+            if began.elapsed() > PATIENCE {
+                return Err(format!("{execution} does not come to {state}"));
+            }
+            tokio::time::sleep(ASK_EVERY).await;
+        }
+    }
+
     /// Waits for something that has to happen by itself.
     pub(super) async fn until_asked(&self, role: &str, action: &str) -> Shown {
         let began = Instant::now();

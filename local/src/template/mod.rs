@@ -772,6 +772,10 @@ mod tests {
                     may(wrapper, "states:StopExecution", &execution(wrapped)),
                 ),
                 (
+                    "replaces",
+                    may(wrapper, "states:StopExecution", &execution(leasing)),
+                ),
+                (
                     "answers",
                     may("AcquireRole", "states:SendTaskSuccess", &machine(leasing)),
                 ),

@@ -167,10 +167,30 @@ impl Player<'_> {
                 "{field}"
             );
         }
+        if let Some(machine) = step.text("at_most_of") {
+            let most = step.number("at_most").unwrap();
+            self.at_most(&machine, most).await;
+        }
         if let Some(last) = step.text("one_by_one") {
             self.one_by_one(&last, step.take("in_order").is_some())
                 .await;
         }
+    }
+
+    /// Never more children of a machine ran at once.
+    async fn at_most(&self, machine: &str, most: usize) {
+        let mut times = std::collections::BTreeMap::new();
+        for run in self.runs.values() {
+            for child in run.children(&self.machines[machine]).await {
+                times.insert(child.arn.clone(), child.times().await);
+            }
+        }
+        let at = |instant: &Timestamp| {
+            let runs = |[start, end]: &&[Timestamp; 2]| start <= instant && instant < end;
+            times.values().filter(runs).count()
+        };
+        let found = times.values().map(|[start, _]| at(start)).max().unwrap();
+        assert!(found <= most, "{found} at once, of {}", times.len());
     }
 
     /// No two executions of the case were between the states `first..last` at once; or no two children of a machine.

@@ -63,6 +63,8 @@ async fn every_sample_event_is_answered_as_the_list_says() {
                 .unwrap()
                 .to_owned()
         })
+        // Those are inputs of a state machine: proof/machines plays them.
+        .filter(|name| !name.starts_with("with-lease"))
         .collect();
     samples.sort();
     assert_eq!(

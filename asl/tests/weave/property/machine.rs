@@ -91,7 +91,7 @@ pub fn sections(count: usize) -> impl Strategy<Value = Section> {
     let members = (0..count, 1..=count)
         .prop_map(move |(from, many)| (from..count.min(from + many)).collect());
     let ttl = prop::sample::select(vec![60_u32, 200, 400, 1000]);
-    (members, ttl, 0_usize..3, any::<bool>(), any::<bool>()).prop_map(
+    (members, ttl, 0_usize..5, any::<bool>(), any::<bool>()).prop_map(
         |(members, ttl, mode, bound, leave)| Section {
             members,
             ttl,
@@ -218,6 +218,8 @@ impl Section {
                 "",
                 "    mode: queue\n    wait_seconds: 60\n",
                 "    permits: 3\n",
+                "    mode: skip\n",
+                "    mode: fail\n",
             ][self.mode],
         );
         if self.bound {
