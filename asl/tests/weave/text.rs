@@ -211,8 +211,11 @@ fn a_step_that_lambda_has_not_begun_is_asked_again_where_the_lease_is_long_enoug
         ("arn:aws:states:::sns:publish", String::new(), ONE, 0),
     ] {
         let task = TASK.replace(lambda, resource);
-        let machine =
-            format!(r#"{{"StartAt": "A", "States": {{"A": {{{task}{author}, "End": true}}}}}}"#);
+        let states = |next: &str, more: &str| {
+            let first = format!(r#""A": {{{task}{author}, {next}}}"#);
+            format!(r#"{{"StartAt": "A", "States": {{{first}{more}}}}}"#)
+        };
+        let machine = states(r#""End": true"#, "");
         let text = woven("m.json", &machine, section);
         let ours = text
             .matches("Woven (S): Lambda has not begun the step")
@@ -221,9 +224,8 @@ fn a_step_that_lambda_has_not_begun_is_asked_again_where_the_lease_is_long_enoug
         assert!(text.contains(author.trim_end_matches(']')), "{text}");
         assert_eq!(woven("m.json", &text, section), text);
         // Elsewhere the step is the author's again.
-        let machine = machine
-            .replace(r#", "End": true"#, r#", "Next": "B""#)
-            .replace(r#"}}"#, &format!(r#"}}, "B": {{{TASK}, "End": true}}}}"#));
+        let second = format!(r#", "B": {{{TASK}, "End": true}}"#);
+        let machine = states(r#""Next": "B""#, &second);
         let other = section.replace("[A]", "[B]");
         let over = woven("m.json", &woven("m.json", &machine, section), &other);
         assert_eq!(

@@ -229,7 +229,7 @@ mod tests {
             let sdk = sdk.expect("the SDK's error is a source");
             assert_eq!(sdk.raw_response().unwrap().status().as_u16(), 400);
             assert_eq!(sdk.as_service_error().unwrap().code(), Some(code));
-            assert!(below.any(|error| error.is::<UpdateItemError>()));
+            assert!(below.any(<dyn std::error::Error + 'static>::is::<UpdateItemError>));
         }
     }
 
