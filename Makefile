@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo local local-stack local-programs bench counted instructions model model-deep soak fuzz mutants test track-record rehearsal sam-test sizes built-size invoke other-arch one-function check fmt clippy doc deny translated translate template ask-aws asked asl types leases build deploy clean tools-lock pictures
+.PHONY: help demo local local-stack local-programs bench counted instructions model model-deep soak fuzz mutants test track-record rehearsal sam-test sizes built-size invoke other-arch one-function check fmt clippy doc deny package semver translated translate template ask-aws asked asl types leases build deploy clean tools-lock pictures
 
 # Instruction set of the functions: arm64 or x86_64.
 ARCH ?= arm64
@@ -26,6 +26,11 @@ FUNCTIONS := $(notdir $(wildcard functions/*))
 DENY_VERSION := 0.20.2
 DENY_ROOT := target/tools/cargo-deny-$(DENY_VERSION)
 DENY := $(DENY_ROOT)/bin/cargo-deny
+SEMVER_VERSION := 0.51.0
+SEMVER_ROOT := target/tools/cargo-semver-checks-$(SEMVER_VERSION)
+SEMVER := $(SEMVER_ROOT)/bin/cargo-semver-checks
+# The newest published version of the crate: nothing is published yet. From the first on, its number is here.
+PUBLISHED :=
 FUZZ_VERSION := 0.13.1
 FUZZ_ROOT := target/tools/cargo-fuzz-$(FUZZ_VERSION)
 # How long each target of the fuzzer runs.
@@ -179,6 +184,15 @@ deny: $(DENY)
 	  echo "NOT CHECKED: $$(cat $(UNCHECKED))"; [ "$(ADVISORIES)" != required ]; \
 	fi
 
+# Built from what the package has in it, with the features that a user gets who names none.
+package: ## pack the crate as it is published, and build it from the package
+	cargo package --package leasehold --locked
+
+# BASELINE="--baseline-rev REVISION" compares with an earlier state of the repository instead.
+semver: ## compare what the crate promises with the version that is published (PUBLISHED in the Makefile)
+	@if [ -z "$(PUBLISHED)$(BASELINE)" ]; then echo "semver: NOT COMPARED: no version of the crate is published yet"; \
+	else $(MAKE) $(SEMVER) && $(SEMVER) semver-checks --package leasehold --all-features $(or $(BASELINE),--baseline-version $(PUBLISHED)); fi
+
 # Hours, hence not part of CI. The mutants of expressions, which are text to the compiler, are: proof/tests/table/mutations.
 mutants: $(MUTANTS_BIN) ## change the code around conditions and rows, place by place: a test has to fail each time
 	tools/mutants.sh $(MUTANTS_BIN)
@@ -278,6 +292,11 @@ $(TYPES_ROOT)/complete: $(SAM_ENV)/complete
 $(DENY):
 	CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_OPT_LEVEL=1 \
 	  cargo install --quiet --locked --root $(DENY_ROOT) --target-dir target/tools/build cargo-deny@$(DENY_VERSION)
+	rm -rf target/tools/build
+
+$(SEMVER):
+	CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_OPT_LEVEL=1 \
+	  cargo install --quiet --locked --root $(SEMVER_ROOT) --target-dir target/tools/build cargo-semver-checks@$(SEMVER_VERSION)
 	rm -rf target/tools/build
 
 $(FUZZ_ROOT)/bin/cargo-fuzz:

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::process::ExitCode;
 
-use leasehold::Error;
+use leasehold::{Cause, Error};
 
 /// An exit code. `--help` lists them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,9 +120,11 @@ impl From<Error> for Failure {
     }
 }
 
-/// An error with its causes, once each.
+/// An error with its causes, once each. A `Cause` has the words of the SDK's error below it.
 pub(crate) fn in_full(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    let causes = std::iter::successors(error.source(), |cause| {
+        cause.source().filter(|_| !cause.is::<Cause>())
+    });
     causes.fold(error.to_string(), |told, cause| {
         let cause = cause.to_string();
         if told.ends_with(&cause) {

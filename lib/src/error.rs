@@ -138,25 +138,28 @@ pub enum Error {
     },
 }
 
-/// What went wrong underneath: the words of an error and of those below it.
+/// What went wrong underneath, in one line of words. Its `source` is the SDK's own error, where a request to AWS failed: an
+/// `SdkError` with the error of the operation, to downcast to.
 ///
-/// Only the words are kept. The service's answer itself may hold a lease id, and `Debug` of the
-/// SDK's errors would show it.
-#[derive(Debug, thiserror::Error)]
+/// `Display` and `Debug` show the words only. `Debug` of the SDK's error shows the service's response, which may hold a lease id.
+#[derive(thiserror::Error)]
 #[error("{text}")]
 pub struct Cause {
     text: String,
-    source: Option<Box<Cause>>,
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl std::fmt::Debug for Cause {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Cause").field(&self.text).finish()
+    }
 }
 
 impl Cause {
     /// The words of `error` and of its sources.
     #[must_use]
     pub fn of(error: &(dyn std::error::Error + 'static)) -> Self {
-        Self {
-            text: error.to_string(),
-            source: error.source().map(|below| Box::new(Self::of(below))),
-        }
+        Self::said(words(error))
     }
 
     /// One line of words.
@@ -166,6 +169,29 @@ impl Cause {
             source: None,
         }
     }
+
+    /// The same words, and the error to which `source` leads. Its `Display`, and that of its sources, shows no secret.
+    pub(crate) fn by(self, error: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Self {
+            source: Some(Box::new(error)),
+            ..self
+        }
+    }
+}
+
+/// What an error and those below it say, each once.
+fn words(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut line = error.to_string();
+    let mut below = error.source();
+    while let Some(error) = below {
+        let said = error.to_string();
+        if !line.ends_with(&said) {
+            line = format!("{line}: {said}");
+        }
+        // A cause has all the words, and those of the SDK's error below it would repeat them.
+        below = error.source().filter(|_| !error.is::<Cause>());
+    }
+    line
 }
 
 impl Error {
@@ -263,16 +289,7 @@ impl Error {
 
     /// The error and everything below it, in one line.
     pub(crate) fn in_full(&self) -> String {
-        let mut line = self.to_string();
-        let mut below = std::error::Error::source(self);
-        while let Some(error) = below {
-            let said = error.to_string();
-            if !line.ends_with(&said) {
-                line = format!("{line}: {said}");
-            }
-            below = error.source();
-        }
-        line
+        words(self)
     }
 }
 
@@ -329,10 +346,8 @@ mod tests {
         let error = Error::Denied {
             action: "dynamodb:UpdateItem",
             resource: "table leases".into(),
-            source: Cause {
-                text: "service error".into(),
-                source: Some(Box::new(Cause::said("not authorized"))),
-            },
+            source: Cause::said("service error: not authorized")
+                .by(std::io::Error::other("not authorized, by the service")),
         };
         assert_eq!(
             serde_json::to_value(&error).expect("json")["message"],

@@ -224,12 +224,7 @@ fn framed<'a>(parts: impl IntoIterator<Item = &'a str>) -> Vec<u8> {
 pub(crate) fn hex(bytes: &[u8]) -> String {
     use fmt::Write as _;
     let mut text = String::with_capacity(2 * bytes.len());
-    // Sixteen at once: a byte takes as long to be written as a number does.
-    let (numbers, rest) = bytes.as_chunks::<16>();
-    for number in numbers {
-        let _ = write!(text, "{:032x}", u128::from_be_bytes(*number));
-    }
-    for byte in rest {
+    for byte in bytes {
         let _ = write!(text, "{byte:02x}");
     }
     text

@@ -41,6 +41,9 @@ pub(crate) const ASKED_AGAIN: [&str; 11] = [
     TIMEOUT,
 ];
 
+/// Lambda has not begun a step: as many run as may.
+pub(crate) const NOT_BEGUN: &str = "Lambda.TooManyRequestsException";
+
 pub(crate) const HELD: &str = "Lease.Held";
 pub(crate) const LOST: [&str; 2] = ["Lease.Lost", "Lease.Expired"];
 

@@ -1,5 +1,6 @@
 //! How long a state can take at worst, by what its definition says.
 
+use crate::read::error_names::NOT_BEGUN;
 use crate::read::expression;
 use crate::read::node::{Node, Span};
 
@@ -16,7 +17,15 @@ pub(crate) struct Retrier {
     pub at: Span,
 }
 
+/// How long an attempt takes that Lambda does not begin.
+const REFUSED: u64 = 1000;
+
 impl Retrier {
+    /// Whether each of its attempts follows one that has not begun.
+    fn follows_refusals(&self) -> bool {
+        !self.errors.is_empty() && self.errors.iter().all(|error| error == NOT_BEGUN)
+    }
+
     pub(crate) fn read(node: &Node, errors: Vec<String>) -> Self {
         let number = |key: &str| node.number_of(key);
         let attempts = number("MaxAttempts").map_or(3, whole);
@@ -75,7 +84,7 @@ fn of(node: &Node, literal: &str, path: &str) -> Limit {
     }
 }
 
-/// All attempts, each as long as `attempt`, and the waits between them.
+/// All attempts, each as long as `attempt` if it began, and the waits between them.
 pub(crate) fn with_retries(attempt: u64, retry: &[Retrier]) -> u64 {
     retried(attempt, retry.iter())
 }
@@ -83,7 +92,12 @@ pub(crate) fn with_retries(attempt: u64, retry: &[Retrier]) -> u64 {
 /// The same for some of the clauses.
 pub(crate) fn retried<'a>(attempt: u64, retry: impl Iterator<Item = &'a Retrier>) -> u64 {
     let (attempts, waits) = retry.fold((1, 0), |(attempts, waits), retrier| {
-        (sum(attempts, retrier.attempts), sum(waits, retrier.waits))
+        let waits = sum(waits, retrier.waits);
+        if retrier.follows_refusals() {
+            let refused = retrier.attempts.saturating_mul(attempt.min(REFUSED));
+            return (attempts, sum(waits, refused.min(FOREVER)));
+        }
+        (sum(attempts, retrier.attempts), waits)
     });
     sum(attempt.saturating_mul(attempts).min(FOREVER), waits)
 }
@@ -160,6 +174,21 @@ mod tests {
         assert_eq!(waits(99_999_999, 1000, 2.0, FOREVER), FOREVER);
         assert_eq!(waits(99_999_999, 1000, 2.0, 1000), 99_999_999_000);
         assert_eq!(waits(60, 1000, 1.5, 10_000), 560_782);
+    }
+
+    #[test]
+    fn an_attempt_that_lambda_has_not_begun_takes_a_second_and_the_wait_after_it() {
+        let retrier = |errors: &[&str]| Retrier {
+            errors: errors.iter().map(ToString::to_string).collect(),
+            attempts: 6,
+            waits: 31_000,
+            at: Span::new(0, 0),
+        };
+        let refused = retrier(&[NOT_BEGUN]);
+        let other = retrier(&[NOT_BEGUN, "Lambda.Unknown"]);
+        assert_eq!(with_retries(60_000, std::slice::from_ref(&refused)), 97_000);
+        assert_eq!(with_retries(60_000, std::slice::from_ref(&other)), 451_000);
+        assert_eq!(with_retries(60_000, &[refused, other]), 488_000);
     }
 
     #[test]

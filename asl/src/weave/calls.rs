@@ -1,7 +1,7 @@
 //! What the calls of our functions have in common, in both languages.
 
 use crate::read::error_names::{
-    ALL, ASKED_AGAIN, HELD, LOST, MAY_RUN, NO_VALUE, TASK_FAILED, TOO_LARGE, matches,
+    ALL, ASKED_AGAIN, HELD, LOST, MAY_RUN, NO_VALUE, NOT_BEGUN, TASK_FAILED, TOO_LARGE, matches,
 };
 use crate::read::node::Node;
 use crate::weave::plain::{Slot, StateId, Target, comment, errors};
@@ -157,14 +157,26 @@ pub(crate) fn again(after_timeout: bool) -> Piece {
     } else {
         &ASKED_AGAIN[..ASKED_AGAIN.len() - 1]
     };
+    asked_again(Piece::texts(names))
+}
+
+fn asked_again(names: Piece) -> Piece {
     object! {
-        "ErrorEquals" => Piece::texts(names),
+        "ErrorEquals" => names,
         "IntervalSeconds" => 1.0,
         "BackoffRate" => 2.0,
         "MaxDelaySeconds" => 8.0,
         "MaxAttempts" => 6.0,
         "JitterStrategy" => "FULL",
     }
+}
+
+/// A step that Lambda has not begun, because as many run as may, is asked again.
+pub(crate) fn not_begun(section: &str) -> Piece {
+    let mut clause = asked_again(Piece::texts(&[NOT_BEGUN]));
+    let reason = "Lambda has not begun the step, and the lease is long enough to ask again.";
+    clause.set("Comment", comment(section, reason).into());
+    clause
 }
 
 /// Asked again while somebody else has it.

@@ -2,7 +2,7 @@
 
 use crate::read::node::{Member, Node};
 use crate::weave::edit::Editor;
-use crate::weave::plain::{Machine, Slot, StateId, is_written};
+use crate::weave::plain::{Machine, Slot, StateId, is_written, section_of};
 use crate::weave::plan::{Clause, Lead, Plan, Written};
 use crate::weave::refusal::Refusal;
 use crate::weave::render::Piece;
@@ -24,6 +24,9 @@ pub(crate) fn emit(
     }
     for (&state, limit) in &plan.limits {
         emitter.limit(state, limit.as_ref())?;
+    }
+    for (&state, clause) in &plan.retries {
+        emitter.retry(state, clause.as_ref())?;
     }
     for (&state, clauses) in &plan.catches {
         emitter.catch(state, clauses)?;
@@ -120,6 +123,44 @@ impl Emitter<'_> {
                 self.editor
                     .insert_after(node, resource.unwrap_or(0), &fields);
             }
+            (None, None) => {}
+        }
+        Ok(())
+    }
+
+    fn retry(&mut self, id: StateId, clause: Option<&Piece>) -> Result<(), Refusal> {
+        let node = self.machine.node(id);
+        let members = node.members();
+        let at = members.iter().rposition(|member| member.key == "Retry");
+        let list = node.list_of("Retry");
+        let ours = list.iter().position(|clause| section_of(clause).is_some());
+        match (at, ours, clause) {
+            (_, Some(nth), Some(clause)) if clause.is(&list[nth]) => return Ok(()),
+            (_, None, None) => return Ok(()),
+            _ => {}
+        }
+        let Some(at) = at else {
+            if let Some(clause) = clause {
+                let new = Piece::List(vec![clause.clone()]);
+                let catch = members.iter().position(|member| member.key == "Catch");
+                let before = catch.unwrap_or_else(|| onward(node));
+                self.editor.insert_before(node, before, "Retry", &new);
+            }
+            return Ok(());
+        };
+        if Editor::is_alias(&members[at]) {
+            return Err(self.alias(&members[at]));
+        }
+        let written = &members[at].value;
+        match (ours, clause) {
+            (Some(nth), Some(clause)) => self.editor.replace_element(written, nth, clause),
+            (Some(_), None) if list.len() == 1 => self.editor.remove_members(node, &(at..at + 1)),
+            (Some(nth), None) => self.editor.remove_elements(written, &(nth..nth + 1)),
+            (None, Some(clause)) if list.is_empty() => {
+                let new = Piece::List(vec![clause.clone()]);
+                self.editor.replace(node, &members[at], &new);
+            }
+            (None, Some(clause)) => self.editor.insert_element(written, list.len(), &[clause]),
             (None, None) => {}
         }
         Ok(())

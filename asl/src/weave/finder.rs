@@ -116,6 +116,7 @@ impl<'s> Finder<'_, 's> {
             extends: BTreeSet::new(),
             extends_first: false,
             failing: BTreeMap::new(),
+            asks_again: false,
         };
         self.limits(&section)?;
         self.variables(&section)?;

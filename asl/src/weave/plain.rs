@@ -46,6 +46,8 @@ pub(crate) struct Plain {
     pub ways: BTreeMap<Slot, Target>,
     /// The clauses of Catch that are ours.
     pub ours: BTreeSet<(StateId, usize)>,
+    /// The clauses of Retry that are ours.
+    pub our_retries: BTreeSet<(StateId, usize)>,
     pub limits: BTreeMap<StateId, Limit>,
 }
 
@@ -54,6 +56,7 @@ impl Plain {
         let mut plain = Self {
             ways: BTreeMap::new(),
             ours: BTreeSet::new(),
+            our_retries: BTreeSet::new(),
             limits: BTreeMap::new(),
         };
         let sections: BTreeSet<&str> = machine.states.iter().filter_map(written_for).collect();
@@ -100,6 +103,11 @@ impl Plain {
                     state.scope,
                     clause.get("Next"),
                 );
+            }
+        }
+        for (nth, clause) in node.list_of("Retry").iter().enumerate() {
+            if section_of(clause).is_some() {
+                self.our_retries.insert((id, nth));
             }
         }
         if state.is_task() {
@@ -219,14 +227,19 @@ impl<'a> Machine<'a> {
     }
 }
 
-/// How the Comment of a state begins that is written for a section.
+/// How the Comment of a state or of a clause of Retry begins that is written for a section.
 pub(crate) fn comment(section: &str, reason: &str) -> String {
     format!("{MARK}{section}): {reason}")
 }
 
 /// The section that a state was written for, if it was.
 pub(crate) fn written_for<'a>(state: &State<'a>) -> Option<&'a str> {
-    let comment = state.node.text_of("Comment")?;
+    section_of(state.node)
+}
+
+/// The section that its Comment names as the reason for it.
+pub(crate) fn section_of(node: &Node) -> Option<&str> {
+    let comment = node.text_of("Comment")?;
     let (section, _) = comment.strip_prefix(MARK)?.split_once("): ")?;
     Some(section)
 }

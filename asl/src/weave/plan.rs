@@ -1,6 +1,8 @@
 //! What the woven machine is to be: where every edge leads, what every Catch lists, and which states are written.
 
-use crate::weave::plain::{Limit, Machine, Plain, Slot, StateId, Target, is_written};
+use crate::read::error_names::{NOT_BEGUN, matches};
+use crate::weave::calls::not_begun;
+use crate::weave::plain::{Limit, Machine, Plain, Slot, StateId, Target, errors, is_written};
 use crate::weave::refusal::Refusal;
 use crate::weave::render::Piece;
 use crate::weave::section::{Names, Role, Section, line};
@@ -37,6 +39,8 @@ pub(crate) struct Plan {
     pub catches: BTreeMap<StateId, Vec<Clause>>,
     /// The time limits of tasks; `None` for none.
     pub limits: BTreeMap<StateId, Option<Piece>>,
+    /// The clause that is added to a task's Retry; `None` for none.
+    pub retries: BTreeMap<StateId, Option<Piece>>,
     /// In the order of the sections, and of what they are for.
     pub written: Vec<Written>,
 }
@@ -79,6 +83,7 @@ pub(crate) fn plan<'p, 's>(
         leads: BTreeMap::new(),
         catches: BTreeMap::new(),
         limits: BTreeMap::new(),
+        retries: BTreeMap::new(),
         written: Vec::new(),
     };
     for (slot, target) in plain.edges() {
@@ -96,6 +101,7 @@ pub(crate) fn plan<'p, 's>(
     }
     for (&task, limit) in &plain.limits {
         woven.limits.insert(task, planner.limit(task, *limit));
+        woven.retries.insert(task, planner.retry(task));
     }
     woven.written = planner.written()?;
     Ok(woven)
@@ -181,11 +187,16 @@ impl Planner<'_, '_> {
         catching.clauses
     }
 
-    fn limit(&self, task: StateId, own: Limit) -> Option<Piece> {
-        let outer = self.sections.iter().find(|section| {
+    /// The section that a task runs in, at whatever depth.
+    fn around(&self, task: StateId) -> Option<&Section<'_>> {
+        self.sections.iter().find(|section| {
             let member = self.machine.outermost(task, section.scope);
             member.is_some_and(|member| section.members.contains(&member))
-        });
+        })
+    }
+
+    fn limit(&self, task: StateId, own: Limit) -> Option<Piece> {
+        let outer = self.around(task);
         let seconds = match own {
             Limit::Absent => None,
             Limit::Seconds(seconds) => Some(seconds),
@@ -204,6 +215,17 @@ impl Planner<'_, '_> {
             }
             _ => seconds.map(Piece::from),
         }
+    }
+
+    /// A step that Lambda has not begun is asked again, unless its author says what is to become of it.
+    fn retry(&self, task: StateId) -> Option<Piece> {
+        let section = self.around(task).filter(|section| section.asks_again)?;
+        let node = self.machine.node(task);
+        let is_lambda = node.text_of("Resource")?.contains(":lambda:");
+        let retry = node.list_of("Retry").iter().enumerate();
+        let mut own = retry.filter(|(nth, _)| !self.plain.our_retries.contains(&(task, *nth)));
+        let said = own.any(|(_, clause)| matches(&errors(clause), NOT_BEGUN));
+        (is_lambda && !said).then(|| not_begun(&section.name))
     }
 
     /// All that is needed, and what that needs.

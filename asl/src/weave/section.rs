@@ -20,6 +20,8 @@ pub(crate) struct Section<'s> {
     pub extends_first: bool,
     /// What is taken for over when a member has failed; the most careful guess if it is not there.
     pub failing: BTreeMap<StateId, Failing>,
+    /// Whether its steps are asked again that Lambda has not begun.
+    pub asks_again: bool,
 }
 
 /// What a failure of a member says of what it had begun.

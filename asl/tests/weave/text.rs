@@ -188,3 +188,49 @@ fn a_limit_from_the_lease_goes_when_it_is_not_asked_for_any_more() {
         meaning("m.json", &woven("m.json", &machine, &free))
     );
 }
+
+#[test]
+fn a_step_that_lambda_has_not_begun_is_asked_again_where_the_lease_is_long_enough() {
+    let short = ONE.replace("300", "190");
+    let lambda = "arn:aws:states:::lambda:invoke";
+    let retry =
+        |names: &str| format!(r#", "Retry": [{{"ErrorEquals": [{names}], "MaxAttempts": 1}}]"#);
+    let busy = "Lambda.TooManyRequestsException";
+    for (resource, author, section, asked) in [
+        (lambda, String::new(), ONE, 1),
+        (
+            "arn:aws:lambda:eu-west-1:123456789012:function:f",
+            String::new(),
+            ONE,
+            1,
+        ),
+        (lambda, retry("\"Card.Busy\""), ONE, 1),
+        (lambda, String::new(), short.as_str(), 0),
+        (lambda, retry(&format!("\"{busy}\"")), ONE, 0),
+        (lambda, retry("\"States.ALL\""), ONE, 0),
+        ("arn:aws:states:::sns:publish", String::new(), ONE, 0),
+    ] {
+        let task = TASK.replace(lambda, resource);
+        let states = |next: &str, more: &str| {
+            let first = format!(r#""A": {{{task}{author}, {next}}}"#);
+            format!(r#"{{"StartAt": "A", "States": {{{first}{more}}}}}"#)
+        };
+        let machine = states(r#""End": true"#, "");
+        let text = woven("m.json", &machine, section);
+        let ours = text
+            .matches("Woven (S): Lambda has not begun the step")
+            .count();
+        assert_eq!(ours, asked, "{author}{section}{text}");
+        assert!(text.contains(author.trim_end_matches(']')), "{text}");
+        assert_eq!(woven("m.json", &text, section), text);
+        // Elsewhere the step is the author's again.
+        let second = format!(r#", "B": {{{TASK}, "End": true}}"#);
+        let machine = states(r#""Next": "B""#, &second);
+        let other = section.replace("[A]", "[B]");
+        let over = woven("m.json", &woven("m.json", &machine, section), &other);
+        assert_eq!(
+            meaning("m.json", &over),
+            meaning("m.json", &woven("m.json", &machine, &other))
+        );
+    }
+}

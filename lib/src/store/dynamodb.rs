@@ -44,8 +44,6 @@ use crate::{
 pub struct DynamoDb {
     client: Client,
     table: String,
-    /// The client has limits of its own, as one from [`Connection`] has.
-    is_limited: bool,
 }
 
 /// How the client talks to DynamoDB: pinned, since the SDK's defaults change with its versions
@@ -105,15 +103,11 @@ impl Connection {
 }
 
 impl DynamoDb {
-    /// The table `table`, through a client from [`Connection`]. No call takes longer than [`Connection::OPERATION`], unless the
-    /// client has longer limits of its own: those hold for the one write of an acquire, extend or release.
+    /// The table `table`, through a client from [`Connection`]. No request takes longer than [`Connection::OPERATION`], whatever the
+    /// limits of the client are.
     #[must_use]
     pub fn new(client: Client, table: impl Into<String>) -> Self {
-        let timeouts = client.config().timeout_config();
         Self {
-            is_limited: timeouts.is_some_and(|limits| {
-                limits.operation_timeout().is_some() && limits.operation_attempt_timeout().is_some()
-            }),
             client,
             table: table.into(),
         }
@@ -153,12 +147,7 @@ impl DynamoDb {
             .set_expression_attribute_values(Some(values))
             .return_values(answer)
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-        // To override the limit costs more than all that is ours in the call.
-        if self.is_limited && limit >= Connection::OPERATION {
-            update.send().await
-        } else {
-            within(update.customize(), limit).send().await
-        }
+        within(update.customize(), limit).send().await
     }
 
     fn request<'a>(&'a self, action: &'static str, key: Option<&'a Key>) -> Request<'a> {
@@ -482,20 +471,17 @@ fn start_key(position: &Position) -> Item {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::values::RequestId;
+    use crate::{
+        clock::Timestamp,
+        transition::Extend,
+        values::{Counter, LeaseId, RequestId},
+    };
     use aws_smithy_runtime_api::box_error::BoxError;
     use aws_smithy_runtime_api::client::interceptors::Intercept;
     use aws_smithy_runtime_api::client::interceptors::context::BeforeSerializationInterceptorContextRef;
+    use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
     use aws_smithy_types::config_bag::ConfigBag;
-
-    /// Without it the one write of an acquire would wait for as long as a silent server does.
-    #[test]
-    fn a_client_without_limits_is_limited_in_each_call() {
-        let without = || Builder::new().behavior_version_latest();
-        let store = |config| DynamoDb::new(Client::from_conf(config), "leases");
-        assert!(!store(without().build()).is_limited);
-        assert!(store(Connection::pinned(without())).is_limited);
-    }
+    use std::sync::{Arc, Mutex};
 
     /// The SDK's defaults change with its versions, and wait for a silent server until the Lambda dies.
     #[test]
@@ -512,9 +498,12 @@ mod tests {
         assert_eq!(milliseconds(Some(retries.max_backoff())), 250);
     }
 
-    /// Records each request as its fields, before anything of it is sent.
+    /// Records each request and its longest time, before anything of it is sent.
     #[derive(Clone, Debug, Default)]
-    struct Recorder(std::sync::Arc<std::sync::Mutex<Vec<String>>>);
+    struct Recorder {
+        requests: Arc<Mutex<Vec<String>>>,
+        limits: Arc<Mutex<Vec<Option<Duration>>>>,
+    }
 
     #[aws_smithy_runtime_api::client::interceptors::dyn_dispatch_hint]
     impl Intercept for Recorder {
@@ -522,13 +511,17 @@ mod tests {
             "Recorder"
         }
 
-        fn read_before_execution(
+        fn read_before_serialization(
             &self,
             context: &BeforeSerializationInterceptorContextRef<'_>,
-            _: &mut ConfigBag,
+            _: &RuntimeComponents,
+            config: &mut ConfigBag,
         ) -> Result<(), BoxError> {
-            let mut requests = self.0.lock().unwrap();
+            let mut requests = self.requests.lock().unwrap();
             requests.push(format!("{:?}", context.input()));
+            let limits = config.load::<TimeoutConfig>();
+            let limit = limits.and_then(TimeoutConfig::operation_timeout);
+            self.limits.lock().unwrap().push(limit);
             Err("nothing is sent".into())
         }
     }
@@ -555,10 +548,39 @@ mod tests {
                 limit,
             )
             .await;
-        let requests = recorder.0.lock().unwrap();
+        let requests = recorder.requests.lock().unwrap();
         assert_eq!(requests.len(), 3);
         for request in requests.iter() {
             assert!(request.contains("consistent_read: Some(true)"), "{request}");
         }
+    }
+    /// Without a limit of its own a write would wait for as long as a silent server does.
+    #[tokio::test]
+    async fn a_write_is_limited_whatever_the_limits_of_its_client_are() {
+        let recorder = Recorder::default();
+        let config = Builder::new()
+            .behavior_version_latest()
+            .timeout_config(TimeoutConfig::disabled())
+            .interceptor(recorder.clone());
+        let store = DynamoDb::new(Client::from_conf(config.build()), "leases");
+        let address = Address {
+            key: Key::new("orders/42").unwrap(),
+            permit: 0,
+        };
+        let change = Change::Extend(Extend {
+            lease_id: LeaseId::random(),
+            fencing_token: Counter::MIN,
+            ttl: crate::conformance::make::ttl(Duration::from_secs(1)),
+            now: Timestamp::from_millis(1000),
+            expires_at: Timestamp::from_millis(2000),
+            require_unexpired: false,
+        });
+        for limit in [Duration::from_secs(60), Duration::from_millis(300)] {
+            let _ = store.apply(&address, &change, limit).await;
+        }
+        assert_eq!(
+            *recorder.limits.lock().unwrap(),
+            [Connection::OPERATION, Duration::from_millis(300)].map(Some)
+        );
     }
 }

@@ -21,14 +21,6 @@ use crate::{
 };
 use build::{build, build_once};
 
-/// A text of its pieces, one behind the other: names, literals, and expressions in parentheses. `format!` would take some ten
-/// times as long about it, in every request.
-macro_rules! text {
-    ($($piece:tt)*) => {
-        [$(::core::convert::AsRef::<str>::as_ref(&$piece)),*].concat()
-    };
-}
-
 mod build;
 mod queue;
 #[cfg(test)]
@@ -118,7 +110,7 @@ fn granting(grant: &Grant) -> Expressions {
         TakeoverRule::At(instant) => ("#expires_at <= :over", at_least_one(instant)),
         TakeoverRule::Unmoved(version) => ("#version = :over", n(version.get())),
     };
-    let expired = text![HELD " AND " over];
+    let expired = format!("{HELD} AND {over}");
     let keys = grant.keys.as_ref().map(KeysDigest::as_str);
     let (several, single) = match keys {
         None => ("", ", #request_keys"),
@@ -131,17 +123,19 @@ fn granting(grant: &Grant) -> Expressions {
         Tokens::LiftedTo(_) => (":lifted", "", ""),
     };
     let not_remembered = not_remembered("request");
-    let condition = text![absent "(((" FREE " AND " UNKEPT ") OR (" expired ")) AND " NO_LINE " AND " OURS which_tokens
-        " AND attribute_not_exists(#frozen) AND " not_remembered ")"];
-    let update = text![
+    let condition = format!(
+        "{absent}((({FREE} AND {UNKEPT}) OR ({expired})) AND {NO_LINE} AND {OURS}{which_tokens} \
+         AND attribute_not_exists(#frozen) AND {not_remembered})"
+    );
+    let update = format!(
         "SET #holder = :holder, #granted_to = :holder, #lease_id = :lease_id, \
         #ttl_ms = :ttl_ms, #metadata = :metadata, #acquired_at = :now, #expires_at = :expires_at, \
         #sweep_after = :sweep_after, \
-        #fencing_token = " next_token ", \
-        #version = if_not_exists(#version, :now) + :one, " queue "\
-        #request = :request, " HISTORY several " \
-        REMOVE #ended, #extended_at, #purge_at, #last_fencing_token, " KEPT single
-    ];
+        #fencing_token = {next_token}, \
+        #version = if_not_exists(#version, :now) + :one, {queue}\
+        #request = :request, {HISTORY}{several} \
+        REMOVE #ended, #extended_at, #purge_at, #last_fencing_token, {KEPT}{single}"
+    );
     build(
         condition,
         update,
@@ -176,19 +170,19 @@ pub(super) fn suiting(tokens: Tokens) -> &'static str {
 /// The row does not remember the request that this value names.
 fn not_remembered(value: &str) -> String {
     let [first, second, third] = at::PAST_REQUESTS;
-    text![
-        "#request <> :" value " AND #" first " <> :" value " AND #" second " <> :" value " AND #" third " <> :" value
-    ]
+    format!(
+        "#request <> :{value} AND #{first} <> :{value} AND #{second} <> :{value} AND #{third} <> :{value}"
+    )
 }
 
 fn extending(extend: &Extend) -> Expressions {
     let in_time = if extend.require_unexpired {
         "#expires_at > :now".to_owned()
     } else {
-        text!["(#expires_at > :now OR (attribute_not_exists(#frozen) AND " NO_LINE "))"]
+        format!("(#expires_at > :now OR (attribute_not_exists(#frozen) AND {NO_LINE}))")
     };
     build(
-        text![HELD " AND " OURS " AND " OWNED " AND #expires_at <= :expires_at AND " in_time],
+        format!("{HELD} AND {OURS} AND {OWNED} AND #expires_at <= :expires_at AND {in_time}"),
         "SET #expires_at = :expires_at, #ttl_ms = :ttl_ms, #extended_at = :now, \
          #version = #version + :one"
             .to_owned(),
@@ -204,7 +198,7 @@ fn extending(extend: &Extend) -> Expressions {
 
 fn cutting(cut: &ShortenDeadline) -> Expressions {
     build(
-        text![HELD " AND " OURS " AND #version = :version AND #expires_at > :expires_at"],
+        format!("{HELD} AND {OURS} AND #version = :version AND #expires_at > :expires_at"),
         "SET #expires_at = :expires_at, #sweep_after = :sweep_after, #version = #version + :one"
             .to_owned(),
         [
@@ -223,13 +217,13 @@ fn releasing(release: &Release) -> Expressions {
     let (next, purge_at) = (&release.next, release.purge_at);
     match &release.of {
         ReleaseTarget::Grant => {
-            let which = text![HELD " AND " OWNED];
+            let which = format!("{HELD} AND {OWNED}");
             ending(&which, None, release.ended, next, purge_at, proof)
         }
         ReleaseTarget::Reservation(holder) => {
-            let which = text![(queue::kept()) " AND " (queue::PROMISED)];
+            let which = format!("{} AND {}", queue::kept(), queue::PROMISED);
             // It counts as a grant, lest a repeated release find no trace of it.
-            let granted = text!["#granted_to = :holder, #request = #claim, " HISTORY ", "];
+            let granted = format!("#granted_to = :holder, #request = #claim, {HISTORY}, ");
             let more = [
                 ("holder", s(holder.as_str())),
                 queue::promise_of(release.fencing_token),
@@ -242,7 +236,7 @@ fn releasing(release: &Release) -> Expressions {
 }
 
 fn ending_as_read(end: &End) -> Expressions {
-    let which = text![HELD " AND #version = :version"];
+    let which = format!("{HELD} AND #version = :version");
     let version = [("version", n(end.version.get()))];
     let (next, purge_at) = (&end.next, end.purge_at);
     ending(&which, None, end.ended, next, purge_at, version)
@@ -298,13 +292,13 @@ fn ending(
         .chain([("ended", s(how.as_str())), ("purge_at", n(purge_at))])
         .chain(handed);
     build(
-        text![which " AND " OURS condition],
-        text![
-            "SET " granted token "#ended = :ended, \
+        format!("{which} AND {OURS}{condition}"),
+        format!(
+            "SET {granted}{token}#ended = :ended, \
              #purge_at = if_not_exists(#purge_at, :purge_at), \
-             #version = #version + :one, " set " \
-             REMOVE " HOLDING ", " last remove forget
-        ],
+             #version = #version + :one, {set} \
+             REMOVE {HOLDING}, {last}{remove}{forget}"
+        ),
         values,
     )
 }
@@ -317,20 +311,23 @@ fn swapping(swap: &Swap) -> Expressions {
         .into_iter()
         .filter(|name| ![at::LINE, at::HEIR].contains(name))
         .partition(|name| item.contains_key(*name));
-    let mut set: Vec<_> = has.iter().map(|name| text!["#" name " = :" name]).collect();
+    let mut set: Vec<_> = has
+        .iter()
+        .map(|name| format!("#{name} = :{name}"))
+        .collect();
     if swap.seen.is_none() {
         set.push("#line = :empty".to_owned());
     }
-    let mut remove: Vec<_> = lacks.iter().map(|name| text!["#" name]).collect();
+    let mut remove: Vec<_> = lacks.iter().map(|name| format!("#{name}")).collect();
     if swap.row.holding().is_none() && swap.row.reserved().is_none() {
         set.push("#heir = if_not_exists(#line[0], :null)".to_owned());
     } else {
         remove.push("#heir".to_owned());
     }
-    let update = text!["SET " (set.join(", ")) " REMOVE " (remove.join(", "))];
+    let update = format!("SET {} REMOVE {}", set.join(", "), remove.join(", "));
     let condition = match swap.seen {
         // A stranger may have been there since, and need not have touched the version.
-        Some(_) => text!["#version = :seen AND "(queue::ours_in_any_state())],
+        Some(_) => format!("#version = :seen AND {}", queue::ours_in_any_state()),
         None => "attribute_not_exists(#pk)".to_owned(),
     };
     let seen = swap.seen.map(|version| ("seen", n(version.get())));
@@ -341,7 +338,7 @@ fn swapping(swap: &Swap) -> Expressions {
 /// A condition and nothing else.
 fn confirming(confirm: &Confirm) -> Expressions {
     build(
-        text![HELD " AND " OURS " AND " OWNED " AND #expires_at > :now"],
+        format!("{HELD} AND {OURS} AND {OWNED} AND #expires_at > :now"),
         String::new(),
         [
             ("lease_id", s(confirm.lease_id.expose())),

@@ -23,8 +23,8 @@ pub(super) struct Request<'a> {
 /// A failure of a request about the table itself.
 pub(crate) fn failed<E, R>(action: &'static str, table: &str, error: SdkError<E, R>) -> Error
 where
-    E: ProvideErrorMetadata + std::error::Error + 'static,
-    R: std::fmt::Debug + 'static,
+    E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
+    R: std::fmt::Debug + Send + Sync + 'static,
 {
     let request = Request {
         action,
@@ -39,14 +39,15 @@ impl Request<'_> {
     /// The failure as one of ours. Never "held": a condition's refusal does not come this way.
     pub(super) fn failed<E, R>(&self, error: SdkError<E, R>) -> Error
     where
-        E: ProvideErrorMetadata + std::error::Error + 'static,
-        R: std::fmt::Debug + 'static,
+        E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
+        R: std::fmt::Debug + Send + Sync + 'static,
     {
         let Self { action, table, .. } = *self;
         match error {
-            SdkError::ServiceError(refusal) => {
-                let (code, message) = (refusal.err().code(), refusal.err().message());
-                self.refused(code.unwrap_or("no code"), message.unwrap_or_default())
+            SdkError::ServiceError(_) => {
+                let (code, message) = (error.code().unwrap_or("no code"), error.message());
+                let (code, message) = (code.to_owned(), message.unwrap_or_default().to_owned());
+                self.refused(&code, &message, error)
             }
             SdkError::ConstructionFailure(_) => Error::Misconfigured {
                 problem: format!("{action} on table {table} could not be put together"),
@@ -73,16 +74,22 @@ impl Request<'_> {
             }
             error => Error::Unavailable {
                 problem: format!("{action} on table {table} brought no answer"),
-                source: Some(Cause::of(&error)),
+                source: Some(Cause::of(&error).by(error)),
             },
         }
     }
 
-    pub(super) fn refused(&self, code: &str, message: &str) -> Error {
+    /// A service's refusal, as its error has it: of a transaction, by the reason that decides.
+    pub(super) fn refused(
+        &self,
+        code: &str,
+        message: &str,
+        error: impl std::error::Error + Send + Sync + 'static,
+    ) -> Error {
         let Self {
             action, table, key, ..
         } = *self;
-        let source = Cause::said(format!("{code}: {message}"));
+        let source = Cause::said(format!("{code}: {message}")).by(error);
         match code {
             code if is_throttling(code) => Error::Throttled {
                 action,
@@ -163,4 +170,95 @@ pub(crate) fn is_denial(code: &str) -> bool {
 pub(crate) fn lacks_credentials(error: &(dyn std::error::Error + 'static)) -> bool {
     std::iter::successors(Some(error), |error| error.source())
         .any(<dyn std::error::Error + 'static>::is::<CredentialsError>)
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_sdk_dynamodb::{
+        error::ErrorMetadata,
+        operation::update_item::UpdateItemError,
+        types::{AttributeValue, error::ConditionalCheckFailedException},
+    };
+    use aws_smithy_runtime_api::client::{orchestrator::HttpResponse, result::ConnectorError};
+    use aws_smithy_types::body::SdkBody;
+
+    use super::*;
+
+    const SECRET: &str = "7f3c0000000000000000000000005ec7";
+
+    type Failed = SdkError<UpdateItemError, HttpResponse>;
+
+    fn request() -> Request<'static> {
+        Request {
+            action: "dynamodb:UpdateItem",
+            table: "leases",
+            key: None,
+            region: true,
+        }
+    }
+
+    /// The service's answer, with a lease id in its body.
+    fn answer() -> HttpResponse {
+        let body = SdkBody::from(format!("{{\"lease_id\":\"{SECRET}\"}}"));
+        HttpResponse::new(400.try_into().unwrap(), body)
+    }
+
+    fn refusal(code: &str) -> Failed {
+        let meta = ErrorMetadata::builder().code(code).message("too much");
+        SdkError::service_error(UpdateItemError::generic(meta.build()), answer())
+    }
+
+    /// The error and everything below it.
+    fn chain(error: &Error) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
+        let first: &(dyn std::error::Error + 'static) = error;
+        std::iter::successors(Some(first), |error| error.source())
+    }
+
+    /// The error itself, in both forms, and the words of everything below it.
+    fn shown(error: &Error) -> String {
+        let words: Vec<_> = chain(error).map(ToString::to_string).collect();
+        format!("{error:?} {} {}", error.in_full(), words.join(" "))
+    }
+
+    #[test]
+    fn the_source_of_a_refusal_leads_to_the_sdks_own_error() {
+        for code in ["ThrottlingException", "AccessDeniedException", "Unheard"] {
+            let error = request().failed(refusal(code));
+            let mut below = chain(&error);
+            let sdk = below.find_map(|error| error.downcast_ref::<Failed>());
+            let sdk = sdk.expect("the SDK's error is a source");
+            assert_eq!(sdk.raw_response().unwrap().status().as_u16(), 400);
+            assert_eq!(sdk.as_service_error().unwrap().code(), Some(code));
+            assert!(below.any(<dyn std::error::Error + 'static>::is::<UpdateItemError>));
+        }
+    }
+
+    #[test]
+    fn the_source_of_a_missing_answer_leads_to_the_sdks_own_error() {
+        let error = request().failed(Failed::timeout_error("operation timeout"));
+        assert!(chain(&error).any(<dyn std::error::Error + 'static>::is::<Failed>));
+        assert_eq!(
+            error.in_full(),
+            "dynamodb:UpdateItem on table leases brought no answer; the outcome is unknown: \
+             repeat the same request: request has timed out: operation timeout"
+        );
+    }
+
+    #[test]
+    fn no_error_shows_what_the_service_answered_or_was_asked() {
+        let item = ConditionalCheckFailedException::builder()
+            .item("lease_id", AttributeValue::S(SECRET.to_owned()))
+            .message("no");
+        let held = UpdateItemError::ConditionalCheckFailedException(item.build());
+        let sent = ConnectorError::other(format!("sent {SECRET}").into(), None);
+        for failed in [
+            refusal("ThrottlingException"),
+            SdkError::service_error(held, answer()),
+            SdkError::response_error("unreadable", answer()),
+            SdkError::dispatch_failure(sent),
+        ] {
+            let told = shown(&request().failed(failed));
+            assert!(!told.contains(SECRET), "{told}");
+        }
+    }
 }

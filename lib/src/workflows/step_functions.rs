@@ -71,7 +71,7 @@ impl StepFunctions {
                 Ok(page) => page,
                 Err(error) => {
                     let what = format!("execution {execution}");
-                    let error = failed("states:GetExecutionHistory", what, &error);
+                    let error = failed("states:GetExecutionHistory", what, error);
                     metrics::tell_failure(&error);
                     let problem = error.in_full();
                     tracing::warn!(%execution, problem, "its history could not be read");
@@ -181,7 +181,7 @@ impl Workflows for StepFunctions {
                 }
                 Err(error) => {
                     let what = format!("execution {execution}");
-                    Err(failed("states:DescribeExecution", what, &error))
+                    Err(failed("states:DescribeExecution", what, error))
                 }
             }
         })
@@ -195,13 +195,13 @@ fn delivered<E, R>(
     sent: Result<(), SdkError<E, R>>,
 ) -> Result<Delivery, Error>
 where
-    E: ProvideErrorMetadata + std::error::Error + 'static,
-    R: std::fmt::Debug + 'static,
+    E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
+    R: std::fmt::Debug + Send + Sync + 'static,
 {
     match sent {
         Ok(()) => Ok(Delivery::Delivered),
         Err(error) if is_one_of(&error, &REFUSALS) => Ok(Delivery::Refused),
-        Err(error) => Err(failed(action, "a task token".to_owned(), &error)),
+        Err(error) => Err(failed(action, "a task token".to_owned(), error)),
     }
 }
 
@@ -210,12 +210,12 @@ fn is_one_of<E: ProvideErrorMetadata, R>(error: &SdkError<E, R>, codes: &[&str])
 }
 
 /// The words of an answer only: those of a request would show the token.
-fn failed<E, R>(action: &'static str, resource: String, error: &SdkError<E, R>) -> Error
+fn failed<E, R>(action: &'static str, resource: String, error: SdkError<E, R>) -> Error
 where
-    E: ProvideErrorMetadata + std::error::Error + 'static,
-    R: std::fmt::Debug + 'static,
+    E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
+    R: std::fmt::Debug + Send + Sync + 'static,
 {
-    if lacks_credentials(error) {
+    if lacks_credentials(&error) {
         let source = Cause::said("no credentials could be loaded");
         return Error::Denied {
             action,
@@ -225,25 +225,29 @@ where
     }
     let code = error.code().unwrap_or("no code").to_owned();
     let message = error.message().unwrap_or("no message").to_owned();
-    let source = Cause::said(format!("{code}: {message}"));
-    match error {
-        SdkError::ServiceError(_) if is_throttling(&code) => Error::Throttled {
-            action,
-            resource,
-            source,
-        },
-        SdkError::ServiceError(_) if is_denial(&code) => Error::Denied {
-            action,
-            resource,
-            source,
-        },
-        SdkError::ServiceError(_) => Error::Unavailable {
-            problem: format!("{action} on {resource} failed in the service"),
-            source: Some(source),
-        },
-        _ => Error::Unavailable {
+    if !matches!(error, SdkError::ServiceError(_)) {
+        return Error::Unavailable {
             problem: format!("{action} on {resource} brought no answer"),
             source: None,
-        },
+        };
+    }
+    let source = Cause::said(format!("{code}: {message}")).by(error);
+    if is_throttling(&code) {
+        Error::Throttled {
+            action,
+            resource,
+            source,
+        }
+    } else if is_denial(&code) {
+        Error::Denied {
+            action,
+            resource,
+            source,
+        }
+    } else {
+        Error::Unavailable {
+            problem: format!("{action} on {resource} failed in the service"),
+            source: Some(source),
+        }
     }
 }

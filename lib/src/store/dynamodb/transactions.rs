@@ -55,13 +55,10 @@ impl DynamoDb {
             .set_transact_items(Some(items));
         match within(write.customize(), limit).send().await {
             Ok(_) => Ok(AppliedAll::Done),
-            Err(SdkError::ServiceError(refusal)) => match refusal.err() {
-                TransactWriteItemsError::TransactionCanceledException(cancelled) => {
-                    self.cancelled(changes, cancelled.cancellation_reasons())
-                }
-                _ => Err(request.failed(SdkError::ServiceError(refusal))),
+            Err(error) => match cancellation(&error) {
+                Some(reasons) => self.cancelled(changes, &reasons, error),
+                None => Err(request.failed(error)),
             },
-            Err(error) => Err(request.failed(error)),
         }
     }
 
@@ -107,6 +104,7 @@ impl DynamoDb {
         &self,
         changes: &[(Address, Change)],
         reasons: &[CancellationReason],
+        error: impl std::error::Error + Send + Sync + 'static,
     ) -> Result<AppliedAll, Error> {
         let code = |reason: &CancellationReason| reason.code().unwrap_or("None").to_owned();
         if reasons
@@ -122,7 +120,7 @@ impl DynamoDb {
             let message = reasons[at].message().unwrap_or_default();
             return Err(self
                 .request(WRITE, key)
-                .refused(&code(&reasons[at]), message));
+                .refused(&code(&reasons[at]), message, error));
         }
         let refused = reasons.iter().map(|reason| {
             (code(reason) == "ConditionalCheckFailed").then(|| Stored::read(reason.item()))
@@ -159,6 +157,18 @@ impl DynamoDb {
             Err(SdkError::ServiceError(refusal)) if is_conflict(refusal.err()) => Ok(None),
             Err(error) => Err(request.failed(error)),
         }
+    }
+}
+
+/// Why a transaction was cancelled, item by item; none if it failed in another way.
+pub(super) fn cancellation<R>(
+    error: &SdkError<TransactWriteItemsError, R>,
+) -> Option<Vec<CancellationReason>> {
+    match error.as_service_error()? {
+        TransactWriteItemsError::TransactionCanceledException(cancelled) => {
+            Some(cancelled.cancellation_reasons().to_vec())
+        }
+        _ => None,
     }
 }
 

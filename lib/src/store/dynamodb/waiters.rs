@@ -11,7 +11,11 @@ use aws_sdk_dynamodb::{
     },
 };
 
-use super::{DynamoDb, is_condition, place, through_conflicts, transactions::unbuilt, within};
+use super::{
+    DynamoDb, is_condition, place, through_conflicts,
+    transactions::{cancellation, unbuilt},
+    within,
+};
 use crate::{
     clock::Timestamp,
     error::Error,
@@ -49,15 +53,11 @@ impl DynamoDb {
             .client
             .transact_write_items()
             .set_transact_items(Some(items));
-        let cancelled = match within(write.customize(), limit).send().await {
-            Ok(_) => return Ok(Joined::Done),
-            Err(SdkError::ServiceError(refusal)) => match refusal.err() {
-                TransactWriteItemsError::TransactionCanceledException(cancelled) => {
-                    cancelled.cancellation_reasons().to_vec()
-                }
-                _ => return Err(request.failed(SdkError::ServiceError(refusal))),
-            },
-            Err(error) => return Err(request.failed(error)),
+        let Err(error) = within(write.customize(), limit).send().await else {
+            return Ok(Joined::Done);
+        };
+        let Some(cancelled) = cancellation(&error) else {
+            return Err(request.failed(error));
         };
         let code = |at: usize| cancelled.get(at).and_then(CancellationReason::code);
         let codes = [code(0), code(1)].map(|code| code.unwrap_or("None"));
@@ -67,7 +67,7 @@ impl DynamoDb {
         }
         if let Some(at) = codes.iter().position(|code| !known.contains(code)) {
             let message = cancelled[at].message().unwrap_or_default();
-            return Err(request.refused(codes[at], message));
+            return Err(request.refused(codes[at], message, error));
         }
         Ok(match codes {
             ["None", _] => match cancelled[1].item().and_then(Waiter::read) {

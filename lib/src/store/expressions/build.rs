@@ -125,8 +125,8 @@ fn part_of_a_word(c: char) -> bool {
     matches!(c, '0'..='9' | 'A'..='Z' | 'a'..='z' | '_' | '#' | ':')
 }
 
-/// What was found out already. To look through these texts costs as much as half of what the SDK does for a request, and
-/// there are some forty of them.
+/// What was found out already. To look through these texts would make a request dearer by a quarter to two fifths, and there
+/// are some forty of them.
 static KNOWN: RwLock<Vec<Arc<Mentioned>>> = RwLock::new(Vec::new());
 
 fn known(condition: &str, update: &str) -> Arc<Mentioned> {

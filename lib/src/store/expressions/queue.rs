@@ -7,7 +7,6 @@ use super::{
     not_remembered, suiting,
 };
 use crate::{
-    row::attributes as at,
     row::{instant, metadata_value, n, s},
     transition::{
         Join, Leave, Next, Pass, Reserve, Successor, Take, TakeoverRule, Tokens, TryAgain,
@@ -20,17 +19,17 @@ pub(super) const PROMISED: &str = "#claim_id = :lease_id AND #fencing_token = :b
 
 /// What a free row has that is kept for somebody.
 pub(super) fn kept() -> String {
-    text![
-        FREE " AND attribute_type(#claim, :text) AND attribute_type(#claim_id, :text) \
+    format!(
+        "{FREE} AND attribute_type(#claim, :text) AND attribute_type(#claim_id, :text) \
          AND attribute_type(#claim_until, :number) AND #claim_until BETWEEN :one AND :forever \
          AND attribute_type(#claim_tries, :number) AND #claim_tries BETWEEN :one AND :most"
-    ]
+    )
 }
 
 /// What a row of ours has, be it held, free, or kept for somebody.
 pub(super) fn ours_in_any_state() -> String {
     let kept = kept();
-    text![OURS " AND ((" HELD ") OR (" FREE " AND " UNKEPT ") OR (" kept "))"]
+    format!("{OURS} AND (({HELD}) OR ({FREE} AND {UNKEPT}) OR ({kept}))")
 }
 
 /// What [`PROMISED`] compares with the row's token.
@@ -49,9 +48,10 @@ pub(super) struct Handed {
 pub(super) fn handed(next: &Next) -> Handed {
     match next {
         Next::Is(successor) => Handed {
-            condition: text![" AND attribute_not_exists(#frozen)"(suiting(
-                successor.tokens
-            ))],
+            condition: format!(
+                " AND attribute_not_exists(#frozen){}",
+                suiting(successor.tokens)
+            ),
             set: KEEP_FOR_THE_FIRST,
             remove: "#heir, #line[0]",
             values: successor_values(successor).into(),
@@ -101,13 +101,13 @@ pub(super) fn joining(join: &Join) -> Expressions {
     let kept = kept();
     let not_remembered = not_remembered("request");
     build(
-        text![
-            OURS " AND attribute_not_exists(#frozen) \
-             AND ((" HELD " AND (" lasts " OR attribute_exists(#line[0]))) \
-               OR (" kept " AND #claim <> :request) \
-               OR (" FREE " AND " UNKEPT " AND attribute_exists(#line[0]))) \
-             AND NOT contains(#line, :request) AND " not_remembered " AND size(#line) < :cap"
-        ],
+        format!(
+            "{OURS} AND attribute_not_exists(#frozen) \
+             AND (({HELD} AND ({lasts} OR attribute_exists(#line[0]))) \
+               OR ({kept} AND #claim <> :request) \
+               OR ({FREE} AND {UNKEPT} AND attribute_exists(#line[0]))) \
+             AND NOT contains(#line, :request) AND {not_remembered} AND size(#line) < :cap"
+        ),
         "SET #line = list_append(#line, :joins)".to_owned(),
         [
             ("over", which),
@@ -119,36 +119,38 @@ pub(super) fn joining(join: &Join) -> Expressions {
 }
 
 pub(super) fn leaving(leave: &Leave) -> Expressions {
-    let (place, ours) = (leave.place.to_string(), ours_in_any_state());
+    let (place, ours) = (leave.place, ours_in_any_state());
     build_once(
-        text![ours " AND #line[" place "] = :request"],
-        text!["REMOVE #line[" place "]"],
+        format!("{ours} AND #line[{place}] = :request"),
+        format!("REMOVE #line[{place}]"),
         [("request", s(leave.request.as_str()))],
     )
 }
 
 pub(super) fn reserving(reserve: &Reserve) -> Expressions {
+    let suiting = suiting(reserve.heir.tokens);
+    let lifting = lifting(reserve.heir.tokens);
     build(
-        text![
-            FREE " AND " UNKEPT " AND " OURS " AND attribute_exists(#line[0]) \
-             AND attribute_not_exists(#frozen)" (suiting(reserve.heir.tokens))
-        ],
-        text!["SET #version = #version + :one, " (lifting(reserve.heir.tokens)) KEEP_FOR_THE_FIRST " REMOVE #heir, #line[0]"],
+        format!(
+            "{FREE} AND {UNKEPT} AND {OURS} AND attribute_exists(#line[0]) \
+             AND attribute_not_exists(#frozen){suiting}"
+        ),
+        format!(
+            "SET #version = #version + :one, {lifting}{KEEP_FOR_THE_FIRST} REMOVE #heir, #line[0]"
+        ),
         successor_values(&reserve.heir),
     )
 }
 
 pub(super) fn trying_again(again: &TryAgain) -> Expressions {
     let kept = kept();
+    let (suiting, lifting) = (suiting(again.tokens), lifting(again.tokens));
     build(
-        text![
-            kept " AND " OURS " AND #claim_id = :lease_id AND #claim_tries = :tries"
-            (suiting(again.tokens))
-        ],
-        text![
-            "SET " (lifting(again.tokens)) "#claim_until = :until, \
+        format!("{kept} AND {OURS} AND #claim_id = :lease_id AND #claim_tries = :tries{suiting}"),
+        format!(
+            "SET {lifting}#claim_until = :until, \
              #claim_tries = #claim_tries + :one, #version = #version + :one"
-        ],
+        ),
         [
             ("lease_id", s(again.lease_id.expose())),
             ("tries", n(again.tries.get())),
@@ -171,14 +173,15 @@ pub(super) fn passing(pass: &Pass) -> Expressions {
         }
         lifted @ Tokens::LiftedTo(_) => lifting(lifted),
     };
+    let suiting = suiting(pass.heir.tokens);
     build(
-        text![
-            kept " AND " OURS " AND #claim_id = :lease_id AND #claim_tries = :tries \
-             AND attribute_not_exists(#frozen)"
-            (suiting(pass.heir.tokens))
-        ],
-        text!["SET " token "#version = #version + :one, " KEEP_FOR_THE_FIRST " REMOVE #heir, #line[0]"
-        ],
+        format!(
+            "{kept} AND {OURS} AND #claim_id = :lease_id AND #claim_tries = :tries \
+             AND attribute_not_exists(#frozen){suiting}"
+        ),
+        format!(
+            "SET {token}#version = #version + :one, {KEEP_FOR_THE_FIRST} REMOVE #heir, #line[0]"
+        ),
         values.into_iter().chain(successor_values(&pass.heir)),
     )
 }
@@ -192,17 +195,17 @@ pub(super) fn taking(take: &Take) -> Expressions {
     };
     let in_force = suiting(Tokens::From(take.floor));
     build(
-        text![
-            kept " AND " OURS " AND " PROMISED " AND attribute_not_exists(#frozen)" in_time in_force
-        ],
-        text![
+        format!(
+            "{kept} AND {OURS} AND {PROMISED} AND attribute_not_exists(#frozen){in_time}{in_force}"
+        ),
+        format!(
             "SET #holder = :holder, #granted_to = :holder, #lease_id = :lease_id, \
              #ttl_ms = :ttl_ms, #metadata = :metadata, #acquired_at = :acquired_at, \
              #extended_at = :now, #expires_at = :expires_at, #sweep_after = :sweep_after, \
              #fencing_token = :fencing_token, #version = #version + :one, \
-             #request = #claim, " HISTORY " \
-             REMOVE #ended, #purge_at, #request_keys, #" (at::LAST_TOKEN) ", " KEPT
-        ],
+             #request = #claim, {HISTORY} \
+             REMOVE #ended, #purge_at, #request_keys, #last_fencing_token, {KEPT}"
+        ),
         [
             ("holder", s(take.holder.as_str())),
             ("lease_id", s(take.lease_id.expose())),

@@ -42,8 +42,7 @@ async fn call(
 ) -> Result<(), Failed> {
     match by {
         "library" => {
-            let client = wire::patient(&Connection::client(ambient));
-            let store = DynamoDb::new(client, texts::TABLE);
+            let store = DynamoDb::new(Connection::client(ambient), texts::TABLE);
             library(&Leases::new(store, Settings::default()), operation, called).await
         }
         "sdk" => {

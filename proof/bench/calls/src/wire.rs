@@ -33,7 +33,7 @@ pub(crate) fn config(url: String, client: Option<SharedHttpClient>) -> SdkConfig
 }
 
 /// The same client, with the same limits in the same places, which are far: where every instruction takes fifty times as long,
-/// a request would time out and be sent again.
+/// a request would time out and be sent again. The library's limits stay: a count with a request too many is counted anew.
 pub(crate) fn patient(client: &Client) -> Client {
     let far = Duration::from_mins(2);
     let limits = TimeoutConfig::builder()
