@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo local local-stack local-programs bench counted instructions model model-deep soak fuzz mutants test track-record rehearsal sam-test sizes built-size invoke other-arch one-function check fmt clippy doc deny translated translate template ask-aws asked asl cdk terraform leases build deploy clean tools-lock pictures
+.PHONY: help demo local local-stack local-programs bench counted instructions model model-deep soak fuzz mutants test track-record rehearsal sam-test sizes built-size invoke other-arch one-function check fmt clippy doc deny translated translate template ask-aws asked asl cdk terraform leases build dist dist-test command-line deploy clean tools-lock pictures
 
 # Instruction set of the functions: arm64 or x86_64.
 ARCH ?= arm64
@@ -162,7 +162,7 @@ asl: $(ASL_ROOT)/complete
 # linted (but for W3005: CDK writes DependsOn beside each GetAtt), and held against the template by tools/test_cdk.py; its state machines are looked through for leases.
 cdk: $(CDK_ROOT)/complete ## compile, synthesise and check the CDK construct and app of examples/
 	rm -rf target/cdk && cp -r examples/cdk target/cdk && ln -s $(CURDIR)/$(CDK_ROOT)/node_modules target/cdk/node_modules
-	$(SAM_ENV)/bin/python tools/dist_templates.py target/cdk/release
+	$(SAM_ENV)/bin/python tools/release/templates.py target/cdk/release
 	cd target/cdk && export PATH="$$(echo $(CURDIR)/$(NODE_HOME)/bin):$$PATH" CDK_DISABLE_CLI_TELEMETRY=true && node_modules/.bin/tsc && \
 	  node_modules/.bin/cdk synth --quiet --no-notices --context template=release/leasehold.json > synth.log 2>&1 || { cat synth.log; exit 1; }
 	$(SAM_ENV)/bin/python tools/test_cdk.py target/cdk/cdk.out
@@ -251,6 +251,28 @@ sam-test: ## run every function with every sample event in Lambda's container, b
 	cargo build --workspace --locked
 	proof/sam-test.sh $(SAM_ENV)/bin/sam $(SAM_TEST)
 
+# What Leasehold is installed from without Rust. DIST_ARCHS names the instruction sets, of which this machine's has to be one.
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
+DIST := dist/leasehold-$(VERSION)
+DIST_ARCHS ?= arm64 x86_64
+dist: translated $(SAM_ENV)/complete ## write dist/leasehold-<version>: zips, templates, command line, checksums (DIST_ARCHS="arm64 x86_64")
+	rm -rf $(DIST) && mkdir -p $(DIST)
+	for arch in $(DIST_ARCHS); do \
+	  rm -rf target/lambda; $(MAKE) one-function command-line ARCH=$$arch; $(SAM_ENV)/bin/python tools/release/build.py pack $(DIST) $$arch; done
+	$(SAM_ENV)/bin/python tools/release/build.py finish $(DIST)
+
+# Static, so that it runs on any Linux: on musl, with the compiler for C that cargo-lambda brings. `leasehold local` is left out, which is
+# of use beside a clone only.
+MUSL = $(TRIPLE:gnu=musl)
+command-line: $(SAM_ENV)/complete
+	rustup target list --installed | grep -x $(MUSL) || rustup target add $(MUSL)
+	$(LAMBDA) build --release --locked --target $(MUSL) -p leasehold-cli --no-default-features
+
+# From what `make dist` has written and nothing else: an emulator that others wrote creates the stack, out of its own S3 bucket, and runs it.
+DIST_ENV := target/tools/release-$(shell sha256sum tools/release/requirements.txt | cut -c1-12)
+dist-test: $(DIST_ENV)/complete $(ASL_ENV)/leasehold-requirements ## create the stack from dist/ alone, on an emulator of AWS, and drive its functions and machines
+	env -i PATH=/usr/bin:/bin HOME="$$HOME" $(DIST_ENV)/bin/python tools/release/test.py $(DIST) $(ASL_ENV)/bin/python
+
 # One of those in samconfig.toml: default, staging, prod.
 CONFIG ?= default
 deploy: build ## build, show the change set, and deploy it after a yes (CONFIG=staging PARAMETERS="ClockMarginMs=5000 …")
@@ -266,6 +288,13 @@ $(SAM_ENV)/complete:
 	python3 -m venv $(SAM_ENV)
 	$(SAM_ENV)/bin/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r tools/requirements.txt
 	$(SAM_ENV)/bin/pip check
+	touch $@
+
+$(DIST_ENV)/complete:
+	rm -rf $(DIST_ENV)
+	python3 -m venv $(DIST_ENV)
+	$(DIST_ENV)/bin/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r tools/release/requirements.txt
+	$(DIST_ENV)/bin/pip check
 	touch $@
 
 # Nothing of what is fetched may run at installation.
@@ -299,9 +328,12 @@ $(MUTANTS_BIN):
 	  cargo install --quiet --locked --root $(MUTANTS_ROOT) --target-dir target/tools/build cargo-mutants@$(MUTANTS_VERSION)
 	rm -rf target/tools/build
 
-tools-lock: $(SAM_ENV)/complete ## write the locks in tools/ anew from requirements.in and asl/package.json
+tools-lock: $(SAM_ENV)/complete ## write the locks in tools/ and examples/cdk anew from requirements.in and package.json
 	python3 -m venv target/tools/lock
 	target/tools/lock/bin/pip install --quiet --disable-pip-version-check pip-tools==7.6.2
 	cd tools && ../target/tools/lock/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-annotate \
 	  --no-header --no-emit-index-url --no-emit-find-links --no-emit-trusted-host requirements.in
+	cd tools/release && ../../target/tools/lock/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-annotate \
+	  --no-header --no-emit-index-url --no-emit-find-links --no-emit-trusted-host requirements.in
 	cd tools/asl && $(NPM) install --package-lock-only --ignore-scripts --no-audit --no-fund --loglevel error
+	cd examples/cdk && $(NPM) install --package-lock-only --ignore-scripts --no-audit --no-fund --loglevel error

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import hcl2
 
-from dist_templates import plain
+from release.templates import plain
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "terraform"
 TYPES = {"Number": {"number"}, "CommaDelimitedList": {"list(string)"}, "String": {"string", "bool"}}

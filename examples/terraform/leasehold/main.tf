@@ -43,7 +43,7 @@ locals {
 
 resource "aws_cloudformation_stack" "leasehold" {
   name         = var.name
-  template_url = "https://${var.code_bucket}.s3.${data.aws_region.here.id}.${data.aws_partition.here.dns_suffix}/${var.code_prefix}leasehold.json"
+  template_url = "https://s3.${data.aws_region.here.id}.${data.aws_partition.here.dns_suffix}/${var.code_bucket}/${var.code_prefix}leasehold.json"
   capabilities = ["CAPABILITY_IAM"]
   parameters   = merge({ for name, value in local.parameters : name => tostring(value) if value != null }, var.more_parameters)
   tags         = var.tags

@@ -1,6 +1,6 @@
 """Writes the templates that an install without Rust takes, each to a file of its name in a directory:
 
-    python tools/dist_templates.py dist/leasehold-0.1.0
+    python tools/release/templates.py dist/leasehold-0.1.0
 
 leasehold.json, monitoring.json and samples.json are plain CloudFormation: local/*.json, whose code, definitions and
 nested templates come from a bucket that two parameters name. template.yaml, monitoring.yaml and samples.yaml are SAM's, with the
@@ -12,7 +12,7 @@ import re
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parent.parent.parent
 BUCKET, PREFIX = "CodeBucket", "CodePrefix"
 # What a nested template is called in a bucket, by what the translation calls it.
 NESTED = re.compile(r"https://bucket\.s3\.amazonaws\.com/(\w+)\.yaml")
@@ -56,7 +56,7 @@ def plain(name):
             properties["DefinitionS3Location"] = {"Bucket": {"Ref": BUCKET}, "Key": key(properties["DefinitionS3Location"]["Key"])}
         elif resource["Type"] == "AWS::CloudFormation::Stack":
             nested = NESTED.fullmatch(properties["TemplateURL"])[1]
-            url = f"https://${{{BUCKET}}}.s3.${{AWS::Region}}.${{AWS::URLSuffix}}/${{{PREFIX}}}{nested}.json"
+            url = f"https://s3.${{AWS::Region}}.${{AWS::URLSuffix}}/${{{BUCKET}}}/${{{PREFIX}}}{nested}.json"
             properties["TemplateURL"] = {"Fn::Sub": url}
             if plain(nested)["Parameters"].keys() >= {BUCKET, PREFIX}:
                 properties["Parameters"] |= {BUCKET: {"Ref": BUCKET}, PREFIX: {"Ref": PREFIX}}
