@@ -21,7 +21,7 @@ ROOT = templates.ROOT
 BUILT = ROOT / "target" / "lambda"
 FUNCTIONS = sorted(path.name for path in (ROOT / "functions").iterdir())
 # What is copied as it is, if it is there.
-COPIED = ["statemachines", "events", "schemas", "clients", "docs", "LICENSE-APACHE", "LICENSE-MIT", "CHANGELOG.md"]
+COPIED = ["statemachines", "events", "examples", "schemas", "clients", "docs", "LICENSE-APACHE", "LICENSE-MIT", "CHANGELOG.md"]
 # The same bytes from the same sources: a zip tells no time but this one, the first it can.
 FIRST = (1980, 1, 1, 0, 0, 0)
 

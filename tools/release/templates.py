@@ -8,6 +8,7 @@ zips beside them; template-x86_64.yaml is the first for the other instruction se
 """
 
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -86,7 +87,14 @@ def named_zips(text, architecture):
     if before not in text or "BuildMethod" in text:
         raise SystemExit("template.yaml: the architecture or the way to build a function is written in another way")
     text = text.replace(before, f"    Default: {architecture}\n    AllowedValues: [{architecture}]\n")
-    return re.sub(r"(Description: Instruction set of all functions);.*", rf"\1: that of the zips named here.", text)
+    text = re.sub(r"(Description: Instruction set of all functions);.*", r"\1: that of the zips named here.", text)
+    # A repository of applications shows where this comes from, and takes the version from the template.
+    if f"    SemanticVersion: {version()}\n" not in text:
+        raise SystemExit(f"template.yaml: its SemanticVersion is not {version()}, the version in Cargo.toml")
+    home = os.environ.get("HOME_PAGE_URL")
+    if home:
+        text = text.replace("    ReadmeUrl: README.md\n", f"    ReadmeUrl: README.md\n    HomePageUrl: {home}\n    SourceCodeUrl: {home}\n")
+    return text
 
 
 def main(directory):

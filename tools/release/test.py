@@ -217,7 +217,7 @@ class Dist(unittest.TestCase):
         waiting = self.states.start_execution(stateMachineArn=self.outputs["QueuedSectionStateMachineArn"], input=json.dumps({
             "key": "orders/3", "ttl_seconds": 60, "wait_seconds": 100, "first": {"step": "one"}, "second": {"step": "two"}}))["executionArn"]
         for _ in range(240):
-            if self.call("inspect", {"key": "orders/3"}).get("queue"):
+            if self.call("inspect", {"key": "orders/3"}).get("waiting"):
                 break
             time.sleep(0.25)
         self.assertEqual(self.states.describe_execution(executionArn=waiting)["status"], "RUNNING")
