@@ -134,11 +134,13 @@ pictures: ## draw the state machines in docs/reference/machines.md anew, from th
 TEMPLATES := template.yaml monitoring.yaml samples.yaml
 TRANSLATE = mkdir -p target/templates && $(SAM_ENV)/bin/python tools/translate.py target/templates $(TEMPLATES)
 
-# As written by `sam validate --lint`; as translated, with the state machines put in, by cfn-lint.
+# As written by `sam validate --lint`; as translated, with the state machines put in, by cfn-lint. Those of a release, too.
 template: $(SAM_ENV)/complete
 	$(TRANSLATE)
 	for name in $(TEMPLATES:.yaml=.json); do diff local/$$name target/templates/$$name || { echo "local/$$name is old: make translate"; exit 1; }; done
-	$(SAM_ENV)/bin/python tools/lint.py .
+	$(SAM_ENV)/bin/python tools/release/templates.py target/templates/release
+	ln -sfn $(CURDIR)/statemachines target/templates/release/statemachines
+	$(SAM_ENV)/bin/python tools/lint.py . target/templates/release
 
 # Everything on this machine reads the translation, so that nobody needs SAM to start a stack.
 translate: $(SAM_ENV)/complete ## translate the templates to local/*.json, after every change

@@ -87,7 +87,7 @@ def named_zips(text, architecture):
     if before not in text or "BuildMethod" in text:
         raise SystemExit("template.yaml: the architecture or the way to build a function is written in another way")
     text = text.replace(before, f"    Default: {architecture}\n    AllowedValues: [{architecture}]\n")
-    text = re.sub(r"(Description: Instruction set of all functions);.*", r"\1: that of the zips named here.", text)
+    text = re.sub(r"(Description: Instruction set of all functions);.*", r"\1, which is that of the zips named here.", text)
     # A repository of applications shows where this comes from, and takes the version from the template.
     if f"    SemanticVersion: {version()}\n" not in text:
         raise SystemExit(f"template.yaml: its SemanticVersion is not {version()}, the version in Cargo.toml")
