@@ -56,6 +56,13 @@ def runs_here(binary):
         return False
 
 
+def tree(*wanted):
+    """Name and version of every package that is compiled into these, with the features that they have then."""
+    asked = ["cargo", "tree", "--locked", "--edges", "normal", "--prefix", "none", "--format", "{p}", "--target", "x86_64-unknown-linux-gnu", *wanted]
+    lines = subprocess.run(asked, cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines()
+    return {(line.split()[0], line.split()[1].removeprefix("v")) for line in lines if line}
+
+
 def bill_of_materials():
     """CycloneDX, of every package that is compiled into a function or the command line for Linux."""
     asked = ["cargo", "metadata", "--format-version", "1", "--locked", "--filter-platform", "x86_64-unknown-linux-gnu"]
@@ -65,14 +72,8 @@ def bill_of_materials():
         node["id"]: [dep["pkg"] for dep in node["deps"] if any(kind["kind"] is None for kind in dep["dep_kinds"])]
         for node in metadata["resolve"]["nodes"]
     }
-    wanted = {*FUNCTIONS, "leasehold-cli"}
-    open_ = [name for name, package in packages.items() if package["name"] in wanted and package["source"] is None]
-    reached = set()
-    while open_:
-        name = open_.pop()
-        if name not in reached:
-            reached.add(name)
-            open_ += needs[name]
+    compiled = tree(*(part for name in FUNCTIONS for part in ("-p", name))) | tree("-p", "leasehold-cli", "--no-default-features")
+    reached = {name for name, package in packages.items() if (package["name"], package["version"]) in compiled}
     sums = {
         (name, version): checksum
         for name, version, checksum in re.findall(
@@ -100,7 +101,7 @@ def bill_of_materials():
         "metadata": {"component": {"type": "application", "name": "leasehold", "version": templates.version()}},
         "components": [component(package) for package in chosen],
         "dependencies": [
-            {"ref": purl(package), "dependsOn": sorted({purl(packages[need]) for need in needs[package["id"]]})} for package in chosen
+            {"ref": purl(package), "dependsOn": sorted({purl(packages[need]) for need in needs[package["id"]] if need in reached})} for package in chosen
         ],
     }
 
