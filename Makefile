@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo local local-stack local-programs bench counted instructions model model-deep soak fuzz mutants test track-record rehearsal sam-test sizes built-size invoke other-arch one-function check fmt clippy doc deny package semver translated translate template ask-aws asked asl types leases build deploy clean tools-lock pictures
+.PHONY: help demo local local-stack local-programs bench counted instructions model model-deep soak fuzz mutants test track-record rehearsal sam-test sizes built-size invoke other-arch one-function check fmt clippy doc deny package semver translated translate template ask-aws asked asl types cdk terraform leases build dist dist-test command-line deploy clean tools-lock pictures
 
 # Instruction set of the functions: arm64 or x86_64.
 ARCH ?= arm64
@@ -22,6 +22,7 @@ NODE := $(NODE_HOME)/bin/node
 NPM := $(addprefix $(CURDIR)/,$(NODE) $(NODE_HOME)/lib/node_modules/npm/bin/npm-cli.js)
 ASL_ROOT := target/tools/asl-$(shell cat tools/asl/package-lock.json tools/requirements.txt | sha256sum | cut -c1-12)
 TYPES_ROOT := target/tools/types-$(shell cat clients/typescript/package-lock.json tools/requirements.txt | sha256sum | cut -c1-12)
+CDK_ROOT := target/tools/cdk-$(shell cat examples/cdk/package-lock.json tools/requirements.txt | sha256sum | cut -c1-12)
 FUNCTIONS := $(notdir $(wildcard functions/*))
 DENY_VERSION := 0.20.2
 DENY_ROOT := target/tools/cargo-deny-$(DENY_VERSION)
@@ -113,7 +114,7 @@ fuzz: $(FUZZ_ROOT)/bin/cargo-fuzz ## let a fuzzer look for hostile events, keys 
 	    ../../target/fuzz-corpus/$$target corpus/$$target -- -max_total_time=$(FUZZ_SECONDS) -max_len=8192 -timeout=10; \
 	done
 
-check: fmt clippy doc template asked asl types leases deny ## format, lints, documentation, licences, template and state machines
+check: fmt clippy doc template asked asl types leases cdk terraform deny ## format, lints, documentation, licences, template and state machines
 	@if [ -s $(UNCHECKED) ]; then echo "check: NOT CHECKED: $$(cat $(UNCHECKED)); all else holds"; else echo "check: all of it holds"; fi
 
 fmt:
@@ -140,11 +141,13 @@ pictures: ## draw the state machines in docs/reference/machines.md anew, from th
 TEMPLATES := template.yaml monitoring.yaml samples.yaml
 TRANSLATE = mkdir -p target/templates && $(SAM_ENV)/bin/python tools/translate.py target/templates $(TEMPLATES)
 
-# As written by `sam validate --lint`; as translated, with the state machines put in, by cfn-lint.
+# As written by `sam validate --lint`; as translated, with the state machines put in, by cfn-lint. Those of a release, too.
 template: $(SAM_ENV)/complete
 	$(TRANSLATE)
 	for name in $(TEMPLATES:.yaml=.json); do diff local/$$name target/templates/$$name || { echo "local/$$name is old: make translate"; exit 1; }; done
-	$(SAM_ENV)/bin/python tools/lint.py .
+	$(SAM_ENV)/bin/python tools/release/templates.py target/templates/release
+	ln -sfn $(CURDIR)/statemachines target/templates/release/statemachines
+	$(SAM_ENV)/bin/python tools/lint.py . target/templates/release
 
 # Everything on this machine reads the translation, so that nobody needs SAM to start a stack.
 translate: $(SAM_ENV)/complete ## translate the templates to local/*.json, after every change
@@ -168,6 +171,21 @@ asl: $(ASL_ROOT)/complete
 types: $(TYPES_ROOT)/complete
 	cp clients/typescript/*.ts clients/typescript/tsconfig.json $(TYPES_ROOT)
 	$(NODE) $(TYPES_ROOT)/node_modules/typescript/bin/tsc --project $(TYPES_ROOT)
+
+# Offline, but for the npm packages: the app of examples/cdk is compiled and synthesised, for no account and no Region. What comes out is
+# linted (but for W3005: CDK writes DependsOn beside each GetAtt), and held against the template by tools/test_cdk.py; its state machines are looked through for leases.
+cdk: $(CDK_ROOT)/complete ## compile, synthesise and check the CDK construct and app of examples/
+	rm -rf target/cdk && cp -r examples/cdk target/cdk && ln -s $(CURDIR)/$(CDK_ROOT)/node_modules target/cdk/node_modules
+	$(SAM_ENV)/bin/python tools/release/templates.py target/cdk/release
+	cd target/cdk && export PATH="$$(echo $(CURDIR)/$(NODE_HOME)/bin):$$PATH" CDK_DISABLE_CLI_TELEMETRY=true && node_modules/.bin/tsc && \
+	  node_modules/.bin/cdk synth --quiet --no-notices --context template=release/leasehold.json > synth.log 2>&1 || { cat synth.log; exit 1; }
+	$(SAM_ENV)/bin/python tools/test_cdk.py target/cdk/cdk.out
+	$(SAM_ENV)/bin/cfn-lint --regions us-east-1 --ignore-checks W3005 -- target/cdk/cdk.out/*.template.json target/cdk/release/*.json
+	cargo run --quiet --locked --bin leasehold -- check target/cdk/cdk.out/Orders.template.json
+
+# Terraform itself is not in a package registry: its files are parsed, and compared with the template.
+terraform: $(SAM_ENV)/complete ## compare the Terraform module of examples/ with the template
+	$(SAM_ENV)/bin/python tools/test_terraform.py
 
 # Advisories live in a git repository. Where it cannot be reached the check says so, as its last line too, and does not pass for
 # done; with ADVISORIES=required, as on GitHub, it fails.
@@ -256,6 +274,28 @@ sam-test: ## run every function with every sample event in Lambda's container, b
 	cargo build --workspace --locked
 	proof/sam-test.sh $(SAM_ENV)/bin/sam $(SAM_TEST)
 
+# What Leasehold is installed from without Rust. DIST_ARCHS names the instruction sets, of which this machine's has to be one.
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
+DIST := dist/leasehold-$(VERSION)
+DIST_ARCHS ?= arm64 x86_64
+dist: translated $(SAM_ENV)/complete ## write dist/leasehold-<version>: zips, templates, command line, checksums (DIST_ARCHS="arm64 x86_64")
+	rm -rf $(DIST) && mkdir -p $(DIST)
+	for arch in $(DIST_ARCHS); do \
+	  rm -rf target/lambda; $(MAKE) one-function command-line ARCH=$$arch; $(SAM_ENV)/bin/python tools/release/build.py pack $(DIST) $$arch; done
+	$(SAM_ENV)/bin/python tools/release/build.py finish $(DIST)
+
+# Static, so that it runs on any Linux: on musl, with the compiler for C that cargo-lambda brings. `leasehold local` is left out, which is
+# of use beside a clone only.
+MUSL = $(TRIPLE:gnu=musl)
+command-line: $(SAM_ENV)/complete
+	rustup target list --installed | grep -x $(MUSL) || rustup target add $(MUSL)
+	$(LAMBDA) build --release --locked --target $(MUSL) -p leasehold-cli --no-default-features
+
+# From what `make dist` has written and nothing else: an emulator that others wrote creates the stack, out of its own S3 bucket, and runs it.
+DIST_ENV := target/tools/release-$(shell sha256sum tools/release/requirements.txt | cut -c1-12)
+dist-test: $(DIST_ENV)/complete $(ASL_ENV)/leasehold-requirements ## create the stack from dist/ alone, on an emulator of AWS, and drive its functions and machines
+	env -i PATH=/usr/bin:/bin HOME="$$HOME" $(DIST_ENV)/bin/python tools/release/test.py $(DIST) $(ASL_ENV)/bin/python
+
 # One of those in samconfig.toml: default, staging, prod.
 CONFIG ?= default
 deploy: build ## build, show the change set, and deploy it after a yes (CONFIG=staging PARAMETERS="ClockMarginMs=5000 …")
@@ -273,6 +313,13 @@ $(SAM_ENV)/complete:
 	$(SAM_ENV)/bin/pip check
 	touch $@
 
+$(DIST_ENV)/complete:
+	rm -rf $(DIST_ENV)
+	python3 -m venv $(DIST_ENV)
+	$(DIST_ENV)/bin/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r tools/release/requirements.txt
+	$(DIST_ENV)/bin/pip check
+	touch $@
+
 # Nothing of what is fetched may run at installation.
 $(ASL_ROOT)/complete: $(SAM_ENV)/complete
 	rm -rf $(ASL_ROOT)
@@ -286,6 +333,13 @@ $(TYPES_ROOT)/complete: $(SAM_ENV)/complete
 	mkdir -p $(TYPES_ROOT)
 	cp clients/typescript/package.json clients/typescript/package-lock.json $(TYPES_ROOT)
 	cd $(TYPES_ROOT) && $(NPM) ci --ignore-scripts --no-audit --no-fund --loglevel error
+	touch $@
+
+$(CDK_ROOT)/complete: $(SAM_ENV)/complete
+	rm -rf $(CDK_ROOT)
+	mkdir -p $(CDK_ROOT)
+	cp examples/cdk/package.json examples/cdk/package-lock.json $(CDK_ROOT)
+	cd $(CDK_ROOT) && $(NPM) ci --ignore-scripts --no-audit --no-fund --loglevel error
 	touch $@
 
 # A tool that runs for a second need not be optimised for minutes.
@@ -309,10 +363,13 @@ $(MUTANTS_BIN):
 	  cargo install --quiet --locked --root $(MUTANTS_ROOT) --target-dir target/tools/build cargo-mutants@$(MUTANTS_VERSION)
 	rm -rf target/tools/build
 
-tools-lock: $(SAM_ENV)/complete ## write the locks in tools/ and clients/ anew from requirements.in and package.json
+tools-lock: $(SAM_ENV)/complete ## write the locks in tools/, clients/ and examples/cdk anew from requirements.in and package.json
 	python3 -m venv target/tools/lock
 	target/tools/lock/bin/pip install --quiet --disable-pip-version-check pip-tools==7.6.2
 	cd tools && ../target/tools/lock/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-annotate \
 	  --no-header --no-emit-index-url --no-emit-find-links --no-emit-trusted-host requirements.in
+	cd tools/release && ../../target/tools/lock/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-annotate \
+	  --no-header --no-emit-index-url --no-emit-find-links --no-emit-trusted-host requirements.in
 	cd tools/asl && $(NPM) install --package-lock-only --ignore-scripts --no-audit --no-fund --loglevel error
 	cd clients/typescript && $(NPM) install --package-lock-only --ignore-scripts --no-audit --no-fund --loglevel error
+	cd examples/cdk && $(NPM) install --package-lock-only --ignore-scripts --no-audit --no-fund --loglevel error

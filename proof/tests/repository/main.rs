@@ -28,7 +28,7 @@ impl Files {
                     let content = std::fs::read(&path).unwrap();
                     let content = String::from_utf8(content).unwrap_or_default();
                     files.insert(from_root(&path), content);
-                } else if !["target", ".git", ".aws-sam", "node_modules"].contains(&name) {
+                } else if !["target", ".git", ".aws-sam", "node_modules", "dist"].contains(&name) {
                     directories.push(path);
                 }
             }

@@ -1,0 +1,116 @@
+// Leasehold as a construct of one file: copy it into your app. It nests the plain template of a release as a stack of its own,
+// so that none of its resources can clash with yours, and hands out what your stack needs of it.
+import * as path from 'node:path';
+import {
+  Fn, Lazy, NestedStack, Stack,
+  aws_dynamodb as dynamodb, aws_lambda as lambda, aws_stepfunctions as sfn, aws_stepfunctions_tasks as tasks,
+} from 'aws-cdk-lib';
+import { CfnInclude } from 'aws-cdk-lib/cloudformation-include';
+import { Construct } from 'constructs';
+
+export interface LeaseholdProps {
+  /** The bucket, in the stack's Region, that the files of a release were copied to. */
+  readonly codeBucket: string;
+  /** What their names in it begin with, up to a slash. Default: that of the template, `leasehold-<version>/`. */
+  readonly codePrefix?: string;
+  /** Path of `leasehold.json` of the same release. Default: `leasehold.json` in the working directory. */
+  readonly template?: string;
+  /** Parameters of the template by their names, for instance `{ ClockMarginMs: '5000' }`; a list is one text with commas. */
+  readonly parameters?: Record<string, string>;
+}
+
+export interface GuardProps {
+  /** What one execution at a time is alone with: a text, or a JSONata expression such as `{% 'orders/' & $states.input.order %}`. */
+  readonly key?: string;
+  /** Several keys, all of them or none, instead of one. */
+  readonly keys?: string[];
+  /** Seconds after which a holder that crashed loses the lease: 6 or more. It is extended for as long as the child runs. */
+  readonly ttl: number;
+  /** While the key is held: wait for it, fail with `Lease.Held`, or skip the child and end well. Default: wait. */
+  readonly ifHeld?: 'wait' | 'fail' | 'skip';
+  /** How long to wait in the queue, in seconds. */
+  readonly waitSeconds?: number;
+  /** So many executions at once instead of one. */
+  readonly permits?: number;
+  /** Whether the child finds the key, its fencing token and `safe_until` under `leasehold` in its input. Default: it does not. */
+  readonly passLease?: boolean;
+  /** The child's input: a value, or a JSONata expression. Default: the state's own input. */
+  readonly input?: unknown;
+  /** The name of the state. Default: `Guard` and the child's id. */
+  readonly stateName?: string;
+}
+
+export class Leasehold extends Construct {
+  readonly table: dynamodb.ITable;
+  readonly acquireFunction: lambda.IFunction;
+  readonly extendFunction: lambda.IFunction;
+  readonly releaseFunction: lambda.IFunction;
+  readonly inspectFunction: lambda.IFunction;
+  readonly operateFunction: lambda.IFunction;
+  /** Runs a state machine of yours inside a lease; `guard` starts it. */
+  readonly withLeaseStateMachine: sfn.IStateMachine;
+
+  private readonly wrapped: string[] = [];
+
+  constructor(scope: Construct, id: string, props: LeaseholdProps) {
+    super(scope, id);
+    const given = { ...props.parameters };
+    if (given.WrappedStateMachine) this.wrapped.push(given.WrappedStateMachine);
+    // The children that `guard` will name are not known yet.
+    given.WrappedStateMachine = Lazy.string({ produce: () => Fn.join(',', this.wrapped) });
+    // A nested stack's own name is too long for the names of state machines.
+    given.NamePrefix ??= `${Stack.of(this).stackName}-${id}`;
+    given.CodeBucket = props.codeBucket;
+    if (props.codePrefix !== undefined) given.CodePrefix = props.codePrefix;
+
+    const nested = new NestedStack(this, 'Stack', { parameters: given, description: 'Leasehold' });
+    const template = new CfnInclude(nested, 'Template', {
+      templateFile: props.template ?? path.resolve('leasehold.json'),
+    });
+    // A name that the template does not have is an error here, and not only at the deployment.
+    for (const name of Object.keys(given)) template.getParameter(name);
+
+    const output = (name: string): string => {
+      template.getOutput(name);
+      return nested.nestedStackResource!.getAtt(`Outputs.${name}`).toString();
+    };
+    const toFunction = (name: string): lambda.IFunction =>
+      lambda.Function.fromFunctionAttributes(this, name, { functionArn: output(`${name}Arn`), sameEnvironment: true });
+    this.table = dynamodb.Table.fromTableArn(this, 'Table', output('LeaseTableArn'));
+    this.acquireFunction = toFunction('AcquireFunction');
+    this.extendFunction = toFunction('ExtendFunction');
+    this.releaseFunction = toFunction('ReleaseFunction');
+    this.inspectFunction = toFunction('InspectFunction');
+    this.operateFunction = toFunction('OperateFunction');
+    this.withLeaseStateMachine = sfn.StateMachine.fromStateMachineArn(this, 'WithLease', output('WithLeaseStateMachineArn'));
+  }
+
+  /**
+   * A state that runs `child` inside a lease, and whose output is the child's. It is in JSONata, for machines of either language.
+   * The role of the machine that it becomes part of gets the rights that it needs, and Leasehold the right to run the child.
+   */
+  guard(child: sfn.IStateMachine, props: GuardProps): tasks.StepFunctionsStartExecution {
+    if ((props.key === undefined) === (props.keys === undefined)) throw new Error('guard: give either key or keys');
+    if (!(props.ttl >= 6)) throw new Error(`guard: ttl is ${props.ttl}; give 6 seconds or more`);
+    if (!this.wrapped.includes(child.stateMachineArn)) this.wrapped.push(child.stateMachineArn);
+    const input = {
+      key: props.key,
+      keys: props.keys,
+      ttl_seconds: props.ttl,
+      if_held: props.ifHeld,
+      wait_seconds: props.waitSeconds,
+      permits: props.permits,
+      pass_lease: props.passLease,
+      state_machine_arn: child.stateMachineArn,
+      input: props.input ?? '{% $states.input %}',
+    };
+    const present = Object.fromEntries(Object.entries(input).filter(([, value]) => value !== undefined));
+    return tasks.StepFunctionsStartExecution.jsonata(this, props.stateName ?? `Guard${child.node.id}`, {
+      stateMachine: this.withLeaseStateMachine,
+      integrationPattern: sfn.IntegrationPattern.RUN_JOB,
+      associateWithParent: false,
+      input: sfn.TaskInput.fromObject(present),
+      outputs: '{% $states.result.Output %}',
+    });
+  }
+}

@@ -1,0 +1,96 @@
+# The outputs of the template. One that exists on a condition is null where the condition does not hold.
+
+output "lease_table_name" {
+  value       = aws_cloudformation_stack.leasehold.outputs["LeaseTableName"]
+  description = "Name of the lease table, LEASE_TABLE of every function and of Rust programs that use the crate"
+}
+
+output "lease_table_arn" {
+  value       = aws_cloudformation_stack.leasehold.outputs["LeaseTableArn"]
+  description = "ARN of the lease table, for policies of Rust programs and of guarded writes"
+}
+
+output "acquire_function_arn" {
+  value       = aws_cloudformation_stack.leasehold.outputs["AcquireFunctionArn"]
+  description = "ARN of the function that grants leases"
+}
+
+output "extend_function_arn" {
+  value       = aws_cloudformation_stack.leasehold.outputs["ExtendFunctionArn"]
+  description = "ARN of the function that extends leases"
+}
+
+output "release_function_arn" {
+  value       = aws_cloudformation_stack.leasehold.outputs["ReleaseFunctionArn"]
+  description = "ARN of the function that gives leases back"
+}
+
+output "sweep_function_arn" {
+  value       = aws_cloudformation_stack.leasehold.outputs["SweepFunctionArn"]
+  description = "ARN of the function that frees what crashed"
+}
+
+output "grant_function_arn" {
+  value       = aws_cloudformation_stack.leasehold.outputs["GrantFunctionArn"]
+  description = "ARN of the function that hands freed keys over to who waits"
+}
+
+output "reap_function_arn" {
+  value       = aws_cloudformation_stack.leasehold.outputs["ReapFunctionArn"]
+  description = "ARN of the function that frees the leases of executions that have ended"
+}
+
+output "reap_later_queue_arn" {
+  value       = aws_cloudformation_stack.leasehold.outputs["ReapLaterQueueArn"]
+  description = "ARN of the queue through which each end of an execution comes to reap a second time"
+}
+
+output "grant_dead_letter_queue_url" {
+  value       = aws_cloudformation_stack.leasehold.outputs["GrantDeadLetterQueueUrl"]
+  description = "URL of the queue that tells which stream records were given up; empty, in health"
+}
+
+output "reap_dead_letter_queue_url" {
+  value       = aws_cloudformation_stack.leasehold.outputs["ReapDeadLetterQueueUrl"]
+  description = "URL of the queue with ended executions that reap did not get or could not handle; empty, in health"
+}
+
+output "inspect_function_arn" {
+  value       = aws_cloudformation_stack.leasehold.outputs["InspectFunctionArn"]
+  description = "ARN of the function that shows leases"
+}
+
+output "operate_function_arn" {
+  value       = aws_cloudformation_stack.leasehold.outputs["OperateFunctionArn"]
+  description = "ARN of the operators' function; let people invoke it, not workflows"
+}
+
+output "with_lease_state_machine_arn" {
+  value       = aws_cloudformation_stack.leasehold.outputs["WithLeaseStateMachineArn"]
+  description = "ARN of the state machine that runs one of yours inside a lease"
+}
+
+output "critical_section_state_machine_arn" {
+  value       = lookup(aws_cloudformation_stack.leasehold.outputs, "CriticalSectionStateMachineArn", null)
+  description = "ARN of the sample critical section around your function"
+}
+
+output "queued_section_state_machine_arn" {
+  value       = lookup(aws_cloudformation_stack.leasehold.outputs, "QueuedSectionStateMachineArn", null)
+  description = "ARN of the sample section that waits in line, around your function"
+}
+
+output "observe_state_machine_arn" {
+  value       = lookup(aws_cloudformation_stack.leasehold.outputs, "ObserveStateMachineArn", null)
+  description = "ARN of the sample section that compares no clock, around your function"
+}
+
+output "semaphore_state_machine_arn" {
+  value       = lookup(aws_cloudformation_stack.leasehold.outputs, "SemaphoreStateMachineArn", null)
+  description = "ARN of the sample that runs your function over a list, so many at once"
+}
+
+output "transfer_state_machine_arn" {
+  value       = lookup(aws_cloudformation_stack.leasehold.outputs, "TransferStateMachineArn", null)
+  description = "ARN of the sample that moves an amount between two accounts of your table"
+}

@@ -1,0 +1,113 @@
+"""Writes the templates that an install without Rust takes, each to a file of its name in a directory:
+
+    python tools/release/templates.py dist/leasehold-0.1.0
+
+leasehold.json, monitoring.json and samples.json are plain CloudFormation: local/*.json, whose code, definitions and
+nested templates come from a bucket that two parameters name. template.yaml, monitoring.yaml and samples.yaml are SAM's, with the
+zips beside them; template-x86_64.yaml is the first for the other instruction set.
+"""
+
+import json
+import os
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+BUCKET, PREFIX = "CodeBucket", "CodePrefix"
+# What a nested template is called in a bucket, by what the translation calls it.
+NESTED = re.compile(r"https://bucket\.s3\.amazonaws\.com/(\w+)\.yaml")
+
+
+def version():
+    return re.search(r'^version = "(.+)"$', (ROOT / "Cargo.toml").read_text(encoding="utf-8"), re.MULTILINE)[1]
+
+
+def parameters(top):
+    """A nested template is given both by the one above."""
+    bucket = {
+        "Type": "String",
+        "AllowedPattern": "^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$",
+        "Description": "Name of the S3 bucket, in the stack's Region, that holds what was installed from.",
+    }
+    prefix = {
+        "Type": "String",
+        "AllowedPattern": "^([^/].*/)?$",
+        "Description": "What its objects' names begin with: empty, or up to a slash. With the version in it, an update takes the new code.",
+    }
+    return {BUCKET: bucket, PREFIX: {**prefix, "Default": f"leasehold-{version()}/"} if top else prefix}
+
+
+def key(name):
+    return {"Fn::Sub": f"${{{PREFIX}}}{name}"}
+
+
+def plain(name):
+    """A translated template, with every place that the translation made up replaced by one in the bucket."""
+    template = json.loads((ROOT / "local" / f"{name}.json").read_text(encoding="utf-8"))
+    needed = False
+    for logical, resource in template["Resources"].items():
+        properties = resource.get("Properties", {})
+        if resource["Type"] == "AWS::Lambda::Function":
+            function = properties["Code"]["S3Key"].removeprefix("functions/")
+            properties["Code"] = {"S3Bucket": {"Ref": BUCKET}, "S3Key": key(f"functions/{function}-${{Architecture}}.zip")}
+            # How SAM builds it.
+            resource.pop("Metadata", None)
+        elif "DefinitionS3Location" in properties:
+            properties["DefinitionS3Location"] = {"Bucket": {"Ref": BUCKET}, "Key": key(properties["DefinitionS3Location"]["Key"])}
+        elif resource["Type"] == "AWS::CloudFormation::Stack":
+            nested = NESTED.fullmatch(properties["TemplateURL"])[1]
+            url = f"https://s3.${{AWS::Region}}.${{AWS::URLSuffix}}/${{{BUCKET}}}/${{{PREFIX}}}{nested}.json"
+            properties["TemplateURL"] = {"Fn::Sub": url}
+            if plain(nested)["Parameters"].keys() >= {BUCKET, PREFIX}:
+                properties["Parameters"] |= {BUCKET: {"Ref": BUCKET}, PREFIX: {"Ref": PREFIX}}
+        else:
+            continue
+        needed = True
+    if needed:
+        top = name == "template"
+        template["Parameters"] |= parameters(top)
+        if top:
+            groups = template["Metadata"]["AWS::CloudFormation::Interface"]["ParameterGroups"]
+            groups.insert(0, {"Label": {"default": "What it is installed from"}, "Parameters": [BUCKET, PREFIX]})
+            # For a repository of applications, which takes SAM's template.
+            template["Metadata"].pop("AWS::ServerlessRepo::Application", None)
+    text = json.dumps(template)
+    left = re.search(r'"bucket"|//bucket\.|functions/\w+"', text)
+    if left:
+        raise SystemExit(f"local/{name}.json: {left[0]} is left, which is in no bucket")
+    return template
+
+
+def named_zips(text, architecture):
+    """SAM's template as it is written, with a zip where a function would be built."""
+    text = re.sub(r"(CodeUri: functions/\w+)", rf"\1-{architecture}.zip", text)
+    text = re.sub(r"    Metadata:\n      BuildMethod: rust-cargolambda\n      BuildProperties:\n        Binary: \w+\n", "", text)
+    before = "    Default: arm64\n    AllowedValues: [arm64, x86_64]\n"
+    if before not in text or "BuildMethod" in text:
+        raise SystemExit("template.yaml: the architecture or the way to build a function is written in another way")
+    text = text.replace(before, f"    Default: {architecture}\n    AllowedValues: [{architecture}]\n")
+    text = re.sub(r"(Description: Instruction set of all functions);.*", r"\1, which is that of the zips named here.", text)
+    # A repository of applications shows where this comes from, and takes the version from the template.
+    if f"    SemanticVersion: {version()}\n" not in text:
+        raise SystemExit(f"template.yaml: its SemanticVersion is not {version()}, the version in Cargo.toml")
+    home = os.environ.get("HOME_PAGE_URL")
+    if home:
+        text = text.replace("    ReadmeUrl: README.md\n", f"    ReadmeUrl: README.md\n    HomePageUrl: {home}\n    SourceCodeUrl: {home}\n")
+    return text
+
+
+def main(directory):
+    directory = Path(directory)
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, file in (("template", "leasehold"), ("monitoring", "monitoring"), ("samples", "samples")):
+        (directory / f"{file}.json").write_text(json.dumps(plain(name), indent=1) + "\n", encoding="utf-8")
+    written = (ROOT / "template.yaml").read_text(encoding="utf-8")
+    for architecture, file in (("arm64", "template.yaml"), ("x86_64", "template-x86_64.yaml")):
+        (directory / file).write_text(named_zips(written, architecture), encoding="utf-8")
+    for name in ("monitoring.yaml", "samples.yaml"):
+        (directory / name).write_bytes((ROOT / name).read_bytes())
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,126 @@
+"""Holds examples/terraform against the plain template: what its variables give and its outputs read is there, all of it. Nothing of
+Terraform's own runs here; the files are parsed by python-hcl2. Each check is shown to notice a fault."""
+
+import re
+import unittest
+from pathlib import Path
+
+import hcl2
+
+from release.templates import plain
+
+EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "terraform"
+TYPES = {"Number": {"number"}, "CommaDelimitedList": {"list(string)"}, "String": {"string", "bool"}}
+# Of the stack itself, and what stands for every parameter without a variable.
+OF_THE_STACK = {"name", "tags", "more_parameters"}
+
+
+def read():
+    return {str(path.relative_to(EXAMPLE)): path.read_text(encoding="utf-8") for path in sorted(EXAMPLE.rglob("*.tf"))}
+
+
+def parsed(files, *names):
+    """The blocks of these files: those of each kind by their name, with the type before it for a resource."""
+    found = {}
+    for name in names:
+        for kind, blocks in hcl2.loads(files[name]).items():
+            for block in blocks:
+                if isinstance(block, dict):
+                    found.setdefault(kind, {}).update({key.strip('"'): value for key, value in block.items() if not key.startswith("__")})
+    return found
+
+
+def snake(name):
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+
+
+def problems(files, template):
+    module = parsed(files, "leasehold/main.tf", "leasehold/variables.tf", "leasehold/outputs.tf")
+    root = parsed(files, "main.tf")
+    variables, outputs, given = module["variable"], module["output"], module["locals"]["parameters"]
+    given = {name: value for name, value in given.items() if not name.startswith("__")}
+    found = [*described(variables, "variable"), *described(outputs, "output"), *described(root["variable"], "variable")]
+
+    for name, value in given.items():
+        parameter, used = template["Parameters"].get(name), re.search(r"var\.(\w+)", str(value))
+        variable = variables.get(used[1]) if used else None
+        if parameter is None:
+            found.append(f"parameter {name}: the template has none of that name")
+        elif variable is None:
+            found.append(f"parameter {name}: {value} names no variable")
+        elif variable["type"].strip('"${}') not in TYPES[parameter["Type"]]:
+            found.append(f"variable {used[1]}: {variable['type']}, but the parameter {name} is a {parameter['Type']}")
+        elif "default" not in variable and "Default" in parameter:
+            found.append(f"variable {used[1]}: has to be given, but the parameter {name} has a default")
+        elif "default" in variable and "Default" not in parameter:
+            found.append(f"variable {used[1]}: has a default, but the parameter {name} has to be given")
+    if variables["code_prefix"].get("default", "").strip('"') != template["Parameters"]["CodePrefix"]["Default"]:
+        found.append("variable code_prefix: its default is not the template's")
+    for name, parameter in template["Parameters"].items():
+        if "Default" not in parameter and name not in given:
+            found.append(f"parameter {name}: has to be given, and is not")
+    text = files["leasehold/main.tf"]
+    found += [f"variable {name}: nothing uses it" for name in variables if not re.search(rf"var\.{name}\b", text)]
+    found += [f"variable {name}: is not declared" for name in set(re.findall(r"var\.(\w+)", text)) - variables.keys()]
+    found += [f"variable {name}: is missing" for name in OF_THE_STACK - variables.keys()]
+
+    for name, output in template["Outputs"].items():
+        value = outputs.get(snake(name), {}).get("value", "")
+        # What may not be there is looked up, and null then.
+        form = 'lookup(aws_cloudformation_stack.leasehold.outputs, "{}", null)' if "Condition" in output else \
+            'aws_cloudformation_stack.leasehold.outputs["{}"]'
+        if value.removeprefix("${").removesuffix("}") != form.format(name):
+            found.append(f"output {snake(name)}: is {value or 'missing'}, not {form.format(name)}")
+    found += [f"output {name}: the template has none of that name" for name in outputs.keys() - {snake(name) for name in template["Outputs"]}]
+
+    call = {name for name in root["module"]["leasehold"] if not name.startswith("__")} - {"source"}
+    found += [f"the example gives {name}, which is no variable of the module" for name in call - variables.keys()]
+    required = {name for name, variable in variables.items() if "default" not in variable}
+    found += [f"the example does not give {name}" for name in required - call]
+    read_there = set(re.findall(r"module\.leasehold\.(\w+)", files["main.tf"]))
+    found += [f"the example reads {name}, which is no output of the module" for name in read_there - outputs.keys()]
+    return found
+
+
+def described(blocks, kind):
+    for name, block in blocks.items():
+        if len(block.get("description", "").strip('"')) < 10:
+            yield f"{kind} {name}: has no description"
+        if kind == "variable" and "type" not in block:
+            yield f"{kind} {name}: has no type"
+
+
+FAULTS = [
+    ("leasehold/main.tf", "ClockMarginMs ", "ClockMargin "),
+    ("leasehold/main.tf", "= var.queue_cap\n", "= var.queue_size\n"),
+    ("leasehold/main.tf", "    CodeBucket             = var.code_bucket\n", ""),
+    ("leasehold/variables.tf", 'variable "guard_ms" {\n  type        = number', 'variable "guard_ms" {\n  type        = string'),
+    ("leasehold/variables.tf", 'variable "log_level" {\n  type        = string\n  default     = null', 'variable "log_level" {\n  type        = string'),
+    ("leasehold/variables.tf", 'default     = "leasehold-', 'default     = "leased-'),
+    ("leasehold/variables.tf", 'description = "Whether there are alarms and a dashboard."', 'description = ""'),
+    ("leasehold/outputs.tf", '"SweepFunctionArn"', '"SweepFunction"'),
+    ("leasehold/outputs.tf", 'output "lease_table_name"', 'output "lease_table"'),
+    ("leasehold/outputs.tf", 'lookup(aws_cloudformation_stack.leasehold.outputs, "TransferStateMachineArn", null)',
+     'aws_cloudformation_stack.leasehold.outputs["TransferStateMachineArn"]'),
+    ("main.tf", "wrapped_state_machines =", "wrapped_machines ="),
+    ("main.tf", "module.leasehold.with_lease_state_machine_arn", "module.leasehold.with_lease_arn"),
+    ("main.tf", "  code_bucket = var.code_bucket\n", ""),
+]
+
+
+class Terraform(unittest.TestCase):
+    def setUp(self):
+        self.files, self.template = read(), plain("template")
+
+    def test_the_module_gives_and_reads_what_the_template_has(self):
+        self.assertEqual(problems(self.files, self.template), [])
+
+    def test_each_fault_is_noticed(self):
+        for name, before, after in FAULTS:
+            with self.subTest(f"{name}: {before}"):
+                self.assertIn(before, self.files[name])
+                self.assertNotEqual(problems({**self.files, name: self.files[name].replace(before, after)}, self.template), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
