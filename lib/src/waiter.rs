@@ -34,8 +34,10 @@ pub struct Waiter {
 }
 
 impl Waiter {
-    /// The attributes that an item loses when its waiter is served: what the index goes by, and what is for nobody's eyes.
-    pub(crate) const WHILE_IT_WAITS: [&str; 3] = [at::HOLDER, at::TASK_TOKEN, at::METADATA];
+    /// The attributes that an item loses when its waiter is served: what the index goes by, what is for nobody's eyes,
+    /// and since when it waited, so that whoever asks again takes its place.
+    pub(crate) const WHILE_IT_WAITS: [&str; 4] =
+        [at::HOLDER, at::TASK_TOKEN, at::METADATA, at::ASKED_AT];
 
     /// Reads an item; none if this library did not write it, or its waiter was served.
     #[must_use]

@@ -568,7 +568,7 @@ mod tests {
             permit: 0,
         };
         let change = Change::Extend(Extend {
-            lease_id: LeaseId::random(),
+            lease_id: LeaseId::stored("shown-by-the-sdk"),
             fencing_token: Counter::MIN,
             ttl: crate::conformance::make::ttl(Duration::from_secs(1)),
             now: Timestamp::from_millis(1000),

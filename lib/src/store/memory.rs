@@ -278,8 +278,8 @@ impl Store for Memory {
     ) -> Result<(), Error> {
         let mut items = self.items();
         let item = items.get_mut(&place_of_waiter(key, request));
-        let waits = |item: &&mut Item| Waiter::read(item).is_some_and(|w| w.asked_at < now);
-        if let Some(item) = item.filter(waits) {
+        let before = |item: &&mut Item| time(item, at::ASKED_AT).is_some_and(|at| at < now);
+        if let Some(item) = item.filter(before) {
             for name in Waiter::WHILE_IT_WAITS {
                 item.remove(name);
             }

@@ -280,7 +280,7 @@ impl Record {
             "extend" => self.extended(answer, at),
             "release" => {
                 let outcome = text(&answer["outcome"]);
-                self.released(&request["lease"], outcome, from, at);
+                self.released(lease_of(request), outcome, from, at);
             }
             "step" => self.stepped(request),
             "sweep" => {
@@ -305,7 +305,7 @@ impl Record {
     }
 
     fn granted(&mut self, request: &Value, answer: &Value, from: u64, at: u64) {
-        let Ok(lease) = Lease::deserialize(&answer["lease"]) else {
+        let Ok(lease) = Lease::deserialize(lease_of(answer)) else {
             return;
         };
         let asked_at = self.asks(&lease.holder, from);
@@ -368,7 +368,7 @@ impl Record {
 
     /// The first extend of who was in the queue tells it that it holds.
     fn extended(&mut self, answer: &Value, at: u64) {
-        let Ok(lease) = Lease::deserialize(&answer["lease"]) else {
+        let Ok(lease) = Lease::deserialize(lease_of(answer)) else {
             return;
         };
         let safe_until = self.at(lease.safe_until.as_millis());
@@ -412,7 +412,7 @@ impl Record {
 
     /// What a step was given to show to the resource.
     fn stepped(&mut self, request: &Value) {
-        let lease = &request["lease"];
+        let lease = lease_of(request);
         let safe_until = Timestamp::deserialize(&lease["safe_until"]);
         if let (Some(token), Ok(safe_until)) = (lease["fencing_token"].as_u64(), safe_until) {
             let until = self.at(safe_until.as_millis());
@@ -425,7 +425,7 @@ impl Record {
     fn failed(&mut self, verb: &str, request: &Value, error: &Value, from: u64, at: u64) {
         let holder = match verb {
             "acquire" => text(&request["holder"]),
-            _ => text(&request["lease"]["holder"]),
+            _ => text(&lease_of(request)["holder"]),
         };
         if verb == "acquire" {
             self.asks(holder, from);
@@ -453,10 +453,10 @@ impl Record {
                 }
                 self.tell(at, holder, &format!("{verb} KILLED before its answer"));
             }
-            ("release", "Lease.Lost") => self.released(&request["lease"], "lost", from, at),
+            ("release", "Lease.Lost") => self.released(lease_of(request), "lost", from, at),
             ("step", "Step.StaleToken" | "Step.Overlap") => {
                 self.stepped(request);
-                let lease = &request["lease"];
+                let lease = lease_of(request);
                 let refused = What::Wrote {
                     grant: Grant::of(lease["fencing_token"].as_u64().unwrap_or(0)),
                     accepted: false,
@@ -528,6 +528,14 @@ fn millis(at: SystemTime) -> u64 {
 #[allow(clippy::cast_precision_loss)] // Minutes in milliseconds.
 pub(super) fn seconds(ms: u64) -> f64 {
     ms as f64 / 1000.0
+}
+
+/// The lease that an event or an answer is about, alone or in a list of one.
+fn lease_of(said: &Value) -> &Value {
+    match &said["leases"][0] {
+        Value::Null => &said["lease"],
+        lease => lease,
+    }
 }
 
 fn text(value: &Value) -> &str {

@@ -279,7 +279,7 @@ fn remembered(lasts: &[Step]) -> impl Iterator<Item = Step> + '_ {
     lasts.iter().flat_map(by)
 }
 
-/// The item in which somebody waits: asked for again, at the same moment, earlier and later; and deleted.
+/// The item in which somebody waits: asked for again, at the same moment, earlier and later; deleted; and retired.
 fn of_waiters() -> Vec<Step> {
     let item = |write, token| Step {
         who: 1,
@@ -291,6 +291,8 @@ fn of_waiters() -> Vec<Step> {
     steps.extend([0, 1].map(|token| item(Write::Forget, token)));
     steps.extend([joins(1, 2, 9), item(Write::CallBack, 2)]);
     steps.extend([1, 2, 3].map(|at| [leave(1), joins(1, at, 9)]).concat());
+    steps.extend([0, 1].map(|token| item(Write::Retire, token)));
+    steps.extend([item(Write::CallBack, 3), item(Write::Retire, 1)]);
     steps
 }
 

@@ -25,6 +25,8 @@ pub enum Write {
     CallBack,
     /// A waiter's item is deleted.
     Forget,
+    /// A waiter's item leaves the index.
+    Retire,
     /// An operator's: the row is replaced.
     Swap,
     /// An operator's: a row where there is none.
@@ -138,6 +140,7 @@ const OF_THE_QUEUE: &Weighted = &[
     (4, Write::Take),
     (1, Write::CallBack),
     (1, Write::Forget),
+    (1, Write::Retire),
 ];
 const OF_OPERATORS: &Weighted = &[(4, Write::Swap), (1, Write::Make)];
 const OF_STRANGERS: &Weighted = &[(5, Write::Tamper), (2, Write::Delete)];

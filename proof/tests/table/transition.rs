@@ -177,7 +177,7 @@ impl Stores {
             }
             Write::Together => self.together(address, stored, step).await?,
             Write::Join => self.join(address, stored, step).await?,
-            Write::CallBack | Write::Forget => self.waits(address, step).await?,
+            Write::CallBack | Write::Forget | Write::Retire => self.waits(address, step).await?,
             _ => return self.write(address, stored, step).await,
         }
         Ok(false)
@@ -231,13 +231,14 @@ impl Stores {
             let ours = self.memory.call_back_by(key, &waiter, LIMIT).await.unwrap();
             let theirs = table.call_back_by(key, &waiter, LIMIT).await;
             same(&ours, &theirs.map_err(failed(step))?, step)?;
-        } else {
-            let (request, now) = (&waiter.request, waiter.asked_at);
-            let ours = self.memory.served(key, request, now, LIMIT).await;
+        } else if step.write == Write::Retire {
+            // The moment at which the last of the sequences has asked, or long after.
+            let now = changes::seconds(if step.token == 0 { 3 } else { 200 });
+            let ours = self.memory.served(key, &waiter.request, now, LIMIT).await;
             ours.unwrap();
-            let theirs = table.served(key, request, now, LIMIT).await;
+            let theirs = table.served(key, &waiter.request, now, LIMIT).await;
             theirs.map_err(failed(step))?;
-            self.same_waiter(key, request, step).await?;
+        } else {
             self.memory.forget(key, &waiter, LIMIT).await.unwrap();
             let theirs = table.forget(key, &waiter, LIMIT).await;
             theirs.map_err(failed(step))?;
@@ -257,6 +258,22 @@ impl Stores {
                 }
             }
         }
+        same(&ours, &theirs, step)?;
+        // Whatever a waiter is read from, and what is left of one who was served.
+        let waits = |sk: &str| sk.starts_with("WAIT#");
+        let ours = self.memory.all().into_iter();
+        let ours: BTreeMap<_, _> = ours
+            .filter(|(pk, sk, _)| pk == key.as_str() && waits(sk))
+            .map(|(_, sk, item)| (sk, item))
+            .collect();
+        let theirs = self.table.items(key).await.into_iter();
+        let theirs: BTreeMap<_, _> = theirs
+            .filter_map(|mut item| {
+                let sk = item.remove("sk")?.as_s().ok()?.clone();
+                item.remove("pk");
+                waits(&sk).then_some((sk, item))
+            })
+            .collect();
         same(&ours, &theirs, step)
     }
 

@@ -25,6 +25,11 @@ async fn fixture() -> Fixture {
     let stack = Stack::start(Options {
         engine: true,
         queue_delay: Some(Duration::from_millis(200)),
+        // One that succeeds and does not release is reaped only where the stack says so.
+        parameters: BTreeMap::from([(
+            "ReapStatuses".to_owned(),
+            "SUCCEEDED,FAILED,TIMED_OUT,ABORTED".to_owned(),
+        )]),
         // So that seconds are long.
         environment: environment([
             ("LEASE_CLOCK_MARGIN_MS", "100"),

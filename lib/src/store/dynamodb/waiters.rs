@@ -209,7 +209,7 @@ impl DynamoDb {
             .update_item()
             .table_name(&self.table)
             .set_key(Some(place(key, &at::wait_sk(request))))
-            .condition_expression("attribute_exists(#task_token) AND #asked_at < :now")
+            .condition_expression("#asked_at < :now")
             .update_expression(format!(
                 "SET #purge_at = :purge_at REMOVE {}",
                 gone.join(", ")
@@ -217,10 +217,7 @@ impl DynamoDb {
             .expression_attribute_values(":now", instant(now))
             .expression_attribute_values(":purge_at", n(now.as_millis() / 1000))
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::None);
-        for name in Waiter::WHILE_IT_WAITS
-            .into_iter()
-            .chain([at::ASKED_AT, at::PURGE_AT])
-        {
+        for name in Waiter::WHILE_IT_WAITS.into_iter().chain([at::PURGE_AT]) {
             update = update.expression_attribute_names(format!("#{name}"), name);
         }
         match within(update.customize(), limit).send().await {
