@@ -79,7 +79,7 @@ proptest! {
             let checked = check(&definition.node, &definition.options);
             prop_assert!(checked.findings.iter().all(|finding| finding.rule != Rule::TooLarge));
             // Each acquire may be gone around or not.
-            let most = 60 * (checked.states + 1) * checked.acquires.max(1);
+            let most = (100 * (checked.states + 1)) << checked.acquires;
             prop_assert!(checked.visited <= most, "{} positions", checked.visited);
         }
     }
