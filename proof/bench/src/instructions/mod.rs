@@ -27,7 +27,7 @@ use tls::{AUTHORITY, Tls};
 use valgrind::Program;
 
 /// How often something is counted whose requests time out.
-const TRIES: usize = 8;
+const TRIES: usize = 12;
 const OPERATIONS: [&str; 3] = ["acquire", "extend", "release"];
 /// Calls in the shorter run, beside which the longer one has more: the first ones connect and fill what is kept.
 const FIRST: usize = 10;
