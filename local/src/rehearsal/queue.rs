@@ -179,12 +179,13 @@ async fn is_free(world: &World<'_>, machine: &str) -> Shown {
     world.success(&run).await.map(|_| ())
 }
 
-/// with-lease joins a queue only where it found the key held: it is released between the two requests.
+/// with-lease joins a queue only where it found the key held, so the key is released between the two requests. No attempt to
+/// join arrives, however long the release takes: the next look finds the key free.
 async fn is_free_meanwhile(world: &World<'_>) -> Shown {
     let key = key(WRAPPER, "free");
     let lease = world.occupy(&key, 600.0).await?;
     let proxy = world.stack.proxy();
-    proxy.inject_matching(Fault::Hang, "TransactWriteItems", &key, 1);
+    proxy.inject_matching(Fault::Hang, "TransactWriteItems", &key, 50);
     let run = start(world, WRAPPER, &key, 100).await?;
     world.until_entered(&run, "AcquireInLine").await?;
     world.call("release", json!({"lease": lease})).await?;
