@@ -16,7 +16,9 @@ mod record;
 
 pub use record::{Act, Record};
 
-pub(crate) use item::{NULL, instant, metadata, metadata_value, n, s, text, time, ttl, whole};
+pub(crate) use item::{
+    NULL, b, bytes, instant, metadata, metadata_value, n, s, text, time, ttl, whole,
+};
 
 /// An item as DynamoDB gives it.
 pub type Item = HashMap<String, AttributeValue>;

@@ -207,8 +207,8 @@ pub(crate) fn up_to(longest: Duration) -> Duration {
 }
 
 /// The same for the same parts only.
-fn digest<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
-    hex(&Sha256::digest(framed(parts))[..16])
+fn digest<'a>(parts: impl IntoIterator<Item = &'a str>) -> Vec<u8> {
+    Sha256::digest(framed(parts))[..16].to_vec()
 }
 
 /// Each part is preceded by its length, so that the parts can be read back from the whole.
@@ -233,7 +233,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 /// Holder and request id in 128 bits: what a row remembers of a request. Each part goes in with
 /// its length before it, so that no two pairs share their bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct RequestDigest(String);
+pub struct RequestDigest(Vec<u8>);
 
 impl RequestDigest {
     /// The digest of one logical request.
@@ -242,18 +242,19 @@ impl RequestDigest {
         Self(digest([holder.as_str(), request_id.as_str()]))
     }
 
-    pub(crate) fn as_str(&self) -> &str {
+    pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    pub(crate) fn stored(text: &str) -> Self {
-        Self(text.to_owned())
+    pub(crate) fn stored(bytes: &[u8]) -> Self {
+        Self(bytes.to_owned())
     }
 
     /// A number that is the same for copies of the request, and any number for others.
     pub(crate) fn number(&self) -> u64 {
-        let digits = self.0.get(..16).unwrap_or_default();
-        u64::from_str_radix(digits, 16).unwrap_or(0)
+        self.0
+            .first_chunk()
+            .map_or(0, |bytes| u64::from_be_bytes(*bytes))
     }
 }
 
@@ -352,7 +353,7 @@ impl Keys {
 
 /// Which keys a request asked for, in whatever order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct KeysDigest(String);
+pub struct KeysDigest(Vec<u8>);
 
 impl KeysDigest {
     /// The digest of several keys; none of a single one.
@@ -363,12 +364,12 @@ impl KeysDigest {
         (keys.len() > 1).then(|| Self(digest(keys)))
     }
 
-    pub(crate) fn as_str(&self) -> &str {
+    pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    pub(crate) fn stored(text: &str) -> Self {
-        Self(text.to_owned())
+    pub(crate) fn stored(bytes: &[u8]) -> Self {
+        Self(bytes.to_owned())
     }
 }
 

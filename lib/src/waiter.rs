@@ -5,7 +5,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use crate::{
     clock::Timestamp,
     row::attributes as at,
-    row::{Item, instant, metadata, metadata_value, n, s, text, time, ttl, whole},
+    row::{Item, b, bytes, instant, metadata, metadata_value, n, s, text, time, ttl, whole},
     values::{Holder, Metadata, RequestDigest, TaskToken, Ttl},
 };
 
@@ -43,7 +43,7 @@ impl Waiter {
     #[must_use]
     pub fn read(item: &Item) -> Option<Self> {
         Some(Self {
-            request: RequestDigest::stored(text(item, at::REQUEST)?),
+            request: RequestDigest::stored(bytes(item, at::REQUEST)?),
             task_token: TaskToken::stored(text(item, at::TASK_TOKEN)?),
             holder: Holder::stored(text(item, at::HOLDER)?),
             ttl: ttl(item)?,
@@ -58,7 +58,7 @@ impl Waiter {
     /// Every attribute but the address.
     pub(crate) fn attributes(&self) -> [(&'static str, AttributeValue); 10] {
         [
-            (at::REQUEST, s(self.request.as_str())),
+            (at::REQUEST, b(self.request.as_bytes())),
             (at::TASK_TOKEN, s(self.task_token.expose())),
             (at::HOLDER, s(self.holder.as_str())),
             (at::TTL_MS, n(self.ttl.as_millis())),

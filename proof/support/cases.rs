@@ -516,10 +516,11 @@ impl Player<'_> {
         let theirs = json!({"key": unique("forged"), "holder": forger});
         let theirs = self.on.occupy(theirs).await;
         let row = self.on.lease_row(key).await;
-        let digest = row["line"].as_l().unwrap()[0].as_s().unwrap().clone();
+        let digest = row["line"].as_l().unwrap()[0].as_b().unwrap().as_ref();
+        let digest = u128::from_be_bytes(digest.try_into().unwrap());
         let waiter = self
             .on
-            .item("LeaseTable", key, &format!("WAIT#{digest}"))
+            .item("LeaseTable", key, &format!("WAIT#{digest:032x}"))
             .await;
         let grant =
             json!({"outcome": "acquired", "lease": theirs, "grant": "new", "previous": null});

@@ -1,6 +1,6 @@
 //! The names of a lease row's attributes: public API, as much as the JSON fields are.
 
-use crate::values::RequestDigest;
+use crate::values::{RequestDigest, hex};
 
 pub(crate) const PK: &str = "pk";
 pub(crate) const SK: &str = "sk";
@@ -116,25 +116,25 @@ pub(crate) fn permit_of(sk: &str) -> Option<u16> {
 
 /// The sort key of the item in which `request` waits.
 pub(crate) fn wait_sk(request: &RequestDigest) -> String {
-    format!("WAIT#{}", request.as_str())
+    format!("WAIT#{}", hex(request.as_bytes()))
 }
 
 /// The request in such a sort key.
 pub(crate) fn request_of(sk: &str) -> Option<RequestDigest> {
-    let digest = sk.strip_prefix("WAIT#")?;
-    let hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
-    (digest.len() == 32 && digest.bytes().all(hex)).then(|| RequestDigest::stored(digest))
+    let digest = u128::from_str_radix(sk.strip_prefix("WAIT#")?, 16).ok()?;
+    let request = RequestDigest::stored(&digest.to_be_bytes());
+    (sk == wait_sk(&request)).then_some(request)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{permit_of, request_of};
+    use super::{permit_of, request_of, wait_sk};
 
     #[test]
     fn a_sort_key_is_ours_to_the_letter() {
         let digest = "0123456789abcdef0123456789abcdef";
-        let of = |sk: &str| request_of(sk).map(|request| request.as_str().to_owned());
-        assert_eq!(of(&format!("WAIT#{digest}")).as_deref(), Some(digest));
+        let sk = format!("WAIT#{digest}");
+        assert_eq!(request_of(&sk).map(|request| wait_sk(&request)), Some(sk));
         for strange in [
             format!("WAIT#{}", &digest[1..]),
             format!("WAIT#{digest}0"),
@@ -142,7 +142,7 @@ mod tests {
             format!("WAIT#{}A", &digest[1..]),
             digest.to_owned(),
         ] {
-            assert_eq!(of(&strange), None, "{strange}");
+            assert_eq!(request_of(&strange), None, "{strange}");
         }
         assert_eq!(permit_of("LEASE#0007"), Some(7));
         for strange in ["LEASE#007", "LEASE#00007", "LEASE#+007", "WAIT#0007"] {

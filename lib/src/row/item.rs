@@ -1,6 +1,6 @@
 //! A row as an item, and an item as a row.
 
-use aws_sdk_dynamodb::types::AttributeValue;
+use aws_sdk_dynamodb::{primitives::Blob, types::AttributeValue};
 
 use super::{Frozen, Holding, Item, Record, Reservation, Row, State, Stored, attributes as at};
 use crate::{
@@ -23,12 +23,12 @@ impl Row {
             version: counter(item, at::VERSION)
                 .ok_or("version is not a whole number from 1 to 2^52")?,
             granted_to: Holder::stored(granted_to),
-            request: text(item, at::REQUEST)
+            request: bytes(item, at::REQUEST)
                 .map(RequestDigest::stored)
-                .ok_or("request is not a string")?,
-            request_keys: text(item, at::REQUEST_KEYS).map(KeysDigest::stored),
+                .ok_or("request is not binary")?,
+            request_keys: bytes(item, at::REQUEST_KEYS).map(KeysDigest::stored),
             past_requests: at::PAST_REQUESTS
-                .map(|name| text(item, name).map(RequestDigest::stored)),
+                .map(|name| bytes(item, name).map(RequestDigest::stored)),
             previous: previous(item),
             frozen: item.get(at::FROZEN).map(|value| match Record::read(value) {
                 Some(record) => Frozen::By(record),
@@ -39,7 +39,7 @@ impl Row {
             purge_at: item
                 .contains_key(at::PURGE_AT)
                 .then(|| whole(item, at::PURGE_AT).unwrap_or(Self::NEVER)),
-            line: line(item).ok_or("line is not a list of strings")?,
+            line: line(item).ok_or("line is not a list of binaries")?,
             state: if item.contains_key(at::HOLDER) {
                 if text(item, at::HOLDER) != Some(granted_to) {
                     return Err("holder is not the holder that it was granted to");
@@ -61,12 +61,12 @@ impl Row {
         set(at::FENCING_TOKEN, n(self.fencing_token.get()));
         set(at::VERSION, n(self.version.get()));
         set(at::GRANTED_TO, s(self.granted_to.as_str()));
-        set(at::REQUEST, s(self.request.as_str()));
+        set(at::REQUEST, b(self.request.as_bytes()));
         if let Some(keys) = &self.request_keys {
-            set(at::REQUEST_KEYS, s(keys.as_str()));
+            set(at::REQUEST_KEYS, b(keys.as_bytes()));
         }
         for (name, past) in at::PAST_REQUESTS.iter().zip(&self.past_requests) {
-            set(name, past.as_ref().map_or(NULL, |p| s(p.as_str())));
+            set(name, past.as_ref().map_or(NULL, |p| b(p.as_bytes())));
         }
         let previous = self.previous.as_ref();
         set(
@@ -90,7 +90,7 @@ impl Row {
         if let Some(at) = self.purge_at {
             set(at::PURGE_AT, n(at));
         }
-        let line = self.line.iter().map(|request| s(request.as_str()));
+        let line = self.line.iter().map(|request| b(request.as_bytes()));
         set(at::LINE, AttributeValue::L(line.collect()));
         match &self.state {
             State::Held(held) => {
@@ -117,12 +117,12 @@ impl Row {
                     set(at::LAST_TOKEN, n(last_token.get()));
                 }
                 if let Some(reserved) = reserved {
-                    set(at::CLAIM, s(reserved.request.as_str()));
+                    set(at::CLAIM, b(reserved.request.as_bytes()));
                     set(at::CLAIM_ID, s(reserved.lease_id.expose()));
                     set(at::CLAIM_UNTIL, instant(reserved.until));
                     set(at::CLAIM_TRIES, n(reserved.tries.get()));
                 } else if let Some(head) = self.head() {
-                    set(at::HEIR, s(head.as_str()));
+                    set(at::HEIR, b(head.as_bytes()));
                 }
             }
         }
@@ -174,7 +174,7 @@ fn free(item: &Item, fencing_token: Counter) -> Result<State, &'static str> {
             Some(_) => counter(item, at::LAST_TOKEN)
                 .ok_or("last_fencing_token is not a whole number from 1 to 2^52")?,
         },
-        reserved: match text(item, at::CLAIM) {
+        reserved: match bytes(item, at::CLAIM) {
             None => None,
             Some(request) => Some(
                 reservation(item, request)
@@ -184,7 +184,7 @@ fn free(item: &Item, fencing_token: Counter) -> Result<State, &'static str> {
     })
 }
 
-fn reservation(item: &Item, request: &str) -> Option<Reservation> {
+fn reservation(item: &Item, request: &[u8]) -> Option<Reservation> {
     Some(Reservation {
         request: RequestDigest::stored(request),
         lease_id: LeaseId::stored(text(item, at::CLAIM_ID)?),
@@ -206,12 +206,16 @@ fn previous(item: &Item) -> Option<Previous> {
 fn line(item: &Item) -> Option<Vec<RequestDigest>> {
     let digests = item.get(at::LINE)?.as_l().ok()?.iter();
     digests
-        .map(|digest| Some(RequestDigest::stored(digest.as_s().ok()?)))
+        .map(|digest| Some(RequestDigest::stored(digest.as_b().ok()?.as_ref())))
         .collect()
 }
 
 pub(crate) fn text<'a>(item: &'a Item, name: &str) -> Option<&'a str> {
     item.get(name)?.as_s().ok().map(String::as_str)
+}
+
+pub(crate) fn bytes<'a>(item: &'a Item, name: &str) -> Option<&'a [u8]> {
+    item.get(name)?.as_b().ok().map(Blob::as_ref)
 }
 
 /// A whole number. DynamoDB writes numbers in plain decimal, so that anything `u64` cannot read
@@ -246,6 +250,10 @@ pub(crate) const NULL: AttributeValue = AttributeValue::Null(true);
 
 pub(crate) fn s(text: &str) -> AttributeValue {
     AttributeValue::S(text.to_owned())
+}
+
+pub(crate) fn b(bytes: &[u8]) -> AttributeValue {
+    AttributeValue::B(Blob::new(bytes))
 }
 
 pub(crate) fn n(number: u64) -> AttributeValue {

@@ -12,7 +12,7 @@ use crate::{
     clock::Timestamp,
     outcomes::Ended,
     row::attributes as at,
-    row::{instant, metadata_value, n, s},
+    row::{b, instant, metadata_value, n, s},
     transition::{
         Change, Confirm, End, Extend, Grant, Next, Release, ReleaseTarget, ShortenDeadline, Swap,
         TOKEN_STEP, TakeoverRule, Tokens,
@@ -58,7 +58,7 @@ pub(super) fn of(change: &Change) -> Expressions {
 const OURS: &str = "attribute_type(#fencing_token, :number) \
     AND #fencing_token BETWEEN :one AND :most \
     AND attribute_type(#version, :number) AND #version BETWEEN :one AND :most \
-    AND attribute_type(#request, :text) AND attribute_type(#granted_to, :text) \
+    AND attribute_type(#request, :binary) AND attribute_type(#granted_to, :text) \
     AND attribute_type(#line, :list)";
 
 /// What a held row of ours has beyond that.
@@ -89,7 +89,7 @@ const KEPT: &str = "#claim, #claim_id, #claim_until, #claim_tries, #heir";
 /// Nobody is in line. It says nothing about for whom a free row may be kept.
 const NO_LINE: &str = "attribute_not_exists(#line[0])";
 
-const UNKEPT: &str = "NOT attribute_type(#claim, :text)";
+const UNKEPT: &str = "NOT attribute_type(#claim, :binary)";
 
 /// What every grant does to the history. A first grant writes NULL for its predecessor.
 const HISTORY: &str = "#past_request_1 = if_not_exists(#request, :null), \
@@ -111,7 +111,7 @@ fn granting(grant: &Grant) -> Expressions {
         TakeoverRule::Unmoved(version) => ("#version = :over", n(version.get())),
     };
     let expired = format!("{HELD} AND {over}");
-    let keys = grant.keys.as_ref().map(KeysDigest::as_str);
+    let keys = grant.keys.as_ref().map(KeysDigest::as_bytes);
     let (several, single) = match keys {
         None => ("", ", #request_keys"),
         Some(_) => (", #request_keys = :request_keys", ""),
@@ -148,12 +148,12 @@ fn granting(grant: &Grant) -> Expressions {
             ("over", which),
             ("expires_at", instant(grant.expires_at)),
             ("sweep_after", instant(grant.sweep_after)),
-            ("request", s(grant.request.as_str())),
+            ("request", b(grant.request.as_bytes())),
             ("step", n(TOKEN_STEP)),
             ("seed", n(grant.seed().get())),
             ("floor", n(grant.tokens.floor().get())),
             ("lifted", n(grant.tokens.floor().plus(TOKEN_STEP).get())),
-            ("request_keys", s(keys.unwrap_or_default())),
+            ("request_keys", b(keys.unwrap_or_default())),
         ],
     )
 }

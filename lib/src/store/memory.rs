@@ -16,7 +16,7 @@ use crate::{
     clock::Timestamp,
     error::Error,
     row::attributes as at,
-    row::{Item, Stored, instant, n, s, text, time},
+    row::{Item, Stored, bytes, instant, n, s, time},
     transition::{Change, Join, transition},
     values::{Holder, Key, RequestDigest},
     waiter::Waiter,
@@ -315,7 +315,7 @@ impl Store for Memory {
 
 /// Whether there is nothing, or an item of the same request.
 fn is_vacant(item: Option<&Item>, waiter: &Waiter) -> bool {
-    item.is_none_or(|item| text(item, at::REQUEST) == Some(waiter.request.as_str()))
+    item.is_none_or(|item| bytes(item, at::REQUEST) == Some(waiter.request.as_bytes()))
 }
 
 fn to_item(waiter: &Waiter) -> Item {

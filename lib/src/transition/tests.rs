@@ -23,7 +23,7 @@ fn grant(name: &str, now: Timestamp, tokens: Tokens) -> Grant {
     Grant {
         holder: holder(name),
         request: RequestDigest::of(&holder(name), &request),
-        keys: Some(KeysDigest::stored("keys")),
+        keys: Some(KeysDigest::stored(b"keys")),
         lease_id: LeaseId::stored(name),
         ttl,
         metadata: Metadata::default(),

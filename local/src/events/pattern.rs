@@ -156,9 +156,9 @@ mod tests {
 
     #[test]
     fn what_exists_is_a_leaf() {
-        let there = json!({"dynamodb": {"NewImage": {"heir": {"S": [{"exists": true}]}}}});
+        let there = json!({"dynamodb": {"NewImage": {"heir": {"B": [{"exists": true}]}}}});
         let image = |image: Value| json!({"dynamodb": {"NewImage": image}});
-        assert!(matches(&there, &image(json!({"heir": {"S": "a"}}))));
+        assert!(matches(&there, &image(json!({"heir": {"B": "YQ=="}}))));
         assert!(!matches(&there, &image(json!({"heir": {"N": "1"}}))));
         assert!(!matches(&there, &image(json!({"holder": {"S": "a"}}))));
         assert!(!matches(&there, &json!({"dynamodb": {"Keys": {}}})));

@@ -47,9 +47,13 @@ const OF_A_LEASE: [&str; 9] = [
     "granted_to",
 ];
 
-/// Strange elsewhere, and here a text like any other.
+/// Strange elsewhere, and here like any other.
 fn is_ordinary(name: &str, value: Option<&AttributeValue>) -> bool {
-    ["lease_id", "request"].contains(&name) && value.is_some_and(AttributeValue::is_s)
+    match name {
+        "lease_id" => value.is_some_and(AttributeValue::is_s),
+        "request" => value.is_some_and(AttributeValue::is_b),
+        _ => false,
+    }
 }
 
 /// The index's own key cannot be written with anything but a string that is not empty.

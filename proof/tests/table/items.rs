@@ -1,6 +1,6 @@
 //! What is in the table, attribute by attribute: beside what the row says, and as a stranger leaves it.
 
-use aws_sdk_dynamodb::types::AttributeValue;
+use aws_sdk_dynamodb::{primitives::Blob, types::AttributeValue};
 use leasehold::{
     row::{Item, Row},
     transition::Change,
@@ -33,20 +33,20 @@ pub fn plain(row: &Row, item: &Item) -> Item {
 }
 
 /// The digest by which the stream is filtered.
-pub fn successor(item: &Item) -> Option<String> {
+pub fn successor(item: &Item) -> Option<Blob> {
     match item.get("heir")? {
-        AttributeValue::S(digest) => Some(digest.clone()),
+        AttributeValue::B(digest) => Some(digest.clone()),
         AttributeValue::Null(true) => None,
         strange => panic!("{strange:?}"),
     }
 }
 
 /// Whoever is first in the queue of a row that is free, and reserved for nobody.
-pub fn successor_of(row: &Row) -> Option<String> {
+pub fn successor_of(row: &Row) -> Option<Blob> {
     let free = row.holding().is_none() && row.reserved().is_none();
     let item = row.to_item();
     let queue = item.get("line").filter(|_| free)?.as_l().unwrap();
-    queue.first().map(|head| head.as_s().unwrap().clone())
+    queue.first().map(|head| head.as_b().unwrap().clone())
 }
 
 /// Joining and leaving do not: they move nobody to the front of a row that was not reserved for somebody already, or
@@ -90,7 +90,8 @@ pub fn strange(value: u8) -> Option<AttributeValue> {
         7 => AttributeValue::Bool(true),
         8 => AttributeValue::Null(true),
         9 => AttributeValue::L(Vec::new()),
-        10 => AttributeValue::L(vec![AttributeValue::S("somebody".to_owned())]),
+        10 => AttributeValue::L(vec![AttributeValue::B(Blob::new("somebody"))]),
+        12 => AttributeValue::B(Blob::new("somebody")),
         _ => AttributeValue::M([("a".to_owned(), AttributeValue::S("b".to_owned()))].into()),
     })
 }

@@ -19,6 +19,7 @@ const ZERO: u8 = 4;
 const HUGE: u8 = 5;
 const SEVEN: u8 = 6;
 const MAP: u8 = 11;
+const DIGEST: u8 = 12;
 
 const NOTHING: Tampering = ("colour", NONE);
 
@@ -34,7 +35,7 @@ const OURS: [Tampering; 8] = [
 const HELD: [Tampering; 12] = [
     ("holder", ANOTHER), ("ended", RELEASED), ("last_fencing_token", SEVEN), ("lease_id", SEVEN),
     ("metadata", RELEASED), ("ttl_ms", ZERO), ("ttl_ms", HUGE), ("acquired_at", ZERO),
-    ("acquired_at", HUGE), ("expires_at", ZERO), ("expires_at", HUGE), ("claim", ANOTHER),
+    ("acquired_at", HUGE), ("expires_at", ZERO), ("expires_at", HUGE), ("claim", DIGEST),
 ];
 
 /// And a free one.
@@ -221,7 +222,7 @@ fn of_free(held: &[Step], queued: &[Step], end: Step) -> Vec<Vec<Step>> {
         grant(0, 30),
     ];
     for last in &lasts {
-        all.push(guarded(&free, last, &[&FREE, &[("claim", ANOTHER)]]));
+        all.push(guarded(&free, last, &[&FREE, &[("claim", DIGEST)]]));
     }
     all.push(one_by_one(&free, lasts.iter().flat_map(at_every_floor)));
     all.push(one_by_one(
@@ -359,7 +360,13 @@ pub fn of_strangers() -> Vec<Vec<Step>> {
         }
     }
     // What is said of a reservation while the row is held says nothing.
-    for claim in ["claim", "claim_id", "claim_until", "claim_tries"] {
+    let reservation = [
+        ("claim", DIGEST),
+        ("claim_id", RELEASED),
+        ("claim_until", RELEASED),
+        ("claim_tries", RELEASED),
+    ];
+    for part in reservation {
         for last in [
             release(NEXT),
             release(None),
@@ -368,12 +375,7 @@ pub fn of_strangers() -> Vec<Vec<Step>> {
             take(1, false),
             pass(),
         ] {
-            let then = [
-                tamper((claim, RELEASED)),
-                last,
-                take(1, false),
-                grant(2, 30),
-            ];
+            let then = [tamper(part), last, take(1, false), grant(2, 30)];
             all.push(with(&queued, &then));
         }
     }

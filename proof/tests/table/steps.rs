@@ -178,7 +178,7 @@ fn one_of(writes: &Weighted) -> impl Strategy<Value = Step> + use<> {
     let others = (
         prop::option::weighted(0.3, 0..3_u8),
         prop::option::weighted(0.2, 0..3_u8),
-        (0..9_u8, 0..3_u8, 0..12_u8),
+        (0..9_u8, 0..3_u8, 0..13_u8),
     );
     let attributes = u8::try_from(ATTRIBUTES.len()).unwrap();
     let strange = (0..attributes, 0..STRANGE);

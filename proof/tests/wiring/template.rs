@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use aws_sdk_dynamodb::types::AttributeValue;
+use aws_sdk_dynamodb::{primitives::Blob, types::AttributeValue};
 use leasehold_local::{Options, Stack};
 use serde_json::{Value, json};
 
@@ -47,7 +47,7 @@ async fn only_a_row_with_an_heir_reaches_grant() {
     put(
         &stack,
         "freed",
-        &[("heir", AttributeValue::S("b".to_owned()))],
+        &[("heir", AttributeValue::B(Blob::new("b")))],
     )
     .await;
     let (invocation, payload) = next(&mut invocations).await;

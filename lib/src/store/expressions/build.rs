@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// The values that are the same in every request.
-fn constants() -> [(&'static str, AttributeValue); 14] {
+fn constants() -> [(&'static str, AttributeValue); 15] {
     [
         ("zero", n(0)),
         ("one", n(1)),
@@ -26,6 +26,7 @@ fn constants() -> [(&'static str, AttributeValue); 14] {
         ("forever", instant(Timestamp::MAX)),
         ("number", s("N")),
         ("text", s("S")),
+        ("binary", s("B")),
         ("map", s("M")),
         ("list", s("L")),
         ("null", NULL),

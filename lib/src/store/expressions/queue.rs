@@ -7,7 +7,7 @@ use super::{
     not_remembered, suiting,
 };
 use crate::{
-    row::{instant, metadata_value, n, s},
+    row::{b, instant, metadata_value, n, s},
     transition::{
         Join, Leave, Next, Pass, Reserve, Successor, Take, TakeoverRule, Tokens, TryAgain,
     },
@@ -20,7 +20,7 @@ pub(super) const PROMISED: &str = "#claim_id = :lease_id AND #fencing_token = :b
 /// What a free row has that is kept for somebody.
 pub(super) fn kept() -> String {
     format!(
-        "{FREE} AND attribute_type(#claim, :text) AND attribute_type(#claim_id, :text) \
+        "{FREE} AND attribute_type(#claim, :binary) AND attribute_type(#claim_id, :text) \
          AND attribute_type(#claim_until, :number) AND #claim_until BETWEEN :one AND :forever \
          AND attribute_type(#claim_tries, :number) AND #claim_tries BETWEEN :one AND :most"
     )
@@ -111,8 +111,8 @@ pub(super) fn joining(join: &Join) -> Expressions {
         "SET #line = list_append(#line, :joins)".to_owned(),
         [
             ("over", which),
-            ("request", s(join.request.as_str())),
-            ("joins", AttributeValue::L(vec![s(join.request.as_str())])),
+            ("request", b(join.request.as_bytes())),
+            ("joins", AttributeValue::L(vec![b(join.request.as_bytes())])),
             ("cap", n(join.cap.into())),
         ],
     )
@@ -123,7 +123,7 @@ pub(super) fn leaving(leave: &Leave) -> Expressions {
     build_once(
         format!("{ours} AND #line[{place}] = :request"),
         format!("REMOVE #line[{place}]"),
-        [("request", s(leave.request.as_str()))],
+        [("request", b(leave.request.as_bytes()))],
     )
 }
 

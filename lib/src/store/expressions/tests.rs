@@ -155,7 +155,7 @@ fn every_change() -> Vec<Change> {
         take(true),
         grant(
             TakeoverRule::Unmoved(Counter::MIN.into()),
-            Some(KeysDigest::stored("k")),
+            Some(KeysDigest::stored(b"k")),
         ),
         suited(Tokens::From(floor)),
         suited(Tokens::LiftedTo(floor)),

@@ -8,6 +8,7 @@ use std::{collections::HashMap, time::Duration};
 use aws_sdk_dynamodb::{
     Client,
     config::{Builder, StalledStreamProtectionConfig, retry::RetryConfig, timeout::TimeoutConfig},
+    primitives::Blob,
     types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure},
 };
 use aws_types::SdkConfig;
@@ -38,7 +39,7 @@ pub(crate) fn client(ambient: &SdkConfig) -> Client {
 pub(crate) struct Grant<'a> {
     pub(crate) key: &'a str,
     pub(crate) holder: &'a str,
-    pub(crate) request: &'a str,
+    pub(crate) request: [u8; 16],
     pub(crate) lease_id: &'a str,
     pub(crate) now: u64,
     pub(crate) ttl_ms: u64,
@@ -56,6 +57,7 @@ pub(crate) async fn acquire(client: &Client, grant: &Grant<'_>) -> Result<u64, F
         (":forever", n(253_402_300_799_999)),
         (":number", s("N")),
         (":text", s("S")),
+        (":binary", s("B")),
         (":map", s("M")),
         (":list", s("L")),
         (":null", AttributeValue::Null(true)),
@@ -65,7 +67,7 @@ pub(crate) async fn acquire(client: &Client, grant: &Grant<'_>) -> Result<u64, F
         (":forced", s("forced")),
         (":holder", s(grant.holder)),
         (":lease_id", s(grant.lease_id)),
-        (":request", s(grant.request)),
+        (":request", AttributeValue::B(Blob::new(grant.request))),
         (":ttl_ms", n(grant.ttl_ms)),
         (":metadata", AttributeValue::M(HashMap::new())),
         (":now", n(grant.now)),
@@ -104,6 +106,7 @@ pub(crate) async fn extend(
         (":forever", n(253_402_300_799_999)),
         (":number", s("N")),
         (":text", s("S")),
+        (":binary", s("B")),
         (":map", s("M")),
         (":list", s("L")),
         (":lease_id", s(lease_id)),
@@ -141,6 +144,7 @@ pub(crate) async fn release(
         (":forever", n(253_402_300_799_999)),
         (":number", s("N")),
         (":text", s("S")),
+        (":binary", s("B")),
         (":map", s("M")),
         (":list", s("L")),
         (":null", AttributeValue::Null(true)),

@@ -88,7 +88,7 @@ async fn sdk(client: &Client, operation: &str, called: &[Lease]) -> Result<(), F
                 let grant = bare::Grant {
                     key: lease.key.as_str(),
                     holder: HOLDER,
-                    request: &id,
+                    request: (row as u128).to_be_bytes(),
                     lease_id: &id,
                     now,
                     ttl_ms: 300_000,

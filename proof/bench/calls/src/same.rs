@@ -85,7 +85,8 @@ async fn sent(by: &str, operation: &str) -> Value {
         if let Some(value) = values.get_mut(format!(":{made_up}"))
             && operation == "acquire"
         {
-            let characters = value["S"].as_str().unwrap().len();
+            let text = value.get("S").or_else(|| value.get("B"));
+            let characters = text.and_then(Value::as_str).unwrap().len();
             *value = json!({ "characters": characters });
         }
     }

@@ -18,7 +18,7 @@ pub(crate) const ACQUIRE_IF: &str = "attribute_not_exists(#pk) OR (((attribute_n
     attribute_not_exists(#lease_id) AND #ended IN (:released, :expired, :forced) AND \
     (attribute_not_exists(#last_fencing_token) OR (attribute_type(#last_fencing_token, \
     :number) AND #last_fencing_token BETWEEN :one AND :most)) AND NOT attribute_type(#claim, \
-    :text)) OR (#holder = #granted_to AND attribute_not_exists(#ended) AND \
+    :binary)) OR (#holder = #granted_to AND attribute_not_exists(#ended) AND \
     attribute_not_exists(#last_fencing_token) AND attribute_type(#lease_id, :text) AND \
     attribute_type(#metadata, :map) AND attribute_type(#ttl_ms, :number) AND #ttl_ms BETWEEN \
     :one AND :longest AND attribute_type(#acquired_at, :number) AND #acquired_at BETWEEN \
@@ -26,7 +26,7 @@ pub(crate) const ACQUIRE_IF: &str = "attribute_not_exists(#pk) OR (((attribute_n
     AND :forever AND #expires_at <= :over)) AND attribute_not_exists(#line[0]) AND \
     attribute_type(#fencing_token, :number) AND #fencing_token BETWEEN :one AND :most AND \
     attribute_type(#version, :number) AND #version BETWEEN :one AND :most AND \
-    attribute_type(#request, :text) AND attribute_type(#granted_to, :text) AND \
+    attribute_type(#request, :binary) AND attribute_type(#granted_to, :text) AND \
     attribute_type(#line, :list) AND \
     attribute_not_exists(#frozen) AND #request <> :request AND #past_request_1 <> :request \
     AND #past_request_2 <> :request AND #past_request_3 <> :request)";
@@ -78,7 +78,7 @@ pub(crate) const EXTEND_IF: &str = "#holder = #granted_to AND attribute_not_exis
     :one AND :forever AND attribute_type(#expires_at, :number) AND #expires_at BETWEEN :one \
     AND :forever AND attribute_type(#fencing_token, :number) AND #fencing_token BETWEEN :one \
     AND :most AND attribute_type(#version, :number) AND #version BETWEEN :one AND :most AND \
-    attribute_type(#request, :text) AND attribute_type(#granted_to, :text) AND \
+    attribute_type(#request, :binary) AND attribute_type(#granted_to, :text) AND \
     attribute_type(#line, :list) AND #lease_id = :lease_id \
     AND #fencing_token = :fencing_token AND #expires_at <= :expires_at AND (#expires_at > \
     :now OR (attribute_not_exists(#frozen) AND attribute_not_exists(#line[0])))";
@@ -114,7 +114,7 @@ pub(crate) const RELEASE_IF: &str = "#holder = #granted_to AND attribute_not_exi
     AND :forever AND #lease_id = :lease_id AND #fencing_token = :fencing_token AND \
     attribute_type(#fencing_token, :number) AND #fencing_token BETWEEN :one AND :most AND \
     attribute_type(#version, :number) AND #version BETWEEN :one AND :most AND \
-    attribute_type(#request, :text) AND attribute_type(#granted_to, :text) AND \
+    attribute_type(#request, :binary) AND attribute_type(#granted_to, :text) AND \
     attribute_type(#line, :list)";
 
 pub(crate) const RELEASE_NAMES: [(&str, &str); 21] = [

@@ -92,16 +92,23 @@ fn near(value: &Value, choices: &mut Unstructured<'_>) -> Chosen<Value> {
             6 => json!({"L": [value]}),
             _ => json!({"M": {"S": value}}),
         },
+        ("B", Value::String(bytes)) => match choices.int_in_range(0..=4)? {
+            0 => json!({"B": format!("{bytes}x")}),
+            1 => json!({"B": bytes.chars().skip(1).collect::<String>()}),
+            2 => json!({"B": ""}),
+            3 => json!({"S": bytes}),
+            _ => json!({"L": [value]}),
+        },
         ("L", Value::Array(items)) => {
             let mut items = items.clone();
             match choices.int_in_range(0..=4)? {
                 0 => items.clear(),
-                1 => items.push(json!({"S": "0123456789abcdef0123456789abcdef"})),
+                1 => items.push(json!({"B": "0123456789abcdef"})),
                 2 => items.extend(items.first().cloned()),
                 3 => items.push(self::value(choices)?),
                 _ => items.resize(
                     *choices.choose(&[127, 128, 129, 2000])?,
-                    json!({"S": "ffffffffffffffffffffffffffffffff"}),
+                    json!({"B": "ffffffffffffffff"}),
                 ),
             }
             json!({ "L": items })
@@ -124,7 +131,7 @@ fn value(choices: &mut Unstructured<'_>) -> Chosen<Value> {
         2 => json!({"B": part(TEXTS, choices)?}),
         3 => json!({"L": []}),
         4 => json!({"M": {}}),
-        5 => json!({"L": [{"S": part(TEXTS, choices)?}, {"N": "1"}]}),
+        5 => json!({"L": [{"B": part(TEXTS, choices)?}, {"N": "1"}]}),
         6 => json!({"M": {"who": {"S": part(TEXTS, choices)?}}}),
         7 => json!({"SS": ["a"]}),
         8 => json!({"NS": ["1"]}),

@@ -202,7 +202,14 @@ fn judge_items(before: &[Placed], after: &[Placed]) -> Result<(), String> {
 fn is_ours(sk: &str, item: &Item) -> bool {
     match sk.strip_prefix("WAIT#") {
         Some(digest) => {
-            item.get("request").and_then(|value| value.as_s().ok()) == Some(&digest.to_owned())
+            let request = item.get("request").and_then(|value| value.as_b().ok());
+            let hex = |bytes: &[u8]| {
+                bytes
+                    .iter()
+                    .map(|byte| format!("{byte:02x}"))
+                    .collect::<String>()
+            };
+            request.is_some_and(|request| hex(request.as_ref()) == digest)
         }
         None => Row::read(item).is_ok(),
     }

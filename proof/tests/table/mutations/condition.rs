@@ -129,6 +129,7 @@ fn compare(a: Option<&AttributeValue>, operator: &str, b: Option<&AttributeValue
 fn type_of(value: &AttributeValue) -> &'static str {
     match value {
         AttributeValue::S(_) => "S",
+        AttributeValue::B(_) => "B",
         AttributeValue::N(_) => "N",
         AttributeValue::L(_) => "L",
         AttributeValue::M(_) => "M",

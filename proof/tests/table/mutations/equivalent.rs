@@ -54,12 +54,12 @@ pub fn because(form: &str, what: &str) -> Option<&'static str> {
         ),
         (
             |m| {
-                let either = m.form.contains("NOT (attribute_type(#claim, :text))");
-                m.is("attribute_type(#claim, :text)", "` always true")
+                let either = m.form.contains("NOT (attribute_type(#claim, :binary))");
+                m.is("attribute_type(#claim, :binary)", "` always true")
                     && either
                     && !m.form.contains("#claim <> :request")
             },
-            "of a free row it may be text or not",
+            "of a free row it may be binary or not",
         ),
         (
             |m| {

@@ -11,7 +11,7 @@ use std::{
     },
 };
 
-use aws_sdk_dynamodb::types::AttributeValue;
+use aws_sdk_dynamodb::{primitives::Blob, types::AttributeValue};
 use leasehold::{
     Key, conformance,
     row::{Item, Stored},
@@ -316,7 +316,7 @@ async fn waiters_are_kept_apart(stores: &Stores, key: &str) -> Result<(), String
     asked.map_err(|e| format!("an item from before was not taken up: {e}"))?;
 
     let mut strange = item;
-    let another = AttributeValue::S("another".to_owned());
+    let another = AttributeValue::B(Blob::new("another"));
     strange.insert("request".to_owned(), another);
     put(stores, strange.clone()).await;
     if store.call_back_by(&key, &waiter, LIMIT).await.is_ok() {

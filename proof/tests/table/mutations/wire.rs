@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use aws_sdk_dynamodb::types::AttributeValue;
+use aws_sdk_dynamodb::{primitives::Blob, types::AttributeValue};
+use aws_smithy_types::base64;
 use leasehold::row::Item;
 use serde_json::{Map, Value};
 
@@ -181,6 +182,7 @@ fn attribute(value: &Value) -> AttributeValue {
     let text = || value.as_str().unwrap().to_owned();
     match kind.as_str() {
         "S" => AttributeValue::S(text()),
+        "B" => AttributeValue::B(Blob::new(base64::decode(text()).unwrap())),
         "N" => AttributeValue::N(text()),
         "BOOL" => AttributeValue::Bool(value.as_bool().unwrap()),
         "NULL" => AttributeValue::Null(true),
