@@ -1,5 +1,5 @@
-//! Frees the leases of holders that are gone: all of them on its schedule, so many at a time when
-//! called. Refuses with `Lease.Invalid` a limit or a cursor that it cannot use.
+//! Frees the leases of holders that are gone. On its schedule it examines all of them; when called, it examines up to
+//! `limit`. Refuses with `Lease.Invalid` a limit or a cursor that it cannot use.
 
 use leasehold::{
     Cursor, Error, Leases, PageSize, SweepBounds, Swept,
@@ -8,7 +8,7 @@ use leasehold::{
 };
 use serde::Deserialize;
 
-/// A sweep by hand.
+/// A sweep that somebody calls.
 #[derive(Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -16,7 +16,7 @@ pub(crate) struct Request {
     /// How many leases and waiters to look at; 1000 if left out.
     #[serde(default)]
     limit: PageSize<1000>,
-    /// Where to go on: the cursor of the last answer.
+    /// Where to continue: the cursor of the last response.
     cursor: Option<Cursor>,
 }
 
