@@ -28,7 +28,7 @@ pub struct Lease {
     /// Public and ordered: every later grant of the key has a larger one. Store it with the data that the lease
     /// protects, and refuse smaller ones.
     pub fencing_token: Counter,
-    /// Increases with every write of the row.
+    /// Increases with every write of the row, except when a request joins or leaves the queue.
     pub version: Counter,
     /// The requested length, in seconds.
     #[serde(rename = "ttl_seconds")]

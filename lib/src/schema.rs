@@ -1,8 +1,8 @@
-//! JSON Schemas (draft 2020-12) of what the functions take, answer, and fail with; `schemas/` has them as files.
+//! JSON Schemas (draft 2020-12) of the events, responses and errors of the functions; `schemas/` has them as files.
 //!
-//! They come from the Rust types. Types that read or write their JSON by hand have their schemas here, by hand too. A
-//! schema cannot say everything: lengths are in bytes where JSON Schema counts characters, and whether a ttl is longer than
-//! the guard depends on the stack. So a function may refuse what a schema accepts.
+//! They come from the Rust types. Types that read or write their JSON by hand have handwritten schemas here. A schema
+//! cannot say everything: lengths are in bytes and JSON Schema counts characters, and whether a ttl is longer than
+//! the guard depends on the stack. So a function may refuse an event that a schema accepts.
 
 use schemars::{JsonSchema, Schema, generate::SchemaSettings, transform::transform_subschemas};
 use serde_json::{Map, Value, json};
@@ -18,7 +18,7 @@ mod values;
 
 pub use events::FailedRecords;
 
-/// The schema of an event that a function takes. Fields that it does not name are refused.
+/// The schema of an event that a function takes. Fields that are not in it are refused.
 #[must_use]
 pub fn event<T: JsonSchema>(title: &str) -> Value {
     let settings = SchemaSettings::draft2020_12().for_deserialize();
@@ -27,7 +27,7 @@ pub fn event<T: JsonSchema>(title: &str) -> Value {
     finished(schema, title)
 }
 
-/// The schema of a function's answer. A later version may add fields, so those it does not name are accepted.
+/// The schema of a function's response. A later version may add fields, so unknown fields are accepted.
 #[must_use]
 pub fn answer<T: JsonSchema>(title: &str) -> Value {
     let settings = SchemaSettings::draft2020_12().for_serialize();
@@ -36,7 +36,7 @@ pub fn answer<T: JsonSchema>(title: &str) -> Value {
     finished(schema, title)
 }
 
-/// The schema of a failed call: what Lambda answers, and a Catch finds in its Cause.
+/// The schema of a failed call: what Lambda returns, and what a Catch finds in its Cause.
 #[must_use]
 pub fn error() -> Value {
     let names = Error::NAMES.map(|name| json!({"const": name, "description": fact(name)}));
@@ -100,7 +100,7 @@ pub fn error() -> Value {
     finished(schema, "error")
 }
 
-/// What a name says, and what the caller should do.
+/// The meaning of an error name, and what the caller should do.
 fn fact(name: &str) -> &'static str {
     match name {
         "Lease.Held" => {
@@ -135,14 +135,14 @@ fn fact(name: &str) -> &'static str {
     }
 }
 
-/// With the title, and with what only Rust means taken out.
+/// The schema with its title, and without what only Rust needs.
 fn finished(mut schema: Schema, title: &str) -> Value {
     plain(&mut schema);
     schema.insert("title".to_owned(), title.into());
     schema.to_value()
 }
 
-/// Null is no way to leave a field out.
+/// Null is not accepted for a field that is left out.
 fn without_null(schema: &mut Schema) {
     transform_subschemas(&mut without_null, schema);
     let Some(object) = schema.as_object_mut() else {
@@ -168,7 +168,7 @@ fn without_null(schema: &mut Schema) {
     }
 }
 
-/// Any further field is accepted.
+/// Accepts any further field.
 fn open(schema: &mut Schema) {
     transform_subschemas(&mut open, schema);
     if schema.get("additionalProperties") == Some(&Value::Bool(false)) {
@@ -176,7 +176,7 @@ fn open(schema: &mut Schema) {
     }
 }
 
-/// Formats that only Rust has go, and so do line ends and marks of doc comments.
+/// Removes formats that only Rust has, and the line ends and marks of doc comments.
 fn plain(schema: &mut Schema) {
     transform_subschemas(&mut plain, schema);
     let Some(object): Option<&mut Map<String, Value>> = schema.as_object_mut() else {

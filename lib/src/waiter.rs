@@ -34,8 +34,9 @@ pub struct Waiter {
 }
 
 impl Waiter {
-    /// The attributes that an item loses when its waiter is served: the attributes of the index, the secret, and the
-    /// start of the wait, so that a repeated request replaces it.
+    /// The attributes that an item loses when its waiter is served: the holder, which the index uses; the task token
+    /// and the metadata, which are private; and the time of the request, so that a later wait of the same request can
+    /// replace the item.
     pub(crate) const WHILE_IT_WAITS: [&str; 4] =
         [at::HOLDER, at::TASK_TOKEN, at::METADATA, at::ASKED_AT];
 

@@ -1,4 +1,4 @@
-//! Events of AWS's own, as far as a function reads them, and the answers to a batch.
+//! Events of AWS's own, as far as a function reads them, and the responses to a batch.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::lambda::{ExecutionEvents, FailedExecutions, StreamRecords, Trigger};
 
-/// The answer to a batch: what is to be sent again.
+/// The response to a batch: the records to deliver again.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct FailedRecords;

@@ -33,7 +33,7 @@ macro_rules! schemas {
     };
 }
 
-/// A text. Bytes are what is bounded; no text of so many bytes has more characters.
+/// A text. The limit is in bytes, and no text has more characters than bytes.
 fn text(most: u32, description: &str) -> Schema {
     json_schema!({
         "type": "string",
