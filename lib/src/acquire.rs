@@ -198,7 +198,7 @@ impl<S: Store> Leases<S> {
             (None, None, Some(reason)) => Err(corrupt(key, reason)),
             // All permits that were tried were taken and returned in the meantime.
             (None, None, None) => Err(Error::Unavailable {
-                problem: format!("every permit of {key} that was free had changed when asked for"),
+                problem: format!("other requests took every free permit of {key} first"),
                 source: None,
             }),
         }
@@ -252,7 +252,7 @@ impl<S: Store> Leases<S> {
         }
         Err(Error::Unavailable {
             problem: format!(
-                "{} was lifted and lowered while it was asked for",
+                "the token of {} crossed the floor again and again during this request",
                 address.key
             ),
             source: None,
@@ -291,7 +291,9 @@ impl<S: Store> Leases<S> {
                 .await
                 .map(Acquired::Held),
             GrantRefusal::OtherKeys => Err(other_keys()),
-            GrantRefusal::Suits(_) => Err(corrupt(key, "it can be granted and was not")),
+            GrantRefusal::Suits(_) => {
+                Err(corrupt(key, "it can be granted, but the table refused it"))
+            }
             GrantRefusal::Consumed => Err(Error::Consumed { key }),
             GrantRefusal::Frozen(row) => Err(frozen(key, row)),
             GrantRefusal::Corrupt(reason) => Err(corrupt(key, reason)),
@@ -313,7 +315,7 @@ impl<S: Store> Leases<S> {
         }
         self.give_up_on_nobody(&address.key, &row).await?;
         Err(Error::Unavailable {
-            problem: format!("{} was changing hands when asked for", address.key),
+            problem: format!("{} changed during this request", address.key),
             source: None,
         })
     }
@@ -379,7 +381,7 @@ fn is_out(stored: &Stored, grant: &Grant) -> bool {
 pub(crate) fn other_keys() -> Error {
     Error::invalid(
         "request_id",
-        "this request was granted other keys: another set needs another request_id",
+        "this request was granted other keys: use another request_id for another set",
     )
 }
 

@@ -18,7 +18,7 @@ pub enum Error {
     Held(Box<Contention>),
 
     /// This request had its lease before, and that lease has ended: a late duplicate. Stop.
-    #[error("this request was granted {key} before, and that lease is over")]
+    #[error("this request was granted {key} before, and that lease has ended")]
     Consumed {
         /// The key.
         key: Key,
@@ -27,7 +27,7 @@ pub enum Error {
     /// The grant has ended: released, swept, taken over, or gone. Stop the work. Then repair or acquire again; never
     /// retry.
     #[error(
-        "the lease of {key} is over: it was released, it expired, an operator ended it, or somebody else was granted it"
+        "the lease of {key} has ended: it was released, it expired, an operator ended it, or somebody else was granted it"
     )]
     Lost {
         /// The key.
@@ -35,21 +35,21 @@ pub enum Error {
     },
 
     /// The deadline has passed, nobody took the lease over, and the caller required an unexpired one.
-    #[error("the lease of {key} has expired, and the caller required that it has not")]
+    #[error("the lease of {key} has expired, and the caller required an unexpired lease")]
     Expired {
         /// The key.
         key: Key,
     },
 
     /// The request waited in the queue for its whole waiting time. Give up.
-    #[error("{key} did not come free while this request was willing to wait in line")]
+    #[error("{key} was not free within the waiting time of this request")]
     QueueTimeout {
         /// The key.
         key: Key,
     },
 
     /// The queue has reached its cap. Try again later.
-    #[error("{waiting} wait in line for {key}, and it takes no more (LEASE_QUEUE_CAP)")]
+    #[error("the queue for {key} is full: {waiting} requests wait (LEASE_QUEUE_CAP)")]
     QueueFull {
         /// The key.
         key: Key,
@@ -86,8 +86,9 @@ pub enum Error {
         outcomes: String,
     },
 
-    /// The stored item was not written by this library, or cannot be read. It was not changed. An operator must look.
-    #[error("the item of {key} was not written by leasehold and was left alone: {reason}")]
+    /// The stored item was not written by this library, or cannot be read. It was not changed, unless `reason` says
+    /// so. An operator must look.
+    #[error("the item of {key} was not written by leasehold: {reason}")]
     Corrupt {
         /// The key.
         key: Key,

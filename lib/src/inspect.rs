@@ -195,7 +195,10 @@ impl<S: Store> Leases<S> {
         let mut from = match cursor {
             None => None,
             Some(cursor) => Some(cursor.within(holder).ok_or_else(|| {
-                Error::invalid("cursor", "is not of an earlier answer about this holder")
+                Error::invalid(
+                    "cursor",
+                    "is not a cursor of an earlier response about this holder",
+                )
             })?),
         };
         loop {

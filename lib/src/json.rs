@@ -199,7 +199,7 @@ fn problem(text: &str) -> (Option<String>, String) {
     };
     (
         None,
-        problem.unwrap_or_else(|| "is not what it should be".to_owned()),
+        problem.unwrap_or_else(|| "has an unexpected value".to_owned()),
     )
 }
 

@@ -233,7 +233,7 @@ where
                     boundary.check(&event)?;
                     let answer = handle(leases, request).await?;
                     serde_json::to_value(answer).map_err(|error| Error::Unavailable {
-                        problem: "the answer could not be written".to_owned(),
+                        problem: "the response could not be written as JSON".to_owned(),
                         source: Some(crate::Cause::of(&error)),
                     })
                 };

@@ -245,7 +245,7 @@ impl<S: Store> Leases<S> {
                 if row.reserved().is_some() {
                     let key = &address.key;
                     return Err(Error::Unavailable {
-                        problem: format!("{key} is being handed over to one who waited for it"),
+                        problem: format!("{key} is reserved for a waiter"),
                         source: None,
                     });
                 }
@@ -284,7 +284,10 @@ impl<S: Store> Leases<S> {
             (Some((last, _)), 1..) => {
                 let named = held.iter().map(|(permit, _)| *permit).chain([last]);
                 let named: Vec<_> = named.take(20).map(|permit| permit.to_string()).collect();
-                let problem = format!("more than one is held: say which of {}", named.join(", "));
+                let problem = format!(
+                    "more than one permit is held: name one of {}",
+                    named.join(", ")
+                );
                 Err(Error::invalid("permit", problem))
             }
             (found, _) => Ok(found),

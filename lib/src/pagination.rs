@@ -136,7 +136,7 @@ impl<'de> Deserialize<'de> for Cursor {
                     after,
                 },
             )
-            .ok_or_else(|| de::Error::custom("is not a cursor of an earlier answer"))
+            .ok_or_else(|| de::Error::custom("is not a cursor of an earlier response"))
     }
 }
 

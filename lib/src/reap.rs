@@ -85,7 +85,7 @@ impl<S: Store> Leases<S> {
     pub async fn reap(&self, holder: &Holder) -> Result<Reaped, Error> {
         let Some(workflows) = self.workflows() else {
             return Err(Error::Misconfigured {
-                problem: "there is nobody to ask for the execution: these leases know no workflows"
+                problem: "these leases cannot look up executions: they were made without workflows"
                     .to_owned(),
                 source: None,
             });

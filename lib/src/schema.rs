@@ -43,8 +43,8 @@ pub fn error() -> Value {
     let message = json!({
         "type": "object",
         "properties": {
-            "message": {"description": "What happened, for a person.", "type": "string"},
-            "key": {"description": "The key that the call was about, if it named one.", "type": "string"},
+            "message": {"description": "What happened, as text for people.", "type": "string"},
+            "key": {"description": "The key in the request, if it names one.", "type": "string"},
             "field": {"description": "Of Lease.Invalid: the field at fault, with dots between levels.", "type": "string"},
         },
         "required": ["message"],
@@ -80,7 +80,7 @@ pub fn error() -> Value {
         "description": "A call that failed. Retry and Catch of a state machine match the whole errorType.",
         "type": "object",
         "properties": {
-            "errorType": {"description": "Which fact it is.", "oneOf": names},
+            "errorType": {"description": "The name of the error.", "oneOf": names},
             "errorMessage": {
                 "description": "One JSON object as text: parse it.",
                 "type": "string",
@@ -107,28 +107,26 @@ fn fact(name: &str) -> &'static str {
             "Another holder has the key. Retry with backoff and full jitter, or wait in the queue."
         }
         "Lease.Consumed" => {
-            "This request had its lease, and that lease is over. A late duplicate: stop."
+            "This request had its lease, and that lease has ended. A late duplicate: stop."
         }
         "Lease.Lost" => {
-            "Your grant is over. Stop the work, then repair or acquire again; never retry."
+            "Your grant has ended. Stop the work, then repair or acquire again; never retry."
         }
         "Lease.Expired" => {
             "The lease expired and no one took it, but you required an unexpired one. As Lease.Lost."
         }
         "Lease.QueueTimeout" => "The request waited in the queue for its wait_seconds. Give up.",
-        "Lease.QueueFull" => "The queue is full (LEASE_QUEUE_CAP). Come back later.",
+        "Lease.QueueFull" => "The queue is full (LEASE_QUEUE_CAP). Try again later.",
         "Lease.Frozen" => "An operator froze the key. Wait for the operator.",
         "Lease.Invalid" => "The request is malformed; field says where. Fix the definition.",
-        "Lease.Corrupt" => {
-            "The stored item is not a lease; the function left it alone. An operator must look."
-        }
+        "Lease.Corrupt" => "The stored item is not a lease. An operator must look.",
         "Lease.Denied" => {
             "IAM or credentials refused; the message names action and table. An operator must act."
         }
         "Lease.Misconfigured" => {
             "No such table, wrong keys, or a bad environment. An operator must act."
         }
-        "Lease.Throttled" => "The table refused for capacity. Retry with backoff.",
+        "Lease.Throttled" => "The table throttled the request. Retry with backoff.",
         _ => {
             "The outcome is unknown: time-out, connection, server error, a panic of the function. Retry with the same request."
         }

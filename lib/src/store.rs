@@ -306,6 +306,6 @@ pub(crate) fn occupied(key: &Key, request: &RequestDigest) -> Error {
     let sk = attributes::wait_sk(request);
     Error::Corrupt {
         key: key.clone(),
-        reason: format!("it stands at {sk}, where one who waits in line would stand"),
+        reason: format!("it is stored at {sk}, the address of a waiter's item"),
     }
 }

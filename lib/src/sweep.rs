@@ -241,7 +241,7 @@ fn one_bad_key_is_not_all(seen: Result<Seen, Error>, key: &Key) -> Result<Seen, 
         Err(error) => {
             metrics::tell_failure(&error);
             let problem = error.in_full();
-            tracing::error!(%key, problem, "sweep could not see to a key");
+            tracing::error!(%key, problem, "sweep could not handle a key");
             Ok(Seen {
                 failed: 1,
                 ..Seen::default()

@@ -29,7 +29,7 @@ impl Boundary {
         };
         if says(request, "list") {
             let problem =
-                format!("shows what is beyond {prefix:?} ({variable}): ask for a key or a holder");
+                format!("shows leases outside {prefix:?} ({variable}): name a key or a holder");
             return Err(Error::invalid("list", problem));
         }
         // A holder may hold keys outside the prefix.
@@ -37,7 +37,7 @@ impl Boundary {
         let by_holder = has("holder") && !has("key") && !has("keys");
         if by_holder && self.holder_prefix.is_none() {
             let problem = format!(
-                "may hold what is beyond {prefix:?} ({variable}): set LEASE_HOLDER_PREFIX as well"
+                "may hold keys outside {prefix:?} ({variable}): set LEASE_HOLDER_PREFIX as well"
             );
             return Err(Error::invalid("holder", problem));
         }
@@ -47,7 +47,7 @@ impl Boundary {
     /// For a function that handles all rows of a table: with a boundary, no function would handle the other rows.
     pub(super) fn check_absence(&self) -> Result<(), Error> {
         self.prefix().map_or(Ok(()), |(variable, _)| {
-            let problem = "does not go with this function, which sees to the whole table";
+            let problem = "cannot be set for this function, which handles the whole table";
             Err(misconfigured(variable, problem))
         })
     }
@@ -167,7 +167,7 @@ mod tests {
             boundary(None, Some("a:"), true),
         ] {
             let list = said(&team, r#"{"list": true}"#);
-            assert!(list.starts_with("list: shows what is beyond"), "{list}");
+            assert!(list.starts_with("list: shows leases outside"), "{list}");
         }
         let holder = said(&boundary(Some("team-a/"), None, true), r#"{"holder": "h"}"#);
         assert!(holder.contains("LEASE_HOLDER_PREFIX"), "{holder}");

@@ -59,7 +59,7 @@ pub(super) fn check_fips(
     }
     Err(misconfigured(
         FIPS,
-        "is true, and this function was built without a FIPS-validated module: docs/how-to/deploy.md, Small functions, says how to build it",
+        "is true, but this function was built without a FIPS-validated module: to build one with it, see Small functions in docs/how-to/deploy.md",
     ))
 }
 

@@ -77,7 +77,7 @@ fn status(event: &Value) -> Result<Status, Error> {
     let has_ended = match detail("status")? {
         "RUNNING" | "PENDING_REDRIVE" => false,
         "SUCCEEDED" | "FAILED" | "ABORTED" | "TIMED_OUT" => true,
-        _ => return Err(Error::invalid("detail.status", "is none that is known")),
+        _ => return Err(Error::invalid("detail.status", "is not a known status")),
     };
     Ok(Status {
         execution,

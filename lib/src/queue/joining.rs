@@ -56,7 +56,8 @@ impl<S: Store> Leases<S> {
         check(&request)?;
         let Some(workflows) = self.workflows() else {
             return Err(Error::Misconfigured {
-                problem: "there is nobody to call back: these leases know no workflows".to_owned(),
+                problem: "these leases cannot notify waiters: they were made without workflows"
+                    .to_owned(),
                 source: None,
             });
         };
@@ -131,7 +132,7 @@ impl<S: Store> Leases<S> {
             }
         }
         Err(Error::Unavailable {
-            problem: format!("{key} changed hands again and again while it was asked for"),
+            problem: format!("{key} changed again and again during this request"),
             source: None,
         })
     }
@@ -237,7 +238,7 @@ fn check_latest(latest: &Waiter, waiter: &Waiter) -> Result<(), Error> {
 
 fn asked_again() -> Error {
     Error::Unavailable {
-        problem: "the same request was made again since, with another task_token".to_owned(),
+        problem: "the same request was repeated with another task_token".to_owned(),
         source: None,
     }
 }

@@ -220,7 +220,7 @@ impl<S: Store> Leases<S> {
                 Err(error) => {
                     metrics::tell_failure(&error);
                     let problem = error.in_full();
-                    tracing::error!(%key, holder, problem, "one could not be sent away");
+                    tracing::error!(%key, holder, problem, "a waiter that lost its place could not be notified");
                     return Ok(());
                 }
             }
@@ -236,14 +236,14 @@ impl<S: Store> Leases<S> {
         if let Err(error) = retired.await {
             metrics::tell_failure(&error);
             let problem = error.in_full();
-            tracing::warn!(%key, problem, "the item of one who was served is left to sweep");
+            tracing::warn!(%key, problem, "the item of a served waiter is left to sweep");
         }
     }
 }
 
 pub(super) fn its_place_is_lost(key: &Key) -> Error {
     Error::Unavailable {
-        problem: format!("the place in the line of {key} was lost"),
+        problem: format!("the place in the queue for {key} was lost"),
         source: None,
     }
 }

@@ -80,7 +80,7 @@ impl<S: Store> Leases<S> {
                 Err(error) => {
                     metrics::tell_failure(&error);
                     let problem = error.in_full();
-                    tracing::error!(%key, problem, "the next in line could not be told");
+                    tracing::error!(%key, problem, "the next waiter could not be notified");
                     return false;
                 }
             }
@@ -108,7 +108,7 @@ impl<S: Store> Leases<S> {
         let waiter = self.store().waiter(key, &reserved.request, self.limit());
         let Some(waiter) = waiter.await? else {
             // The item may exist and not be visible yet, so the waiter may still be there. Sweep looks again.
-            tracing::warn!(%key, "the item of the one who is next in line is gone");
+            tracing::warn!(%key, "the item of the next waiter is gone");
             return Ok(Told::Unknown);
         };
         let granted = self.promised(key.clone(), row, reserved, &waiter);
@@ -117,7 +117,7 @@ impl<S: Store> Leases<S> {
             Err(denied @ Error::Denied { .. }) => {
                 metrics::tell_failure(&denied);
                 let problem = denied.in_full();
-                tracing::error!(%key, holder, problem, "the next in line may not be told");
+                tracing::error!(%key, holder, problem, "the role may not notify the next waiter");
                 Told::Forbidden
             }
             result => result?,
@@ -147,7 +147,7 @@ impl<S: Store> Leases<S> {
     ) -> Result<Told, Error> {
         let output = serde_json::to_string(&Acquired::Granted(granted));
         let output = output.map_err(|error| Error::Unavailable {
-            problem: "the answer could not be written".to_owned(),
+            problem: "the lease could not be written as JSON".to_owned(),
             source: Some(crate::Cause::of(&error)),
         })?;
         let first = workflows.succeed(token, output.clone(), self.limit()).await;

@@ -193,8 +193,8 @@ fn check_size(request: &AcquireAll) -> Result<(), Error> {
     }
     let field = if metadata > 2 { "metadata" } else { "keys" };
     let problem = format!(
-        "the answer for {} keys would be longer than the {LARGEST_ANSWER} bytes that a workflow takes: \
-         ask for fewer or shorter keys, or give less metadata",
+        "the response for {} keys would be longer than the {LARGEST_ANSWER} bytes that a workflow accepts: \
+         use fewer or shorter keys, or less metadata",
         keys.len()
     );
     Err(Error::invalid(field, problem))

@@ -50,7 +50,7 @@ impl Request<'_> {
                 self.refused(&code, &message, error)
             }
             SdkError::ConstructionFailure(_) => Error::Misconfigured {
-                problem: format!("{action} on table {table} could not be put together"),
+                problem: format!("{action} on table {table} could not be built"),
                 source: None,
             },
             error if lacks_credentials(&error) => Error::Denied {
@@ -68,12 +68,12 @@ impl Request<'_> {
             // The text of such an error may contain the whole request, including the lease id.
             SdkError::DispatchFailure(unsent) if !unsent.is_io() && !unsent.is_timeout() => {
                 Error::Unavailable {
-                    problem: format!("{action} on table {table} brought no answer"),
+                    problem: format!("{action} on table {table} got no response"),
                     source: Some(Cause::said("the connection ended, or could not be used")),
                 }
             }
             error => Error::Unavailable {
-                problem: format!("{action} on table {table} brought no answer"),
+                problem: format!("{action} on table {table} got no response"),
                 source: Some(Cause::of(&error).by(error)),
             },
         }
@@ -117,7 +117,7 @@ impl Request<'_> {
                     }
                 }
                 _ if message.to_ascii_lowercase().contains("tablename") => Error::Misconfigured {
-                    problem: format!("no table can be called {table}: check LEASE_TABLE"),
+                    problem: format!("{table} is not a valid table name: check LEASE_TABLE"),
                     source: Some(source),
                 },
                 _ => Error::Misconfigured {
@@ -239,7 +239,7 @@ mod tests {
         assert!(chain(&error).any(<dyn std::error::Error + 'static>::is::<Failed>));
         assert_eq!(
             error.in_full(),
-            "dynamodb:UpdateItem on table leases brought no answer; the outcome is unknown: \
+            "dynamodb:UpdateItem on table leases got no response; the outcome is unknown: \
              repeat the same request: request has timed out: operation timeout"
         );
     }

@@ -71,7 +71,7 @@ pub fn why_not_granted(stored: Stored, grant: &Grant, reentrant: bool) -> GrantR
     } else if held.is_some() {
         GrantRefusal::Held(row)
     } else {
-        GrantRefusal::Corrupt("it is free and yet cannot be granted")
+        GrantRefusal::Corrupt("it is free, but cannot be granted")
     }
 }
 

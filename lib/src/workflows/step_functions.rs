@@ -227,7 +227,7 @@ where
     let message = error.message().unwrap_or("no message").to_owned();
     if !matches!(error, SdkError::ServiceError(_)) {
         return Error::Unavailable {
-            problem: format!("{action} on {resource} brought no answer"),
+            problem: format!("{action} on {resource} got no response"),
             source: None,
         };
     }
