@@ -51,11 +51,11 @@ pub(crate) struct Request {
 enum OnHeld {
     /// As the error Lease.Held.
     Error,
-    /// As an answer with the outcome "held".
+    /// As a response with the outcome "held".
     Result,
 }
 
-/// What acquire answers.
+/// The response of acquire.
 #[derive(Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]

@@ -24,7 +24,7 @@ pub(crate) struct Request {
     require_unexpired: bool,
 }
 
-/// What extend answers.
+/// The response of extend.
 #[derive(Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]

@@ -25,7 +25,7 @@ pub(crate) struct Request {
     cursor: Option<Cursor>,
 }
 
-/// What inspect answers.
+/// The response of inspect.
 #[derive(Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]

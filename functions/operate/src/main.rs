@@ -29,7 +29,7 @@ pub(crate) struct Request {
     floor: Option<Counter>,
 }
 
-/// What operate answers.
+/// The response of operate.
 #[derive(Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]

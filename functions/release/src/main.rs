@@ -21,7 +21,7 @@ pub(crate) struct Request {
     strict: bool,
 }
 
-/// What release answers.
+/// The response of release.
 #[derive(Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]

@@ -14,7 +14,7 @@ pub(super) async fn all<B: Bench>(bench: &B) {
 }
 
 /// The faults of a held row that is not ours: an attribute, and the value that replaces it, if any. A condition can
-/// see each of them. It could see a fraction only if nobody may write the row anyway.
+/// see each of them. A fraction is not among them: the library notices it only if the write is refused anyway.
 fn faults() -> Vec<(&'static str, Option<AttributeValue>)> {
     let number = |text: &str| Some(AttributeValue::N(text.to_owned()));
     vec![

@@ -20,7 +20,7 @@ use crate::{
     workflows::Workflows,
 };
 
-/// The answer to an acquire that may wait in the queue. The lease itself goes to the task token.
+/// The result of an acquire that may wait in the queue. The lease itself is sent to the task token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(extend("not" = {"anyOf": [{"required": ["lease"]}, {"required": ["leases"]}]})))]

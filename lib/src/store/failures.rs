@@ -197,7 +197,7 @@ mod tests {
         }
     }
 
-    /// The service's answer, with a lease id in its body.
+    /// A response of the service, with a lease id in its body.
     fn answer() -> HttpResponse {
         let body = SdkBody::from(format!("{{\"lease_id\":\"{SECRET}\"}}"));
         HttpResponse::new(400.try_into().unwrap(), body)
