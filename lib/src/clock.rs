@@ -130,7 +130,7 @@ pub struct SystemClock;
 impl Clock for SystemClock {
     #[expect(
         clippy::disallowed_methods,
-        reason = "the one home of the ambient clock"
+        reason = "the only place that reads the ambient clock"
     )]
     fn now(&self) -> Timestamp {
         let since = std::time::SystemTime::now()
@@ -139,7 +139,10 @@ impl Clock for SystemClock {
         Timestamp::from_millis(millis(since))
     }
 
-    #[expect(clippy::disallowed_methods, reason = "the one home of waiting")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is how the machine's clock waits"
+    )]
     fn sleep(&self, length: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(tokio::time::sleep(length))
     }
@@ -213,7 +216,7 @@ mod tests {
 /// Real time, not a lease's time: the limits of requests use it, as the SDK's own limits do.
 #[expect(
     clippy::disallowed_methods,
-    reason = "how long a request has taken so far, and nothing else"
+    reason = "measures only how long a request has taken"
 )]
 pub(crate) fn stopwatch() -> tokio::time::Instant {
     tokio::time::Instant::now()

@@ -23,12 +23,12 @@ use crate::{
 #[serde(tag = "outcome", rename_all = "snake_case")]
 #[expect(
     clippy::large_enum_variant,
-    reason = "there is one of it, and mostly it is the large one"
+    reason = "one value at a time, and usually the large variant"
 )]
 pub enum Inspected {
     /// It was leased before.
     Found {
-        /// The lease; for a semaphore, of its first permit.
+        /// The lease; for a semaphore, that of its first permit.
         #[serde(flatten)]
         first: Inspection,
         /// For a semaphore, every permit that was ever granted.

@@ -66,7 +66,7 @@ pub(crate) fn text<'a>(event: &'a Value, path: &str) -> Option<&'a str> {
     event.pointer(path)?.as_str()
 }
 
-/// The keys that an event about several leases names.
+/// The keys in an event about several leases.
 pub(crate) fn keys(event: &Value) -> Option<Vec<&str>> {
     let list = |name| event.get(name).and_then(Value::as_array);
     if let Some(keys) = list("keys") {

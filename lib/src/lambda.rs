@@ -54,7 +54,8 @@ const TO_ANSWER: Duration = Duration::from_millis(200);
 /// also end with such a name.
 ///
 /// # Errors
-/// If Lambda's runtime API cannot be reached, or if `AWS_USE_FIPS_ENDPOINT` is true and the cipher library is not the FIPS-validated one.
+/// If Lambda's runtime API cannot be reached, or if `AWS_USE_FIPS_ENDPOINT` is true and the cipher library is not the
+/// FIPS-validated one.
 pub async fn serve<Q, A, H, F>(operation: &'static str, handle: H) -> Result<(), Fatal>
 where
     Q: FromEvent,

@@ -11,7 +11,8 @@ use crate::{error::Error, outcomes::GrantKind};
 /// The target of the events.
 pub const TARGET: &str = "leasehold::metrics";
 
-/// Every metric, with its unit as `CloudWatch` knows it. docs/reference/logs-and-metrics.md says what each means, and which function writes it.
+/// Every metric, with its unit as `CloudWatch` knows it. docs/reference/logs-and-metrics.md says what each means, and
+/// which function writes it.
 pub const METRICS: [(&str, &str); 18] = [
     ("Grants", "Count"),
     ("Replays", "Count"),
@@ -37,10 +38,7 @@ pub const METRICS: [(&str, &str); 18] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     not(feature = "lambda"),
-    expect(
-        dead_code,
-        reason = "what an answer tells is counted by functions only"
-    )
+    expect(dead_code, reason = "only functions count what a response contains")
 )]
 pub(crate) enum Metric {
     Grants,

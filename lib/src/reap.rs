@@ -72,9 +72,9 @@ impl<S: Store> Leases<S> {
     /// write may do. Waiters are removed from the queues.
     ///
     /// Each write requires the version that was read before the execution was looked up. So an execution that is
-    /// redriven, and extends its lease in between, keeps it. A lease stays as it is if it was written after the end
-    /// of an execution that did not succeed, and less than half a minute ago: a redrive that the look-up does not
-    /// show yet may have written it. A later call reaps it.
+    /// redriven, and extends its lease in between, keeps it. A redrive may not show in the look-up yet. So if the
+    /// execution did not succeed, a lease that was written after its end and less than half a minute ago is left to a
+    /// later call.
     ///
     /// The index lags a little behind the rows, and an acquire that was in progress may be written after the end:
     /// repeat the call a minute later. It may be repeated for ever.

@@ -23,7 +23,7 @@ pub type Item = HashMap<String, AttributeValue>;
 
 /// What is stored at the address of a lease row.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(clippy::large_enum_variant, reason = "mostly it is a row")]
+#[expect(clippy::large_enum_variant, reason = "usually it is a row")]
 pub enum Stored {
     /// Nothing.
     Absent,
@@ -36,8 +36,8 @@ pub enum Stored {
 /// A lease row. A mutex is permit 0 of 1.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Row {
-    /// The largest token that was used: the token of the current or last grant, or a larger one that an operator used
-    /// or that was promised to a waiter who did not confirm.
+    /// The largest token that was used. It is the token of the current or last grant, or a larger one: that of an
+    /// operator, or of a waiter that did not confirm.
     pub fencing_token: Counter,
     /// Increases with every write except those that change the queue only, because observers watch the holder.
     pub version: Counter,

@@ -120,7 +120,7 @@ pub enum ExtendOutcome {
     Revived,
 }
 
-#[expect(clippy::ref_option, reason = "what serde calls")]
+#[expect(clippy::ref_option, reason = "required by serde")]
 fn some_millis<S: serde::Serializer>(
     length: &Option<Duration>,
     serializer: S,

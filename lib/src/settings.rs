@@ -88,7 +88,7 @@ impl Environment {
     /// replaced by a default.
     #[expect(
         clippy::disallowed_methods,
-        reason = "the one home of the ambient environment"
+        reason = "the only module that reads the ambient environment"
     )]
     pub fn read() -> Result<Self, Error> {
         Self::from(|name| match std::env::var(name) {
@@ -156,7 +156,7 @@ impl Environment {
 #[cfg(feature = "lambda")]
 #[expect(
     clippy::disallowed_methods,
-    reason = "the one home of the ambient environment"
+    reason = "the only module that reads the ambient environment"
 )]
 pub(crate) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
@@ -166,7 +166,7 @@ pub(crate) fn variable(name: &str) -> Option<String> {
 #[cfg(feature = "lambda")]
 #[expect(
     clippy::disallowed_methods,
-    reason = "the one home of the ambient environment"
+    reason = "the only module that reads the ambient environment"
 )]
 pub(crate) fn check_endpoint() -> Result<(), Error> {
     for name in [
@@ -197,7 +197,7 @@ pub(crate) fn check_endpoint() -> Result<(), Error> {
 #[cfg(feature = "lambda")]
 #[expect(
     clippy::disallowed_methods,
-    reason = "the one home of the ambient environment"
+    reason = "the only module that reads the ambient environment"
 )]
 pub(crate) fn log_level() -> tracing_subscriber::filter::LevelFilter {
     let level = std::env::var("AWS_LAMBDA_LOG_LEVEL").ok();
@@ -210,7 +210,7 @@ pub(crate) fn log_level() -> tracing_subscriber::filter::LevelFilter {
 #[cfg(feature = "lambda")]
 #[expect(
     clippy::disallowed_methods,
-    reason = "the one home of the ambient environment"
+    reason = "the only module that reads the ambient environment"
 )]
 pub(crate) fn table_name() -> Option<String> {
     let table = std::env::var("LEASE_TABLE").ok()?;

@@ -68,7 +68,7 @@ pub enum AppliedAll {
 #[must_use]
 #[expect(
     clippy::large_enum_variant,
-    reason = "there is one of it, for a moment"
+    reason = "one value at a time, and short-lived"
 )]
 pub enum Joined {
     /// It is in the queue, and the waiter's item is stored.

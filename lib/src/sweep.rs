@@ -53,7 +53,7 @@ pub struct Swept {
     pub cursor: Option<Cursor>,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "what serde calls")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "required by serde")]
 const fn is_zero(n: &u64) -> bool {
     *n == 0
 }

@@ -1,7 +1,7 @@
 //! Grants a lease, one permit of a semaphore, or several leases at once. With a task token the request waits in the
-//! queue. Refuses with `Lease.Held` while somebody else holds the key (or returns that as a result, if asked to),
-//! with `Lease.Consumed` a late duplicate, with `Lease.Frozen` a frozen key, and with `Lease.QueueFull` if the queue
-//! has reached its cap.
+//! queue. While somebody else holds the key it fails with `Lease.Held`, or returns that as a result if asked to. It
+//! fails with `Lease.Consumed` for a late duplicate, with `Lease.Frozen` for a frozen key, and with `Lease.QueueFull`
+//! if the queue has reached its cap.
 
 use leasehold::{
     Acquire, AcquireAll, Acquired, AcquiredAll, Error, Holder, Key, Keys, Leases, Metadata,

@@ -1,5 +1,5 @@
-//! Moves the deadline of one lease or of several, and proves that each is still valid. Refuses with `Lease.Lost` a
-//! lease that has ended, and with `Lease.Expired` or `Lease.Frozen` an expired lease that may not be revived.
+//! Moves the deadline of one lease or of several, and proves that each is still valid. Fails with `Lease.Lost` if the
+//! lease has ended, and with `Lease.Expired` or `Lease.Frozen` if it has expired and may not be revived.
 
 use leasehold::{
     Error, ExtendOptions, Extended, ExtendedAll, Lease, LeaseSet, Leases, Ttl, lambda::Fatal,

@@ -1,5 +1,5 @@
-//! Shows the state of a key, the leases of a holder, or everything that is held. Never shows a secret. Refuses with
-//! `Lease.Invalid` a request that does not name one of the three.
+//! Shows the state of a key, the leases of a holder, or everything that is held. Never shows a secret. Fails with
+//! `Lease.Invalid` if the request does not name exactly one of the three.
 
 use leasehold::{
     Cursor, Error, Holder, Inspected, Key, Leases, Listed, PageSize, lambda::Fatal, store::Store,
@@ -19,7 +19,7 @@ pub(crate) struct Request {
     /// Show all leases that are held or expired.
     #[serde(default)]
     list: bool,
-    /// How many leases to look at; in a list 100 if left out, of a holder all of them.
+    /// How many leases to examine; in a list 100 if left out, of a holder all of them.
     limit: Option<PageSize<100>>,
     /// Where to continue: the cursor of the last response.
     cursor: Option<Cursor>,

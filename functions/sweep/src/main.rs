@@ -1,5 +1,5 @@
 //! Frees the leases of holders that are gone. On its schedule it examines all of them; when called, it examines up to
-//! `limit`. Refuses with `Lease.Invalid` a limit or a cursor that it cannot use.
+//! `limit`. Fails with `Lease.Invalid` if it cannot use the limit or the cursor.
 
 use leasehold::{
     Cursor, Error, Leases, PageSize, SweepBounds, Swept,
@@ -8,12 +8,12 @@ use leasehold::{
 };
 use serde::Deserialize;
 
-/// A sweep that somebody calls.
+/// The request of a sweep on call.
 #[derive(Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Request {
-    /// How many leases and waiters to look at; 1000 if left out.
+    /// How many leases and waiters to examine; 1000 if left out.
     #[serde(default)]
     limit: PageSize<1000>,
     /// Where to continue: the cursor of the last response.

@@ -30,7 +30,7 @@ async fn a_release_may_be_repeated_for_ever<B: Bench>(bench: &B) {
     let lease = case.lease("a").await;
     assert_eq!(case.release(&lease).await, (Released, false));
     assert_eq!(case.release(&lease).await, (AlreadyReleased, false));
-    // Also while somebody else holds it, whose lease is untouched.
+    // Also while somebody else holds the key; that lease does not change.
     let other = case.grant("b", "2").await;
     assert_eq!(other.grant, GrantKind::New);
     assert_eq!(other.previous.map(|p| p.ended), Some(Ended::Released));

@@ -134,7 +134,7 @@ async fn a_deployment_may_have_a_floor<B: Bench>(bench: &B) {
     let next = grant(&leases, case.request("c", "1")).await.lease;
     assert_eq!(next.fencing_token, floor.plus(4), "counted on from there");
 
-    // A set of a restored row, one above the floor, and one that is not there.
+    // A set of a restored row, a row above the floor, and a row that does not exist.
     let key = |name: &str| make::key(format!("{}/{name}", next.key));
     let mut request = case.request("x", "1");
     request.key = key("restored");

@@ -367,9 +367,9 @@ impl<S: Store> Leases<S> {
         })
     }
 
-    /// Reserves `key` for the first waiter and notifies it, if the key is free and the waiter was not notified: for
-    /// keys that an operator freed or unfroze, and for programs that cannot notify. Returns whether a waiter was
-    /// notified. It may be repeated for ever.
+    /// Reserves `key` for the first waiter and notifies it, if the key is free and the waiter was not notified. This
+    /// is for keys that an operator freed or unfroze, and for programs that cannot notify. Returns whether a waiter
+    /// was notified. It may be repeated for ever.
     ///
     /// # Errors
     /// [`Error::Corrupt`], and those of [`Store::apply`].

@@ -18,7 +18,7 @@ use crate::{
 /// What a refusal of a set means.
 #[expect(
     clippy::large_enum_variant,
-    reason = "there is one of it, for a moment"
+    reason = "one value at a time, and short-lived"
 )]
 enum Verdict {
     /// No other holder is in the way: these changes may be tried (again).
@@ -174,8 +174,8 @@ impl<S: Store> Leases<S> {
 /// The largest result of a task that Step Functions accepts, in bytes.
 const LARGEST_ANSWER: usize = 262_144;
 
-/// The size of a lease in the response without its key, holder and metadata, plus the grant before it without its
-/// holder, whose name is assumed to be as long as this holder's.
+/// The size of a lease in the response without its key, holder and metadata. It includes the grant before it, without
+/// that grant's holder, whose name is assumed to be as long as this holder's.
 const REST_OF_A_LEASE: usize = 480;
 
 /// A workflow must not lose the response to a grant because it is too long.

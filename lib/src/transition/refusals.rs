@@ -180,8 +180,8 @@ pub fn why_not_extended(
 pub enum ReleaseRefusal {
     /// It can be released, by this write.
     Suits(Box<Release>),
-    /// It was released or swept before, or the row is gone. The row is there so that the caller can notify its next
-    /// waiter: this very call may have released it and lost the response, or an earlier one that may have died since.
+    /// It was released or swept before, or the row is gone. This very call may have released it and lost the
+    /// response, or an earlier call that died since. So the caller gets the row and can notify the next waiter.
     Already(Option<Box<Row>>),
     /// Somebody else was granted it.
     Lost,

@@ -115,7 +115,7 @@ mod tests {
 
     use super::*;
 
-    /// The history of these events: each its type, the one before it, and the error of a failure.
+    /// The history of these events. Each has its type, the number of the event before it, and the error of a failure.
     fn history(events: &[(Event, i64, &str)]) -> History {
         of(("lambda", "invoke"), events)
     }
