@@ -53,7 +53,7 @@ impl<S: Store> Leases<S> {
     /// the work: the lease expires by its ttl.
     ///
     /// # Errors
-    /// These replace the work's result, and the work was dropped: [`Error::Lost`], [`Error::Expired`] and
+    /// Each replaces the work's result, and the work was dropped: [`Error::Lost`], [`Error::Expired`] and
     /// [`Error::Corrupt`] as soon as an extend finds that the lease is no longer the caller's; otherwise the error of
     /// the last extend, if none succeeded until `safe_until`. The lease is then left to expire, because a request of
     /// the work may still be on its way.

@@ -245,8 +245,8 @@ impl<S: Store> Leases<S> {
                     return Ok(Extended::Extended { lease });
                 }
                 ExtendRefusal::Longer(row) => match row.holding() {
-                    // The version has to change, because an observer takes over a lease whose version does not. The
-                    // clocks of one holder's calls may differ as well.
+                    // The version has to change, because an observer takes over a lease whose version has not
+                    // changed. The clocks of one holder's calls may differ as well.
                     Some(held) if once_more => {
                         (extend.expires_at, extend.ttl) = (held.expires_at, held.ttl);
                         once_more = false;

@@ -37,7 +37,7 @@ pub enum Stored {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Row {
     /// The largest token that was used. It is the token of the current or last grant, or a larger one: that of an
-    /// operator, or of a waiter that did not confirm.
+    /// operator, of a waiter that did not confirm, or the floor.
     pub fencing_token: Counter,
     /// Increases with every write except those that change the queue only, because observers watch the holder.
     pub version: Counter,

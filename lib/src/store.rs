@@ -106,7 +106,7 @@ pub struct Entry {
 pub enum What {
     /// A lease row.
     Lease(Address),
-    /// An item of a request that waits for a key.
+    /// A waiter's item.
     Waiter(Key, RequestDigest),
     /// Neither.
     Foreign,

@@ -87,8 +87,8 @@ impl Seen {
 
 impl<S: Store> Leases<S> {
     /// Frees the leases whose deadline passed more than the clock margin ago, and maintains the queues. It notifies
-    /// the first waiter of a free key, notifies a waiter that did not confirm once more, and then passes the turn on.
-    /// It removes waiters whose waiting time has passed, and the items of waiters that were served. Without
+    /// the first waiter of a free key. A waiter that does not confirm is notified once more, and then skipped. Sweep
+    /// also removes waiters whose waiting time has passed, and the items of waiters that were served. Without
     /// [`Leases::with_workflows`] it leaves the queues alone.
     ///
     /// Sweep reads the index of held leases, so its cost depends on their number and not on the table's size. It

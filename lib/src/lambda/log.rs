@@ -156,9 +156,8 @@ fn cut(text: &str) -> String {
     text.chars().take(1024).collect()
 }
 
-/// Writes one line of JSON per event. The SDK and the layers below it log warnings only, at every level: at TRACE
-/// they would show requests, and with them lease ids. The metrics of the rules are counted at every level and are no
-/// lines.
+/// Writes one line of JSON per event. The SDK and the layers below it stay at WARN, whatever the level: at TRACE they
+/// would show requests, and with them lease ids. The metrics of the rules are counted at every level, and not logged.
 pub(super) fn listen() {
     use tracing_subscriber::{
         filter::{LevelFilter, Targets},

@@ -109,8 +109,7 @@ impl<S: Store> Leases<S> {
                         // Its turn has come in the meantime.
                         Some(row) if is_next(&row, &waiter.request) => {}
                         Some(row) if row.remembers(&waiter.request) => {}
-                        // This token must not wait again, because another call may be about to send it the end of
-                        // this wait.
+                        // This token must not wait again, because another call may be about to end its wait.
                         _ => return Err(its_place_is_lost(&key)),
                     }
                 }

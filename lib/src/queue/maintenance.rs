@@ -66,8 +66,8 @@ impl<S: Store> Leases<S> {
         Ok(notified)
     }
 
-    /// Removes items whose requests were not in the queue when the row was read. They were served or passed over, or
-    /// have joined again since.
+    /// Removes items whose requests were not in the queue when the row was read: they were served or passed over. The
+    /// item of a request that has joined again since stays.
     async fn clear(
         &self,
         key: &Key,
