@@ -13,42 +13,40 @@ use crate::{
     values::{Holder, Key, KeysDigest, LeaseId, Metadata, Permits, RequestDigest, RequestId, Ttl},
 };
 
-/// What a grant says of any of its rows.
+/// What a grant says of each of its rows.
 pub(crate) struct Wish<'a> {
     pub(crate) holder: &'a Holder,
     pub(crate) request_id: RequestId,
     pub(crate) keys: Option<KeysDigest>,
     pub(crate) ttl: Ttl,
     pub(crate) metadata: Metadata,
-    /// By what a lease counts as over, if not by the clock.
+    /// The rule of takeover, if not the clock's.
     pub(crate) over: Option<TakeoverRule>,
 }
 
 impl<S: Store> Leases<S> {
-    /// Grants the lease, if nobody holds it, or if it is over: expired more than the clock margin
-    /// ago or, with [`Acquire::observed_version`], still at the version that was observed.
+    /// Grants the lease if nobody holds it, or if it may be taken over: it expired more than the clock margin ago or,
+    /// with [`Acquire::observed_version`], its version is still the observed one.
     ///
-    /// A mutex takes one conditional write and no read. With [`Acquire::permits`] it takes one
-    /// query and one write for each permit tried, which is one unless others are quicker; a full
-    /// semaphore takes no write.
+    /// A mutex takes one conditional write and no read. With [`Acquire::permits`] it takes one query and one write
+    /// per permit tried. That is one write, unless other requests are faster. A full semaphore takes no write.
     ///
-    /// Repeated with the same holder and request id it brings the same lease, also past its
-    /// deadline, as long as nobody ended it or took it over; after that [`Error::Consumed`], never
-    /// a second grant. Copies of a request for a
-    /// semaphore that overlap in time may, if a permit becomes free in between, end in two
-    /// permits, one of which nobody knows of: it ends with its ttl.
+    /// Acquire is idempotent: a call with the same holder and request id returns the same lease, also past its
+    /// deadline, as long as nobody ended it or took it over. After that it returns [`Error::Consumed`], never a
+    /// second grant. One case can grant two permits: copies of a request for a semaphore overlap in time, and a
+    /// permit becomes free in between. Nobody knows of one of the two; it ends with its ttl.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a ttl that the guard uses up, or for an observed version of a
-    /// semaphore; [`Error::Consumed`], [`Error::Frozen`], [`Error::Corrupt`]; and those of
-    /// [`Store::apply`]. Contention is [`Acquired::Held`].
+    /// [`Error::Invalid`] for a ttl that is no longer than the guard, or for an observed version of a semaphore;
+    /// [`Error::Consumed`], [`Error::Frozen`], [`Error::Corrupt`]; and those of [`Store::apply`]. Contention is
+    /// [`Acquired::Held`].
     pub async fn acquire(&self, request: Acquire) -> Result<Acquired, Error> {
         let semaphore = request.permits.filter(|n| *n > Permits::ONE);
         if request.observed_version.is_some() && semaphore.is_some() {
             let problem = "goes with a mutex only, not with permits above 1";
             return Err(Error::invalid("observed_version", problem));
         }
-        // A number that was lowered to 1 has to see the permits that are still out.
+        // With a number that was lowered to 1, the request must see the other permits that are still held.
         let permits = match request.observed_version {
             Some(_) => None,
             None => request.permits,
@@ -77,7 +75,7 @@ impl<S: Store> Leases<S> {
         }
     }
 
-    /// One of a semaphore's permits: its own, if the request has one; else any that is free.
+    /// One of a semaphore's permits: the one that the request already has, if any; otherwise a free one.
     async fn permit(
         &self,
         key: Key,
@@ -135,8 +133,8 @@ impl<S: Store> Leases<S> {
             suits(Tokens::From(floor)) || suits(Tokens::LiftedTo(floor))
         };
         for permit in from(grant.request.number(), permits) {
-            // Permits above the number count as well: a number that was lowered takes effect as
-            // soon as enough of them have come back. Counted anew whenever somebody was quicker.
+            // Permits above the number count as well: a lowered number takes effect when enough of them have been
+            // returned. Count again in each round, because another request may have been faster.
             let out = rows.values().filter(|stored| is_out(stored, &grant));
             if out.count() >= usize::from(permits) {
                 break;
@@ -147,7 +145,7 @@ impl<S: Store> Leases<S> {
             match self.attempt(&address(permit), &grant, reentrant).await? {
                 Ok(granted) => return Ok(Acquired::Granted(granted)),
                 Err(GrantRefusal::Consumed) => return Err(Error::Consumed { key }),
-                // Somebody was quicker; or the condition saw a stranger.
+                // Another request was faster, or the condition found an item that is not ours.
                 Err(
                     GrantRefusal::Held(row)
                     | GrantRefusal::Frozen(row)
@@ -161,8 +159,8 @@ impl<S: Store> Leases<S> {
         self.all_taken(key, permits, &rows, &grant).await
     }
 
-    /// What to say when no permit could be had: the one whose end makes room for another, if those
-    /// that are out end in the order of their deadlines.
+    /// The response if no permit could be had. It names the permit whose end makes room for this request, if the held
+    /// permits end in the order of their deadlines.
     async fn all_taken(
         &self,
         key: Key,
@@ -198,15 +196,15 @@ impl<S: Store> Leases<S> {
             }
             (None, Some(row), _) => Err(frozen(key, row)),
             (None, None, Some(reason)) => Err(corrupt(key, reason)),
-            // All that were tried were taken and given back in the meantime.
+            // All permits that were tried were taken and returned in the meantime.
             (None, None, None) => Err(Error::Unavailable {
-                problem: format!("every permit of {key} that was free had changed when asked for"),
+                problem: format!("other requests took every free permit of {key} first"),
                 source: None,
             }),
         }
     }
 
-    /// The grant that `wish` asks for, from now on.
+    /// The grant for `wish`, starting now.
     pub(crate) fn grant(&self, wish: Wish<'_>) -> Result<Grant, Error> {
         self.check_ttl(wish.ttl)?;
         // The deadline counts from before the request is sent.
@@ -228,7 +226,7 @@ impl<S: Store> Leases<S> {
         })
     }
 
-    /// One conditional write. A replay is a grant; any other refusal is the caller's to judge.
+    /// One conditional write. A replay is a grant; the caller handles every other refusal.
     pub(crate) async fn attempt(
         &self,
         address: &Address,
@@ -254,7 +252,7 @@ impl<S: Store> Leases<S> {
         }
         Err(Error::Unavailable {
             problem: format!(
-                "{} was lifted and lowered while it was asked for",
+                "the token of {} crossed the floor again and again during this request",
                 address.key
             ),
             source: None,
@@ -277,7 +275,7 @@ impl<S: Store> Leases<S> {
         })
     }
 
-    /// A refusal as the answer or the error that it is.
+    /// A refusal as a response or an error.
     async fn refused(
         &self,
         address: Address,
@@ -287,21 +285,22 @@ impl<S: Store> Leases<S> {
         let key = address.key.clone();
         match refusal {
             GrantRefusal::Replayed(row) => self.replayed(address, row).map(Acquired::Granted),
-            // It was in line by this request, and asks in another way now.
+            // The request was in the queue, and now asks in another way.
             GrantRefusal::Held(row) | GrantRefusal::Reserved(row) => self
                 .contention(address, row, &asked.holder)
                 .await
                 .map(Acquired::Held),
             GrantRefusal::OtherKeys => Err(other_keys()),
-            GrantRefusal::Suits(_) => Err(corrupt(key, "it can be granted and was not")),
+            GrantRefusal::Suits(_) => {
+                Err(corrupt(key, "it can be granted, but the table refused it"))
+            }
             GrantRefusal::Consumed => Err(Error::Consumed { key }),
             GrantRefusal::Frozen(row) => Err(frozen(key, row)),
             GrantRefusal::Corrupt(reason) => Err(corrupt(key, reason)),
         }
     }
 
-    /// Who stands in the way. Of a row that nobody holds it is whoever is next, as that one's item
-    /// tells, which takes a read.
+    /// Who holds the key. If nobody holds it, this is the next waiter; to read its item takes one more request.
     pub(crate) async fn contention(
         &self,
         address: Address,
@@ -316,12 +315,12 @@ impl<S: Store> Leases<S> {
         }
         self.give_up_on_nobody(&address.key, &row).await?;
         Err(Error::Unavailable {
-            problem: format!("{} was changing hands when asked for", address.key),
+            problem: format!("{} changed during this request", address.key),
             source: None,
         })
     }
 
-    /// The same of a row that somebody holds.
+    /// The same for a row that somebody holds.
     pub(crate) fn held(
         &self,
         address: Address,
@@ -371,10 +370,10 @@ impl Acquired {
     }
 }
 
-/// How often a write may turn out not to suit the row: once, unless somebody plays with the floor.
+/// How many attempts adapt a write to the row. One is enough, unless somebody changes the floor meanwhile.
 const SUITINGS: usize = 4;
 
-/// Whether somebody has this permit: not for one who may take it over.
+/// Whether a permit is held by somebody; false if this grant may take it over.
 fn is_out(stored: &Stored, grant: &Grant) -> bool {
     matches!(stored, Stored::Row(row) if !grant.over.holds(row) || row.is_spoken_for())
 }
@@ -382,12 +381,12 @@ fn is_out(stored: &Stored, grant: &Grant) -> bool {
 pub(crate) fn other_keys() -> Error {
     Error::invalid(
         "request_id",
-        "this request was granted other keys: another set needs another request_id",
+        "this request was granted other keys: use another request_id for another set",
     )
 }
 
-/// The permits, beginning with one that the request's number picks: copies of a request meet at
-/// the same one, and different requests at different ones.
+/// The permits, starting with one that the request's number selects. Copies of a request try the same permit first;
+/// different requests try different ones.
 fn from(number: u64, permits: u16) -> impl Iterator<Item = u16> {
     let start = number % u64::from(permits);
     let start = u16::try_from(start).unwrap_or(0);

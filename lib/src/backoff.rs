@@ -1,4 +1,4 @@
-//! Backoff between attempts at a write that others stand in the way of.
+//! Backoff between attempts at a write that conflicts with other writers.
 
 use std::time::Duration;
 
@@ -6,17 +6,17 @@ use crate::values::up_to;
 
 pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(25);
 pub(crate) const LONGEST_PAUSE: Duration = Duration::from_millis(250);
-/// What has to be left of the time for one more attempt, unless there is little in all.
+/// The time that must be left for one more attempt, unless the whole limit is short.
 pub(crate) const FOR_ANOTHER: Duration = Duration::from_millis(200);
 
-/// Backoff of random lengths, each up to a limit that doubles, as long as there is time for another attempt.
+/// Pauses of random length. Each has a limit, which doubles, and they go on while there is time for another attempt.
 pub(crate) struct Backoff {
     longest: Duration,
     for_another: Duration,
 }
 
 impl Backoff {
-    /// For attempts that may take so long together.
+    /// For attempts that may take this long together.
     pub(crate) fn within(limit: Duration) -> Self {
         Self {
             longest: FIRST_PAUSE,
@@ -24,7 +24,7 @@ impl Backoff {
         }
     }
 
-    /// The next pause, if so much time is left.
+    /// The next pause, if there is time for it.
     pub(crate) fn next(&mut self, left: Duration) -> Option<Duration> {
         let most = left
             .checked_sub(self.for_another)

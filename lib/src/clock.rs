@@ -46,19 +46,19 @@ impl Timestamp {
         self.0.div_ceil(1000)
     }
 
-    /// This instant and `length` more, at most [`Timestamp::MAX`].
+    /// This instant plus `length`, at most [`Timestamp::MAX`].
     #[must_use]
     pub fn plus(self, length: Duration) -> Self {
         Self::from_millis(self.0.saturating_add(millis(length)))
     }
 
-    /// This instant less `length`, at least the epoch.
+    /// This instant minus `length`, at least the epoch.
     #[must_use]
     pub fn minus(self, length: Duration) -> Self {
         Self(self.0.saturating_sub(millis(length)))
     }
 
-    /// How long after `earlier` this is; zero if it is not after it.
+    /// How long after `earlier` this is; zero if it is not later.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
@@ -112,15 +112,14 @@ impl<'de> Deserialize<'de> for Timestamp {
     }
 }
 
-/// Where the time comes from.
+/// The source of the time.
 ///
-/// The rules ask for it once per call and never keep it: a sandbox may sleep for hours between
-/// two invocations.
+/// The rules read it once per call and never keep it, because a sandbox may sleep for hours between two invocations.
 pub trait Clock: Send + Sync {
     /// The time now.
     fn now(&self) -> Timestamp;
 
-    /// Comes back when `length` has passed.
+    /// Returns when `length` has passed.
     fn sleep(&self, length: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 }
 
@@ -131,7 +130,7 @@ pub struct SystemClock;
 impl Clock for SystemClock {
     #[expect(
         clippy::disallowed_methods,
-        reason = "the one home of the ambient clock"
+        reason = "the only place that reads the ambient clock"
     )]
     fn now(&self) -> Timestamp {
         let since = std::time::SystemTime::now()
@@ -140,13 +139,16 @@ impl Clock for SystemClock {
         Timestamp::from_millis(millis(since))
     }
 
-    #[expect(clippy::disallowed_methods, reason = "the one home of waiting")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is how the machine's clock waits"
+    )]
     fn sleep(&self, length: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(tokio::time::sleep(length))
     }
 }
 
-/// A clock that does not move until somebody moves it: for tests and simulations.
+/// A clock that moves only when it is set or advanced: for tests and simulations.
 #[derive(Debug)]
 pub struct ManualClock(AtomicU64);
 
@@ -173,7 +175,7 @@ impl Clock for ManualClock {
         Timestamp(self.0.load(Ordering::SeqCst))
     }
 
-    /// Moves the clock: whoever sleeps by it waits for nobody.
+    /// Advances the clock instead of waiting.
     fn sleep(&self, length: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         self.advance(length);
         Box::pin(std::future::ready(()))
@@ -211,16 +213,16 @@ mod tests {
     }
 }
 
-/// Real time, which is not a lease's: the limits of requests are of it, as the SDK's own are.
+/// Real time, not a lease's time: the limits of requests use it, as the SDK's own limits do.
 #[expect(
     clippy::disallowed_methods,
-    reason = "how long a request has taken so far, and nothing else"
+    reason = "measures only how long a request has taken"
 )]
 pub(crate) fn stopwatch() -> tokio::time::Instant {
     tokio::time::Instant::now()
 }
 
-/// For what has to end in time.
+/// For tests of calls that have to end in time.
 #[cfg(test)]
 pub(crate) mod slow {
     use std::{
@@ -232,7 +234,7 @@ pub(crate) mod slow {
 
     use super::{Clock, Timestamp};
 
-    /// A clock by which every look at it takes so many milliseconds.
+    /// A clock that advances by this many milliseconds at every reading.
     pub(crate) struct Slow {
         now: AtomicU64,
         look: u64,
@@ -260,7 +262,7 @@ pub(crate) mod slow {
     }
 }
 
-/// Tokio's virtual time: it stands still while anybody computes and jumps while all sleep.
+/// Tokio's virtual time. It stops while a task runs and jumps when all tasks sleep.
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "tokio's virtual time")]
 pub(crate) mod paused {
@@ -275,7 +277,7 @@ pub(crate) mod paused {
 
     use super::{Clock, Timestamp};
 
-    /// That time, and every pause that was asked for.
+    /// Tokio's virtual time, with a record of every pause.
     pub(crate) struct Paused {
         start: Instant,
         pub(crate) pauses: Mutex<Vec<Duration>>,

@@ -1,4 +1,4 @@
-//! Waiting out writers of the same rows.
+//! Waits until other writers of the same rows are done.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ impl ConflictBackoff {
         self.end.since(leases.now())
     }
 
-    /// A pause of a random length, up to a limit that doubles; or no more time for another attempt.
+    /// Pauses for a random time below a limit that doubles. Fails if no time is left for another attempt.
     pub(crate) async fn wait<S: Store>(&mut self, leases: &Leases<S>) -> Result<(), Error> {
         let Some(pause) = self.pauses.next(self.left(leases)) else {
             return Err(leases.never_still());
@@ -51,7 +51,7 @@ mod tests {
             took += 1;
             assert!(took < 1000, "nobody waits");
         }
-        // Backoff get longer, so that they are few.
+        // The pauses get longer, so there are few of them.
         assert!((5..100).contains(&took), "{took}");
         let waited = leases.now().since(began);
         assert_eq!(

@@ -1,5 +1,5 @@
-//! What every store has to do, as a suite: run [`all`] on a bench of yours, as the memory store does on
-//! its own ([`Bench`] for [`Memory`]).
+//! A suite that every store has to pass: run [`all`] on your own bench, as the memory store does on its own
+//! ([`Bench`] for [`Memory`]).
 //!
 //! ```no_run
 //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(
@@ -17,7 +17,7 @@ use crate::{
     store::{Address, Memory, Store},
 };
 
-/// Asserts that an answer is this error.
+/// Asserts that a result is this error.
 macro_rules! refused {
     ($answer:expr, $error:ident) => {{
         let answer = $answer;
@@ -49,7 +49,7 @@ mod waiting;
 
 pub use fake_step_functions::{FakeStepFunctions, Lost, TaskAnswer};
 
-/// A store to be tested, and what a stranger can do to its table.
+/// A store to be tested, and the acts of another writer on its table.
 pub trait Bench {
     /// The store.
     type Store: Store;
@@ -57,10 +57,10 @@ pub trait Bench {
     /// The store, on the same table each time.
     fn store(&self) -> Self::Store;
 
-    /// Puts an item there past the library. `pk` and `sk` follow from the address.
+    /// Stores an item without the library. `pk` and `sk` follow from the address.
     fn put(&self, address: &Address, item: Item) -> impl Future<Output = ()>;
 
-    /// Deletes a row past the library.
+    /// Deletes a row without the library.
     fn delete(&self, address: &Address) -> impl Future<Output = ()>;
 }
 
@@ -80,8 +80,8 @@ impl Bench for Memory {
     }
 }
 
-/// Runs the whole suite. Every case has keys of its own, but the sweeping ones want a table in
-/// which nobody else is at work.
+/// Runs the whole suite. Every case has keys of its own, but the cases with a sweep need a table that nobody else
+/// uses.
 ///
 /// # Panics
 /// If the store fails a case.
@@ -89,7 +89,7 @@ pub async fn all<B: Bench>(bench: &B) {
     acquiring::all(bench).await;
     extending::all(bench).await;
     ending::all(bench).await;
-    // From here on there are strangers in the table, which sweep would count.
+    // From here on the table contains items that are not ours, which sweep would count.
     observing::all(bench).await;
     semaphores::all(bench).await;
     sets::all(bench).await;
@@ -108,7 +108,7 @@ const TTL: Duration = Duration::from_mins(1);
 const MS: Duration = Duration::from_millis(1);
 /// The default clock margin.
 const MARGIN: Duration = Duration::from_secs(2);
-/// The default time in which the next in line confirms.
+/// The default time that a notified waiter has to confirm.
 const CLAIM: Duration = Duration::from_secs(30);
 
 const UNEXPIRED: ExtendOptions = ExtendOptions {
@@ -130,7 +130,7 @@ async fn contention<S: Store>(leases: &Leases<S>, request: Acquire) -> Contentio
     }
 }
 
-/// Asserts that an answer refuses this field of the request.
+/// Asserts that the request is refused because of this field.
 #[track_caller]
 pub(crate) fn invalid<T: std::fmt::Debug>(answer: Result<T, Error>, field: &str) {
     match answer {
@@ -139,7 +139,7 @@ pub(crate) fn invalid<T: std::fmt::Debug>(answer: Result<T, Error>, field: &str)
     }
 }
 
-/// One key, a clock that does not move, and the usual calls.
+/// One key, a clock that moves only when told, and the usual calls.
 struct Case<'a, B: Bench> {
     bench: &'a B,
     clock: Arc<ManualClock>,
@@ -168,7 +168,7 @@ impl<'a, B: Bench> Case<'a, B> {
         self.clock.advance(length);
     }
 
-    /// Past the deadline of a lease that is granted now, and past the margin.
+    /// Advances past the deadline of a lease that is granted now, and past the margin.
     fn expire(&self) {
         self.pass(TTL + MARGIN);
     }
@@ -214,7 +214,7 @@ impl<'a, B: Bench> Case<'a, B> {
         swept.expect("swept")
     }
 
-    /// What inspect shows of the key: the first row, and of a semaphore all permits.
+    /// What inspect returns for the key: the first row, and for a semaphore all permits.
     async fn inspected(&self) -> (Inspection, Vec<Inspection>) {
         match self.leases.inspect(&self.address.key).await {
             Ok(Inspected::Found { first, permits }) => (first, permits),
@@ -250,12 +250,12 @@ impl<'a, B: Bench> Case<'a, B> {
         }
     }
 
-    /// Another process, whose clock goes its own way.
+    /// Another process, with a clock of its own.
     fn elsewhere(&self, clock: &Arc<ManualClock>) -> Leases<B::Store> {
         self.leases.clone().with_clock(clock.clone())
     }
 
-    /// Changes the stored item past the library.
+    /// Changes the stored item without the library.
     async fn tamper(&self, change: impl FnOnce(&mut Item)) {
         let mut item = self.row().await.to_item();
         change(&mut item);

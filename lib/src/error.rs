@@ -1,4 +1,4 @@
-//! One error per fact, each with the name that a workflow's Retry and Catch match.
+//! One error per fact. Each has a name that a workflow's Retry and Catch match.
 
 use serde::{Serialize, ser::SerializeMap as _};
 
@@ -12,48 +12,48 @@ use crate::{
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Somebody else holds it. In Rust contention is [`crate::Acquired::Held`]; this is its name
-    /// at the Lambda edge. Retry with backoff and full jitter.
+    /// Somebody else holds the key. In Rust, contention is [`crate::Acquired::Held`]; this error is its form in the
+    /// Lambda functions. Retry with backoff and full jitter.
     #[error("{} is held by {} until {}", .0.held.key, .0.held.holder, .0.held.expires_at)]
     Held(Box<Contention>),
 
-    /// This request already had its lease, and that is over: a late duplicate. Stop.
-    #[error("this request was granted {key} before, and that lease is over")]
+    /// This request had its lease before, and that lease has ended: a late duplicate. Stop.
+    #[error("this request was granted {key} before, and that lease has ended")]
     Consumed {
         /// The key.
         key: Key,
     },
 
-    /// The grant is over: released, swept, taken over, or gone. Stop the work, then repair or
-    /// acquire afresh; never retry.
+    /// The grant has ended: released, swept, taken over, or gone. Stop the work. Then repair or acquire again; never
+    /// retry.
     #[error(
-        "the lease of {key} is over: it was released, it expired, an operator ended it, or somebody else was granted it"
+        "the lease of {key} has ended: it was released, it expired, an operator ended it, or somebody else was granted it"
     )]
     Lost {
         /// The key.
         key: Key,
     },
 
-    /// The deadline has passed, nobody took it, and the caller required an unexpired lease.
-    #[error("the lease of {key} has expired, and the caller required that it has not")]
+    /// The deadline has passed, nobody took the lease over, and the caller required an unexpired one.
+    #[error("the lease of {key} has expired, and the caller required an unexpired lease")]
     Expired {
         /// The key.
         key: Key,
     },
 
-    /// Waited in line for as long as it was willing to. Give up.
-    #[error("{key} did not come free while this request was willing to wait in line")]
+    /// The request waited in the queue for its whole waiting time. Give up.
+    #[error("{key} was not free within the waiting time of this request")]
     QueueTimeout {
         /// The key.
         key: Key,
     },
 
-    /// The line has as many in it as it takes. Come back later.
-    #[error("{waiting} wait in line for {key}, and it takes no more (LEASE_QUEUE_CAP)")]
+    /// The queue has reached its cap. Try again later.
+    #[error("the queue for {key} is full: {waiting} requests wait (LEASE_QUEUE_CAP)")]
     QueueFull {
         /// The key.
         key: Key,
-        /// How many there are in line.
+        /// How many requests are in the queue.
         waiting: usize,
     },
 
@@ -75,24 +75,24 @@ pub enum Error {
         message: String,
     },
 
-    /// Of several leases, some could not be extended or released. The name is that of the worst
-    /// case; the message says what became of each.
+    /// Of several leases, some could not be extended or released. The name is that of the worst outcome; the message
+    /// gives the outcome of each.
     #[error("{outcomes}")]
     OfSeveral {
-        /// The worst case.
+        /// The worst outcome.
         #[source]
         worst: Box<Error>,
         /// Each key's outcome, in the order given.
         outcomes: String,
     },
 
-    /// The stored item was not written by this library, or cannot be read. It was left alone; an
-    /// operator must look.
-    #[error("the item of {key} was not written by leasehold and was left alone: {reason}")]
+    /// The stored item was not written by this library, or cannot be read. It was not changed, unless `reason` says
+    /// so. An operator must look.
+    #[error("the item of {key} was not written by leasehold: {reason}")]
     Corrupt {
         /// The key.
         key: Key,
-        /// What gives it away.
+        /// Why the item is not ours.
         reason: String,
     },
 
@@ -101,9 +101,9 @@ pub enum Error {
     Denied {
         /// The IAM action.
         action: &'static str,
-        /// On what: the table by its name, or what else was asked for.
+        /// The table by its name, or the other resource of the request.
         resource: String,
-        /// What the service said.
+        /// The message of the service.
         source: Cause,
     },
 
@@ -112,36 +112,37 @@ pub enum Error {
     Misconfigured {
         /// What is wrong, and where.
         problem: String,
-        /// What the service said, if it was asked.
+        /// The message of the service, if it was called.
         source: Option<Cause>,
     },
 
-    /// The table refused for capacity, after the library's own retries. Retry with backoff.
+    /// The table throttled the request, after the library's own retries. Retry with backoff.
     #[error("{action} on {resource} was throttled")]
     Throttled {
         /// The IAM action.
         action: &'static str,
-        /// On what: the table by its name, or what else was asked for.
+        /// The table by its name, or the other resource of the request.
         resource: String,
-        /// What the service said.
+        /// The message of the service.
         source: Cause,
     },
 
-    /// The outcome is unknown: a timeout, a lost connection, a server error, a panic of ours.
-    /// The same request, repeated, resolves it.
+    /// The outcome is unknown: a timeout, a lost connection, a server error, a panic in this library. Retry the same
+    /// request to learn the outcome.
     #[error("{problem}; the outcome is unknown: repeat the same request")]
     Unavailable {
-        /// What was going on.
+        /// What failed.
         problem: String,
-        /// What went wrong underneath.
+        /// The underlying error.
         source: Option<Cause>,
     },
 }
 
-/// What went wrong underneath, in one line of words. Its `source` is the SDK's own error, where a request to AWS failed: an
-/// `SdkError` with the error of the operation, to downcast to.
+/// The underlying error as one line of text. If a request to AWS failed, the `source` is the SDK's own error: an
+/// `SdkError` with the error of the operation, for a downcast.
 ///
-/// `Display` and `Debug` show the words only. `Debug` of the SDK's error shows the service's response, which may hold a lease id.
+/// `Display` and `Debug` show only the text. The `Debug` of the SDK's error shows the service's response, which may
+/// contain a lease id.
 #[derive(thiserror::Error)]
 #[error("{text}")]
 pub struct Cause {
@@ -156,13 +157,13 @@ impl std::fmt::Debug for Cause {
 }
 
 impl Cause {
-    /// The words of `error` and of its sources.
+    /// The text of `error` and of its sources.
     #[must_use]
     pub fn of(error: &(dyn std::error::Error + 'static)) -> Self {
         Self::said(words(error))
     }
 
-    /// One line of words.
+    /// One line of text.
     pub(crate) fn said(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
@@ -170,7 +171,8 @@ impl Cause {
         }
     }
 
-    /// The same words, and the error to which `source` leads. Its `Display`, and that of its sources, shows no secret.
+    /// The same text, with `error` as the source. The `Display` of the error and of its sources must not show a
+    /// secret.
     pub(crate) fn by(self, error: impl std::error::Error + Send + Sync + 'static) -> Self {
         Self {
             source: Some(Box::new(error)),
@@ -179,7 +181,7 @@ impl Cause {
     }
 }
 
-/// What an error and those below it say, each once.
+/// The messages of an error and of its sources, each once.
 fn words(error: &(dyn std::error::Error + 'static)) -> String {
     let mut line = error.to_string();
     let mut below = error.source();
@@ -188,7 +190,7 @@ fn words(error: &(dyn std::error::Error + 'static)) -> String {
         if !line.ends_with(&said) {
             line = format!("{line}: {said}");
         }
-        // A cause has all the words, and those of the SDK's error below it would repeat them.
+        // A cause contains the whole text; the SDK's error below it would repeat it.
         below = error.source().filter(|_| !error.is::<Cause>());
     }
     line
@@ -212,7 +214,7 @@ impl Error {
         "Lease.QueueFull",
     ];
 
-    /// The name for workflows: the whole `errorType`.
+    /// The name for workflows, which is the whole `errorType`.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -233,7 +235,7 @@ impl Error {
         }
     }
 
-    /// The error itself; of [`Error::OfSeveral`] the worst: what to match on.
+    /// The error to match on: the error itself, or the worst one of [`Error::OfSeveral`].
     #[must_use]
     pub fn worst(&self) -> &Self {
         match self {
@@ -242,7 +244,7 @@ impl Error {
         }
     }
 
-    /// The key that the error is about, if it is about one.
+    /// The key of the error, if it concerns one key.
     #[must_use]
     pub fn key(&self) -> Option<&Key> {
         match self {
@@ -268,8 +270,8 @@ impl Error {
         }
     }
 
-    /// The `errorMessage` of a function that was asked about this key: one JSON object, which names
-    /// the key whatever the error is.
+    /// The `errorMessage` of a function whose request names this key: one JSON object. It contains the key, whatever
+    /// the error is.
     pub(crate) fn as_message(&self, key: Option<&Key>) -> String {
         let mut message = serde_json::to_value(self).unwrap_or_default();
         if let (Some(fields), Some(key)) = (message.as_object_mut(), key) {
@@ -280,21 +282,21 @@ impl Error {
         message.to_string()
     }
 
-    /// What a Catch sees of it, when it is told to a task token: the same as of a function that
-    /// failed by it.
+    /// The cause of this error when it is sent to a task token. It is the same as that of a function that fails with
+    /// this error.
     pub(crate) fn as_cause(&self, key: &Key) -> String {
         let message = self.as_message(Some(key));
         serde_json::json!({"errorType": self.name(), "errorMessage": message}).to_string()
     }
 
-    /// The error and everything below it, in one line.
+    /// The error and its sources in one line.
     pub(crate) fn in_full(&self) -> String {
         words(self)
     }
 }
 
-/// The `errorMessage` of a function: `message`, `key` and `field` where there is one, and for
-/// Held everything that a waiter needs.
+/// The `errorMessage` of a function: `message`, `key`, `field` if there is one, and for Held everything that a waiter
+/// needs.
 impl Serialize for Error {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;

@@ -1,9 +1,8 @@
 //! Guarded writes: the resource's side of a fencing token.
 //!
-//! A lease cannot stop a holder that was paused and wakes up late. The write can, if it carries one
-//! of two conditions: that the lease still stands ([`Lease::condition_check`], in a transaction
-//! with the lease row), or that the item has seen no newer token ([`condition`], for any single
-//! item of any table).
+//! A lease cannot stop a holder that was paused and resumes late. The write can, if it carries one of two conditions.
+//! Either the lease still exists ([`Lease::condition_check`], in a transaction with the lease row), or the item has
+//! seen no newer token ([`condition`], for any single item of any table).
 
 use std::collections::HashMap;
 
@@ -19,8 +18,8 @@ use crate::{
     values::Counter,
 };
 
-/// A condition on an item that remembers the largest token it was written with, and the update
-/// that remembers it. Join them with your own by ` AND ` and by `, `.
+/// A condition on an item that stores the largest token it was written with, and the update that stores it. Join them
+/// with your own by ` AND ` and by `, `.
 ///
 /// ```no_run
 /// # async fn example(client: aws_sdk_dynamodb::Client, lease: leasehold::Lease) -> Result<(), Box<dyn std::error::Error>> {
@@ -44,9 +43,9 @@ use crate::{
 /// # }
 /// ```
 ///
-/// Whoever reads the item before it writes should raise the fence when it reads, by this same
-/// update with `ReturnValue::AllNew`: until the fence is raised, a holder whose time is over may
-/// still get in between. `proof/examples/late_writer` does so, and shows what is lost otherwise.
+/// If a holder reads the item before it writes, it should raise the fence when it reads: by this same update with
+/// `ReturnValue::AllNew`. Until the fence is raised, an earlier holder whose lease has expired may still write in
+/// between. `proof/examples/late_writer` does so, and shows what is lost otherwise.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fence {
     /// `(attribute_not_exists(#fence) OR #fence <= :fencing_token)`
@@ -71,11 +70,11 @@ pub fn condition(fencing_token: Counter) -> Fence {
 }
 
 impl Lease {
-    /// A check for a `TransactWriteItems` of your own: the transaction happens only if this very
-    /// grant still stands in the lease table `table`. It compares no clock; a lease that has
-    /// expired and was not taken passes, as it would be revived.
+    /// A check for a `TransactWriteItems` of your own: the transaction is applied only if this very grant is still in
+    /// the lease table `table`. It compares no clock. A lease that has expired and was not taken over passes, because
+    /// an extend would revive it.
     ///
-    /// The expression holds the `lease_id`, which is a secret.
+    /// The expression contains the `lease_id`, which is a secret.
     ///
     /// ```no_run
     /// # async fn example(client: aws_sdk_dynamodb::Client, lease: leasehold::Lease, update: aws_sdk_dynamodb::types::Update) -> Result<(), Box<dyn std::error::Error>> {
@@ -93,7 +92,7 @@ impl Lease {
     /// ```
     ///
     /// # Errors
-    /// Never with this version of the SDK, whose builder could refuse what is missing.
+    /// None with this version of the SDK. Its builder returns a `Result` because it refuses a missing field.
     pub fn condition_check(&self, table: &str) -> Result<ConditionCheck, BuildError> {
         ConditionCheck::builder()
             .table_name(table)

@@ -1,4 +1,4 @@
-//! Working under a lease without a task in the background: one future that runs the work and extends.
+//! Working under a lease without a background task: one future runs the work and extends the lease.
 
 use std::{future::Future, pin::pin};
 
@@ -23,12 +23,11 @@ const TRIES_IN_A_TTL: u32 = 10;
 
 #[cfg(feature = "https-client")]
 impl Leases<DynamoDb> {
-    /// The leases in the table that `LEASE_TABLE` names, with the lengths of time of the other
-    /// variables ([`Environment`]), by the SDK's ambient configuration ([`Connection::from_env`]).
+    /// The leases in the table that `LEASE_TABLE` names, with the durations of the other variables ([`Environment`])
+    /// and the SDK's ambient configuration ([`Connection::from_env`]).
     ///
     /// # Errors
-    /// [`Error::Misconfigured`] if `LEASE_TABLE` is missing, or a variable has a value that it cannot
-    /// have.
+    /// [`Error::Misconfigured`] if `LEASE_TABLE` is missing, or if a variable has an invalid value.
     pub async fn from_env() -> Result<Self, Error> {
         let Environment {
             table, settings, ..
@@ -39,24 +38,25 @@ impl Leases<DynamoDb> {
 }
 
 impl<S: Store> Leases<S> {
-    /// Runs `work` under `lease`, extends the lease when two thirds of it are over, and releases it when the work is
-    /// done. Returns what the work returned, an error of its own included.
+    /// Runs `work` under `lease`, extends the lease when two thirds of it have passed, and releases it when the work
+    /// is done. Returns the result of the work, including the work's own errors.
     ///
     /// Nothing runs in the background: this future polls the work itself. If the lease cannot be extended, the work
-    /// is dropped before [`Lease::safe_until`] and never polled again. **Dropping cannot unsend a request:** what the work
-    /// sent last may still arrive, so [guard its writes](crate::fence). The work has to yield: a future that blocks its
-    /// thread keeps the lease from being extended.
+    /// is dropped before [`Lease::safe_until`] and never polled again. **Dropping cannot unsend a request:** the last
+    /// request of the work may still arrive, so [guard its writes](crate::fence). The work has to yield: while it
+    /// blocks its thread, the lease cannot be extended.
     ///
     /// `work` gets the lease as it is at the start. Its fencing token stays the same until the end.
     ///
     /// When this future is dropped, the work is dropped with it, and the lease is not released: it expires by its
-    /// ttl, or whoever has a copy of it releases it. If the work panics, it is the same. A release that fails does not
-    /// fail the work: the lease expires by its ttl.
+    /// ttl, or the owner of a copy releases it. The same happens if the work panics. A failed release does not fail
+    /// the work: the lease expires by its ttl.
     ///
     /// # Errors
-    /// Instead of the work's result, and after the work was dropped: [`Error::Lost`], [`Error::Expired`] and [`Error::Corrupt`] as
-    /// soon as an extend finds that the lease is no longer the caller's; otherwise the error of the last extend, if none succeeded
-    /// until `safe_until`. The lease is then left to expire, since a request of the work may still be on its way.
+    /// Each replaces the work's result, and the work was dropped: [`Error::Lost`], [`Error::Expired`] and
+    /// [`Error::Corrupt`] as soon as an extend finds that the lease is no longer the caller's; otherwise the error of
+    /// the last extend, if none succeeded until `safe_until`. The lease is then left to expire, because a request of
+    /// the work may still be on its way.
     pub async fn hold<T, Work: Future<Output = T>>(
         &self,
         mut lease: Lease,
@@ -101,7 +101,7 @@ impl<S: Store> Leases<S> {
         }
     }
 
-    /// What the work returns, unless `until` comes first.
+    /// The result of the work, unless `until` comes first.
     async fn until<T>(&self, until: Timestamp, work: impl Future<Output = T> + Unpin) -> Option<T> {
         let pause = pin!(self.sleep(until.since(self.now())));
         match select(work, pause).await {

@@ -1,4 +1,4 @@
-//! Inspect: what is stored in the table, without anything that would let the reader change it.
+//! Inspect: what the table stores, without anything that would let the reader change it.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -23,19 +23,19 @@ use crate::{
 #[serde(tag = "outcome", rename_all = "snake_case")]
 #[expect(
     clippy::large_enum_variant,
-    reason = "there is one of it, and mostly it is the large one"
+    reason = "one value at a time, and usually the large variant"
 )]
 pub enum Inspected {
     /// It was leased before.
     Found {
-        /// The lease; for a semaphore, of its first permit.
+        /// The lease; for a semaphore, that of its first permit.
         #[serde(flatten)]
         first: Inspection,
         /// For a semaphore, every permit that was ever granted.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         permits: Vec<Inspection>,
     },
-    /// It was never leased, or not for so long that its row is gone.
+    /// It was never leased, or so long ago that its row is gone.
     Absent,
 }
 
@@ -43,18 +43,18 @@ pub enum Inspected {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Inspection {
-    /// Held, expired by the reader's clock but not taken, or free. A key that is reserved for a waiter
-    /// whose turn has come counts as held by that waiter.
+    /// Held, expired by the reader's clock but not taken, or free. A key that is reserved for a waiter whose turn has
+    /// come counts as held by that waiter.
     pub state: LeaseState,
     /// The lease, without its secret.
     pub lease: LeaseView,
-    /// The last grant that is over.
+    /// The last grant that has ended.
     pub previous: Option<Previous>,
-    /// An operator keeps the key from being granted.
+    /// Whether an operator froze the key, so that it cannot be granted.
     pub frozen: bool,
-    /// How many requests wait in the queue. One whose turn has come is not among them.
+    /// How many requests wait in the queue. A request whose turn has come is not among them.
     pub waiting: u64,
-    /// What an operator last did to the row, if one did.
+    /// What an operator last did to the row, if anything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operator: Option<Record>,
 }
@@ -64,7 +64,7 @@ pub struct Inspection {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum LeaseState {
-    /// Held, and its deadline is to come.
+    /// Held, and its deadline is in the future.
     Held,
     /// Held, and its deadline has passed.
     Expired,
@@ -72,18 +72,18 @@ pub enum LeaseState {
     Free,
 }
 
-/// A lease without its secret. While it is free, only what outlives a grant.
+/// A lease without its secret. While the key is free, it has only the fields that outlast a grant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LeaseView {
     /// What is leased.
     pub key: Key,
-    /// What says who holds it, and until when.
+    /// Who holds it, and until when.
     #[serde(flatten)]
     pub held: Option<HeldView>,
     /// The token of the current or last grant.
     pub fencing_token: Counter,
-    /// Bumped by every write of the row.
+    /// Increases with every write of the row, except when a request joins or leaves the queue.
     pub version: Counter,
     /// Which of a semaphore's permits; 0 for a mutex.
     pub permit: u16,
@@ -95,14 +95,14 @@ pub struct LeaseView {
 pub struct HeldView {
     /// Who holds it.
     pub holder: Holder,
-    /// The length asked for, in seconds.
+    /// The requested length, in seconds.
     #[serde(rename = "ttl_seconds")]
     pub ttl: Ttl,
     /// When it was granted.
     pub acquired_at: Timestamp,
     /// The deadline.
     pub expires_at: Timestamp,
-    /// The deadline less the guard.
+    /// The deadline minus the guard.
     pub safe_until: Timestamp,
     /// What the holder wants others to see.
     pub metadata: Metadata,
@@ -114,16 +114,16 @@ pub struct HeldView {
 pub struct Listed {
     /// The leases.
     pub leases: Vec<LeaseView>,
-    /// There is more, from here.
+    /// Where the list continues, if there is more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<Cursor>,
 }
 
-/// Rows that are read before the size of the answer and the time are looked at again.
+/// How many rows to read before the size of the response and the time are checked again.
 const PAGE: u32 = 100;
 
 impl Listed {
-    /// Whether another page might make it more than the 6 MB that Lambda answers at most.
+    /// Whether another page might exceed the 6 MB that a Lambda response may have.
     fn is_large(&self) -> bool {
         const MOST: usize = 4_000_000;
         let text = |view: &LeaseView| {
@@ -131,7 +131,7 @@ impl Listed {
                 .held
                 .as_ref()
                 .map_or(0, |held| held.holder.as_str().len() + held.metadata.bytes());
-            // Names, numbers and instants. A character that JSON escapes counts for more.
+            // Names, numbers and instants. The factor is for characters that JSON escapes.
             500 + 2 * (view.key.as_str().len() + held)
         };
         self.leases.iter().map(text).sum::<usize>() > MOST
@@ -179,9 +179,8 @@ impl<S: Store> Leases<S> {
         })
     }
 
-    /// The leases that `holder` holds, at most `limit` at a time. It says where to go on as
-    /// [`Leases::list`] does. The index lags a little behind the rows: a lease granted a moment ago
-    /// may be missing.
+    /// The leases that `holder` holds, at most `limit` at a time. The result says where to continue, as that of
+    /// [`Leases::list`] does. The index lags a little behind the rows: a lease that was just granted may be missing.
     ///
     /// # Errors
     /// [`Error::Invalid`] for a cursor of another holder's list, and those of [`Store::apply`].
@@ -196,7 +195,10 @@ impl<S: Store> Leases<S> {
         let mut from = match cursor {
             None => None,
             Some(cursor) => Some(cursor.within(holder).ok_or_else(|| {
-                Error::invalid("cursor", "is not of an earlier answer about this holder")
+                Error::invalid(
+                    "cursor",
+                    "is not a cursor of an earlier response about this holder",
+                )
             })?),
         };
         loop {
@@ -220,9 +222,9 @@ impl<S: Store> Leases<S> {
         }
     }
 
-    /// All held leases, at most `limit` at a time, in no particular order. It says where to go on
-    /// when there is more, also when the answer would grow too large for Lambda, or the invocation
-    /// is nearly over.
+    /// All held leases, at most `limit` at a time, in no particular order. If there is more, the result says where to
+    /// continue. A page also ends when the response would grow too large for Lambda, or when the invocation is nearly
+    /// over.
     ///
     /// # Errors
     /// Those of [`Store::apply`].
@@ -245,11 +247,11 @@ impl<S: Store> Leases<S> {
         }
     }
 
-    /// Reads the rows behind index entries. What was freed in between is left out, and so is what
-    /// is not ours: inspecting its key tells more.
+    /// Reads the rows behind index entries. It omits rows that were freed in between, and items that are not ours:
+    /// inspect of the key says more.
     async fn views(&self, entries: Vec<Entry>) -> Result<Vec<LeaseView>, Error> {
-        // A key may have many waiters: each row is read once. What is held has an entry of its own,
-        // perhaps on another page.
+        // A key may have many waiters, so read each row once. A held lease has an entry of its own, perhaps on
+        // another page.
         let mut addresses = BTreeMap::new();
         let mut waiting = HashSet::new();
         for entry in entries {
@@ -277,7 +279,7 @@ impl<S: Store> Leases<S> {
             if row.holding().is_some() {
                 views.extend(is_listed.then(|| self.view(address, &row)));
             } else if row.reserved().is_some_and(|r| waiting.contains(&r.request)) {
-                // Its turn has come, and it has not confirmed yet.
+                // The waiter's turn has come, and it has not confirmed yet.
                 let next = self.next_in_line(&address.key, &row).await?;
                 views.extend(next.map(shown));
             }

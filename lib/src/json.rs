@@ -1,4 +1,5 @@
-//! Reading an event: JSON text into a request, strictly, with the path of the field at fault and without ever repeating what was given.
+//! Reads an event: JSON text into a request. It is strict, names the path of the field at fault, and never repeats a
+//! value.
 
 use std::fmt;
 
@@ -14,7 +15,7 @@ use crate::error::Error;
 /// Parses `text`, at most 128 levels deep, and refuses a field that is given twice.
 ///
 /// # Errors
-/// [`Error::Invalid`] with the place where it stops being JSON, or the field.
+/// [`Error::Invalid`] with the position at which the JSON is malformed, or with the field.
 pub(crate) fn parse(text: &str) -> Result<Value, Error> {
     let unreadable = |error: &serde_json::Error| Error::Invalid {
         field: None,
@@ -32,7 +33,7 @@ pub(crate) fn parse(text: &str) -> Result<Value, Error> {
     Ok(value)
 }
 
-/// Reads a request. Null is a value like any other, of a type that no field has, and does not mean that a field is left out.
+/// Reads a request. No field accepts null: it does not mean that a field is left out.
 ///
 /// # Errors
 /// [`Error::Invalid`], naming the field if one is at fault.
@@ -52,7 +53,7 @@ pub(crate) fn read<T: DeserializeOwned>(event: &Value) -> Result<T, Error> {
     read_event(event)
 }
 
-/// The same for an event of AWS's own, which may have nulls.
+/// The same for an event of AWS's own, which may contain nulls.
 ///
 /// # Errors
 /// As [`read`].
@@ -65,7 +66,7 @@ pub(crate) fn text<'a>(event: &'a Value, path: &str) -> Option<&'a str> {
     event.pointer(path)?.as_str()
 }
 
-/// The keys that an event about several leases names.
+/// The keys in an event about several leases.
 pub(crate) fn keys(event: &Value) -> Option<Vec<&str>> {
     let list = |name| event.get(name).and_then(Value::as_array);
     if let Some(keys) = list("keys") {
@@ -75,7 +76,7 @@ pub(crate) fn keys(event: &Value) -> Option<Vec<&str>> {
     Some(keys.collect())
 }
 
-/// The path of a handle that is given as a list of its values, which serde would take for one.
+/// The path of a handle that is given as a list of its values. Serde would accept such a list as a struct.
 fn list_for_handle(event: &Value) -> Option<String> {
     if event.get("lease").is_some_and(Value::is_array) {
         return Some("lease".to_owned());
@@ -138,7 +139,8 @@ fn names(path: &Path) -> Vec<String> {
     path.iter().filter_map(name).collect()
 }
 
-/// A name as it is shown: somebody else's text, so not too much of it. Of one that leaves nothing to show, the quotes.
+/// A field name for a message. It is the caller's text, so show only a part; if nothing can be shown, a pair of
+/// quotes.
 fn shown(name: &str) -> String {
     let shown: String = name.chars().filter(|c| !c.is_control()).take(64).collect();
     if shown.is_empty() {
@@ -147,8 +149,8 @@ fn shown(name: &str) -> String {
     shown
 }
 
-/// What serde says, without the value that it repeats and in the words of those who write events; and the field that it names beyond
-/// the path. Behind the last `expected` is our own text, whatever the value is.
+/// Serde's message without the value, in the words of somebody who writes events, and the field that it names below
+/// the path. The text after the last `expected` is always our own.
 fn problem(text: &str) -> (Option<String>, String) {
     let named = |prefix| {
         let (name, _) = text.strip_prefix(prefix)?.rsplit_once('`')?;
@@ -192,16 +194,16 @@ fn problem(text: &str) -> (Option<String>, String) {
     {
         expected().map(|expected| format!("expected {expected}"))
     } else {
-        // In the words of the type that refused it.
+        // The message of the type that refused it.
         Some(text.to_owned())
     };
     (
         None,
-        problem.unwrap_or_else(|| "is not what it should be".to_owned()),
+        problem.unwrap_or_else(|| "has an unexpected value".to_owned()),
     )
 }
 
-/// A value in whose objects no field is given twice: of two, [`Value`] by itself would keep the last.
+/// A value in which no object has a field twice. Of two, [`Value`] by itself would keep the last.
 struct Strict(Value);
 
 impl<'de> Deserialize<'de> for Strict {

@@ -1,5 +1,5 @@
-//! The boring part of every handler, once: logging, configuration, one client per sandbox, strict
-//! parsing, error names.
+//! What every handler needs, in one place: logging, configuration, one client per sandbox, strict parsing, error
+//! names.
 
 use std::{
     cell::RefCell,
@@ -44,17 +44,18 @@ use emf::EmfWriter;
 use invocation_metrics::{INVOCATION_METRICS, InvocationMetrics};
 use log::About;
 
-/// What is left of an invocation's time for sending the answer.
+/// The time at the end of an invocation that is reserved for sending the response.
 const TO_ANSWER: Duration = Duration::from_millis(200);
 
 /// Serves a handler for as long as the sandbox lives. `operation` is its name in logs and metrics.
 ///
-/// A handler takes the leases, bound to the invocation, and its request, already parsed, and
-/// returns its answer or an [`Error`], whose name becomes the `errorType`. A configuration that is
-/// missing or wrong, an event that cannot be read, and a panic are answered with a name as well.
+/// A handler takes the leases, bound to the invocation, and its parsed request. It returns its response or an
+/// [`Error`], whose name becomes the `errorType`. A missing or wrong configuration, an unreadable event, and a panic
+/// also end with such a name.
 ///
 /// # Errors
-/// If Lambda's runtime API cannot be reached, or if `AWS_USE_FIPS_ENDPOINT` is true and the cipher library is not the FIPS-validated one.
+/// If Lambda's runtime API cannot be reached, or if `AWS_USE_FIPS_ENDPOINT` is true and the cipher library is not the
+/// FIPS-validated one.
 pub async fn serve<Q, A, H, F>(operation: &'static str, handle: H) -> Result<(), Fatal>
 where
     Q: FromEvent,
@@ -65,7 +66,7 @@ where
     run(operation, handle, connect).await
 }
 
-/// As [`serve`], with leases that call back those who wait in line.
+/// As [`serve`], with leases that notify waiters.
 ///
 /// # Errors
 /// As [`serve`].
@@ -83,8 +84,8 @@ where
     run(operation, handle, calling_back(only)).await
 }
 
-/// As [`serve_with_workflows`], with leases that also ask how executions stand: what
-/// [`Leases::reap`] needs.
+/// As [`serve_with_workflows`], with leases that can also ask for the state of an execution, which [`Leases::reap`]
+/// needs.
 ///
 /// # Errors
 /// As [`serve`].
@@ -101,7 +102,7 @@ where
     run(operation, handle, calling_back(StepFunctions::new)).await
 }
 
-/// Leases that call back through what `workflows` makes of the configuration.
+/// Leases that notify through what `workflows` makes of the configuration.
 fn calling_back<W: Workflows + 'static>(
     workflows: impl FnOnce(&SdkConfig) -> W,
 ) -> impl FnOnce() -> Result<Connected, Error> {
@@ -125,7 +126,7 @@ where
     F: Future<Output = Result<A, Error>>,
 {
     log::listen();
-    // As text, since the process ends with what its `Debug` says.
+    // A string, because the process ends with the `Debug` of the error.
     let module = aws_lc_rs::try_fips_mode();
     env_config::check_fips(settings::variable, module).map_err(|error| error.to_string())?;
     let connected = connect().and_then(|connected| {
@@ -147,11 +148,11 @@ where
     Runtime::new(service).layer(events::AsText).run().await
 }
 
-/// What a sandbox has for all its invocations.
+/// What a sandbox keeps for all its invocations.
 struct Connected {
     leases: Leases<DynamoDb>,
     boundary: Boundary,
-    /// The configuration that another client may share.
+    /// The configuration, to share with another client.
     ambient: SdkConfig,
 }
 
@@ -171,7 +172,7 @@ fn connect() -> Result<Connected, Error> {
     })
 }
 
-/// What a failed invocation answers.
+/// The response of a failed invocation.
 #[derive(Debug)]
 struct Failure(Diagnostic);
 
@@ -181,11 +182,11 @@ impl From<Failure> for Diagnostic {
     }
 }
 
-/// Answers one event as a function does that serves `handle`, on whatever store, and logs what it
-/// would log: for tests of a handler. The event is what Lambda delivers, whatever that is.
+/// Handles one event as a function that serves `handle` does, on any store, and logs as it does: for tests of a
+/// handler. The event is the bytes that Lambda delivers, whatever they are.
 ///
 /// # Errors
-/// What Lambda would be told: the error's name and its message.
+/// What Lambda would receive: the error's name and its message.
 pub async fn answer<S, Q, A, H, F>(
     handle: &H,
     leases: Leases<S>,
@@ -204,7 +205,7 @@ where
     answered.map_err(Diagnostic::from)
 }
 
-/// What became of one event, and what there is to count of it.
+/// The outcome of one event, and what to count for it.
 async fn outcome<S, Q, A, H, F>(
     operation: &'static str,
     handle: &H,
@@ -233,7 +234,7 @@ where
                     boundary.check(&event)?;
                     let answer = handle(leases, request).await?;
                     serde_json::to_value(answer).map_err(|error| Error::Unavailable {
-                        problem: "the answer could not be written".to_owned(),
+                        problem: "the response could not be written as JSON".to_owned(),
                         source: Some(crate::Cause::of(&error)),
                     })
                 };
@@ -257,9 +258,9 @@ where
     )
 }
 
-/// The runtime would report a panic by the name of a Rust type.
+/// Without this the runtime would report a panic by the name of a Rust type.
 async fn unless_it_panics<T>(work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-    // On the heap: some of the work holds many answers at once.
+    // On the heap, because some work holds many responses at once.
     let mut work = Box::pin(work);
     poll_fn(|cx| {
         catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))).unwrap_or_else(|_| {

@@ -1,4 +1,4 @@
-//! The rules: extend. Acquire and release are next door.
+//! The type [`Leases`], and extend. Acquire and release have files of their own.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -21,14 +21,14 @@ use crate::{
     workflows::Workflows,
 };
 
-/// How often a write may turn out not to suit the row, which changes hands meanwhile.
+/// How many writes one call attempts while others keep changing the row.
 pub(crate) const TRIES: usize = 8;
 
 /// Leases in one table.
 ///
-/// It holds no lease and runs nothing in the background: what a call returns is all there is. Every
-/// method may be called again with the same arguments; what that does is said with each. Dropping
-/// a future leaves the outcome open, as a lost answer does, and is resolved the same way.
+/// It holds no lease and runs nothing in the background. Every method may be called again with the same arguments;
+/// each says what a repeated call does. Dropping a future leaves the outcome unknown, as a lost response does; the
+/// same call, repeated, resolves it.
 #[derive(Debug)]
 pub struct Leases<S> {
     store: Arc<S>,
@@ -37,7 +37,7 @@ pub struct Leases<S> {
     settings: Settings,
     caller: Option<Caller>,
     deadline: Option<Timestamp>,
-    /// Where a sweep on the schedule stopped before it was done.
+    /// Where a scheduled sweep stopped before it was done.
     swept_to: Arc<Mutex<Option<Cursor>>>,
 }
 
@@ -47,7 +47,7 @@ impl std::fmt::Debug for dyn Clock {
     }
 }
 
-// Not derived: that would ask `S` to be `Clone`.
+// Not derived: a derived impl would require `S: Clone`.
 impl<S> Clone for Leases<S> {
     fn clone(&self) -> Self {
         Self {
@@ -63,7 +63,7 @@ impl<S> Clone for Leases<S> {
 }
 
 impl<S: Store> Leases<S> {
-    /// The leases in `store`, by the machine's clock.
+    /// The leases in `store`, with the machine's clock.
     #[must_use]
     pub fn new(store: S, settings: Settings) -> Self {
         #[cfg(test)]
@@ -79,14 +79,14 @@ impl<S: Store> Leases<S> {
         }
     }
 
-    /// The same leases by another clock.
+    /// The same leases with another clock.
     #[must_use]
     pub fn with_clock(self, clock: Arc<dyn Clock>) -> Self {
         Self { clock, ..self }
     }
 
-    /// The same leases, with somebody to call back those who wait in line. Without, whoever ends a
-    /// grant leaves it to the table's stream and to sweep to tell who is next.
+    /// The same leases, with a way to notify waiters. Without one, the call that ends a grant leaves the notification
+    /// of the next waiter to the table's stream and to sweep.
     #[must_use]
     pub fn with_workflows(self, workflows: Arc<dyn Workflows>) -> Self {
         Self {
@@ -95,15 +95,15 @@ impl<S: Store> Leases<S> {
         }
     }
 
-    /// The same leases, whose operators' acts are kept with this name beside their own word for who they are: that of the
-    /// credentials that sign, as STS tells it. Lambda does not tell a function who invokes it.
+    /// The same leases, with the name that STS gives for the credentials in use. The name is stored with every
+    /// operator's act, next to the name that the operator gives. Lambda does not tell a function who invokes it.
     #[must_use]
     pub fn with_caller(self, caller: Option<Caller>) -> Self {
         Self { caller, ..self }
     }
 
-    /// The same leases for one invocation: no request waits past `deadline`; one that has passed
-    /// already is not believed.
+    /// The same leases for one invocation: no request waits past `deadline`. A deadline that has already passed is
+    /// ignored.
     #[must_use]
     pub fn for_call(&self, deadline: Timestamp) -> Self {
         Self {
@@ -118,13 +118,13 @@ impl<S: Store> Leases<S> {
         &self.store
     }
 
-    /// The time by these leases' clock.
+    /// The time of these leases' clock.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
-    /// Comes back when `length` has passed by these leases' clock.
+    /// Returns when `length` has passed on these leases' clock.
     pub async fn sleep(&self, length: Duration) {
         self.clock.sleep(length).await;
     }
@@ -149,14 +149,14 @@ impl<S: Store> Leases<S> {
         self.swept_to.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How long a request may take that starts now.
+    /// The time limit of a request that starts now.
     pub(crate) fn limit(&self) -> Duration {
         self.deadline.map_or(Connection::OPERATION, |at| {
             Connection::OPERATION.min(at.since(self.now()))
         })
     }
 
-    /// One page of the held rows, of at most `most` entries, and where the next one starts.
+    /// One page of the held rows, with at most `most` entries, and where the next page starts.
     pub(crate) async fn page(
         &self,
         cursor: Cursor,
@@ -169,28 +169,26 @@ impl<S: Store> Leases<S> {
         Ok((page.entries, cursor.next(page.next)))
     }
 
-    /// What the holder of `lease` should do now: carry on, extend, or stop.
+    /// What the holder of `lease` should do now: continue, extend, or stop.
     #[must_use]
     pub fn status(&self, lease: &Lease) -> LeaseStatus {
         lease.status(self.now())
     }
 
-    /// Moves the deadline to now and the ttl, and proves that the lease is still the caller's.
+    /// Moves the deadline to now plus the ttl, and proves that the lease is still the caller's.
     ///
-    /// One conditional write. It never shortens: repeated, delayed, or asked for less than is
-    /// left, it answers with the deadline as it is, and takes a second write to show observers
-    /// that the holder lives. A lease whose deadline has passed is revived if nobody was granted
-    /// it since and nobody waits for it; if somebody does, it is lost, and ended once the clock
-    /// margin has passed as well.
+    /// This takes one conditional write. Extend never shortens a lease. If the call is repeated or delayed, or asks
+    /// for less than what is left, the deadline stays as it is; a second write then shows observers that the holder
+    /// is alive. A lease whose deadline has passed is revived if nobody was granted the key since and nobody waits
+    /// for it. If somebody waits, the lease is lost; extend also ends it if the clock margin has passed.
     ///
-    /// The first extend of a lease that one in line was told of is its grant.
+    /// For a waiter that was notified, the first extend is the grant.
     ///
     /// # Errors
-    /// [`Error::Lost`] once anybody else was granted it, or it was released, swept or deleted, or
-    /// the turn passed to another;
-    /// [`Error::Expired`] and [`Error::Frozen`] instead of a revival; [`Error::Invalid`] for a ttl
-    /// that the guard uses up; [`Error::Corrupt`]; and those of [`Store::apply`]. After
-    /// [`Error::Unavailable`] the deadline that the caller knows still holds.
+    /// [`Error::Lost`] if the key was granted to somebody else, the lease was released, swept or deleted, or the
+    /// reservation passed to another waiter; [`Error::Expired`] and [`Error::Frozen`] instead of a revival;
+    /// [`Error::Invalid`] for a ttl that is no longer than the guard; [`Error::Corrupt`]; and those of
+    /// [`Store::apply`]. After [`Error::Unavailable`] the deadline that the caller knows still holds.
     pub async fn extend(&self, lease: &Lease, options: ExtendOptions) -> Result<Extended, Error> {
         let ttl = options.ttl.unwrap_or(lease.ttl);
         self.check_ttl(ttl)?;
@@ -207,7 +205,7 @@ impl<S: Store> Leases<S> {
         let mut confirming = lease.looks_promised();
         let mut once_more = true;
         for _ in 0..TRIES {
-            // A holder must learn in time that it could not extend.
+            // A failed extend must return before the lease expires.
             let limit = match lease.remaining(self.now()) {
                 Duration::ZERO => self.limit(),
                 left => self.limit().min(left),
@@ -247,8 +245,8 @@ impl<S: Store> Leases<S> {
                     return Ok(Extended::Extended { lease });
                 }
                 ExtendRefusal::Longer(row) => match row.holding() {
-                    // The version has to move: an observer takes a lease that stands still, and
-                    // the clocks of one holder's calls may be apart as well.
+                    // The version has to change, because an observer takes over a lease whose version has not
+                    // changed. The clocks of one holder's calls may differ as well.
                     Some(held) if once_more => {
                         (extend.expires_at, extend.ttl) = (held.expires_at, held.ttl);
                         once_more = false;
@@ -261,10 +259,9 @@ impl<S: Store> Leases<S> {
                 ExtendRefusal::Expired => return Err(Error::Expired { key }),
                 ExtendRefusal::Frozen(row) => return Err(frozen(key, row)),
                 ExtendRefusal::Awaited(row) => {
-                    // By a clock that is behind ours the holder may still trust its lease: only
-                    // what anybody might take is ended, so that whoever waits need not wait for
-                    // sweep. If the row has changed since, another extend of this very lease may
-                    // have come in time.
+                    // A holder whose clock is behind ours may still trust its lease. So end only a lease that anybody
+                    // may take over; then a waiter need not wait for sweep. If the row has changed since, another
+                    // extend of this lease may have been in time.
                     let takeable = TakeoverRule::At(self.takeable()).holds(&row);
                     if !takeable
                         || self
@@ -282,7 +279,7 @@ impl<S: Store> Leases<S> {
         Err(self.never_still())
     }
 
-    /// The first extend of a lease that was promised to one who was in line.
+    /// The first extend of a lease that was reserved for a waiter.
     fn take(&self, lease: &Lease, extend: &Extend) -> Take {
         Take {
             lease_id: extend.lease_id.clone(),
@@ -299,7 +296,7 @@ impl<S: Store> Leases<S> {
         }
     }
 
-    /// Others kept writing to the same rows: contention of writers, not of holders.
+    /// Others kept writing to the same rows. The writers conflict, not the holders.
     pub(crate) fn never_still(&self) -> Error {
         Error::Throttled {
             action: "dynamodb:UpdateItem",
@@ -308,7 +305,8 @@ impl<S: Store> Leases<S> {
         }
     }
 
-    /// What expired at this instant or before may be taken by now: the clock margin is over.
+    /// A lease that expired at this instant or earlier may be taken over now, because the clock margin has passed
+    /// too.
     pub(crate) fn takeable(&self) -> Timestamp {
         self.now().minus(self.settings.clock_margin)
     }
@@ -333,7 +331,7 @@ impl<S: Store> Leases<S> {
         let holder = row.granted_to.clone();
         match row.state {
             State::Held(held) => Ok(self.handle_of(address, holder, token, version, held)),
-            // Only a store that breaks its promises brings this about.
+            // Only a store that violates its contract gets here.
             State::Free { .. } => Err(corrupt(address.key, "it is not held")),
         }
     }

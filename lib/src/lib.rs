@@ -1,23 +1,22 @@
-//! Leases in DynamoDB for processes that do not live long: Lambda functions and Step Functions
-//! workflows.
+//! Leases in DynamoDB for short-lived processes: Lambda functions and Step Functions workflows.
 //!
-//! A lease makes one holder alone with a key until a deadline. What it hands out is plain data, the
-//! [`Lease`]: any later process may extend or release with it. Nothing runs in the background and
-//! nothing happens on drop; a holder extends by an explicit call, each one conditional write.
+//! A lease gives one holder exclusive use of a key until a deadline. An acquire returns plain data, the [`Lease`];
+//! any later process may extend or release with it. Nothing runs in the background and nothing happens on drop. A
+//! holder extends by an explicit call, and each such call is one conditional write.
 //!
-//! # What it promises, and what no lease can
+//! # What a lease guarantees, and what it cannot
 //!
-//! While clocks differ by less than half of [`Settings::clock_margin`], at most one holder at a
-//! time believes that it holds a key. A holder that was paused may wake up after its lease is over
-//! and go on writing. No lock service can prevent that; the *resource* can, by remembering the
-//! largest [`Lease::fencing_token`] and refusing smaller ones. Tokens of a key rise from grant to
-//! grant: through release, expiry, purge, and deletion of the row.
+//! While clocks differ by less than half of [`Settings::clock_margin`], at most one holder at a time believes that it
+//! holds a key. A holder that was paused may resume after its lease has expired and continue to write. No lock
+//! service can prevent that. The *resource* can: it stores the largest [`Lease::fencing_token`] and refuses smaller
+//! ones. The tokens of a key increase from grant to grant: through release, expiry, purge, and deletion of the row.
 //!
-//! # What a version promises
+//! # What a version covers
 //!
-//! Everything that is documented here, with [`store::Store`], [`Memory`], [`conformance`](https://docs.rs/leasehold/latest/leasehold/conformance/)
-//! and [`Workflows`] as the doors for those who bring a store or an engine of their own. The modules `row`, `transition` and `waiter`, in
-//! whose types a store speaks, are public and hidden: they may change with any version.
+//! Versions cover everything that is documented here. [`store::Store`], [`Memory`],
+//! [`conformance`](https://docs.rs/leasehold/latest/leasehold/conformance/) and [`Workflows`] serve those who write a
+//! store or an engine of their own. A store uses the types of the modules `row`, `transition` and `waiter`. These
+//! modules are public but hidden, and may change with any version.
 //!
 //! # Cookbook
 //!
@@ -48,7 +47,7 @@ mod reap;
 mod release;
 mod requests;
 mod retry;
-// Public for those who write another store and for the proofs: no part of what a version promises.
+// Public for the authors of other stores and for the proofs; not covered by versions.
 #[doc(hidden)]
 pub mod row;
 #[cfg(feature = "schema")]
@@ -60,11 +59,11 @@ mod settings;
 pub mod store;
 mod sweep;
 pub mod table;
-// Public for those who write another store and for the proofs: no part of what a version promises.
+// Public for the authors of other stores and for the proofs; not covered by versions.
 #[doc(hidden)]
 pub mod transition;
 mod values;
-// Public for those who write another store and for the proofs: no part of what a version promises.
+// Public for the authors of other stores and for the proofs; not covered by versions.
 #[doc(hidden)]
 pub mod waiter;
 mod workflows;

@@ -1,8 +1,8 @@
-//! What is counted of leases, and how the rules tell what no answer says.
+//! The metrics of leases, and how the rules report values that no response contains.
 //!
-//! They tell it as `tracing` events at [`TARGET`], at INFO, with the fields `metric` (a name of
-//! [`METRICS`]) and `value`: a function counts them (`leasehold::lambda`), and so may any subscriber of
-//! a program that uses the crate.
+//! The rules report them as `tracing` events at [`TARGET`], at INFO, with the fields `metric` (a name of [`METRICS`])
+//! and `value`. A function counts them (`leasehold::lambda`), and so may any subscriber of a program that uses the
+//! crate.
 
 use std::time::Duration;
 
@@ -11,7 +11,8 @@ use crate::{error::Error, outcomes::GrantKind};
 /// The target of the events.
 pub const TARGET: &str = "leasehold::metrics";
 
-/// Every metric, with its unit as `CloudWatch` knows it. docs/reference/logs-and-metrics.md says what each means, and which function writes it.
+/// Every metric, with its unit as `CloudWatch` knows it. docs/reference/logs-and-metrics.md says what each means, and
+/// which function writes it.
 pub const METRICS: [(&str, &str); 18] = [
     ("Grants", "Count"),
     ("Replays", "Count"),
@@ -37,10 +38,7 @@ pub const METRICS: [(&str, &str); 18] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     not(feature = "lambda"),
-    expect(
-        dead_code,
-        reason = "what an answer tells is counted by functions only"
-    )
+    expect(dead_code, reason = "only functions count what a response contains")
 )]
 pub(crate) enum Metric {
     Grants,
@@ -90,7 +88,7 @@ impl Metric {
         METRICS[self as usize].0
     }
 
-    /// Whether several of one call make a sum. Of the others the largest counts.
+    /// Whether several values of one call add up. Of the others the largest counts.
     #[cfg(feature = "lambda")]
     pub(crate) const fn adds_up(self) -> bool {
         !matches!(
@@ -103,7 +101,7 @@ impl Metric {
         )
     }
 
-    /// A grant by its kind.
+    /// The metric of a grant of this kind.
     pub(crate) const fn of_grant(kind: GrantKind) -> Self {
         match kind {
             GrantKind::New => Self::Grants,
@@ -112,7 +110,7 @@ impl Metric {
         }
     }
 
-    /// What an error counts as: none if it is the caller's own affair.
+    /// The metric of an error; none if the error concerns only the caller.
     pub(crate) fn of_error(error: &Error) -> Option<Self> {
         match error.worst() {
             Error::Held(_) | Error::QueueFull { .. } | Error::Frozen { .. } => Some(Self::Refusals),
@@ -121,7 +119,7 @@ impl Metric {
             Error::Unavailable { .. } => Some(Self::Unavailable),
             Error::Throttled { .. } => Some(Self::Throttles),
             Error::Denied { .. } | Error::Misconfigured { .. } => Some(Self::Denied),
-            // The last is judged by its worst.
+            // `OfSeveral` counts as its worst error.
             Error::Consumed { .. }
             | Error::QueueTimeout { .. }
             | Error::Invalid { .. }
@@ -130,12 +128,12 @@ impl Metric {
     }
 }
 
-/// Tells a value that no answer tells.
+/// Reports a value that no response contains.
 pub(crate) fn tell(metric: Metric, value: u64) {
     tracing::info!(target: TARGET, metric = metric.name(), value);
 }
 
-/// Tells a length of time.
+/// Reports a length of time.
 pub(crate) fn tell_length(metric: Metric, length: Duration) {
     tell(
         metric,
@@ -143,7 +141,7 @@ pub(crate) fn tell_length(metric: Metric, length: Duration) {
     );
 }
 
-/// Tells an error that no caller gets to see.
+/// Reports an error that no caller sees.
 pub(crate) fn tell_failure(error: &Error) {
     if let Some(metric) = Metric::of_error(error) {
         tell(metric, 1);

@@ -1,5 +1,5 @@
-//! What operators do, and nobody's workflow: end a grant by force, freeze a key, raise a token's
-//! floor. Each act is written on the row with who did it and why, and is logged.
+//! The acts of operators, which no workflow needs: end a grant by force, freeze a key, raise a token's floor. Each
+//! act is stored in the row with who did it and why, and is logged.
 
 use serde::Serialize;
 
@@ -17,7 +17,7 @@ use crate::{
 #[cfg(test)]
 mod tests;
 
-/// Who acts, and why. Both are kept on the row and logged.
+/// Who acts, and why. Both are stored in the row and logged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditReason {
     /// Who.
@@ -26,22 +26,22 @@ pub struct AuditReason {
     pub why: Reason,
 }
 
-/// Which grant to end; by default the only one that the key has.
+/// Which grant to end; if not set, the only one that the key has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Evict {
     /// Of a semaphore, which permit.
     pub permit: Option<u16>,
-    /// Only the grant with this token, as [`Leases::inspect`] shows it: if somebody else holds the
-    /// key by now, nobody is evicted.
+    /// End only the grant with this token, as [`Leases::inspect`] shows it. If somebody else holds the key by then,
+    /// nobody is evicted.
     pub fencing_token: Option<Counter>,
 }
 
-/// The answer to a forced release.
+/// The result of a forced release.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum Forced {
-    /// The grant is over.
+    /// The grant has ended.
     Forced {
         /// The lease that was ended.
         evicted: Box<LeaseView>,
@@ -49,33 +49,33 @@ pub enum Forced {
         /// write with it makes the resource refuse the evicted holder at once.
         fencing_token: Counter,
     },
-    /// Nobody held it, or not by the grant that was named.
+    /// Nobody held it, or the grant with the given token was not the current one.
     NotHeld,
 }
 
-/// The answer to a raise of the floor.
+/// The result of a raise of the floor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum Raised {
     /// The next token will be above the floor.
     Raised,
-    /// It would have been anyway.
+    /// The next token would have been above the floor anyway.
     HighEnough,
 }
 
-/// The answer to a freeze.
+/// The result of a freeze.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum Freeze {
-    /// It is frozen as of now.
+    /// It is now frozen.
     Frozen,
-    /// It was frozen before; who did it and why stays.
+    /// It was frozen before. The record still names who froze it first, and why.
     AlreadyFrozen,
 }
 
-/// The answer to an unfreeze.
+/// The result of an unfreeze.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "outcome", rename_all = "snake_case")]
@@ -87,19 +87,18 @@ pub enum Unfreeze {
 }
 
 impl<S: Store> Leases<S> {
-    /// Ends the grant of `key` whoever holds it, and raises its token, so that a guarded write of
-    /// the evicted holder can be refused. The holder's next extend is [`Error::Lost`], so is its
-    /// strict release, and the next grant is a takeover from a holder that was `forced` out. The
-    /// holder itself may still be at work: stop it first, or fence the resource.
+    /// Ends the grant of `key` whoever holds it, and raises its token, so that the resource can refuse a guarded
+    /// write of the evicted holder. The holder's next extend is [`Error::Lost`], and so is its strict release. The
+    /// next grant is a takeover from a holder whose grant ended `forced`. The holder itself may still be at work:
+    /// stop it first, or fence the resource.
     ///
-    /// It ends the grant that it finds when it looks, or none: whoever is granted the key while it
-    /// is at work is not evicted in that one's place. Of a semaphore it ends one permit; which one
-    /// has to be said if more than one is held. Repeated, it finds nobody, or the next holder:
-    /// name the [`Evict::fencing_token`] if it may be repeated.
+    /// The call ends the grant that it reads first, or none. If somebody else is granted the key while the call runs,
+    /// that grant is not ended. Of a semaphore it ends one permit; name the permit if more than one is held. A
+    /// repeated call may evict the next holder: set [`Evict::fencing_token`] if the call may be repeated.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if a permit has to be named, [`Error::Corrupt`], [`Error::Throttled`] if
-    /// others kept writing to the row, and those of [`Store::apply`].
+    /// [`Error::Invalid`] if a permit has to be named, [`Error::Corrupt`], [`Error::Throttled`] if others kept
+    /// writing to the row, and those of [`Store::apply`].
     pub async fn force_release(
         &self,
         key: &Key,
@@ -132,8 +131,7 @@ impl<S: Store> Leases<S> {
                     seen = row;
                 }
                 None => return Ok(self.forced(address, &seen)),
-                // The answer was lost, and the key has gone on to others since; or a colleague
-                // did the same.
+                // The response was lost and others were granted the key since; or another operator did the same.
                 Some(Stored::Row(row)) if was_forced(&row, token) => {
                     return Ok(self.forced(address, &seen));
                 }
@@ -144,12 +142,12 @@ impl<S: Store> Leases<S> {
         Err(self.never_still())
     }
 
-    /// Keeps `key` from being granted, taken over or revived, until [`Leases::unfreeze`]. Whoever
-    /// holds it may extend in time, and release. A key that was never leased can be frozen too.
+    /// Keeps `key` from being granted, taken over or revived, until [`Leases::unfreeze`]. The current holder may
+    /// still extend in time, and release. A key that was never leased can be frozen too.
     ///
-    /// Of a semaphore all permits are frozen; an acquire that is under way at that very moment
-    /// may still be granted one that was never granted before. Repeated, or cut short and called
-    /// again, it goes on where it was.
+    /// Of a semaphore, all permits are frozen. An acquire that is in progress at that moment may still be granted a
+    /// permit that was never granted before. If the call is repeated, also after its future was dropped, it continues
+    /// where it stopped.
     ///
     /// # Errors
     /// [`Error::Corrupt`], [`Error::Throttled`] if others kept writing to a row, and those of
@@ -186,7 +184,7 @@ impl<S: Store> Leases<S> {
             .change_all(key, Act::Unfreeze, because, |_, row| {
                 Ok(row.filter(|row| row.frozen.is_some()).map(|row| Row {
                     frozen: None,
-                    // What is held is not purged, and has no need to say when.
+                    // A held row is not purged.
                     purge_at: match row.holding() {
                         Some(_) => None,
                         None => Some(self.purge_at(self.now())),
@@ -202,15 +200,13 @@ impl<S: Store> Leases<S> {
         })
     }
 
-    /// Sees to it that the next token of `key` is above `floor`: for tables that were restored
-    /// from a backup, which sets tokens back. If not given, the floor is now in milliseconds since
-    /// the epoch, which is above all tokens that were ever given out. A permit that was never
-    /// granted starts from the clock, and so above any floor that is not in the future; for a
-    /// whole table there is [`crate::Settings::token_floor`].
+    /// Ensures that the next token of `key` is above `floor`: for tables that were restored from a backup, which sets
+    /// tokens back. If not given, the floor is now in milliseconds since the epoch, which is above all tokens that
+    /// were ever granted. A permit that was never granted starts from the clock, and so above any floor that is not
+    /// in the future. For a whole table, use [`crate::Settings::token_floor`].
     ///
-    /// The key must not be held: the tokens of a grant do not change. What was the last grant is
-    /// then a grant to the operator that ended `forced`, since a restored row does not know how
-    /// the last one ended.
+    /// The key must not be held, because the token of a grant does not change. Afterwards the last grant of the key
+    /// is a grant to the operator that ended `forced`, because a restored row does not know how its last grant ended.
     ///
     /// # Errors
     /// [`Error::Held`] while somebody holds it (force its release first); [`Error::Invalid`] for
@@ -249,7 +245,7 @@ impl<S: Store> Leases<S> {
                 if row.reserved().is_some() {
                     let key = &address.key;
                     return Err(Error::Unavailable {
-                        problem: format!("{key} is being handed over to one who waited for it"),
+                        problem: format!("{key} is reserved for a waiter"),
                         source: None,
                     });
                 }
@@ -288,7 +284,10 @@ impl<S: Store> Leases<S> {
             (Some((last, _)), 1..) => {
                 let named = held.iter().map(|(permit, _)| *permit).chain([last]);
                 let named: Vec<_> = named.take(20).map(|permit| permit.to_string()).collect();
-                let problem = format!("more than one is held: say which of {}", named.join(", "));
+                let problem = format!(
+                    "more than one permit is held: name one of {}",
+                    named.join(", ")
+                );
                 Err(Error::invalid("permit", problem))
             }
             (found, _) => Ok(found),
@@ -302,7 +301,7 @@ impl<S: Store> Leases<S> {
         }
     }
 
-    /// A row that the operator was granted and gave back.
+    /// A row that was granted to the operator and released.
     fn untouched(&self, because: &AuditReason) -> Row {
         let now = self.now();
         let holder = Holder::from(&because.who);
@@ -327,7 +326,7 @@ impl<S: Store> Leases<S> {
         }
     }
 
-    /// The operator's own number: above the evicted grant's and the floor, and below the next grant's.
+    /// The operator's own token: above the evicted grant's and the floor, and below the next grant's.
     fn operators(&self, token: Counter) -> Counter {
         token.max(self.settings().token_floor).plus(1)
     }
@@ -345,9 +344,8 @@ impl<S: Store> Leases<S> {
         }
     }
 
-    /// Changes every row of a key that `change` has a new form for; whether there was one. A key
-    /// without a row has the row of its first permit made up. Nothing is written if `change`
-    /// refuses any of the rows.
+    /// Changes every row of a key for which `change` returns a new form; returns whether there was one. A key without
+    /// a row gets the row of its first permit. Nothing is written if `change` refuses any of the rows.
     async fn change_all(
         &self,
         key: &Key,
@@ -383,8 +381,7 @@ impl<S: Store> Leases<S> {
         Err(self.never_still())
     }
 
-    /// Puts `next` in the place of `row` if nobody else has written in between; if somebody has,
-    /// what is stored there.
+    /// Replaces `row` with `next` if nobody else has written in between; otherwise returns what is stored.
     async fn swap(
         &self,
         address: &Address,
@@ -405,7 +402,7 @@ impl<S: Store> Leases<S> {
         }));
         let applied = self.store().apply(address, &change, self.limit()).await?;
         match applied {
-            // Ours after all, if the answer was lost and the write sent again.
+            // Our own write, whose response was lost and which was sent again.
             Applied::Refused(found) if !is_but_for_the_line(&found, next) => {
                 return Ok(Some(found));
             }
@@ -433,7 +430,7 @@ impl<S: Store> Leases<S> {
     }
 }
 
-/// The line may grow and shrink at any time, and is not the operator's.
+/// The queue may grow and shrink at any time, whatever the operator does.
 fn is_but_for_the_line(found: &Stored, next: Row) -> bool {
     match found {
         Stored::Row(row) => {
@@ -444,7 +441,7 @@ fn is_but_for_the_line(found: &Stored, next: Row) -> bool {
     }
 }
 
-/// Whether the grant of this token was ended by force, whatever came after it.
+/// Whether the grant of this token was ended by force, whatever happened later.
 fn was_forced(row: &Row, token: Counter) -> bool {
     let last = row.holding().is_none().then(|| row.last_grant());
     [last, row.previous.clone()]

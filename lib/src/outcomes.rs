@@ -1,5 +1,5 @@
-//! What the rules answer: the portable handle of a lease, and one type per call. Serialized, they
-//! are the JSON of the functions, field for field.
+//! The results of the calls: the portable handle of a lease, and one type per call. Serialized, they are the JSON of
+//! the functions, field for field.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use crate::{
 
 /// The handle of a lease: plain data that any later process may extend or release with.
 ///
-/// It is as good as the lease itself: whoever has it can end the lease. `Debug` leaves the
-/// `lease_id` out; serialization does not.
+/// The handle is as powerful as the lease: anybody who has it can end the lease. `Debug` omits the `lease_id`;
+/// serialization does not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -25,19 +25,19 @@ pub struct Lease {
     pub holder: Holder,
     /// Proof of ownership: a secret.
     pub lease_id: LeaseId,
-    /// Public and ordered: every later grant of the key has a larger one. Write it beside what the
-    /// lease protects, and refuse smaller ones.
+    /// Public and ordered: every later grant of the key has a larger one. Store it with the data that the lease
+    /// protects, and refuse smaller ones.
     pub fencing_token: Counter,
-    /// Bumped by every write of the row.
+    /// Increases with every write of the row, except when a request joins or leaves the queue.
     pub version: Counter,
-    /// The length asked for, in seconds.
+    /// The requested length, in seconds.
     #[serde(rename = "ttl_seconds")]
     pub ttl: Ttl,
     /// When it was granted.
     pub acquired_at: Timestamp,
-    /// The deadline: after it, and the takers' margin, anybody may be granted the key.
+    /// The deadline. After it, and after the clock margin, anybody may be granted the key.
     pub expires_at: Timestamp,
-    /// The deadline less the guard: the holder must not touch the resource after it.
+    /// The deadline minus the guard: the holder must not touch the resource after it.
     pub safe_until: Timestamp,
     /// Which of a semaphore's permits; 0 for a mutex.
     #[serde(default, deserialize_with = "crate::values::small")]
@@ -50,7 +50,7 @@ pub struct Lease {
 /// What a holder should do about its lease now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaseStatus {
-    /// More than a third of the ttl is left: carry on.
+    /// More than a third of the ttl is left: continue.
     Safe,
     /// A third of the ttl or less is left: extend before anything else.
     Danger,
@@ -65,14 +65,14 @@ impl Lease {
         self.safe_until.since(now)
     }
 
-    /// Whether it looks like one that was promised to somebody in line and not taken up yet: only
-    /// those end before a whole ttl is over. Clocks that are apart may make any lease look so; it
-    /// costs a request to find out.
+    /// Whether this may be a lease that was reserved for a waiter and is not confirmed yet. Only such leases end
+    /// before their whole ttl has passed. If clocks differ, any lease may look like one; then one more request finds
+    /// out.
     pub(crate) fn looks_promised(&self) -> bool {
         self.expires_at < self.acquired_at.plus(self.ttl.as_duration())
     }
 
-    /// Whether to carry on, to extend, or to stop.
+    /// Whether to continue, to extend, or to stop.
     #[must_use]
     pub fn status(&self, now: Timestamp) -> LeaseStatus {
         let left = self.remaining(now);
@@ -93,7 +93,7 @@ impl Lease {
 pub enum Ended {
     /// Its holder released it.
     Released,
-    /// Its deadline passed: the holder may have left its work half done.
+    /// Its deadline passed: the holder may have left its work unfinished.
     Expired,
     /// An operator ended it.
     Forced,
@@ -123,11 +123,11 @@ pub struct Previous {
     pub holder: Holder,
     /// Its token.
     pub fencing_token: Counter,
-    /// How it ended. Unless it was released, its holder may have left its work half done: repair that first.
+    /// How it ended. Unless it was released, its holder may have left its work unfinished: repair that first.
     pub ended: Ended,
 }
 
-/// The answer to an acquire: contention is an answer, not an error.
+/// The result of an acquire. Contention is a result, not an error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "outcome", rename_all = "snake_case")]
@@ -140,7 +140,7 @@ pub enum Acquired {
     Held(Contention),
 }
 
-/// A lease, and how it came about.
+/// A lease, and how it was granted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Granted {
@@ -148,20 +148,20 @@ pub struct Granted {
     pub lease: Lease,
     /// New, replayed, or taken over.
     pub grant: GrantKind,
-    /// The grant before this one. A replay brings the same: branch on this, not on `grant`.
+    /// The grant before this one. A replay returns the same: branch on this, not on `grant`.
     pub previous: Option<Previous>,
 }
 
-/// How a lease came about.
+/// How a lease was granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum GrantKind {
     /// The key was free.
     New,
-    /// The same request had it already: an answer was lost, or the call was repeated.
+    /// The same request had it already: a response was lost, or the call was repeated.
     Replayed,
-    /// The holder before did not release it.
+    /// The previous holder did not release it.
     Takeover,
 }
 
@@ -183,12 +183,11 @@ impl GrantKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Contention {
-    /// The lease that stands in the way.
+    /// The lease that is in the way.
     pub held: HeldLease,
-    /// The first instant at which asking by the clock can succeed without a release.
+    /// The first instant at which a request by the clock can succeed without a release.
     pub retry_at: Timestamp,
-    /// The holder's ttl in seconds, rounded up, plus one: how long to wait before asking again by
-    /// observation.
+    /// The holder's ttl in seconds, rounded up, plus one: how long to wait before the next request by observation.
     pub wait_seconds: u64,
 }
 
@@ -202,9 +201,9 @@ pub struct HeldLease {
     pub holder: Holder,
     /// Its token.
     pub fencing_token: Counter,
-    /// What an observer watches.
+    /// The version that an observer compares.
     pub version: Counter,
-    /// The length asked for, in seconds.
+    /// The requested length, in seconds.
     #[serde(rename = "ttl_seconds")]
     pub ttl: Ttl,
     /// The deadline.
@@ -219,22 +218,22 @@ pub struct HeldLease {
     pub by_you: bool,
 }
 
-/// The answer to an extend.
+/// The result of an extend.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 #[must_use = "the new handle carries the new deadline"]
 pub enum Extended {
-    /// The lease lasts at least as long as was asked for.
+    /// The lease lasts at least as long as requested.
     Extended {
-        /// The handle with the deadline that now stands.
+        /// The handle with the current deadline.
         lease: Lease,
     },
     /// The deadline had passed, and nobody held it in between.
     Revived {
         /// The handle with the new deadline.
         lease: Lease,
-        /// For how long it had lapsed, in milliseconds.
+        /// How long ago the deadline had passed, in milliseconds.
         #[serde(rename = "lapsed_ms", serialize_with = "as_millis")]
         #[cfg_attr(feature = "schema", schemars(with = "u64"))]
         lapsed: Duration,
@@ -242,7 +241,7 @@ pub enum Extended {
 }
 
 impl Extended {
-    /// The handle with the deadline that now stands.
+    /// The handle with the current deadline.
     #[must_use]
     pub fn into_lease(self) -> Lease {
         match self {
@@ -258,18 +257,18 @@ pub(crate) fn as_millis<S: Serializer>(
     serializer.serialize_u64(u64::try_from(length.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// The answer to a release.
+/// The result of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[must_use = "it may have been lost to somebody else"]
 pub struct Released {
-    /// What became of it.
+    /// How the release ended.
     pub outcome: ReleaseOutcome,
     /// The deadline of the handle had passed.
     pub expired: bool,
 }
 
-/// What became of a release, from good to bad.
+/// How a release ended, from good to bad.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]

@@ -7,10 +7,10 @@ use crate::{
     values::{Holder, small},
 };
 
-/// The held rows are walked in this many parts, so that a walk can start in any of them.
+/// The held rows are read in this many parts, so that a walk can start in any of them.
 const PARTS: u8 = 4;
 
-/// Where a walk goes on. Opaque: hand it back as it came.
+/// Where a walk continues. Opaque: pass it back unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cursor {
     first: u8,
@@ -18,7 +18,7 @@ pub struct Cursor {
     after: Option<Position>,
 }
 
-/// How many rows one call walks over: 1 to 10 000, `DEFAULT` unless it says.
+/// How many rows one call examines: 1 to 10 000, `DEFAULT` if not given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageSize<const DEFAULT: u32>(u32);
 
@@ -54,7 +54,7 @@ struct Written {
 }
 
 impl Cursor {
-    /// The start of a walk whose first part is `first`, counted round.
+    /// The start of a walk. Its first part is `first`, modulo the number of parts.
     pub(crate) const fn start(first: u64) -> Self {
         #[expect(clippy::cast_possible_truncation, reason = "less than PARTS")]
         let first = (first % PARTS as u64) as u8;
@@ -74,7 +74,7 @@ impl Cursor {
         }
     }
 
-    /// The place, if it is one in the list of this holder.
+    /// The position, if it is one in the list of this holder.
     pub(crate) fn within(self, holder: &Holder) -> Option<Position> {
         self.after.filter(|place| place.holder == holder.as_str())
     }
@@ -136,7 +136,7 @@ impl<'de> Deserialize<'de> for Cursor {
                     after,
                 },
             )
-            .ok_or_else(|| de::Error::custom("is not a cursor of an earlier answer"))
+            .ok_or_else(|| de::Error::custom("is not a cursor of an earlier response"))
     }
 }
 

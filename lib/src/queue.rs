@@ -1,7 +1,7 @@
-//! Waiting in line: first come, first served; woken, not polling.
+//! The queue: first come, first served, by notification instead of polling.
 //!
-//! The line is a list in the lease row. Whoever ends a grant keeps the row for the first in line, in
-//! the same write, and tells that one; its first extend is the grant.
+//! The queue is a list in the lease row. The write that ends a grant also reserves the key for the first waiter. Then
+//! that waiter is notified. Its first extend is the grant.
 
 mod joining;
 mod maintenance;

@@ -1,4 +1,4 @@
-//! Reap: sees to what an execution held that has ended. Hygiene, as sweep is, and sooner.
+//! Reap: frees what an ended execution held. Like sweep it provides liveness, not safety, and it is sooner.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::{
     workflows::Execution,
 };
 
-/// What a reaping did.
+/// What a call of reap did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "outcome", rename_all = "snake_case")]
@@ -26,13 +26,13 @@ pub enum Reaped {
     /// The execution runs: there is nothing to reap.
     #[default]
     Running,
-    /// It does not, or it holds nothing, or nobody knows it.
+    /// It does not run, or it holds nothing, or it is unknown.
     Reaped {
         /// Leases that were released.
         released: u64,
-        /// Leases whose deadline was cut to the grace.
+        /// Leases whose deadline was shortened to the grace time.
         cut: u64,
-        /// Places in queues that were given up.
+        /// Waiters that were removed from queues.
         left: u64,
     },
 }
@@ -40,53 +40,52 @@ pub enum Reaped {
 /// Entries of the index that are read at a time.
 const PAGE: u32 = 100;
 
-/// Step Functions shows a redrive within this time of it, however late its answers are.
+/// Step Functions shows a redrive within this time, even in a late response.
 const LATEST_ANSWER: Duration = Duration::from_secs(30);
 
-/// What an execution left behind, as it was read before the execution was looked up.
+/// What an execution left behind, as it was before the execution was looked up.
 enum Left {
     Lease(Address, Box<Row>),
-    /// With the row that has the line.
+    /// With the row that has the queue.
     Waiter(Key, RequestDigest, Box<Row>),
 }
 
-/// How an execution came to its end.
+/// How an execution ended.
 struct End {
     /// When, by Step Functions' clock.
     stopped_at: Timestamp,
-    /// It may have been redriven since.
+    /// Whether it may have been redriven since.
     redrivable: bool,
-    /// No task that it started can still be at work.
+    /// Whether no task that it started can still be at work.
     all_answered: bool,
 }
 
 impl<S: Store> Leases<S> {
-    /// Sees to what the execution `holder` left behind, if it has ended: its leases and its places
-    /// in line. That it has ended is a question to [`crate::Workflows::look_up`], asked once, and
-    /// only if it left anything; the caller's word for it is not enough. Holders that are no
-    /// executions, and executions that nobody knows, are left alone.
+    /// Ends or shortens the leases of the execution `holder`, and removes its waiters from the queues, if the
+    /// execution has ended. Reap does not trust its caller for that: it asks [`crate::Workflows::look_up`], once, and
+    /// only if the execution left anything. It does nothing for holders that are not executions, and for executions
+    /// that are unknown.
     ///
-    /// A Lambda function of an execution may outlive it: that of a branch that was aborted because
-    /// another one failed, or of a task that ran into its time limit. So a lease is not released but
-    /// cut to [`crate::Settings::reap_grace`], which no other write may do, unless the execution's
-    /// history shows that every task it started has answered. Places in line are given up.
+    /// A Lambda function of an execution may outlive it, if its branch was aborted because another one failed, or if
+    /// its task timed out. So a lease is released only if the execution's history shows that every task it started
+    /// has answered. Otherwise its deadline is shortened to [`crate::Settings::reap_grace`] from now, which no other
+    /// write may do. Waiters are removed from the queues.
     ///
-    /// Each write is made on the condition of the version that was read before the execution was
-    /// looked up. So an execution that is redriven, and proves its lease in between, keeps it. A
-    /// lease that was written after the end of an execution that did not succeed, and less than half
-    /// a minute ago, is left to a later call: a redrive may have written it that the look-up does
-    /// not show yet.
+    /// Each write requires the version that was read before the execution was looked up. So an execution that is
+    /// redriven, and extends its lease in between, keeps it. A redrive may not show in the look-up yet. So if the
+    /// execution did not succeed, a lease that was written after its end and less than half a minute ago is left to a
+    /// later call.
     ///
-    /// The index lags a little behind the rows, and an acquire that was under way commits after the
-    /// end: repeat it a minute later. It may be repeated for ever.
+    /// The index lags a little behind the rows, and an acquire that was in progress may be written after the end:
+    /// repeat the call a minute later. It may be repeated for ever.
     ///
     /// # Errors
-    /// [`Error::Misconfigured`] without [`Leases::with_workflows`]; those of
-    /// [`crate::Workflows::look_up`] and of [`Store::apply`]. What was done before stays done.
+    /// [`Error::Misconfigured`] without [`Leases::with_workflows`]; those of [`crate::Workflows::look_up`] and of
+    /// [`Store::apply`]. What was done before stays done.
     pub async fn reap(&self, holder: &Holder) -> Result<Reaped, Error> {
         let Some(workflows) = self.workflows() else {
             return Err(Error::Misconfigured {
-                problem: "there is nobody to ask for the execution: these leases know no workflows"
+                problem: "these leases cannot look up executions: they were made without workflows"
                     .to_owned(),
                 source: None,
             });
@@ -136,7 +135,8 @@ impl<S: Store> Leases<S> {
         })
     }
 
-    /// All that the index knows of this holder, as it is: its leases, and the lines that it waits in.
+    /// Everything in the index that belongs to this holder, with the current rows: its leases, and the queues that it
+    /// is in.
     async fn left_by(&self, holder: &Holder) -> Result<Vec<Left>, Error> {
         let (mut all, mut from) = (Vec::new(), None);
         loop {
@@ -158,7 +158,7 @@ impl<S: Store> Leases<S> {
                         }
                     }
                     What::Waiter(key, request) => match self.line_of(&key).await {
-                        // Who was served has left an item, which is sweep's to clear.
+                        // A waiter that was served has left an item; sweep removes it.
                         Ok(Some(row)) if waits(&row, &request) => {
                             all.push(Left::Waiter(key, request, Box::new(row)));
                         }
@@ -207,7 +207,7 @@ impl<S: Store> Leases<S> {
                 tracing::info!(%key, %holder, fencing_token = token.get(), %expires_at, "cut");
                 Done::Cut
             }
-            // Extended, released or taken since it was read.
+            // Extended, released or taken over since it was read.
             Applied::Refused(_) => Done::Nothing,
         })
     }
@@ -217,12 +217,12 @@ impl<S: Store> Leases<S> {
         let written = held
             .extended_at
             .map_or(held.acquired_at, |at| at.max(held.acquired_at));
-        // By the writer's clock, which may be a whole margin behind the one it is compared with.
+        // `written` is by the writer's clock, which may be behind by a whole margin.
         let at_most = written.plus(self.settings().clock_margin);
         end.redrivable && at_most >= end.stopped_at && at_most.plus(LATEST_ANSWER) > self.now()
     }
 
-    /// One that waits, or whose turn has come and who will not come any more.
+    /// Removes a waiter, or passes on the reservation of a waiter that will not confirm.
     async fn reap_wait(
         &self,
         key: &Key,
@@ -236,21 +236,22 @@ impl<S: Store> Leases<S> {
         let Some(reserved) = row.reserved().filter(|r| r.request == *request) else {
             return Ok(Done::Nothing);
         };
-        // Whoever was redriven since, and asked again, has been told again: then neither fits.
+        // If the execution was redriven and asked again, its waiter was notified again; then neither write suits the
+        // row.
         if end.all_answered {
             if let Some(next) = self.pass_on(key, row).await? {
                 self.wake(key, next, Sender::First).await;
                 return Ok(Done::Left);
             }
         } else if reserved.tries == Counter::MIN {
-            // It may act on the promise until its time is over, and is not told again.
+            // The waiter may confirm until the reservation expires, and is not notified again.
             self.count_a_try(key, row, reserved.until).await?;
         }
         Ok(Done::Nothing)
     }
 }
 
-/// Whether the request is in line, or next.
+/// Whether the request is in the queue, or next.
 fn waits(row: &Row, request: &RequestDigest) -> bool {
     let next = row.reserved().is_some_and(|next| next.request == *request);
     next || row.waiting().contains(request)

@@ -1,4 +1,4 @@
-//! The rules: release, and every other end of a grant but an operator's.
+//! Release, and every other end of a grant except an operator's.
 
 use crate::{
     error::Error,
@@ -13,16 +13,16 @@ use crate::{
 };
 
 impl<S: Store> Leases<S> {
-    /// Ends the lease, if it is still the caller's; an expired one too, for a clean hand-over.
+    /// Ends the lease if it is still the caller's, also after it expired.
     ///
-    /// One conditional write. It never frees anybody else's lease, and may be repeated for ever.
-    /// If somebody is in line, the same write keeps the key for the first of them, who is then told:
-    /// a read, and a call to [`crate::Workflows`]. If that fails, the release has happened all the same,
-    /// and sweep tells later; a release that is repeated tells once more.
+    /// This takes one conditional write. It never frees somebody else's lease, and may be repeated for ever. If the
+    /// queue is not empty, the same write reserves the key for the first waiter. Then that waiter is notified, which
+    /// takes a read and a call to [`crate::Workflows`]. If the notification fails, the lease is released nevertheless
+    /// and sweep notifies later. A repeated release notifies once more.
     ///
     /// # Errors
-    /// [`Error::Corrupt`], and those of [`Store::apply`]. A lease that somebody else was granted
-    /// in the meantime is [`ReleaseOutcome::Lost`], not an error.
+    /// [`Error::Corrupt`], and those of [`Store::apply`]. If somebody else was granted the key in the meantime, that
+    /// is [`ReleaseOutcome::Lost`], not an error.
     pub async fn release(&self, lease: &Lease) -> Result<Released, Error> {
         let now = self.now();
         Ok(Released {
@@ -31,7 +31,7 @@ impl<S: Store> Leases<S> {
         })
     }
 
-    /// Ends the lease in the way that suits the row, and tells whoever is next in line.
+    /// Ends the lease by the write that suits the row, and notifies the next waiter.
     pub(crate) async fn end(&self, lease: &Lease) -> Result<ReleaseOutcome, Error> {
         let key = &lease.key;
         let promised = lease.looks_promised();
@@ -84,9 +84,8 @@ impl<S: Store> Leases<S> {
         Err(self.never_still())
     }
 
-    /// After a release that was done before. If it was this very call that did it, and the answer
-    /// was lost, nobody has told the next in line; if it was one before, that one may have died
-    /// before it could.
+    /// Handles a lease that was released before. If this call released it and the response was lost, nobody has
+    /// notified the next waiter yet. If an earlier call released it, that call may have died before the notification.
     async fn wake_after_all(
         &self,
         key: &Key,
@@ -105,8 +104,8 @@ impl<S: Store> Leases<S> {
         Ok(())
     }
 
-    /// Ends the grant that `row` carries, if the row is still as it was read, and tells whoever is
-    /// next in line. Whether somebody was told; none if the row has changed.
+    /// Ends the grant that `row` carries, if the row has not changed since it was read, and notifies the next waiter.
+    /// Returns whether a waiter was notified, or none if the row has changed.
     pub(crate) async fn end_as_read(
         &self,
         address: &Address,
@@ -114,7 +113,7 @@ impl<S: Store> Leases<S> {
         ended: Ended,
     ) -> Result<Option<bool>, Error> {
         let key = &address.key;
-        // Nobody is told of a frozen key.
+        // Waiters of a frozen key are not notified.
         let next = if row.frozen.is_none() {
             self.next(row.fencing_token)
         } else {
@@ -128,9 +127,9 @@ impl<S: Store> Leases<S> {
         });
         let row = match self.store().apply(address, &change, self.limit()).await? {
             Applied::Done { row, .. } => row,
-            // Ours, and the answer was lost.
+            // Our own write, whose response was lost.
             Applied::Refused(Stored::Row(row)) if is_ours(&row, &next) => row,
-            // Extended, released or taken since it was read.
+            // Extended, released or taken over since it was read.
             Applied::Refused(_) => return Ok(None),
         };
         let token = row.fencing_token.get();
@@ -138,7 +137,7 @@ impl<S: Store> Leases<S> {
         Ok(Some(self.wake(key, row, Sender::First).await))
     }
 
-    /// As [`Leases::release`], for a caller whose work must not end under somebody else's lease.
+    /// As [`Leases::release`], for a caller that must know if somebody else was granted the key while it worked.
     ///
     /// # Errors
     /// As [`Leases::release`], and [`Error::Lost`] if somebody else was granted the key in the
@@ -193,7 +192,7 @@ mod tests {
         clock.advance(Duration::from_millis(2));
         clock.advance(Settings::default().clock_margin);
 
-        // As the late one finds it, and as it stands when the late one would end it.
+        // The row as the late extend reads it, and the row as it is when the late extend would end it.
         let address = address_of(&lease);
         let meddling = move |table: &crate::Memory| table.put(address, &after);
         let store = Wire::meddled(Before::Apply, 2, meddling);
@@ -226,7 +225,7 @@ mod tests {
             .await
             .expect("an answer");
         assert!(ended.is_some(), "it was this call that ended it");
-        // And if it was not, nobody is told.
+        // The row has changed, so nobody is notified.
         let again = leases
             .end_as_read(&address, &row, Ended::Expired)
             .await

@@ -1,4 +1,4 @@
-//! What the rules are asked for.
+//! The arguments of the calls.
 
 use std::time::Duration;
 
@@ -17,22 +17,22 @@ pub struct Acquire {
     pub holder: Holder,
     /// The length of the lease.
     pub ttl: Ttl,
-    /// Names this one logical acquire: with the same id, the same holder gets the same lease.
-    /// Random if not given; a clone has the same one, and so is the same request.
+    /// The idempotency key of this logical acquire: with the same id, the same holder gets the same lease. Random if
+    /// not set. A clone has the same id, and so is the same request.
     pub request_id: RequestId,
-    /// What others may see.
+    /// What others may see of the lease.
     pub metadata: Metadata,
-    /// How many may hold the key at once. All who ask for a key should give the same number; it
-    /// may be lowered at any time, and takes effect as permits come back. Not given, it is a mutex:
-    /// the first permit and no look at any other, which saves the query.
+    /// How many may hold the key at once. All requests for a key should use the same number. It may be lowered at any
+    /// time; a lower number takes effect as permits are returned. If not set, the key is a mutex: the request uses
+    /// the first permit and does not look at others, which saves the query.
     pub permits: Option<Permits>,
-    /// Take the lease over if its version is still this one, and compare no clock. The caller has
-    /// waited for [`Contention::wait_seconds`](crate::Contention::wait_seconds) since it saw that
-    /// version; nobody can check that. [`ObservedVersion::NONE`] takes nothing over, and so is
-    /// how a caller that trusts no clock asks first. Not for semaphores.
+    /// Take the lease over if its version is still this one, and compare no clock. The caller must have waited for
+    /// [`Contention::wait_seconds`](crate::Contention::wait_seconds) since it saw that version; the library cannot
+    /// check that. [`ObservedVersion::NONE`] takes nothing over, so it suits the first request of a caller that
+    /// trusts no clock. Not for semaphores.
     pub observed_version: Option<ObservedVersion>,
-    /// To get the lease that the same holder has by another request, as long as it has not
-    /// expired, instead of [`Acquired::Held`](crate::Acquired::Held).
+    /// Return the lease that the same holder has by another request, as long as it has not expired, instead of
+    /// [`Acquired::Held`](crate::Acquired::Held).
     pub reentrant: bool,
 }
 
@@ -52,10 +52,10 @@ impl Acquire {
         }
     }
 
-    /// The same from plain texts.
+    /// The same from plain strings and a duration.
     ///
     /// # Errors
-    /// [`Error::Invalid`] names the field that has a value it cannot have.
+    /// [`Error::Invalid`] names the field whose value is out of range.
     pub fn of(key: &str, holder: &str, ttl: Duration) -> Result<Self, Error> {
         let key = Key::new(key).map_err(|problem| Error::invalid("key", problem))?;
         let holder = Holder::new(holder).map_err(|problem| Error::invalid("holder", problem))?;
@@ -75,7 +75,7 @@ impl Acquire {
         Self { metadata, ..self }
     }
 
-    /// One of so many permits.
+    /// As a semaphore with so many permits.
     #[must_use]
     pub fn permits(self, permits: Permits) -> Self {
         Self {
@@ -84,7 +84,7 @@ impl Acquire {
         }
     }
 
-    /// By observation instead of by the clock.
+    /// Takeover by observation instead of by the clock.
     #[must_use]
     pub fn observed_version(self, version: impl Into<ObservedVersion>) -> Self {
         Self {
@@ -93,7 +93,7 @@ impl Acquire {
         }
     }
 
-    /// Or the lease that the holder has already.
+    /// Accept the lease that the holder already has.
     #[must_use]
     pub fn reentrant(self) -> Self {
         Self {
@@ -103,17 +103,17 @@ impl Acquire {
     }
 }
 
-/// How to wait in line.
+/// How to wait in the queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Queue {
-    /// Whom to call back when its turn has come.
+    /// The task token to notify when the turn has come.
     pub task_token: TaskToken,
-    /// How long it stays in line, counted from the first call. In a workflow at most the task's own
-    /// time limit: a token that has timed out is told in vain.
+    /// How long the request stays in the queue, counted from the first call. In a workflow, at most the task's own
+    /// time limit: a token that has timed out cannot be notified.
     pub wait: WaitTime,
 }
 
-/// What to acquire together: all of it or nothing.
+/// What to acquire together: all keys or none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AcquireAll {
@@ -125,9 +125,9 @@ pub struct AcquireAll {
     pub ttl: Ttl,
     /// As [`Acquire::request_id`]; it names the whole set.
     pub request_id: RequestId,
-    /// What others may see, of each of them.
+    /// What others may see of each lease.
     pub metadata: Metadata,
-    /// As [`Acquire::reentrant`], for each key by itself.
+    /// As [`Acquire::reentrant`], for each key separately.
     pub reentrant: bool,
 }
 
@@ -157,7 +157,7 @@ impl AcquireAll {
         Self { metadata, ..self }
     }
 
-    /// Or, of each key, the lease that the holder has already.
+    /// For each key, accept the lease that the holder already has.
     #[must_use]
     pub fn reentrant(self) -> Self {
         Self {
@@ -170,7 +170,7 @@ impl AcquireAll {
 /// How to extend.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExtendOptions {
-    /// The new length from now; the lease's own if not given.
+    /// The new length from now; the lease's own if not set.
     pub ttl: Option<Ttl>,
     /// Refuse with [`Error::Expired`](crate::Error::Expired) instead of reviving a lease whose deadline has passed.
     pub require_unexpired: bool,

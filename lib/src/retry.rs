@@ -1,4 +1,4 @@
-//! Waiting for a lease in a process that can afford to wait.
+//! Waiting for a lease, in a process that can afford to wait.
 
 use std::time::Duration;
 
@@ -14,22 +14,22 @@ use crate::{
 
 /// How long to keep asking, and how often.
 ///
-/// Between two attempts passes a random time, up to a limit that starts at `period` and doubles
-/// each time, at most to `longest`: contenders that began together do not stay together. A pause that
-/// would outlast the lease ends when that has run out, or up to `period` later. A limit
-/// below 10 ms counts as 10 ms, since every attempt is a write; one above a day as a day.
+/// Between two attempts the call waits for a random time below a limit. The limit starts at `period` and doubles each
+/// time, up to `longest`. The random times spread contenders that started together. If the lease expires during a
+/// pause, the pause ends then, or up to `period` later. A limit below 10 ms counts as 10 ms, because every attempt is
+/// a write; a limit above one day counts as one day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
     /// When to give up, counted from the call.
     pub budget: Duration,
     /// The first pause is at most this long.
     pub period: Duration,
-    /// And no later one longer than this.
+    /// No later pause is longer than this.
     pub longest: Duration,
 }
 
 impl RetryPolicy {
-    /// Attempts for `budget`, with pauses of at most 100 ms at first and 5 s at last.
+    /// Attempts for `budget`, with pauses of at most 100 ms at first and 5 s later.
     #[must_use]
     pub const fn of(budget: Duration) -> Self {
         Self {
@@ -40,36 +40,36 @@ impl RetryPolicy {
     }
 }
 
-/// What became of the wait.
+/// The outcome of the wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "the budget may have run out"]
 pub enum AcquireOutcome {
     /// The lease is the caller's.
     Granted(Granted),
-    /// The budget ran out; this is who held it when it did.
+    /// The budget ran out; this is who held the key then.
     TimedOut(Contention),
 }
 
 impl<S: Store> Leases<S> {
-    /// Asks again and again, until it is granted or the budget has run out. The last attempt is
-    /// made when it runs out, so that the call takes the budget and one attempt at most; in an
-    /// invocation ([`Leases::for_call`]) no later than it can still be answered.
+    /// Asks repeatedly until the lease is granted or the budget runs out. The last attempt starts when the budget
+    /// runs out, so the call takes at most the budget plus one attempt. In an invocation ([`Leases::for_call`]) the
+    /// last attempt starts while its response can still arrive in time.
     ///
-    /// Throttling and lost answers are asked through as well: the request keeps its id, so that a
-    /// grant whose answer was lost is found again. Nothing goes on when the future is dropped, but
-    /// a grant may have been made by then: acquire again with the same request id to find out (give
-    /// one for that), or let it run out. In Lambda waiting costs money; let the workflow wait.
+    /// Throttling and lost responses are retried too. The request keeps its id, so a grant whose response was lost is
+    /// found again. Nothing continues when the future is dropped, but a grant may have been made by then. To find
+    /// out, acquire again with the same request id (set one for that), or let the lease expire. In Lambda waiting
+    /// costs money; let the workflow wait.
     ///
     /// # Errors
-    /// Those of [`Leases::acquire`]. [`Error::Throttled`] and [`Error::Unavailable`] only if the
-    /// last attempt ended so.
+    /// Those of [`Leases::acquire`]; [`Error::Throttled`] and [`Error::Unavailable`] only if the last attempt failed
+    /// with them.
     pub async fn acquire_within(
         &self,
         request: Acquire,
         patience: RetryPolicy,
     ) -> Result<AcquireOutcome, Error> {
         let own = self.now().plus(patience.budget);
-        // An invocation has to live to hear the last answer: it may be a grant.
+        // The invocation must still run when the last response arrives, because it may be a grant.
         let last = |deadline: Timestamp| deadline.minus(Connection::OPERATION);
         let end = self
             .deadline()
@@ -100,8 +100,8 @@ impl<S: Store> Leases<S> {
         }
     }
 
-    /// Whoever holds it may have crashed: a pause goes on for at most the first one's limit after the instant at which
-    /// that would show. An instant that has passed, because somebody is in line or the key is frozen, says nothing.
+    /// The holder may have crashed. A pause therefore ends at most the first limit after `retry_at`. If `retry_at`
+    /// has passed already, because somebody is in the queue or the key is frozen, it does not shorten the pause.
     fn to_its_end(
         &self,
         contention: &Contention,
@@ -120,8 +120,8 @@ fn within_reason(limit: Duration) -> Duration {
 }
 
 impl crate::Lease {
-    /// The instant at which the next extend is due: when a third of the ttl is left, so that two
-    /// attempts may fail before the holder has to stop.
+    /// When the next extend is due: a third of the ttl before `safe_until`, so that two attempts may fail before the
+    /// holder has to stop.
     #[must_use]
     pub fn extend_due(&self) -> Timestamp {
         self.safe_until.minus(self.ttl.as_duration() / 3)

@@ -1,4 +1,4 @@
-//! A lease row: what one item of the table says, once it is known to be ours.
+//! A lease row: the contents of one item of the table, if this library wrote it.
 
 use std::collections::HashMap;
 
@@ -20,48 +20,48 @@ pub(crate) use item::{
     NULL, b, bytes, instant, metadata, metadata_value, n, s, text, time, ttl, whole,
 };
 
-/// An item as DynamoDB gives it.
+/// An item as DynamoDB returns it.
 pub type Item = HashMap<String, AttributeValue>;
 
 /// What is stored at the address of a lease row.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(clippy::large_enum_variant, reason = "mostly it is a row")]
+#[expect(clippy::large_enum_variant, reason = "usually it is a row")]
 pub enum Stored {
     /// Nothing.
     Absent,
     /// A row that this library wrote.
     Row(Row),
-    /// An item that this library did not write, and why one can tell. It is never touched.
+    /// An item that this library did not write, and the reason that shows it. It is never changed.
     Foreign(&'static str),
 }
 
 /// A lease row. A mutex is permit 0 of 1.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Row {
-    /// The largest number that was given out: the token of the current or last grant, or one above
-    /// it that was an operator's, or was promised to somebody who did not come.
+    /// The largest token that was used. It is the token of the current or last grant, or a larger one: that of an
+    /// operator, of a waiter that did not confirm, or the floor.
     pub fencing_token: Counter,
-    /// Bumped by every write that is not about the line alone: an observer watches the holder.
+    /// Increases with every write except those that change the queue only, because observers watch the holder.
     pub version: Counter,
     /// Who holds it, or held it last.
     pub granted_to: Holder,
     /// The request of the current or last grant.
     pub request: RequestDigest,
-    /// Which keys that request asked for, if for several.
+    /// Which keys that request asked for, if it asked for several.
     pub request_keys: Option<KeysDigest>,
-    /// The requests of the grants before that, latest first.
+    /// The requests of the three grants before that, latest first.
     pub past_requests: [Option<RequestDigest>; 3],
     /// The grant before the current or last one.
     pub previous: Option<Previous>,
-    /// An operator keeps the key from being granted.
+    /// Whether and how the key is frozen, so that it cannot be granted.
     pub frozen: Option<Frozen>,
     /// What an operator last did to the row.
     pub operator: Option<Record>,
-    /// When DynamoDB may delete the row, in epoch seconds: [`Row::NEVER`] while it is frozen, so
-    /// that a release in the meantime does not let the freeze be purged.
+    /// When DynamoDB may delete the row, in epoch seconds. While the row is frozen it is [`Row::NEVER`], so that the
+    /// freeze is not purged after a release.
     pub purge_at: Option<u64>,
-    /// Who waits, first come first: the digests of their requests. What else is to be known of
-    /// them is stored in items of their own.
+    /// The queue, first come first: the digests of the requests. Everything else about the waiters is stored in items
+    /// of their own.
     pub line: Vec<RequestDigest>,
     /// Held or free.
     pub state: State,
@@ -70,16 +70,16 @@ pub struct Row {
 /// How a row came to be frozen.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Frozen {
-    /// By an operator, who has signed for it.
+    /// By an operator, with a record.
     By(Record),
-    /// By an attribute that somebody else has set, whatever its value.
+    /// By an attribute that somebody set by hand, whatever its value.
     ByHand,
 }
 
 /// Whether a row is held.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum State {
-    /// Somebody holds it, though perhaps past its deadline.
+    /// Somebody holds it, perhaps past its deadline.
     Held(Holding),
     /// Nobody holds it.
     Free {
@@ -87,32 +87,31 @@ pub enum State {
         ended: Ended,
         /// Its token.
         last_token: Counter,
-        /// It is kept for somebody who was in line.
+        /// The reservation for a waiter, if there is one.
         reserved: Option<Reservation>,
     },
 }
 
-/// A free row that is kept for the one who was first in line, until that one confirms by its first
-/// extend. It promises the token above [`Row::fencing_token`].
+/// A free row that is reserved for the first waiter, until that waiter confirms by its first extend. The waiter's
+/// token is the one above [`Row::fencing_token`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Reservation {
-    /// For which request.
+    /// The waiter's request.
     pub request: RequestDigest,
     /// Proof of the grant to come.
     pub lease_id: LeaseId,
-    /// Until when it is to be confirmed. A later confirmation counts as long as nobody passed the
-    /// key on.
+    /// When the reservation expires. A later confirmation counts as long as nobody passed the key on.
     pub until: Timestamp,
-    /// How often somebody has set out to tell the one it is kept for.
+    /// How often a notification of the waiter was attempted.
     pub tries: Counter,
 }
 
-/// What a row says only while it is held.
+/// What a row contains only while it is held.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Holding {
     /// Proof of ownership.
     pub lease_id: LeaseId,
-    /// The length last asked for.
+    /// The length last requested.
     pub ttl: Ttl,
     /// When it was granted.
     pub acquired_at: Timestamp,
@@ -120,18 +119,17 @@ pub struct Holding {
     pub extended_at: Option<Timestamp>,
     /// The deadline.
     pub expires_at: Timestamp,
-    /// Before this instant sweep need not look at it.
+    /// Before this instant sweep need not read the row.
     pub sweep_after: Option<Timestamp>,
     /// What the holder wants others to see.
     pub metadata: Metadata,
 }
 
 impl Row {
-    /// A [`Row::purge_at`] that does not come: the end of the year 9999.
+    /// A [`Row::purge_at`] in the far future: the end of the year 9999.
     pub const NEVER: u64 = 253_402_300_799;
 
-    /// The current or last grant, as the next one is told of it: one that is taken over has
-    /// expired.
+    /// The current or last grant, as the next grant's `previous`. A grant that is taken over has expired.
     #[must_use]
     pub fn last_grant(&self) -> Previous {
         let (ended, fencing_token) = match &self.state {
@@ -156,7 +154,7 @@ impl Row {
         }
     }
 
-    /// For whom it is kept, if it is free and kept for somebody.
+    /// The reservation, if the row is free and reserved.
     #[must_use]
     pub const fn reserved(&self) -> Option<&Reservation> {
         match &self.state {
@@ -165,26 +163,26 @@ impl Row {
         }
     }
 
-    /// Who waits, first come first.
+    /// The queue, first come first.
     #[must_use]
     pub fn waiting(&self) -> &[RequestDigest] {
         &self.line
     }
 
-    /// Who is first in line.
+    /// The first request in the queue.
     #[must_use]
     pub fn head(&self) -> Option<&RequestDigest> {
         self.waiting().first()
     }
 
-    /// Whether the next grant is somebody's who waits, or waited until now: nobody else gets it.
+    /// Whether the next grant belongs to a waiter, or to the request with the reservation: nobody else gets it.
     #[must_use]
     pub fn is_spoken_for(&self) -> bool {
         self.head().is_some() || self.reserved().is_some()
     }
 
-    /// The last grant that is over: what the next grant will be told as `previous`, or, while the
-    /// row is held, what this grant was told.
+    /// The last grant that has ended. While the row is free, this is the `previous` of the next grant; while it is
+    /// held, of this grant.
     #[must_use]
     pub fn last_ended(&self) -> Option<Previous> {
         match &self.state {
@@ -193,7 +191,7 @@ impl Row {
         }
     }
 
-    /// Whether `request` was ever granted here, as far as the row remembers.
+    /// Whether `request` is one of the granted requests that the row remembers.
     #[must_use]
     pub fn remembers(&self, request: &RequestDigest) -> bool {
         self.request == *request || self.past_requests.iter().flatten().any(|p| p == request)

@@ -1,8 +1,8 @@
-//! JSON Schemas (draft 2020-12) of what the functions take, answer, and fail with; `schemas/` has them as files.
+//! JSON Schemas (draft 2020-12) of the events, responses and errors of the functions; `schemas/` has them as files.
 //!
-//! They come from the Rust types. Types that read or write their JSON by hand have their schemas here, by hand too. A
-//! schema cannot say everything: lengths are in bytes where JSON Schema counts characters, and whether a ttl is longer than
-//! the guard depends on the stack. So a function may refuse what a schema accepts.
+//! They come from the Rust types. Types that read or write their JSON by hand have handwritten schemas here. A schema
+//! cannot say everything: lengths are in bytes and JSON Schema counts characters, and whether a ttl is longer than
+//! the guard depends on the stack. So a function may refuse an event that a schema accepts.
 
 use schemars::{JsonSchema, Schema, generate::SchemaSettings, transform::transform_subschemas};
 use serde_json::{Map, Value, json};
@@ -18,7 +18,7 @@ mod values;
 
 pub use events::FailedRecords;
 
-/// The schema of an event that a function takes. Fields that it does not name are refused.
+/// The schema of an event that a function takes. Fields that are not in it are refused.
 #[must_use]
 pub fn event<T: JsonSchema>(title: &str) -> Value {
     let settings = SchemaSettings::draft2020_12().for_deserialize();
@@ -27,7 +27,7 @@ pub fn event<T: JsonSchema>(title: &str) -> Value {
     finished(schema, title)
 }
 
-/// The schema of a function's answer. A later version may add fields, so those it does not name are accepted.
+/// The schema of a function's response. A later version may add fields, so unknown fields are accepted.
 #[must_use]
 pub fn answer<T: JsonSchema>(title: &str) -> Value {
     let settings = SchemaSettings::draft2020_12().for_serialize();
@@ -36,15 +36,15 @@ pub fn answer<T: JsonSchema>(title: &str) -> Value {
     finished(schema, title)
 }
 
-/// The schema of a failed call: what Lambda answers, and a Catch finds in its Cause.
+/// The schema of a failed call: what Lambda returns, and what a Catch finds in its Cause.
 #[must_use]
 pub fn error() -> Value {
     let names = Error::NAMES.map(|name| json!({"const": name, "description": fact(name)}));
     let message = json!({
         "type": "object",
         "properties": {
-            "message": {"description": "What happened, for a person.", "type": "string"},
-            "key": {"description": "The key that the call was about, if it named one.", "type": "string"},
+            "message": {"description": "What happened, as text for people.", "type": "string"},
+            "key": {"description": "The key in the request, if it names one.", "type": "string"},
             "field": {"description": "Of Lease.Invalid: the field at fault, with dots between levels.", "type": "string"},
         },
         "required": ["message"],
@@ -80,7 +80,7 @@ pub fn error() -> Value {
         "description": "A call that failed. Retry and Catch of a state machine match the whole errorType.",
         "type": "object",
         "properties": {
-            "errorType": {"description": "Which fact it is.", "oneOf": names},
+            "errorType": {"description": "The name of the error.", "oneOf": names},
             "errorMessage": {
                 "description": "One JSON object as text: parse it.",
                 "type": "string",
@@ -100,49 +100,47 @@ pub fn error() -> Value {
     finished(schema, "error")
 }
 
-/// What a name says, and what the caller should do.
+/// The meaning of an error name, and what the caller should do.
 fn fact(name: &str) -> &'static str {
     match name {
         "Lease.Held" => {
             "Another holder has the key. Retry with backoff and full jitter, or wait in the queue."
         }
         "Lease.Consumed" => {
-            "This request had its lease, and that lease is over. A late duplicate: stop."
+            "This request had its lease, and that lease has ended. A late duplicate: stop."
         }
         "Lease.Lost" => {
-            "Your grant is over. Stop the work, then repair or acquire again; never retry."
+            "Your grant has ended. Stop the work, then repair or acquire again; never retry."
         }
         "Lease.Expired" => {
             "The lease expired and no one took it, but you required an unexpired one. As Lease.Lost."
         }
         "Lease.QueueTimeout" => "The request waited in the queue for its wait_seconds. Give up.",
-        "Lease.QueueFull" => "The queue is full (LEASE_QUEUE_CAP). Come back later.",
+        "Lease.QueueFull" => "The queue is full (LEASE_QUEUE_CAP). Try again later.",
         "Lease.Frozen" => "An operator froze the key. Wait for the operator.",
         "Lease.Invalid" => "The request is malformed; field says where. Fix the definition.",
-        "Lease.Corrupt" => {
-            "The stored item is not a lease; the function left it alone. An operator must look."
-        }
+        "Lease.Corrupt" => "The stored item is not a lease. An operator must look.",
         "Lease.Denied" => {
             "IAM or credentials refused; the message names action and table. An operator must act."
         }
         "Lease.Misconfigured" => {
             "No such table, wrong keys, or a bad environment. An operator must act."
         }
-        "Lease.Throttled" => "The table refused for capacity. Retry with backoff.",
+        "Lease.Throttled" => "The table throttled the request. Retry with backoff.",
         _ => {
             "The outcome is unknown: time-out, connection, server error, a panic of the function. Retry with the same request."
         }
     }
 }
 
-/// With the title, and with what only Rust means taken out.
+/// The schema with its title, and without what only Rust needs.
 fn finished(mut schema: Schema, title: &str) -> Value {
     plain(&mut schema);
     schema.insert("title".to_owned(), title.into());
     schema.to_value()
 }
 
-/// Null is no way to leave a field out.
+/// Null is not accepted for a field that is left out.
 fn without_null(schema: &mut Schema) {
     transform_subschemas(&mut without_null, schema);
     let Some(object) = schema.as_object_mut() else {
@@ -168,7 +166,7 @@ fn without_null(schema: &mut Schema) {
     }
 }
 
-/// Any further field is accepted.
+/// Accepts any further field.
 fn open(schema: &mut Schema) {
     transform_subschemas(&mut open, schema);
     if schema.get("additionalProperties") == Some(&Value::Bool(false)) {
@@ -176,7 +174,7 @@ fn open(schema: &mut Schema) {
     }
 }
 
-/// Formats that only Rust has go, and so do line ends and marks of doc comments.
+/// Removes formats that only Rust has, and the line ends and marks of doc comments.
 fn plain(schema: &mut Schema) {
     transform_subschemas(&mut plain, schema);
     let Some(object): Option<&mut Map<String, Value>> = schema.as_object_mut() else {

@@ -1,7 +1,7 @@
-//! Listens to everything that the library logs while its tests run, at every level, and panics where a lease id is logged.
+//! Reads everything that the library logs while its tests run, at every level, and panics if a lease id is logged.
 //!
-//! It knows those that were made in its own thread: a test has one to itself. Task tokens are a test's own choice here,
-//! and too short to be told from other words.
+//! It knows the lease ids of its own thread, and each test has a thread. Task tokens are chosen by the tests here,
+//! and are too short to be recognised among other words.
 
 use std::{
     cell::RefCell,

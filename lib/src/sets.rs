@@ -1,4 +1,4 @@
-//! Several leases at once: acquired together or not at all, extended and released one by one.
+//! Several leases at once: acquired together or not at all, extended and released separately.
 
 use std::{collections::HashSet, fmt::Write as _, time::Duration};
 
@@ -52,7 +52,7 @@ impl TryFrom<Vec<Lease>> for LeaseSet {
     }
 }
 
-/// The answer to an acquire of several keys.
+/// The result of an acquire of several keys.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "outcome", rename_all = "snake_case")]
@@ -61,7 +61,7 @@ pub enum AcquiredAll {
     /// All leases are the caller's.
     #[serde(rename = "acquired")]
     Granted(GrantedAll),
-    /// Somebody else holds one of the keys; the first such, in the order asked. None was granted.
+    /// Somebody else holds one of the keys; the first such key in the order asked. No lease was granted.
     Held(Contention),
 }
 
@@ -78,28 +78,28 @@ impl AcquiredAll {
     }
 }
 
-/// Several leases, and how they came about. Every list is in the order asked.
+/// Several leases, and how they were granted. Every list is in the order asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GrantedAll {
     /// The handles.
     pub leases: Vec<Lease>,
-    /// Taken over if any was; replayed if all were.
+    /// Taken over if any lease was; replayed if all were.
     pub grant: GrantKind,
-    /// Of each key, the grant before this one.
+    /// For each key, the grant before this one.
     pub previous: Vec<Option<Previous>>,
 }
 
-/// The answer to an extend of several leases.
+/// The result of an extend of several leases.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[must_use = "the new handles carry the new deadlines"]
 pub struct ExtendedAll {
-    /// Revived if any was.
+    /// Revived if any lease was.
     pub outcome: ExtendOutcome,
-    /// The handles with the deadlines that now stand, in the order given.
+    /// The handles with the current deadlines, in the order given.
     pub leases: Vec<Lease>,
-    /// For how long the one that had lapsed longest had, in milliseconds.
+    /// The longest time by which a deadline had passed, in milliseconds.
     #[serde(
         rename = "lapsed_ms",
         skip_serializing_if = "Option::is_none",
@@ -109,18 +109,18 @@ pub struct ExtendedAll {
     pub lapsed: Option<Duration>,
 }
 
-/// What became of an extend of several leases.
+/// The outcome of an extend of several leases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ExtendOutcome {
-    /// All had been in time.
+    /// All extends were in time.
     Extended,
     /// The deadline of one had passed, and nobody held it in between.
     Revived,
 }
 
-#[expect(clippy::ref_option, reason = "what serde calls")]
+#[expect(clippy::ref_option, reason = "required by serde")]
 fn some_millis<S: serde::Serializer>(
     length: &Option<Duration>,
     serializer: S,
@@ -128,7 +128,7 @@ fn some_millis<S: serde::Serializer>(
     as_millis(&length.unwrap_or_default(), serializer)
 }
 
-/// The answer to a release of several leases.
+/// The result of a release of several leases.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[must_use = "one of them may have been lost to somebody else"]
@@ -137,22 +137,22 @@ pub struct ReleasedAll {
     pub outcome: ReleaseOutcome,
     /// The deadline of one of the handles had passed.
     pub expired: bool,
-    /// What became of each, in the order given.
+    /// The outcome of each release, in the order given.
     pub outcomes: Vec<ReleaseOutcome>,
 }
 
 impl<S: Store> Leases<S> {
-    /// As [`Leases::extend`], some leases at a time; each is independent of the others.
+    /// As [`Leases::extend`], several leases at a time; each is independent of the others.
     ///
     /// # Errors
-    /// As [`Leases::extend`]: [`Error::Lost`] if any is lost, else the worst that happened. All of
-    /// them were tried, and [`Error::OfSeveral`] says what became of each.
+    /// As [`Leases::extend`]: [`Error::Lost`] if any is lost, otherwise the worst error. All were tried, and
+    /// [`Error::OfSeveral`] gives the outcome of each.
     pub async fn extend_all(
         &self,
         leases: &LeaseSet,
         options: ExtendOptions,
     ) -> Result<ExtendedAll, Error> {
-        // Each one's before the first write: what is malformed changes nothing.
+        // Check all before the first write, so that a malformed request changes nothing.
         for lease in &leases.0 {
             self.check_ttl(options.ttl.unwrap_or(lease.ttl))?;
         }
@@ -178,18 +178,17 @@ impl<S: Store> Leases<S> {
         })
     }
 
-    /// As [`Leases::release`], some leases at a time; each is independent of the others.
+    /// As [`Leases::release`], several leases at a time; each is independent of the others.
     ///
     /// # Errors
-    /// As [`Leases::release`], the worst that happened. All of them were tried, and
-    /// [`Error::OfSeveral`] says what became of each.
+    /// As [`Leases::release`], the worst error. All were tried, and [`Error::OfSeveral`] gives the outcome of each.
     pub async fn release_all(&self, leases: &LeaseSet) -> Result<ReleasedAll, Error> {
         let tried = leases.0.iter().map(|lease| self.release(lease));
         let tried = some_at_a_time(AT_ONCE, tried.collect()).await;
         released_all(leases, tried)
     }
 
-    /// As [`Leases::release_strictly`], some leases at a time; each is independent of the others.
+    /// As [`Leases::release_strictly`], several leases at a time; each is independent of the others.
     ///
     /// # Errors
     /// As [`Leases::release_all`], and [`Error::Lost`] if any was granted to somebody else.
@@ -240,7 +239,7 @@ fn outcomes_of<T>(
     line
 }
 
-/// What all of them came to, or the worst of the errors.
+/// All results, or the worst of the errors.
 fn all_well<T>(tried: Vec<Result<T, Error>>, outcomes: String) -> Result<Vec<T>, Error> {
     let (mut well, mut worst) = (Vec::with_capacity(tried.len()), None::<Error>);
     for outcome in tried {
@@ -261,7 +260,7 @@ fn all_well<T>(tried: Vec<Result<T, Error>>, outcomes: String) -> Result<Vec<T>,
     }
 }
 
-/// What the caller has to know first: that it must stop.
+/// The worst is what the caller has to know first: that it must stop.
 const fn badness(error: &Error) -> u8 {
     match error {
         Error::Lost { .. } => 6,

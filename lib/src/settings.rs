@@ -1,4 +1,4 @@
-//! What an operator sets: the table's name, the rules' lengths of time, the floor of the tokens.
+//! The settings of an operator: the table's name, the durations of the rules, the floor of the tokens.
 
 use std::time::Duration;
 
@@ -7,26 +7,26 @@ use crate::{
     values::{Counter, Key},
 };
 
-/// The rules' lengths of time, and the floor of the tokens. The defaults are those of the environment's variables.
+/// The durations of the rules, and the floor of the tokens. The defaults are those of the environment variables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Settings {
-    /// How long after its deadline a lease may be taken by the clock. Safe while clocks differ by
-    /// less than half of it.
+    /// How long after its deadline a lease may be taken over by the clock. Safe while clocks differ by less than half
+    /// of it.
     pub clock_margin: Duration,
     /// How long before the deadline a holder must stop touching the resource.
     pub guard: Duration,
     /// How long a free row is kept before DynamoDB may delete it.
     pub retention: Duration,
-    /// Every new token is above it: for a table that was restored from a backup, which sets
-    /// tokens back. At most [`Counter::HIGHEST_FLOOR`].
+    /// Every new token is larger: for a table that was restored from a backup, which sets tokens back. At most
+    /// [`Counter::HIGHEST_FLOOR`].
     pub token_floor: Counter,
-    /// How long one who was first in line may take to confirm.
+    /// How long a notified waiter may take to confirm.
     pub claim: Duration,
-    /// How many a line takes.
+    /// How many requests a queue takes.
     pub queue_cap: u16,
-    /// How long a Lambda function of an execution that has ended may still be at work, and keeps its
-    /// leases.
+    /// How long after the end of an execution its Lambda functions may still be at work. Reap shortens leases to this
+    /// time.
     pub reap_grace: Duration,
 }
 
@@ -58,13 +58,13 @@ pub struct Environment {
     pub boundary: Boundary,
 }
 
-/// What the callers of a function may name, of a table that several teams have together. Functions hold their requests to it;
-/// the methods of [`crate::Leases`] do not, whose callers can read the table anyway.
+/// The keys and holders that the callers of a function may name, for a table that several teams share. Functions
+/// enforce it; the methods of [`crate::Leases`] do not, because their callers can read the table anyway.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Boundary {
-    /// What every key begins with.
+    /// The prefix of every key.
     pub key_prefix: Option<String>,
-    /// What every holder's name begins with.
+    /// The prefix of every holder.
     pub holder_prefix: Option<String>,
     /// Whether an acquire may be `reentrant`.
     pub reentrant: bool,
@@ -84,17 +84,17 @@ impl Environment {
     /// Reads the process's environment.
     ///
     /// # Errors
-    /// [`Error::Misconfigured`] naming the variable that is missing or does not parse. Nothing
-    /// falls back silently.
+    /// [`Error::Misconfigured`] naming the variable that is missing or does not parse. No bad value is silently
+    /// replaced by a default.
     #[expect(
         clippy::disallowed_methods,
-        reason = "the one home of the ambient environment"
+        reason = "the only module that reads the ambient environment"
     )]
     pub fn read() -> Result<Self, Error> {
         Self::from(|name| match std::env::var(name) {
             Ok(value) => Some(value),
             Err(std::env::VarError::NotPresent) => None,
-            // Not text: refused as any other value that does not parse.
+            // Not Unicode: refused like any other value that does not parse.
             Err(std::env::VarError::NotUnicode(_)) => Some(String::new()),
         })
     }
@@ -105,7 +105,7 @@ impl Environment {
     /// As [`Environment::read`].
     pub fn from(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, Error> {
         let table = lookup("LEASE_TABLE").unwrap_or_default();
-        // DynamoDB takes a name or an ARN.
+        // DynamoDB accepts a name or an ARN.
         if table.is_empty() || table.len() > 1024 {
             return Err(misconfigured(
                 "LEASE_TABLE",
@@ -140,7 +140,7 @@ impl Environment {
                 clock_margin: millis("LEASE_CLOCK_MARGIN_MS", default.clock_margin)?,
                 guard: millis("LEASE_GUARD_MS", default.guard)?,
                 retention: days.map_or(default.retention, |n| Duration::from_secs(n * DAY)),
-                // 0 is none.
+                // 0 means no floor.
                 token_floor: floor.and_then(Counter::new).unwrap_or(default.token_floor),
                 claim: seconds("LEASE_CLAIM_SECONDS", default.claim)?,
                 queue_cap: cap
@@ -152,21 +152,21 @@ impl Environment {
     }
 }
 
-/// A variable of the process's environment, if it is there and is text.
+/// A variable of the process's environment, if it is set and is Unicode.
 #[cfg(feature = "lambda")]
 #[expect(
     clippy::disallowed_methods,
-    reason = "the one home of the ambient environment"
+    reason = "the only module that reads the ambient environment"
 )]
 pub(crate) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// Refuses an endpoint that the SDK would fail on with every call.
+/// Refuses an endpoint with which every call of the SDK would fail.
 #[cfg(feature = "lambda")]
 #[expect(
     clippy::disallowed_methods,
-    reason = "the one home of the ambient environment"
+    reason = "the only module that reads the ambient environment"
 )]
 pub(crate) fn check_endpoint() -> Result<(), Error> {
     for name in [
@@ -193,11 +193,11 @@ pub(crate) fn check_endpoint() -> Result<(), Error> {
     Ok(())
 }
 
-/// The level that Lambda's log configuration asks for; INFO if it does not say.
+/// The level of Lambda's log configuration; INFO if there is none.
 #[cfg(feature = "lambda")]
 #[expect(
     clippy::disallowed_methods,
-    reason = "the one home of the ambient environment"
+    reason = "the only module that reads the ambient environment"
 )]
 pub(crate) fn log_level() -> tracing_subscriber::filter::LevelFilter {
     let level = std::env::var("AWS_LAMBDA_LOG_LEVEL").ok();
@@ -206,11 +206,11 @@ pub(crate) fn log_level() -> tracing_subscriber::filter::LevelFilter {
         .unwrap_or(tracing_subscriber::filter::LevelFilter::INFO)
 }
 
-/// The table's name, also of an ARN, and also if another setting is wrong.
+/// The table's name, also from an ARN, and also if another setting is wrong.
 #[cfg(feature = "lambda")]
 #[expect(
     clippy::disallowed_methods,
-    reason = "the one home of the ambient environment"
+    reason = "the only module that reads the ambient environment"
 )]
 pub(crate) fn table_name() -> Option<String> {
     let table = std::env::var("LEASE_TABLE").ok()?;
@@ -236,7 +236,7 @@ fn number(
     }
 }
 
-/// The beginning of a key or of a holder's name. An empty one is refused: it would be no boundary at all.
+/// The prefix of keys or of holders. An empty one is refused, because it would limit nothing.
 fn prefix(lookup: impl Fn(&str) -> Option<String>, name: &str) -> Result<Option<String>, Error> {
     let Some(text) = lookup(name) else {
         return Ok(None);

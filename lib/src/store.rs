@@ -1,4 +1,4 @@
-//! What the rules ask of a table, and the two tables that give it.
+//! What the rules need from a table, and the two tables that provide it.
 
 use std::{future::Future, time::Duration};
 
@@ -25,7 +25,7 @@ pub(crate) use failures::failed;
 pub(crate) use failures::{is_denial, is_throttling, lacks_credentials};
 pub use memory::Memory;
 
-/// Where a lease row lives.
+/// The address of a lease row.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address {
     /// The key.
@@ -34,52 +34,52 @@ pub struct Address {
     pub permit: u16,
 }
 
-/// What became of a conditional write.
+/// The outcome of a conditional write.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
 pub enum Applied {
     /// The write happened.
     Done {
-        /// What is stored there now.
+        /// The row that is stored now.
         row: Row,
-        /// The deadline that stood there before. A grant does not say: its answer is the new row.
+        /// The deadline before the write. A grant does not report it.
         deadline_before: Option<Timestamp>,
     },
     /// The condition refused it; nothing was written.
     Refused(Stored),
 }
 
-/// What became of several conditional writes that happen together or not at all.
+/// The outcome of several conditional writes that happen together or not at all.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
 pub enum AppliedAll {
     /// All of them happened.
     Done,
-    /// Some conditions refused; nothing was written. For each change what stood there, or nothing
-    /// if its own condition held.
+    /// Some conditions failed; nothing was written. For each change: the item that was stored, or none if its own
+    /// condition held.
     Refused(Vec<Option<Stored>>),
-    /// Somebody was writing one of the rows at that moment; nothing was written, and nothing is
-    /// known about who holds what. Ask again.
+    /// Somebody was writing one of the rows at that moment; nothing was written, and nothing is known about the
+    /// holders. Ask again.
     Conflict,
 }
 
-/// What became of a request to wait in line.
+/// The outcome of a request to join the queue.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
 #[expect(
     clippy::large_enum_variant,
-    reason = "there is one of it, for a moment"
+    reason = "one value at a time, and short-lived"
 )]
 pub enum Joined {
-    /// It is in line, and the item that tells who waits is there.
+    /// It is in the queue, and the waiter's item is stored.
     Done,
     /// The row refused it; nothing was written.
     Refused(Stored),
-    /// What is stored in the place of the waiter's item is not ours; nothing was written.
+    /// The item at the address of the waiter's item is not ours; nothing was written.
     Occupied,
-    /// The same request has asked later than that, by another token; nothing was written.
+    /// The same request has asked later, with another token; nothing was written.
     Overtaken,
-    /// Somebody was writing one of the two at that moment; nothing was written. Ask again.
+    /// Somebody was writing one of the two items at that moment; nothing was written. Ask again.
     Conflict,
 }
 
@@ -92,13 +92,12 @@ pub struct Page {
     pub next: Option<Position>,
 }
 
-/// A held row or a waiter, as the index knows it. The index may lag behind: read it before judging.
+/// A held row or a waiter, according to the index. The index may lag behind: read the item before a decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// What it is, and where.
     pub what: What,
-    /// Before this instant the lease cannot have expired, or the waiter given up, whatever else
-    /// happened to it.
+    /// Before this instant the lease cannot have expired, and the waiter cannot have given up.
     pub sweep_after: Option<Timestamp>,
 }
 
@@ -107,13 +106,13 @@ pub struct Entry {
 pub enum What {
     /// A lease row.
     Lease(Address),
-    /// An item in which somebody waits for a key.
+    /// A waiter's item.
     Waiter(Key, RequestDigest),
     /// Neither.
     Foreign,
 }
 
-/// A place in a walk through the held rows: the last row that was seen.
+/// A position in a walk through the held rows: the last row that was read.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Position {
@@ -122,26 +121,26 @@ pub struct Position {
     pub(crate) sk: String,
 }
 
-/// Which part of the held rows to walk through: part `part` of `of`.
+/// A part of the held rows: part `part` of `of`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     /// Counted from 0.
     pub part: u8,
-    /// How many there are.
+    /// The number of parts.
     pub of: u8,
 }
 
 /// A table of lease rows.
 ///
-/// An implementation promises three things. A write is atomic: it happens as
-/// [`crate::transition::transition`] says of what is stored there at that moment, or not at all. A
-/// refusal brings back what stood there, from the same moment. A read is consistent: it sees every
-/// write that was answered before it was asked. The suite in `conformance` holds it to them.
+/// An implementation guarantees three things. A write is atomic: it applies [`crate::transition::transition`] to the
+/// item that is stored at that moment, or does nothing. A refusal returns the item that was stored, from the same
+/// moment. A read is consistent: it sees every write whose response arrived before the read began. The suite in
+/// `conformance` tests them.
 ///
-/// A failed call leaves the outcome open; so does a dropped future. Both are resolved by asking
-/// again with the same change.
+/// A failed call leaves the outcome open, and so does a dropped future. To resolve it, call again with the same
+/// change.
 pub trait Store: Send + Sync {
-    /// What to call the table in a message.
+    /// The name of the table in messages.
     fn name(&self) -> &str;
 
     /// Writes one row, within `limit`.
@@ -166,8 +165,8 @@ pub trait Store: Send + Sync {
         limit: Duration,
     ) -> impl Future<Output = Result<Stored, Error>> + Send;
 
-    /// Writes several rows within `limit`, all or none: at most 100, no two changes of one row.
-    /// What the rows became is for [`Store::read_all`] to tell.
+    /// Writes several rows within `limit`, all or none: at most 100, no two changes of one row. To learn the new
+    /// rows, call [`Store::read_all`].
     ///
     /// # Errors
     /// As [`Store::apply`].
@@ -177,8 +176,8 @@ pub trait Store: Send + Sync {
         limit: Duration,
     ) -> impl Future<Output = Result<AppliedAll, Error>> + Send;
 
-    /// Reads several rows, at most 100, as they stood at one moment, in the order asked; none if
-    /// somebody was writing one of them just then. Ask again.
+    /// Reads several rows, at most 100, as they were at one moment, in the order given. Returns none if somebody was
+    /// writing one of them at that moment. Ask again.
     ///
     /// # Errors
     /// As [`Store::apply`].
@@ -198,8 +197,8 @@ pub trait Store: Send + Sync {
         limit: Duration,
     ) -> impl Future<Output = Result<Vec<(u16, Stored)>, Error>> + Send;
 
-    /// Puts a request at the end of the line of `key`'s first permit, and the waiter's item beside
-    /// it, both or neither. An item of an earlier wait of the same request is replaced.
+    /// Puts a request at the end of the queue of `key`'s first permit, and stores the waiter's item, both or neither.
+    /// The item of an earlier wait of the same request is replaced.
     ///
     /// # Errors
     /// As [`Store::apply`].
@@ -222,9 +221,8 @@ pub trait Store: Send + Sync {
         limit: Duration,
     ) -> impl Future<Output = Result<Option<Waiter>, Error>> + Send;
 
-    /// Has the waiter of this request be called back by the token of `waiter`, unless it has asked
-    /// later than that by another; everything else of an item that is there stays. What stands
-    /// there now.
+    /// Stores the token of `waiter` in the item of the same request, unless the request has asked later with another
+    /// token. Everything else of an existing item stays. Returns the item as it is then.
     ///
     /// # Errors
     /// As [`Store::apply`], and [`Error::Corrupt`] if the item is not ours.
@@ -246,8 +244,9 @@ pub trait Store: Send + Sync {
         limit: Duration,
     ) -> impl Future<Output = Result<(), Error>> + Send;
 
-    /// Takes the item of a waiter who was served by `now` out of the index, without its task token and metadata,
-    /// for DynamoDB to purge: unless it asked at that instant or later, in a wait that is another.
+    /// Removes the item of a waiter that was served by `now` from the index, and its task token and metadata, and
+    /// leaves it for DynamoDB to purge. It does nothing if the request asked at that instant or later, because that
+    /// is another wait.
     ///
     /// # Errors
     /// As [`Store::apply`].
@@ -259,7 +258,7 @@ pub trait Store: Send + Sync {
         limit: Duration,
     ) -> impl Future<Output = Result<(), Error>> + Send;
 
-    /// Walks through held rows and waiters, `most` at a time.
+    /// Reads held rows and waiters, up to `most` at a time.
     ///
     /// # Errors
     /// As [`Store::apply`].
@@ -271,7 +270,7 @@ pub trait Store: Send + Sync {
         limit: Duration,
     ) -> impl Future<Output = Result<Page, Error>> + Send;
 
-    /// Walks through the rows that `holder` holds or waits for, `most` at a time.
+    /// Reads the rows that `holder` holds or waits for, up to `most` at a time.
     ///
     /// # Errors
     /// As [`Store::apply`].
@@ -284,13 +283,13 @@ pub trait Store: Send + Sync {
     ) -> impl Future<Output = Result<Page, Error>> + Send;
 }
 
-/// When an item of the index wants to be looked at.
+/// When sweep has to examine an item of the index.
 fn sweep_after(item: &crate::row::Item) -> Option<Timestamp> {
     let millis = item.get(attributes::SWEEP_AFTER)?.as_n().ok()?;
     millis.parse().ok().map(Timestamp::from_millis)
 }
 
-/// What an item of the index is.
+/// The kind of an item of the index.
 pub(crate) fn what(pk: &str, sk: &str) -> What {
     let Ok(key) = Key::new(pk) else {
         return What::Foreign;
@@ -302,11 +301,11 @@ pub(crate) fn what(pk: &str, sk: &str) -> What {
     }
 }
 
-/// What is stored in the place of a waiter's item was written by somebody else.
+/// The item at the address of the waiter's item is not ours.
 pub(crate) fn occupied(key: &Key, request: &RequestDigest) -> Error {
     let sk = attributes::wait_sk(request);
     Error::Corrupt {
         key: key.clone(),
-        reason: format!("it stands at {sk}, where one who waits in line would stand"),
+        reason: format!("it is stored at {sk}, the address of a waiter's item"),
     }
 }

@@ -1,4 +1,4 @@
-//! Sweep: frees what crashed. Hygiene; nobody's safety rests on it.
+//! Sweep: frees the leases of crashed holders. Sweep provides liveness, not safety.
 
 use std::time::Duration;
 
@@ -20,15 +20,14 @@ use crate::{
 /// How far one sweep goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SweepBounds {
-    /// Through everything, or until the invocation's time is nearly up. It goes on where the last
-    /// one stopped, or starts in a part that the clock's milliseconds pick, so that no part is
-    /// always last.
+    /// Everything, or until the invocation's time is nearly over. A sweep continues where the last one stopped, or
+    /// else starts in a part that the clock's milliseconds select, so that no part is always last.
     Schedule,
-    /// Through at most so many held leases, from the cursor of an earlier answer.
+    /// At most so many held leases, from the cursor of an earlier response.
     Call {
         /// How many to examine.
         limit: u32,
-        /// Where to go on; from the start if not given.
+        /// Where to continue; from the start if not given.
         cursor: Option<Cursor>,
     },
 }
@@ -38,24 +37,23 @@ pub enum SweepBounds {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "outcome", rename = "swept")]
 pub struct Swept {
-    /// Held leases that were looked at, and requests that wait.
+    /// Held leases and waiting requests that were examined.
     pub examined: u64,
-    /// Those that had expired and are free now.
+    /// Leases that had expired and are free now.
     pub freed: u64,
     /// Waiters that were notified that their turn has come.
     pub granted: u64,
-    /// Items that this library did not write, and left alone.
+    /// Items that this library did not write, and did not change.
     pub skipped_corrupt: u64,
-    /// Keys that could not be seen to, because the table throttled them or did not answer. They are
-    /// left to the next sweep.
+    /// Keys that were skipped, because the table throttled them or did not respond. The next sweep tries them again.
     #[serde(skip_serializing_if = "is_zero")]
     pub failed: u64,
-    /// There is more, from here.
+    /// Where to continue, if there is more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<Cursor>,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "what serde calls")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "required by serde")]
 const fn is_zero(n: &u64) -> bool {
     *n == 0
 }
@@ -66,7 +64,7 @@ const RESERVE: Duration = Duration::from_secs(1);
 /// Keys on one page of the index.
 const PAGE: u32 = 250;
 
-/// What came of one row, or of those who wait for one key.
+/// The result for one row, or for the waiters of one key.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     freed: u64,
@@ -88,23 +86,22 @@ impl Seen {
 }
 
 impl<S: Store> Leases<S> {
-    /// Frees the leases whose deadline passed more than the clock margin ago, and sees to those who
-    /// wait in line: tells the next of what was freed, tells again who was told and did not come,
-    /// passes over who still does not, sends away who has waited long enough, and clears up behind
-    /// those who were served. Without [`Leases::with_workflows`] it leaves those who wait alone.
+    /// Frees the leases whose deadline passed more than the clock margin ago, and maintains the queues. It notifies
+    /// the first waiter of a free key. A waiter that does not confirm is notified once more, and then skipped. Sweep
+    /// also removes waiters whose waiting time has passed, and the items of waiters that were served. Without
+    /// [`Leases::with_workflows`] it leaves the queues alone.
     ///
-    /// It reads the index of held leases, so that its cost follows their number and not the
-    /// table's size, and reads and frees some rows at a time, each on the condition that the row is
-    /// as it was read. It passes over frozen keys. Two sweeps at once, or one that is cut short,
-    /// do no harm. A key that cannot be seen to, because the table throttles it or does not answer,
-    /// is counted and left to the next sweep.
+    /// Sweep reads the index of held leases, so its cost depends on their number and not on the table's size. It
+    /// reads and frees several rows at a time, each on the condition that the row has not changed since it was read.
+    /// It skips frozen keys. Two concurrent sweeps, or an interrupted one, do no harm. A key that the table
+    /// throttles, or for which it does not respond, is counted and left to the next sweep.
     ///
-    /// A sweep on the schedule whose time is over goes on where it stopped when it is next called
-    /// on these leases, or on a clone of them.
+    /// A scheduled sweep that runs out of time continues where it stopped, in the next call on these leases or on a
+    /// clone of them.
     ///
     /// # Errors
-    /// Those of reading the index; and [`Error::Denied`] and [`Error::Misconfigured`], which are of
-    /// the whole table. What was freed before stays free.
+    /// Those of reading the index; and [`Error::Denied`] and [`Error::Misconfigured`], which concern the whole table.
+    /// Leases that were freed before stay free.
     pub async fn sweep(&self, bounds: SweepBounds) -> Result<Swept, Error> {
         match bounds {
             SweepBounds::Call { limit, cursor } => {
@@ -115,7 +112,7 @@ impl<S: Store> Leases<S> {
                 let start = || Cursor::start(self.now().as_millis());
                 let from = self.swept_to().clone().unwrap_or_else(start);
                 let swept = self.sweep_from(from.clone(), u32::MAX).await?;
-                // Where nothing moves on, the next one starts elsewhere.
+                // If there was no progress, the next sweep starts elsewhere.
                 *self.swept_to() = swept.cursor.clone().filter(|cursor| *cursor != from);
                 Ok(swept)
             }
@@ -127,7 +124,7 @@ impl<S: Store> Leases<S> {
         loop {
             let (entries, next) = match self.page(cursor.clone(), left.min(PAGE)).await {
                 Err(Error::Throttled { .. } | Error::Unavailable { .. }) if swept.examined > 0 => {
-                    // What was done is told, and where to go on.
+                    // Report what was done, and where to continue.
                     swept.cursor = Some(cursor);
                     return Ok(swept);
                 }
@@ -152,7 +149,7 @@ impl<S: Store> Leases<S> {
             }
             let looks = rows.iter().map(|address| self.look(address)).collect();
             let of_rows = some_at_a_time(AT_ONCE, looks).await;
-            // All who wait for one key at once: their line is one row.
+            // All waiters of one key together, because their queue is one row.
             let width = AT_ONCE / waiting.len().clamp(1, AT_ONCE);
             let looks = waiting.iter();
             let looks = looks.map(|(key, waiting)| self.look_after(key, waiting, width));
@@ -167,7 +164,7 @@ impl<S: Store> Leases<S> {
                 in_time &= !seen.left;
             }
             match next {
-                // From the start of this page: what was freed of it is not there any more.
+                // Continue from the start of this page: the rows that were freed are no longer on it.
                 _ if !in_time => {
                     swept.cursor = Some(cursor);
                     return Ok(swept);
@@ -229,7 +226,7 @@ impl<S: Store> Leases<S> {
     }
 }
 
-/// What is wrong with one key is counted and told, and does not keep others from being seen to.
+/// A failure with one key is counted and logged, and does not stop the other keys.
 fn one_bad_key_is_not_all(seen: Result<Seen, Error>, key: &Key) -> Result<Seen, Error> {
     match seen {
         Err(error @ Error::Corrupt { .. }) => {
@@ -244,7 +241,7 @@ fn one_bad_key_is_not_all(seen: Result<Seen, Error>, key: &Key) -> Result<Seen, 
         Err(error) => {
             metrics::tell_failure(&error);
             let problem = error.in_full();
-            tracing::error!(%key, problem, "sweep could not see to a key");
+            tracing::error!(%key, problem, "sweep could not handle a key");
             Ok(Seen {
                 failed: 1,
                 ..Seen::default()
@@ -337,7 +334,7 @@ mod tests {
         assert_eq!(freed, 50);
         assert!(calls > 1, "one call had not enough time");
     }
-    /// Items of a stranger's stay in the index, and each takes time.
+    /// Items that are not ours stay in the index, and each takes time.
     #[tokio::test]
     async fn a_sweep_on_the_schedule_goes_on_where_the_last_one_stopped() {
         let memory = Memory::new();

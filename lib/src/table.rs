@@ -25,9 +25,9 @@ const ATTRIBUTES: [&str; 3] = [at::PK, at::SK, at::HOLDER];
 const BILLING: BillingMode = BillingMode::PayPerRequest;
 const STREAM: StreamViewType = StreamViewType::NewImage;
 
-/// Creates the table `name` and waits until it can be used: keys, index, billing, the stream that hands
-/// rows over to who waits, and the TTL that purges free rows. Of a table that exists already only the TTL is switched on; [`check`] tells
-/// whether the rest fits.
+/// Creates the table `name` and waits until it can be used: keys, index, billing, the stream from which waiters are
+/// notified, and the TTL that purges free rows. If the table exists already, this only switches the TTL on; [`check`]
+/// reports whether the rest is right.
 ///
 /// # Errors
 /// [`Error::Denied`] without `dynamodb:CreateTable`, `DescribeTable` or `UpdateTimeToLive`;
@@ -50,7 +50,7 @@ pub async fn create(client: &Client, name: &str) -> Result<(), Error> {
         .await;
     match created {
         Ok(_) => {}
-        // Created by somebody else, or by a call of ours whose answer was lost.
+        // Created by somebody else, or by an earlier call of ours whose response was lost.
         Err(SdkError::ServiceError(e)) if e.err().is_resource_in_use_exception() => {}
         Err(error) => return Err(failed("dynamodb:CreateTable", name, error)),
     }
@@ -88,7 +88,7 @@ fn is_enabled_already(error: &UpdateTimeToLiveError) -> bool {
             .is_some_and(|m| m.contains("already enabled"))
 }
 
-/// Checks that the table `name` is one that leases can be kept in.
+/// Checks that the table `name` is a lease table.
 ///
 /// # Errors
 /// [`Error::Misconfigured`], naming everything that differs: keys, index, billing, stream or TTL;
@@ -151,7 +151,7 @@ fn shape_faults(table: &TableDescription) -> Result<Vec<String>, Error> {
         faults.push(format!("its billing is not {}", BILLING.as_str()));
     }
     let streams = table.stream_specification().is_some_and(|stream| {
-        // One that carries more than is wanted serves as well.
+        // A stream that carries more is accepted too.
         let found = stream.stream_view_type();
         stream.stream_enabled()
             && (found == Some(&STREAM) || found == Some(&StreamViewType::NewAndOldImages))
@@ -174,12 +174,12 @@ fn is_index(found: &GlobalSecondaryIndexDescription, wanted: &GlobalSecondaryInd
         && projected(found.projection()) == projected(wanted.projection())
 }
 
-/// The order of a key's parts is the service's.
+/// DynamoDB may return the parts of a key in any order.
 fn same(found: &[KeySchemaElement], wanted: &[KeySchemaElement]) -> bool {
     found.len() == wanted.len() && wanted.iter().all(|part| found.contains(part))
 }
 
-/// A definition that the SDK does not accept: a fault of this crate.
+/// A definition that the SDK does not accept: a bug in this crate.
 fn broken(error: &(dyn std::error::Error + 'static)) -> Error {
     Error::Misconfigured {
         problem: "the table's definition cannot be used".to_owned(),
@@ -209,7 +209,7 @@ fn attributes() -> Result<Vec<AttributeDefinition>, Error> {
     ATTRIBUTES.into_iter().map(attribute).collect()
 }
 
-/// Sparse: only held rows and waiters have a holder. It projects nothing that an extend changes.
+/// Sparse: only held rows and waiters have a holder. It projects no attribute that an extend changes.
 fn index() -> Result<GlobalSecondaryIndex, Error> {
     let projection = Projection::builder()
         .projection_type(ProjectionType::Include)
@@ -240,7 +240,7 @@ mod tests {
         let template = std::fs::read_to_string(template).expect("the template");
         let template: yaml_serde::Value = yaml_serde::from_str(&template).expect("YAML");
         let mut table = template["Resources"]["LeaseTable"]["Properties"].clone();
-        // What has intrinsic functions in it is no part of the table's shape.
+        // Properties with intrinsic functions are not part of the table's shape.
         let shape = table.as_mapping_mut().expect("properties");
         let is_chosen = ["SSESpecification", "DeletionProtectionEnabled"];
         shape.retain(|name, _| name.as_str().is_none_or(|name| !is_chosen.contains(&name)));

@@ -1,8 +1,7 @@
-//! The one pure function that says what a write does to a lease row, and the pure functions that
-//! read a refusal.
+//! The pure function that computes a write to a lease row, and the pure functions that interpret a refusal.
 //!
-//! The memory store runs it; the DynamoDB store says the same in condition and update expressions,
-//! and takes from here what the row has become. A differential test holds the two together.
+//! The memory store runs it. The DynamoDB store expresses the same rule in condition and update expressions, and
+//! computes the new row here. A differential test compares the two.
 
 use crate::{
     clock::Timestamp,
@@ -25,77 +24,78 @@ pub use refusals::{
 /// A conditional write of one lease row.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Change {
-    /// Grants it, if it is free, or over.
+    /// Grants the lease, if the row is free or its lease may be taken over.
     Grant(Grant),
-    /// Moves the deadline, if the grant is still the one named.
+    /// Moves the deadline, if the named grant is still the current one.
     Extend(Extend),
-    /// Shortens what is left of it: the one write that may.
+    /// Shortens the lease; no other write may.
     Cut(ShortenDeadline),
-    /// Ends the grant named.
+    /// Ends the named grant.
     Release(Release),
-    /// Ends whatever grant the row carried at the version that was read: by sweep, by reap, by an
-    /// extend that came too late.
+    /// Ends the grant that the row had at the version that was read: by sweep, by reap, or by an extend that came too
+    /// late.
     End(End),
-    /// An operator's write: puts another row in the place of the one that was read.
+    /// An operator's write: replaces the row that was read.
     Swap(Box<Swap>),
-    /// Puts a request at the end of the line.
+    /// Puts a request at the end of the queue.
     Join(Join),
-    /// Takes a request out of the line.
+    /// Removes a request from the queue.
     Leave(Leave),
-    /// Keeps a free row for the first in line.
+    /// Reserves a free row for the first waiter.
     Reserve(Reserve),
-    /// Gives the one it is kept for more time, before that one is told again.
+    /// Extends the reservation, before its waiter is notified again.
     TryAgain(TryAgain),
-    /// Keeps it for the next in line instead, or for nobody.
+    /// Reserves the row for the next waiter instead, or for nobody.
     Pass(Pass),
-    /// The first extend of the one it is kept for: the grant.
+    /// The first extend of the waiter with the reservation: the grant.
     Take(Take),
-    /// No write at all: passes, in a set of changes, if the grant named stands and has not expired.
+    /// Writes nothing. In a set of changes, it requires that the named grant is still the current one and has not
+    /// expired.
     Confirm(Confirm),
 }
 
 /// See [`Change::Grant`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Grant {
-    /// To whom.
+    /// The new holder.
     pub holder: Holder,
-    /// For which request.
+    /// The request.
     pub request: RequestDigest,
     /// Which keys the request asks for, if for several.
     pub keys: Option<KeysDigest>,
     /// Proof of the new grant.
     pub lease_id: LeaseId,
-    /// The length asked for.
+    /// The requested length.
     pub ttl: Ttl,
     /// What the holder wants others to see.
     pub metadata: Metadata,
     /// The taker's clock.
     pub now: Timestamp,
-    /// By what a lease that somebody holds counts as over.
+    /// When the lease of another holder may be taken over.
     pub over: TakeoverRule,
-    /// Which tokens a row may have, and what its next one is.
+    /// Which tokens a row may have, and what its next token is.
     pub tokens: Tokens,
     /// The new deadline.
     pub expires_at: Timestamp,
-    /// Before this instant sweep need not look.
+    /// Before this instant sweep need not read the row.
     pub sweep_after: Timestamp,
 }
 
-/// By what a lease that somebody holds counts as over.
+/// When the lease of another holder may be taken over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TakeoverRule {
-    /// By the clock: its deadline is not after this instant, which is now less the margin.
+    /// By the clock: its deadline is this instant or earlier. The instant is now minus the margin.
     At(Timestamp),
     /// By observation: its version is the one that was seen a whole ttl ago. No clock is compared.
     Unmoved(ObservedVersion),
 }
 
-/// Which tokens a row may have, and what the next one is: of a grant, and of a promise. Conditions
-/// know no maximum: a row below the floor takes another write than one above it.
+/// Which tokens a row may have, and what the next one is, for a grant or a reservation. Conditions have no maximum
+/// function, so a row below the floor takes another write than one above it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Tokens {
-    /// The floor or more: the next is counted from the row's. A row that does not exist counts
-    /// from the clock or the floor, whichever is more.
+    /// The floor or more: the next token is counted from the row's. A row that does not exist counts from the clock
+    /// or the floor, whichever is larger.
     From(Counter),
     /// Less than the floor: the next is counted from the floor.
     LiftedTo(Counter),
@@ -110,7 +110,7 @@ impl Tokens {
         }
     }
 
-    /// What a row with this token takes.
+    /// The variant for a row with this token.
     #[must_use]
     pub fn for_row(self, token: Counter) -> Self {
         let floor = self.floor();
@@ -127,7 +127,7 @@ impl Tokens {
 }
 
 impl Grant {
-    /// The same grant, in the way that suits the row.
+    /// The same grant, for a row with other tokens.
     #[must_use]
     pub fn suited_to(&self, tokens: Tokens) -> Self {
         Self {
@@ -143,7 +143,7 @@ impl Grant {
 }
 
 impl TakeoverRule {
-    /// Whether the grant that `row` carries is over.
+    /// Whether the lease of `row` may be taken over.
     pub(crate) fn holds(self, row: &Row) -> bool {
         match (self, row.holding()) {
             (_, None) => true,
@@ -160,11 +160,11 @@ pub struct Extend {
     pub lease_id: LeaseId,
     /// Its token.
     pub fencing_token: Counter,
-    /// The length asked for.
+    /// The requested length.
     pub ttl: Ttl,
     /// The holder's clock.
     pub now: Timestamp,
-    /// The new deadline, absolute: a duplicate of this write changes nothing.
+    /// The new deadline. It is absolute, so a duplicate of this write changes nothing.
     pub expires_at: Timestamp,
     /// Refuse to revive a lease whose deadline has passed.
     pub require_unexpired: bool,
@@ -175,9 +175,9 @@ pub struct Extend {
 pub struct ShortenDeadline {
     /// The version that was read.
     pub version: Counter,
-    /// The new deadline, before the one that stands.
+    /// The new deadline, earlier than the current one.
     pub expires_at: Timestamp,
-    /// Before this instant sweep need not look.
+    /// Before this instant sweep need not read the row.
     pub sweep_after: Timestamp,
 }
 
@@ -190,9 +190,9 @@ pub struct Release {
     pub fencing_token: Counter,
     /// Whether that grant was confirmed.
     pub of: ReleaseTarget,
-    /// What is said of its end.
+    /// How the row records the end.
     pub ended: Ended,
-    /// What becomes of the line.
+    /// What happens to the queue.
     pub next: Next,
     /// When DynamoDB may delete the row, in epoch seconds.
     pub purge_at: u64,
@@ -203,7 +203,7 @@ pub struct Release {
 pub enum ReleaseTarget {
     /// A grant.
     Grant,
-    /// What was kept for this holder, which never confirmed it: it counts as granted and ended.
+    /// The reservation of this holder, which never confirmed it: it counts as granted and ended.
     Reservation(Holder),
 }
 
@@ -212,9 +212,9 @@ pub enum ReleaseTarget {
 pub struct End {
     /// The version that was read.
     pub version: Counter,
-    /// What is said of its end.
+    /// How the row records the end.
     pub ended: Ended,
-    /// What becomes of the line.
+    /// What happens to the queue.
     pub next: Next,
     /// When DynamoDB may delete the row, in epoch seconds.
     pub purge_at: u64,
@@ -225,7 +225,7 @@ pub struct End {
 pub struct Swap {
     /// The version of the row that was read; none if there was no row.
     pub seen: Option<Counter>,
-    /// What is to stand there; its line aside, which stays as it is.
+    /// The new row. The queue in it is ignored; the stored one stays.
     pub row: Row,
 }
 
@@ -240,7 +240,7 @@ pub struct Confirm {
     pub now: Timestamp,
 }
 
-/// The row after `change`, or nothing if the condition refuses it.
+/// The row after `change`, or none if the condition refuses it.
 #[must_use]
 pub fn transition(stored: &Stored, change: &Change) -> Option<Row> {
     let row = match (stored, change) {
@@ -291,13 +291,13 @@ fn first_grant(grant: &Grant) -> Option<Row> {
     })
 }
 
-/// A new row counts from the clock, so that a row which was deleted starts above every token it
-/// ever gave out, and above every version anybody ever saw.
+/// A new row counts from the clock. So a row that was deleted starts above every token that it ever granted, and
+/// above every version that anybody saw.
 pub(crate) fn seed(now: Timestamp) -> Counter {
     Counter::new(now.as_millis()).unwrap_or(Counter::MIN)
 }
 
-/// A hand-over can promise the token between two grants without ever giving one out twice.
+/// Leaves a token between two grants for a reservation, so that no token is used twice.
 pub(crate) const TOKEN_STEP: u64 = 2;
 
 fn next_grant(row: &Row, grant: &Grant) -> Option<Row> {
@@ -317,7 +317,7 @@ fn next_grant(row: &Row, grant: &Grant) -> Option<Row> {
     })
 }
 
-/// A row whose last grant has become the one before: what every grant does to the history.
+/// The row after a new grant, with its last grant moved to the history.
 fn succeeded(row: &Row, holder: &Holder, request: &RequestDigest, token: Counter) -> Row {
     let [first, second, _] = row.past_requests.clone();
     Row {
@@ -388,7 +388,7 @@ fn released(row: &Row, release: &Release) -> Option<Row> {
         }
         ReleaseTarget::Reservation(holder) => {
             let reserved = queue::kept(row, lease_id, token)?;
-            // One write, of which the end is what counts: one version.
+            // One write, so one version.
             &Row {
                 version: row.version,
                 ..succeeded(row, holder, &reserved.request, token)
@@ -404,7 +404,7 @@ fn ended_as_read(row: &Row, end: &End) -> Option<Row> {
     ended(row, end.ended, end.purge_at, &end.next)
 }
 
-/// A row whose last grant, the one of its token, has ended like this.
+/// The row after the end of its current grant.
 fn ended(row: &Row, ended: Ended, purge_at: u64, next: &Next) -> Option<Row> {
     let free = Row {
         version: row.version.plus(1),

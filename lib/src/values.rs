@@ -1,5 +1,4 @@
-//! The values that a request is made of. Each is checked when it is built, so that nothing
-//! malformed gets any further.
+//! The values in a request. Each is checked when it is built, so nothing malformed gets any further.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -36,7 +35,7 @@ fn plain(text: String, longest: usize) -> Result<String, BadValue> {
     Ok(text)
 }
 
-/// A checked string: its `TryFrom`, and what every one of them can do.
+/// A checked string: its `TryFrom`, and the methods that all of them have.
 macro_rules! text_value {
     ($(#[$doc:meta])* $name:ident, $check:expr) => {
         $(#[$doc])*
@@ -48,7 +47,7 @@ macro_rules! text_value {
             /// Checks `text`.
             ///
             /// # Errors
-            /// [`BadValue`], saying what is wrong.
+            /// [`BadValue`] says what is wrong.
             pub fn new(text: impl Into<String>) -> Result<Self, BadValue> {
                 let check: fn(String) -> Result<String, BadValue> = $check;
                 check(text.into()).map(Self)
@@ -60,7 +59,7 @@ macro_rules! text_value {
                 &self.0
             }
 
-            /// Text that comes out of an item: whatever it is, it is shown as it is.
+            /// Text from an item, unchecked, so that it is shown as it is.
             #[allow(dead_code, reason = "not every value is stored in clear")]
             pub(crate) fn stored(text: &str) -> Self {
                 Self(text.to_owned())
@@ -102,26 +101,26 @@ text_value!(
 );
 
 text_value!(
-    /// The idempotency key of one logical acquire: 1 to 1024 bytes. The same holder with the same
-    /// request id always gets the same lease back.
+    /// The idempotency key of one logical acquire: 1 to 1024 bytes. The same holder with the same request id always
+    /// gets the same lease back.
     RequestId,
     |text| sized(text, 1024)
 );
 
 text_value!(
-    /// Who operates: 1 to 128 bytes without control characters. It is kept on the row and shown.
+    /// Who operates: 1 to 128 bytes without control characters. It is stored in the row and shown.
     Operator,
     |text| plain(text, 128)
 );
 
 text_value!(
-    /// Whose credentials signed for an operator's act, as STS tells it: 1 to 2048 bytes without control characters.
+    /// Whose credentials signed an operator's act, as STS names them: 1 to 2048 bytes without control characters.
     Caller,
     |text| plain(text, 2048)
 );
 
 text_value!(
-    /// Why an operator acts: 1 to 512 bytes without control characters. Kept and shown as well.
+    /// Why an operator acts: 1 to 512 bytes without control characters. It is stored in the row and shown.
     Reason,
     |text| plain(text, 512)
 );
@@ -133,15 +132,15 @@ impl From<&Operator> for Holder {
 }
 
 impl RequestId {
-    /// A request id that nobody else has.
+    /// A unique request id: 128 random bits.
     #[must_use]
     pub fn random() -> Self {
         Self(random_hex())
     }
 }
 
-/// Proof of ownership, one per grant: a secret. It is never shown by `Debug` and has no `Display`;
-/// [`LeaseId::expose`] and serialization are the only ways out.
+/// Proof of ownership, one per grant: a secret. `Debug` never shows it, and there is no `Display`; only
+/// [`LeaseId::expose`] and serialization return it.
 #[derive(Clone, PartialEq, Eq, Hash, Deserialize)]
 #[serde(try_from = "String")]
 pub struct LeaseId(String);
@@ -297,7 +296,7 @@ impl Metadata {
         Self(entries)
     }
 
-    /// As many whole entries, in order of their names, as fit into `bytes`.
+    /// As many whole entries, in the order of their names, as fit into `bytes`.
     #[must_use]
     pub fn cut_to(&self, bytes: usize) -> Self {
         let mut left = bytes;
@@ -334,7 +333,7 @@ impl Keys {
     /// Checks `keys`.
     ///
     /// # Errors
-    /// [`BadValue`] for none, too many, or one that is there twice.
+    /// [`BadValue`] for none, too many, or a duplicate.
     pub fn new(keys: Vec<Key>) -> Result<Self, BadValue> {
         one_to_a_hundred(keys.len())?;
         let mut seen = HashSet::new();
@@ -391,8 +390,8 @@ impl TryFrom<Vec<String>> for Keys {
     }
 }
 
-/// What Step Functions gives a task that waits for a callback: whoever has it can end the task. A
-/// secret: never shown by `Debug`, no `Display`, and not serialized.
+/// The token that Step Functions gives a task that waits for a callback: anybody who has it can end the task. A
+/// secret: `Debug` never shows it, there is no `Display`, and it is not serialized.
 #[derive(Clone, PartialEq, Eq, Hash, Deserialize)]
 #[serde(try_from = "String")]
 pub struct TaskToken(String);
@@ -401,12 +400,12 @@ impl TaskToken {
     /// Checks `text`: 1 to 2048 bytes.
     ///
     /// # Errors
-    /// [`BadValue`], saying what is wrong.
+    /// [`BadValue`] says what is wrong.
     pub fn new(text: impl Into<String>) -> Result<Self, BadValue> {
         sized(text.into(), 2048).map(Self)
     }
 
-    /// The secret itself, for the service that is to be called back.
+    /// The secret itself, for the service that sends the callback.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
@@ -515,7 +514,7 @@ mod tests {
         ] {
             assert_eq!(read(&bad), Err(problem.to_owned()));
         }
-        // What looks the same is not the same.
+        // Keys that look the same are not the same.
         read(&["\u{e9}", "e\u{301}"].map(String::from)).expect("two keys");
     }
 
@@ -525,7 +524,8 @@ mod tests {
         assert_eq!(format!("{token:?}"), "TaskToken(redacted)");
     }
 
-    /// Texts that look like each other, like a separator or a length, or like nothing; short, so that they meet.
+    /// Texts that look like each other, like a separator or a length, or like nothing; short, so that collisions are
+    /// likely.
     fn text() -> impl Strategy<Value = String> {
         let part = prop::sample::select(vec![
             "a",
@@ -555,7 +555,7 @@ mod tests {
         prop_oneof![8 => parts, 1 => any::<String>(), 1 => Just("\u{e9}".repeat(512)), 1 => Just("k".repeat(1024))]
     }
 
-    /// The parts of a frame, if it is one.
+    /// The parts of a frame; none if it is not one.
     fn unframed(mut frame: &[u8]) -> Option<Vec<String>> {
         let mut parts = Vec::new();
         while let Some((length, rest)) = frame.split_first_chunk() {
@@ -568,7 +568,7 @@ mod tests {
     }
 
     proptest! {
-        // What can be read back has no twin: the digest is taken of that.
+        // A frame that can be read back belongs to one list of parts only, and the digest is taken of the frame.
         #[test]
         fn parts_can_be_told_from_their_frame(parts in prop::collection::vec(text(), 0..5)) {
             let frame = framed(parts.iter().map(String::as_str));
@@ -577,7 +577,7 @@ mod tests {
 
         #[test]
         fn a_request_has_a_digest_of_its_own(one in [text(), text()], other in [text(), text()], cut in 0_usize..9) {
-            // The other's parts, or one's own, parted elsewhere.
+            // The other list, or one's own text, split elsewhere.
             let whole = one.concat();
             let parted = whole.char_indices().map(|(at, _)| whole.split_at(at)).nth(cut);
             for other in [Some((other[0].as_str(), other[1].as_str())), parted].into_iter().flatten() {
@@ -601,7 +601,7 @@ mod tests {
             prop_assert_eq!(what(key.as_str(), &at::wait_sk(&request)), What::Waiter(key, request));
         }
 
-        // Otherwise two items would be one lease's.
+        // Otherwise one lease could have two items.
         #[test]
         fn what_is_read_as_an_address_is_written_so(
             sk in prop_oneof![

@@ -1,4 +1,4 @@
-//! One who waits in line: what is to be known of it beyond its place, in an item of its own.
+//! A waiter: an item of its own, with everything except its place in the queue.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
@@ -9,12 +9,12 @@ use crate::{
     values::{Holder, Metadata, RequestDigest, TaskToken, Ttl},
 };
 
-/// One who waits in line.
+/// A waiter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiter {
-    /// For which request: its name in the line, and in the item's sort key.
+    /// The request that waits: its name in the queue, and in the item's sort key.
     pub request: RequestDigest,
-    /// Whom to call back.
+    /// The task token to notify.
     pub task_token: TaskToken,
     /// Who waits.
     pub holder: Holder,
@@ -22,10 +22,10 @@ pub struct Waiter {
     pub ttl: Ttl,
     /// What the holder will want others to see.
     pub metadata: Metadata,
-    /// When it came, in milliseconds since the epoch by the clock of the function that took it in.
-    /// A label: the order is the line's.
+    /// When it joined the queue, in milliseconds since the epoch by the clock of the function that added it. A label:
+    /// the queue has an order of its own.
     pub ticket: u64,
-    /// When it last asked: of two calls for one waiter the later has the token that counts.
+    /// When it last asked. Of two calls for one waiter, the later call's token counts.
     pub asked_at: Timestamp,
     /// When it gives up.
     pub deadline: Timestamp,
@@ -34,8 +34,9 @@ pub struct Waiter {
 }
 
 impl Waiter {
-    /// The attributes that an item loses when its waiter is served: what the index goes by, what is for nobody's eyes,
-    /// and since when it waited, so that whoever asks again takes its place.
+    /// The attributes that an item loses when its waiter is served: the holder, which the index uses; the task token
+    /// and the metadata, which are private; and the time of the request, so that a later wait of the same request can
+    /// replace the item.
     pub(crate) const WHILE_IT_WAITS: [&str; 4] =
         [at::HOLDER, at::TASK_TOKEN, at::METADATA, at::ASKED_AT];
 
@@ -66,7 +67,7 @@ impl Waiter {
             (at::TICKET, n(self.ticket)),
             (at::ASKED_AT, instant(self.asked_at)),
             (at::DEADLINE, instant(self.deadline)),
-            // As that of a held row: before it sweep need not read the item.
+            // As in a held row: sweep need not read the item before this instant.
             (at::SWEEP_AFTER, instant(self.deadline)),
             (at::PURGE_AT, n(self.purge_at)),
         ]

@@ -1,5 +1,4 @@
-//! Those who run the workflows: whom to call back when somebody's turn has come, and whom to ask
-//! whether an execution is still at work.
+//! The workflow engine: it notifies a waiter whose turn has come, and knows whether an execution is still running.
 
 use std::{future::Future, pin::Pin, time::Duration};
 
@@ -17,47 +16,45 @@ mod step_functions;
 #[cfg(feature = "workflows")]
 pub use step_functions::StepFunctions;
 
-/// What a call to [`Workflows`] comes back as.
+/// The future of a call to [`Workflows`].
 pub type Call<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
-/// What became of a call back.
+/// The outcome of a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
-    /// The one who waited goes on with it.
+    /// The waiter received it and continues.
     Delivered,
-    /// Nobody waits with this token: the task was ended before, or its time is over, or the token
-    /// was never one.
+    /// Nobody waits with this token: the task has ended or timed out, or the token was never valid.
     Refused,
 }
 
 /// The state of an execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Execution {
-    /// It runs, or is about to again.
+    /// It runs, or is about to run again.
     Running,
-    /// It has ended, well or badly.
+    /// It has ended, in success or failure.
     Ended {
         /// When.
         stopped_at: Timestamp,
-        /// It may have been redriven since, which the answer need not show yet. What succeeded
-        /// cannot be.
+        /// Whether it may have been redriven since, which the response may not show yet. An execution that succeeded
+        /// cannot be redriven.
         redrivable: bool,
-        /// Its history proves that nothing it started can still be at work: every task has
-        /// answered. False whenever that is not certain.
+        /// Whether its history proves that nothing it started can still be at work: every task has answered. False if
+        /// that is not certain.
         all_answered: bool,
     },
-    /// Nobody knows it, or it is no execution.
+    /// No such execution is known, or the holder is not an execution.
     Unknown,
 }
 
-/// Those who run the workflows. Step Functions is one; a program whose waiters are threads or tasks
-/// can be its own.
+/// The workflow engine. Step Functions is one; a program whose waiters are threads or tasks can implement its own.
 ///
-/// An error leaves open whether the call arrived: it is made again, sooner or later, so that it has
-/// to be answered with [`Delivery::Refused`] the second time. Nor may an implementation repeat a call
-/// by itself: to a caller that has called once, a refusal says that nobody waits.
+/// An error leaves open whether the call arrived. The library then repeats the call sooner or later, and the second
+/// one must return [`Delivery::Refused`] if the first arrived. An implementation must not repeat a call by itself:
+/// after a single call, a refusal proves that nobody waits.
 pub trait Workflows: Send + Sync {
-    /// Ends the task that waits with `token`, well: `output` is the JSON of what it waited for.
+    /// Ends the task that waits with `token`, successfully: `output` is the JSON of what it waited for.
     fn succeed<'a>(
         &'a self,
         token: &'a TaskToken,
@@ -65,7 +62,7 @@ pub trait Workflows: Send + Sync {
         limit: Duration,
     ) -> Call<'a, Delivery>;
 
-    /// Ends the task that waits with `token`, by this error.
+    /// Ends the task that waits with `token`, with this error.
     fn fail<'a>(
         &'a self,
         token: &'a TaskToken,
@@ -74,7 +71,7 @@ pub trait Workflows: Send + Sync {
         limit: Duration,
     ) -> Call<'a, Delivery>;
 
-    /// The state of an execution. The answer may be some seconds old.
+    /// The state of an execution. The response may be some seconds old.
     fn look_up<'a>(&'a self, execution: &'a Holder, limit: Duration) -> Call<'a, Execution>;
 }
 

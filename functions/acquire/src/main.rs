@@ -1,7 +1,7 @@
-//! Grants a lease, or one of a semaphore's permits, or several leases at once; with a task token it
-//! waits in line. Refuses with `Lease.Held` while somebody else holds it (unless asked to tell so as
-//! a result), with `Lease.Consumed` a late duplicate, with `Lease.Frozen` a frozen key, with
-//! `Lease.QueueFull` one more than the line takes.
+//! Grants a lease, one permit of a semaphore, or several leases at once. With a task token the request waits in the
+//! queue. While somebody else holds the key it fails with `Lease.Held`, or returns that as a result if asked to. It
+//! fails with `Lease.Consumed` for a late duplicate, with `Lease.Frozen` for a frozen key, and with `Lease.QueueFull`
+//! if the queue has reached its cap.
 
 use leasehold::{
     Acquire, AcquireAll, Acquired, AcquiredAll, Error, Holder, Key, Keys, Leases, Metadata,
@@ -34,7 +34,7 @@ pub(crate) struct Request {
     metadata: Metadata,
     /// Take the key over if its version is still this one, and compare no clock; 0 for "not seen yet".
     observed_version: Option<ObservedVersion>,
-    /// Answer the unexpired lease that the same holder has by another request, instead of Lease.Held.
+    /// Return the unexpired lease that the same holder has by another request, instead of Lease.Held.
     #[serde(default)]
     reentrant: bool,
     /// How to report that the key is held; "error" if left out.
@@ -51,11 +51,11 @@ pub(crate) struct Request {
 enum OnHeld {
     /// As the error Lease.Held.
     Error,
-    /// As an answer with the outcome "held".
+    /// As a response with the outcome "held".
     Result,
 }
 
-/// What acquire answers.
+/// The response of acquire.
 #[derive(Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]

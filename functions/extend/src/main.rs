@@ -1,6 +1,5 @@
-//! Moves a lease's deadline and proves that the lease still stands; or those of several. Refuses with
-//! `Lease.Lost` once it is over, and with `Lease.Expired` or `Lease.Frozen` where it may not be
-//! revived.
+//! Moves the deadline of one lease or of several, and proves that each is still valid. Fails with `Lease.Lost` if the
+//! lease has ended, and with `Lease.Expired` or `Lease.Frozen` if it has expired and may not be revived.
 
 use leasehold::{
     Error, ExtendOptions, Extended, ExtendedAll, Lease, LeaseSet, Leases, Ttl, lambda::Fatal,
@@ -14,18 +13,18 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "schema", schemars(transform = leasehold::schema::rules::one_or_several_leases))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Request {
-    /// The handle, as acquire or extend answered it: this or `leases`.
+    /// The handle, as acquire or extend returned it: this or `leases`.
     lease: Option<Lease>,
-    /// Several handles; each is extended by itself.
+    /// Several handles. Each is extended separately.
     leases: Option<LeaseSet>,
     /// New length from now, in seconds; the lease's own if left out. Never shortens the lease.
     ttl_seconds: Option<Ttl>,
-    /// Answer Lease.Expired instead of reviving a lease whose deadline has passed.
+    /// Return Lease.Expired instead of reviving a lease whose deadline has passed.
     #[serde(default)]
     require_unexpired: bool,
 }
 
-/// What extend answers.
+/// The response of extend.
 #[derive(Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]

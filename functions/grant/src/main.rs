@@ -1,5 +1,5 @@
-//! Hands keys over that were freed with people in line and nobody told: by operators, and by programs
-//! that cannot call anybody back. On the table's stream; what fails is sent again.
+//! Notifies the first waiter of a key that was freed without a notification: by an operator, or by a program that
+//! cannot call a waiter. Reads the table's stream; records that fail are delivered again.
 
 use leasehold::{
     Error, Leases,

@@ -1,5 +1,5 @@
-//! Shows what stands under a key, what a holder holds, or everything that is held, and never a
-//! secret. Refuses with `Lease.Invalid` a request that does not say which.
+//! Shows the state of a key, the leases of a holder, or everything that is held. Never shows a secret. Fails with
+//! `Lease.Invalid` if the request does not name exactly one of the three.
 
 use leasehold::{
     Cursor, Error, Holder, Inspected, Key, Leases, Listed, PageSize, lambda::Fatal, store::Store,
@@ -19,13 +19,13 @@ pub(crate) struct Request {
     /// Show all leases that are held or expired.
     #[serde(default)]
     list: bool,
-    /// How many leases to look at; in a list 100 if left out, of a holder all of them.
+    /// How many leases to examine; in a list 100 if left out, of a holder all of them.
     limit: Option<PageSize<100>>,
-    /// Where to go on: the cursor of the last answer.
+    /// Where to continue: the cursor of the last response.
     cursor: Option<Cursor>,
 }
 
-/// What inspect answers.
+/// The response of inspect.
 #[derive(Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]

@@ -1,5 +1,5 @@
-//! What operators do to a key: force-release, freeze, unfreeze, raise-floor. Who and why are required.
-//! Refuses with `Lease.Held` to raise the floor of a key that somebody holds.
+//! The acts of operators on a key: force-release, freeze, unfreeze, raise-floor. Who and why are required. To raise
+//! the floor of a key that somebody holds fails with `Lease.Held`.
 
 use leasehold::{
     Act, AuditReason, Counter, Error, Evict, Forced, Freeze, Key, Leases, Operator, Permit, Raised,
@@ -29,7 +29,7 @@ pub(crate) struct Request {
     floor: Option<Counter>,
 }
 
-/// What operate answers.
+/// The response of operate.
 #[derive(Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]

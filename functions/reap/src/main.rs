@@ -1,5 +1,5 @@
-//! Sees to what an execution held that has ended, and gives up its places in line. On status events of
-//! Step Functions, at once and once more later. Refuses with `Lease.Invalid` what is no such event.
+//! Ends or shortens the leases of an execution that has ended, and removes its waiters from the queues. Runs on
+//! status events of Step Functions, at once and once more later. Fails with `Lease.Invalid` for any other event.
 
 use leasehold::{
     Error, Leases, Reaped,

@@ -1,5 +1,5 @@
-//! Ends a lease, or several. It never frees anybody else's; a lease that somebody else was granted
-//! since is told as `lost`, and refused with `Lease.Lost` if the caller is strict.
+//! Ends one lease or several. It never frees somebody else's lease. If somebody else was granted the key since, the
+//! outcome is `lost`, or with `strict` the error `Lease.Lost`.
 
 use leasehold::{
     Error, Lease, LeaseSet, Leases, Released, ReleasedAll, lambda::Fatal, store::Store,
@@ -12,16 +12,16 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "schema", schemars(transform = leasehold::schema::rules::one_or_several_leases))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Request {
-    /// The handle, as acquire or extend answered it: this or `leases`.
+    /// The handle, as acquire or extend returned it: this or `leases`.
     lease: Option<Lease>,
-    /// Several handles; each is released by itself.
+    /// Several handles. Each is released separately.
     leases: Option<LeaseSet>,
-    /// Answer the error Lease.Lost instead of the outcome "lost".
+    /// Return the error Lease.Lost instead of the outcome "lost".
     #[serde(default)]
     strict: bool,
 }
 
-/// What release answers.
+/// The response of release.
 #[derive(Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]

@@ -1,5 +1,5 @@
-//! Frees the leases of holders that are gone: all of them on its schedule, so many at a time when
-//! called. Refuses with `Lease.Invalid` a limit or a cursor that it cannot use.
+//! Frees the leases of holders that are gone. On its schedule it examines all of them; when called, it examines up to
+//! `limit`. Fails with `Lease.Invalid` if it cannot use the limit or the cursor.
 
 use leasehold::{
     Cursor, Error, Leases, PageSize, SweepBounds, Swept,
@@ -8,15 +8,15 @@ use leasehold::{
 };
 use serde::Deserialize;
 
-/// A sweep by hand.
+/// The request of a sweep on call.
 #[derive(Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Request {
-    /// How many leases and waiters to look at; 1000 if left out.
+    /// How many leases and waiters to examine; 1000 if left out.
     #[serde(default)]
     limit: PageSize<1000>,
-    /// Where to go on: the cursor of the last answer.
+    /// Where to continue: the cursor of the last response.
     cursor: Option<Cursor>,
 }
 

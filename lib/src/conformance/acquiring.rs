@@ -45,13 +45,13 @@ async fn a_held_key_is_not<B: Bench>(bench: &B) {
     assert_eq!((held.waiting, held.permit, held.by_you), (0, 0, false));
     assert_eq!(contention.retry_at, lease.expires_at.plus(MARGIN).plus(MS));
     assert_eq!(contention.wait_seconds, 61);
-    // A broken second is waited for as a whole one.
+    // A fraction of a second is rounded up to a whole one.
     let broken = Case::new(bench, "acquire/held for a broken second");
     let mut request = broken.request("a", "1");
     request.ttl = make::ttl(TTL + MS);
     drop(broken.leases.acquire(request).await.expect("an answer"));
     assert_eq!(broken.contention("b").await.wait_seconds, 62);
-    // The same holder with another request is another contender, and is told so.
+    // The same holder with another request is another contender, and the result says so.
     let other = super::contention(&case.leases, case.request("a", "another")).await;
     assert!(other.held.by_you);
 }
@@ -136,7 +136,7 @@ async fn tokens_rise_through_release_expiry_and_deletion<B: Bench>(bench: &B) {
             0 => drop(case.leases.release(&lease).await.expect("released")),
             1 => case.expire(),
             _ => {
-                // More than two milliseconds a grant is all that the order rests on.
+                // The order of tokens needs more than two milliseconds per grant.
                 case.pass(3 * MS * 3);
                 case.delete().await;
             }

@@ -30,7 +30,7 @@ async fn a_release_may_be_repeated_for_ever<B: Bench>(bench: &B) {
     let lease = case.lease("a").await;
     assert_eq!(case.release(&lease).await, (Released, false));
     assert_eq!(case.release(&lease).await, (AlreadyReleased, false));
-    // Also while somebody else holds it, whose lease is untouched.
+    // Also while somebody else holds the key; that lease does not change.
     let other = case.grant("b", "2").await;
     assert_eq!(other.grant, GrantKind::New);
     assert_eq!(other.previous.map(|p| p.ended), Some(Ended::Released));
@@ -50,7 +50,7 @@ async fn a_release_after_a_takeover_is_lost<B: Bench>(bench: &B) {
     assert_eq!(case.release(&lease).await, (ReleaseOutcome::Lost, true));
     refused!(case.leases.release_strictly(&lease).await, Lost);
     assert_eq!(case.row().await.version, other.version, "untouched");
-    // That the other lease is over by now proves nothing about the old one.
+    // The other lease has ended by now, which proves nothing about the old one.
     case.give_back(&other).await;
     assert_eq!(case.release(&lease).await, (ReleaseOutcome::Lost, true));
 }
@@ -66,7 +66,7 @@ async fn an_expired_lease_may_be_released<B: Bench>(bench: &B) {
 }
 
 async fn sweep_frees_what_expired_and_nothing_else<B: Bench>(bench: &B) {
-    // Whatever the cases before left behind goes first.
+    // First free what the cases before left behind.
     let case = Case::new(bench, "sweep/expired");
     case.pass(100 * TTL);
     case.swept().await;
@@ -108,7 +108,7 @@ async fn sweep_frees_what_expired_and_nothing_else<B: Bench>(bench: &B) {
             break;
         }
     }
-    // Frozen keys of earlier cases are passed over as well.
+    // Frozen keys of earlier cases are skipped as well.
     assert_eq!((swept.freed, swept.skipped_corrupt), (1, 1), "{swept:?}");
     assert!(swept.examined >= 4, "{swept:?}");
 
@@ -190,7 +190,7 @@ async fn lists_show_what_is_held<B: Bench>(bench: &B) {
     let (first_key, second_key) = (one.address.key.clone(), two.address.key.clone());
     let both = BTreeSet::from([first_key.clone(), second_key.clone()]);
     assert_eq!(keys(held_by(10, None).await.leases), both);
-    // One at a time, and not from a place in somebody else's list.
+    // One at a time, and not from a cursor of another holder's list.
     let first = held_by(1, None).await;
     let rest = held_by(1, first.cursor.clone()).await;
     assert_eq!((first.leases.len(), rest.leases.len()), (1, 1));

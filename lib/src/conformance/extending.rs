@@ -60,7 +60,7 @@ async fn an_extend_never_shortens<B: Bench>(bench: &B) {
         case.clock.set(lease.acquired_at);
         let version = case.row().await.version;
         let extended = case.extend(&lease, options).await;
-        // Nothing but the version has moved: the holder has shown life.
+        // Only the version has changed, which shows that the holder is alive.
         assert!(extended.version > version);
         assert_eq!(
             Lease {

@@ -1,4 +1,4 @@
-//! An in-memory double of Step Functions, as far as callbacks and executions go.
+//! An in-memory fake of Step Functions: callbacks and executions.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -8,8 +8,8 @@ use std::{
 
 use crate::{Call, Delivery, Error, Execution, Holder, TaskToken, Workflows};
 
-/// An in-memory double of Step Functions: it records every callback and answers as it is told to. As
-/// in Step Functions, the first callback of a task token is delivered and every later one is refused.
+/// An in-memory fake of Step Functions: it records every callback and returns what it was set to. As in Step
+/// Functions, the first callback of a task token is delivered and every later one is refused.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -55,12 +55,12 @@ impl TaskAnswer {
     }
 }
 
-/// What the network loses of a callback.
+/// Which part of a callback is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lost {
     /// The request: nothing is delivered.
     Request,
-    /// The response: the callback is delivered, and its caller does not learn of it.
+    /// The response: the callback is delivered, and the caller does not learn of it.
     Response,
 }
 
@@ -85,12 +85,12 @@ impl FakeStepFunctions {
         self.state().lost.insert(token.to_owned(), (lost, times));
     }
 
-    /// Sets the status of an execution. Any other is [`Execution::Unknown`].
+    /// Sets the status of an execution. All others are [`Execution::Unknown`].
     pub fn set_execution(&self, execution: &str, status: Execution) {
         self.state().executions.insert(execution.to_owned(), status);
     }
 
-    /// The callbacks that were delivered since the last call of this, in order.
+    /// The callbacks that were delivered since the last call of this method, in order.
     pub fn take_answers(&self) -> Vec<TaskAnswer> {
         std::mem::take(&mut self.state().answers)
     }

@@ -28,7 +28,7 @@ impl<B: Bench> Case<'_, B> {
         raised.expect("an answer")
     }
 
-    /// Another deployment, on the same table, that has this floor.
+    /// Another deployment on the same table, with this floor.
     fn floored(&self, token_floor: Counter) -> Leases<B::Store> {
         let settings = Settings {
             token_floor,
@@ -48,7 +48,7 @@ async fn a_raised_floor_is_below_every_later_token<B: Bench>(bench: &B) {
     assert_eq!(case.raise(floor).await, Raised::HighEnough);
     assert_eq!(case.raise(1).await, Raised::HighEnough);
     assert_eq!(case.row().await, row, "nothing was written");
-    // The old holder's release still finds what it left, and its request is still spent.
+    // The old holder's release still finds its grant, and its request is still consumed.
     assert_eq!(
         case.give_back(&lease).await,
         ReleaseOutcome::AlreadyReleased
@@ -62,14 +62,14 @@ async fn a_raised_floor_is_below_every_later_token<B: Bench>(bench: &B) {
     assert_eq!(previous.fencing_token.get(), floor);
     assert_eq!(previous.ended, Ended::Forced);
 
-    // What is frozen stays frozen, and is not purged.
+    // A frozen key stays frozen, and is not purged.
     let case = Case::new(bench, "operate/floor under ice");
     case.freeze_by_operator().await;
     assert_eq!(case.raise(2 * floor).await, Raised::Raised);
     let row = case.signed(Act::RaiseFloor).await;
     assert!(row.frozen.is_some() && row.purge_at == Some(Row::NEVER));
 
-    // A key without a row, and one whose holder is long gone.
+    // A key without a row, and one whose lease expired long ago.
     let case = Case::new(bench, "operate/floor of nothing");
     assert_eq!(case.raise(case.now().as_millis()).await, Raised::HighEnough);
     let floor = case.now().as_millis() + 1_000_000;
@@ -81,7 +81,7 @@ async fn a_raised_floor_is_below_every_later_token<B: Bench>(bench: &B) {
     let ended = case.row().await.last_grant().ended;
     assert_eq!(ended, Ended::Forced);
     refused!(case.extension(&lease).await, Lost);
-    // Without a number the floor is now, which a restored row lies below.
+    // Without a number the floor is now, and a restored row is below it.
     let case = Case::new(bench, "operate/floor by the clock");
     let lease = case.lease("a").await;
     case.give_back(&lease).await;
@@ -112,7 +112,7 @@ async fn a_floor_is_not_raised_under_a_holder<B: Bench>(bench: &B) {
     invalid(answer, "floor");
 }
 
-/// What was restored from a backup is lifted as it is granted: a row, a permit, a set.
+/// Rows from a backup are lifted when they are granted: a row, a permit, a set.
 async fn a_deployment_may_have_a_floor<B: Bench>(bench: &B) {
     let case = Case::new(bench, "operate/deployed floor");
     let now = case.now().as_millis();
@@ -121,7 +121,7 @@ async fn a_deployment_may_have_a_floor<B: Bench>(bench: &B) {
     let old = case.lease("a").await;
     assert!(old.fencing_token < floor);
     contention(&leases, case.request("b", "1")).await;
-    // Who holds it goes on, with the token that it has.
+    // The current holder continues with its token.
     let extended = leases.extend(&old, ExtendOptions::default()).await;
     let extended = extended.expect("extended").into_lease();
     assert_eq!(extended.fencing_token, old.fencing_token);
@@ -134,7 +134,7 @@ async fn a_deployment_may_have_a_floor<B: Bench>(bench: &B) {
     let next = grant(&leases, case.request("c", "1")).await.lease;
     assert_eq!(next.fencing_token, floor.plus(4), "counted on from there");
 
-    // A set of a restored row, one above the floor, and one that is not there.
+    // A set of a restored row, a row above the floor, and a row that does not exist.
     let key = |name: &str| make::key(format!("{}/{name}", next.key));
     let mut request = case.request("x", "1");
     request.key = key("restored");
@@ -164,14 +164,14 @@ async fn a_deployment_may_have_a_floor<B: Bench>(bench: &B) {
 }
 
 impl<B: Bench> QueueCase<'_, B> {
-    /// The table was restored, and a floor is deployed that is above all that it says.
+    /// The table was restored, and the deployed floor is above all of its tokens.
     fn lifted(&mut self) -> Counter {
         let floor = Counter::new(self.now().as_millis() + 1_000_000).expect("valid");
         self.case.leases = self.floored(floor).with_workflows(self.calls.clone());
         floor
     }
 
-    /// The turn of this one, who has a token so far above the floor, and confirms.
+    /// Asserts that it is this waiter's turn, with a token so far above the floor, and confirms.
     async fn next(&self, who: &str, floor: Counter, above: u64) -> Turn {
         let turn = self.turn();
         let token = turn.lease.fencing_token.get();
@@ -183,7 +183,7 @@ impl<B: Bench> QueueCase<'_, B> {
 }
 
 async fn a_line_is_handed_over_above_the_floor<B: Bench>(bench: &B) {
-    // By a release: the first is lifted, and the others count on from there.
+    // By a release: the first token is lifted, and the others count from there.
     let (mut line, holder) = QueueCase::held(bench, "floor/released", &["a", "b"]).await;
     let floor = line.lifted();
     line.release(&holder).await;
@@ -202,14 +202,14 @@ async fn a_line_is_handed_over_above_the_floor<B: Bench>(bench: &B) {
     line.sweep().await;
     line.next("a", floor, 1).await;
 
-    // By an extend that comes too late.
+    // By an extend that came too late.
     let (mut line, holder) = QueueCase::held(bench, "floor/late", &["a"]).await;
     let floor = line.lifted();
     line.expire();
     refused!(line.extend(&holder).await, Lost);
     line.next("a", floor, 1).await;
 
-    // By whoever sees to a row that was freed and left.
+    // By `hand_over`, for a row that was freed without a reservation.
     let (mut line, holder) = QueueCase::held(bench, "floor/left", &["a"]).await;
     line.release_silently(&holder).await;
     let floor = line.lifted();
@@ -218,7 +218,7 @@ async fn a_line_is_handed_over_above_the_floor<B: Bench>(bench: &B) {
     assert!(line.hand_over().await);
     line.next("a", floor, 1).await;
 
-    // An operator's own number is no holder's, before the restore or after it.
+    // An operator's own token is no holder's, before the restore or after it.
     let (mut line, holder) = QueueCase::held(bench, "floor/forced", &["a"]).await;
     let floor = line.lifted();
     let (_, fencing_token) = line.evict(None).await;
@@ -229,7 +229,7 @@ async fn a_line_is_handed_over_above_the_floor<B: Bench>(bench: &B) {
 }
 
 async fn what_was_promised_below_the_floor_is_void<B: Bench>(bench: &B) {
-    // It is passed on, or given back; or its own next telling promises another token.
+    // The reservation is passed on or released, or the next notification reserves another token.
     let promised = ["a", "b"];
     let (mut line, turn) = QueueCase::promised(bench, "floor/void", &promised).await;
     let floor = line.lifted();
@@ -249,7 +249,7 @@ async fn what_was_promised_below_the_floor_is_void<B: Bench>(bench: &B) {
     let next = line.next("b", floor, 1).await;
     next.follows(&turn.lease);
 
-    // Twice told and silent, it is passed over.
+    // A waiter that was notified twice and did not confirm is skipped.
     let (mut line, turn) = QueueCase::promised(bench, "floor/passed", &promised).await;
     line.clock.set(turn.lease.expires_at);
     line.hand_over().await;

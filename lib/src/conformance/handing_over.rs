@@ -1,4 +1,4 @@
-//! From one who had it to one who waits.
+//! From a holder to the next waiter.
 
 use serde_json::{Value, json};
 
@@ -82,7 +82,7 @@ async fn the_first_extend_of_a_promise_is_the_grant<B: Bench>(bench: &B) {
     assert_eq!(lease.expires_at, line.now().plus(2 * TTL));
     assert_eq!((lease.ttl, &lease.metadata), (promised.ttl, &metadata));
     assert_eq!(lease.acquired_at, promised.acquired_at);
-    // The promised handle is as good as the one that confirming it brought.
+    // The handle of the reservation works as well as the one that the confirmation returned.
     line.pass(TTL);
     let later = line.extend(promised).await.expect("extended");
     assert_eq!(later.expires_at, line.now().plus(2 * TTL));
@@ -90,7 +90,7 @@ async fn the_first_extend_of_a_promise_is_the_grant<B: Bench>(bench: &B) {
     assert_eq!(line.release(promised).await, ReleaseOutcome::Released);
     assert_eq!(line.release(&lease).await, ReleaseOutcome::AlreadyReleased);
 
-    // A ttl that the confirmation names is the lease's.
+    // A ttl in the confirmation becomes the lease's.
     let turn = line.turn();
     let options = make::extend_by(TTL / 4);
     let named = line.leases.extend(&turn.lease, options).await;
@@ -109,7 +109,7 @@ async fn the_next_is_told_how_the_last_grant_ended<B: Bench>(bench: &B) {
     assert_eq!(turn.output["previous"], previous(&holder, "expired"));
     assert_eq!(turn.output["grant"], "takeover");
     let first = line.confirm(&turn).await;
-    // Asked again, the same is told.
+    // A repeated request gets the same response.
     let again = line.ask("a", "again").await;
     again.expect("an answer");
     assert_eq!(line.turn().output["previous"], turn.output["previous"]);
@@ -164,7 +164,7 @@ async fn whoever_does_not_wait_any_more_is_passed_over<B: Bench>(bench: &B) {
         Some(holder.holder)
     );
 
-    // Nobody is left: it is free, and the numbers that were burnt are not given out again.
+    // Nobody is left: the key is free, and the tokens that were used up are not used again.
     line.calls.expire_token(&line.token("c"));
     line.release(&lease).await;
     line.expect_no_answers();
@@ -175,7 +175,7 @@ async fn whoever_does_not_wait_any_more_is_passed_over<B: Bench>(bench: &B) {
         previous(&lease, "released"),
         "the last who really held it"
     );
-    // They never held it.
+    // The waiters that were skipped never held it.
     line.release(&next.lease).await;
     let again = line.granted("a").await;
     assert_eq!(again.previous.map(|p| p.holder), Some(next.lease.holder));
@@ -186,7 +186,7 @@ async fn an_expired_lease_that_others_wait_for_is_over<B: Bench>(bench: &B) {
     line.pass(TTL.saturating_sub(MS));
     let holder = line.extend(&holder).await.expect("in time");
     let before = line.row().await;
-    // By another clock it may not be over yet: whoever holds it may still trust it.
+    // By another clock it may not have expired yet, so its holder may still trust it.
     let over = holder.expires_at.plus(MARGIN);
     for at in [holder.expires_at, over.minus(MS)] {
         line.clock.set(at);
@@ -196,14 +196,14 @@ async fn an_expired_lease_that_others_wait_for_is_over<B: Bench>(bench: &B) {
     }
     line.clock.set(over);
     refused!(line.extend(&holder).await, Lost);
-    // No need to wait for sweep.
+    // The waiter need not wait for sweep.
     let turn = line.turn();
     assert_eq!(turn.output["previous"], previous(&holder, "expired"));
     line.confirm(&turn).await;
-    // Nobody waits: it may be revived.
+    // Nobody waits, so it may be revived.
     line.pass(2 * TTL);
     let revived = line.extend(&turn.lease).await.expect("revived");
-    // Released late, it counts as released.
+    // A late release counts as a release.
     line.join("b").await;
     line.pass(2 * TTL);
     assert_eq!(line.release(&revived).await, ReleaseOutcome::Released);
@@ -229,7 +229,7 @@ async fn a_frozen_line_stands_still<B: Bench>(bench: &B) {
     let turn = line.turn_of("a");
     assert!(!line.hand_over().await, "it was told");
 
-    // Frozen after it was told: it waits for the operator, and loses nothing.
+    // Frozen after the notification: the waiter waits for the operator, and keeps its turn.
     line.freeze_by_operator().await;
     refused!(line.extend(&turn.lease).await, Frozen);
     line.pass(100 * CLAIM);
@@ -238,7 +238,7 @@ async fn a_frozen_line_stands_still<B: Bench>(bench: &B) {
     line.expect_no_answers();
     line.unfreeze_by_operator().await;
     line.confirm(&turn).await;
-    // Given back while frozen, it goes to nobody.
+    // Released while frozen, it is not reserved for the next waiter.
     line.release(&turn.lease).await;
     let turn = line.turn();
     line.freeze_by_operator().await;
@@ -255,7 +255,7 @@ async fn whoever_may_not_be_told_is_passed_over_and_no_more_than_one<B: Bench>(b
     line.release(&holder).await;
     let turn = line.turn_of("b");
     line.confirm(&turn).await;
-    // If it is our own role that may tell nobody, nobody else loses a place.
+    // If our own role may notify nobody, no other waiter loses its place.
     let waiting = ["a", "b", "c"];
     let (line, holder) = QueueCase::held(bench, "line/all forbidden", &waiting).await;
     for who in waiting {
@@ -267,7 +267,7 @@ async fn whoever_may_not_be_told_is_passed_over_and_no_more_than_one<B: Bench>(b
     let next = row.reserved().map(|reserved| reserved.request.clone());
     assert_eq!(next, Some(QueueCase::<B>::digest("b")));
     line.has_waiting(&["c"]).await;
-    // The callback was perhaps delivered before it was denied: its turn is not another's.
+    // The callback may have been delivered before it was denied, so the turn is not passed on.
     let (line, holder) = QueueCase::held(bench, "line/forbidden since", &["a", "b"]).await;
     line.calls.lose(&line.token("a"), super::Lost::Response, 1);
     line.calls.deny_token(&line.token("a"));

@@ -50,7 +50,7 @@ async fn a_set_is_extended_and_released_key_by_key<B: Bench>(bench: &B) {
     assert_eq!(revived.outcome, ExtendOutcome::Revived);
     assert_eq!(revived.lapsed, Some(TTL / 2));
 
-    // One is lost: the others are extended all the same, and the message tells which is which.
+    // One is lost. The others are extended nevertheless, and the message gives the outcome of each.
     case.give_back(&leases[1]).await;
     case.pass(TTL / 2);
     let error = case.extend_all(&leases, options).await;
@@ -114,7 +114,7 @@ async fn the_worst_outcome_is_told<B: Bench>(bench: &B) {
     case.pass(TTL);
     let lasting = case.single("c", "h").await;
     case.give_back(&lost).await;
-    // Lost comes before expired, in whichever order they were given.
+    // Lost comes before expired, in whichever order they are given.
     for leases in [
         [expired.clone(), lost.clone(), lasting.clone()],
         [lasting.clone(), lost.clone(), expired.clone()],
@@ -128,7 +128,7 @@ async fn the_worst_outcome_is_told<B: Bench>(bench: &B) {
     let error = error.expect_err("one has expired");
     assert_eq!(error.name(), "Lease.Expired");
     assert_eq!(error.key(), Some(&expired.key));
-    // One deadline that has passed is enough to say so.
+    // `expired` is true if one deadline has passed.
     let released = case.release_all(&leases).await;
     assert_eq!((released.outcome, released.expired), (Released, true));
     let released = case.release_all(&[lasting]).await;

@@ -1,4 +1,4 @@
-//! Values for tests, of texts and numbers that are known to be valid.
+//! Values for tests, from texts and numbers that are known to be valid.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,7 +7,7 @@ use crate::{
     Permits, Reason, RequestId, Timestamp, Ttl, row::Item, row::s,
 };
 
-/// A clock that shows a time of the year 2027.
+/// A clock that shows a time in the year 2027.
 pub(crate) fn clock() -> Arc<ManualClock> {
     Arc::new(ManualClock::at(Timestamp::from_millis(1_800_000_000_000)))
 }
@@ -41,7 +41,7 @@ pub(crate) fn metadata(name: &str, value: &str) -> Metadata {
     Metadata::new(entries.into()).expect("valid metadata")
 }
 
-/// An acquire by a new request.
+/// An acquire with a new request id.
 pub(crate) fn request(key: Key, holder: &str, ttl: Duration) -> Acquire {
     Acquire::new(key, self::holder(holder), self::ttl(ttl))
 }

@@ -1,4 +1,4 @@
-//! Takeover by observation, and re-entrance.
+//! Takeover by observation, and reentrant requests.
 
 use std::{sync::Arc, time::Duration};
 
@@ -31,8 +31,8 @@ async fn ask<S: Store>(
     }
 }
 
-/// The holder's clock and the observer's are an hour apart, either way round. A holder that
-/// extends is never taken over, and a dead one after one ttl of silence.
+/// The holder's clock and the observer's differ by an hour, in either direction. A holder that extends is never taken
+/// over, and a dead one is after one ttl without an extend.
 async fn no_clock_is_compared<B: Bench>(bench: &B, ahead: bool) {
     let case = Case::new(bench, &format!("observe/skew/{ahead}"));
     let theirs = if ahead {
@@ -52,7 +52,7 @@ async fn no_clock_is_compared<B: Bench>(bench: &B, ahead: bool) {
         .await
         .expect_err("somebody holds it, whatever the clock says");
     for round in 1..10 {
-        // One extend in each wait, whenever in it: in time, or so late that it revives the lease.
+        // One extend in each wait, at any time in it: in time, or so late that it revives the lease.
         let wait = Duration::from_secs(seen.wait_seconds);
         let when = wait * round / 10;
         pass(when);
@@ -63,7 +63,7 @@ async fn no_clock_is_compared<B: Bench>(bench: &B, ahead: bool) {
             .expect_err("the holder has shown life");
         assert_eq!(seen.held.version, lease.version);
     }
-    // From here on, silence. The holder knows by its own clock when to stop.
+    // No more extends from here on. The holder knows by its own clock when to stop.
     let end = lease.expires_at;
     assert!(case.now() < end, "the last extend still counts");
     pass(Duration::from_secs(seen.wait_seconds));
@@ -79,8 +79,8 @@ async fn no_clock_is_compared<B: Bench>(bench: &B, ahead: bool) {
     refused!(case.extension(&lease).await, Lost);
 }
 
-/// The holder's own calls may come from machines whose clocks are apart: an extend that would move
-/// the deadline back moves nothing but the version.
+/// The holder's calls may come from machines whose clocks differ. An extend that would move the deadline back changes
+/// only the version.
 async fn an_extend_shows_life_whatever_its_clock_says<B: Bench>(bench: &B) {
     let case = Case::new(bench, "observe/life");
     let behind = Arc::new(ManualClock::at(case.now().minus(HOUR)));
@@ -103,10 +103,10 @@ async fn an_extend_shows_life_whatever_its_clock_says<B: Bench>(bench: &B) {
 async fn an_observed_version_takes_over_what_has_not_moved<B: Bench>(bench: &B) {
     let case = Case::new(bench, "observe/version");
     let lease = case.lease("a").await;
-    // Nobody can check that the caller waited.
+    // The library cannot check that the caller waited.
     let taken = ask(&case.leases, case.request("b", "1"), lease.version).await;
     assert_eq!(taken.expect("granted").grant, GrantKind::Takeover);
-    // Long expired by the clock, and yet not the version that was seen.
+    // Expired long ago by the clock, but not at the version that was seen.
     case.pass(HOUR);
     let refused = ask(&case.leases, case.request("c", "1"), lease.version).await;
     let seen = refused.expect_err("another version").held;
@@ -115,7 +115,7 @@ async fn an_observed_version_takes_over_what_has_not_moved<B: Bench>(bench: &B) 
         none.expect_err("nothing was seen").held.version,
         seen.version
     );
-    // The same request, once its observation is good; and its answer again, if that was lost.
+    // The same request, once it has the current version; and a retry, as after a lost response.
     let taken = ask(&case.leases, case.request("c", "1"), seen.version).await;
     let taken = taken.expect("granted");
     let again = ask(&case.leases, case.request("c", "1"), seen.version).await;
@@ -123,7 +123,7 @@ async fn an_observed_version_takes_over_what_has_not_moved<B: Bench>(bench: &B) 
     assert_eq!(again.grant, GrantKind::Replayed);
     assert_eq!(again.lease, taken.lease.clone());
     assert_eq!(again.previous, taken.previous);
-    // What is free needs no observation.
+    // A free key needs no observation.
     case.give_back(&taken.lease).await;
     let free = ask(&case.leases, case.request("d", "1"), ObservedVersion::NONE).await;
     assert_eq!(free.expect("granted").grant, GrantKind::New);
@@ -159,7 +159,7 @@ async fn a_reentrant_request_gets_its_holders_lease<B: Bench>(bench: &B) {
     assert_eq!(version, first.lease.version, "nothing was written");
     let other = reentrant("b", "2").await.expect("an answer");
     assert!(matches!(other, Acquired::Held(_)), "{other:?}");
-    // Also on a frozen key, as long as it has not expired: it is no grant.
+    // Also on a frozen key, as long as the lease has not expired, because this is no grant.
     case.freeze().await;
     let frozen = reentrant("a", "3").await.expect("an answer").granted();
     assert_eq!(frozen.expect("the same lease").lease, first.lease);
@@ -174,7 +174,7 @@ async fn a_reentrant_request_gets_its_holders_lease<B: Bench>(bench: &B) {
     let request = case.request("a", "2").reentrant();
     let expired = contention(&case.leases, request.clone()).await;
     assert!(expired.held.by_you);
-    // And where there is none, a new one.
+    // If the holder has no lease, a new one.
     case.give_back(&first.lease).await;
     assert_eq!(grant(&case.leases, request).await.grant, GrantKind::New);
     let spent = case.request("a", "1").reentrant();

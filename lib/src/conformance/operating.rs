@@ -1,4 +1,4 @@
-//! What operators do.
+//! The acts of operators.
 
 use std::time::Duration;
 
@@ -74,7 +74,7 @@ async fn a_forced_release_evicts_and_fences<B: Bench>(bench: &B) {
     assert!(row.purge_at.is_some_and(|at| at < Row::NEVER));
     assert_eq!(case.force(None).await, Forced::NotHeld);
 
-    // The evicted holder learns of it, however it asks.
+    // Every call of the evicted holder shows that its lease has ended.
     refused!(case.extension(&lease).await, Lost);
     assert_eq!(case.give_back(&lease).await, ReleaseOutcome::Lost);
     refused!(case.ask("a", "by a").await, Consumed);
@@ -113,7 +113,7 @@ async fn of_a_semaphore_one_permit_is_forced<B: Bench>(bench: &B) {
     invalid(which, "permit");
     assert_eq!(case.force(Some(77)).await, Forced::NotHeld);
     for (n, lease) in leases.iter().enumerate() {
-        // The last of them needs no name.
+        // The last permit that is held need not be named.
         let permit = (n < 2).then_some(lease.permit);
         let (evicted, _) = case.evict(permit).await;
         assert_eq!(evicted.permit, lease.permit);
@@ -138,7 +138,7 @@ async fn a_frozen_key_stays_frozen<B: Bench>(bench: &B) {
         error.to_string().contains("partner is down (night shift"),
         "{error}"
     );
-    // Sweep passes over it, past its deadline too; and a release does not set it up for the purge.
+    // Sweep skips it, also past its deadline; and a release does not let it be purged.
     case.expire();
     case.swept().await;
     assert!(case.row().await.holding().is_some());
@@ -152,7 +152,7 @@ async fn a_frozen_key_stays_frozen<B: Bench>(bench: &B) {
     assert_eq!(case.thaw().await, Unfreeze::NotFrozen);
     let next = case.grant("b", "1").await;
     assert_eq!(next.previous.map(|p| p.ended), Some(Ended::Released));
-    // What is frozen by hand is thawed as well, and a held row needs no purge.
+    // A freeze that was set by hand is removed as well, and a held row is not purged.
     case.freeze().await;
     assert_eq!(case.thaw().await, Unfreeze::Unfrozen);
     assert_eq!(case.row().await.purge_at, None);

@@ -1,4 +1,4 @@
-//! What is kept for one whose turn has come, until that one confirms.
+//! A reservation, until its waiter confirms.
 
 use super::{Bench, CLAIM, Lost, MARGIN, MS, TTL, UNEXPIRED, make, queue::QueueCase};
 use crate::{LeaseState, ReleaseOutcome};
@@ -19,7 +19,7 @@ async fn a_call_that_was_lost_costs_nobody_his_turn<B: Bench>(bench: &B) {
         let (line, _) = QueueCase::released_with(bench, &key, lost).await;
         line.confirm(&line.turn_of("a")).await;
     }
-    // A repeated release calls again: its workflow got no answer either.
+    // A repeated release notifies again: its workflow got no response either.
     let both = (Lost::Request, 2);
     let (line, holder) = QueueCase::released_with(bench, "line/lost call and answer", both).await;
     line.expect_no_answers();
@@ -28,7 +28,7 @@ async fn a_call_that_was_lost_costs_nobody_his_turn<B: Bench>(bench: &B) {
         assert_eq!(released, ReleaseOutcome::AlreadyReleased);
     }
     line.confirm(&line.turn_of("a")).await;
-    // A call that never arrived is made again by whoever comes by after the time to confirm.
+    // If no notification arrived, the next call after the time to confirm notifies again.
     let (line, holder) = QueueCase::released_with(bench, "line/lost call", both).await;
     line.expect_no_answers();
     line.pass(CLAIM.saturating_sub(MS));
@@ -44,7 +44,7 @@ async fn a_call_that_was_lost_costs_nobody_his_turn<B: Bench>(bench: &B) {
 async fn a_promise_that_is_not_taken_up_is_told_again_and_then_passed_on<B: Bench>(bench: &B) {
     let (line, first) = QueueCase::promised(bench, "line/lapsed", &["a", "b"]).await;
     line.pass(CLAIM);
-    // The token was answered: that it is refused now says nothing.
+    // The token was answered before, so the refusal proves nothing.
     assert!(!line.hand_over().await);
     line.expect_no_answers();
     let row = line.row().await;
@@ -76,7 +76,7 @@ async fn whoever_comes_late_comes_in_time_until_it_is_passed_on<B: Bench>(bench:
     let lease = line.confirm(&turn).await;
     assert_eq!(lease.expires_at, line.now().plus(TTL));
     assert!(!line.hand_over().await, "it is held");
-    // So does one who gives it back late.
+    // A late release works too.
     line.release(&lease).await;
     let turn = line.turn();
     line.pass(100 * CLAIM);
@@ -106,7 +106,7 @@ async fn whoever_holds_a_promise_is_seen_as_its_holder<B: Bench>(bench: &B) {
     let text = serde_json::to_string(&first.lease).expect("JSON");
     assert!(!text.contains(turn.lease.lease_id.expose()), "{text}");
 
-    // The one whose turn it is has a lease; the one behind has none.
+    // The waiter whose turn it is has a lease; the next one has none.
     let listed = line.leases.held_by(holder, 100, None).await;
     assert_eq!(
         listed.expect("a list").leases,
@@ -119,7 +119,7 @@ async fn whoever_holds_a_promise_is_seen_as_its_holder<B: Bench>(bench: &B) {
     let of_key = everything.leases.iter().filter(|view| view.key == *key);
     assert!(of_key.eq([&first.lease]));
 
-    // Past the time to confirm it has expired, and is not taken.
+    // Past the time to confirm it has expired, and nobody else may take it yet.
     line.pass(CLAIM);
     assert_eq!(line.inspected().await.0.state, LeaseState::Expired);
     let held = line.contention("x").await.held;

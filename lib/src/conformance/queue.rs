@@ -1,4 +1,4 @@
-//! A key, and those who wait for it.
+//! A key and its queue.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,7 +10,7 @@ use crate::{
     TaskToken, WaitTime, store::Store as _, waiter::Waiter,
 };
 
-/// A key whose waiters can be called back.
+/// A key whose waiters can be notified.
 pub(super) struct QueueCase<'a, B: Bench> {
     pub(super) case: Case<'a, B>,
     pub(super) calls: Arc<FakeStepFunctions>,
@@ -24,10 +24,10 @@ impl<'a, B: Bench> std::ops::Deref for QueueCase<'a, B> {
     }
 }
 
-/// Somebody whose turn has come.
+/// A waiter whose turn has come.
 pub(super) struct Turn {
     pub(super) who: String,
-    /// The output that its task token got.
+    /// The output that its task token received.
     pub(super) output: Value,
     pub(super) lease: Lease,
 }
@@ -41,10 +41,10 @@ impl Turn {
     }
 }
 
-/// The answer to a token: the output, or the name of an error and its cause; read as JSON.
+/// What a token received: the output, or the name of an error and its cause; parsed as JSON.
 pub(super) type Answer = Result<Value, (String, Value)>;
 
-/// As long as anybody waits who does not say.
+/// The waiting time of a case that sets none.
 pub(super) const WAIT: Duration = Duration::from_hours(1);
 
 impl<'a, B: Bench> QueueCase<'a, B> {
@@ -60,7 +60,7 @@ impl<'a, B: Bench> QueueCase<'a, B> {
         Self { case, calls }
     }
 
-    /// A held key, and these in line.
+    /// A held key, and these waiters.
     pub(super) async fn held(bench: &'a B, key: &str, waiting: &[&str]) -> (Self, Lease) {
         let line = Self::new(bench, key);
         let lease = line.case.lease("holder").await;
@@ -70,8 +70,8 @@ impl<'a, B: Bench> QueueCase<'a, B> {
         (line, lease)
     }
 
-    /// A held key, and these in line; the lease has just been released to the first of them, whose
-    /// calls are lost like this.
+    /// A held key, and these waiters. The lease was just released for the first of them, and its notifications are
+    /// lost like this.
     pub(super) async fn released_with(bench: &'a B, key: &str, lost: (Lost, u32)) -> (Self, Lease) {
         let (line, holder) = Self::held(bench, key, &["a", "b"]).await;
         line.calls.lose(&line.token("a"), lost.0, lost.1);
@@ -79,7 +79,7 @@ impl<'a, B: Bench> QueueCase<'a, B> {
         (line, holder)
     }
 
-    /// A key kept for the first of these, whose task token was answered.
+    /// A key that is reserved for the first of these waiters, whose task token was answered.
     pub(super) async fn promised(bench: &'a B, key: &str, waiting: &[&str]) -> (Self, Turn) {
         let (line, lease) = Self::held(bench, key, waiting).await;
         line.release(&lease).await;
@@ -87,7 +87,7 @@ impl<'a, B: Bench> QueueCase<'a, B> {
         (line, turn)
     }
 
-    /// Tokens are of one key: a sweep sees to all of them.
+    /// Tokens contain the key, because a sweep covers all keys.
     pub(super) fn token(&self, who: &str) -> String {
         format!("{}: {who}", self.address.key)
     }
@@ -108,26 +108,26 @@ impl<'a, B: Bench> QueueCase<'a, B> {
         RequestDigest::of(&make::holder(who), &request)
     }
 
-    /// The answer to one who waits by this token.
+    /// The result for a request that waits with this token.
     pub(super) async fn ask(&self, who: &str, token: &str) -> Result<Queued, Error> {
         let queue = self.queue(token, WAIT);
         self.leases.acquire_in_line(self.request(who), queue).await
     }
 
-    /// Asks by this token and asserts that it has the lease, or that its turn has come.
+    /// Asks with this token, and asserts that the request has the lease or that its turn has come.
     pub(super) async fn acquires(&self, who: &str, token: &str) -> Turn {
         let answer = self.ask(who, token).await.expect("an answer");
         assert_eq!(answer, Queued::Acquired);
         self.turn_of(token)
     }
 
-    /// Asserts that exactly these are in line.
+    /// Asserts that exactly these requests are in the queue.
     pub(super) async fn has_waiting(&self, names: &[&str]) {
         let digests: Vec<_> = names.iter().map(|who| Self::digest(who)).collect();
         assert_eq!(self.row().await.waiting(), digests);
     }
 
-    /// Puts it in line: its ticket.
+    /// Joins the queue, and returns the ticket.
     pub(super) async fn join(&self, who: &str) -> u64 {
         self.join_for(who, WAIT).await
     }
@@ -141,7 +141,7 @@ impl<'a, B: Bench> QueueCase<'a, B> {
         }
     }
 
-    /// Which tokens were answered since this was last called, and how.
+    /// The tokens that were answered since the last call of this method, and how.
     pub(super) fn answers(&self) -> Vec<(String, Answer)> {
         let json = |text: &str| serde_json::from_str::<Value>(text).expect("JSON");
         let ours = self.token("");
@@ -158,7 +158,7 @@ impl<'a, B: Bench> QueueCase<'a, B> {
         assert!(answers.is_empty(), "{answers:?}");
     }
 
-    /// The one whose turn has come since this was last asked.
+    /// The waiter whose turn has come since the last call.
     pub(super) fn turn(&self) -> Turn {
         let mut answers = self.answers();
         assert_eq!(answers.len(), 1, "{answers:?}");
@@ -169,7 +169,7 @@ impl<'a, B: Bench> QueueCase<'a, B> {
         Turn { who, output, lease }
     }
 
-    /// The turn of this token, which is the only one.
+    /// The turn of this token, which is the only answer.
     #[track_caller]
     pub(super) fn turn_of(&self, who: &str) -> Turn {
         let turn = self.turn();
@@ -177,7 +177,7 @@ impl<'a, B: Bench> QueueCase<'a, B> {
         turn
     }
 
-    /// A release by a client that cannot call anybody back.
+    /// A release by a client that cannot notify.
     pub(super) async fn release_silently(&self, lease: &Lease) {
         let leases = Leases::new(self.bench.store(), Settings::default());
         let leases = leases.with_clock(self.clock.clone());
@@ -205,7 +205,7 @@ impl<'a, B: Bench> QueueCase<'a, B> {
         self.swept().await;
     }
 
-    /// What is known of one who waits.
+    /// The item of a waiter.
     pub(super) async fn waiter(&self, who: &str) -> Option<Waiter> {
         let (key, request) = (&self.address.key, Self::digest(who));
         let limit = Duration::from_secs(1);
@@ -213,7 +213,7 @@ impl<'a, B: Bench> QueueCase<'a, B> {
         waiter.expect("an answer")
     }
 
-    /// One who does not wait.
+    /// A grant to a request that does not wait.
     pub(super) async fn granted(&self, who: &str) -> Granted {
         self.grant(who, &format!("by {who}")).await
     }

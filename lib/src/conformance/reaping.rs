@@ -1,4 +1,4 @@
-//! What is left of executions that have ended.
+//! The leases and waiters of executions that have ended.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ impl<B: Bench> QueueCase<'_, B> {
         reaped.expect("an answer")
     }
 
-    /// An execution ends, some seconds after all that it did; whether every task has answered.
+    /// Ends an execution, some seconds after its last act; `all_answered` says whether every task has answered.
     fn ends(&self, who: &str, all_answered: bool) {
         self.pass(Duration::from_secs(5));
         let stopped_at = self.now();
@@ -44,7 +44,7 @@ impl<B: Bench> QueueCase<'_, B> {
         self.calls.set_execution(who, ended);
     }
 
-    /// A lease that long outlives the grace, on a key beside.
+    /// A lease on another key, much longer than the grace time.
     async fn long(&self, name: &str, who: &str) -> (Case<'_, B>, Lease) {
         let key = format!("{}/{name}", self.address.key);
         let mut beside = Case::new(self.bench, &key);
@@ -86,7 +86,7 @@ async fn what_may_be_at_work_is_cut_to_the_grace<B: Bench>(bench: &B) {
     let (beside, long) = line.long("long", execution).await;
     line.ends(execution, false);
     assert_eq!(line.reap(execution).await, reaped(0, 1, 0));
-    // It is not freed, and nobody is told.
+    // It is not freed, and nobody is notified.
     line.expect_no_answers();
     let row = beside.row().await;
     let held = row.holding().expect("held");
@@ -99,9 +99,9 @@ async fn what_may_be_at_work_is_cut_to_the_grace<B: Bench>(bench: &B) {
         "or sweep would come late"
     );
     assert!(row.version > long.version);
-    // What ends sooner is not made longer.
+    // A lease that ends sooner is not made longer.
     assert_eq!(line.row().await.version, short.version);
-    // Nor is it cut again.
+    // A lease is not shortened twice.
     line.pass(TTL / 2);
     assert_eq!(line.reap(execution).await, reaped(0, 0, 0));
     assert_eq!(beside.row().await, row);
@@ -136,7 +136,7 @@ async fn what_runs_or_is_unknown_is_left_alone<B: Bench>(bench: &B) {
     assert_eq!(line.reap(execution).await, reaped(1, 0, 1));
 }
 
-/// The look-up may be older than a redrive that has written it.
+/// The look-up may be older than a redrive that has written the lease.
 async fn what_was_written_after_the_end_is_left_to_a_later_look<B: Bench>(bench: &B) {
     for all_answered in [true, false] {
         let line = QueueCase::new(bench, &format!("reap/redriven {all_answered}"));
@@ -147,12 +147,12 @@ async fn what_was_written_after_the_end_is_left_to_a_later_look<B: Bench>(bench:
         let proven = line.extend(&lease).await.expect("extended");
         assert_eq!(line.reap(&execution).await, reaped(0, 0, 0));
         assert_eq!(beside.row().await.version, proven.version);
-        // Half a minute later the look-up would show it, whatever the clocks.
+        // Half a minute later the look-up would show the redrive, whatever the clocks.
         line.pass(Duration::from_secs(30) + MARGIN);
         let (released, cut) = if all_answered { (1, 0) } else { (0, 1) };
         assert_eq!(line.reap(&execution).await, reaped(released, cut, 0));
     }
-    // What has succeeded cannot be redriven.
+    // An execution that succeeded cannot be redriven.
     let line = QueueCase::new(bench, "reap/succeeded");
     let execution = "an execution that has just succeeded";
     line.granted(execution).await;
@@ -165,7 +165,7 @@ async fn what_was_written_after_the_end_is_left_to_a_later_look<B: Bench>(bench:
     assert_eq!(line.reap(execution).await, reaped(1, 0, 0));
 }
 
-/// What it left behind in line is sweep's to clear, and no reason to look it up.
+/// Sweep removes the item of a waiter that was served; it is no reason for a look-up.
 async fn whoever_was_served_is_not_looked_up<B: Bench>(bench: &B) {
     let execution = "served execution";
     let (line, turn) = QueueCase::promised(bench, "reap/served", &[execution]).await;
@@ -208,7 +208,7 @@ async fn whoever_will_not_come_is_passed_over<B: Bench>(bench: &B) {
     assert!(next.lease.fencing_token > turn.lease.fencing_token);
     refused!(line.extend(&turn.lease).await, Lost);
     line.confirm(&next).await;
-    // A task of it may still act on the promise, until its time is over; and then it is not told
+    // One of its tasks may still confirm the reservation until it expires. After that the waiter is not notified
     // again.
     let execution = "next stopped execution";
     let (line, turn) = QueueCase::promised(bench, "reap/next stopped", &[execution, "b"]).await;

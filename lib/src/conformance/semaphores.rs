@@ -1,4 +1,4 @@
-//! Permits: each a lease of its own.
+//! Permits: each is a lease of its own.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -48,17 +48,17 @@ async fn no_more_than_there_are_permits<B: Bench>(bench: &B) {
         case.pass(TTL / 100);
     }
     assert_eq!(permits, (0..5).collect());
-    // Who must give a permit back first is who is told of.
+    // The contention names the permit that must end first.
     let contention = case.full(5).await;
     assert_eq!(contention.held.permit, leases[0].permit);
     assert_eq!(contention.held.holder, leases[0].holder);
-    // One that comes back is the one that is granted next.
+    // A permit that is released is the next one that is granted.
     case.give_back(&leases[2]).await;
     let next = case.permit_of(5, "next").await;
     assert_eq!(next.lease.permit, leases[2].permit);
     assert!(next.lease.fencing_token > leases[2].fencing_token);
     case.full(5).await;
-    // One that crashed is taken over after its margin.
+    // The permit of a crashed holder is taken over after the margin.
     case.clock.set(leases[0].expires_at);
     case.full(5).await;
     case.clock.set(contention.retry_at);
@@ -78,7 +78,7 @@ async fn a_request_finds_its_own_permit_again<B: Bench>(bench: &B) {
         assert_eq!(again.grant, GrantKind::Replayed);
         assert_eq!(again.lease, first.lease);
     }
-    // Whatever else became free in the meantime, and whatever the number is now.
+    // Whichever other permits became free in the meantime, and whatever the number is now.
     for other in others {
         case.give_back(&other.lease).await;
     }
@@ -104,7 +104,7 @@ async fn a_permit_is_a_lease_of_its_own<B: Bench>(bench: &B) {
     assert_eq!((first.lease.permit, permits.len()), (0, 2));
     assert!(permits.iter().all(|one| one.state == LeaseState::Held));
     assert_eq!(case.give_back(&b).await, ReleaseOutcome::Released);
-    // The handle of one does not end the other.
+    // The handle of one permit does not end another.
     let swapped = Lease {
         permit: a.permit,
         ..b
@@ -122,7 +122,7 @@ async fn a_lower_number_takes_effect_as_permits_come_back<B: Bench>(bench: &B) {
     }
     leases.sort_by_key(|lease| lease.permit);
     case.full(2).await;
-    // Three have to come back before anybody is granted one, whichever they are.
+    // Three permits have to be released before the next grant, whichever they are.
     for lease in &leases[..3] {
         case.give_back(lease).await;
         case.full(2).await;
@@ -134,14 +134,14 @@ async fn a_lower_number_takes_effect_as_permits_come_back<B: Bench>(bench: &B) {
     case.give_back(&leases[4]).await;
     assert!(case.permit_of(2, "newer").await.lease.permit < 2);
     case.full(2).await;
-    // Down to one, which is no mutex as long as it is said: two are out.
+    // A number of 1 is no mutex as long as it is given: two permits are held.
     case.full(1).await;
     case.give_back(&granted.lease).await;
     case.full(1).await;
 }
 
-/// Whose end makes room: with four out and two allowed the third to end, not the first; and not
-/// one that is over already.
+/// The contention names the lease whose end makes room: with four held and two allowed that is the third to end, not
+/// the first; and not one that has expired already.
 async fn what_is_told_of_is_what_a_waiter_waits_for<B: Bench>(bench: &B) {
     let case = Case::new(bench, "semaphore/wait");
     let mut leases = Vec::new();
@@ -171,7 +171,7 @@ async fn a_strangers_row_is_not_a_permit<B: Bench>(bench: &B) {
     bench.put(&address(1), make::foreign_item()).await;
     let granted = case.permit_of(2, "a").await;
     assert_eq!(granted.lease.permit, 0);
-    // The other one is left alone, and will not come back by waiting: but a permit will.
+    // The item that is not ours is left alone and never becomes free, but the other permit will.
     assert_eq!(case.full(2).await.held.permit, 0);
     case.give_back(&granted.lease).await;
     bench.put(&address(0), make::foreign_item()).await;
@@ -195,7 +195,7 @@ async fn a_holder_may_reenter_its_permit<B: Bench>(bench: &B) {
     let request = case.one_of(3, "a", "another").reentrant();
     let again = grant(&case.leases, request).await;
     assert_eq!((again.grant, again.lease), (GrantKind::Replayed, lease));
-    // Not asked for, it is another permit; and each request finds its own before any other.
+    // Without `reentrant` it is another permit; and each request finds its own permit before any other.
     for id in ["another", "a third"] {
         let request = case.one_of(3, "a", id);
         let other = grant(&case.leases, request).await;
@@ -205,7 +205,7 @@ async fn a_holder_may_reenter_its_permit<B: Bench>(bench: &B) {
     }
 }
 
-/// Or all of them would collide at the first one that is free.
+/// Otherwise all requests would collide at the first free permit.
 async fn requests_begin_at_different_permits<B: Bench>(bench: &B) {
     let case = Case::new(bench, "semaphore/spread");
     let mut permits = BTreeSet::new();

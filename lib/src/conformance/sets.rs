@@ -20,7 +20,7 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     a_set_is_over_as_soon_as_a_part_of_it_is(bench).await;
 }
 
-/// Keys `a` to `d`, below the case's own.
+/// Keys `a` to `d`, prefixed with the case's own key.
 impl<B: Bench> Case<'_, B> {
     pub(super) fn key(&self, name: &str) -> Key {
         make::key(format!("{}/{name}", self.address.key))
@@ -72,7 +72,7 @@ impl<B: Bench> Case<'_, B> {
         }
     }
 
-    /// The key held by `holder`, by itself.
+    /// The key `name`, acquired by `holder` alone.
     pub(super) async fn single(&self, name: &str, holder: &str) -> Lease {
         let mut request = self.request(holder, &format!("{holder} alone"));
         request.key = self.key(name);
@@ -97,7 +97,7 @@ async fn all_or_nothing<B: Bench>(bench: &B) {
             assert_eq!(case.stored(name).await, Stored::Absent);
         }
     }
-    // Of two that block, the first in the order asked is named.
+    // Of two held keys, the first in the order asked is named.
     case.single("c", "y").await;
     let contention = case.refused_all(&["a", "c", "b"], "h", "1").await;
     assert_eq!(contention.held.key, case.key("c"));
@@ -110,7 +110,7 @@ async fn all_or_nothing<B: Bench>(bench: &B) {
     assert_ne!(granted.leases[0].lease_id, granted.leases[1].lease_id);
     let before = granted.previous.iter().map(|p| p.as_ref().map(|p| p.ended));
     assert!(before.eq([Some(Ended::Released), None]));
-    // What was granted is what is stored there.
+    // The leases in the result are those in the table.
     for (name, lease) in [("b", &granted.leases[0]), ("a", &granted.leases[1])] {
         let row = case.row_at(name).await;
         assert_eq!(row.fencing_token, lease.fencing_token);
@@ -129,7 +129,7 @@ async fn a_repeated_request_gets_the_whole_set_back<B: Bench>(bench: &B) {
     }
     let turned = case.grant_all(&["b", "a"], "h", "1").await;
     assert_eq!(turned.leases[0], first.leases[1], "in the order asked");
-    // Once any of them is over, the request is spent.
+    // Once any of them has ended, the request is consumed.
     case.give_back(&first.leases[1]).await;
     is_consumed(case.ask_all(&["a", "b"], "h", "1").await, &case.key("b"));
 }
@@ -147,10 +147,10 @@ async fn a_request_is_for_its_own_keys_only<B: Bench>(bench: &B) {
     case.single("d", "x").await;
     invalid(&["d", "b"]).await;
     assert_eq!(case.stored("c").await, Stored::Absent);
-    // Not even if it was granted both, in different sets.
+    // Not even if the request was granted both, in different sets.
     case.grant_all(&["e", "f"], "h", "1").await;
     invalid(&["a", "e"]).await;
-    // Nor for one of them by itself.
+    // Nor for one of them alone.
     let mut request = case.request("h", "1");
     request.key = case.key("a");
     refused!(case.leases.acquire(request).await, Invalid);
@@ -209,7 +209,7 @@ async fn a_reentrant_set_takes_what_its_holder_has<B: Bench>(bench: &B) {
             .acquire_all(case.set(names, "h", id).reentrant())
             .await
     };
-    // Not asked for, the holder is in its own way.
+    // Without `reentrant` the holder is in its own way.
     let answer = case
         .ask_all(&["a", "b"], "h", "0")
         .await
@@ -224,7 +224,7 @@ async fn a_reentrant_set_takes_what_its_holder_has<B: Bench>(bench: &B) {
         .expect("a grant");
     assert_eq!((&set.leases[0], set.grant), (&own, GrantKind::New));
     assert_eq!(set.leases[1].key, case.key("b"));
-    // Its answer again, and the same for another request that finds all of it.
+    // A repeated request gets the same result, and so does another request that finds all of it held.
     for (id, names) in [("2", ["a", "b"]), ("3", ["b", "a"])] {
         let again = ask(&names, id)
             .await
@@ -234,7 +234,7 @@ async fn a_reentrant_set_takes_what_its_holder_has<B: Bench>(bench: &B) {
         assert_eq!(again.grant, GrantKind::Replayed);
         assert!(again.leases.contains(&set.leases[0]) && again.leases.contains(&set.leases[1]));
     }
-    // What is checked has to last beyond the moment.
+    // A confirmed lease must not have expired.
     for (now, lasts) in [(own.expires_at.minus(MS), true), (own.expires_at, false)] {
         let change = Change::Confirm(Confirm {
             lease_id: own.lease_id.clone(),
@@ -259,7 +259,7 @@ async fn a_set_is_over_as_soon_as_a_part_of_it_is<B: Bench>(bench: &B) {
     drop(ask().await.expect("an answer").granted().expect("a grant"));
     case.give_back(&own).await;
     is_consumed(ask().await, &own.key);
-    // Also when the row has forgotten whose it was.
+    // Also when the row has forgotten the request.
     let case = Case::new(bench, "set/forgotten");
     let set = case.grant_all(&["a", "b"], "h", "1").await.leases;
     case.give_back(&set[0]).await;

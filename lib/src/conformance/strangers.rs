@@ -1,4 +1,4 @@
-//! Items that the library did not write are never touched.
+//! Items that the library did not write are never changed.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
@@ -13,9 +13,8 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     a_stranger_that_nobody_holds_is_left_alone(bench).await;
 }
 
-/// What makes a held row somebody else's: an attribute, and what is stored there instead, if anything.
-/// Each is one that a condition can see; a fraction is visible only as long as nobody may write the
-/// row anyway.
+/// The faults of a held row that is not ours: an attribute, and the value that replaces it, if any. A condition can
+/// see each of them. A fraction is not among them: the library notices it only if the write is refused anyway.
 fn faults() -> Vec<(&'static str, Option<AttributeValue>)> {
     let number = |text: &str| Some(AttributeValue::N(text.to_owned()));
     vec![
@@ -41,7 +40,7 @@ fn faults() -> Vec<(&'static str, Option<AttributeValue>)> {
     ]
 }
 
-/// What makes a free row somebody else's.
+/// The faults of a free row that is not ours.
 fn faults_of_a_free_row() -> Vec<(&'static str, Option<AttributeValue>)> {
     let number = |text: &str| Some(AttributeValue::N(text.to_owned()));
     vec![
@@ -73,7 +72,7 @@ async fn a_stranger_that_nobody_holds_is_left_alone<B: Bench>(bench: &B) {
         let lease = case.lease("a").await;
         case.give_back(&lease).await;
         case.tamper(|item| replace(item, name, value)).await;
-        // Twice: had the first call changed it, the second would be answered otherwise.
+        // Twice: if the first call had changed it, the second would fail otherwise.
         for _ in 0..2 {
             let refusals = [
                 case.ask("b", "2").await.err(),
@@ -100,7 +99,7 @@ async fn a_stranger_is_left_alone<B: Bench>(bench: &B) {
             refused!(case.extension(&lease).await, Corrupt);
             refused!(case.leases.release(&lease).await, Corrupt);
             refused!(case.leases.inspect(&lease.key).await, Corrupt);
-            // Long expired, it is still nobody's to take.
+            // Even long after it expired, nobody may take it.
             case.expire();
         }
     }

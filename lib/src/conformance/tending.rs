@@ -1,4 +1,4 @@
-//! What sweep does for a line.
+//! Sweep's maintenance of a queue.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     what_is_left_of_those_who_were_served_is_cleared_up(bench).await;
 }
 
-/// The only answer since the last look is this error.
+/// Asserts that the only answer since the last call is this error.
 #[track_caller]
 fn only_error<B: Bench>(line: &QueueCase<'_, B>, who: &str, error: &str) {
     let answers = line.answers();
@@ -27,7 +27,7 @@ fn only_error<B: Bench>(line: &QueueCase<'_, B>, who: &str, error: &str) {
     is_error(&answers[0], who, error, line.address.key.as_str());
 }
 
-/// The answer is an error, in the shape that a function's own errors have.
+/// Asserts that the answer is an error, in the shape of a function's own errors.
 fn is_error(answer: &(String, Answer), who: &str, error: &str, key: &str) {
     let (token, Err((name, cause))) = answer else {
         panic!("{answer:?}");
@@ -68,7 +68,7 @@ async fn whoever_has_waited_long_enough_is_sent_away<B: Bench>(bench: &B) {
     line.release(&lease).await;
     line.turn_of("c");
 
-    // Sent away, it may come again by the same request; and stands at the end.
+    // A waiter that timed out may come again by the same request, and joins at the end.
     let line = QueueCase::new(bench, "line/too long for both");
     let holder = line.lease("holder").await;
     line.join_for("a", Duration::ZERO).await;
@@ -80,7 +80,7 @@ async fn whoever_has_waited_long_enough_is_sent_away<B: Bench>(bench: &B) {
     line.has_waiting(&["b", "a"]).await;
     line.sweep().await;
     line.expect_no_answers();
-    // One that could not be told leaves the line all the same, and is told later.
+    // A waiter whose notification fails leaves the queue nevertheless, and is notified later.
     line.calls.lose(&line.token("b"), Lost::Request, 1);
     let options = make::extend_by(2 * WAIT);
     let held = line.leases.extend(&holder, options).await;
@@ -118,7 +118,7 @@ async fn whoever_lost_his_place_is_told<B: Bench>(bench: &B) {
         is_error(answer, who, "Lease.Unavailable", key);
         assert!(line.waiter(who).await.is_none());
     }
-    // Whoever was granted it since does not change that.
+    // A grant to somebody else in the meantime changes nothing.
     let (line, _) = QueueCase::held(bench, "line/deleted and granted", &["a"]).await;
     line.delete().await;
     line.pass(TTL);
@@ -126,8 +126,8 @@ async fn whoever_lost_his_place_is_told<B: Bench>(bench: &B) {
     line.sweep().await;
     only_error(&line, "a", "Lease.Unavailable");
     assert_eq!(line.row().await.version, lease.version);
-    // A row whose item is gone has nobody to tell, and is handed on; not at once, since it may just
-    // not be seen yet.
+    // A waiter without an item cannot be notified, so the reservation is passed on. Not at once, because the item may
+    // only be invisible yet.
     let (line, holder) = QueueCase::held(bench, "line/no item", &["a", "b"]).await;
     let (key, limit) = (&line.address.key, Duration::from_secs(1));
     let waiter = line.waiter("a").await.expect("an item");
@@ -145,19 +145,20 @@ async fn whoever_lost_his_place_is_told<B: Bench>(bench: &B) {
 }
 
 async fn whoever_was_not_told_is_told_by_sweep<B: Bench>(bench: &B) {
-    // Freed by one who cannot tell anybody.
+    // Freed by a client that cannot notify.
     let (line, holder) = QueueCase::held(bench, "line/silence", &["a", "b"]).await;
     line.release_silently(&holder).await;
     line.sweep().await;
     line.turn_of("a");
-    // The callback is delivered and nothing follows: once more after the time to confirm, and then the next.
+    // The callback is delivered, and no confirmation follows: one more after the time to confirm, and then the next
+    // waiter.
     line.sweep().await;
     line.expect_no_answers();
     line.pass(CLAIM);
     line.sweep().await;
     line.expect_no_answers();
     line.pass(CLAIM + MARGIN);
-    // Who is passed over is told so, in case it waits for something still.
+    // A waiter that is skipped is notified of that, in case it still waits.
     line.calls.renew_token(&line.token("a"));
     line.sweep().await;
     let mut answers = line.answers();
@@ -178,12 +179,12 @@ async fn whoever_takes_up_a_turn_leaves_no_item<B: Bench>(bench: &B) {
     let lease = line.confirm(&turn).await;
     assert_eq!(line.waiter("a").await, None);
     line.release(&lease).await;
-    // Never confirmed: what was promised counts as granted and ended.
+    // Never confirmed: the reservation counts as granted and ended.
     line.release(&line.turn_of("b").lease).await;
     assert_eq!(line.waiter("b").await, None);
     line.sweep().await;
     line.expect_no_answers();
-    // Who waits again by a request that the row has forgotten is there again, with the new token.
+    // A waiter whose request the row has forgotten joins again, with the new token.
     let holder = line.lease("another").await;
     let store = line.leases.store();
     let (key, limit) = (&line.address.key, Duration::from_secs(1));
@@ -200,7 +201,7 @@ async fn whoever_takes_up_a_turn_leaves_no_item<B: Bench>(bench: &B) {
     };
     let found = store.call_back_by(key, &again, limit).await;
     assert_eq!(found.expect("an answer").task_token, again.task_token);
-    // And a late copy of the call that retires does not mean that wait.
+    // A late copy of the call that retires the earlier wait does not change the new one.
     let late = store.served(key, &again.request, again.asked_at, limit);
     late.await.expect("an answer");
     let waits = line.waiter("a").await.expect("still waiting");

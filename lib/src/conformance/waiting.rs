@@ -1,4 +1,4 @@
-//! Getting into line, and what that does to others.
+//! Joining the queue, and its effect on others.
 
 use serde_json::{json, to_value};
 
@@ -30,7 +30,7 @@ async fn what_is_free_is_granted_and_told_at_once<B: Bench>(bench: &B) {
     let mut before: Option<crate::Lease> = None;
     for who in ["a", "b"] {
         let turn = line.acquires(who, who).await;
-        // Exactly what acquire answers to the same request.
+        // Exactly the result of acquire for the same request.
         let asked = line.leases.acquire(line.request(who)).await;
         let mut answer = to_value(asked.expect("an answer")).expect("JSON");
         answer["grant"] = json!("new");
@@ -46,7 +46,7 @@ async fn what_is_free_is_granted_and_told_at_once<B: Bench>(bench: &B) {
         assert_eq!(turn.lease.expires_at, line.now().plus(TTL));
         assert!(line.waiter(who).await.is_none(), "it does not wait");
 
-        // Repeated, the other token gets the same lease.
+        // On a repeated call, the other token gets the same lease.
         let again = line.acquires(who, "another token").await;
         assert_eq!(again.lease, turn.lease);
         assert_eq!(again.output["grant"], "replayed");
@@ -54,7 +54,7 @@ async fn what_is_free_is_granted_and_told_at_once<B: Bench>(bench: &B) {
         line.calls.renew_token("line/at once: another token");
         before = Some(turn.lease);
     }
-    // Its holder's own lease is nothing to wait for.
+    // A holder does not wait for its own lease.
     let line = QueueCase::new(bench, "line/reentrant");
     let lease = line.lease("a").await;
     let other = line.case.request("a", "another").reentrant();
@@ -62,7 +62,7 @@ async fn what_is_free_is_granted_and_told_at_once<B: Bench>(bench: &B) {
     assert_eq!(asked.await.expect("an answer"), Queued::Acquired);
     assert_eq!(line.turn().lease, lease);
     line.has_waiting(&[]).await;
-    // A lease that is over by the clock is not waited for either.
+    // Nobody waits for a lease that has expired by the clock.
     line.expire();
     let turn = line.acquires("b", "b").await;
     assert_eq!(turn.output["grant"], "takeover");
@@ -85,7 +85,7 @@ async fn what_is_held_is_waited_for<B: Bench>(bench: &B) {
     }
     line.expect_no_answers();
     line.has_waiting(&["a", "b", "c"]).await;
-    // Whoever watches the holder sees no life in those who come and wait.
+    // Observers of the holder do not mistake new waiters for an extend.
     let row = line.row().await;
     let line = row.line.clone();
     assert_eq!(Row { line, ..before }, row);
@@ -110,10 +110,10 @@ async fn a_place_in_line_is_kept_however_often_it_is_asked_for<B: Bench>(bench: 
     line.release(&lease).await;
     line.turn_of("a 3");
 
-    // Its turn has come, and its workflow asks once more: by another token.
+    // Its turn has come, and its workflow asks once more, with another token.
     let turn = line.acquires("a", "a 4").await;
     let lease = line.confirm(&turn).await;
-    // And once it has the lease.
+    // And again once it has the lease.
     let again = line.ask("a", "a 5").await.expect("an answer");
     assert_eq!(again, Queued::Acquired);
     let turn = line.turn();
@@ -121,7 +121,7 @@ async fn a_place_in_line_is_kept_however_often_it_is_asked_for<B: Bench>(bench: 
     line.has_waiting(&["b"]).await;
 }
 
-/// An older call for a waiter, late on its way, would put a token there with which nobody waits.
+/// An older call of a waiter, delayed on its way, would store a token with which nobody waits.
 async fn a_call_that_was_overtaken_does_not_come_back_into_the_line<B: Bench>(bench: &B) {
     let (line, _) = QueueCase::held(bench, "line/overtaken", &["a"]).await;
     let (store, key) = (line.leases.store(), &line.address.key);
@@ -180,7 +180,7 @@ async fn nobody_passes_those_who_wait<B: Bench>(bench: &B) {
     in_the_way(2, "holder").await;
     line.expire();
     in_the_way(2, "holder").await;
-    // One who comes now stands behind the others.
+    // A new request joins behind the others.
     line.join("c").await;
     in_the_way(3, "holder").await;
     line.release(&lease).await;
@@ -190,7 +190,7 @@ async fn nobody_passes_those_who_wait<B: Bench>(bench: &B) {
     in_the_way(2, "a").await;
     let lease = line.confirm(&turn).await;
     in_the_way(2, "a").await;
-    // Freed by one who cannot tell anybody.
+    // Freed by a client that cannot notify.
     line.release_silently(&lease).await;
     line.expect_no_answers();
     in_the_way(2, "b").await;
@@ -213,13 +213,13 @@ async fn a_line_that_is_full_takes_nobody<B: Bench>(bench: &B) {
     refused!(line.ask("c", "c").await, QueueFull);
     assert!(line.waiter("c").await.is_none());
     line.has_waiting(&["a", "b"]).await;
-    // Those who are in line stay there.
+    // Requests that are in the queue stay there.
     line.join("b").await;
     line.release(&lease).await;
     line.join("c").await;
     let full = line.ask("d", "d").await;
     assert!(matches!(full, Err(Error::QueueFull { waiting: 2, .. })));
-    // A line that takes nobody still grants what is free.
+    // A queue with a cap of 0 still grants a free key.
     let line = with_cap("line/none", 0);
     line.acquires("a", "a").await;
     let full = line.ask("b", "b").await;

@@ -1,4 +1,4 @@
-//! On virtual time.
+//! Tests on virtual time.
 
 use std::{
     future::{Future, pending},
@@ -121,7 +121,7 @@ async fn work_whose_lease_is_lost_is_dropped_at_once() {
     assert!(scene.leases.now() <= since.plus(lease.extend_due().since(since) + ROUND_TRIP));
 }
 
-/// Dropped at each of its awaits, whatever it was at, it leaves a lease that ends by itself and work that is over.
+/// Dropped at any of its awaits, it leaves a lease that expires and work that has stopped.
 #[tokio::test(start_paused = true)]
 async fn dropped_anywhere_it_leaves_no_work_and_a_lease_that_expires() {
     for polls in 0.. {

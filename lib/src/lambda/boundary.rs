@@ -1,5 +1,5 @@
-//! The boundary of a function: which keys and holders its callers may name. Several functions of a verb, one for each team, then
-//! have one table together, and no leases.
+//! The boundary of a function: which keys and holders its callers may name. With it, several teams can share one
+//! table but no leases: each team has functions of its own.
 
 use serde_json::Value;
 
@@ -10,7 +10,8 @@ use crate::{
 };
 
 impl Boundary {
-    /// Refuses a request that names anything beyond. It has been read before, so that each field is what it should be.
+    /// Refuses a request that names anything outside the boundary. The request was parsed before, so each field has
+    /// its type.
     pub(super) fn check(&self, request: &Value) -> Result<(), Error> {
         for (path, key) in texts(request, "key") {
             within(&path, key, self.key_prefix.as_deref(), "LEASE_KEY_PREFIX")?;
@@ -28,30 +29,30 @@ impl Boundary {
         };
         if says(request, "list") {
             let problem =
-                format!("shows what is beyond {prefix:?} ({variable}): ask for a key or a holder");
+                format!("shows leases outside {prefix:?} ({variable}): name a key or a holder");
             return Err(Error::invalid("list", problem));
         }
-        // Of whoever may have keys anywhere.
+        // A holder may hold keys outside the prefix.
         let has = |name| request.get(name).is_some();
         let by_holder = has("holder") && !has("key") && !has("keys");
         if by_holder && self.holder_prefix.is_none() {
             let problem = format!(
-                "may hold what is beyond {prefix:?} ({variable}): set LEASE_HOLDER_PREFIX as well"
+                "may hold keys outside {prefix:?} ({variable}): set LEASE_HOLDER_PREFIX as well"
             );
             return Err(Error::invalid("holder", problem));
         }
         Ok(())
     }
 
-    /// For a function that sees to all rows of a table: with a boundary it would leave the others to nobody.
+    /// For a function that handles all rows of a table: with a boundary, no function would handle the other rows.
     pub(super) fn check_absence(&self) -> Result<(), Error> {
         self.prefix().map_or(Ok(()), |(variable, _)| {
-            let problem = "does not go with this function, which sees to the whole table";
+            let problem = "cannot be set for this function, which handles the whole table";
             Err(misconfigured(variable, problem))
         })
     }
 
-    /// A variable that limits, and to what.
+    /// A variable that limits keys or holders, and its prefix.
     fn prefix(&self) -> Option<(&'static str, &str)> {
         let key = self.key_prefix.as_deref();
         let holder = self.holder_prefix.as_deref();
@@ -70,7 +71,7 @@ fn within(path: &str, text: &str, prefix: Option<&str>, variable: &str) -> Resul
     }
 }
 
-/// Each key or each holder that a request names, and where.
+/// Each key or each holder in a request, and its path.
 fn texts<'a>(request: &'a Value, field: &'static str) -> Vec<(String, &'a str)> {
     let mut found = Vec::new();
     let mut add = |path: String, text: Option<&'a str>| found.extend(text.map(|text| (path, text)));
@@ -92,7 +93,7 @@ fn texts<'a>(request: &'a Value, field: &'static str) -> Vec<(String, &'a str)> 
     found
 }
 
-/// Whether the field of that name is true.
+/// Whether the field with this name is true.
 fn says(request: &Value, name: &str) -> bool {
     request.get(name) == Some(&Value::Bool(true))
 }
@@ -109,7 +110,7 @@ mod tests {
         }
     }
 
-    /// What is said of the event; nothing if it is let through.
+    /// The refusal of the event; empty if it passes.
     fn said(boundary: &Boundary, event: &str) -> String {
         let checked = boundary.check(&json::parse(event).expect("JSON"));
         checked.map_or_else(|error| error.to_string(), |()| String::new())
@@ -166,7 +167,7 @@ mod tests {
             boundary(None, Some("a:"), true),
         ] {
             let list = said(&team, r#"{"list": true}"#);
-            assert!(list.starts_with("list: shows what is beyond"), "{list}");
+            assert!(list.starts_with("list: shows leases outside"), "{list}");
         }
         let holder = said(&boundary(Some("team-a/"), None, true), r#"{"holder": "h"}"#);
         assert!(holder.contains("LEASE_HOLDER_PREFIX"), "{holder}");

@@ -1,4 +1,4 @@
-//! Metrics in CloudWatch's embedded format: one line an invocation, on standard output.
+//! Metrics in CloudWatch's embedded format: one line per invocation, on standard output.
 
 use std::io::Write as _;
 
@@ -15,7 +15,7 @@ const NAMESPACE: &str = "Leasehold";
 const TABLE: &str = "Table";
 const OPERATION: &str = "Operation";
 
-/// What all lines of a sandbox have in common.
+/// What all lines of a sandbox share.
 pub(super) struct EmfWriter {
     table: String,
     operation: &'static str,
@@ -24,13 +24,13 @@ pub(super) struct EmfWriter {
 impl EmfWriter {
     pub(super) fn new(operation: &'static str) -> Self {
         Self {
-            // Also if there is none: somebody has to hear of it.
+            // A missing table name must be counted too.
             table: settings::table_name().unwrap_or_else(|| "none".to_owned()),
             operation,
         }
     }
 
-    /// Writes the line. What cannot be written is lost: no answer waits for it.
+    /// Writes the line. If that fails the line is lost; no response waits for it.
     pub(super) fn write(&self, tally: &InvocationMetrics, at: Timestamp) {
         let line = format!("{}\n", self.line(tally, at));
         let _ = std::io::stdout().lock().write_all(line.as_bytes());

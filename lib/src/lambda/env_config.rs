@@ -1,5 +1,5 @@
-//! What the SDK's clients need to know, as Lambda tells it: in variables, and nowhere else. The SDK's own loader would also look
-//! for profiles, instance metadata and roles to assume, and a third of every function would be code for these.
+//! The configuration of the SDK's clients, which Lambda gives in variables only. The SDK's own loader would also look
+//! for profiles, instance metadata and roles to assume; that code would be a third of every function.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use crate::{
 const FIPS: &str = "AWS_USE_FIPS_ENDPOINT";
 const DUAL_STACK: &str = "AWS_USE_DUALSTACK_ENDPOINT";
 
-/// What the variables say, for all clients of a sandbox.
+/// The configuration in the variables, for all clients of a sandbox.
 ///
 /// # Errors
 /// [`Error::Misconfigured`] naming the variable that is missing or does not parse.
@@ -45,8 +45,8 @@ pub(super) fn read(lookup: impl Fn(&str) -> Option<String>) -> Result<SdkConfig,
     Ok(config.build())
 }
 
-/// Refuses to start where FIPS endpoints are asked for and `module`, the cipher library, is not the validated one: whoever asks for
-/// the one relies on the other.
+/// Refuses to start if FIPS endpoints are configured and `module`, the cipher library, is not the validated one: a
+/// user of the endpoints relies on the library too.
 ///
 /// # Errors
 /// [`Error::Misconfigured`], which says what is missing.
@@ -59,11 +59,11 @@ pub(super) fn check_fips(
     }
     Err(misconfigured(
         FIPS,
-        "is true, and this function was built without a FIPS-validated module: docs/how-to/deploy.md, Small functions, says how to build it",
+        "is true, but this function was built without a FIPS-validated module: to build one with it, see Small functions in docs/how-to/deploy.md",
     ))
 }
 
-/// What the SDK takes for a yes or a no. It would go on without a value that is neither.
+/// A variable with the SDK's words for yes and no. The SDK itself would ignore any other value.
 fn flag(lookup: impl Fn(&str) -> Option<String>, name: &str) -> Result<Option<bool>, Error> {
     let Some(value) = lookup(name) else {
         return Ok(None);
@@ -74,7 +74,7 @@ fn flag(lookup: impl Fn(&str) -> Option<String>, name: &str) -> Result<Option<bo
     }
 }
 
-/// What concerns one service: `AWS_ENDPOINT_URL_DYNAMODB` before `AWS_ENDPOINT_URL`.
+/// The settings of one service: `AWS_ENDPOINT_URL_DYNAMODB` before `AWS_ENDPOINT_URL`.
 #[derive(Debug)]
 struct Variables;
 
@@ -85,8 +85,8 @@ impl LoadServiceConfig for Variables {
     }
 }
 
-/// Step Functions for a function that calls back and never asks for the state of an execution: its role does not allow that either, and
-/// the code that reads the answer need not be linked.
+/// Step Functions for a function that notifies waiters and never asks for the state of an execution. Its role does
+/// not allow that either, and the code that reads the response need not be linked.
 pub(super) struct CallbacksOnly(pub(super) StepFunctions);
 
 impl Workflows for CallbacksOnly {

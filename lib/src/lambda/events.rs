@@ -1,5 +1,5 @@
-//! What a handler may take as its request, from the raw text of the event. The runtime would parse the event first and would name
-//! a Rust type in the error.
+//! The requests that a handler can take, read from the raw text of the event. The runtime would parse the event
+//! first, and would name a Rust type in the error.
 
 use std::{
     fmt,
@@ -19,7 +19,7 @@ use crate::{error::Error, json};
 /// An event, parsed but not yet understood.
 pub struct Event<'a>(pub(super) &'a Value);
 
-/// Nothing of what is in it, which may be a secret.
+/// Shows nothing of the content, which may be a secret.
 impl fmt::Debug for Event<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Event").finish_non_exhaustive()
@@ -28,10 +28,10 @@ impl fmt::Debug for Event<'_> {
 
 /// A request that an event can be read as: any type that deserializes, and [`Trigger`].
 pub trait FromEvent: Sized {
-    /// Whether its function sees to the whole table, and not to what a caller names.
+    /// Whether the function handles the whole table, and not what a caller names.
     const SEES_TO_ALL: bool = false;
 
-    /// Reads it.
+    /// Reads the request.
     ///
     /// # Errors
     /// [`Error::Invalid`], naming the field at fault.
@@ -65,7 +65,7 @@ impl<T: DeserializeOwned> FromEvent for Trigger<T> {
     }
 }
 
-/// The detail of an event, which nobody reads.
+/// The detail of an event, which is not used.
 #[derive(Debug)]
 struct Anything;
 
@@ -75,14 +75,14 @@ impl<'de> serde::Deserialize<'de> for Anything {
     }
 }
 
-/// The event type asks for it.
+/// The event type requires it.
 impl serde::Serialize for Anything {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_unit()
     }
 }
 
-/// Not UTF-8, not JSON: no text at all is refused in the same way.
+/// Text that is not UTF-8 becomes the empty text, which is refused as text that is not JSON is.
 pub(super) fn text(event: &[u8]) -> &str {
     std::str::from_utf8(event).unwrap_or_default()
 }

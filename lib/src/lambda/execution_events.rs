@@ -1,4 +1,4 @@
-//! Events that tell of executions: as `EventBridge` sends them, or from a queue, some time later.
+//! Status events of executions: directly from `EventBridge`, or later from a queue.
 
 use std::future::Future;
 
@@ -14,7 +14,7 @@ use crate::{
     values::Holder,
 };
 
-/// What status events tell of: one execution, or a batch of them from a queue.
+/// The executions that status events name: one, or a batch of them from a queue.
 #[derive(Debug)]
 pub struct ExecutionEvents(Told);
 
@@ -27,11 +27,11 @@ enum Told {
 #[derive(Debug)]
 struct Status {
     execution: Holder,
-    /// As the event says, which is a hint.
+    /// According to the event, which is a hint.
     has_ended: bool,
 }
 
-/// The answer: what was done for one event, or which messages of a batch are to be sent again.
+/// The response: what was done for one event, or which messages of a batch are to be delivered again.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub enum FailedExecutions<T> {
@@ -77,7 +77,7 @@ fn status(event: &Value) -> Result<Status, Error> {
     let has_ended = match detail("status")? {
         "RUNNING" | "PENDING_REDRIVE" => false,
         "SUCCEEDED" | "FAILED" | "ABORTED" | "TIMED_OUT" => true,
-        _ => return Err(Error::invalid("detail.status", "is none that is known")),
+        _ => return Err(Error::invalid("detail.status", "is not a known status")),
     };
     Ok(Status {
         execution,
@@ -86,8 +86,8 @@ fn status(event: &Value) -> Result<Status, Error> {
 }
 
 impl ExecutionEvents {
-    /// Does `work` for each execution that has ended, by what the events say, and nothing for one
-    /// that runs. What fails of a batch is logged and told by its message's id, and does not stop the rest.
+    /// Does `work` for each execution that has ended according to the events, and nothing for one that runs. A
+    /// failure in a batch is logged and reported by its message's id, and does not stop the rest.
     ///
     /// # Errors
     /// Those of `work`, if there was one event and no batch.

@@ -1,4 +1,4 @@
-//! What one invocation counts: what its answer or error says, and what the rules tell beside it.
+//! The counts of one invocation: from its response or error, and from the metrics that the rules report.
 
 use std::{cell::RefCell, time::Duration};
 
@@ -15,7 +15,7 @@ use crate::{
 };
 
 tokio::task_local! {
-    /// Of the invocation that is under way.
+    /// Those of the current invocation.
     pub(super) static INVOCATION_METRICS: RefCell<InvocationMetrics>;
 }
 
@@ -24,7 +24,7 @@ tokio::task_local! {
 pub(super) struct InvocationMetrics([Option<u64>; METRICS.len()]);
 
 impl InvocationMetrics {
-    /// Counts add up; of lengths, depths and differences the largest stays.
+    /// Counts add up; of lengths, depths and differences the largest is kept.
     pub(super) fn add(&mut self, metric: Metric, value: u64) {
         let recorded = &mut self.0[metric as usize];
         *recorded = Some(match *recorded {
@@ -34,7 +34,7 @@ impl InvocationMetrics {
         });
     }
 
-    /// As [`InvocationMetrics::add`], of a length of time.
+    /// As [`InvocationMetrics::add`], for a length of time.
     pub(super) fn add_length(&mut self, metric: Metric, length: Duration) {
         self.add(
             metric,
@@ -42,11 +42,11 @@ impl InvocationMetrics {
         );
     }
 
-    /// What an answer says.
+    /// Counts a response.
     pub(super) fn add_answer(&mut self, answer: &Value) {
         let number = |name: &str| answer[name].as_u64().unwrap_or(0);
         match answer["outcome"].as_str() {
-            // Of one in line the rules tell: the answer went to its task token.
+            // The grant of a waiter is reported by the rules, because the response went to its task token.
             Some("acquired") => match answer["grant"].as_str() {
                 Some("new") => self.add(Metric::Grants, 1),
                 Some("replayed") => self.add(Metric::Replays, 1),
@@ -68,7 +68,7 @@ impl InvocationMetrics {
         }
     }
 
-    /// What an error says.
+    /// Counts an error.
     pub(super) fn add_error(&mut self, error: &Error) {
         if let Some(metric) = Metric::of_error(error) {
             self.add(metric, 1);
@@ -85,7 +85,7 @@ impl InvocationMetrics {
     }
 }
 
-/// Adds what the rules tell to the tally of the invocation that is under way.
+/// Adds the metrics that the rules report to the counts of the current invocation.
 pub(super) struct Collect;
 
 impl<S: Subscriber> Layer<S> for Collect {
@@ -93,7 +93,7 @@ impl<S: Subscriber> Layer<S> for Collect {
         let mut said = Said::default();
         event.record(&mut said);
         if let (Some(metric), Some(value)) = (said.metric, said.value) {
-            // Outside an invocation nobody counts.
+            // Outside an invocation nothing is counted.
             let _ = INVOCATION_METRICS.try_with(|tally| tally.borrow_mut().add(metric, value));
         }
     }

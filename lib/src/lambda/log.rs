@@ -1,4 +1,4 @@
-//! What an invocation is about, and the line that says what became of it.
+//! The fields that identify an invocation, and the line that logs its outcome.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,17 +8,17 @@ use serde_json::Value;
 use super::invocation_metrics::Collect;
 use crate::{error::Error, json, metrics, settings, values::Key};
 
-/// What an invocation is about, for its log lines and its error.
+/// The fields that identify an invocation, for its log lines and its error.
 pub(super) struct About {
     operation: &'static str,
-    /// Lambda's own name of it.
+    /// Lambda's request id of the invocation.
     invocation: String,
-    /// The trace that it is part of, if Lambda makes one.
+    /// The trace of the invocation, if Lambda makes one.
     trace: Option<String>,
-    /// That of the lease, which the caller chose.
+    /// The request id of the lease, which the caller chose.
     request_id: Option<String>,
     key: Option<Key>,
-    /// Of a set, the keys, as many as fit in a line.
+    /// The keys of a set, as many as fit in a line.
     keys: Option<String>,
     holder: Option<String>,
     fencing_token: Option<u64>,
@@ -65,7 +65,7 @@ impl About {
         }
     }
 
-    /// What lines from inside say of the invocation. At ERROR, so that it is there whatever the level is.
+    /// The fields that lines from inside the invocation get. At ERROR, so that they are there at every level.
     pub(super) fn span(&self) -> tracing::Span {
         tracing::error_span!(
             "invocation",
@@ -81,7 +81,7 @@ impl About {
         self.key.as_ref().map(Key::as_str).or(self.keys.as_deref())
     }
 
-    /// The line. What is part of the game is INFO, what its holder has to know WARN, the rest ERROR.
+    /// The line. Expected outcomes are INFO, those that the holder has to know are WARN, the rest ERROR.
     pub(super) fn log(&self, outcome: &Result<Value, Arc<Error>>, took: Duration) {
         let latency = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         let none = None::<String>;
@@ -125,7 +125,7 @@ impl About {
         }
     }
 
-    /// Name and message; the message is one JSON object, and names the key whenever the event did.
+    /// Name and message. The message is one JSON object, which contains the key whenever the event did.
     pub(super) fn diagnose(&self, error: &Error) -> Diagnostic {
         Diagnostic {
             error_type: error.name().to_owned(),
@@ -134,7 +134,7 @@ impl About {
     }
 }
 
-/// An answer in a word. Batches and listings have none of their own.
+/// The outcome of a response in a word. Batches and listings have none.
 fn word(answer: &Value) -> &str {
     match (&answer["outcome"], &answer["batchItemFailures"]) {
         (Value::String(outcome), _) => outcome,
@@ -144,7 +144,7 @@ fn word(answer: &Value) -> &str {
     }
 }
 
-/// Of a trace header the trace's own id, by which X-Ray finds it.
+/// The trace's own id from a trace header; X-Ray finds the trace by it.
 fn root(header: &str) -> String {
     let root = header
         .split(';')
@@ -156,9 +156,8 @@ fn cut(text: &str) -> String {
     text.chars().take(1024).collect()
 }
 
-/// One line of JSON an event. The SDK and what lies below it stay at their warnings whatever the
-/// level: at TRACE they would show requests, and with them lease ids. What the rules tell to be counted
-/// is counted, whatever the level, and no line.
+/// Writes one line of JSON per event. The SDK and the layers below it stay at WARN, whatever the level: at TRACE they
+/// would show requests, and with them lease ids. The metrics of the rules are counted at every level, and not logged.
 pub(super) fn listen() {
     use tracing_subscriber::{
         filter::{LevelFilter, Targets},
@@ -170,7 +169,7 @@ pub(super) fn listen() {
         .with_default(level.min(LevelFilter::WARN))
         .with_target("leasehold", level)
         .with_target(metrics::TARGET, LevelFilter::OFF)
-        // It would tell every refusal a second time, as an error.
+        // It would report every refusal a second time, as an error.
         .with_target("lambda_runtime::layers::panic", LevelFilter::OFF);
     let lines = fmt::layer()
         .json()

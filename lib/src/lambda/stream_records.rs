@@ -14,10 +14,10 @@ use crate::{
     values::Key,
 };
 
-/// Records that could not be worked on, and are to be sent again.
+/// Records that failed, and are to be delivered again.
 pub type Failed = DynamoDbEventResponse;
 
-/// The changes of a table that a batch of its stream tells of.
+/// The changes of a table in a batch of its stream.
 #[derive(Debug)]
 pub struct StreamRecords(Vec<Record>);
 
@@ -31,7 +31,7 @@ struct Record {
 #[derive(Debug)]
 enum About {
     Lease(Key),
-    /// A waiter, or something of somebody else's.
+    /// A waiter, or an item that is not ours.
     Other,
     Unreadable,
 }
@@ -51,7 +51,7 @@ impl FromEvent for StreamRecords {
     }
 }
 
-/// One that cannot be read does not keep the others from being.
+/// An unreadable record does not stop the others.
 fn record(record: &Value) -> Record {
     let place = |name: &str| text(record, &format!("/dynamodb/Keys/{name}/S"));
     let about = match (place("pk"), place("sk")) {
@@ -69,8 +69,8 @@ fn record(record: &Value) -> Record {
 }
 
 impl StreamRecords {
-    /// Does `work` for each lease's key, once however often the batch names it. What fails is
-    /// logged and told by its sequence number, and does not stop the rest.
+    /// Does `work` for each lease's key, once however often the batch names it. A failure is logged and reported by
+    /// its sequence number, and does not stop the rest.
     pub async fn each<F>(self, work: impl Fn(Key) -> F) -> Failed
     where
         F: Future<Output = Result<(), Error>>,

@@ -65,7 +65,7 @@ async fn an_extend_that_others_overtake_twice_moves_the_version_once_or_not_at_a
     assert_eq!(second.requests(), 2, "others have moved the version since");
 }
 
-/// After an answer that was lost the same value finds its lease, though nobody named the request.
+/// After a lost response the same value finds its lease, although the caller set no request id.
 #[tokio::test]
 async fn a_clone_of_a_request_is_the_same_request() {
     let leases = by(Memory::new(), &make::clock());

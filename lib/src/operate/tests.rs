@@ -1,4 +1,4 @@
-//! Another writer comes before the operator.
+//! Another writer is faster than the operator.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ async fn row(table: &Memory) -> Row {
     }
 }
 
-/// What is stored there when the operator looks, and what it becomes before the operator writes.
+/// What is stored when the operator reads, and what it becomes before the operator writes.
 fn quicker(before: Option<Item>, after: Item) -> (Leases<Wire>, Wire) {
     let store = Wire::meddled(Before::Apply, 1, move |table: &Memory| {
         table.put(address(), &after);
@@ -56,8 +56,8 @@ fn quicker(before: Option<Item>, after: Item) -> (Leases<Wire>, Wire) {
     (Leases::new(store.clone(), Settings::default()), store)
 }
 
-/// A forced release that read `before` and writes to what is in the table of `leases`, which it
-/// leaves as it is; then the next holder is granted the key.
+/// A forced release that read `before` and writes to the current row in the table of `leases`, which stays as it is.
+/// Then the next holder is granted the key.
 async fn force_after(leases: &Leases<Memory>, before: &Item) -> Forced {
     let after = row(leases.store()).await;
     let (quick, store) = quicker(Some(before.clone()), after.to_item());
@@ -96,7 +96,7 @@ async fn whoever_comes_next_is_not_evicted_in_the_first_ones_place() {
     assert_eq!(token, lease.fencing_token);
     assert!(store.is_done() && row(&store.table).await.holding().is_none());
 
-    // Ended by force already, by this very call whose answer was lost, and granted to another.
+    // Ended by force already, by this very call whose response was lost, and granted to somebody else.
     evicted(force(&leases).await);
     let token = lease.fencing_token;
     for _ in 0..2 {
@@ -104,7 +104,7 @@ async fn whoever_comes_next_is_not_evicted_in_the_first_ones_place() {
         assert_eq!(evicted(forced), (token, token.plus(1)));
     }
 
-    // Given back in between, and granted to another.
+    // Released in between, and granted to somebody else.
     let leases = Leases::new(Memory::new(), Settings::default());
     let lease = grant(&leases, "a").await;
     let before = row(leases.store()).await.to_item();

@@ -1,4 +1,4 @@
-//! Asking for a lease, and waiting in line for it.
+//! Acquire with a place in the queue.
 
 use serde::Serialize;
 
@@ -20,15 +20,15 @@ use crate::{
     workflows::Workflows,
 };
 
-/// The answer to an acquire that may wait in the queue. The lease itself goes to the task token.
+/// The result of an acquire that may wait in the queue. The lease itself is sent to the task token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(extend("not" = {"anyOf": [{"required": ["lease"]}, {"required": ["leases"]}]})))]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum Queued {
-    /// It was granted, or its turn had come; the lease went to the task token.
+    /// It was granted, or its turn had come; the lease was sent to the task token.
     Acquired,
-    /// It waits in the queue; the lease will go to the task token.
+    /// It waits in the queue; the lease will be sent to the task token.
     Queued {
         /// When it came, in milliseconds since the epoch. A label: the queue has an order of its own.
         ticket: u64,
@@ -36,29 +36,28 @@ pub enum Queued {
 }
 
 impl<S: Store> Leases<S> {
-    /// Grants the lease, or puts the request in line; either way the answer goes to
-    /// [`Queue::task_token`], as what [`Leases::acquire`] would have answered. While anybody waits
-    /// nobody else is granted the key.
+    /// Grants the lease, or puts the request in the queue. Either way the response goes to [`Queue::task_token`], in
+    /// the form in which [`Leases::acquire`] returns it. While anybody waits, nobody else is granted the key.
     ///
-    /// The one whose turn it is confirms by [`Leases::extend`] within [`crate::Settings::claim`]; that
-    /// extend is the grant. Joining is one transaction, and tried first: a key that is free takes
-    /// one more request, and a call to Step Functions.
+    /// A waiter that is notified confirms by [`Leases::extend`] within [`crate::Settings::claim`]; that extend is the
+    /// grant. Joining the queue is one transaction, and is tried first. A free key takes one more request and a call
+    /// to Step Functions.
     ///
-    /// Repeated with the same holder and request id it keeps its place in line, and a new token
-    /// takes the place of the old one; the time it waits counts from the first call. Dropped, it may
-    /// be in line or not: repeat it.
+    /// A repeated call with the same holder and request id keeps its place in the queue, and its token replaces the
+    /// old one. The waiting time counts from the first call. If the future is dropped, the request may or may not be
+    /// in the queue: repeat it.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a semaphore or an observed version; [`Error::QueueFull`];
-    /// [`Error::Misconfigured`] without [`Leases::with_workflows`]; and those of
-    /// [`Leases::acquire`]. None of them is repeated to the token. If the call to it failed
-    /// ([`Error::Unavailable`], [`Error::Denied`] …) the lease may have been granted: repeat the
-    /// request.
+    /// [`Error::Invalid`] for a semaphore or an observed version; [`Error::QueueFull`]; [`Error::Misconfigured`]
+    /// without [`Leases::with_workflows`]; and those of [`Leases::acquire`]. None of them is sent to the token. If
+    /// the call to the token failed ([`Error::Unavailable`], [`Error::Denied`] …) the lease may have been granted:
+    /// repeat the request.
     pub async fn acquire_in_line(&self, request: Acquire, queue: Queue) -> Result<Queued, Error> {
         check(&request)?;
         let Some(workflows) = self.workflows() else {
             return Err(Error::Misconfigured {
-                problem: "there is nobody to call back: these leases know no workflows".to_owned(),
+                problem: "these leases cannot notify waiters: they were made without workflows"
+                    .to_owned(),
                 source: None,
             });
         };
@@ -72,8 +71,8 @@ impl<S: Store> Leases<S> {
             over: None,
         })?;
         let waiter = self.waiter(&grant, queue);
-        // Its holder's own lease is nothing to wait for. Any refusal is judged below, where a place
-        // in line comes first.
+        // A holder does not wait for its own lease. Ignore any refusal here: it is handled below, after a check of
+        // the queue.
         if reentrant && let Ok(granted) = self.attempt(&first_of(&key), &grant, true).await? {
             self.answer(workflows, &waiter.task_token, granted).await?;
             return Ok(Queued::Acquired);
@@ -101,16 +100,16 @@ impl<S: Store> Leases<S> {
                     let latest = self.store().call_back_by(&key, &waiter, self.limit());
                     let latest = latest.await?;
                     check_latest(&latest, &waiter)?;
-                    // Looked at after the token is there: whoever ended its wait before that
-                    // has told the old token, or nobody.
+                    // Read the row after the new token is stored. A call that ended this wait earlier has notified
+                    // the old token, or nobody.
                     match self.line_of(&key).await? {
                         Some(row) if row.waiting().contains(&waiter.request) => {
                             return Ok(queued(&latest));
                         }
-                        // Its turn has come meanwhile.
+                        // Its turn has come in the meantime.
                         Some(row) if is_next(&row, &waiter.request) => {}
                         Some(row) if row.remembers(&waiter.request) => {}
-                        // Not with this token again: somebody may be about to tell it so.
+                        // This token must not wait again, because another call may be about to end its wait.
                         _ => return Err(its_place_is_lost(&key)),
                     }
                 }
@@ -132,12 +131,12 @@ impl<S: Store> Leases<S> {
             }
         }
         Err(Error::Unavailable {
-            problem: format!("{key} changed hands again and again while it was asked for"),
+            problem: format!("{key} changed again and again during this request"),
             source: None,
         })
     }
 
-    /// An ordinary grant; none if the key went to somebody else just now.
+    /// An ordinary grant, or none if the key was just taken.
     async fn ask(
         &self,
         workflows: &dyn Workflows,
@@ -154,7 +153,7 @@ impl<S: Store> Leases<S> {
         }
     }
 
-    /// What a refused grant means to one who would wait.
+    /// Handles a refused grant of a request that would wait.
     async fn judge(
         &self,
         workflows: &dyn Workflows,
@@ -178,15 +177,15 @@ impl<S: Store> Leases<S> {
         }
     }
 
-    /// The key is kept for this very request: its workflow asks again because the first call to it
-    /// came to nothing, or has not come yet.
+    /// The key is reserved for this very request. Its workflow asks again, because the first notification failed or
+    /// has not arrived yet.
     async fn its_turn(
         &self,
         key: &Key,
         row: &Row,
         waiter: &Waiter,
     ) -> Result<Option<Queued>, Error> {
-        // Counted before it is told: whoever told the old token must not pass the turn on.
+        // Count the attempt before notifying, so that the call that notified the old token does not pass the turn on.
         let Some(row) = self.try_again(key, row).await? else {
             return Ok(None);
         };
@@ -227,8 +226,8 @@ fn check(request: &Acquire) -> Result<(), Error> {
     Ok(())
 }
 
-/// A call that somebody repeated meanwhile, with another token, has nobody to answer to any more. If
-/// it is only a clock that says so, the next call is the latest.
+/// Fails if a later call with another token has replaced this one: then nobody expects an answer to this token. If
+/// only its clock makes that call the later one, repeating this call makes this one the latest.
 fn check_latest(latest: &Waiter, waiter: &Waiter) -> Result<(), Error> {
     if latest.task_token == waiter.task_token {
         return Ok(());
@@ -238,7 +237,7 @@ fn check_latest(latest: &Waiter, waiter: &Waiter) -> Result<(), Error> {
 
 fn asked_again() -> Error {
     Error::Unavailable {
-        problem: "the same request was made again since, with another task_token".to_owned(),
+        problem: "the same request was repeated with another task_token".to_owned(),
         source: None,
     }
 }

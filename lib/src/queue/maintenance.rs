@@ -1,4 +1,4 @@
-//! What sweep does for those who wait.
+//! Sweep's maintenance of the queues.
 
 use std::collections::BTreeMap;
 
@@ -17,17 +17,17 @@ use crate::{
     workflows::Delivery,
 };
 
-/// Those who wait for keys, as the index knows them: each with the time at which it gives up.
+/// The waiters of each key, according to the index, each with the time at which it gives up.
 pub(crate) type Waiting = BTreeMap<Key, Vec<Waits>>;
-/// One of them.
+/// One waiter.
 pub(crate) type Waits = (RequestDigest, Option<Timestamp>);
 
-/// How many are cleared up behind before the line and the time are looked at again.
+/// How many items to remove before the row and the time are checked again.
 const BETWEEN_LOOKS: usize = 100;
 
 impl<S: Store> Leases<S> {
-    /// Sees to those who wait for `key`: tells whoever's turn it is, sends away whoever has waited
-    /// long enough, and clears up behind those who were served, so many at a time. How many were told.
+    /// Maintains the queue of `key`: notifies the next waiter, removes waiters whose waiting time has passed, and
+    /// removes the items of waiters that were served, `at_once` at a time. Returns how many were notified.
     pub(crate) async fn tend(
         &self,
         key: &Key,
@@ -38,7 +38,7 @@ impl<S: Store> Leases<S> {
             return Ok(0);
         }
         let Some(mut row) = self.line_of(key).await? else {
-            // Deleted by hand, and the line with it; or made anew by now.
+            // The row was deleted by hand, and the queue with it; perhaps it exists again by now.
             let strays = waiting.iter().map(|(request, _)| request);
             self.clear(key, strays.collect(), at_once).await?;
             return Ok(0);
@@ -66,8 +66,8 @@ impl<S: Store> Leases<S> {
         Ok(notified)
     }
 
-    /// Items whose requests were not in line when the row was read: served, or passed over, or back in
-    /// line since.
+    /// Removes items whose requests were not in the queue when the row was read: they were served or passed over. The
+    /// item of a request that has joined again since stays.
     async fn clear(
         &self,
         key: &Key,
@@ -85,7 +85,7 @@ impl<S: Store> Leases<S> {
             if waiters.is_empty() {
                 continue;
             }
-            // Read after the items: one that came back has another token by now, or is in line here.
+            // Read after the items: a request that joined again has another token by now, or is in this row's queue.
             let row = self.line_of(key).await?;
             let ends = waiters.iter();
             let ends = ends.map(|waiter| self.clear_one(key, row.as_ref(), waiter));
@@ -120,8 +120,8 @@ impl<S: Store> Leases<S> {
         self.store().waiter(key, request, self.limit()).await
     }
 
-    /// One whose time to wait is over, if it is, by the row as it was read or written last. The row as it is now:
-    /// reading it again for each of a long line would cost more than sending them away.
+    /// Removes a waiter if its waiting time has passed. `row` is the row as it was last read or written; the result
+    /// is the row as it is now. Reading it again for each waiter of a long queue would cost more than removing them.
     async fn send_away(
         &self,
         key: &Key,
@@ -132,14 +132,14 @@ impl<S: Store> Leases<S> {
             let Some(place) = place_in(&row, request) else {
                 return Ok(row);
             };
-            // Read after its place, each time: one that came back has another time to wait.
+            // Read after its place, each time: a request that joined again has another deadline.
             let waiter = self.waiting(key, request).await?;
             if waiter.as_ref().is_some_and(|w| w.deadline > self.now()) {
                 return Ok(row);
             }
             match self.leave_place(key, request, place).await? {
                 Applied::Done { row, .. } => {
-                    // Without its item nobody could ever be told.
+                    // Without its item nobody can notify the waiter.
                     if let Some(waiter) = waiter {
                         self.dismiss(key, &waiter).await?;
                     }
@@ -156,8 +156,8 @@ impl<S: Store> Leases<S> {
         Err(self.never_still())
     }
 
-    /// Takes a request out of the line, of which `row` is the latest that is known, wherever it
-    /// stands by now. Whether it was there.
+    /// Removes a request from the queue, at whatever place it is by now. `row` is the latest known row. Returns
+    /// whether it was in the queue.
     pub(crate) async fn leave_from(
         &self,
         key: &Key,
@@ -181,7 +181,7 @@ impl<S: Store> Leases<S> {
         Err(self.never_still())
     }
 
-    /// It has left if it still stood there.
+    /// Removes the request if it is still at this place.
     async fn leave_place(
         &self,
         key: &Key,
@@ -196,8 +196,7 @@ impl<S: Store> Leases<S> {
         self.store().apply(&address, &change, self.limit()).await
     }
 
-    /// Tells one who has no place in line any more that it waits in vain, unless it was told that
-    /// its turn has come, and then forgets it.
+    /// Ends the task of a waiter that lost its place, unless it was notified of its turn, and deletes its item.
     async fn dismiss(&self, key: &Key, waiter: &Waiter) -> Result<(), Error> {
         if let Some(workflows) = self.workflows() {
             let error = if waiter.deadline <= self.now() {
@@ -212,16 +211,16 @@ impl<S: Store> Leases<S> {
                 Ok(Delivery::Delivered) => {
                     tracing::info!(%key, holder, outcome = name, "sent away");
                 }
-                // Served, so long ago that the row does not remember; or dead.
+                // Served so long ago that the row does not remember it; or no longer running.
                 Ok(Delivery::Refused) => {
                     tracing::info!(%key, holder, "nobody waits here any more");
                 }
-                // Its item stays, and every later sweep tries again. Nobody else has to wait for
-                // that: it may be one whom we are not allowed to tell.
+                // Its item stays, and every later sweep tries again. Nobody else has to wait for that: perhaps the
+                // role does not allow the call for this one state machine.
                 Err(error) => {
                     metrics::tell_failure(&error);
                     let problem = error.in_full();
-                    tracing::error!(%key, holder, problem, "one could not be sent away");
+                    tracing::error!(%key, holder, problem, "a waiter that lost its place could not be notified");
                     return Ok(());
                 }
             }
@@ -229,27 +228,27 @@ impl<S: Store> Leases<S> {
         self.store().forget(key, waiter, self.limit()).await
     }
 
-    /// Retires the item by which whoever `row` was granted to last waited in line, if that one did: the turn was
-    /// taken up, and nobody reads the item again. It never fails: sweep clears up what is left.
+    /// Retires the waiter's item of the request that `row` was granted to last, if that request came from the queue.
+    /// The reservation is confirmed, so nobody reads the item again. This never fails: sweep removes what is left.
     pub(crate) async fn retire(&self, key: &Key, row: &Row) {
         let (now, limit) = (self.now(), self.limit());
         let retired = self.store().served(key, &row.request, now, limit);
         if let Err(error) = retired.await {
             metrics::tell_failure(&error);
             let problem = error.in_full();
-            tracing::warn!(%key, problem, "the item of one who was served is left to sweep");
+            tracing::warn!(%key, problem, "the item of a served waiter is left to sweep");
         }
     }
 }
 
 pub(super) fn its_place_is_lost(key: &Key) -> Error {
     Error::Unavailable {
-        problem: format!("the place in the line of {key} was lost"),
+        problem: format!("the place in the queue for {key} was lost"),
         source: None,
     }
 }
 
-/// Its place in line.
+/// The request's place in the queue.
 fn place_in(row: &Row, request: &RequestDigest) -> Option<usize> {
     row.waiting().iter().position(|waits| waits == request)
 }
@@ -271,8 +270,7 @@ mod tests {
         store::wire::{Before, Wire},
     };
 
-    /// Somebody moves within the line between two that are sent away: the row that sweep has read is out of
-    /// date.
+    /// A request changes its place between two removals, so the row that sweep has read is out of date.
     #[tokio::test(start_paused = true)]
     async fn who_has_moved_in_line_meanwhile_is_sent_away_too() {
         let key = make::key("k");
@@ -285,7 +283,7 @@ mod tests {
             let line = row.waiting().iter().rev().cloned().collect();
             table.put(first, &Row { line, ..row }.to_item());
         };
-        // The grant, and the first to leave; then the second of three.
+        // The grant, and the first removal; then the second of three.
         let store = Wire::meddled(Before::Apply, 3, turned);
         let clock = make::clock();
         let calls = Arc::new(FakeStepFunctions::default());

@@ -1,4 +1,4 @@
-//! Telling the one who is next.
+//! Notifies the next waiter.
 
 use std::time::Duration;
 
@@ -20,26 +20,26 @@ use crate::{
 /// Whether the caller made the reservation, or found it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sender {
-    /// It has just made it: nobody was told before, so that a token that is refused was no good.
+    /// It has just made it. Nobody was notified before, so a refused token was no longer valid.
     First,
-    /// Somebody may have been told before, so that a token that is refused may have been answered.
+    /// Somebody may have been notified before, so a refused token may have been answered.
     Again,
 }
 
-/// What became of telling somebody.
+/// The outcome of a notification.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Told {
     Yes,
-    /// For certain nobody will come with this token.
+    /// It is certain that nobody will confirm with this token.
     NoGood,
-    /// For certain nobody was told: we are not allowed to call back the machine that waits.
+    /// It is certain that nobody was notified: the role may not call this state machine.
     Forbidden,
     Unknown,
 }
 
 impl<S: Store> Leases<S> {
-    /// What becomes of the line when these leases end the grant of a row with this token: they see
-    /// to it themselves if they can tell anybody.
+    /// What happens to the queue when these leases end the grant of a row with this token. They make the reservation
+    /// themselves if they can notify the waiter.
     pub(crate) fn next(&self, token: Counter) -> Next {
         match self.workflows() {
             Some(_) => Next::Is(self.successor(token)),
@@ -47,7 +47,7 @@ impl<S: Store> Leases<S> {
         }
     }
 
-    /// What the first in line of a row with this token gets.
+    /// The reservation for the first waiter of a row with this token.
     pub(crate) fn successor(&self, token: Counter) -> Successor {
         Successor {
             lease_id: LeaseId::random(),
@@ -56,13 +56,13 @@ impl<S: Store> Leases<S> {
         }
     }
 
-    /// What a row with this token takes, by the floor that is in force.
+    /// The tokens for a row with this token, with the current floor.
     fn tokens_for(&self, token: Counter) -> Tokens {
         Tokens::From(self.settings().token_floor).for_row(token)
     }
 
-    /// Tells the one that `row` is kept for, if it is, and the next one if nobody waits there any
-    /// more. It never fails: whoever could not be told is told by a later sweep. Whether somebody was.
+    /// Notifies the waiter that `row` is reserved for, if it is reserved, and the next one if that waiter is gone. It
+    /// never fails: a later sweep notifies waiters that this call could not. Returns whether a waiter was notified.
     pub(crate) async fn wake(&self, key: &Key, mut row: Row, sender: Sender) -> bool {
         let Some(workflows) = self.workflows() else {
             return false;
@@ -73,14 +73,14 @@ impl<S: Store> Leases<S> {
             match self.tell(workflows, key, &row, &reserved).await {
                 Ok(Told::Yes) => return true,
                 Ok(Told::NoGood) if may_pass => {}
-                // One of them, whose machine it is. If the next one is forbidden as well, our own
-                // role is at fault, and nobody else loses a place for that.
+                // Skip one waiter, because its state machine may be at fault. If the next one is forbidden as well,
+                // our own role is at fault, and no further waiter loses its place.
                 Ok(Told::Forbidden) if may_pass && !forbidden => forbidden = true,
                 Ok(Told::NoGood | Told::Forbidden | Told::Unknown) => return false,
                 Err(error) => {
                     metrics::tell_failure(&error);
                     let problem = error.in_full();
-                    tracing::error!(%key, problem, "the next in line could not be told");
+                    tracing::error!(%key, problem, "the next waiter could not be notified");
                     return false;
                 }
             }
@@ -107,8 +107,8 @@ impl<S: Store> Leases<S> {
     ) -> Result<Told, Error> {
         let waiter = self.store().waiter(key, &reserved.request, self.limit());
         let Some(waiter) = waiter.await? else {
-            // Not seen is no proof that nobody waits: it may not be visible yet. Sweep looks again.
-            tracing::warn!(%key, "the item of the one who is next in line is gone");
+            // The item may exist and not be visible yet, so the waiter may still be there. Sweep looks again.
+            tracing::warn!(%key, "the item of the next waiter is gone");
             return Ok(Told::Unknown);
         };
         let granted = self.promised(key.clone(), row, reserved, &waiter);
@@ -117,7 +117,7 @@ impl<S: Store> Leases<S> {
             Err(denied @ Error::Denied { .. }) => {
                 metrics::tell_failure(&denied);
                 let problem = denied.in_full();
-                tracing::error!(%key, holder, problem, "the next in line may not be told");
+                tracing::error!(%key, holder, problem, "the role may not notify the next waiter");
                 Told::Forbidden
             }
             result => result?,
@@ -137,8 +137,8 @@ impl<S: Store> Leases<S> {
         Ok(delivery)
     }
 
-    /// Ends the task of one who waits with what acquire would have answered. What brought no answer
-    /// is tried once more, and then a refusal may mean that the first call did arrive.
+    /// Ends a waiter's task with the response that acquire would have given. If there was no response, it tries once
+    /// more; then a refusal may mean that the first call did arrive.
     async fn call_back(
         &self,
         workflows: &dyn Workflows,
@@ -147,7 +147,7 @@ impl<S: Store> Leases<S> {
     ) -> Result<Told, Error> {
         let output = serde_json::to_string(&Acquired::Granted(granted));
         let output = output.map_err(|error| Error::Unavailable {
-            problem: "the answer could not be written".to_owned(),
+            problem: "the lease could not be written as JSON".to_owned(),
             source: Some(crate::Cause::of(&error)),
         })?;
         let first = workflows.succeed(token, output.clone(), self.limit()).await;
@@ -166,7 +166,7 @@ impl<S: Store> Leases<S> {
         })
     }
 
-    /// Tells one who was granted the key at once.
+    /// Sends the grant to a request that was granted at once.
     pub(super) async fn answer(
         &self,
         workflows: &dyn Workflows,
@@ -181,8 +181,8 @@ impl<S: Store> Leases<S> {
         Ok(())
     }
 
-    /// The lease as it is promised to the one whose turn it is. Its deadline is that of the promise,
-    /// and always before a whole ttl is over, by which the holder's first extend is told apart.
+    /// The lease in the notification of a waiter. Its deadline is that of the reservation, and always earlier than a
+    /// whole ttl from now; by that, the holder's first extend is recognised.
     pub(super) fn promised(
         &self,
         key: Key,
@@ -213,12 +213,12 @@ impl<S: Store> Leases<S> {
         }
     }
 
-    /// Of a row that nobody holds and that somebody is next to have: the lease to come, as its item
-    /// tells. None if that item is gone.
+    /// For a row that nobody holds and that has a next waiter: the lease to come, from the waiter's item. None if
+    /// there is no such item.
     pub(crate) async fn next_in_line(&self, key: &Key, row: &Row) -> Result<Option<Lease>, Error> {
         let reserved = match (row.reserved(), row.head()) {
             (Some(reserved), _) => reserved.clone(),
-            // Kept for nobody yet: it will be as soon as somebody sees to it.
+            // Not reserved yet; the next sweep or `hand_over` reserves it.
             (None, Some(head)) => Reservation {
                 request: head.clone(),
                 lease_id: LeaseId::random(),
@@ -240,13 +240,14 @@ impl<S: Store> Leases<S> {
         }))
     }
 
-    /// Of a row that is kept for one whose item is gone: nobody can be told, and with nobody in line
-    /// behind that one sweep sees nothing of the key. Whoever asks for it frees it.
+    /// For a row that is reserved for a waiter whose item is gone. Nobody can notify that waiter, and if the queue is
+    /// empty sweep does not see the key. So the next request for the key frees it.
     pub(crate) async fn give_up_on_nobody(&self, key: &Key, row: &Row) -> Result<(), Error> {
         let over = self.takeable();
         match (row.reserved(), row.head()) {
             (Some(reserved), _) if reserved.until <= over => self.pass_on(key, row).await.map(drop),
-            // In line, and gone: its turn has to come before it can be passed over.
+            // First in the queue, and its item is gone: reserve the key for it first, because only a reservation can
+            // be passed on.
             (None, Some(_)) => {
                 let successor = self.successor(row.fencing_token);
                 let change = Change::Reserve(Reserve {
@@ -258,8 +259,8 @@ impl<S: Store> Leases<S> {
         }
     }
 
-    /// Keeps the key for the next in line instead, or for nobody: what is stored there now, unless
-    /// somebody else was quicker.
+    /// Reserves the key for the next waiter instead, or for nobody if the queue is empty. Returns the stored row, or
+    /// none if another write was faster.
     pub(crate) async fn pass_on(&self, key: &Key, row: &Row) -> Result<Option<Row>, Error> {
         let Some(reserved) = row.reserved() else {
             return Ok(None);
@@ -273,8 +274,8 @@ impl<S: Store> Leases<S> {
         self.kept_by(key, &change, &successor).await
     }
 
-    /// Writes a change that keeps the row for whoever is first. Its answer may have been lost: then
-    /// the row says that it was ours.
+    /// Writes a change that reserves the row for the first waiter. If the response was lost, the row shows that the
+    /// write was ours.
     async fn kept_by(
         &self,
         key: &Key,
@@ -296,9 +297,9 @@ impl<S: Store> Leases<S> {
         )
     }
 
-    /// Sees to it that somebody is told whose turn it is and who may not know: whoever is first in
-    /// line of a free row, and whoever let the time to confirm pass. One of them is told once more,
-    /// and then passed over. Whether somebody was told.
+    /// Notifies the next waiter if it may not know of its turn: the first waiter of a free row, or a waiter that did
+    /// not confirm in time. Such a waiter is notified once more, and then skipped. Returns whether a waiter was
+    /// notified.
     ///
     /// # Errors
     /// Those of [`Store::apply`].
@@ -322,7 +323,7 @@ impl<S: Store> Leases<S> {
             let again = self.try_again(key, &row).await?;
             return Ok(self.wake_if(key, again, Sender::Again).await);
         }
-        // The one it was promised to may act on the promise until then, by a clock of its own.
+        // Until then the waiter may still confirm, because its clock may be behind.
         if reserved.until.plus(self.settings().clock_margin) <= now {
             let next = self.pass_on(key, &row).await?;
             return Ok(self.wake_if(key, next, Sender::First).await);
@@ -337,7 +338,7 @@ impl<S: Store> Leases<S> {
         }
     }
 
-    /// Gives the one it is kept for more time, and says that somebody tells it again.
+    /// Extends the reservation, and marks that the waiter is notified again.
     pub(crate) async fn try_again(&self, key: &Key, row: &Row) -> Result<Option<Row>, Error> {
         let until = self.now().plus(self.settings().claim);
         self.count_a_try(key, row, until).await
@@ -366,9 +367,9 @@ impl<S: Store> Leases<S> {
         })
     }
 
-    /// Hands `key` over to whoever is first in line, if it is free and nobody was told: for what an
-    /// operator freed or unfroze, and for programs that cannot call anybody back. Whether somebody
-    /// was told. It may be repeated for ever.
+    /// Reserves `key` for the first waiter and notifies it, if the key is free and the waiter was not notified. This
+    /// is for keys that an operator freed or unfroze, and for programs that cannot notify. Returns whether a waiter
+    /// was notified. It may be repeated for ever.
     ///
     /// # Errors
     /// [`Error::Corrupt`], and those of [`Store::apply`].
@@ -381,14 +382,14 @@ impl<S: Store> Leases<S> {
     }
 }
 
-/// Whether the row is kept for somebody by this very reservation, and nobody else has set out to tell that
-/// one since: then the caller is the first to, though the answer to its write was lost.
+/// Whether the row has this very reservation, and nobody has notified its waiter again since. Then the caller made
+/// it, although the response was lost, and is the first to notify.
 pub(crate) fn is_kept_by(row: &Row, lease_id: &LeaseId) -> bool {
     row.reserved()
         .is_some_and(|reserved| reserved.lease_id == *lease_id && reserved.tries == Counter::MIN)
 }
 
-/// The row that has the line of `key`.
+/// The row that has the queue of `key`.
 pub(crate) fn first_of(key: &Key) -> Address {
     Address {
         key: key.clone(),

@@ -1,4 +1,4 @@
-//! On virtual time.
+//! Tests on virtual time.
 
 use tokio::time::timeout;
 
@@ -140,7 +140,7 @@ async fn pauses_are_jittered_in_full_under_a_limit_that_doubles_up_to_the_longes
         assert_eq!(last_holder(waited), "a");
         let mut pauses = clock.pauses.lock().expect("no panic").clone();
         assert_eq!(store.requests() as usize, 1 + pauses.len() + 1);
-        // The last one ends with the budget.
+        // The last pause ends with the budget.
         pauses.pop();
         for (n, pause) in pauses.iter().enumerate() {
             let n = n.min(limits.len() - 1);
@@ -180,7 +180,7 @@ async fn limits_out_of_reason_are_brought_within_it() {
         };
         let waited = leases.acquire_within(request("b"), patience).await;
         assert_eq!(last_holder(waited), "a");
-        // A round trip and on average half of the limit: 667, give or take a few.
+        // One round trip and on average half of the limit: about 667.
         assert!(store.requests() < 800, "{}", store.requests());
     }
 }
@@ -197,7 +197,7 @@ async fn running_out_tells_who_held_it_last() {
         }
     });
     leases.sleep(seconds(4)).await;
-    // In one go: the one that waits is asleep.
+    // In one step, while the waiting call sleeps.
     let _ = leases.release(&first).await.expect("released");
     grant(&leases, request("second")).await;
     assert_eq!(last_holder(waiting.await.expect("no panic")), "second");
@@ -284,7 +284,7 @@ async fn dropped_in_a_pause_and_called_again_it_is_one_grant() {
     assert_eq!(new.lease.fencing_token, next);
 }
 
-/// The grant was made or it was not; who asks again gets the one that there is.
+/// The grant was made or it was not; a repeated call returns the existing one.
 #[tokio::test(start_paused = true)]
 async fn dropped_in_flight_and_called_again_it_is_one_grant() {
     for (fate, grant) in [
@@ -334,7 +334,7 @@ async fn dropped_in_flight_for_good_the_grant_runs_out() {
     assert_eq!(store.grants(), 2);
 }
 
-/// Else the last answer, a grant perhaps, would come too late to be heard.
+/// Otherwise the last response, perhaps a grant, would arrive too late.
 #[tokio::test(start_paused = true)]
 async fn in_an_invocation_the_last_attempt_is_made_while_it_can_be_answered() {
     let leases = leases_in(Wire::default());

@@ -1,4 +1,4 @@
-//! The names of a lease row's attributes: public API, as much as the JSON fields are.
+//! The names of a lease row's attributes: public API, like the JSON fields.
 
 use crate::values::{RequestDigest, hex};
 
@@ -12,8 +12,8 @@ pub(crate) const ACQUIRED_AT: &str = "acquired_at";
 pub(crate) const EXTENDED_AT: &str = "extended_at";
 pub(crate) const EXPIRES_AT: &str = "expires_at";
 pub(crate) const METADATA: &str = "metadata";
-/// Projected into [`INDEX`]: before this instant sweep need not read the row. An extend leaves it
-/// alone, so that it writes the base row and nothing else.
+/// Projected into [`INDEX`]: before this instant sweep need not read the row. An extend does not change it, so an
+/// extend writes the base row only.
 pub(crate) const SWEEP_AFTER: &str = "sweep_after";
 
 pub(crate) const FENCING_TOKEN: &str = "fencing_token";
@@ -24,8 +24,8 @@ pub(crate) const REQUEST: &str = "request";
 pub(crate) const PAST_REQUESTS: [&str; 3] = ["past_request_1", "past_request_2", "past_request_3"];
 pub(crate) const PREVIOUS_HOLDER: &str = "previous_holder";
 pub(crate) const PREVIOUS_FENCING_TOKEN: &str = "previous_fencing_token";
-/// The token of the grant before, if the row was left at another; NULL otherwise. In one attribute
-/// the two would take an `if_not_exists` within another, which not every engine reads.
+/// The token of the grant before, if the row's token was higher by the time of the next grant; NULL otherwise. It is
+/// an attribute of its own because one attribute would need a nested `if_not_exists`, which not every engine accepts.
 pub(crate) const PREVIOUS_LAST_TOKEN: &str = "previous_last_fencing_token";
 pub(crate) const PREVIOUS_ENDED: &str = "previous_ended";
 
@@ -37,26 +37,25 @@ pub(crate) const PURGE_AT: &str = "purge_at";
 pub(crate) const REQUEST_KEYS: &str = "request_keys";
 /// What an operator last did to the row, who, why and when.
 pub(crate) const OPERATOR: &str = "operator";
-/// Present while an operator keeps the key from being granted: who, why and since when.
+/// Present while an operator has frozen the key: who, why and since when.
 pub(crate) const FROZEN: &str = "frozen";
 
-/// Who waits, first come first: a list of the digests of their requests. There from the first grant
-/// on, lest the removal of its first entry be an error.
+/// The queue, first come first: a list of the digests of the requests. It exists from the first grant on, because the
+/// removal of the first entry of a missing list is an error.
 pub(crate) const LINE: &str = "line";
-/// Whom a free row is kept for: the digest of a request, or NULL. The rest of the four says nothing
-/// while this is NULL.
+/// The request that a free row is reserved for: its digest, or NULL. While it is NULL, the other three attributes
+/// have no meaning.
 pub(crate) const CLAIM: &str = "claim";
 pub(crate) const CLAIM_ID: &str = "claim_id";
 pub(crate) const CLAIM_UNTIL: &str = "claim_until";
 pub(crate) const CLAIM_TRIES: &str = "claim_tries";
-/// Who is first in line of a row that was freed and is kept for nobody: what the stream is filtered
-/// by. NULL or absent if nobody is.
+/// The first request in the queue of a row that was freed without a reservation; the filter of the stream uses it.
+/// NULL or absent if the queue is empty.
 pub(crate) const HEIR: &str = "heir";
-/// Present while free, if numbers above the last grant's token were given out.
+/// Present while free, if the row's token is higher than the last grant's.
 pub(crate) const LAST_TOKEN: &str = "last_fencing_token";
 
-/// Of an item in which somebody waits, beside holder, request, `ttl_ms`, metadata, `sweep_after` and
-/// `purge_at`.
+/// In a waiter's item, together with holder, request, `ttl_ms`, metadata, `sweep_after` and `purge_at`.
 pub(crate) const TASK_TOKEN: &str = "task_token";
 pub(crate) const TICKET: &str = "ticket";
 pub(crate) const ASKED_AT: &str = "asked_at";
@@ -114,7 +113,7 @@ pub(crate) fn permit_of(sk: &str) -> Option<u16> {
         .then(|| digits.parse().ok())?
 }
 
-/// The sort key of the item in which `request` waits.
+/// The sort key of the waiter's item of `request`.
 pub(crate) fn wait_sk(request: &RequestDigest) -> String {
     format!("WAIT#{}", hex(request.as_bytes()))
 }

@@ -13,7 +13,7 @@ impl Row {
     /// Reads an item.
     ///
     /// # Errors
-    /// What shows that this library did not write it.
+    /// The reason that shows that this library did not write it.
     pub fn read(item: &Item) -> Result<Self, &'static str> {
         let granted_to = text(item, at::GRANTED_TO).ok_or("granted_to is not a string")?;
         let fencing_token = counter(item, at::FENCING_TOKEN)
@@ -35,7 +35,7 @@ impl Row {
                 None => Frozen::ByHand,
             }),
             operator: item.get(at::OPERATOR).and_then(Record::read),
-            // DynamoDB never purges by what is not a number.
+            // DynamoDB never purges by an attribute that is not a number.
             purge_at: item
                 .contains_key(at::PURGE_AT)
                 .then(|| whole(item, at::PURGE_AT).unwrap_or(Self::NEVER)),
@@ -51,7 +51,7 @@ impl Row {
         })
     }
 
-    /// Writes the whole row; `pk` and `sk` are the address's to add.
+    /// The whole row as an item, without `pk` and `sk`.
     #[must_use]
     pub fn to_item(&self) -> Item {
         let mut item = Item::new();
@@ -131,7 +131,7 @@ impl Row {
 }
 
 impl Stored {
-    /// Reads what a read or a refused write brought back.
+    /// Reads the item that a read or a refused write returned.
     #[must_use]
     pub fn read(item: Option<&Item>) -> Self {
         match item {
@@ -193,7 +193,7 @@ fn reservation(item: &Item, request: &[u8]) -> Option<Reservation> {
     })
 }
 
-/// The attributes are one fact; a first grant writes NULL for its predecessor's holder.
+/// The attributes belong together; a first grant writes NULL for the previous holder.
 fn previous(item: &Item) -> Option<Previous> {
     Some(Previous {
         holder: Holder::stored(text(item, at::PREVIOUS_HOLDER)?),

@@ -1,4 +1,4 @@
-//! What an operator did to a row: kept on it, so that whoever looks next knows whom to ask.
+//! An operator's act on a row: stored in the row, so that its next reader knows whom to ask.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde::{Deserialize, Serialize};
@@ -13,20 +13,20 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Record {
-    /// What.
+    /// What the operator did.
     pub act: Act,
-    /// Who.
+    /// Who did it.
     pub who: Operator,
     /// Why.
     pub why: Reason,
     /// When, by the clock of the function that did it.
     pub at: Timestamp,
-    /// Whose credentials signed for it, if that is known: `who` is the operator's own word.
+    /// Whose credentials signed the request, if known; `who` is what the operator entered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caller: Option<Caller>,
 }
 
-/// What operators do.
+/// An operator's acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -37,7 +37,7 @@ pub enum Act {
     Freeze,
     /// Lets it be granted again.
     Unfreeze,
-    /// Sees to it that the next token is above a floor.
+    /// Ensures that the next token is above a floor.
     RaiseFloor,
 }
 
@@ -77,7 +77,7 @@ impl Record {
         )
     }
 
-    /// None for what somebody else wrote there: it is a note, and not worth refusing the row for.
+    /// None if somebody else wrote the attribute: the record is a note, and no reason to refuse the row.
     pub(crate) fn read(value: &AttributeValue) -> Option<Self> {
         let fields = value.as_m().ok()?;
         let text = |name: &str| fields.get(name)?.as_s().ok().map(String::as_str);

@@ -1,4 +1,4 @@
-//! Events of AWS's own, as far as a function reads them, and the answers to a batch.
+//! Events of AWS's own, as far as a function reads them, and the responses to a batch.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::lambda::{ExecutionEvents, FailedExecutions, StreamRecords, Trigger};
 
-/// The answer to a batch: what is to be sent again.
+/// The response to a batch: the records to deliver again.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct FailedRecords;
@@ -19,7 +19,7 @@ impl JsonSchema for FailedRecords {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "type": "object",
-            "description": "The records of a batch that failed, which are sent again.",
+            "description": "The records of a batch that failed. They are delivered again.",
             "properties": {
                 "batchItemFailures": {
                     "type": "array",
@@ -64,7 +64,7 @@ impl<T: JsonSchema> JsonSchema for Trigger<T> {
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let call = generator.subschema_for::<T>();
         json_schema!({
-            "description": "An event of EventBridge's schedule, or a call by hand.",
+            "description": "An event of EventBridge's schedule, or a request.",
             "if": {"type": "object", "required": ["detail-type"]},
             "then": {"description": "EventBridge: any scheduled event.", "properties": {"detail-type": {"type": "string", "description": "What kind of event it is."}}},
             "else": call,
@@ -80,7 +80,7 @@ impl JsonSchema for StreamRecords {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "type": "object",
-            "description": "A batch of a DynamoDB stream. A record that cannot be read is sent again by itself.",
+            "description": "A batch of a DynamoDB stream. Only the records that cannot be read are delivered again.",
             "properties": {"Records": {"type": "array", "description": "The records, as the stream writes them."}},
             "required": ["Records"],
         })
@@ -109,7 +109,7 @@ impl JsonSchema for ExecutionEvents {
                 "properties": {
                     "detail": {
                         "type": "object",
-                        "description": "What the event says of the execution.",
+                        "description": "The execution in the event.",
                         "properties": {
                             "executionArn": {
                                 "type": "string",
@@ -117,7 +117,7 @@ impl JsonSchema for ExecutionEvents {
                                 "maxLength": 1024,
                                 "description": "The execution.",
                             },
-                            "status": {"enum": status, "description": "Its status, as far as the event knows."},
+                            "status": {"enum": status, "description": "Its status at the time of the event."},
                         },
                         "required": ["executionArn", "status"],
                     },

@@ -1,4 +1,4 @@
-//! Which fields of a request go together, as the handlers judge it.
+//! Which fields of a request go together, as the handlers require.
 
 use schemars::Schema;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ fn add(schema: &mut Schema, rules: Value) {
     }
 }
 
-/// `key` or `keys`; a task token with a wait; what goes with one key and one permit only.
+/// `key` or `keys`; a task token with a waiting time; fields that go with one key and one permit only.
 pub fn acquire(schema: &mut Schema) {
     let one_permit = json!({"maximum": 1});
     add(
@@ -32,7 +32,7 @@ pub fn one_or_several_leases(schema: &mut Schema) {
     add(schema, json!({"oneOf": either}));
 }
 
-/// A key, a holder or the list; pages of the latter two.
+/// A key, a holder or the list; pages for the last two.
 pub fn inspect(schema: &mut Schema) {
     let list = json!({"list": {"const": true}});
     add(
@@ -47,7 +47,7 @@ pub fn inspect(schema: &mut Schema) {
     );
 }
 
-/// What goes with one operation only.
+/// Fields that go with one operation only.
 pub fn operate(schema: &mut Schema) {
     let only = |operation: &str, fields: Value| json!({"if": {"properties": {"operation": {"const": operation}}}, "else": {"properties": fields}});
     let all = json!([

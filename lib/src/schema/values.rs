@@ -33,7 +33,7 @@ macro_rules! schemas {
     };
 }
 
-/// A text. Bytes are what is bounded; no text of so many bytes has more characters.
+/// A text. The limit is in bytes, and no text has more characters than bytes.
 fn text(most: u32, description: &str) -> Schema {
     json_schema!({
         "type": "string",
@@ -56,8 +56,8 @@ fn whole(least: u64, most: u64, description: &str) -> Schema {
 
 schemas! {
     Key: |_| plain(1024, "The name of what is leased, without control characters.");
-    Holder: |_| text(1024, "Who holds or acquires.");
-    RequestId: |_| text(1024, "Names one acquire.");
+    Holder: |_| text(1024, "The name of the holder.");
+    RequestId: |_| text(1024, "The idempotency key of one acquire.");
     Operator: |_| plain(128, "The name of a person, without control characters.");
     Caller: |_| plain(2048, "Whose credentials signed, as STS names them.");
     Reason: |_| plain(512, "A reason, without control characters.");
@@ -100,8 +100,8 @@ schemas! {
         "maximum": 31_536_000,
         "description": "A length in seconds, at most 365 days.",
     });
-    Counter: |_| whole(1, Counter::MAX, "A number that rises from grant to grant, or from write to write.");
-    ObservedVersion: |_| whole(0, Counter::MAX, "The version of a held answer, or 0.");
+    Counter: |_| whole(1, Counter::MAX, "A number that increases from grant to grant, or from write to write.");
+    ObservedVersion: |_| whole(0, Counter::MAX, "The version in a held response, or 0.");
     Permits: |_| whole(1, 1000, "A number of permits.");
     Permit: |_| whole(0, 999, "One of a semaphore's permits; 0 for a mutex.");
     Timestamp: |generator| {
@@ -119,7 +119,7 @@ schemas! {
     Cursor: |_| json_schema!({
         "type": "string",
         "pattern": "^([0-9a-fA-F]{2})+$",
-        "description": "Where to go on: hand it back as it came.",
+        "description": "Where to continue: pass it back unchanged.",
     });
 }
 
@@ -133,6 +133,6 @@ impl<const DEFAULT: u32> JsonSchema for PageSize<DEFAULT> {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        whole(1, 10_000, "How many rows one call looks at.")
+        whole(1, 10_000, "How many rows one call examines.")
     }
 }

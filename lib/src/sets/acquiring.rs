@@ -1,4 +1,4 @@
-//! Acquiring a set: one transaction, and a reading of what refused it.
+//! Acquires a set: one transaction, and the reading of a refusal.
 
 use super::{AcquiredAll, GrantedAll};
 use crate::{
@@ -15,36 +15,36 @@ use crate::{
     values::{Key, KeysDigest, LeaseId},
 };
 
-/// What stood in the way of a set.
+/// What a refusal of a set means.
 #[expect(
     clippy::large_enum_variant,
-    reason = "there is one of it, for a moment"
+    reason = "one value at a time, and short-lived"
 )]
 enum Verdict {
-    /// Nothing does: these changes may be tried (again).
+    /// No other holder is in the way: these changes may be tried (again).
     Try(Vec<(Address, Change)>),
     /// The caller has the whole set already: these are its rows.
     Replayed(Vec<Row>),
-    /// The same, but not all of the rows were told: these leases stand.
+    /// The same, but the refusal did not contain all rows: these leases are unchanged.
     Stands(Vec<(Address, Change)>),
-    /// The caller had the set already, and a part of it may be over, or just not have been told.
+    /// The caller had the set already. A part of it may have ended, or was only missing in the refusal.
     Over(Key),
     Held(Address, Row),
 }
 
 impl<S: Store> Leases<S> {
-    /// Grants all of the leases or none, in one transaction, so that no order of keys can end in
-    /// a deadlock; then reads the tokens, which a transaction does not tell.
+    /// Grants all of the leases or none, in one transaction, so no order of keys can cause a deadlock. Then it reads
+    /// the tokens, which a transaction does not return.
     ///
-    /// Repeated with the same holder, request id and keys, it brings the same leases, and
-    /// [`Error::Consumed`] once any of them is over. A conflict of transactions is no contention
-    /// of holders: it is asked through, with jitter, as long as a request may take.
+    /// A repeated call with the same holder, request id and keys returns the same leases, and [`Error::Consumed`]
+    /// once any of them has ended. A conflict of transactions is not contention of holders: the call retries it, with
+    /// jitter, as long as a request may take.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a ttl that the guard uses up, or for a request id that was granted
-    /// other keys; if several keys refuse, [`Error::Corrupt`] before [`Error::Consumed`] before
-    /// [`Error::Frozen`], naming the first such key; [`Error::Throttled`] if the conflicts do not
-    /// end; and those of [`Store::apply`]. Contention is [`AcquiredAll::Held`].
+    /// [`Error::Invalid`] for a ttl that is no longer than the guard, or for a request id that was granted other
+    /// keys. If several keys refuse, [`Error::Corrupt`] before [`Error::Consumed`] before [`Error::Frozen`], naming
+    /// the first such key. [`Error::Throttled`] if the conflicts do not end; and those of [`Store::apply`].
+    /// Contention is [`AcquiredAll::Held`].
     pub async fn acquire_all(&self, request: AcquireAll) -> Result<AcquiredAll, Error> {
         let keys = request.keys.as_slice();
         check_size(&request)?;
@@ -94,7 +94,7 @@ impl<S: Store> Leases<S> {
         }
     }
 
-    /// The rows of these changes, as they stood at one moment.
+    /// The rows of these changes, as they were at one moment.
     async fn rows_of(&self, changes: &[(Address, Change)]) -> Result<Vec<Stored>, Error> {
         let addresses: Vec<_> = changes.iter().map(|(address, _)| address.clone()).collect();
         let mut backoff = ConflictBackoff::from(self);
@@ -110,8 +110,8 @@ impl<S: Store> Leases<S> {
         }
     }
 
-    /// The set that was granted to this very request, if all of it still stands. `over` is the key
-    /// of a part of which the refusal did not say so.
+    /// The set that was granted to this very request, if all of it still exists. `over` is the key of a part that the
+    /// refusal did not show.
     async fn replayed_all(
         &self,
         changes: &[(Address, Change)],
@@ -140,7 +140,7 @@ impl<S: Store> Leases<S> {
             match stored {
                 Stored::Row(row) if is_of(&row, change) => ours.push((address.clone(), row)),
                 Stored::Foreign(reason) => return Err(corrupt(key, reason)),
-                // It took longer to read it than the lease lasted, and somebody has ended it.
+                // The read took longer than the lease lasted, and somebody has ended it.
                 Stored::Row(_) | Stored::Absent => return Err(Error::Consumed { key }),
             }
         }
@@ -171,14 +171,14 @@ impl<S: Store> Leases<S> {
     }
 }
 
-/// What Step Functions takes for a task's answer, in bytes.
+/// The largest result of a task that Step Functions accepts, in bytes.
 const LARGEST_ANSWER: usize = 262_144;
 
-/// What an answer says of a lease beside its key, holder and metadata; and of the grant before it, which is thought to
-/// be of a holder whose name is as long.
+/// The size of a lease in the response without its key, holder and metadata. It includes the grant before it, without
+/// that grant's holder, whose name is assumed to be as long as this holder's.
 const REST_OF_A_LEASE: usize = 480;
 
-/// A workflow must not lose the answer to a grant because it is too long.
+/// A workflow must not lose the response to a grant because it is too long.
 fn check_size(request: &AcquireAll) -> Result<(), Error> {
     let length = |text: Result<String, _>| text.map_or(0, |text: String| text.len());
     let metadata = length(serde_json::to_string(&request.metadata));
@@ -193,14 +193,14 @@ fn check_size(request: &AcquireAll) -> Result<(), Error> {
     }
     let field = if metadata > 2 { "metadata" } else { "keys" };
     let problem = format!(
-        "the answer for {} keys would be longer than the {LARGEST_ANSWER} bytes that a workflow takes: \
-         ask for fewer or shorter keys, or give less metadata",
+        "the response for {} keys would be longer than the {LARGEST_ANSWER} bytes that a workflow accepts: \
+         use fewer or shorter keys, or less metadata",
         keys.len()
     );
     Err(Error::invalid(field, problem))
 }
 
-/// Each lease of the set has a proof of its own.
+/// Each lease of the set has a lease id of its own.
 fn one_of(grant: &Grant) -> Change {
     Change::Grant(Grant {
         lease_id: LeaseId::random(),
@@ -217,8 +217,7 @@ fn is_of(row: &Row, change: &Change) -> bool {
     row.holding().is_some_and(|held| held.lease_id == *lease_id)
 }
 
-/// What stands in the way of a set, the worst first: `stood` has what stood in the place of each
-/// change that was refused.
+/// What is in the way of a set, the worst first. `stood` has the stored item for each change that was refused.
 fn judge(
     changes: &[(Address, Change)],
     stood: Vec<Option<Stored>>,
@@ -234,7 +233,7 @@ fn judge(
             continue;
         };
         let Change::Grant(tried) = change else {
-            // A lease of the holder's own that was to stay as it was: it did not. Ask for it anew.
+            // A lease that the holder already had has changed. Ask for it anew.
             again.push((address.clone(), one_of(grant)));
             continue;
         };
@@ -271,7 +270,7 @@ fn judge(
     }
     let grants = |(_, change): &&(_, Change)| matches!(change, Change::Grant(_));
     let missing = again.iter().find(grants).map(|(address, _)| &address.key);
-    // A part of what was granted to this very request is over.
+    // A part of the set that was granted to this very request has ended, or was missing in the refusal.
     let over = missing.or(ice.as_ref().map(|(key, _)| key));
     let over = over.or(held.as_ref().map(|(address, _)| &address.key));
     if let Some(key) = over.filter(|_| own) {
@@ -289,7 +288,7 @@ fn judge(
     })
 }
 
-/// That a lease which the holder has already goes on while the others are granted.
+/// A check that a lease which the holder already has is unchanged, while the others are granted.
 fn confirm(row: &Row, lease_id: &LeaseId, now: Timestamp) -> Change {
     Change::Confirm(Confirm {
         lease_id: lease_id.clone(),

@@ -37,21 +37,20 @@ use crate::{
 
 /// A DynamoDB table of lease rows.
 ///
-/// Every write is one `UpdateItem`, or several in one transaction, whose condition carries the
-/// whole rule and whose refusal brings the stored row back, so that a lost answer is settled
-/// without another read.
+/// Every write is one `UpdateItem`, or several in one transaction. The condition contains the whole rule, and a
+/// refusal returns the stored row, so a lost response needs no further read.
 #[derive(Clone, Debug)]
 pub struct DynamoDb {
     client: Client,
     table: String,
 }
 
-/// How the client talks to DynamoDB: pinned, since the SDK's defaults change with its versions
-/// and wait for a silent server until the Lambda dies.
+/// The client's time limits and retries, which are pinned. The SDK's defaults change with its versions, and with them
+/// a Lambda function waits for a silent server until it times out.
 pub struct Connection;
 
 impl Connection {
-    /// The longest that one operation may take, its retries included.
+    /// The longest time of one operation, including its retries.
     pub const OPERATION: Duration = Duration::from_millis(1500);
 
     pub(crate) const CONNECT: Duration = Duration::from_millis(500);
@@ -75,7 +74,7 @@ impl Connection {
             .await
     }
 
-    /// A client from a configuration of yours with the pinned timeouts and retries.
+    /// A client from your own configuration, with the pinned timeouts and retries.
     #[must_use]
     pub fn client(ambient: &SdkConfig) -> Client {
         Client::from_conf(Self::pinned(Builder::from(ambient)))
@@ -103,8 +102,8 @@ impl Connection {
 }
 
 impl DynamoDb {
-    /// The table `table`, through a client from [`Connection`]. No request takes longer than [`Connection::OPERATION`], whatever the
-    /// limits of the client are.
+    /// The table `table`, through a client from [`Connection`]. No request takes longer than
+    /// [`Connection::OPERATION`], whatever limits the client has.
     #[must_use]
     pub fn new(client: Client, table: impl Into<String>) -> Self {
         Self {
@@ -131,7 +130,7 @@ impl DynamoDb {
             names,
             values,
         } = expressions::of(change);
-        // A grant brings the row as it is now, token and all; the others what they changed.
+        // A grant returns the whole new row, with its token; the others return the attributes that they changed.
         let answer = match change {
             Change::Grant(_) => ReturnValue::AllNew,
             _ => ReturnValue::AllOld,
@@ -184,7 +183,7 @@ impl Store for DynamoDb {
         change: &Change,
         limit: Duration,
     ) -> Result<Applied, Error> {
-        // On the heap, lest the futures of those who call this nest deeper than the compiler goes.
+        // On the heap, because otherwise the futures of the callers nest too deep for the compiler.
         let answered = Box::pin(through_conflicts(limit, |limit| {
             self.update(address, change, limit)
         }));
@@ -194,7 +193,7 @@ impl Store for DynamoDb {
                     row,
                     deadline_before: None,
                 }),
-                // There was nothing, and not every engine says so in the same way.
+                // There was no row, and not every engine says so in the same way.
                 (_, Change::Swap(swap)) if swap.seen.is_none() => Ok(Applied::Done {
                     row: swap.row.clone(),
                     deadline_before: None,
@@ -263,7 +262,7 @@ impl Store for DynamoDb {
                 .expression_attribute_values(":pk", s(key.as_str()))
                 .expression_attribute_values(":lease", s("LEASE#"))
                 .set_exclusive_start_key(from);
-            // All pages together.
+            // One limit for all pages together.
             let left = limit.saturating_sub(began.elapsed());
             let output = within(query.customize(), left)
                 .send()
@@ -392,8 +391,8 @@ fn refused_by(error: &UpdateItemError) -> Stored {
     }
 }
 
-/// The condition let a write happen that the rules would not have allowed: an attribute was wrong
-/// in a way that conditions cannot see, such as a number with a fraction.
+/// The condition allowed a write that the rules do not allow, because an attribute was wrong in a way that conditions
+/// cannot see, such as a number with a fraction.
 fn overwritten(address: &Address, before: &Stored) -> Error {
     let reason = match before {
         Stored::Foreign(reason) => reason,
@@ -405,10 +404,11 @@ fn overwritten(address: &Address, before: &Stored) -> Error {
     }
 }
 
-/// A single write that meets a transaction on its item is refused with `TransactionConflictException`, and surely did not happen. The
-/// SDK does not repeat it; a holder must not lose its lease to the transactions of those who join its queue.
+/// Repeats a write that conflicts with a transaction on its item, until it succeeds or `limit` has passed.
 ///
-/// Makes a write again, with the time that is left of `limit`, until it meets no transaction or the time is over.
+/// DynamoDB refuses such a write with `TransactionConflictException`, and certainly did not apply it. The SDK does
+/// not retry it. Without a retry, a holder could lose its lease because of the transactions of waiters that join its
+/// queue.
 #[expect(
     clippy::disallowed_methods,
     reason = "the SDK waits in real time as well"
@@ -483,7 +483,8 @@ mod tests {
     use aws_smithy_types::config_bag::ConfigBag;
     use std::sync::{Arc, Mutex};
 
-    /// The SDK's defaults change with its versions, and wait for a silent server until the Lambda dies.
+    /// With the SDK's defaults, which change with its versions, a Lambda function waits for a silent server until it
+    /// times out.
     #[test]
     fn time_limits_and_retries_are_the_pinned_ones() {
         let config = Connection::pinned(Builder::new().behavior_version_latest());
@@ -498,7 +499,7 @@ mod tests {
         assert_eq!(milliseconds(Some(retries.max_backoff())), 250);
     }
 
-    /// Records each request and its longest time, before anything of it is sent.
+    /// Records each request and its time limit, and sends nothing.
     #[derive(Clone, Debug, Default)]
     struct Recorder {
         requests: Arc<Mutex<Vec<String>>>,
@@ -526,7 +527,7 @@ mod tests {
         }
     }
 
-    /// A read that may be old would let a holder be told of a lease that is over.
+    /// A stale read could show a lease that has ended.
     #[tokio::test]
     async fn every_read_of_a_row_is_strongly_consistent() {
         let recorder = Recorder::default();
@@ -554,7 +555,7 @@ mod tests {
             assert!(request.contains("consistent_read: Some(true)"), "{request}");
         }
     }
-    /// Without a limit of its own a write would wait for as long as a silent server does.
+    /// Without a limit of its own, a write would wait for a silent server without end.
     #[tokio::test]
     async fn a_write_is_limited_whatever_the_limits_of_its_client_are() {
         let recorder = Recorder::default();

@@ -83,10 +83,10 @@ const OWNED: &str = "#lease_id = :lease_id AND #fencing_token = :fencing_token";
 const HOLDING: &str = "#holder, #lease_id, #ttl_ms, #acquired_at, #extended_at, #expires_at, \
     #sweep_after, #metadata";
 
-/// Everything by which a free row is kept for somebody.
+/// The attributes of a reservation.
 const KEPT: &str = "#claim, #claim_id, #claim_until, #claim_tries, #heir";
 
-/// Nobody is in line. It says nothing about for whom a free row may be kept.
+/// The queue is empty. The row may still be reserved.
 const NO_LINE: &str = "attribute_not_exists(#line[0])";
 
 const UNKEPT: &str = "NOT attribute_type(#claim, :binary)";
@@ -222,7 +222,7 @@ fn releasing(release: &Release) -> Expressions {
         }
         ReleaseTarget::Reservation(holder) => {
             let which = format!("{} AND {}", queue::kept(), queue::PROMISED);
-            // It counts as a grant, lest a repeated release find no trace of it.
+            // It counts as a grant, so that a repeated release finds it in the history.
             let granted = format!("#granted_to = :holder, #request = #claim, {HISTORY}, ");
             let more = [
                 ("holder", s(holder.as_str())),
@@ -242,8 +242,8 @@ fn ending_as_read(end: &End) -> Expressions {
     ending(&which, None, end.ended, next, purge_at, version)
 }
 
-/// Frees the row and keeps it: the next grant counts on from its token. What ends may not have been
-/// `granted` before: then that is set beside, with the token of the proof, which is this one.
+/// Frees the row and keeps it, because the next grant counts from its token. A reservation was never granted: then
+/// `granted` has the assignments that make it a grant in the same write, and its token.
 fn ending(
     which: &str,
     granted: Option<(&str, Counter)>,
@@ -303,8 +303,8 @@ fn ending(
     )
 }
 
-/// Every attribute anew: what the row has is set, what it has not is removed. The line stays,
-/// since it may grow and shrink without the version's telling.
+/// Every attribute anew: sets those that the row has, and removes the others. The queue stays, because it may grow
+/// and shrink without a change of the version.
 fn swapping(swap: &Swap) -> Expressions {
     let item = swap.row.to_item();
     let (has, lacks): (Vec<_>, Vec<_>) = at::ALL
@@ -326,7 +326,7 @@ fn swapping(swap: &Swap) -> Expressions {
     }
     let update = format!("SET {} REMOVE {}", set.join(", "), remove.join(", "));
     let condition = match swap.seen {
-        // A stranger may have been there since, and need not have touched the version.
+        // Somebody else may have changed the item since, without a change of the version.
         Some(_) => format!("#version = :seen AND {}", queue::ours_in_any_state()),
         None => "attribute_not_exists(#pk)".to_owned(),
     };
@@ -348,7 +348,7 @@ fn confirming(confirm: &Confirm) -> Expressions {
     )
 }
 
-/// DynamoDB refuses a range whose ends are the wrong way round.
+/// DynamoDB refuses a range whose ends are in the wrong order.
 fn at_least_one(at: Timestamp) -> AttributeValue {
     n(at.as_millis().max(1))
 }

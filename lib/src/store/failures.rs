@@ -1,4 +1,4 @@
-//! What a failed request means: the service's many error codes, sorted by what the caller can do.
+//! The meaning of a failed request: the service's many error codes, by what the caller can do.
 
 use aws_credential_types::provider::error::CredentialsError;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
@@ -14,7 +14,7 @@ pub(super) struct Request<'a> {
     /// The IAM action.
     pub(super) action: &'static str,
     pub(super) table: &'a str,
-    /// The key, if the request is about one row.
+    /// The key, if the request concerns one row.
     pub(super) key: Option<&'a Key>,
     /// Whether the client has a Region.
     pub(super) region: bool,
@@ -36,7 +36,7 @@ where
 }
 
 impl Request<'_> {
-    /// The failure as one of ours. Never "held": a condition's refusal does not come this way.
+    /// The failure as one of our errors. It is never "held", because a refused condition is handled elsewhere.
     pub(super) fn failed<E, R>(&self, error: SdkError<E, R>) -> Error
     where
         E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
@@ -50,7 +50,7 @@ impl Request<'_> {
                 self.refused(&code, &message, error)
             }
             SdkError::ConstructionFailure(_) => Error::Misconfigured {
-                problem: format!("{action} on table {table} could not be put together"),
+                problem: format!("{action} on table {table} could not be built"),
                 source: None,
             },
             error if lacks_credentials(&error) => Error::Denied {
@@ -65,21 +65,21 @@ impl Request<'_> {
                     source: None,
                 }
             }
-            // The words of such an error may show the whole request, lease id and all.
+            // The text of such an error may contain the whole request, including the lease id.
             SdkError::DispatchFailure(unsent) if !unsent.is_io() && !unsent.is_timeout() => {
                 Error::Unavailable {
-                    problem: format!("{action} on table {table} brought no answer"),
+                    problem: format!("{action} on table {table} got no response"),
                     source: Some(Cause::said("the connection ended, or could not be used")),
                 }
             }
             error => Error::Unavailable {
-                problem: format!("{action} on table {table} brought no answer"),
+                problem: format!("{action} on table {table} got no response"),
                 source: Some(Cause::of(&error).by(error)),
             },
         }
     }
 
-    /// A service's refusal, as its error has it: of a transaction, by the reason that decides.
+    /// A refusal by the service, from its error; for a transaction, from the reason that decides.
     pub(super) fn refused(
         &self,
         code: &str,
@@ -117,7 +117,7 @@ impl Request<'_> {
                     }
                 }
                 _ if message.to_ascii_lowercase().contains("tablename") => Error::Misconfigured {
-                    problem: format!("no table can be called {table}: check LEASE_TABLE"),
+                    problem: format!("{table} is not a valid table name: check LEASE_TABLE"),
                     source: Some(source),
                 },
                 _ => Error::Misconfigured {
@@ -135,7 +135,7 @@ impl Request<'_> {
     }
 }
 
-/// Whether a service refused for capacity.
+/// Whether the service throttled the request.
 pub(crate) fn is_throttling(code: &str) -> bool {
     matches!(
         code,
@@ -153,7 +153,7 @@ pub(crate) fn is_throttling(code: &str) -> bool {
     )
 }
 
-/// Whether a service refused the caller.
+/// Whether the service denied the request.
 pub(crate) fn is_denial(code: &str) -> bool {
     matches!(
         code,
@@ -197,7 +197,7 @@ mod tests {
         }
     }
 
-    /// The service's answer, with a lease id in its body.
+    /// A response of the service, with a lease id in its body.
     fn answer() -> HttpResponse {
         let body = SdkBody::from(format!("{{\"lease_id\":\"{SECRET}\"}}"));
         HttpResponse::new(400.try_into().unwrap(), body)
@@ -208,13 +208,13 @@ mod tests {
         SdkError::service_error(UpdateItemError::generic(meta.build()), answer())
     }
 
-    /// The error and everything below it.
+    /// The error and its sources.
     fn chain(error: &Error) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
         let first: &(dyn std::error::Error + 'static) = error;
         std::iter::successors(Some(first), |error| error.source())
     }
 
-    /// The error itself, in both forms, and the words of everything below it.
+    /// The error in both forms, and the texts of its sources.
     fn shown(error: &Error) -> String {
         let words: Vec<_> = chain(error).map(ToString::to_string).collect();
         format!("{error:?} {} {}", error.in_full(), words.join(" "))
@@ -239,7 +239,7 @@ mod tests {
         assert!(chain(&error).any(<dyn std::error::Error + 'static>::is::<Failed>));
         assert_eq!(
             error.in_full(),
-            "dynamodb:UpdateItem on table leases brought no answer; the outcome is unknown: \
+            "dynamodb:UpdateItem on table leases got no response; the outcome is unknown: \
              repeat the same request: request has timed out: operation timeout"
         );
     }

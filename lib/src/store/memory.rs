@@ -1,4 +1,4 @@
-//! A table in memory: for tests of your own, and for reading what a table does.
+//! A table in memory: for your own tests, and for those who want to read what a table does.
 
 use std::{
     collections::BTreeMap,
@@ -22,11 +22,11 @@ use crate::{
     waiter::Waiter,
 };
 
-/// A table in memory. Nothing it does can fail. A clone is the same table.
+/// A table in memory. Its operations cannot fail. A clone is the same table.
 #[derive(Clone, Default)]
 pub struct Memory(Arc<Mutex<Items>>);
 
-/// What it holds are lease ids and task tokens, too: it shows how much there is.
+/// The table contains lease ids and task tokens, so only the number of items is shown.
 impl fmt::Debug for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Memory({} items)", self.items().len())
@@ -54,13 +54,13 @@ impl Memory {
         Self::default()
     }
 
-    /// Puts an item there, whatever it is, as a stranger to this library might.
+    /// Stores any item at a row's address, as another writer might.
     #[expect(clippy::needless_pass_by_value, reason = "part of what is public")]
     pub fn put(&self, address: Address, item: &Item) {
         self.items().insert(place(&address), item.clone());
     }
 
-    /// Puts an item at any place of the table, as [`Memory::put`] does at a row's.
+    /// Stores any item at any address of the table, as [`Memory::put`] does at a row's.
     pub fn put_at(&self, pk: &str, sk: &str, item: &Item) {
         let place = (pk.to_owned(), sk.to_owned());
         self.items().insert(place, item.clone());
@@ -75,7 +75,7 @@ impl Memory {
             .collect()
     }
 
-    /// Deletes a row by hand.
+    /// Deletes a row, as somebody might by hand.
     pub fn delete(&self, address: &Address) {
         self.items().remove(&place(address));
     }
@@ -88,7 +88,7 @@ impl Memory {
         let items = self.items();
         let after = from.map(|p| (p.pk.clone(), p.sk.clone()));
         let start = after.map_or(Bound::Unbounded, Bound::Excluded);
-        // The index holds whatever has a holder, a stranger's items too.
+        // The index contains every item with a holder, including items that are not ours.
         let mut held = items
             .range((start, Bound::Unbounded))
             .filter_map(|(place, item)| {
@@ -313,7 +313,7 @@ impl Store for Memory {
     }
 }
 
-/// Whether there is nothing, or an item of the same request.
+/// Whether there is no item, or an item of the same request.
 fn is_vacant(item: Option<&Item>, waiter: &Waiter) -> bool {
     item.is_none_or(|item| bytes(item, at::REQUEST) == Some(waiter.request.as_bytes()))
 }
@@ -325,7 +325,7 @@ fn to_item(waiter: &Waiter) -> Item {
         .collect()
 }
 
-/// Whether what is stored there has not asked later.
+/// Whether the stored item was not written later.
 fn is_latest(item: Option<&Item>, waiter: &Waiter) -> bool {
     item.is_none_or(|item| {
         let earlier = |at| at <= waiter.asked_at;

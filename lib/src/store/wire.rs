@@ -1,5 +1,4 @@
-//! A table at the other end of a wire: requests take their time, some do not come back, and somebody
-//! else may be quicker.
+//! A table behind a network: requests take time, some are lost, and another writer may be faster.
 #![expect(clippy::disallowed_methods, reason = "tokio's virtual time")]
 
 use std::{
@@ -21,21 +20,21 @@ use crate::{
 
 pub(crate) const ROUND_TRIP: Duration = Duration::from_millis(10);
 
-/// What becomes of a write.
+/// The fate of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Answered,
-    /// Written, and nobody is told: silence until the time limit.
+    /// Written, but without a response until the time limit.
     AnswerLost,
-    /// Written, and nobody is told; so it is sent again at once, as the SDK does, and the answer is to that.
+    /// Written, but without a response; the SDK sends it again at once, and the response is to the second write.
     SentAgain,
-    /// Not written: silence until the time limit.
+    /// Not written, and without a response until the time limit.
     RequestLost,
-    /// Not written, and the answer says so.
+    /// Not written, and the response says so.
     Throttled,
 }
 
-/// Which request somebody else is quicker than.
+/// The request before which another writer acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Before {
     Apply,
@@ -57,16 +56,16 @@ struct State {
     always: Option<Fate>,
     requests: u32,
     grants: u32,
-    /// What happens before the so-many-th such request, counted down.
+    /// What happens before the n-th such request; the number counts down.
     meddling: Option<(Before, u32, Meddling)>,
     /// How many transactions meet another writer.
     conflicts: u32,
-    /// The next refusal of several says nothing of the last row.
+    /// Whether the next refusal of several rows omits the last row.
     leaves_one_out: bool,
 }
 
 impl Wire {
-    /// A table to which somebody does something just before the `nth` such request.
+    /// A table to which another writer does something just before the `nth` such request.
     pub(crate) fn meddled(
         before: Before,
         nth: u32,
@@ -89,7 +88,7 @@ impl Wire {
         wire
     }
 
-    /// A table whose next refusal of several rows says nothing of the last of them.
+    /// A table whose next refusal of several rows omits the last of them.
     pub(crate) fn leave_one_out(&self) {
         self.state().leaves_one_out = true;
     }
@@ -122,12 +121,12 @@ impl Wire {
         self.state().always = Some(fate);
     }
 
-    /// Writes asked for.
+    /// The number of writes that were requested.
     pub(crate) fn requests(&self) -> u32 {
         self.state().requests
     }
 
-    /// Grants that were written, told or not.
+    /// The number of grants that were written, with or without a response.
     pub(crate) fn grants(&self) -> u32 {
         self.state().grants
     }

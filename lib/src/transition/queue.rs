@@ -1,4 +1,4 @@
-//! What the line does to a row: joining, leaving, being first.
+//! The queue's changes of a row: join, leave, reserve, confirm.
 
 use super::{State, TakeoverRule, Tokens, succeeded};
 use crate::{
@@ -7,29 +7,28 @@ use crate::{
     values::{Counter, Holder, LeaseId, Metadata, RequestDigest, Ttl},
 };
 
-/// What becomes of the line when a grant ends.
+/// What happens to the queue when a grant ends.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Next {
-    /// The row is kept for whoever is first, if anybody is. Not for a frozen key.
+    /// The row is reserved for the first waiter, if there is one. Not for a frozen key.
     Is(Successor),
-    /// Somebody else will see to it: the writer cannot tell anybody.
+    /// Somebody else makes the reservation, because the writer cannot notify.
     Later,
 }
 
-/// What the one who is first in line gets.
+/// The reservation for the first waiter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Successor {
     /// Proof of the grant to come.
     pub lease_id: LeaseId,
-    /// Until when it is to be confirmed.
+    /// When the reservation expires.
     pub until: Timestamp,
-    /// Which tokens the row may have, and which one is promised: the one above the row's, or above
-    /// the floor.
+    /// Which tokens the row may have, and which one is reserved: the one above the row's, or above the floor.
     pub tokens: Tokens,
 }
 
 impl Next {
-    /// Whether the row's token is one that this may promise from.
+    /// Whether the row's token suits this reservation.
     pub(super) fn suits(&self, row: &Row) -> Option<()> {
         match self {
             Self::Is(successor) => successor.tokens.suit(row).then_some(()),
@@ -37,7 +36,7 @@ impl Next {
         }
     }
 
-    /// The same, in the way that suits a row with this token.
+    /// The same, for a row with this token.
     #[must_use]
     pub fn suited_to(&self, token: Counter) -> Self {
         match self {
@@ -53,51 +52,51 @@ impl Next {
 /// See [`Change::Join`](super::Change::Join).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Join {
-    /// Who.
+    /// The request.
     pub request: RequestDigest,
-    /// By what a lease that somebody holds counts as over: what can be taken is not waited for.
+    /// When a lease may be taken over: nobody waits for a lease that may be taken.
     pub over: TakeoverRule,
-    /// How many the line takes.
+    /// How many requests the queue takes.
     pub cap: u16,
 }
 
 /// See [`Change::Leave`](super::Change::Leave).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Leave {
-    /// Who.
+    /// The request.
     pub request: RequestDigest,
-    /// At which place it was seen, counted from 0.
+    /// The place at which it was seen, counted from 0.
     pub place: usize,
 }
 
 /// See [`Change::Reserve`](super::Change::Reserve).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Reserve {
-    /// What the first in line gets.
+    /// The reservation for the first waiter.
     pub heir: Successor,
 }
 
 /// See [`Change::TryAgain`](super::Change::TryAgain).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TryAgain {
-    /// What it is kept by.
+    /// The lease id of the reservation.
     pub lease_id: LeaseId,
-    /// How often it had been tried when that was read.
+    /// How many notifications had been attempted when the row was read.
     pub tries: Counter,
-    /// Until when it is to be confirmed now.
+    /// When the reservation expires now.
     pub until: Timestamp,
-    /// Which tokens the row may have, and which one is promised now.
+    /// Which tokens the row may have, and which one is reserved now.
     pub tokens: Tokens,
 }
 
 /// See [`Change::Pass`](super::Change::Pass).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Pass {
-    /// What it was kept by.
+    /// The lease id of the reservation.
     pub lease_id: LeaseId,
-    /// How often that had been tried when it was read: nobody must have tried since.
+    /// How many notifications had been attempted when the row was read: there must have been none since.
     pub tries: Counter,
-    /// What the next in line gets.
+    /// The reservation for the next waiter.
     pub heir: Successor,
 }
 
@@ -106,25 +105,25 @@ pub struct Pass {
 pub struct Take {
     /// Proof of the grant.
     pub lease_id: LeaseId,
-    /// The token that was promised.
+    /// The reserved token.
     pub fencing_token: Counter,
-    /// It must be above this one: a promise from before a restore is void.
+    /// The token must be larger than this: a reservation from before a restore is void.
     pub floor: Counter,
-    /// Whom it was promised to.
+    /// The waiter's holder.
     pub holder: Holder,
     /// What the holder wants others to see.
     pub metadata: Metadata,
-    /// The length asked for.
+    /// The requested length.
     pub ttl: Ttl,
-    /// When it was promised.
+    /// When the waiter was notified.
     pub acquired_at: Timestamp,
     /// The holder's clock.
     pub now: Timestamp,
     /// The deadline.
     pub expires_at: Timestamp,
-    /// Before this instant sweep need not look.
+    /// Before this instant sweep need not read the row.
     pub sweep_after: Timestamp,
-    /// Refuse if the time for it has passed.
+    /// Refuse if the reservation has expired.
     pub require_unexpired: bool,
 }
 
@@ -150,7 +149,7 @@ pub(super) fn left(row: &Row, leave: &Leave) -> Option<Row> {
     Some(in_line(row, line))
 }
 
-/// The version stays: who watches it watches the holder.
+/// The version stays, because observers watch the holder.
 fn in_line(row: &Row, line: Vec<RequestDigest>) -> Row {
     Row {
         line,
@@ -173,7 +172,7 @@ pub(super) fn reserved(row: &Row, reserve: &Reserve) -> Option<Row> {
     kept_for_the_first(row, &reserve.heir)
 }
 
-/// A free row, kept for whoever is first in line; for nobody if nobody is.
+/// A free row, reserved for the first waiter, or for nobody if the queue is empty.
 pub(super) fn kept_for_the_first(row: Row, successor: &Successor) -> Option<Row> {
     let row = lifted(row, successor.tokens);
     let State::Free {
@@ -200,7 +199,7 @@ pub(super) fn kept_for_the_first(row: Row, successor: &Successor) -> Option<Row>
     })
 }
 
-/// A row below the floor has the floor for its token: the next one is promised.
+/// A row below the floor gets the floor as its token, and the next one is reserved.
 fn lifted(row: Row, tokens: Tokens) -> Row {
     match tokens {
         Tokens::From(_) => row,
@@ -211,7 +210,7 @@ fn lifted(row: Row, tokens: Tokens) -> Row {
     }
 }
 
-/// The reservation that the caller can prove is meant for it.
+/// The reservation that this proof belongs to.
 pub(super) fn kept<'a>(
     row: &'a Row,
     lease_id: &LeaseId,
@@ -254,7 +253,7 @@ pub(super) fn tried_again(row: &Row, again: &TryAgain) -> Option<Row> {
     })
 }
 
-/// The token that was promised is used up, whether the one it was promised to knows it or not.
+/// The reserved token is used up, whether or not its waiter knows of it.
 pub(super) fn passed_on(row: &Row, pass: &Pass) -> Option<Row> {
     of_try(row, &pass.lease_id, pass.tries)?;
     if !pass.heir.tokens.suit(row) {

@@ -1,4 +1,4 @@
-//! What a refusal means, by what stood there.
+//! The meaning of a refusal, according to the item that was stored.
 
 use super::{
     Change, Extend, Grant, Join, Next, Release, ReleaseTarget, Tokens, owned, queue::kept,
@@ -13,27 +13,27 @@ use crate::{
 /// What a refused [`Grant`] means.
 #[derive(Debug)]
 pub enum GrantRefusal {
-    /// The request has this lease already; or its holder has, and may have it again.
+    /// The request has this lease already; or its holder has it, and the request is reentrant.
     Replayed(Row),
-    /// The key is kept for this request, which was in line for it.
+    /// The key is reserved for this request, which was in the queue.
     Reserved(Row),
-    /// The request has this lease already, and it asked for other keys then.
+    /// The request has this lease already, but asked for other keys then.
     OtherKeys,
-    /// The request had its lease, and that is over.
+    /// The request had its lease, and that lease has ended.
     Consumed,
     /// An operator froze the key.
     Frozen(Row),
-    /// It can be had, by a grant with these tokens.
+    /// It can be granted, with these tokens.
     Suits(Tokens),
-    /// Somebody holds it, or has waited for it.
+    /// Somebody holds it, or waits for it.
     Held(Row),
     /// The item is not ours.
     Corrupt(&'static str),
 }
 
-/// Reads what stood there when a grant was refused. The order matters: a request's own lease
-/// comes before everything that would stop a new one. To a `reentrant` request its holder's lease
-/// is its own, as long as it has not expired.
+/// Interprets the stored item when a grant was refused. The order matters: a request's own lease comes before
+/// everything that would stop a new one. For a `reentrant` request, its holder's lease counts as its own, as long as
+/// it has not expired.
 #[must_use]
 pub fn why_not_granted(stored: Stored, grant: &Grant, reentrant: bool) -> GrantRefusal {
     let row = match stored {
@@ -71,24 +71,24 @@ pub fn why_not_granted(stored: Stored, grant: &Grant, reentrant: bool) -> GrantR
     } else if held.is_some() {
         GrantRefusal::Held(row)
     } else {
-        GrantRefusal::Corrupt("it is free and yet cannot be granted")
+        GrantRefusal::Corrupt("it is free, but cannot be granted")
     }
 }
 
 /// What a refused [`Join`] means.
 #[derive(Debug)]
 pub enum JoinRefusal {
-    /// There is nobody to wait for: it can be granted.
+    /// It can be granted at once, so there is nothing to wait for.
     Grantable,
-    /// The request is in line already.
+    /// The request is in the queue already.
     InLine,
-    /// There are as many in line as it takes.
+    /// The queue has reached its cap.
     Full(Row),
-    /// Something that also keeps it from being granted, and is worth more.
+    /// Another reason that also prevents a grant, and takes precedence.
     Other(GrantRefusal),
 }
 
-/// Reads what stood there when a join was refused, to a request that would make this grant.
+/// Interprets the stored item when a join was refused. `grant` is the grant that the request asks for.
 #[must_use]
 pub fn why_not_joined(stored: Stored, join: &Join, grant: &Grant) -> JoinRefusal {
     if let Stored::Absent = stored {
@@ -115,28 +115,28 @@ pub fn why_not_joined(stored: Stored, join: &Join, grant: &Grant) -> JoinRefusal
 /// What a refused [`Extend`] means.
 #[derive(Debug)]
 pub enum ExtendRefusal {
-    /// The lease lasts longer than was asked for: this write is late, and changes nothing.
+    /// The lease lasts longer than requested: this write is late, and changes nothing.
     Longer(Row),
-    /// It is kept for the caller, and not granted yet: this extend is to be the grant.
+    /// It is reserved for the caller, and not granted yet: this extend has to be the grant.
     Unconfirmed,
-    /// It was granted to the caller before, by an extend that took up the promise.
+    /// It was granted to the caller before, by an extend that confirmed the reservation.
     Confirmed,
-    /// It was granted to the caller by this very extend, and the answer was lost.
+    /// It was granted to the caller by this very extend, and the response was lost.
     Taken(Row),
-    /// The deadline has passed, and the caller required that it has not.
+    /// The deadline has passed, and the caller required an unexpired lease.
     Expired,
     /// The deadline has passed, and an operator froze the key.
     Frozen(Row),
     /// The deadline has passed, and somebody waits.
     Awaited(Row),
-    /// The grant is over.
+    /// The grant has ended.
     Lost,
     /// The item is not ours.
     Corrupt(&'static str),
 }
 
-/// Reads what stood there when an extend was refused, or a first extend that would have taken up a
-/// promise: `confirming`. A promise of a token that is not above `floor` is void.
+/// Interprets the stored item when an extend was refused. `confirming` says that it was a first extend, which
+/// confirms a reservation. A reservation whose token is not above `floor` is void.
 #[must_use]
 pub fn why_not_extended(
     stored: Stored,
@@ -178,10 +178,10 @@ pub fn why_not_extended(
 /// What a refused [`Release`] means.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ReleaseRefusal {
-    /// It can be released, in this way.
+    /// It can be released, by this write.
     Suits(Box<Release>),
-    /// It was released or swept before, or the row is gone. If this very call did it and did not
-    /// hear so, or one before it that may have died since, the row says whom it is kept for.
+    /// It was released or swept before, or the row is gone. This very call may have released it and lost the
+    /// response, or an earlier call that died since. So the caller gets the row and can notify the next waiter.
     Already(Option<Box<Row>>),
     /// Somebody else was granted it.
     Lost,
@@ -189,7 +189,7 @@ pub enum ReleaseRefusal {
     Corrupt(&'static str),
 }
 
-/// Reads what stood there when a release was refused that a holder of this name asked for.
+/// Interprets the stored item when a release was refused. `holder` is the holder of the handle.
 #[must_use]
 pub fn why_not_released(stored: Stored, release: &Release, holder: &Holder) -> ReleaseRefusal {
     let row = match stored {
@@ -209,7 +209,7 @@ pub fn why_not_released(stored: Stored, release: &Release, holder: &Holder) -> R
             ..release.clone()
         }));
     }
-    // A grant that an operator ended was taken away, not given back.
+    // A grant that an operator ended was taken away, not released.
     let given_back = |p: &Previous, so: &[Ended]| p.fencing_token == token && so.contains(&p.ended);
     let last = row.holding().is_none()
         && given_back(&row.last_grant(), &[Ended::Released, Ended::Expired]);
@@ -222,7 +222,7 @@ pub fn why_not_released(stored: Stored, release: &Release, holder: &Holder) -> R
     }
 }
 
-/// What the caller can prove is its own.
+/// Whether the proof is that of the current grant, of the reservation, or of neither.
 fn what_it_is(
     row: &Row,
     lease_id: &LeaseId,

@@ -1,4 +1,4 @@
-//! What no other test of the library would miss. That the table does the same is the differential test's to say.
+//! Cases that no other test of the library covers. A differential test compares the table with these rules.
 
 use std::time::Duration;
 

@@ -16,7 +16,7 @@ impl Ttl {
 
     const RANGE: &str = "a number of seconds from 1 to 86400";
 
-    /// Checks `length`; less than a millisecond of it is dropped.
+    /// Checks `length`; a fraction of a millisecond is dropped.
     ///
     /// # Errors
     /// [`BadValue`] outside of 1 to 86 400 seconds.
@@ -40,7 +40,7 @@ impl Ttl {
         self.0 as u64
     }
 
-    /// From an item, where anything up to [`Ttl::MAX_MILLIS`] is ours.
+    /// From an item. Ours has 1 ms to [`Ttl::MAX_MILLIS`].
     pub(crate) fn stored(millis: u64) -> Option<Self> {
         u32::try_from(millis)
             .ok()
@@ -62,7 +62,7 @@ impl Serialize for Ttl {
 impl<'de> Deserialize<'de> for Ttl {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let seconds = deserializer.deserialize_any(Number(Self::RANGE))?;
-        // To the nearest millisecond: 1.001 has no exact binary form. Not a number fails `from`.
+        // To the nearest millisecond, because 1.001 has no exact binary form. NaN fails in `try_from_secs_f64`.
         Duration::try_from_secs_f64(seconds)
             .map(|length| Duration::from_micros(500).saturating_add(length))
             .map_err(|_| BadValue(format!("expected {}", Self::RANGE)))
@@ -98,7 +98,7 @@ impl de::Visitor<'_> for Number {
     }
 }
 
-/// A small whole number, which an engine of workflows may have written as a float.
+/// A small whole number, which a workflow engine may have written as a float.
 pub(crate) fn small<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u16, D::Error> {
     const RANGE: &str = "a whole number from 0 to 65535";
     let n = deserializer.deserialize_any(Number(RANGE))?;
@@ -113,22 +113,22 @@ pub(crate) fn small<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u16, D
     Err(de::Error::custom(format!("expected {RANGE}")))
 }
 
-/// A counter that a row carries: a fencing token or a version, from 1 to [`Counter::MAX`].
+/// A counter in a row: a fencing token or a version, from 1 to [`Counter::MAX`].
 ///
-/// Engines of workflows keep numbers as floats: `1795228800125.0` is read as the whole number it is.
+/// Workflow engines keep numbers as floats: `1795228800125.0` is read as the whole number it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Counter(u64);
 
 impl Counter {
-    /// Far above what any clock seeds, and so far below 2^53 that adding to it stays exact in
-    /// every JSON reader. An item with more is not ours.
+    /// Far above any number that a clock gives, and so far below 2^53 that additions stay exact in every JSON reader.
+    /// An item with a larger number is not ours.
     pub const MAX: u64 = 1 << 52;
 
-    /// The least.
+    /// The smallest.
     pub const MIN: Self = Self(1);
 
-    /// The highest floor. There is room above it for more grants than anybody makes, and it has no
-    /// more digits than JSONata's `$string` writes, which workflows put tokens into items with: 15.
+    /// The highest floor. There is room above it for more grants than anybody makes. It has 15 digits, as many as
+    /// JSONata's `$string` writes, which workflows use to put tokens into items.
     pub const HIGHEST_FLOOR: Self = Self(500_000_000_000_000);
 
     const RANGE: &str = "a whole number from 1 to 2^52";
@@ -145,12 +145,12 @@ impl Counter {
         self.0
     }
 
-    /// `step` more. [`Counter::MAX`] is out of reach for anything that started from a clock.
+    /// This plus `step`. No counter that started from a clock reaches [`Counter::MAX`].
     pub(crate) const fn plus(self, step: u64) -> Self {
         Self(self.0 + step)
     }
 
-    /// One less, and never less than the least.
+    /// One less, at least [`Counter::MIN`].
     pub(crate) fn before(self) -> Self {
         Self(self.0.saturating_sub(1)).max(Self::MIN)
     }
@@ -168,8 +168,7 @@ impl<'de> Deserialize<'de> for Counter {
     }
 }
 
-/// A whole number from `least` to 2^52. Up to there a float is exact, so that the detour loses
-/// nothing that could be accepted.
+/// A whole number from `least` to 2^52. Floats are exact up to there, so every accepted number is exact.
 fn whole<'de, D: Deserializer<'de>>(
     deserializer: D,
     range: &'static str,
@@ -187,8 +186,8 @@ fn whole<'de, D: Deserializer<'de>>(
     Err(de::Error::custom(format!("expected {range}")))
 }
 
-/// The version that a lease had when it was last seen, or 0 for "not seen yet": what a takeover by
-/// observation goes by. No row has version 0, so that 0 takes nothing over.
+/// The version of a lease when it was last seen, or 0 for "not seen yet". A takeover by observation compares it. No
+/// row has version 0, so 0 takes nothing over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ObservedVersion(u64);
 
@@ -220,7 +219,7 @@ impl<'de> Deserialize<'de> for ObservedVersion {
 pub struct Permits(u16);
 
 impl Permits {
-    /// A mutex.
+    /// One permit: a mutex.
     pub const ONE: Self = Self(1);
 
     const RANGE: &str = "a whole number from 1 to 1000";
@@ -274,12 +273,12 @@ impl<'de> Deserialize<'de> for Permits {
     }
 }
 
-/// How long a waiter stays in line: at most 365 days, in whole milliseconds.
+/// How long a waiter stays in the queue: at most 365 days, in whole milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WaitTime(Duration);
 
 impl WaitTime {
-    /// The longest wait: as long as an execution may live.
+    /// The longest wait: the longest time that an execution may run.
     pub const LONGEST: Duration = Duration::from_hours(365 * 24);
 
     const RANGE: &str = "a number of seconds from 0 to 31536000";

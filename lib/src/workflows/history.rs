@@ -1,17 +1,17 @@
-//! What an execution's history proves: that no task which it started can still be at work.
+//! Reads from an execution's history whether any task that it started can still be at work.
 
 use std::collections::{HashMap, HashSet};
 
 use aws_sdk_sfn::types::{HistoryEvent, HistoryEventType as Event};
 
-/// An execution's events, taken in one after the other, from the first.
+/// An execution's events, added one after the other, from the first.
 #[derive(Debug, Default)]
 pub(super) struct History {
     /// Tasks that were scheduled and have not answered, each by the number of its first event.
     open: HashSet<i64>,
     /// The task that an event belongs to.
     task_of: HashMap<i64, i64>,
-    /// The children of a Distributed Map have histories of their own.
+    /// Whether there are children of a Distributed Map, which have histories of their own.
     has_children: bool,
     has_ended: bool,
     redrives: i32,
@@ -53,7 +53,7 @@ impl History {
         }
     }
 
-    /// Whether every task that was started has answered, and the history is there to its end.
+    /// Whether every task that was started has answered, and the history is complete.
     pub(super) fn all_answered(&self) -> bool {
         self.has_ended && !self.has_children && self.open.is_empty()
     }
@@ -64,9 +64,10 @@ impl History {
     }
 }
 
-/// Whether this is the end of a task that is over with it: of a Lambda function that was called, or of a request to
-/// `DynamoDB`. Of all else that is not certain. A child execution may leave a function at work; a job may go on when
-/// the call that looked after it failed; whoever has a task token, or an activity, may be told to stop by somebody else.
+/// Whether the task has certainly ended with this event: a call of a Lambda function, or a request to `DynamoDB`. For
+/// all other tasks that is not certain. A child execution may leave a function at work. A job may continue after the
+/// call that watched it failed. Anybody who has the token of a task or an activity can end it while others work on
+/// it.
 fn is_over(event: &HistoryEvent) -> bool {
     let succeeded = event.task_succeeded_event_details();
     let failed = event.task_failed_event_details();
@@ -84,7 +85,7 @@ fn is_over(event: &HistoryEvent) -> bool {
                 (kind, _) => DYNAMODB.contains(&kind) && is_an_answer(error),
             }
         }),
-        // Of a function that is named as the state's resource.
+        // A function that is named as the state's resource.
         Event::LambdaFunctionSucceeded => true,
         Event::LambdaFunctionFailed => {
             lambda.is_some_and(|d| is_an_answer(d.error().unwrap_or(UNNAMED)))
@@ -95,11 +96,11 @@ fn is_over(event: &HistoryEvent) -> bool {
 
 const DYNAMODB: [&str; 2] = ["dynamodb", "aws-sdk:dynamodb"];
 
-/// A failure without a name says nothing.
+/// A failure without a name proves nothing.
 const UNNAMED: &str = "States.";
 
-/// Whether this error is the task's own word, or Step Functions' that the task did not run. What
-/// else Step Functions says of a task leaves open whether that one is still at work.
+/// Whether this error comes from the task itself, or says that the task did not run. After any other error of Step
+/// Functions the task may still be at work.
 fn is_an_answer(error: &str) -> bool {
     let unheard = error.starts_with("States.")
         || error.starts_with("Lambda.")
@@ -114,7 +115,7 @@ mod tests {
 
     use super::*;
 
-    /// The history of these events: each its type, the one before it, and the error of a failure.
+    /// The history of these events. Each has its type, the number of the event before it, and the error of a failure.
     fn history(events: &[(Event, i64, &str)]) -> History {
         of(("lambda", "invoke"), events)
     }
@@ -162,7 +163,7 @@ mod tests {
             of(resource, &events).all_answered()
         };
         let one = |last, error| task(("lambda", "invoke"), last, error);
-        // A child's branch, a job, a function behind a gateway may go on.
+        // A child's branch, a job, or a function behind a gateway may still be at work.
         for (kind, resource) in [
             ("states", "startExecution.sync:2"),
             ("states", "startExecution"),
@@ -183,7 +184,7 @@ mod tests {
         for kind in ["dynamodb", "aws-sdk:dynamodb"] {
             assert!(task((kind, "updateItem"), TaskSucceeded, ""));
         }
-        // Without a word of what it was, or of how it failed, it is not certain.
+        // Without its type, or the name of its failure, it is not certain.
         assert!(!one(TaskFailed, ""));
         for kind in [TaskSucceeded, TaskFailed, Event::LambdaFunctionFailed] {
             let mut history = History::default();
@@ -194,7 +195,7 @@ mod tests {
             }
             assert!(!history.all_answered());
         }
-        // Ours in line; and a step's, which somebody else may have given up.
+        // Our own wait in the queue; and a step's, which somebody else may have ended.
         let token = ("lambda", "invoke.waitForTaskToken");
         assert!(task(token, TaskSucceeded, ""));
         assert!(task(token, TaskFailed, "Lease.QueueTimeout"));
@@ -220,7 +221,7 @@ mod tests {
             (ExecutionStarted, 0, ""),
             (ExecutionSucceeded, 1, "")
         ]));
-        // One branch failed, and the other was aborted with its task under way.
+        // One branch failed, and the other was aborted while its task was at work.
         assert!(!history(&[
             (ExecutionStarted, 0, ""),
             (TaskScheduled, 1, ""),
@@ -235,7 +236,7 @@ mod tests {
             (MapRunStarted, 1, ""),
             (ExecutionAborted, 2, ""),
         ]));
-        // Not there to its end.
+        // The history is not complete.
         assert!(!history(&[
             (ExecutionStarted, 0, ""),
             (TaskScheduled, 1, "")

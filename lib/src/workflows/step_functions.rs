@@ -27,8 +27,8 @@ pub struct StepFunctions {
     client: Client,
 }
 
-/// No retries: a token that is refused the first time was never answered, and only then may the
-/// turn pass to the next at once.
+/// There are no retries. After a retry, a refusal could mean that the first call arrived. Without one, a refusal
+/// proves that nobody waits with the token, and the turn may pass to the next waiter at once.
 const CONNECT: Duration = Duration::from_millis(500);
 const CALL: Duration = Duration::from_millis(1500);
 
@@ -40,7 +40,7 @@ impl StepFunctions {
         Self::new(&crate::store::Connection::ambient().await)
     }
 
-    /// From a configuration of yours, with pinned time limits and without retries.
+    /// From your own configuration, with pinned time limits and without retries.
     #[must_use]
     pub fn new(ambient: &SdkConfig) -> Self {
         let config = Builder::from(ambient)
@@ -53,11 +53,11 @@ impl StepFunctions {
     }
 }
 
-/// Of a history, pages of a thousand events, as many as this: what is longer proves nothing.
+/// The most pages of a history, of a thousand events each; a longer history proves nothing.
 const PAGES: usize = 5;
 
 impl StepFunctions {
-    /// None if it cannot be read to its end, within `limit` in all: then it proves nothing.
+    /// The history, or none if it cannot be read to its end within `limit`: then it proves nothing.
     async fn history(&self, execution: &Holder, limit: Duration) -> Option<History> {
         let (mut history, mut next) = (History::default(), None);
         let began = stopwatch();
@@ -146,7 +146,7 @@ impl Workflows for StepFunctions {
 
     fn look_up<'a>(&'a self, execution: &'a Holder, limit: Duration) -> Call<'a, Execution> {
         let call = self.client.describe_execution();
-        // Neither input nor output, which a key of the machine's own may hide.
+        // Without input and output, because a KMS key of the state machine may protect them.
         let call = call.execution_arn(execution.as_str());
         let call = call.included_data(IncludedData::MetadataOnly);
         Box::pin(async move {
@@ -160,7 +160,7 @@ impl Workflows for StepFunctions {
                         let redrives = described.redrive_count().unwrap_or_default();
                         let left = limit.saturating_sub(began.elapsed());
                         let history = self.history(execution, left).await;
-                        // The two answers need not be of the same age.
+                        // One response may be older than the other.
                         if history
                             .as_ref()
                             .is_some_and(|history| history.redrives() > redrives)
@@ -209,7 +209,7 @@ fn is_one_of<E: ProvideErrorMetadata, R>(error: &SdkError<E, R>, codes: &[&str])
     error.code().is_some_and(|code| codes.contains(&code))
 }
 
-/// The words of an answer only: those of a request would show the token.
+/// The text comes from the response only; that of the request would show the token.
 fn failed<E, R>(action: &'static str, resource: String, error: SdkError<E, R>) -> Error
 where
     E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
@@ -227,7 +227,7 @@ where
     let message = error.message().unwrap_or("no message").to_owned();
     if !matches!(error, SdkError::ServiceError(_)) {
         return Error::Unavailable {
-            problem: format!("{action} on {resource} brought no answer"),
+            problem: format!("{action} on {resource} got no response"),
             source: None,
         };
     }

@@ -1,4 +1,4 @@
-//! What happens between two requests of one call.
+//! Changes between two requests of one call.
 
 use std::{
     collections::HashSet,
@@ -32,7 +32,7 @@ fn single(name: &str, holder: &str) -> Acquire {
     make::request(make::key(name), holder, TTL)
 }
 
-/// A row that somebody else was granted.
+/// A row that was granted to somebody else.
 async fn somebody_elses(name: &str) -> crate::row::Item {
     let leases = Leases::new(Memory::new(), Settings::default());
     grant(&leases, single(name, "x")).await;
@@ -82,7 +82,7 @@ async fn a_lease_of_the_holders_own_that_ends_meanwhile_is_granted_anew_or_held(
     }
 }
 
-/// A clock that does not move but for the pauses, and remembers them.
+/// A clock that moves only by the pauses, and records them.
 #[derive(Default)]
 struct Pauses(Mutex<Vec<Duration>>);
 
@@ -123,7 +123,7 @@ async fn conflicts_are_waited_out_with_jitter_and_not_for_ever() {
     );
 }
 
-/// A cancelled transaction need not give a reason for each row that is in its way.
+/// A cancelled transaction need not give a reason for each row that caused it.
 #[tokio::test(start_paused = true)]
 async fn a_replay_is_one_though_the_refusal_does_not_say_so_of_every_row() {
     let store = Wire::default();
@@ -135,7 +135,7 @@ async fn a_replay_is_one_though_the_refusal_does_not_say_so_of_every_row() {
     let again = again.expect("an answer").granted().expect("a grant");
     assert_eq!(again.grant, GrantKind::Replayed);
     assert_eq!(again.leases, first.leases);
-    // One of them is over.
+    // One of them has ended.
     let _ = leases.release(&first.leases[1]).await.expect("released");
     store.leave_one_out();
     let answer = leases.acquire_all(set()).await;

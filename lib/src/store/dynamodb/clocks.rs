@@ -1,4 +1,4 @@
-//! How far this machine's clock is from the service's, as the `Date` of its answers tells.
+//! How far this machine's clock is from the service's, according to the `Date` header of its responses.
 
 use aws_smithy_runtime_api::{
     box_error::BoxError,
@@ -24,7 +24,7 @@ use crate::{
     metrics::{self, Metric},
 };
 
-/// Compares the clocks with each attempt, and tells by how much they differ.
+/// Compares the clocks at each attempt, and reports the difference.
 #[derive(Debug)]
 pub(super) struct CompareClocks;
 
@@ -73,8 +73,8 @@ fn instant(date: &str) -> Option<Timestamp> {
     Some(Timestamp::from_millis(seconds.checked_mul(1000)?))
 }
 
-/// The least number of milliseconds by which the clocks must differ: a date has whole seconds and may
-/// have been written at any moment between the question and the answer. 0 if they may agree.
+/// The smallest possible difference in milliseconds. A date has whole seconds, and may have been written at any
+/// moment between the request and the response. 0 if the clocks may agree.
 fn difference(asked: Timestamp, answered: Timestamp, date: Timestamp) -> u64 {
     let (asked, answered) = (asked.as_millis(), answered.as_millis());
     let (first, last) = (date.as_millis(), date.as_millis().saturating_add(999));
@@ -94,7 +94,7 @@ mod tests {
                 |ms: i64| Timestamp::from_millis(1_795_230_000_000_u64.saturating_add_signed(ms));
             difference(at(asked), at(answered), at(0))
         };
-        // Whatever the second hides.
+        // Hidden by the whole second.
         assert_eq!(by(0, 5), 0);
         assert_eq!(by(990, 999), 0);
         assert_eq!(by(-400, 3), 0);

@@ -47,8 +47,8 @@ impl DynamoDb {
         let items = items
             .collect::<Result<Vec<_>, _>>()
             .map_err(|error| request.failed::<TransactWriteItemsError, ()>(unbuilt(error)))?;
-        // The SDK sends a token along, so that a transaction whose answer was lost is not applied
-        // again when it is sent again.
+        // The SDK sends an idempotency token, so a transaction whose response was lost is not applied again when it
+        // is sent again.
         let write = self
             .client
             .transact_write_items()
@@ -98,8 +98,8 @@ impl DynamoDb {
         })
     }
 
-    /// A cancelled transaction has a reason for each item, "None" for those that it did not fail
-    /// on. Only a refused condition says who holds what: everything else comes before.
+    /// A cancelled transaction has a reason for each item, "None" for items that did not cause it. Only a refused
+    /// condition says who holds what, so all other reasons are handled first.
     fn cancelled(
         &self,
         changes: &[(Address, Change)],
@@ -153,14 +153,14 @@ impl DynamoDb {
                 let rows = items.map(|found| Stored::read(found.item()));
                 Ok(Some(rows.collect()))
             }
-            // The SDK does not repeat what a writer got in the way of.
+            // The SDK does not retry a read that conflicts with a writer.
             Err(SdkError::ServiceError(refusal)) if is_conflict(refusal.err()) => Ok(None),
             Err(error) => Err(request.failed(error)),
         }
     }
 }
 
-/// Why a transaction was cancelled, item by item; none if it failed in another way.
+/// Why a transaction was cancelled, for each item; none if it failed in another way.
 pub(super) fn cancellation<R>(
     error: &SdkError<TransactWriteItemsError, R>,
 ) -> Option<Vec<CancellationReason>> {

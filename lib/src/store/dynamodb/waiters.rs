@@ -1,4 +1,4 @@
-//! Those who wait in line: an item each, beside the row that has the line.
+//! The waiters: an item for each, apart from the row that has the queue.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -27,7 +27,7 @@ use crate::{
     waiter::Waiter,
 };
 
-/// Nothing stands there, or an item of the same request, and none that has asked later.
+/// There is no item, or there is an item of the same request that was not written later.
 const LATEST: &str = "attribute_not_exists(#pk) \
     OR #request = :request AND (attribute_not_exists(#asked_at) OR #asked_at <= :asked_at)";
 
@@ -125,7 +125,7 @@ impl DynamoDb {
         limit: Duration,
     ) -> Result<Waiter, Error> {
         let attributes = waiter.attributes();
-        // What was said before stays: the place in line was taken then.
+        // The other attributes stay, because the place in the queue belongs to the first call.
         let set = attributes.each_ref().map(|(name, _)| match *name {
             at::TASK_TOKEN | at::ASKED_AT => format!("#{name} = :{name}"),
             _ => format!("#{name} = if_not_exists(#{name}, :{name})"),

@@ -1,5 +1,5 @@
-//! From the texts of an update to its request: the names and the values that they mention, and no others, since `DynamoDB` refuses
-//! leftovers.
+//! From the texts of an update to its request: exactly the names and values that the texts use, because `DynamoDB`
+//! refuses any others.
 
 use std::{
     collections::HashMap,
@@ -37,7 +37,7 @@ fn constants() -> [(&'static str, AttributeValue); 15] {
     ]
 }
 
-/// Adds to two texts the names and the constants that they mention, and of `values` those that they do.
+/// Adds the names and constants that the two texts use, and those of `values` that they use.
 pub(super) fn build(
     condition: String,
     update: String,
@@ -47,7 +47,7 @@ pub(super) fn build(
     filled(condition, update, &mentioned, values)
 }
 
-/// The same for texts that hang on the row, of which there are too many to be kept.
+/// The same for texts that depend on the row: there are too many of them to cache.
 pub(super) fn build_once(
     condition: String,
     update: String,
@@ -77,14 +77,14 @@ fn filled(
     }
 }
 
-/// What two texts mention.
+/// The names and values that two texts use.
 #[derive(Debug)]
 struct Mentioned {
     condition: String,
     update: String,
     names: HashMap<String, String>,
     constants: HashMap<String, AttributeValue>,
-    /// All values, each by its name with the colon.
+    /// The names of all values, with the colon.
     values: Vec<String>,
 }
 
@@ -104,7 +104,7 @@ impl Mentioned {
             names: words('#')
                 .map(|name| (name.to_owned(), name[1..].to_owned()))
                 .collect(),
-            // Its clones have room for all values.
+            // Clones have room for all values.
             constants: HashMap::with_capacity(values.len()),
             values,
         };
@@ -126,12 +126,12 @@ fn part_of_a_word(c: char) -> bool {
     matches!(c, '0'..='9' | 'A'..='Z' | 'a'..='z' | '_' | '#' | ':')
 }
 
-/// What was found out already. To look through these texts would make a request dearer by a quarter to two fifths, and there
-/// are some forty of them.
+/// The cache. Without it, parsing the texts would make a request a quarter to two fifths more expensive. There are
+/// about forty entries.
 static KNOWN: RwLock<Vec<Arc<Mentioned>>> = RwLock::new(Vec::new());
 
 fn known(condition: &str, update: &str) -> Arc<Mentioned> {
-    // Nothing panics while it holds the lock.
+    // No code panics while it holds the lock.
     let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
     let same = |known: &&Arc<Mentioned>| known.condition == condition && known.update == update;
     if let Some(known) = known.iter().find(same) {

@@ -1,4 +1,4 @@
-//! What the line does to a row, in the language of DynamoDB.
+//! The queue's changes of a row, as DynamoDB expressions.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
@@ -14,10 +14,10 @@ use crate::{
     values::Counter,
 };
 
-/// The proof of the one it is kept for: the token is the next one, and conditions cannot add.
+/// The waiter's proof. Its token is the next one, and conditions cannot add, so the row's token is compared.
 pub(super) const PROMISED: &str = "#claim_id = :lease_id AND #fencing_token = :before";
 
-/// What a free row has that is kept for somebody.
+/// The condition on a free row of ours that is reserved.
 pub(super) fn kept() -> String {
     format!(
         "{FREE} AND attribute_type(#claim, :binary) AND attribute_type(#claim_id, :text) \
@@ -26,18 +26,18 @@ pub(super) fn kept() -> String {
     )
 }
 
-/// What a row of ours has, be it held, free, or kept for somebody.
+/// The condition on any row of ours: held, free, or reserved.
 pub(super) fn ours_in_any_state() -> String {
     let kept = kept();
     format!("{OURS} AND (({HELD}) OR ({FREE} AND {UNKEPT}) OR ({kept}))")
 }
 
-/// What [`PROMISED`] compares with the row's token.
+/// The value that [`PROMISED`] compares with the row's token.
 pub(super) fn promise_of(fencing_token: Counter) -> (&'static str, AttributeValue) {
     ("before", n(fencing_token.get().saturating_sub(1)))
 }
 
-/// What handing over adds to the end of a grant.
+/// What the reservation for the next waiter adds to the end of a grant.
 pub(super) struct Handed {
     pub(super) condition: String,
     pub(super) set: &'static str,
@@ -65,7 +65,7 @@ pub(super) fn handed(next: &Next) -> Handed {
     }
 }
 
-/// Beside the removal of the first.
+/// Together with the removal of the first entry.
 const KEEP_FOR_THE_FIRST: &str = "#claim = if_not_exists(#line[0], :null), #claim_id = :heir, \
     #claim_until = :until, #claim_tries = :one";
 
@@ -81,7 +81,7 @@ fn floor_of(tokens: Tokens) -> (&'static str, AttributeValue) {
     ("floor", n(tokens.floor().get()))
 }
 
-/// The token of a row that nobody holds, before it is promised on: as it is, or lifted.
+/// The token of a free row before the next one is reserved: unchanged, or lifted to the floor.
 fn lifting(tokens: Tokens) -> &'static str {
     match tokens {
         Tokens::From(_) => "",
@@ -92,7 +92,7 @@ fn lifting(tokens: Tokens) -> &'static str {
     }
 }
 
-/// The version stays: who watches it watches the holder.
+/// The version stays, because observers watch the holder.
 pub(super) fn joining(join: &Join) -> Expressions {
     let (lasts, which) = match join.over {
         TakeoverRule::At(instant) => ("#expires_at > :over", at_least_one(instant)),

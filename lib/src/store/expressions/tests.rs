@@ -169,7 +169,7 @@ fn every_change() -> Vec<Change> {
     ]
 }
 
-/// Operators and functions, as DynamoDB counts them or more.
+/// Operators and functions; at least as many as DynamoDB counts.
 fn operators(text: &str) -> usize {
     let words = [
         "AND", "OR", "NOT", "BETWEEN", "IN", "+", "=", "<", ">", "<=", ">=", "<>",
