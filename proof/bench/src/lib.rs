@@ -16,6 +16,7 @@ pub mod python;
 pub mod report;
 pub mod sections;
 pub mod site;
+pub mod sweeping;
 pub mod waiting;
 pub mod workflows;
 
@@ -71,6 +72,8 @@ pub enum Part {
     Waiting,
     /// What a wait costs a workflow, all in: a crowd of executions for one key.
     Crowd,
+    /// How long a sweep takes that finds a thousand waiters or leases.
+    Sweeping,
     /// What a lease costs a workflow, in states and events.
     Workflows,
     /// What the library and the functions compute.
@@ -104,6 +107,7 @@ impl Part {
             Self::Sections => sections::measure().await,
             Self::Waiting => waiting::measure(options).await,
             Self::Crowd => Box::pin(workflows::crowd::measure(options)).await,
+            Self::Sweeping => Box::pin(sweeping::measure(options)).await,
             Self::Workflows => Box::pin(workflows::measure()).await,
             Self::Instructions => Box::pin(instructions::measure(options)).await,
         }

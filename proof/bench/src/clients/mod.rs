@@ -3,7 +3,7 @@
 mod direct;
 mod dynamodb_lease;
 mod functions;
-mod leasehold;
+pub(crate) mod leasehold;
 mod python_lock;
 
 use std::pin::Pin;

@@ -176,6 +176,15 @@ pub(crate) async fn measure(options: &Options) -> Result<Found, Error> {
             ratio(cold, 1),
         ));
     }
+    if !options.quick {
+        let acquire = &FUNCTIONS[0];
+        let binary = built.join(acquire.name).join("bootstrap");
+        let cold = invoked(acquire, &binary, 1, Over::TlsAsHere).await?;
+        measures.push(held(
+            "acquire function, the same with every authority of this machine",
+            ratio(cold, 1),
+        ));
+    }
     let groups: Vec<_> = measures
         .iter()
         .filter(|measure| measure.unit == "instructions")
@@ -250,8 +259,17 @@ async fn run(
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Over {
     Http,
+    /// With one authority to trust: how many a machine has differs, and so would the counts.
     Tls,
+    /// With those of this machine.
+    TlsAsHere,
 }
+
+/// Where a Linux machine has its authorities in one file.
+const AUTHORITIES: [&str; 2] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+];
 
 /// The instructions of a function's process that serves so many invocations.
 async fn invoked(
@@ -267,8 +285,16 @@ async fn invoked(
         let leases = table.grant(ROWS).await?;
         let place = tempfile::tempdir().map_err(failed("create a temporary directory"))?;
         let trusted = place.path().join("authority.pem");
-        // One authority alone: how many a machine trusts differs, and so would the counts.
-        std::fs::write(&trusted, AUTHORITY).map_err(failed("write an authority"))?;
+        let mut authorities = AUTHORITY.to_owned();
+        if over == Over::TlsAsHere {
+            let found = AUTHORITIES
+                .iter()
+                .find_map(|path| std::fs::read_to_string(path).ok());
+            authorities += &found.ok_or_else(|| {
+                Error::Failed(format!("this machine has none of {AUTHORITIES:?}"))
+            })?;
+        }
+        std::fs::write(&trusted, authorities).map_err(failed("write the authorities"))?;
         let events: Vec<String> = leases
             .iter()
             .take(many)
@@ -279,7 +305,7 @@ async fn invoked(
         let tls = Tls::before(&table.proxy.url()).await?;
         let url = match over {
             Over::Http => table.proxy.url(),
-            Over::Tls => tls.url(),
+            Over::Tls | Over::TlsAsHere => tls.url(),
         };
         environment.insert("AWS_ENDPOINT_URL_DYNAMODB".to_owned(), url);
         environment.insert("SSL_CERT_FILE".to_owned(), trusted.display().to_string());
