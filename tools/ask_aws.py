@@ -1,11 +1,11 @@
-"""Asks Step Functions itself what it says of the state machines, and of what they rest on. It deploys and runs nothing.
+"""Lets Step Functions validate the state machines, and checks what they assume of the service. It deploys and runs nothing.
 
     python tools/ask_aws.py [--role ARN]
 
 Each definition goes to ValidateStateMachineDefinition; each question is one state for TestState. Credentials and Region are the
-AWS CLI's; they need states:ValidateStateMachineDefinition and states:TestState. Questions about names of errors need a role that
-Step Functions may assume and that is allowed nothing (and iam:PassRole on it): each call is then refused before it does anything,
-and shows the name that a refusal gets. Prints a line for each answer, and fails if one is not what the machines rest on.
+AWS CLI's; they need states:ValidateStateMachineDefinition and states:TestState. Questions about names of errors need a role
+without permissions that Step Functions may assume (and iam:PassRole on it): each call is then refused before it does anything,
+and shows the error name of a refusal. Prints a line for each response, and fails if one differs from the expected.
 """
 
 import argparse
@@ -37,7 +37,7 @@ MACHINE = "arn:{partition}:states:{region}:{account}:stateMachine:leasehold-that
 KEY = {"pk": {"S": "a"}}
 MOCK = {"mock": {"result": "{}"}}
 
-# What is asked, by which state, with what besides, and what the machines rest on: an error or an output.
+# The question, its state, further parameters (None: needs the role), and the expected error or output.
 QUESTIONS = [
     ("a TimeoutSeconds without a value", calls("lambda:invoke", {"FunctionName": FUNCTION}, TimeoutSeconds=NOTHING), MOCK,
      {"error": "States.QueryEvaluationError"}),
@@ -57,7 +57,7 @@ QUESTIONS = [
 
 
 def definitions(places):
-    """The machines, with something in the place of each substitution."""
+    """The machines, with a value for each substitution."""
     def instead(match):
         name = match.group(1)
         if name.endswith("Partition"):
@@ -69,7 +69,7 @@ def definitions(places):
 
 
 def validated(client, definition):
-    """What is wrong with a definition, and what is merely remarked."""
+    """Whether a definition is valid, and all remarks on it."""
     answer = client.validate_state_machine_definition(definition=definition, type="STANDARD", severity="WARNING", maxResults=100)
     told = [f"{one['severity']} {one['code']} {one.get('location', '')}: {one['message']}" for one in answer["diagnostics"]]
     return answer["result"] == "OK", told
@@ -84,11 +84,11 @@ def answered(client, state, more, places):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--role", help="a role that is allowed nothing")
+    parser.add_argument("--role", help="a role without permissions")
     role = parser.parse_args().role
     session = boto3.Session()
     region = session.region_name or sys.exit("no Region: set AWS_REGION")
-    # TestState has a host of its own in the service; an endpoint that somebody names is taken as it is.
+    # TestState has a host of its own in the service; an endpoint from the environment is used unchanged.
     is_named = "AWS_ENDPOINT_URL_SFN" in os.environ or "AWS_ENDPOINT_URL" in os.environ
     client = session.client("stepfunctions", config=Config(inject_host_prefix=not is_named))
     places = {"partition": session.get_partition_for_region(region), "region": region, "account": "123456789012"}
@@ -108,7 +108,7 @@ def main():
             print(f"  {line}")
     for what, state, more, expected in QUESTIONS:
         if more is None and not role:
-            print(f"not asked: {what}: it takes a role that is allowed nothing (ROLE=arn)")
+            print(f"not asked: {what}: this needs a role without permissions (ROLE=arn)")
             continue
         try:
             answer = answered(client, state, {"roleArn": role} if more is None else more, places)

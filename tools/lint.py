@@ -1,9 +1,9 @@
-"""Lints the templates below each given directory, as they are written and as CloudFormation gets them.
+"""Lints the templates below each given directory, as they are written and as CloudFormation receives them.
 
     python tools/lint.py [--only written|translated] . [another copy of the repository ...]
 
-As written by `sam validate --lint`. As translated by cfn-lint, with the definitions of the state machines put in, since it
-does not follow a DefinitionUri. Prints a line for each problem, and fails if there is one.
+`sam validate --lint` lints them as written. cfn-lint lints them as translated, with the definitions of the state machines
+included, because it does not follow a DefinitionUri. Prints a line for each problem, and fails if there is one.
 """
 
 import argparse
@@ -23,26 +23,26 @@ from cfnlint.runner import Runner
 
 from translate import translated
 
-# Where cfn-lint 1.58 asks for a number and Step Functions takes JSONata as well: a number stands in for the linter.
+# cfn-lint 1.58 requires a number here, but Step Functions also takes JSONata: the linter gets a number instead.
 JSONATA_OR_NUMBER = ("MaxConcurrency", "Seconds", "TimeoutSeconds")
 
 
 def written(template):
-    """What `sam validate --lint` says, run here, since its start takes longer than its work."""
+    """The problems that `sam validate --lint` reports. It runs in this process, because its start takes longer than its work."""
     from samcli.cli.main import cli
 
     said = io.StringIO()
     try:
         with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
             cli.main(["validate", "--lint", "--template", str(template)], standalone_mode=False)
-    # Whatever keeps the command from saying that all is well is a problem, and has its text.
+    # Any error of the command is a problem, reported with its text.
     except (Exception, SystemExit) as refusal:
         return [line for line in f"{said.getvalue()}\n{refusal}".splitlines() if line.strip()]
     return [] if "is a valid SAM Template" in said.getvalue() else [f"no verdict: {said.getvalue()}"]
 
 
 def as_translated(template):
-    """What cfn-lint says of what the transform makes of it."""
+    """The problems that cfn-lint reports for the transformed template."""
     try:
         document = translated(template)
         for resource in document["Resources"].values():
@@ -57,16 +57,16 @@ def as_translated(template):
 
 @functools.cache
 def linter():
-    """Reading the rules takes half as long as applying them once."""
+    """Cached, because reading the rules takes half as long as applying them once."""
     return Runner(ConfigMixIn(regions=["us-east-1"]))
 
 
 def put_in(properties, template):
-    """The definition itself, instead of where it will have been uploaded to; its substitutions stay beside it."""
+    """Replaces the location of the definition by the definition itself; its substitutions stay beside it."""
     location = properties.pop("DefinitionS3Location", None)
     if location is not None:
         with open(template.parent / location["Key"], encoding="utf-8") as file:
-            # It takes no name for the partition, and knows one of them.
+            # cfn-lint accepts no substitution for the partition, and knows only one partition.
             properties["Definition"] = with_numbers(json.loads(file.read().replace("${Partition}", "aws")))
 
 
@@ -78,7 +78,7 @@ def with_numbers(value):
     return {
         name: 1 if name in JSONATA_OR_NUMBER and isinstance(inner, str) and inner.startswith("{%") else with_numbers(inner)
         for name, inner in value.items()
-        # A Parallel state has Parameters, as the language says, and cfn-lint's schema has it not.
+        # A Parallel state may have Parameters, but cfn-lint's schema lacks them.
         if not (name == "Parameters" and value.get("Type") == "Parallel")
     }
 
@@ -102,7 +102,7 @@ def main():
     parser.add_argument("roots", nargs="+", type=Path)
     wanted = parser.parse_args()
     os.environ["SAM_CLI_TELEMETRY"] = "0"
-    # It misses the publishing of metrics that nobody wants.
+    # It warns that its metrics are not published, which nobody needs here.
     logging.getLogger("samtranslator.metrics.metrics").disabled = True
     names = [wanted.only] if wanted.only else list(CHECKS)
     tasks = [(name, template) for root in wanted.roots for template in templates(root) for name in names]
@@ -114,7 +114,7 @@ def main():
         print(problem)
     if problems:
         sys.exit(1)
-    print(f"lint: nothing to say of {len({template for _, template in tasks})} templates, {' and '.join(names)}")
+    print(f"lint: no problem in {len({template for _, template in tasks})} templates, {' and '.join(names)}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Lists how large each function is, for each instruction set: its program, and the zip that SAM uploads of it.
+"""Lists the sizes of each function for each instruction set: its program, and the zip that SAM uploads.
 
 Fails if a zip is larger than LIMIT. Arguments: directories named after the instruction set, as cargo-lambda fills
 them: <directory>/<function>/bootstrap.

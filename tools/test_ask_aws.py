@@ -1,4 +1,4 @@
-"""Runs tools/ask_aws.py against a stub of the service on this machine: what it asks, what it prints, and when it fails."""
+"""Runs tools/ask_aws.py against a stub of the service on this machine: tests what it asks, what it prints, and when it fails."""
 
 import json
 import os
@@ -16,7 +16,7 @@ NAMES = {"lambda:invoke": "Lambda.AWSLambdaException", "dynamodb:": "DynamoDb.Dy
 
 
 class Stub(BaseHTTPRequestHandler):
-    """Answers as the service is expected to, unless a test says otherwise."""
+    """Responds as the service is expected to, unless a test sets another response."""
 
     asked, instead = [], {}
 

@@ -1,5 +1,5 @@
-"""Holds what examples/cdk synthesises against itself: what is passed into the nested stack and read from it is there, and every
-machine that a lease guards may be run. Argument: the directory that `cdk synth` wrote. Each check is shown to notice a fault."""
+"""Checks the templates that examples/cdk synthesises: the parameters and outputs of the nested stack that it uses exist, and every
+machine under a lease may be run. Argument: the directory that `cdk synth` wrote. A second test shows that each check detects a fault."""
 
 import json
 import re
@@ -9,7 +9,7 @@ from pathlib import Path
 
 DIRECTORY = Path(sys.argv.pop(1))
 NESTED = "aws:asset:path"
-# What a role needs that waits for the end of an execution it starts.
+# The permissions of a role that starts an execution and waits for its end.
 NEEDED = [{"states:StartExecution"}, {"states:DescribeExecution", "states:StopExecution"},
           {"events:DescribeRule", "events:PutRule", "events:PutTargets"}]
 
@@ -25,7 +25,7 @@ def walk(value):
 
 
 def definition(machine):
-    """A definition with each reference in it as one text, `<Name>`."""
+    """A definition with each reference in it as the text `<Name>`."""
     text = machine["Properties"]["DefinitionString"]
     if isinstance(text, dict):
         text = "".join(part if isinstance(part, str) else f"<{reference(part)}>" for part in text["Fn::Join"][1])

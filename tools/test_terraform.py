@@ -1,5 +1,5 @@
-"""Holds examples/terraform against the plain template: what its variables give and its outputs read is there, all of it. Nothing of
-Terraform's own runs here; the files are parsed by python-hcl2. Each check is shown to notice a fault."""
+"""Compares examples/terraform with the plain template: its variables set, and its outputs read, only what is there and all of it.
+Terraform itself does not run; python-hcl2 parses the files. A second test shows that each check detects a fault."""
 
 import re
 import unittest
@@ -11,7 +11,7 @@ from release.templates import plain
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "terraform"
 TYPES = {"Number": {"number"}, "CommaDelimitedList": {"list(string)"}, "String": {"string", "bool"}}
-# Of the stack itself, and what stands for every parameter without a variable.
+# Variables of the stack itself, and the one for all parameters without a variable.
 OF_THE_STACK = {"name", "tags", "more_parameters"}
 
 
@@ -20,7 +20,7 @@ def read():
 
 
 def parsed(files, *names):
-    """The blocks of these files: those of each kind by their name, with the type before it for a resource."""
+    """The blocks of these files by kind and name; for a resource the type comes before the name."""
     found = {}
     for name in names:
         for kind, blocks in hcl2.loads(files[name]).items():
@@ -66,7 +66,7 @@ def problems(files, template):
 
     for name, output in template["Outputs"].items():
         value = outputs.get(snake(name), {}).get("value", "")
-        # What may not be there is looked up, and null then.
+        # An output that may be missing is looked up, and is null then.
         form = 'lookup(aws_cloudformation_stack.leasehold.outputs, "{}", null)' if "Condition" in output else \
             'aws_cloudformation_stack.leasehold.outputs["{}"]'
         if value.removeprefix("${").removesuffix("}") != form.format(name):

@@ -1,11 +1,10 @@
-"""Writes templates as CloudFormation gets them, each to a file of its name in a directory:
+"""Writes templates as CloudFormation receives them, each to a file of its name in a directory:
 
     python tools/translate.py local template.yaml monitoring.yaml samples.yaml
 
-What is in local/ is its output, which local stacks and tests read, and tools/lint.py lints templates in that form, too.
-
-The linter does not look inside AWS::Serverless::Function: a Runtime that does not exist, or a Timeout out of range,
-shows only in what the transform makes of it.
+The files in local/ are its output; local stacks and tests read them. tools/lint.py also lints templates in this form,
+because the linter does not look inside AWS::Serverless::Function: a Runtime that does not exist, or a Timeout out of
+range, shows only after the transform.
 """
 
 import hashlib
@@ -26,12 +25,12 @@ class NoManagedPolicies:
 
 
 def translated(path):
-    # The transform asks for a Region to tell its partition; no call is made.
+    # The transform derives the partition from a Region; it makes no call.
     os.environ.setdefault("AWS_DEFAULT_REGION", "us-east-1")
     with open(path, encoding="utf-8") as file:
         template = yaml_parse(file.read())
     for resource in template["Resources"].values():
-        # `sam package` would have uploaded these; any address will do, and this one tells what is there.
+        # `sam package` would upload these. Any address will do; this one names the file.
         properties = resource.get("Properties", {})
         for upload in ("CodeUri", "DefinitionUri"):
             if upload in properties:
@@ -42,13 +41,13 @@ def translated(path):
 
 
 def main(directory, *paths):
-    # It misses the publishing of metrics that nobody wants.
+    # It warns that its metrics are not published, which nobody needs here.
     logging.getLogger("samtranslator.metrics.metrics").disabled = True
     for path in paths:
         with open(path, "rb") as file:
             fingerprint = hashlib.sha256(file.read()).hexdigest()
         document = translated(path)
-        # By this, who has no SAM can tell whether the translation is up to date.
+        # Shows without SAM whether the translation is up to date.
         document.setdefault("Metadata", {})["TranslatedFrom"] = f"{os.path.basename(path)} {fingerprint}"
         name = os.path.splitext(os.path.basename(path))[0]
         with open(os.path.join(directory, f"{name}.json"), "w", encoding="utf-8") as file:

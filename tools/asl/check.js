@@ -1,4 +1,4 @@
-// Holds every state machine below the given directories, and the one that the tutorial shows, against asl-validator.
+// Checks every state machine below the given directories, and the one in the tutorial, with asl-validator.
 //
 //   NODE_PATH=... node tools/asl/check.js . [another copy of the repository ...]
 //
@@ -26,13 +26,13 @@ function definitions(root) {
   return found.concat(shown(path.join(root, "docs/tutorial.md")));
 }
 
-/** Whatever a document shows that has a first state. */
+/** The JSON blocks of a document that have a first state. */
 function shown(document) {
   const blocks = [...fs.readFileSync(document, "utf8").matchAll(/^```json\n([^]*?)^```$/gm)];
   return blocks.filter(([, text]) => text.includes('"StartAt"')).map(([, text]) => [document, text]);
 }
 
-/** As CloudFormation would hand it over: an ARN for a function, a partition, a name for anything else. */
+/** Substituted as by CloudFormation: an ARN for a function, a partition, a name for anything else. */
 function substituted(text) {
   return text.replace(/\$\{(\w+)\}/g, (_, name) => {
     if (name === "Partition") return "aws";
@@ -60,7 +60,7 @@ function complain(place, problem) {
 for (const root of process.argv.slice(2)) {
   const all = definitions(root);
   const shownOnes = all.filter(([place]) => place.endsWith(".md"));
-  if (all.length === shownOnes.length) complain(root, "no state machine is here");
+  if (all.length === shownOnes.length) complain(root, "there is no state machine here");
   if (shownOnes.length === 0) complain(path.join(root, "docs/tutorial.md"), "shows no state machine");
   for (const [place, text] of all) {
     const found = problems(text);

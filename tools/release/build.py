@@ -1,4 +1,4 @@
-"""Fills dist/leasehold-<version>/, what Leasehold is installed from without Rust. `make dist` calls it, step by step:
+"""Fills dist/leasehold-<version>/, from which Leasehold is installed without Rust. `make dist` calls it, step by step:
 
     python tools/release/build.py pack DIRECTORY arm64     the functions and the command line that cargo-lambda has just built
     python tools/release/build.py finish DIRECTORY         everything else, and SHA256SUMS of all of it
@@ -20,9 +20,9 @@ import templates
 ROOT = templates.ROOT
 BUILT = ROOT / "target" / "lambda"
 FUNCTIONS = sorted(path.name for path in (ROOT / "functions").iterdir())
-# What is copied as it is, if it is there.
+# Copied unchanged, if it exists.
 COPIED = ["statemachines", "events", "examples", "schemas", "clients", "docs", "LICENSE-APACHE", "LICENSE-MIT", "CHANGELOG.md"]
-# The same bytes from the same sources: a zip tells no time but this one, the first it can.
+# So that the same sources give the same bytes, every entry has this time, the earliest that a zip can have.
 FIRST = (1980, 1, 1, 0, 0, 0)
 
 
@@ -41,7 +41,7 @@ def pack(directory, architecture):
 
 
 def manual(directory, program):
-    """The completions and the man pages, which the program that they are for writes."""
+    """The completions and the man pages, which the program itself writes."""
     completions = directory / "completions"
     completions.mkdir(exist_ok=True)
     for shell, name in (("bash", "leasehold.bash"), ("zsh", "_leasehold"), ("fish", "leasehold.fish")):
@@ -57,14 +57,14 @@ def runs_here(binary):
 
 
 def tree(*wanted):
-    """Name and version of every package that is compiled into these, with the features that they have then."""
+    """Name and version of every package that is compiled into these, with their enabled features."""
     asked = ["cargo", "tree", "--locked", "--edges", "normal", "--prefix", "none", "--format", "{p}", "--target", "x86_64-unknown-linux-gnu", *wanted]
     lines = subprocess.run(asked, cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines()
     return {(line.split()[0], line.split()[1].removeprefix("v")) for line in lines if line}
 
 
 def bill_of_materials():
-    """CycloneDX, of every package that is compiled into a function or the command line for Linux."""
+    """In CycloneDX: every package that is compiled into a function or the command line for Linux."""
     asked = ["cargo", "metadata", "--format-version", "1", "--locked", "--filter-platform", "x86_64-unknown-linux-gnu"]
     metadata = json.loads(subprocess.run(asked, cwd=ROOT, check=True, capture_output=True).stdout)
     packages = {package["id"]: package for package in metadata["packages"]}
@@ -86,7 +86,7 @@ def bill_of_materials():
     def component(package):
         one = {"type": "library", "bom-ref": purl(package), "name": package["name"], "version": package["version"], "purl": purl(package)}
         if package["license"]:
-            # Before SPDX there was a slash for "or".
+            # Old packages write a slash for "or".
             one["licenses"] = [{"expression": package["license"].replace("/", " OR ")}]
         checksum = sums.get((package["name"], package["version"]))
         if checksum:

@@ -1,10 +1,10 @@
-"""Writes the templates that an install without Rust takes, each to a file of its name in a directory:
+"""Writes the templates for an installation without Rust, each to a file of its name in a directory:
 
     python tools/release/templates.py dist/leasehold-0.1.0
 
-leasehold.json, monitoring.json and samples.json are plain CloudFormation: local/*.json, whose code, definitions and
-nested templates come from a bucket that two parameters name. template.yaml, monitoring.yaml and samples.yaml are SAM's, with the
-zips beside them; template-x86_64.yaml is the first for the other instruction set.
+leasehold.json, monitoring.json and samples.json are plain CloudFormation: local/*.json, with code, definitions and nested
+templates in a bucket that two parameters name. template.yaml, monitoring.yaml and samples.yaml are SAM templates that use the
+zips beside them; template-x86_64.yaml is template.yaml for the other instruction set.
 """
 
 import json
@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 BUCKET, PREFIX = "CodeBucket", "CodePrefix"
-# What a nested template is called in a bucket, by what the translation calls it.
+# The address that the translation gives to a nested template.
 NESTED = re.compile(r"https://bucket\.s3\.amazonaws\.com/(\w+)\.yaml")
 
 
@@ -24,16 +24,16 @@ def version():
 
 
 def parameters(top):
-    """A nested template is given both by the one above."""
+    """The parameters that name the bucket; a nested template gets them from its parent."""
     bucket = {
         "Type": "String",
         "AllowedPattern": "^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$",
-        "Description": "Name of the S3 bucket, in the stack's Region, that holds what was installed from.",
+        "Description": "Name of the S3 bucket, in the stack's Region, with the files of the release.",
     }
     prefix = {
         "Type": "String",
         "AllowedPattern": "^([^/].*/)?$",
-        "Description": "What its objects' names begin with: empty, or up to a slash. With the version in it, an update takes the new code.",
+        "Description": "Prefix of the names of these objects: empty, or ending in a slash. It contains the version so that an update uses the new code.",
     }
     return {BUCKET: bucket, PREFIX: {**prefix, "Default": f"leasehold-{version()}/"} if top else prefix}
 
@@ -43,7 +43,7 @@ def key(name):
 
 
 def plain(name):
-    """A translated template, with every place that the translation made up replaced by one in the bucket."""
+    """A translated template, with every placeholder address of the translation replaced by one in the bucket."""
     template = json.loads((ROOT / "local" / f"{name}.json").read_text(encoding="utf-8"))
     needed = False
     for logical, resource in template["Resources"].items():
@@ -51,7 +51,7 @@ def plain(name):
         if resource["Type"] == "AWS::Lambda::Function":
             function = properties["Code"]["S3Key"].removeprefix("functions/")
             properties["Code"] = {"S3Bucket": {"Ref": BUCKET}, "S3Key": key(f"functions/{function}-${{Architecture}}.zip")}
-            # How SAM builds it.
+            # Only for SAM's build.
             resource.pop("Metadata", None)
         elif "DefinitionS3Location" in properties:
             properties["DefinitionS3Location"] = {"Bucket": {"Ref": BUCKET}, "Key": key(properties["DefinitionS3Location"]["Key"])}
@@ -69,8 +69,8 @@ def plain(name):
         template["Parameters"] |= parameters(top)
         if top:
             groups = template["Metadata"]["AWS::CloudFormation::Interface"]["ParameterGroups"]
-            groups.insert(0, {"Label": {"default": "What it is installed from"}, "Parameters": [BUCKET, PREFIX]})
-            # For a repository of applications, which takes SAM's template.
+            groups.insert(0, {"Label": {"default": "Files of the release"}, "Parameters": [BUCKET, PREFIX]})
+            # Only for the Serverless Application Repository, which gets the SAM template.
             template["Metadata"].pop("AWS::ServerlessRepo::Application", None)
     text = json.dumps(template)
     left = re.search(r'"bucket"|//bucket\.|functions/\w+"', text)
@@ -80,15 +80,15 @@ def plain(name):
 
 
 def named_zips(text, architecture):
-    """SAM's template as it is written, with a zip where a function would be built."""
+    """The SAM template as written, but with a zip for each function instead of a build."""
     text = re.sub(r"(CodeUri: functions/\w+)", rf"\1-{architecture}.zip", text)
     text = re.sub(r"    Metadata:\n      BuildMethod: rust-cargolambda\n      BuildProperties:\n        Binary: \w+\n", "", text)
     before = "    Default: arm64\n    AllowedValues: [arm64, x86_64]\n"
     if before not in text or "BuildMethod" in text:
-        raise SystemExit("template.yaml: the architecture or the way to build a function is written in another way")
+        raise SystemExit("template.yaml: its architecture or its way to build a function has another form")
     text = text.replace(before, f"    Default: {architecture}\n    AllowedValues: [{architecture}]\n")
     text = re.sub(r"(Description: Instruction set of all functions);.*", r"\1, which is that of the zips named here.", text)
-    # A repository of applications shows where this comes from, and takes the version from the template.
+    # The Serverless Application Repository reads the version, and shows the home page.
     if f"    SemanticVersion: {version()}\n" not in text:
         raise SystemExit(f"template.yaml: its SemanticVersion is not {version()}, the version in Cargo.toml")
     home = os.environ.get("HOME_PAGE_URL")

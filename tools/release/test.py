@@ -1,7 +1,7 @@
-"""Creates the stack from dist/leasehold-<version>/ alone, as its README says, and drives it: every function, and machines. Arguments: the
-directory, and the Python of local/asl. S3, CloudFormation, Lambda, DynamoDB, its stream and the rest are an emulator's (MiniStack), which
-runs the zips' own programs on this machine; cargo is not within reach. The emulator's Step Functions creates the machines, but knows
-neither RedriveCount nor a time limit in JSONata: what it has created is run by the engine of local/asl, which calls the emulator's Lambda."""
+"""Creates the stack from dist/leasehold-<version>/ alone, as its README says, and runs every function and the machines. Arguments: the
+directory, and the Python of local/asl. An emulator (MiniStack) provides S3, CloudFormation, Lambda, DynamoDB, its stream and the rest.
+It runs the programs in the zips on this machine, without cargo. The emulator's Step Functions creates the machines, but supports
+neither RedriveCount nor a time limit in JSONata; so the engine of local/asl runs them, and calls the emulator's Lambda."""
 
 import hashlib
 import io
@@ -26,14 +26,14 @@ ENGINE = Path(__file__).resolve().parent.parent.parent / "local" / "asl" / "engi
 REGION, STACK, BUCKET = "us-east-1", "leasehold", "releases"
 ARCHITECTURE = "arm64" if os.uname().machine in ("aarch64", "arm64") else "x86_64"
 PROGRAM = DIST / "bin" / f"leasehold-linux-{ARCHITECTURE}"
-# What the emulator cannot do: it compares a whole list with the AllowedValues of its items, and has no alarms on metric math.
+# The emulator compares a whole list with the AllowedValues of its items, and has no alarms on metric math.
 NOT_HERE = {"ReapStatuses": "SUCCEEDED", "Monitoring": "disabled"}
-# The user's own function, which the sample machines run: it answers what it is given.
+# The user's function, which the sample machines run: it returns its input.
 STEP = "def handler(event, context):\n    return {'step': event.get('step'), 'token': event.get('fencing_token')}\n"
 
 
 class Emulator:
-    """On a free port of this machine, with all it keeps below one directory that goes with it."""
+    """Runs on a free port of this machine and keeps its files below one directory, which it removes at the end."""
 
     def __init__(self):
         self.scratch = tempfile.mkdtemp(prefix="leasehold-")
@@ -49,7 +49,7 @@ class Emulator:
         environment = {
             "PATH": os.environ["PATH"], "HOME": self.scratch, "TMPDIR": self.scratch, "STATE_DIR": self.scratch, "BIND_HOST": "127.0.0.1",
             "GATEWAY_PORT": str(port), "MINISTACK_REGION": REGION, "AWS_ENDPOINT_URL": self.url, "LOG_LEVEL": "WARNING",
-            # The functions inherit it: who waits in the queue waits in the engine. Which has accounts of this number.
+            # The functions inherit the first, because waiters wait in the engine. The engine uses this account number.
             "AWS_ENDPOINT_URL_SFN": self.states_url, "MINISTACK_ACCOUNT_ID": "123456789012",
         }
         self.process = subprocess.Popen([sys.executable, "-m", "ministack"], env=environment, stdout=self.log, stderr=self.log)
@@ -66,7 +66,7 @@ class Emulator:
                 return self.client("s3").list_buckets()
             except (BotoCoreError, ClientError):
                 time.sleep(0.5)
-        raise AssertionError(f"the emulator does not answer: {Path(self.log.name).read_text()[-2000:]}")
+        raise AssertionError(f"the emulator does not respond: {Path(self.log.name).read_text()[-2000:]}")
 
     def end(self):
         for process in (self.process, self.engine):
@@ -124,7 +124,7 @@ class Dist(unittest.TestCase):
         return {one["OutputKey"]: one["OutputValue"] for one in stack["Outputs"]}
 
     def call(self, function, event):
-        """The function's answer, or its error's name."""
+        """The function's response, or its error's name."""
         answer = self.lambda_.invoke(FunctionName=self.outputs[f"{function.capitalize()}FunctionArn"], Payload=json.dumps(event))
         payload = json.loads(answer["Payload"].read())
         return payload["errorType"] if answer.get("FunctionError") else payload
@@ -150,7 +150,7 @@ class Dist(unittest.TestCase):
     def test_the_command_line_runs_by_itself(self):
         run = subprocess.run([PROGRAM, "--version"], env={}, capture_output=True, text=True, check=True)
         self.assertEqual(run.stdout.split(), ["leasehold", DIST.name.removeprefix("leasehold-")])
-        # No loader, hence no library of the system's.
+        # No loader, hence no shared library.
         self.assertFalse(b"/ld-" in PROGRAM.read_bytes()[:4096], "it is linked dynamically")
         checked = subprocess.run([PROGRAM, "check", DIST / "statemachines" / "critical-section.asl.json"], env={}, capture_output=True, text=True)
         self.assertEqual((checked.returncode, "nothing found in 1 state machine" in checked.stdout), (0, True), checked.stdout + checked.stderr)
@@ -214,7 +214,7 @@ class Dist(unittest.TestCase):
         self.assertTrue(self.is_free("orders/2"))
 
     def test_who_waits_in_the_queue_is_woken_by_a_release(self):
-        """By way of the table's stream, and the function that it invokes."""
+        """Through the table's stream, and the function that it invokes."""
         lease = self.call("acquire", {"key": "orders/3", "holder": "me", "ttl_seconds": 300})["lease"]
         waiting = self.states.start_execution(stateMachineArn=self.outputs["QueuedSectionStateMachineArn"], input=json.dumps({
             "key": "orders/3", "ttl_seconds": 60, "wait_seconds": 100, "first": {"step": "one"}, "second": {"step": "two"}}))["executionArn"]
