@@ -193,14 +193,15 @@ pub(crate) fn check_endpoint() -> Result<(), Error> {
     Ok(())
 }
 
-/// The level of Lambda's log configuration; INFO if there is none.
+/// The level of the log lines. Lambda's own setting counts only where ours is not set: Lambda would drop the lines with metrics too.
 #[cfg(feature = "lambda")]
 #[expect(
     clippy::disallowed_methods,
     reason = "the only module that reads the ambient environment"
 )]
 pub(crate) fn log_level() -> tracing_subscriber::filter::LevelFilter {
-    let level = std::env::var("AWS_LAMBDA_LOG_LEVEL").ok();
+    let levels = ["LEASE_LOG_LEVEL", "AWS_LAMBDA_LOG_LEVEL"];
+    let level = levels.iter().find_map(|name| std::env::var(name).ok());
     level
         .and_then(|level| level.parse().ok())
         .unwrap_or(tracing_subscriber::filter::LevelFilter::INFO)

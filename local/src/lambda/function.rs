@@ -73,11 +73,11 @@ impl Function {
             .into_iter()
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .collect();
+        all.extend(self.environment.clone());
         if talkative {
-            let levels = [("AWS_LAMBDA_LOG_LEVEL", "TRACE"), ("RUST_LOG", "trace")];
+            let levels = [("LEASE_LOG_LEVEL", "TRACE"), ("RUST_LOG", "trace")];
             all.extend(levels.map(|(name, level)| (name.to_owned(), level.to_owned())));
         }
-        all.extend(self.environment.clone());
         all
     }
 }

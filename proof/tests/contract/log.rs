@@ -7,7 +7,7 @@ use leasehold_local::metrics;
 use leasehold_proof::fixture::{Answer, Fixture};
 use serde_json::{Value, json};
 
-use crate::schemas;
+use crate::{runner::with_fake_step_functions, schemas};
 
 pub struct Written {
     pub answer: Answer,
@@ -114,4 +114,20 @@ fn follows_the_format(root: &Value) {
     for field in fields {
         assert!(seen.contains(&field) || others.contains(&field), "{field}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn metrics_are_written_at_every_level() {
+    let levels = [
+        ("LEASE_LOG_LEVEL", "ERROR"),
+        ("AWS_LAMBDA_LOG_LEVEL", "INFO"),
+    ];
+    let (fixture, _step_functions) = with_fake_step_functions(levels).await;
+    fixture.acquire("k", "a", "1").await;
+    let log = fixture.log("acquire");
+    let lines: Vec<_> = log.lines().filter(|line| line.starts_with('{')).collect();
+    assert_eq!(lines.len(), 1, "{log}");
+    let line = serde_json::from_str(lines[0]).unwrap();
+    follows_the_format(&line);
+    assert_eq!(line["level"], "INFO");
 }

@@ -11,7 +11,7 @@ use crate::{
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_secret_reaches_the_logs() {
-    let levels = [("AWS_LAMBDA_LOG_LEVEL", "TRACE"), ("RUST_LOG", "trace")];
+    let levels = [("LEASE_LOG_LEVEL", "TRACE"), ("RUST_LOG", "trace")];
     let (fixture, step_functions) = with_fake_step_functions(levels).await;
     let lease = fixture.acquire("k", "a", "1").await;
     fixture

@@ -1,7 +1,7 @@
 //! What watches a deployment: the library's metrics, the template's alarms and dashboard, and the paragraph of
 //! docs/how-to/runbook.md that each alarm leads to.
 
-use crate::stack::{MONITORING, of_type, text};
+use crate::stack::{MONITORING, TEMPLATE, of_type, text};
 use crate::{Fault, Files, Rule};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -26,6 +26,11 @@ pub const RULES: &[(&str, Rule, &[Fault])] = &[
                 "docs/reference/logs-and-metrics.md",
                 "`SweepFreed`",
                 "`SweptFreed`",
+            ),
+            (
+                TEMPLATE,
+                "\"ApplicationLogLevel\": \"INFO\"",
+                "\"ApplicationLogLevel\": \"WARN\"",
             ),
         ],
     ),
@@ -114,6 +119,12 @@ fn metrics(files: &Files) -> Vec<String> {
                     text(&metric["MetricName"])
                 ));
             }
+        }
+    }
+    for (id, function) in of_type(files, "AWS::Lambda::Function") {
+        let level = &function["Properties"]["LoggingConfig"]["ApplicationLogLevel"];
+        if level != "INFO" {
+            wrong.push(format!("{id}: Lambda drops the metrics at level {level}"));
         }
     }
     let documents: String = files
