@@ -97,7 +97,8 @@ pub(crate) async fn measure(options: &Options) -> Result<Found, Error> {
             );
             let peers = spent.iter().skip(1);
             let measure = peers.fold(measure, |all, (name, run)| all.peer(name, look(run)));
-            measures.push(match target {
+            // Of two that arrive at the same moment, chance decides whether one has to ask twice.
+            measures.push(match target.filter(|_| *size > 2) {
                 Some(most) => measure.at_most(most),
                 None => measure,
             });
