@@ -133,7 +133,7 @@ async fn a_lost_lease_ends_the_command_gently_and_then_not() {
         running.gone().await;
         let ran = running.end().await;
         assert_eq!(ran.code, Some(79), "{ran:?}");
-        assert!(ran.err.contains("the command is told to end"), "{ran:?}");
+        assert!(ran.err.contains("the command is asked to end"), "{ran:?}");
         let told = fixture.home().join(format!("{key}.told"));
         assert_eq!(
             told.exists(),

@@ -119,7 +119,7 @@ async fn who_comes_second_is_told_by_a_code_and_waits_if_asked_to() {
         .run(&["acquire", "k", "--wait", "300ms", "--", "true"])
         .await;
     assert_eq!(late.code, Some(75));
-    assert!(late.err.contains("asks on for 0.3 s"), "{late:?}");
+    assert!(late.err.contains("retries for 0.3 s"), "{late:?}");
 
     let lease = fixture
         .grant("j", "worker 2", Duration::from_secs(30))

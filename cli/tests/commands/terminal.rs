@@ -120,7 +120,7 @@ async fn a_watch_is_drawn_and_leaves_the_terminal_as_it_was() {
             &fixture,
             "sh -c 'trap : INT; $LEASEHOLD watch; echo code $?; stty -a'",
         );
-        session.until_it_says("q ends").await;
+        session.until_it_says("q quits").await;
         assert!(
             session.said().contains("\u{1b}[?1049h\u{1b}[?25l"),
             "{}",

@@ -102,8 +102,7 @@ fn it_overwrites_nothing_that_it_did_not_write() {
         let output = place.run(&[]);
         assert_eq!(code(&output), 2);
         assert!(
-            said(&output)
-                .contains("guarded.asl.json: is there already, and nothing in it was woven"),
+            said(&output).contains("guarded.asl.json: exists already, and was not woven"),
             "{}",
             said(&output)
         );
@@ -159,7 +158,7 @@ fn a_check_tells_whether_the_output_is_what_would_be_written() {
     let place = Place::new();
     let output = place.run(&["--check"]);
     assert_eq!(code(&output), 1);
-    assert!(said(&output).contains("guarded.asl.json: is not there"));
+    assert!(said(&output).contains("guarded.asl.json: does not exist"));
     place.run(&[]);
     let output = place.run(&["--check"]);
     assert_eq!((code(&output), said(&output)), (0, String::new()));
