@@ -287,7 +287,7 @@ fn what_is_larger_than_the_service_takes_is_refused() {
     };
     let refused = |name: &str, bytes: usize| {
         Err(format!(
-            "{name}: has {bytes} bytes, and a definition or a template may have 1048576 (1 MB): Step Functions would refuse it"
+            "{name}: has {bytes} bytes, but Step Functions refuses more than 1048576 (1 MB)"
         ))
     };
     let yaml = |text: &str| format!("# YAML\n{text}");

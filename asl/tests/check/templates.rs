@@ -174,7 +174,7 @@ fn what_is_missing_is_reported_at_its_place() {
     );
     assert_eq!(
         read("t.yaml", "Resources: {}").unwrap_err().to_string(),
-        "t.yaml: there is no state machine in it"
+        "t.yaml: contains no state machine"
     );
 }
 

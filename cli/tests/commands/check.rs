@@ -199,7 +199,7 @@ fn a_template_names_files_of_its_own_directory_unless_more_is_said() {
             assert_eq!(refused.status.code(), Some(2), "{uri}: {refused:?}");
             let told = said(&refused) + &String::from_utf8_lossy(&refused.stderr);
             assert!(told.contains("template.yaml:5:22: "), "{uri}: {told}");
-            assert!(told.contains("say --within DIRECTORY"), "{uri}: {told}");
+            assert!(told.contains("use --within DIRECTORY"), "{uri}: {told}");
             assert!(!told.contains("\"secret\""), "{uri}: {told}");
         }
         // It is no good definition, but it is read.

@@ -259,7 +259,7 @@ fn a_specification_names_files_of_its_own_directory_unless_more_is_said() {
         assert_eq!(code(&refused), 2, "{machine} {output}: {}", said(&refused));
         let told = said(&refused);
         assert!(told.contains("count.weave.yaml: "), "{told}");
-        assert!(told.contains("say --within DIRECTORY"), "{told}");
+        assert!(told.contains("use --within DIRECTORY"), "{told}");
         assert!(!other.path().join("guarded.asl.json").exists(), "{output}");
         assert!(!place.names().contains(&"guarded.asl.json".to_owned()));
         // By name, or because the user has said where it goes.
