@@ -24,11 +24,11 @@ Exit codes:
   75   somebody else holds the key, it is frozen, or the table throttles: try again later
   79   the lease is lost
   126, 127   the command cannot be run, or is not found
-    otherwise the command's own exit code, or 128 + n if signal n ended it
+  otherwise the command's own exit code, or 128 + n if signal n ended it
 
-  The table is named by --table or LEASE_TABLE, as in the functions. Profile, Region, endpoint and credentials are found
-  as the AWS CLI finds them: options first, then AWS_PROFILE, AWS_REGION, AWS_ENDPOINT_URL_DYNAMODB and the others, then
-  the files. Set LEASE_GUARD_MS and LEASE_CLOCK_MARGIN_MS to the values of the functions.";
+The table is named by --table or LEASE_TABLE, as in the functions. Profile, Region, endpoint and credentials are found
+as the AWS CLI finds them: options first, then AWS_PROFILE, AWS_REGION, AWS_ENDPOINT_URL_DYNAMODB and the others, then
+the files. Set LEASE_GUARD_MS and LEASE_CLOCK_MARGIN_MS to the values of the functions.";
 
 /// Leases in DynamoDB, for operators: look at them, end and freeze them, run a command under one.
 #[derive(Debug, Parser)]

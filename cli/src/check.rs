@@ -18,10 +18,10 @@ Examples:
   leasehold check statemachines/*.asl.json      check definitions
   leasehold check template.yaml                 check every state machine of a SAM template, by what the template calls
   leasehold check --format sarif template.yaml  print SARIF for code scanning
-    leasehold check --draw order.asl.json         draw the state machine as a Mermaid flowchart
+  leasehold check --draw order.asl.json         draw the state machine as a Mermaid flowchart
   leasehold check --acquire lock --release unlock order.asl.json
                                                 name functions that the definitions call by other names
-                                                  leasehold check --explain outlasts            explain a rule, with a bad and a good example
+  leasehold check --explain outlasts            explain a rule, with a bad and a good example
 
 Exit codes: 0 no findings, 1 findings, 2 a file could not be read.";
 
