@@ -1,4 +1,4 @@
-//! The request_id of an acquire: the same for all its attempts, another each time it is entered, and another for each concurrent
+//! The `request_id` of an acquire: the same for all its attempts, another each time it is entered, and another for each concurrent
 //! acquire.
 
 use crate::check::calls::{Call, Request};

@@ -59,7 +59,7 @@ impl Planner<'_, '_> {
         Piece::Object(vec![lease, proven])
     }
 
-    /// The request_id: new for each entry of the state, and the same for all its attempts.
+    /// The `request_id`: new for each entry of the state, and the same for all its attempts.
     pub(crate) fn request(&self, section: usize) -> (String, Piece) {
         let mut parts = vec!["State.Name", "State.EnteredTime", "Execution.RedriveCount"];
         let around = self.machine.enclosing(self.sections[section].scope);
