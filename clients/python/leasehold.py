@@ -8,7 +8,8 @@ Copy this file. It needs Python 3.9 and a Lambda client, boto3.client("lambda"),
         lease.extend()  # between steps; raises LeaseLost if the lease is lost
         step_two()
 
-Nothing runs in the background: no timer extends a lease. If the process dies, its key stays held until the ttl has passed.
+Nothing runs in the background: no timer extends a lease. If the process dies, its key stays held until the ttl
+has passed.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import Any, Callable, Iterator, Mapping, Optional, Sequence
 
 
 class LeaseError(Exception):
-    """A call failed. `name` is the error's name in the contract; `details` is the whole error message of the function, as a dict."""
+    """A call failed. `name` is the error's name in the contract; `details` is the function's error message as a dict."""
 
     name = "Lease.Error"
 
@@ -187,7 +188,7 @@ class Lease:
         return answer["outcome"]
 
     def release(self, *, strict: bool = False) -> str:
-        """Releases the lease. Returns "released", "already_released" or "lost". With `strict`, a lost lease raises LeaseLost."""
+        """Releases the lease. Returns "released", "already_released" or "lost". If `strict`, lost raises LeaseLost."""
         return self._leases.call("release", {"lease": self._handle, "strict": strict or None})["outcome"]
 
 
@@ -212,8 +213,8 @@ class Leasehold:
                 observed_version: Optional[int] = None, reentrant: bool = False) -> Lease:
         """Acquires the lease of a key. Raises LeaseHeld if another holder holds it.
 
-        The same holder and request_id get the same lease, and LeaseConsumed once it has ended. Pass a request_id to repeat
-        an acquire that ended with LeaseUnavailable.
+        The same holder and request_id get the same lease, and LeaseConsumed once it has ended. Pass a request_id to
+        repeat an acquire that ended with LeaseUnavailable.
         """
         event = self._request(holder, request_id, ttl_seconds, metadata, reentrant)
         answer = self.call("acquire", {**event, "key": key, "permits": permits, "observed_version": observed_version})
@@ -243,7 +244,7 @@ class Leasehold:
 
     @contextmanager
     def lease(self, key: str, **arguments: Any) -> Iterator[Lease]:
-        """Acquires the lease, and releases it at the end of the block. The caller receives an error of the block unchanged.
+        """Acquires the lease, and releases it at the end of the block. An error of the block reaches the caller.
 
         If the block succeeds but another holder was granted the key meanwhile, it raises LeaseLost.
         """
@@ -300,7 +301,7 @@ def _function_error(answer: Mapping[str, Any]) -> LeaseError:
 
 
 def _transport_error(error: Exception) -> Optional[type[LeaseError]]:
-    """The error for an invocation that was throttled or lost. None for any other error, which the caller sees unchanged."""
+    """The error for an invocation that was throttled or lost. None for any other error, which the caller receives."""
     response = getattr(error, "response", None)
     if isinstance(response, Mapping):
         status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)

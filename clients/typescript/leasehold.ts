@@ -146,7 +146,10 @@ export interface Options {
 
 interface Common {
   ttlSeconds: number; holder?: string | undefined; metadata?: Record<string, string> | undefined; reentrant?: boolean | undefined;
-  /** The same holder and requestId get the same lease, and LeaseConsumed once it has ended. Pass it to repeat an acquire that ended with LeaseUnavailable. */
+  /**
+   * The same holder and requestId get the same lease, and LeaseConsumed once it has ended. Pass it to repeat an acquire that
+   * ended with LeaseUnavailable.
+   */
   requestId?: string | undefined;
 }
 export interface Acquire extends Common { key: string; permits?: number | undefined; observedVersion?: number | undefined }
