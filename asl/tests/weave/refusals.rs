@@ -1,4 +1,4 @@
-//! What weave refuses, and in which words, from `corpus/refusals.yaml`.
+//! The refusals of `weave` and their messages, from `corpus/refusals.yaml`.
 
 use crate::{set, text};
 use leasehold_asl::weave::{Refusal, Spec, weave};

@@ -1,4 +1,4 @@
-//! `leasehold ls`, `show`, `holders` and `watch`: what people and programs see, and that nobody sees a secret.
+//! `leasehold ls`, `show`, `holders` and `watch`: their text and JSON output, without secrets.
 
 use std::io::{BufRead as _, BufReader};
 use std::time::Duration;

@@ -1,5 +1,4 @@
-//! `leasehold force-release`, `freeze`, `unfreeze`, `extend`, `release` and `table`: what they do, whom they ask, and what
-//! they refuse.
+//! `leasehold force-release`, `freeze`, `unfreeze`, `extend`, `release` and `table`: their effects, questions and refusals.
 
 use std::time::Duration;
 
@@ -71,7 +70,7 @@ async fn whose_credentials_sign_is_kept_beside_who_one_says_one_is() {
         let shown = fixture.run(&["show", "k", "--json"]).await;
         serde_json::from_str::<Value>(&shown.out).unwrap()["operator"].clone()
     };
-    // Not asked for about a table that is elsewhere.
+    // With another DynamoDB endpoint STS is not called.
     assert_eq!(fixture.run(&freeze).await.code, Some(0));
     assert_eq!(record().await["who"], "alice");
     assert!(record().await["caller"].is_null());
@@ -102,7 +101,7 @@ async fn whose_credentials_sign_is_kept_beside_who_one_says_one_is() {
     let shown = fixture.run(&["show", "k"]).await;
     assert!(shown.out.contains(arn), "{shown:?}");
 
-    // Who cannot be asked keeps nobody from acting.
+    // An unreachable STS does not prevent the act.
     let mut command = fixture.command(&freeze);
     command.env("AWS_ENDPOINT_URL_STS", "http://127.0.0.1:9");
     assert_eq!(ended(command).await.code, Some(0));
@@ -248,7 +247,7 @@ async fn a_handle_extends_and_releases_and_its_secret_is_not_repeated() {
         (Some(0), "k extended until TIME (in 19 min N s)\n"),
         "{ran:?}"
     );
-    // By standard input, and as the bare handle.
+    // From standard input, and as the bare handle.
     let bare = fixture.home().join("bare.json");
     std::fs::write(&bare, told["lease"].to_string()).unwrap();
     let mut command = fixture.command(&["extend", "--handle", "-", "--json"]);
@@ -288,7 +287,7 @@ async fn a_lease_that_somebody_took_over_is_not_released() {
     let ran = fixture.run(&["acquire", "k", "--ttl", "1s"]).await;
     let file = fixture.home().join("handle.json");
     std::fs::write(&file, &ran.out).unwrap();
-    // As soon as its time and the margin are over.
+    // As soon as its ttl and the margin have passed.
     let taken = fixture
         .run(&["acquire", "k", "--holder", "another", "--ttl", "10m"])
         .await;
