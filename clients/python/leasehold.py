@@ -48,7 +48,7 @@ class LeaseConsumed(LeaseError):
 
 
 class LeaseLost(LeaseError):
-    """Your grant is over. Stop the work, then repair or acquire again; never retry."""
+    """Your grant has ended. Stop the work, then repair or acquire again; never retry."""
 
     name = "Lease.Lost"
 

@@ -44,7 +44,7 @@ export class LeaseError extends Error {
 export class LeaseHeld extends LeaseError { static override readonly contractName = "Lease.Held"; }
 /** This request already had its lease, and that lease has ended: a late duplicate. Stop. */
 export class LeaseConsumed extends LeaseError { static override readonly contractName = "Lease.Consumed"; }
-/** Your grant is over. Stop the work, then repair or acquire again; never retry. */
+/** Your grant has ended. Stop the work, then repair or acquire again; never retry. */
 export class LeaseLost extends LeaseError { static override readonly contractName = "Lease.Lost"; }
 /** The lease expired and no one took it, but you required an unexpired one. Handle it as LeaseLost. */
 export class LeaseExpired extends LeaseError { static override readonly contractName = "Lease.Expired"; }

@@ -517,7 +517,7 @@ impl Judge<'_> {
             }
         }
         for (holder, since) in waiting {
-            let what = format!("{holder} was queued at {since}, and waited in vain");
+            let what = format!("{holder} was queued at {since}, and was never served");
             self.find(Promise::EverybodyIsServed, what);
         }
         served.sort_unstable();

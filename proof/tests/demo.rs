@@ -36,7 +36,7 @@ fn a_run_keeps_its_promises_and_tells_them_as_text_as_data_and_as_a_picture() {
         "late write REFUSED by the resource: Step.StaleToken",
         "extends",
         "STOPPED while it waits",
-        "its place is given up",
+        "leaves the queue",
         " requests per hand-over",
     ] {
         assert!(

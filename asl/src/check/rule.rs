@@ -102,7 +102,7 @@ rules! {
     }
     WorkAfterLost "work-after-lost" {
         holds: "No protected task is reached once the lease is lost.",
-        why: "Lease.Lost means that the grant is over, and that somebody else may hold the key. The task is protected on other paths, but not on this one.",
+        why: "Lease.Lost means that the grant has ended, and that somebody else may hold the key. The task is protected on other paths, but not on this one.",
         cure: "lead Lease.Lost to a Fail state, or back to an acquire",
         bad: "faulty/14-work-after-lost.asl.json" Show::States(&["Extend"]),
         good: "sound/23-lost-and-again.asl.json" Show::States(&["Prove"]),

@@ -71,7 +71,7 @@ impl Ahead {
         let way = if self.least > 0 { "ahead of" } else { "behind" };
         (!apart.is_zero() && apart * 2 > margin).then(|| {
             format!(
-                "{whose} clock is at least {} {way} DynamoDB's; half of the margin is {}",
+                "{whose} clock is at least {} {way} DynamoDB's; the limit is half of the margin, {}",
                 render(apart),
                 render(margin / 2)
             )
@@ -193,7 +193,7 @@ mod tests {
         assert_eq!(
             fault.as_deref(),
             Some(
-                "this machine's clock is at least 1 min behind DynamoDB's; half of the margin is 1 s"
+                "this machine's clock is at least 1 min behind DynamoDB's; the limit is half of the margin, 1 s"
             )
         );
         assert_eq!(function.than(dynamodb).fault("its", MARGIN), None);
@@ -203,7 +203,9 @@ mod tests {
         let fault = function.than(dynamodb).fault("acquire's", MARGIN);
         assert_eq!(
             fault.as_deref(),
-            Some("acquire's clock is at least 58 s ahead of DynamoDB's; half of the margin is 1 s")
+            Some(
+                "acquire's clock is at least 58 s ahead of DynamoDB's; the limit is half of the margin, 1 s"
+            )
         );
         assert_eq!(
             Ahead::HERE.than(dynamodb).fault("this machine's", MARGIN),

@@ -182,7 +182,7 @@ fn left_over(left: &Left) -> Vec<String> {
         violations.push(format!("{} wait", left.key["waiting"]));
     }
     if left.items > 1 {
-        violations.push(format!("{} items beside the row", left.items - 1));
+        violations.push(format!("{} items in addition to the row", left.items - 1));
     }
     violations
 }

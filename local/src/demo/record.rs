@@ -298,7 +298,7 @@ impl Record {
                 execution.unqueued.get_or_insert(at);
                 let key = execution.key;
                 self.history.record(at, key, arn, What::GaveUp);
-                self.tell(at, arn, "its place is given up");
+                self.tell(at, arn, "leaves the queue");
             }
             _ => {}
         }
