@@ -136,14 +136,14 @@ rules! {
         good: "sound/06-semaphore.asl.json" Show::States(&["Acquire"]),
     }
     UnstableRequest "unstable-request" {
-        holds: "All attempts of one acquire have the same request_id.",
+        holds: "All attempts of one acquire are the same request.",
         why: "If the response to the first attempt is lost, the second attempt must be recognised as the same request. Otherwise its own lease refuses it with Lease.Held until that lease expires.",
         cure: "build request_id from $states.context.State.Name, State.EnteredTime and Execution.RedriveCount",
         bad: "faulty/20-request-changes.asl.json" Show::States(&["Acquire"]),
         good: "sound/01-smallest.asl.json" Show::States(&["Acquire"]),
     }
     ConsumedRequest "consumed-request" {
-        holds: "An acquire that is entered again has another request_id.",
+        holds: "An acquire that is entered again is a new request.",
         why: "A request gets one lease. If a loop enters the state again with the same request_id after the lease has ended, the acquire fails with Lease.Consumed.",
         cure: "include $states.context.State.EnteredTime in request_id",
         bad: "faulty/21-request-stays.asl.json" Show::States(&["Acquire"]),
