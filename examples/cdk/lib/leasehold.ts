@@ -87,7 +87,7 @@ export class Leasehold extends Construct {
 
   /**
    * A state that runs `child` inside a lease, and has the child's output. It is in JSONata, and fits machines of both languages.
-      * The role of the machine that contains it gets the permissions that it needs, and Leasehold the permission to run the child.
+   * The role of the machine that contains it gets the permissions that it needs, and Leasehold the permission to run the child.
    */
   guard(child: sfn.IStateMachine, props: GuardProps): tasks.StepFunctionsStartExecution {
     if ((props.key === undefined) === (props.keys === undefined)) throw new Error('guard: give either key or keys');
