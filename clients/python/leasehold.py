@@ -9,7 +9,7 @@ Copy this file. It needs Python 3.9 and a Lambda client, boto3.client("lambda"),
         step_two()
 
 Nothing runs in the background: no timer extends a lease. If the process dies, its key stays held until the ttl
-has passed.
+and the clock margin have passed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any, Callable, Iterator, Mapping, Optional, Sequence
 
 
 class LeaseError(Exception):
-    """A call failed. `name` is the error's name in the contract; `details` is the function's error message as a dict."""
+    """A call failed. `name` is the error's name in the contract; `details` is the error message as a dict."""
 
     name = "Lease.Error"
 

@@ -10,7 +10,8 @@
  *       await stepTwo();
  *     });
  *
- * Nothing runs in the background: no timer extends a lease. If the process dies, its key stays held until the ttl has passed.
+ * Nothing runs in the background: no timer extends a lease. If the process dies, its key stays held until the ttl and
+ * the clock margin have passed.
  */
 
 export interface Invoked { FunctionError?: string | undefined; Payload?: Uint8Array | undefined }
