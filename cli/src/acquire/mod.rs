@@ -130,7 +130,12 @@ impl Acquire {
             let problem = "--ttl: to run a command, it must be at least a second longer than the guard (LEASE_GUARD_MS)";
             return Err(Failure::usage(problem));
         }
-        let listening = |error| Failure::new(Code::UNREACHABLE, format!("cannot listen for signals: {error}"));
+        let listening = |error| {
+            Failure::new(
+                Code::UNREACHABLE,
+                format!("cannot listen for signals: {error}"),
+            )
+        };
         let mut signals = Signals::listen().map_err(listening)?;
         let wait = if self.no_wait {
             Duration::ZERO

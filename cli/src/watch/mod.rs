@@ -92,7 +92,12 @@ struct Look {
 impl Watch {
     pub(crate) async fn run(self) -> Result<Code, Failure> {
         let reached = self.place.reach().await?;
-        let listening = |error| Failure::new(Code::UNREACHABLE, format!("cannot listen for signals: {error}"));
+        let listening = |error| {
+            Failure::new(
+                Code::UNREACHABLE,
+                format!("cannot listen for signals: {error}"),
+            )
+        };
         let mut signals = Signals::listen().map_err(listening)?;
         if std::io::stdout().is_terminal() && !self.json {
             let screen = Screen::open().map_err(|error| Failure::new(Code::NO, error))?;
