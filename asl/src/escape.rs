@@ -1,13 +1,13 @@
-//! What others wrote, as it may be shown on a terminal or stand in a log.
+//! Makes text of others safe to print on a terminal or in a log.
 //!
-//! A name in a definition, a file's name or a key in a table may hold what a terminal takes for a command, what turns or hides the text
-//! beside it, or what ends the line and begins another one, which a build service may take for a command of its own. Everything
-//! that is printed goes through here.
+//! A name in a definition, a file's name or a key in a table may contain commands for the terminal, or characters that reverse or
+//! hide the text next to them. It may also end the line and begin another one, which a build service may read as a command.
+//! Everything that is printed goes through here.
 
 use std::fmt::Write as _;
 
-/// A text on one line. What does not show, what moves, hides or turns what is beside it, and what begins a command of a build service
-/// is written by its number, as JSON does: the text within a line of JSON means the same afterwards.
+/// A text on one line. Characters are escaped by their numbers, as in JSON, if they are invisible, if they move, hide or reverse the
+/// text next to them, or if they begin a command of a build service. A line of JSON means the same afterwards.
 ///
 /// ```
 /// use leasehold_asl::plain;
@@ -34,8 +34,8 @@ pub fn plain(text: &str) -> String {
     shown
 }
 
-/// The same for a text of several lines, with tabs, such as a part of a file. The lines have to be the text's own: a value on one
-/// of them has to be [`plain`] before, lest it end that line.
+/// The same for a text of several lines, with tabs, such as a part of a file. A value inserted into a line must be [`plain`]
+/// already, so that it cannot end that line.
 #[must_use]
 pub fn plain_lines(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
@@ -48,7 +48,7 @@ pub fn plain_lines(text: &str) -> String {
     shown
 }
 
-/// `##[error]` and `##vso[…]`, which count wherever they stand; `::error::` does at the beginning of a line.
+/// `##[error]` and `##vso[…]` count anywhere in a line, `::error::` only at its beginning.
 fn is_marker(rest: &str) -> bool {
     let word = rest.strip_prefix("##");
     word.is_some_and(|word| {
@@ -57,7 +57,7 @@ fn is_marker(rest: &str) -> bool {
     })
 }
 
-/// Controls (C0, DEL, C1), and what Unicode has for the ends of lines, for directions, of no width, and without a glyph.
+/// Control characters (C0, DEL, C1), and Unicode's line ends, direction marks, and characters without width or glyph.
 fn is_unseen(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -82,7 +82,7 @@ mod tests {
         for c in all.map(|number| char::from_u32(number).unwrap()) {
             let shown = plain(&format!("a{c}b"));
             assert!(shown.is_ascii() && shown.starts_with("a\\u"), "{shown}");
-            // It is still there for whoever reads JSON, whichever way it was written in it.
+            // A reader of the JSON gets the original character, however it was escaped.
             let read: String = serde_json::from_str(&format!("\"{shown}\"")).unwrap();
             assert_eq!(read, format!("a{c}b"));
             assert_eq!(plain(&shown), shown);

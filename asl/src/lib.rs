@@ -1,5 +1,5 @@
-//! Finds in a state machine, before it runs, what a lease cannot bear: work that can outlast it, ways that forget to give it back,
-//! work after its end, and asking for it in a way that does not mean what it seems to.
+//! Finds faults in the use of leases in a state machine before it runs: work that can outlast a lease, paths without a release,
+//! work after the lease has ended, and acquires whose requests are wrong.
 //!
 //! ```
 //! use leasehold_asl::{Options, Rule, Source, check};
@@ -22,23 +22,23 @@
 //!
 //! # How it works
 //!
-//! [`Source::read`] makes one tree of JSON and YAML in which everything knows its place; [`definitions`] finds state machines in
-//! templates and documents, and what their functions are. [`check`] makes of a definition scopes of typed states, classifies what
-//! each task calls, and walks: a position is a state with what is known of each lease (held, lost, given back, refused; how old at worst;
-//! where its handle is), an edge is a success, a clause of a Catch, an error that nobody catches, a rule of a Choice.
+//! [`Source::read`] makes one tree of JSON and YAML with the place of every node. [`definitions`] finds state machines in
+//! templates and documents, and classifies their functions. [`check`] makes scopes of typed states from a definition, classifies
+//! the call of each task, and walks. A position is a state with the facts known of each lease: its status (held, lost, released,
+//! refused), its greatest possible age, and the place of its handle. An edge is a success, a clause of a Catch, an uncaught error,
+//! or a rule of a Choice.
 //!
-//! The walk joins: where executions meet that differ in time alone, the longest time goes on, and states are taken in an order
-//! in which everything that leads to a state comes first, loops aside. So a definition is gone through about once for each
-//! combination of what its leases are, not once for each path, of which there may be exponentially many. A loop that comes
-//! back later than before, and without an extend on the way, has no bound; whether it comes back is seen on the trail that
-//! each position keeps, which is also the evidence of a finding.
+//! The walk joins executions. If two meet at a state and differ only in time, it continues with the longest time. Apart from
+//! loops, a state is visited after all states that lead to it. So each combination of facts is walked about once, although there
+//! may be exponentially many paths. A loop is unbounded if it returns with more time and without an extend. The trail of each
+//! position shows such a return, and is also the evidence of a finding.
 //!
-//! What is not about paths is looked at without walking: requests, the names in Retry, the loops that count towards the history.
+//! Rules that are not about paths need no walk: requests, the names in Retry, and the loops that fill the history.
 //!
-//! [`weave`] writes leases into a definition, and [`draw`] makes a picture of one.
+//! [`weave`] writes leases into a definition, and [`draw`] draws one.
 //!
-//! `docs/reference/check-rules.md` has the rules, what they assume, and what they leave out. `tests/check/property` holds silence against all
-//! executions of small definitions.
+//! `docs/reference/check-rules.md` describes the rules, their assumptions and their limits. `tests/check/property` compares the
+//! checker's silence with all executions of small definitions.
 
 mod check;
 mod draw;

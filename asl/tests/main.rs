@@ -26,7 +26,7 @@ fn checked(definition: &Value) -> Checked {
     leasehold_asl::check(&node(definition), &Options::default())
 }
 
-/// Rule and state of each finding.
+/// The rule and state of each finding.
 fn found(definition: &Value) -> Vec<String> {
     let findings = checked(definition).findings.into_iter();
     findings
@@ -34,7 +34,7 @@ fn found(definition: &Value) -> Vec<String> {
         .collect()
 }
 
-/// Sets the value at a JSON pointer; in a list, inserts it there; null removes what is there.
+/// Sets the value at a JSON pointer. In a list it inserts the value there. Null removes the old value.
 fn set(definition: &mut Value, pointer: &str, value: &Value) {
     let (parent, key) = pointer.rsplit_once('/').unwrap();
     match definition.pointer_mut(parent).unwrap() {

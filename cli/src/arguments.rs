@@ -1,4 +1,4 @@
-//! What the program takes.
+//! The program's arguments.
 
 use clap::{Parser, Subcommand};
 
@@ -18,17 +18,17 @@ use crate::weave::Weave;
 const CODES: &str = "\
 Exit codes:
   0    done
-  1    the answer is no: nothing there, nobody holds it, declined, or a check found something
+  1    the answer is no: nothing found, nobody holds the key, you declined, or a check found something
   2    wrong arguments
   3    AWS cannot be reached, refuses, or is not set up: no credentials, no Region, no table, no permission
-  75   somebody else holds it, it is frozen, or the table refuses for capacity: try again later
+  75   somebody else holds the key, it is frozen, or the table throttles: try again later
   79   the lease is lost
-  126, 127   the command cannot be run, or is not there
-  otherwise the command's own, and 128 + n if signal n ended it
+  126, 127   the command cannot be run, or is not found
+  otherwise the command's own exit code, or 128 + n if signal n ended it
 
-Where the table is: --table or LEASE_TABLE, as the functions have it. Profile, Region, endpoint and credentials are found
+The table is named by --table or LEASE_TABLE, as in the functions. Profile, Region, endpoint and credentials are found
 as the AWS CLI finds them: options first, then AWS_PROFILE, AWS_REGION, AWS_ENDPOINT_URL_DYNAMODB and the others, then
-the files. LEASE_GUARD_MS and LEASE_CLOCK_MARGIN_MS have to be what the functions have.";
+the files. Set LEASE_GUARD_MS and LEASE_CLOCK_MARGIN_MS to the values of the functions.";
 
 /// Leases in DynamoDB, for operators: look at them, end and freeze them, run a command under one.
 #[derive(Debug, Parser)]
@@ -42,9 +42,9 @@ pub(crate) struct Arguments {
 pub(crate) enum Verb {
     /// List the leases that are held, or expired and not taken
     Ls(Ls),
-    /// Show what stands under a key
+    /// Show the state of a key
     Show(Show),
-    /// Show who holds what
+    /// Show each holder and its leases
     Holders(Holders),
     /// Watch leases change, on a terminal or line by line
     Watch(Watch),
@@ -54,17 +54,17 @@ pub(crate) enum Verb {
     Extend(ExtendIt),
     /// Release a lease by its handle
     Release(ReleaseIt),
-    /// End a grant, whoever holds it
+    /// End a lease without its handle, whoever holds it
     ForceRelease(ForceRelease),
-    /// Keep a key from being granted
+    /// Stop new grants of a key
     Freeze(FreezeIt),
-    /// Let a frozen key be granted again
+    /// Allow new grants of a frozen key
     Unfreeze(UnfreezeIt),
-    /// Create a lease table, or look whether one is
+    /// Create a lease table, or check one
     Table(Table),
-    /// Look at a deployed stack, use it, and report what holds there
+    /// Inspect and exercise a deployed stack, and report which promises hold there
     Doctor(Doctor),
-    /// Find leases that can lapse, leak or be used after their end, in state machines that have not run yet
+    /// Check state machines before they run: find leases that can expire, leak or be used after their end
     Check(Check),
     /// Write acquire, extend, release and their catches into a plain state machine
     Weave(Weave),

@@ -1,4 +1,4 @@
-//! Whose credentials sign, as STS tells it: what an operator says of himself is only his word.
+//! The caller that STS names for the credentials. `--who` is only what the operator claims.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use leasehold::Caller;
 use crate::connect::Reached;
 use crate::environment;
 
-/// How long it may take. An act does not wait for it any longer.
+/// Time limit for STS. After it, the act goes on without the caller.
 const ASKING: Duration = Duration::from_secs(2);
 
-/// The ARN, if STS tells it in time. It is not asked about a table that is somewhere else than in the Region, whose credentials
-/// are no business of AWS's, unless its own endpoint is given as well.
+/// The ARN, if STS answers in time. With a DynamoDB endpoint of its own the table may not be AWS's, and its credentials must not
+/// be sent to AWS: STS is then called only if its endpoint is set too.
 pub(crate) async fn of(reached: &Reached) -> Option<Caller> {
     let elsewhere = reached.config.endpoint_url().is_some()
         || environment::text("AWS_ENDPOINT_URL_DYNAMODB").is_some();

@@ -1,4 +1,4 @@
-//! `leasehold check`: reads files, checks what is in them, and says what it found.
+//! `leasehold check`: reads files, checks the state machines in them, and prints the findings.
 
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
@@ -17,52 +17,52 @@ const EXAMPLES: &str = "\
 Examples:
   leasehold check statemachines/*.asl.json      check definitions
   leasehold check template.yaml                 check every state machine of a SAM template, by what the template calls
-  leasehold check --format sarif template.yaml  for code scanning
-  leasehold check --draw order.asl.json         a picture of it, in Mermaid's language
+  leasehold check --format sarif template.yaml  print SARIF for code scanning
+  leasehold check --draw order.asl.json         draw the state machine as a Mermaid flowchart
   leasehold check --acquire lock --release unlock order.asl.json
-                                                functions that go by other names
-  leasehold check --explain outlasts            what a rule is about, with a bad and a good example
+                                                name functions that the definitions call by other names
+  leasehold check --explain outlasts            explain a rule, with a bad and a good example
 
-Exit codes: 0 nothing found, 1 findings, 2 something could not be read.";
+Exit codes: 0 no findings, 1 findings, 2 a file could not be read.";
 
-/// Find leases that can lapse, leak or be used after their end, in state machines that have not run yet
+/// Check state machines before they run: find leases that can expire, leak or be used after their end
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Check {
-    /// State machines (JSON or YAML), SAM or CloudFormation templates, or Markdown with state machines in it
+    /// State machines (JSON or YAML), SAM or CloudFormation templates, or Markdown files that contain state machines
     #[arg(required_unless_present_any = ["explain", "manual", "pictures"])]
     files: Vec<String>,
-    /// How to say what was found
+    /// How to print the findings
     #[arg(long, value_enum, default_value_t = Format::Human)]
     format: Format,
-    /// A function that acquires, as the definitions name it; may be repeated
+    /// A function that acquires, by its name in the definitions; may be repeated
     #[arg(long, value_name = "NAME")]
     acquire: Vec<String>,
-    /// A function that extends
+    /// A function that extends; may be repeated
     #[arg(long, value_name = "NAME")]
     extend: Vec<String>,
-    /// A function that releases
+    /// A function that releases; may be repeated
     #[arg(long, value_name = "NAME")]
     release: Vec<String>,
-    /// `LEASE_CLOCK_MARGIN_MS` of the functions: taken off every lease
+    /// `LEASE_CLOCK_MARGIN_MS` of the functions, subtracted from every lease
     #[arg(long, value_name = "MS", default_value_t = 2000)]
     margin_ms: u64,
-    /// `LEASE_GUARD_MS` of the functions: taken off every lease
+    /// `LEASE_GUARD_MS` of the functions, subtracted from every lease
     #[arg(long, value_name = "MS", default_value_t = 1000)]
     guard_ms: u64,
     /// A rule to leave out; may be repeated
     #[arg(long, value_name = "RULE", value_parser = rule)]
     allow: Vec<Rule>,
-    /// The files that a template names have to be within this directory [default: the template's own]
+    /// Read the files that a template names only from within this directory [default: the template's own]
     #[arg(long, value_name = "DIRECTORY")]
     within: Option<PathBuf>,
-    /// Say what a rule is about, and check nothing
+    /// Explain a rule, and check nothing
     #[arg(long, value_name = "RULE", value_parser = rule)]
     explain: Option<Rule>,
-    /// Draw the state machines, as flowcharts in Mermaid's language, and check nothing
+    /// Draw the state machines as Mermaid flowcharts, and check nothing
     #[arg(long)]
     draw: bool,
-    /// Print a document, its pictures drawn anew
+    /// Print a document with its pictures redrawn
     #[arg(long, hide = true, value_name = "FILE")]
     pictures: Option<String>,
     /// Print docs/reference/check-rules.md
@@ -151,7 +151,7 @@ impl Check {
         })
     }
 
-    /// The pictures of all state machines; those of a template go by the names of their resources.
+    /// The pictures of all state machines. Those of a template have the names of their resources.
     fn draw_all(&self, options: &Options) -> Result<String, Unreadable> {
         let mut drawn = String::new();
         for file in &self.files {
@@ -165,7 +165,7 @@ impl Check {
         Ok(drawn)
     }
 
-    /// Reads what a file names, which others may have written: nothing from anywhere else.
+    /// Reads the files that a template names. Others may have written the template, so files elsewhere are refused.
     fn open(&self, file: &str) -> impl Fn(&Path) -> std::io::Result<String> {
         let beside = Path::new(file).parent().map(Path::to_owned);
         let tree = self.within.clone().or(beside).unwrap_or_default();
@@ -189,7 +189,7 @@ fn print(made: Result<String, Unreadable>) -> Result<Code, Failure> {
     }
 }
 
-/// On a terminal, unless the user wants none.
+/// Colour is for terminals only, and can be switched off.
 fn coloured() -> bool {
     std::io::stdout().is_terminal() && variable("NO_COLOR").is_none()
 }

@@ -1,5 +1,5 @@
-//! Says it when this machine's clock is wrong: every deadline rests on it. The library compares it with the `Date` of
-//! DynamoDB's answers, and tells what it finds as one of its metrics.
+//! Warns when this machine's clock is wrong, because every deadline depends on it. The library compares the clock with the
+//! `Date` of DynamoDB's responses, and reports the difference as one of its metrics.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -12,16 +12,16 @@ use tracing::{Event, Metadata, Subscriber};
 use crate::durations::render;
 use crate::output::complain;
 
-/// Listens to how far the clocks are apart, and says it once if it comes near to what `margin` allows.
+/// Subscribes to the clock difference, and warns once if it comes near the limit that `margin` sets.
 pub(crate) fn listen(margin: Duration) {
-    // Whoever listens already, as in a program that does two things, goes on.
+    // If a subscriber is already set, it stays.
     let _ = tracing::subscriber::set_global_default(Listener {
         margin,
         warned: AtomicBool::new(false),
     });
 }
 
-/// Hears nothing but metrics. What the SDK says at its lower levels shows whole requests.
+/// Receives nothing but metrics. The SDK's events of lower levels contain whole requests.
 struct Listener {
     margin: Duration,
     warned: AtomicBool,
@@ -72,7 +72,7 @@ impl Visit for Heard {
     fn record_debug(&mut self, _: &Field, _: &dyn std::fmt::Debug) {}
 }
 
-/// Others' clocks may be as far off in the other direction, hence the quarter.
+/// The limit is a quarter of the margin, because another machine's clock may be as wrong in the other direction.
 fn warning(apart: Duration, margin: Duration) -> Option<String> {
     (!apart.is_zero() && apart * 4 >= margin).then(|| {
         format!(

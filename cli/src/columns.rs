@@ -4,7 +4,7 @@ use comfy_table::{ColumnConstraint, ContentArrangement, Table, Width, presets};
 
 use leasehold_asl::plain;
 
-/// A table that is told page by page: the columns of later pages are at least as wide as those of the first.
+/// A table that is printed page by page. The columns of later pages are at least as wide as those of the first.
 pub(crate) struct Columns {
     header: Vec<&'static str>,
     widths: Vec<u16>,
@@ -18,7 +18,7 @@ impl Columns {
         }
     }
 
-    /// The lines of a page, with the header if it is the first. The cells may say anything.
+    /// The lines of a page, with the header if it is the first. Cells are made safe to print.
     pub(crate) fn page(&mut self, rows: &[Vec<String>]) -> String {
         let mut table = Table::new();
         table.load_style(presets::NOTHING);

@@ -1,4 +1,4 @@
-//! Asking before something is done to somebody.
+//! Asking for confirmation.
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 
@@ -6,15 +6,15 @@ use leasehold_asl::plain;
 
 use crate::exit::{Code, Failure};
 
-/// Asks on the terminal whether it is meant. Without a terminal only `--yes` says so.
+/// Asks for confirmation on the terminal. Without a terminal only `--yes` confirms.
 pub(crate) fn is_meant(yes: bool, question: &str) -> Result<(), Failure> {
     if yes {
         return Ok(());
     }
     let input = std::io::stdin();
     if !input.is_terminal() {
-        let failure = Failure::usage("nobody can be asked: this is not a terminal");
-        return Err(failure.cure("--yes says that it is meant"));
+        let failure = Failure::usage("cannot ask for confirmation: this is not a terminal");
+        return Err(failure.cure("use --yes to confirm"));
     }
     let mut answer = String::new();
     let mut asked = std::io::stderr();

@@ -1,4 +1,4 @@
-//! The way to the table: profile, Region, endpoint and credentials as the AWS CLI has them.
+//! The connection to the table: profile, Region, endpoint and credentials, found as the AWS CLI finds them.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
@@ -18,28 +18,28 @@ use leasehold::{
 use crate::exit::{Code, Failure, in_full};
 use crate::{clock_warning, environment};
 
-/// How long credentials may take to be found: a program that is asked for them may ask a person.
+/// Time limit for finding credentials. It is long because a credential process may ask a person.
 const FINDING: Duration = Duration::from_secs(60);
 
-/// Where the table is.
+/// The options that locate the table.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Where the table is")]
 pub(crate) struct Place {
-    /// The table, by its name or ARN [default: `LEASE_TABLE`]
+    /// Name or ARN of the table [default: `LEASE_TABLE`]
     #[arg(long, value_name = "NAME")]
     pub(crate) table: Option<String>,
-    /// A profile of the AWS CLI's files [default: `AWS_PROFILE`]
+    /// Profile of the AWS CLI's files [default: `AWS_PROFILE`]
     #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<String>,
-    /// The Region [default: `AWS_REGION`, or the profile's]
+    /// Region [default: `AWS_REGION`, or the profile's]
     #[arg(long, value_name = "REGION")]
     pub(crate) region: Option<String>,
-    /// DynamoDB's endpoint, if it is not the Region's
+    /// Endpoint of DynamoDB [default: the Region's]
     #[arg(long, value_name = "URL")]
     pub(crate) endpoint_url: Option<String>,
 }
 
-/// The table within reach.
+/// A connection to the table.
 pub(crate) struct Reached {
     pub(crate) leases: Leases<DynamoDb>,
     pub(crate) settings: Settings,
@@ -49,7 +49,7 @@ pub(crate) struct Reached {
 }
 
 impl Place {
-    /// Finds out where the table is, and by which credentials; nothing is asked of the table yet.
+    /// Finds the table's name, Region, endpoint and credentials. Sends no request to the table.
     pub(crate) async fn reach(&self) -> Result<Reached, Failure> {
         let environment = self.environment()?;
         clock_warning::listen(environment.settings.clock_margin);
@@ -76,15 +76,15 @@ impl Place {
         Ok((config, credentials))
     }
 
-    /// The functions' own variables; `--table` goes before `LEASE_TABLE`.
+    /// Reads the functions' environment variables. `--table` takes precedence over `LEASE_TABLE`.
     fn environment(&self) -> Result<Environment, Failure> {
         let lookup = |name: &str| match (name, &self.table) {
             ("LEASE_TABLE", Some(table)) => Some(table.clone()),
             _ => environment::text(name),
         };
         if lookup("LEASE_TABLE").is_none() {
-            let failure = Failure::new(Code::UNREACHABLE, "no table: which one is not said");
-            return Err(failure.cure("give --table NAME, or set LEASE_TABLE"));
+            let failure = Failure::new(Code::UNREACHABLE, "no table is named");
+            return Err(failure.cure("use --table NAME, or set LEASE_TABLE"));
         }
         let read = Environment::from(lookup);
         read.map_err(|error| Failure::new(Code::UNREACHABLE, in_full(&error)))
@@ -93,7 +93,7 @@ impl Place {
     async fn config(&self) -> Result<SdkConfig, Failure> {
         let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12());
         if let Some(profile) = &self.profile {
-            // What is said goes before what is set: the environment's own credentials may be of another account.
+            // `--profile` takes precedence over the environment, whose credentials may belong to another account.
             let surroundings = ProviderConfig::with_default_region().await;
             let credentials = ProfileFileCredentialsProvider::builder()
                 .profile_name(profile)
@@ -118,16 +118,19 @@ impl Place {
             .region()
             .is_none_or(|region| region.as_ref().is_empty())
         {
-            let failure = Failure::new(Code::UNREACHABLE, "no Region: neither said nor configured");
-            let cure = "give --region, or set AWS_REGION, or put a region into the profile";
+            let failure = Failure::new(
+                Code::UNREACHABLE,
+                "no Region: no option names one, and none is configured",
+            );
+            let cure = "use --region, or set AWS_REGION, or add a region to the profile";
             return Err(failure.cure(cure));
         }
         Ok(config)
     }
 }
 
-/// Credentials, found before the first request and kept while they last. The library gives a request a second and a half,
-/// which is less than single sign-on or a program that is asked may take.
+/// Credentials, found before the first request and kept while they are valid. The library limits a request to a second and a
+/// half, and single sign-on or a credential process may take longer.
 #[derive(Debug)]
 pub(crate) struct Kept {
     source: SharedCredentialsProvider,
@@ -135,7 +138,7 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// New ones are looked for when the old ones have less than this left.
+    /// Credentials with less time left than this are refreshed.
     const SPARE: Duration = Duration::from_mins(5);
 
     async fn of(config: &SdkConfig) -> Result<Self, Failure> {
@@ -149,7 +152,7 @@ impl Kept {
         })
     }
 
-    /// Looks for new credentials if the old ones run out soon. Those that are there go on if none are found.
+    /// Looks for new credentials if the old ones expire soon. If none are found, the old ones stay in use.
     pub(crate) async fn freshen(&self) {
         let _ = self.provide().await;
     }
@@ -194,7 +197,7 @@ fn outlasts(credentials: &Credentials, at: Timestamp) -> bool {
 }
 
 fn unfound(error: &CredentialsError) -> Failure {
-    // Each provider has a line of its own.
+    // The error has one line per provider.
     let told = in_full(error);
     let told: Vec<_> = told.lines().map(str::trim).collect();
     let what = format!("no AWS credentials could be loaded: {}", told.join("; "));

@@ -1,10 +1,10 @@
-//! Lengths of time as people write and read them.
+//! Durations as people write and read them.
 
 use std::time::Duration;
 
 /// Reads `90s`, `5m`, `1h30m`, `250ms`, or a bare number of seconds.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
-    const EXPECTED: &str = "expected a length such as 90s, 5m, 1h30m or 250ms";
+    const EXPECTED: &str = "expected a duration such as 90s, 5m, 1h30m or 250ms";
     if let Ok(seconds) = text.parse::<u32>() {
         return Ok(Duration::from_secs(seconds.into()));
     }
@@ -33,7 +33,7 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     Ok(total)
 }
 
-/// A length in its two largest units: `3 min 5 s`, `2 h`, `0.4 s`.
+/// A duration in its two largest units: `3 min 5 s`, `2 h`, `0.4 s`.
 pub(crate) fn render(length: Duration) -> String {
     const UNITS: [(u64, &str); 4] = [(86_400, "d"), (3600, "h"), (60, "min"), (1, "s")];
     let seconds = length.as_secs();

@@ -10,12 +10,12 @@ pub(crate) fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// The same as text; what is not text counts as a value that does not parse.
+/// The same as text. A value that is not UTF-8 becomes the empty text, which does not parse.
 pub(crate) fn text(name: &str) -> Option<String> {
     variable(name).map(|value| value.into_string().unwrap_or_default())
 }
 
-/// Who runs this, where, and by which process.
+/// The default holder: user, host and process id.
 pub(crate) fn holder() -> String {
     let user = text("USER").or_else(|| text("LOGNAME"));
     let user = user.unwrap_or_else(|| "somebody".to_owned());

@@ -1,4 +1,4 @@
-//! How the program ends: its exit codes, and what it says when something is in the way.
+//! How the program ends: its exit codes and its error messages.
 
 use std::fmt::Display;
 use std::process::ExitCode;
@@ -14,16 +14,16 @@ impl Code {
     pub(crate) const NO: Self = Self(1);
     pub(crate) const USAGE: Self = Self(2);
     pub(crate) const UNREACHABLE: Self = Self(3);
-    /// `EX_TEMPFAIL` of sysexits.
+    /// `EX_TEMPFAIL` of `sysexits.h`.
     pub(crate) const HELD: Self = Self(75);
-    /// The first above those of sysexits.
+    /// The first code above those of `sysexits.h`.
     pub(crate) const LOST: Self = Self(79);
     pub(crate) const NOT_RUNNABLE: Self = Self(126);
     pub(crate) const NOT_THERE: Self = Self(127);
-    /// Whoever read has gone: what a program has that the signal ended.
+    /// The reader has closed the pipe: 128 + SIGPIPE.
     pub(crate) const NO_READER: Self = Self(141);
 
-    /// As a shell has it.
+    /// The code that a shell reports for a signal.
     pub(crate) fn of_signal(signal: i32) -> Self {
         Self(u8::try_from(128 + signal).unwrap_or(u8::MAX))
     }
@@ -47,7 +47,7 @@ impl From<Code> for ExitCode {
     }
 }
 
-/// Why the program could not do what it was asked for, and what to do about it.
+/// Why the program failed, and what to do about it.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) code: Code,
@@ -95,23 +95,23 @@ impl From<Error> for Failure {
         let failure = Self::new(Code::of(&error), in_full(&error));
         let cure = match &error {
             Error::Denied { action, .. } => format!(
-                "docs/reference/permissions.md lists what each command needs; this one needs {action} on the table"
+                "this command needs {action} on the table; docs/reference/permissions.md lists the actions of every command"
             ),
             Error::Misconfigured { .. } => {
-                "check --table, --region and --profile; `leasehold table check` looks at the table"
+                "check --table, --region and --profile; `leasehold table check` checks the table"
                     .to_owned()
             }
             Error::Unavailable { .. } => {
                 "check the network, --region and --endpoint-url, then try again".to_owned()
             }
             Error::Frozen { key, .. } => {
-                format!("`leasehold unfreeze {key}` lets it be granted again")
+                format!("`leasehold unfreeze {key}` allows new grants")
             }
             Error::Corrupt { key, .. } => {
-                format!("look at the item whose pk is {key}; leasehold does not touch it")
+                format!("inspect the item whose pk is {key}; leasehold leaves it unchanged")
             }
             Error::Lost { .. } | Error::Expired { .. } => {
-                "stop whatever works under it; `leasehold show` tells who has the key now"
+                "stop all work under this lease; `leasehold show` names the holder of the key now"
                     .to_owned()
             }
             _ => return failure,
@@ -120,7 +120,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// An error with its causes, once each. A `Cause` has the words of the SDK's error below it.
+/// An error with its causes, once each. The chain stops at a `Cause`, which repeats the SDK error below it.
 pub(crate) fn in_full(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |cause| {
         cause.source().filter(|_| !cause.is::<Cause>())

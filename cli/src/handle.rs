@@ -1,4 +1,4 @@
-//! `leasehold extend` and `release`: with a handle, as `acquire` and the functions give it.
+//! `leasehold extend` and `release`, with a handle that `acquire` or the functions returned.
 
 use std::io::Read as _;
 use std::path::PathBuf;
@@ -15,13 +15,13 @@ use crate::output::{json, say};
 
 #[derive(Args, Debug)]
 struct Handle {
-    /// The file with the handle, or with an answer of acquire or extend that has it; `-` is standard input
+    /// File with the handle, or with a response of acquire or extend that contains it; `-` is standard input
     #[arg(long, value_name = "FILE")]
     handle: PathBuf,
 }
 
 impl Handle {
-    /// Reads it, and never repeats what is in it.
+    /// Reads the handle. Errors never repeat the file's content.
     fn read(&self) -> Result<Lease, Failure> {
         let name = self.handle.display();
         let text = if self.handle.as_os_str() == "-" {
@@ -32,7 +32,7 @@ impl Handle {
         };
         let text = text.map_err(|error| Failure::usage(format!("{name}: {error}")))?;
         let not_one = || {
-            let failure = Failure::usage(format!("{name}: this is not the handle of a lease"));
+            let failure = Failure::usage(format!("{name}: this is not a lease handle"));
             failure.cure("`leasehold acquire KEY` without a command prints one")
         };
         let mut value: Value = serde_json::from_str(&text).map_err(|_| not_one())?;
@@ -49,17 +49,17 @@ Examples:
   leasehold extend --handle handle.json
   leasehold extend --handle - --ttl 10m --json <handle.json
 
-The handle that was given goes on to be of use. --json prints what the function extend answers, with the new handle,
-which is a secret as the old one is.
+The old handle remains valid. --json prints the response of the function extend with the new handle, which is as secret
+as the old one.
 
-Exit codes: 0 extended, 79 the lease is over.")]
+Exit codes: 0 extended, 79 the lease is lost.")]
 pub(crate) struct ExtendIt {
     #[command(flatten)]
     handle: Handle,
-    /// For how long from now [default: as long as it was granted for]
+    /// New length of the lease, counted from now [default: the lease's own ttl]
     #[arg(long, value_name = "LENGTH", value_parser = ttl)]
     ttl: Option<Ttl>,
-    /// For programs
+    /// Print JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -85,7 +85,7 @@ impl ExtendIt {
         }
         let how = match &extended {
             Extended::Extended { .. } => "extended",
-            Extended::Revived { .. } => "had expired, and is yours again,",
+            Extended::Revived { .. } => "had expired, and is held again by you",
         };
         let lease = extended.into_lease();
         let ends = when(lease.expires_at, reached.leases.now());
@@ -102,13 +102,13 @@ impl ExtendIt {
 Examples:
   leasehold release --handle handle.json
 
-It may be repeated. It never frees anybody else's lease. --json prints what the function release answers.
+Release is idempotent, and never frees somebody else's lease. --json prints the response of the function release.
 
-Exit codes: 0 released, now or before, 79 the lease ran out and was taken over, or an operator ended it.")]
+Exit codes: 0 released, now or before, 79 the lease expired and was taken over, or an operator ended it.")]
 pub(crate) struct ReleaseIt {
     #[command(flatten)]
     handle: Handle,
-    /// For programs
+    /// Print JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -123,10 +123,10 @@ impl ReleaseIt {
         let key = &lease.key;
         let (words, code) = match released.outcome {
             ReleaseOutcome::Released => (format!("{key} is free"), Code::DONE),
-            ReleaseOutcome::AlreadyReleased => (format!("{key} had been released"), Code::DONE),
+            ReleaseOutcome::AlreadyReleased => (format!("{key} was already released"), Code::DONE),
             ReleaseOutcome::Lost => (
                 format!(
-                    "{key} is not yours to release: your lease ran out and was taken over, or an operator ended it"
+                    "{key} was not released: your lease expired and was taken over, or an operator ended it"
                 ),
                 Code::LOST,
             ),

@@ -1,5 +1,5 @@
-//! Instants by two clocks. A lease ends by the time of day, which may be set; a process may trust only what has passed
-//! since the machine started, its sleep included. A deadline has come when either says so.
+//! Instants by two clocks. A lease ends by the time of day, but somebody may set that clock. The time since boot, sleep
+//! included, cannot be set. A deadline has come as soon as either clock says so.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use rustix::time::{ClockId, clock_gettime};
 pub(crate) struct Instants {
     /// The time of day.
     pub(crate) wall: Timestamp,
-    /// Since the machine started, also while it slept: the same number in every process.
+    /// The time since boot, sleep included. It is the same in every process.
     pub(crate) boot: Duration,
 }
 
@@ -55,7 +55,7 @@ impl Instants {
         }
     }
 
-    /// Whichever clock says that it is earlier.
+    /// The earlier of two instants, for each clock on its own.
     pub(crate) fn earlier(self, other: Self) -> Self {
         Self {
             wall: self.wall.min(other.wall),
@@ -63,13 +63,13 @@ impl Instants {
         }
     }
 
-    /// How long until then, by the clock that says it is sooner.
+    /// The time left until `self`, by the clock that reaches it first.
     pub(crate) fn left(self, now: Self) -> Duration {
         let by_wall = self.wall.since(now.wall);
         by_wall.min(self.boot.saturating_sub(now.boot))
     }
 
-    /// Comes back at this instant. The machine may sleep, and its clock be set, meanwhile: hence the short steps.
+    /// Returns at this instant. It sleeps in short steps, because meanwhile the machine may sleep or its clock be set.
     pub(crate) async fn comes(self) {
         const STEP: Duration = Duration::from_millis(200);
         loop {
@@ -77,7 +77,7 @@ impl Instants {
             if left.is_zero() {
                 return;
             }
-            // Both clocks are cut to the millisecond or finer.
+            // At least a millisecond, because an instant has no finer unit.
             SystemClock
                 .sleep(left.clamp(Duration::from_millis(1), STEP))
                 .await;

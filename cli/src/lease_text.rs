@@ -1,10 +1,10 @@
-//! A lease in words.
+//! A lease as text for people.
 
 use leasehold::{HeldView, Inspection, LeaseState, LeaseView, Previous, Timestamp};
 
 use crate::durations::render;
 
-/// When something is, seen from now.
+/// An instant relative to now.
 pub(crate) fn when(at: Timestamp, now: Timestamp) -> String {
     if at > now {
         format!("in {}", render(at.since(now)))
@@ -15,7 +15,7 @@ pub(crate) fn when(at: Timestamp, now: Timestamp) -> String {
 
 pub(crate) const HEADER: [&str; 5] = ["KEY", "STATE", "ENDS", "TOKEN", "HOLDER"];
 
-/// A lease in a line of a table.
+/// A lease as a row of a table.
 pub(crate) fn row(lease: &LeaseView, now: Timestamp) -> Vec<String> {
     let ends = |held: &HeldView| when(held.expires_at, now);
     let holder = |held: &HeldView| held.holder.to_string();
@@ -29,7 +29,7 @@ pub(crate) fn row(lease: &LeaseView, now: Timestamp) -> Vec<String> {
     ]
 }
 
-/// A key, and which of its permits.
+/// A key and its permit.
 pub(crate) fn name(lease: &LeaseView) -> String {
     match lease.permit {
         0 => lease.key.to_string(),
@@ -45,7 +45,7 @@ pub(crate) fn state(lease: &LeaseView, now: Timestamp) -> &'static str {
     }
 }
 
-/// All that is known of a lease, as names and values.
+/// All details of a lease, as names and values.
 pub(crate) fn details(seen: &Inspection, now: Timestamp) -> Vec<(&'static str, String)> {
     let lease = &seen.lease;
     let mut rows = vec![("key", name(lease))];
@@ -60,7 +60,7 @@ pub(crate) fn details(seen: &Inspection, now: Timestamp) -> Vec<(&'static str, S
     };
     rows.push(("state", state));
     if seen.frozen {
-        rows.push(("frozen", "yes: it is not granted to anybody".to_owned()));
+        rows.push(("frozen", "yes: no new grants".to_owned()));
     }
     if let Some(held) = &lease.held {
         rows.push(("holder", held.holder.to_string()));
@@ -76,7 +76,7 @@ pub(crate) fn details(seen: &Inspection, now: Timestamp) -> Vec<(&'static str, S
         rows.push(("last token", lease.fencing_token.to_string()));
     }
     if seen.waiting > 0 {
-        rows.push(("waiting", format!("{} in line", seen.waiting)));
+        rows.push(("waiting", format!("{} in the queue", seen.waiting)));
     }
     if let Some(Previous {
         holder,

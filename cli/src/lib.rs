@@ -1,7 +1,7 @@
-//! The operators' command line: looks at leases, ends and freezes them, and runs a command under one.
+//! The operators' command line: it inspects leases, ends and freezes them, and runs a command under one.
 //!
-//! [`command`] is the whole of what it takes; help, completions, man pages and `docs/reference/cli.md` are made from it. [`run`] is
-//! the program. Everything goes through the crate `leasehold`: there is no expression on the table in here.
+//! [`command`] describes all commands and options; help, completions, man pages and `docs/reference/cli.md` are generated from it.
+//! [`run`] is the program. All access to leases goes through the crate `leasehold`: no DynamoDB expression is written here.
 
 mod acquire;
 mod arguments;
@@ -38,13 +38,13 @@ use leasehold_asl::plain;
 use arguments::{Arguments, Verb};
 use exit::{Code, Failure};
 
-/// The command line, as clap has it.
+/// The command line as a clap command.
 #[must_use]
 pub fn command() -> clap::Command {
     Arguments::command()
 }
 
-/// Does what the process's arguments say.
+/// Runs the command that the process's arguments name.
 #[must_use]
 pub fn run() -> ExitCode {
     let arguments = match Arguments::try_parse() {
@@ -80,7 +80,7 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// Says what is in the way and what to do about it, and gives the code.
+/// Prints a failure and its remedy, and returns the exit code.
 fn report(failure: &Failure) -> ExitCode {
     if failure.code != Code::NO_READER {
         output::complain(failure.what());
@@ -91,7 +91,7 @@ fn report(failure: &Failure) -> ExitCode {
     failure.code.into()
 }
 
-/// Help, or what is wrong with the arguments, which may come from anywhere.
+/// Prints help, or what is wrong with the arguments. Arguments may come from anywhere, so they are made safe to print.
 fn refuse(error: &clap::Error) -> ExitCode {
     let told = error.to_string();
     let lines: Vec<_> = told.split('\n').map(plain).collect();
@@ -105,7 +105,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
         .into()
 }
 
-/// The kernel ties a command's life to the thread that started it: there is one.
+/// One thread only, because the kernel kills the command when the thread that started it ends.
 fn on_one_thread(work: impl Future<Output = Result<Code, Failure>>) -> Result<Code, Failure> {
     on(tokio::runtime::Builder::new_current_thread(), work)
 }
@@ -122,7 +122,7 @@ fn on(
     let failed = |error| Failure::new(Code::UNREACHABLE, format!("cannot start: {error}"));
     let runtime = builder.enable_all().build().map_err(failed)?;
     let outcome = runtime.block_on(work);
-    // A name that is being looked up is not waited for.
+    // Do not wait for a DNS lookup that is still running.
     runtime.shutdown_background();
     outcome
 }

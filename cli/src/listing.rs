@@ -1,4 +1,4 @@
-//! `leasehold ls`, `show` and `holders`: what stands in the table. Nothing here shows a secret.
+//! `leasehold ls`, `show` and `holders`: the content of the table. None of them shows a secret.
 
 use std::collections::BTreeMap;
 
@@ -20,8 +20,8 @@ Examples:
   leasehold ls --prefix orders/ --state expired
   leasehold ls --json | jq -r '.leases[].key'
 
-A key that nobody holds is not in the list, frozen or not: `leasehold show` tells of any key. Reading the list costs about a
-read unit for each lease that is held, whatever the prefix. --json prints what the function inspect answers.")]
+The list omits free keys, even frozen ones: use `leasehold show` for any key. Reading the list costs about one read unit for
+each held lease, whatever the prefix. --json prints the response of the function inspect.")]
 pub(crate) struct Ls {
     /// Only keys that begin like this
     #[arg(
@@ -31,16 +31,16 @@ pub(crate) struct Ls {
         hide_default_value = true
     )]
     prefix: String,
-    /// Only leases that are
+    /// Only leases in this state
     #[arg(long, value_enum)]
     state: Option<State>,
-    /// Only so many
+    /// At most this many leases
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
-    /// For programs
+    /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Tell nothing but leases
+    /// Print nothing but leases
     #[arg(long, short)]
     quiet: bool,
     #[command(flatten)]
@@ -49,9 +49,9 @@ pub(crate) struct Ls {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum State {
-    /// Held, and not over
+    /// Held and not expired
     Held,
-    /// Over, not released, and not taken by anybody else
+    /// Expired, not released, and not taken over
     Expired,
 }
 
@@ -94,7 +94,7 @@ impl Ls {
         if self.json {
             write("\n]}\n")?;
         } else if shown == 0 && !self.quiet {
-            complain("no such lease is held");
+            complain("no lease matches");
         }
         Ok(Code::DONE)
     }
@@ -115,13 +115,13 @@ Examples:
   leasehold show orders/42
   leasehold show deploy/production --json | jq -r .state
 
-Exit codes: 0 there is something to show, 1 the key was never leased, or so long ago that nothing is left of it.
---json prints what the function inspect answers.")]
+Exit codes: 0 the key has a row, 1 the key was never leased, or its row has been purged.
+--json prints the response of the function inspect.")]
 pub(crate) struct Show {
     /// Which key
     #[arg(value_parser = |text: &str| Key::new(text))]
     key: Key,
-    /// For programs
+    /// Print JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -155,7 +155,10 @@ impl Show {
                     ))?;
                 }
             }
-            Inspected::Absent => complain(&format!("nothing is known of {}", self.key)),
+            Inspected::Absent => complain(&format!(
+                "{} was never leased, or its row has been purged",
+                self.key
+            )),
         }
         Ok(code)
     }
@@ -167,12 +170,12 @@ Examples:
   leasehold holders
   leasehold holders arn:aws:states:eu-west-1:123456789012:execution:order:1b2c
 
-Of one holder, --json prints what the function inspect answers; of all, {\"holders\":[{\"holder\",\"leases\"}]}.")]
+With a holder, --json prints the response of the function inspect; without, {\"holders\":[{\"holder\",\"leases\"}]}.")]
 pub(crate) struct Holders {
-    /// Only what this one has
+    /// Only the leases of this holder
     #[arg(value_parser = |text: &str| Holder::new(text))]
     holder: Option<Holder>,
-    /// For programs
+    /// Print JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -195,7 +198,7 @@ impl Holders {
                     cursor: None,
                 })?)?;
             } else if leases.is_empty() {
-                complain("it holds nothing");
+                complain("this holder has no leases");
             } else {
                 let rows: Vec<_> = leases
                     .iter()
@@ -218,7 +221,7 @@ impl Holders {
             return Ok(code);
         }
         if holders.is_empty() {
-            complain("nobody holds anything");
+            complain("no lease is held");
             return Ok(code);
         }
         let rows: Vec<_> = holders
@@ -230,7 +233,7 @@ impl Holders {
     }
 }
 
-/// All holders, for programs.
+/// All holders as JSON.
 #[derive(Serialize)]
 struct Answer<'a> {
     holders: Vec<Held<'a>>,
@@ -242,7 +245,7 @@ struct Held<'a> {
     leases: Vec<&'a LeaseView>,
 }
 
-/// How many keys of a holder are named.
+/// How many keys of a holder are printed.
 const NAMED: usize = 3;
 
 fn in_a_line(holder: &str, leases: &[&LeaseView], now: leasehold::Timestamp) -> Vec<String> {

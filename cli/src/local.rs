@@ -6,7 +6,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::exit::{Code, Failure, in_full};
 
-/// The embedded DynamoDB warns of every condition that is refused; here that is contention, the most ordinary thing.
+/// The embedded DynamoDB warns about every failed condition. Here that is ordinary contention.
 const QUIET: &str = "warn,dynoxide=error";
 
 const EXAMPLES: &str = "\
@@ -19,9 +19,9 @@ In another terminal:
   . target/local/env.sh
   leasehold ls --table LeaseTable
 
-It needs a clone of the repository, and its functions built: cargo build --workspace --locked.
+It needs a clone of the repository with its functions built: cargo build --workspace --locked.
 
-Exit codes: 0 ended by Ctrl-C or another signal, 1 could not start or broke, 2 wrong arguments.";
+Exit codes: 0 ended by Ctrl-C or another signal, 1 failed to start or failed later, 2 wrong arguments.";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]

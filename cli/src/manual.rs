@@ -1,4 +1,4 @@
-//! `leasehold completions` and `man`, and the page `docs/reference/cli.md`: all from the one description of the command line.
+//! `leasehold completions` and `man`, and the page `docs/reference/cli.md`, generated from the description of the command line.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ Examples:
   leasehold completions zsh >~/.zfunc/_leasehold
   leasehold completions fish >~/.config/fish/completions/leasehold.fish")]
 pub(crate) struct Completions {
-    /// For which shell
+    /// The shell to print completions for
     #[arg(value_enum)]
     shell: Shell,
 }
@@ -58,7 +58,7 @@ impl Man {
     }
 }
 
-/// The command line without what the program says to itself.
+/// The command line without the hidden commands by which the program calls itself.
 fn shown(command: &Command) -> Command {
     let mut shown = Command::new("leasehold")
         .version(env!("CARGO_PKG_VERSION"))

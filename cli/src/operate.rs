@@ -1,4 +1,4 @@
-//! `leasehold force-release`, `freeze` and `unfreeze`: what operators do to a key. Who and why are kept on it.
+//! `leasehold force-release`, `freeze` and `unfreeze`: acts of operators on a key. The key's row records who did it and why.
 
 use clap::Args;
 use leasehold::{
@@ -14,22 +14,22 @@ use crate::exit::{Code, Failure};
 use crate::lease_text;
 use crate::output::{complain, json, say};
 
-/// What every act on a key takes.
+/// The arguments of every act on a key.
 #[derive(Args, Debug)]
 pub(crate) struct Act {
-    /// Which key
+    /// The key
     #[arg(value_parser = |text: &str| Key::new(text))]
     key: Key,
-    /// Who does it: kept on the key, and shown to who asks
+    /// Who does it; recorded on the key and shown by inspect
     #[arg(long, value_parser = |text: &str| Operator::new(text))]
     who: Operator,
-    /// Why: kept and shown as well
+    /// Why; recorded and shown too
     #[arg(long, value_parser = |text: &str| Reason::new(text))]
     why: Reason,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, short)]
     yes: bool,
-    /// For programs: what the function operate answers
+    /// Print JSON: the response of the function operate
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -56,7 +56,7 @@ impl Act {
         Ok((reached, seen))
     }
 
-    /// Shows whom it concerns, and asks.
+    /// Shows the leases concerned, and asks for confirmation.
     fn ask(&self, reached: &Reached, seen: &[Inspection], question: &str) -> Result<(), Failure> {
         if !self.yes {
             let now = reached.leases.now();
@@ -82,13 +82,13 @@ Examples:
   leasehold force-release orders/42 --who alice --why 'worker 7 hangs, ticket 1234'
   leasehold force-release partner-api --permit 3 --yes --who oncall --why 'instance was terminated'
 
-It shows who holds the key and asks; without a terminal it wants --yes. Only the grant that was shown is ended: if somebody
-else has the key by then, nobody is. The one that held it learns so at its next extend, and may be at work until then: stop
-it first, or fence what it writes to with the token that is told.
+It shows the holder and asks for confirmation; without a terminal, --yes is required. Only the grant that was shown is
+ended: if somebody else holds the key by then, nothing is changed. The old holder learns of it at its next extend, and may
+work until then: stop it first, or fence the resource with the token that is printed.
 
-Exit codes: 0 ended, 1 nobody holds it, or you said no.")]
+Exit codes: 0 ended, 1 nobody holds the key, or you declined.")]
 pub(crate) struct ForceRelease {
-    /// Of a semaphore, which permit
+    /// The permit, if the key is a semaphore
     #[arg(long, value_name = "N")]
     permit: Option<u16>,
     #[command(flatten)]
@@ -121,7 +121,7 @@ impl ForceRelease {
                     .map(|one| one.lease.permit.to_string())
                     .collect();
                 let failure = Failure::usage(format!(
-                    "{} permits of {} are held: say which",
+                    "{} permits of {} are held: name one",
                     several.len(),
                     act.key
                 ));
@@ -144,7 +144,7 @@ impl ForceRelease {
                 act.tell(&forced, &format!("{what} is free; {holder} had it"))?;
                 if !act.json {
                     say(&format!(
-                        "write with token {fencing_token} to have the resource refuse it"
+                        "write to the resource with token {fencing_token}, so that it refuses this holder's writes"
                     ))?;
                 }
                 Ok(Code::DONE)
@@ -163,10 +163,10 @@ Examples:
   leasehold freeze deploy/production --who alice --why 'incident 77'
   leasehold unfreeze deploy/production --who alice --why 'incident 77 is over'
 
-A frozen key is granted to nobody, and nobody whose time has passed gets it back. Whoever holds it may extend in time, and
-release: end that by `leasehold force-release`. A key that was never leased can be frozen as well.
+A frozen key has no new grants, takeovers or revivals. The present holder may still extend in time and release: end its lease
+with `leasehold force-release`. A key that was never leased can be frozen too.
 
-Exit codes: 0 frozen, now or before, 1 you said no.")]
+Exit codes: 0 frozen, now or before, 1 you declined.")]
 pub(crate) struct FreezeIt {
     #[command(flatten)]
     act: Act,
@@ -180,12 +180,12 @@ impl FreezeIt {
         let frozen = reached.leases.freeze(&act.key, &act.because()).await?;
         let words = match frozen {
             Freeze::Frozen => format!("{} is frozen", act.key),
-            Freeze::AlreadyFrozen => format!("{} was frozen before", act.key),
+            Freeze::AlreadyFrozen => format!("{} was already frozen", act.key),
         };
         act.tell(&frozen, &words)?;
         if let Some(held) = seen.iter().find_map(|one| one.lease.held.as_ref()) {
             complain(&format!(
-                "{} holds it until it releases it or is over",
+                "{} still holds the key, until it releases the lease or the lease expires",
                 held.holder
             ));
         }
@@ -198,7 +198,7 @@ impl FreezeIt {
 Examples:
   leasehold unfreeze deploy/production --who alice --why 'incident 77 is over'
 
-Exit codes: 0 it can be granted again, 1 it was not frozen, or you said no.")]
+Exit codes: 0 the key can be granted again, 1 it was not frozen, or you declined.")]
 pub(crate) struct UnfreezeIt {
     #[command(flatten)]
     act: Act,

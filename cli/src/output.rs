@@ -1,5 +1,5 @@
-//! What the program says: answers to standard output, everything else to standard error, and nothing that others wrote
-//! goes out but by way of [`plain`].
+//! The program's output: answers go to standard output, everything else to standard error. Text that others wrote passes through
+//! [`plain`] first.
 
 use std::fmt::Display;
 use std::io::{ErrorKind, Write as _};
@@ -9,17 +9,17 @@ use serde::Serialize;
 
 use crate::exit::{Code, Failure};
 
-/// One line of the answer.
+/// Prints one line of the answer.
 pub(crate) fn say(line: &str) -> Result<(), Failure> {
     write(&format!("{}\n", plain(line)))
 }
 
-/// Several lines of it, put together of what is plain.
+/// Prints several lines of the answer, whose parts are already plain.
 pub(crate) fn say_lines(lines: &str) -> Result<(), Failure> {
     write(&format!("{}\n", plain_lines(lines)))
 }
 
-/// A text of this program's own, in which what others wrote is plain.
+/// Prints a text of this program in which all text of others is already plain.
 pub(crate) fn write(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
@@ -32,7 +32,7 @@ pub(crate) fn write(text: &str) -> Result<(), Failure> {
     })
 }
 
-/// An answer for programs, with its fields in the contract's order.
+/// An answer as JSON, with its fields in the contract's order.
 pub(crate) fn json(answer: &impl Serialize) -> Result<String, Failure> {
     serde_json::to_string(answer)
         .map(|told| plain(&told))
@@ -53,7 +53,7 @@ fn unwritten(error: impl Display) -> Failure {
     )
 }
 
-/// One line beside the answer. Whoever hears it may have gone; the work goes on all the same.
+/// Prints one line to standard error. If it cannot be written, the work goes on.
 pub(crate) fn complain(line: &str) {
     let _ = writeln!(std::io::stderr(), "leasehold: {}", plain(line));
 }

@@ -7,10 +7,10 @@ use leasehold::{Cursor, Holder, LeaseView, Listed};
 use crate::connect::Reached;
 use crate::exit::Failure;
 
-/// Rows that are read before they are shown.
+/// Rows per page.
 const PAGE: u32 = 100;
 
-/// A list that comes page by page, as the table gives it.
+/// A list that is read page by page from the table.
 pub(crate) struct Pages<'a> {
     of: Option<&'a Holder>,
     cursor: Option<Cursor>,
@@ -20,7 +20,7 @@ pub(crate) struct Pages<'a> {
 }
 
 impl<'a> Pages<'a> {
-    /// What this holder has, or everybody.
+    /// The leases of this holder, or of all holders.
     pub(crate) const fn of(holder: Option<&'a Holder>) -> Self {
         Self {
             of: holder,
@@ -60,7 +60,7 @@ impl<'a> Pages<'a> {
         Ok(all)
     }
 
-    /// While a long list is read, if somebody watches who sees nothing of it.
+    /// Shows progress on standard error if that is a terminal and standard output is not.
     pub(crate) fn show_progress(&mut self, quiet: bool) {
         let watched = std::io::stderr().is_terminal() && !std::io::stdout().is_terminal();
         if watched && !quiet && !self.is_over {

@@ -1,4 +1,4 @@
-//! Signals to the wrapper: while it waits they end the wait, while its command runs they are the command's.
+//! Signals to the wrapper. While it waits for the lease, they end the wait; while its command runs, they are passed on.
 
 use std::io;
 use std::task::Poll;
@@ -6,14 +6,14 @@ use std::task::Poll;
 use rustix::process::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// The signals that people and supervisors send to end a program, in the order in which the kernel numbers them.
+/// The signals that people and supervisors send to end a program, in the kernel's order.
 const ENDING: [Signal; 4] = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM];
 
 pub(crate) struct Signals(Vec<(Signal, tokio::signal::unix::Signal)>);
 
 impl Signals {
-    /// From here on they do not end the wrapper by themselves. One that is ignored, as `nohup` and a shell's `&` have it,
-    /// goes on being ignored, here and by the command.
+    /// From here on these signals do not end the wrapper by themselves. A signal that is ignored, as under `nohup` and a shell's
+    /// `&`, stays ignored by the wrapper and by the command.
     pub(crate) fn listen() -> io::Result<Self> {
         let ignored = ignored();
         let heard = ENDING
@@ -23,7 +23,7 @@ impl Signals {
         heard.collect::<io::Result<_>>().map(Self)
     }
 
-    /// The next one; dropping the wait loses none.
+    /// The next signal. Dropping the future loses no signal.
     pub(crate) async fn next(&mut self) -> Signal {
         std::future::poll_fn(|context| {
             for (one, heard) in &mut self.0 {
@@ -37,7 +37,7 @@ impl Signals {
     }
 }
 
-/// What the kernel ignores for this process, as a set of bits; where it does not say, nothing.
+/// The signals that this process ignores, as a set of bits. If the kernel does not say, the set is empty.
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -1,4 +1,4 @@
-//! `leasehold table`: creating a lease table, and looking whether one is.
+//! `leasehold table`: creates and checks lease tables.
 
 use aws_sdk_dynamodb::{Client, types::PointInTimeRecoveryStatus};
 use clap::{Args, Subcommand};
@@ -18,26 +18,26 @@ pub(crate) struct Table {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Create the table as template.yaml has it, and wait until it can be used
+    /// Create the table as template.yaml defines it, and wait until it is active
     #[command(after_help = "\
 Examples:
   leasehold table create --table leases
 
-For where no template creates it. It may be repeated. Point-in-time recovery and protection from deletion are left to
-you: `leasehold table check` tells whether they are on.")]
+Use it where no template creates the table. It is idempotent. Point-in-time recovery and deletion protection are left to
+you: `leasehold table check` reports whether they are on.")]
     Create {
         #[command(flatten)]
         place: Place,
     },
-    /// Look whether leases can be kept in the table, and say what is missing
+    /// Check whether the table can hold leases, and list what is missing
     #[command(after_help = "\
 Examples:
   leasehold table check --table leases
 
-Exit codes: 0 it is a lease table, 1 it is not, and every difference is told: keys, index, billing, stream, TTL. That
-point-in-time recovery or protection from deletion is off is told, and is no difference.")]
+Exit codes: 0 it is a lease table, 1 it is not. Every difference is listed: keys, index, billing, stream, TTL. It also notes
+if point-in-time recovery or deletion protection is off, which does not change the exit code.")]
     Check {
-        /// For programs
+        /// Print JSON
         #[arg(long)]
         json: bool,
         #[command(flatten)]
@@ -52,7 +52,7 @@ impl Table {
                 let reached = place.reach().await?;
                 let client = Connection::client(&reached.config);
                 table::create(&client, &reached.table).await?;
-                say(&format!("table {} can be used", reached.table))?;
+                say(&format!("table {} is ready", reached.table))?;
                 Ok(Code::DONE)
             }
             What::Check { json, place } => {
@@ -64,7 +64,7 @@ impl Table {
     }
 }
 
-/// What a check says to programs.
+/// The answer of a check as JSON.
 #[derive(Serialize)]
 struct Answer {
     outcome: &'static str,
@@ -75,7 +75,7 @@ struct Answer {
 async fn check(client: &Client, name: &str, for_programs: bool) -> Result<Code, Failure> {
     let fault = match table::check(client, name).await {
         Ok(()) => None,
-        // Without a word of the service's: what is wrong is the table's shape.
+        // No error of the service below it: the table's shape is wrong.
         Err(error @ Error::Misconfigured { source: None, .. }) => Some(in_full(&error)),
         Err(error) => return Err(error.into()),
     };
@@ -108,7 +108,7 @@ async fn check(client: &Client, name: &str, for_programs: bool) -> Result<Code, 
     Ok(code)
 }
 
-/// What does no harm until something else has gone wrong.
+/// Settings that matter only after another fault.
 async fn notes(client: &Client, name: &str) -> Vec<String> {
     let mut notes = Vec::new();
     let backups = client.describe_continuous_backups().table_name(name).send();
@@ -120,14 +120,14 @@ async fn notes(client: &Client, name: &str) -> Vec<String> {
     match recovery {
         Some(PointInTimeRecoveryStatus::Enabled) => {}
         Some(_) => notes.push("point-in-time recovery is off".to_owned()),
-        None => notes.push("whether point-in-time recovery is on could not be learnt".to_owned()),
+        None => notes.push("could not read whether point-in-time recovery is on".to_owned()),
     }
     let described = client.describe_table().table_name(name).send().await;
     let is_protected = described
         .ok()
         .and_then(|told| told.table?.deletion_protection_enabled);
     if is_protected != Some(true) {
-        notes.push("it is not protected from deletion".to_owned());
+        notes.push("deletion protection is off".to_owned());
     }
     notes
 }

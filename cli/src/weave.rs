@@ -1,4 +1,4 @@
-//! `leasehold weave`: reads the files, weaves, and writes, shows or compares what came of it.
+//! `leasehold weave`: reads the files, weaves, and writes, shows or compares the guarded machine.
 
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use similar::TextDiff;
 const EXAMPLES: &str = "\
 Examples:
   leasehold weave order.weave.yaml              write the guarded machine to where the specification says
-  leasehold weave --dry-run order.weave.yaml    show what would be changed in the machine
+  leasehold weave --dry-run order.weave.yaml    show the changes to the machine
   leasehold weave --check order.weave.yaml      for CI: exit code 1 unless the guarded machine is up to date
   leasehold weave --output - order.weave.yaml   print it
 
@@ -25,9 +25,9 @@ A specification:
       key: \"{% 'orders/' & $states.input.order %}\"
       ttl_seconds: 300
 
-docs/how-to/weave.md has all of its fields.
+docs/how-to/weave.md describes all fields.
 
-Exit codes: 0 done, 1 something would change (with --check), 2 refused, 3 a fault of the program.";
+Exit codes: 0 done, 1 the output would change (with --check), 2 refused, 3 a fault of the program.";
 
 /// Write acquire, extend, release and their catches into a plain state machine
 #[derive(Args, Debug)]
@@ -36,31 +36,31 @@ pub(crate) struct Weave {
     /// The specification: YAML or JSON
     #[arg(value_name = "SPEC")]
     spec: PathBuf,
-    /// Where the guarded machine goes, instead of what the specification says; - prints it
+    /// Write the guarded machine to this file instead of the specification's output; - prints it
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// The machine and the output that a specification names have to be within this directory [default: the specification's own]
+    /// Accept only a machine and an output within this directory [default: the specification's own]
     #[arg(long, value_name = "DIRECTORY")]
     within: Option<PathBuf>,
     /// Show the difference between the machine and the guarded one, and write nothing
     #[arg(long)]
     dry_run: bool,
-    /// Write nothing; exit code 1 if the output is not what would be written
+    /// Write nothing; exit code 1 if the output is not up to date
     #[arg(long)]
     check: bool,
     /// Overwrite a file that was not written by this program
     #[arg(long)]
     force: bool,
-    /// `LEASE_CLOCK_MARGIN_MS` of the functions: taken off every lease
+    /// `LEASE_CLOCK_MARGIN_MS` of the functions, subtracted from every lease
     #[arg(long, value_name = "MS", default_value_t = 2000)]
     margin_ms: u64,
-    /// `LEASE_GUARD_MS` of the functions: taken off every lease
+    /// `LEASE_GUARD_MS` of the functions, subtracted from every lease
     #[arg(long, value_name = "MS", default_value_t = 1000)]
     guard_ms: u64,
 }
 
 impl Weave {
-    /// Does what the arguments say, and tells of it on the terminal.
+    /// Runs the command and prints a refusal.
     pub(crate) fn run(&self) -> ExitCode {
         match self.done() {
             Ok(code) => code,
@@ -74,7 +74,7 @@ impl Weave {
     fn done(&self) -> Result<ExitCode, Refusal> {
         let spec_source = read(&self.spec)?;
         let spec = Spec::read(&spec_source)?;
-        // What a specification names, which others may have written: nothing from anywhere else.
+        // Others may have written the specification, so files elsewhere are refused.
         let own = self.spec.parent().unwrap_or(Path::new(""));
         let tree = self.within.as_deref().unwrap_or(own);
         let beside = |file: &str| match within(tree, &own.join(file)) {
@@ -102,18 +102,15 @@ impl Weave {
         }
         if self.check {
             let output = output.ok_or_else(|| {
-                Refusal::of(
-                    &spec_source.name,
-                    "there is no output to compare with: name one",
-                )
+                Refusal::of(&spec_source.name, "no output to compare with: name one")
             })?;
             let there = std::fs::read_to_string(&output).ok();
             let is_same = there.as_ref() == Some(&woven);
             if !is_same {
                 let how = if there.is_some() {
-                    "is not what would be written"
+                    "is not up to date"
                 } else {
-                    "is not there"
+                    "does not exist"
                 };
                 eprintln!("{}: {how}", plain(&output.to_string_lossy()));
             }
@@ -137,7 +134,7 @@ fn read(file: &Path) -> Result<Source, Refusal> {
     }
 }
 
-/// What is changed in the machine, as a patch.
+/// The changes to the machine, as a patch.
 fn difference(machine: &Source, to: &str, woven: &str) -> String {
     let diff = TextDiff::from_lines(machine.text.as_str(), woven);
     let mut unified = diff.unified_diff();
@@ -147,7 +144,7 @@ fn difference(machine: &Source, to: &str, woven: &str) -> String {
         .to_string()
 }
 
-/// Whole or not at all, and never over what somebody else has written.
+/// Writes the file whole or not at all, and never over a file that this program did not write, unless `force` is set.
 fn write(output: &Path, woven: &str, force: bool) -> Result<(), Refusal> {
     let name = output.to_string_lossy();
     let failed = |error: std::io::Error| Refusal::of(&name, error.to_string());
@@ -156,7 +153,7 @@ fn write(output: &Path, woven: &str, force: bool) -> Result<(), Refusal> {
         Ok(there) if !force && !is_woven(&Source::new(name.clone(), there.as_str())) => {
             return Err(Refusal::of(
                 &name,
-                "is there already, and nothing in it was woven: remove it, name another output, or say --force",
+                "exists already, and was not woven: remove it, name another output, or use --force",
             ));
         }
         Ok(_) => {}
@@ -172,7 +169,7 @@ fn write(output: &Path, woven: &str, force: bool) -> Result<(), Refusal> {
         .tempfile_in(parent.unwrap_or(Path::new(".")))
         .map_err(failed)?;
     file.write_all(woven.as_bytes()).map_err(failed)?;
-    // What is there keeps its rights; what is new gets those of a file and not of a temporary one.
+    // An existing file keeps its permissions. A new one gets those of an ordinary file instead of a temporary one.
     keep_rights(&file, output).map_err(failed)?;
     file.persist(output).map_err(|error| failed(error.error))?;
     Ok(())
@@ -193,7 +190,7 @@ fn keep_rights(_: &tempfile::NamedTempFile, _: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// What is printed is the machine to the byte, or nothing: on a terminal and in a log some of it would have to be written otherwise.
+/// Prints the machine byte by byte, or refuses if a terminal or a build's log could read a part of it as a command.
 fn print_whole(name: &str, woven: &str) -> Result<(), Refusal> {
     let mut lines = woven.split_inclusive('\n');
     match lines.position(|line| plain_lines(line) != line) {
@@ -201,14 +198,14 @@ fn print_whole(name: &str, woven: &str) -> Result<(), Refusal> {
         Some(nth) => Err(Refusal::of(
             name,
             format!(
-                "line {} of the guarded machine may act on a terminal or on a build's log: write it into a file (--output FILE)",
+                "line {} of the guarded machine could control a terminal or a build's log: write it to a file (--output FILE)",
                 nth + 1
             ),
         )),
     }
 }
 
-/// A pipe that is closed has read enough.
+/// A closed pipe is no error: the reader has read enough.
 fn print(text: &str) -> Result<(), Refusal> {
     match std::io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {

@@ -1,4 +1,4 @@
-//! `leasehold acquire` when something goes wrong: no command runs on when its lease may be over.
+//! `leasehold acquire` when something goes wrong: no command continues after its lease may have ended.
 #![allow(clippy::unwrap_used, missing_docs)]
 #![allow(
     clippy::disallowed_methods,
@@ -20,8 +20,7 @@ use leasehold::{
 use leasehold_local::Fault;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-/// A command with a descendant, both of which tell their process ids and then stay; the descendant would not end for less
-/// than a SIGKILL.
+/// A command with a descendant. Both print their process ids and keep running. Only SIGKILL ends the descendant.
 const STAYS: &str = "trap '' TERM; echo $$ >$0.command; (sh -c 'trap \"\" TERM; echo $$ >$0.descendant; sleep 600' $0) & wait";
 /// The same without traps.
 const GOES: &str = "trap 'echo told >$0.told; exit 143' TERM; echo $$ >$0.command; (sh -c 'echo $$ >$0.descendant; sleep 600' $0) & wait";
@@ -107,13 +106,13 @@ async fn inspect(fixture: &Fixture, key: &str) -> leasehold::Inspection {
     }
 }
 
-/// The lease that stands, and that nobody will be granted before it is over.
+/// The lease that is held, and that nobody else is granted before it has ended.
 async fn is_still_held(fixture: &Fixture, key: &str) {
     let seen = inspect(fixture, key).await;
     assert_eq!(seen.state, LeaseState::Held, "gone before the lease was");
 }
 
-/// As an operator does it.
+/// Ends the lease as an operator does.
 async fn force(fixture: &Fixture, key: &str) {
     let because = AuditReason {
         who: Operator::new("bob").unwrap(),
@@ -133,7 +132,7 @@ async fn a_lost_lease_ends_the_command_gently_and_then_not() {
         running.gone().await;
         let ran = running.end().await;
         assert_eq!(ran.code, Some(79), "{ran:?}");
-        assert!(ran.err.contains("the command is told to end"), "{ran:?}");
+        assert!(ran.err.contains("the command is asked to end"), "{ran:?}");
         let told = fixture.home().join(format!("{key}.told"));
         assert_eq!(
             told.exists(),
@@ -190,7 +189,7 @@ async fn the_command_is_gone_before_the_lease_is_whoever_is_killed() {
     }
 }
 
-/// Beyond what is promised; what is left then is that the kernel kills the command itself.
+/// This exceeds the promises. Only the kernel still kills the command itself.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn the_command_itself_dies_if_both_who_watch_over_it_do() {
@@ -201,7 +200,7 @@ async fn the_command_itself_dies_if_both_who_watch_over_it_do() {
         signal(running.wrapper.id(), who);
     }
     until("the command is gone", || !runs(running.command)).await;
-    // What it has started goes on: the group has the guard's number.
+    // Its descendants continue, because the group has the guard's number.
     assert!(runs(running.descendant));
     let group = Pid::from_raw(running.guard.try_into().unwrap()).unwrap();
     kill_process_group(group, Signal::KILL).unwrap();
@@ -246,7 +245,7 @@ async fn a_lease_is_extended_for_as_long_as_the_command_runs() {
         assert!(running.anything_runs());
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    // A signal to the wrapper is the command's.
+    // A signal to the wrapper is passed on to the command.
     signal(running.wrapper.id(), Signal::TERM);
     running.gone().await;
     assert_eq!(running.end().await.code, Some(128 + 15));

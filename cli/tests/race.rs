@@ -1,5 +1,5 @@
-//! Twenty programs race for one key for some seconds, and every part of them is killed in the middle. What happened is told
-//! by the protected resource alone: a record to which each command appends its token at every step.
+//! Twenty programs race for one key for some seconds, and every part of them is killed meanwhile. The evidence is the protected
+//! resource: a record to which each command appends its token at every step.
 #![allow(clippy::unwrap_used, missing_docs)]
 #![allow(
     clippy::disallowed_methods,
@@ -19,7 +19,7 @@ use rustix::process::{Pid, Signal, kill_process};
 const RACERS: usize = 20;
 const LENGTH: Duration = Duration::from_secs(10);
 
-/// Appends to the record, in short steps, for a tenth of a second; now and then it means to go on for longer than it lives.
+/// Appends to the record, in short steps, for a tenth of a second. Sometimes it tries to run for longer than it lives.
 const WORK: &str = "trap '' TERM; n=0; end=5; [ $(( $$ % 7 )) = 0 ] && end=500; echo \"start $LEASEHOLD_FENCING_TOKEN $$ $PPID\" >>$0; \
     while [ $n -lt $end ]; do n=$((n + 1)); echo \"step $LEASEHOLD_FENCING_TOKEN\" >>$0; sleep 0.02; done; \
     echo \"end $LEASEHOLD_FENCING_TOKEN\" >>$0";
@@ -61,7 +61,7 @@ async fn commands_under_one_key_never_overlap() {
             break;
         }
         tokio::time::sleep(Duration::from_millis(150)).await;
-        // Whoever has ended makes room for another.
+        // Each ended program is replaced by another.
         for one in &mut racers {
             if one.try_wait().unwrap().is_some() {
                 *one = racer(&fixture, &record);
@@ -70,7 +70,7 @@ async fn commands_under_one_key_never_overlap() {
         let Some((wrapper, command)) = last(&record).filter(|(_, command)| runs(*command)) else {
             continue;
         };
-        // It has not been waited for, so that its number is its own. Every other command is left to end by itself.
+        // It has not been waited for, so its process id is still its own. Every second command may end by itself.
         let ours = racers.iter().any(|one| one.id() == wrapper);
         let kind = usize::try_from(kills.iter().sum::<u32>() % 3).unwrap();
         let victim = match kind {

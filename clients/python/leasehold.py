@@ -5,10 +5,11 @@ Copy this file. It needs Python 3.9 and a Lambda client, boto3.client("lambda"),
     leases = Leasehold(boto3.client("lambda"), acquire=ARN, extend=ARN, release=ARN, holder="billing")
     with leases.lease("orders/42", ttl_seconds=60) as lease:
         step_one()
-        lease.extend()  # between steps; raises LeaseLost if the lease is over
+        lease.extend()  # between steps; raises LeaseLost if the lease is lost
         step_two()
 
-Nothing runs in the background: no timer extends a lease. A process that dies keeps its key until the ttl is over.
+Nothing runs in the background: no timer extends a lease. If the process dies, its key stays held until the ttl
+and the clock margin have passed.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import Any, Callable, Iterator, Mapping, Optional, Sequence
 
 
 class LeaseError(Exception):
-    """A call failed. `name` is the error's name in the contract; `details` is all that the function said, as a dict."""
+    """A call failed. `name` is the error's name in the contract; `details` is the error message as a dict."""
 
     name = "Lease.Error"
 
@@ -35,25 +36,25 @@ class LeaseError(Exception):
 
 
 class LeaseHeld(LeaseError):
-    """Another holder has the key. `details` has holder, expires_at, retry_at, wait_seconds and more."""
+    """Another holder holds the key. `details` has holder, expires_at, retry_at, wait_seconds and more."""
 
     name = "Lease.Held"
 
 
 class LeaseConsumed(LeaseError):
-    """This request had its lease, and that lease is over: a late duplicate. Stop."""
+    """This request already had its lease, and that lease has ended: a late duplicate. Stop."""
 
     name = "Lease.Consumed"
 
 
 class LeaseLost(LeaseError):
-    """Your grant is over. Stop the work, then repair or acquire again; never retry."""
+    """Your grant has ended. Stop the work, then repair or acquire again; never retry."""
 
     name = "Lease.Lost"
 
 
 class LeaseExpired(LeaseError):
-    """The lease expired and no one took it, but you required an unexpired one. As LeaseLost."""
+    """The lease expired and no one took it, but you required an unexpired one. Handle it as LeaseLost."""
 
     name = "Lease.Expired"
 
@@ -77,7 +78,7 @@ class LeaseFrozen(LeaseError):
 
 
 class LeaseInvalid(LeaseError):
-    """The request is malformed; `details["field"]` says where."""
+    """The request is malformed; `details["field"]` names the field."""
 
     name = "Lease.Invalid"
 
@@ -101,13 +102,13 @@ class LeaseMisconfigured(LeaseError):
 
 
 class LeaseThrottled(LeaseError):
-    """The table, or Lambda, refused for capacity, and went on refusing while this client retried."""
+    """The table or Lambda throttled the call and all its retries."""
 
     name = "Lease.Throttled"
 
 
 class LeaseUnavailable(LeaseError):
-    """The outcome is unknown: the call may have been done or not. The same request, repeated, resolves it."""
+    """The outcome is unknown: the call may have taken effect or not. Repeat the same request to resolve it."""
 
     name = "Lease.Unavailable"
 
@@ -116,7 +117,7 @@ ERRORS = {error.name: error for error in LeaseError.__subclasses__()}
 
 
 class _Secret(str):
-    """A text that `repr`, and so a log of the dict around it, does not show. json.dumps does."""
+    """A text that `repr` hides, also in a log of the dict around it. json.dumps writes it."""
 
     def __repr__(self) -> str:
         return "<secret>"
@@ -130,7 +131,7 @@ class Fence:
     assignment: str
     names: dict[str, str]
     values: dict[str, int]
-    """For boto3's Table; `typed_values` are for its low-level client."""
+    """The values for boto3's Table; `typed_values` are for its low-level client."""
 
     @property
     def typed_values(self) -> dict[str, dict[str, str]]:
@@ -138,7 +139,7 @@ class Fence:
 
 
 def fence(token: int) -> Fence:
-    """Makes UpdateItem refuse a holder whose token is smaller than one that the item has seen."""
+    """Makes UpdateItem refuse a holder whose token is smaller than the largest that the item has seen."""
     return Fence(
         condition="(attribute_not_exists(#fence) OR #fence <= :fencing_token)",
         assignment="#fence = :fencing_token",
@@ -148,7 +149,7 @@ def fence(token: int) -> Fence:
 
 
 class Lease:
-    """A lease that was granted. Keep the handle secret: whoever has it can end the lease."""
+    """A granted lease. Keep its handle secret: it can extend and release the lease."""
 
     def __init__(self, leases: Leasehold, handle: Mapping[str, Any], grant: Optional[str] = None,
                  previous: Optional[Mapping[str, Any]] = None) -> None:
@@ -172,7 +173,7 @@ class Lease:
         return f"Lease(key={self.key!r}, fencing_token={self.fencing_token}, safe_until={self.safe_until.isoformat()!r})"
 
     def handle(self) -> dict[str, Any]:
-        """The handle as JSON data, for another process; `Leasehold.resume` takes it. It has the secret."""
+        """The handle as JSON data, for `Leasehold.resume` in another process. It contains the secret."""
         return dict(self._handle)
 
     def remaining(self) -> float:
@@ -180,21 +181,21 @@ class Lease:
         return max(0.0, self.safe_until.timestamp() - self._leases.clock())
 
     def extend(self, ttl_seconds: Optional[float] = None, *, require_unexpired: bool = False) -> str:
-        """Moves the deadline and proves that the lease still stands. Returns "extended" or "revived"."""
+        """Moves the deadline and confirms that the lease is still held. Returns "extended" or "revived"."""
         event = {"lease": self._handle, "ttl_seconds": ttl_seconds, "require_unexpired": require_unexpired or None}
         answer = self._leases.call("extend", event)
         self._keep(answer["lease"])
         return answer["outcome"]
 
     def release(self, *, strict: bool = False) -> str:
-        """Ends the lease. Returns "released", "already_released" or "lost"; strict, lost is the error LeaseLost."""
+        """Releases the lease. Returns "released", "already_released" or "lost". If `strict`, lost raises LeaseLost."""
         return self._leases.call("release", {"lease": self._handle, "strict": strict or None})["outcome"]
 
 
 class Leasehold:
     """Calls the functions of one stack, by their names or ARNs (the stack's outputs AcquireFunctionArn, …).
 
-    A call that was throttled or lost is repeated as it was, up to `attempts` times in all, with backoff and full jitter.
+    A throttled or lost call is repeated unchanged, up to `attempts` times in all, with backoff and full jitter.
     That is safe: an acquire has its request_id, and extend and release are idempotent.
     """
 
@@ -210,10 +211,10 @@ class Leasehold:
     def acquire(self, key: str, *, ttl_seconds: float, holder: Optional[str] = None, request_id: Optional[str] = None,
                 permits: Optional[int] = None, metadata: Optional[Mapping[str, str]] = None,
                 observed_version: Optional[int] = None, reentrant: bool = False) -> Lease:
-        """The lease of a key. Raises LeaseHeld if another holder has it.
+        """Acquires the lease of a key. Raises LeaseHeld if another holder holds it.
 
-        The same holder and request_id get the same lease, and LeaseConsumed once it is over. Pass one to repeat an
-        acquire that ended with LeaseUnavailable.
+        The same holder and request_id get the same lease, and LeaseConsumed once it has ended. Pass a request_id to
+        repeat an acquire that ended with LeaseUnavailable.
         """
         event = self._request(holder, request_id, ttl_seconds, metadata, reentrant)
         answer = self.call("acquire", {**event, "key": key, "permits": permits, "observed_version": observed_version})
@@ -222,7 +223,7 @@ class Leasehold:
     def acquire_all(self, keys: Sequence[str], *, ttl_seconds: float, holder: Optional[str] = None,
                     request_id: Optional[str] = None, metadata: Optional[Mapping[str, str]] = None,
                     reentrant: bool = False) -> list[Lease]:
-        """The leases of all the keys, or of none, in their order. Each is extended and released by itself."""
+        """Acquires the leases of all keys or of none, in their order. Each is extended and released by itself."""
         event = self._request(holder, request_id, ttl_seconds, metadata, reentrant)
         answer = self.call("acquire", {**event, "keys": list(keys)})
         pairs = zip(answer["leases"], answer["previous"])
@@ -230,7 +231,7 @@ class Leasehold:
 
     def join_queue(self, key: str, *, task_token: str, wait_seconds: float, ttl_seconds: float, request_id: str,
                    holder: Optional[str] = None, metadata: Optional[Mapping[str, str]] = None) -> dict[str, Any]:
-        """Joins the queue in a task's name; the answer's outcome is "acquired" or "queued".
+        """Joins the queue for a task. The outcome of the response is "acquired" or "queued".
 
         The lease goes to the task token. `resume` it there, and extend it first: that extend is the grant.
         """
@@ -238,24 +239,24 @@ class Leasehold:
         return self.call("acquire", {**event, "key": key, "task_token": task_token, "wait_seconds": wait_seconds})
 
     def resume(self, handle: Mapping[str, Any]) -> Lease:
-        """The lease of a handle that another process acquired. Nothing is called."""
+        """The lease of a handle that another process acquired. Calls no function."""
         return Lease(self, handle)
 
     @contextmanager
     def lease(self, key: str, **arguments: Any) -> Iterator[Lease]:
-        """Acquires, and releases at the end of the block. An error of the block is what the caller gets.
+        """Acquires the lease, and releases it at the end of the block. An error of the block reaches the caller.
 
-        If the block ends well and another holder was granted the key meanwhile, it raises LeaseLost.
+        If the block succeeds but another holder was granted the key meanwhile, it raises LeaseLost.
         """
         lease = self.acquire(key, **arguments)
         try:
-            if lease.remaining() == 0:  # The answer was lost for a whole ttl: revive the lease, or learn that it is lost.
+            if lease.remaining() == 0:  # The response took a whole ttl: revive the lease, or fail if it is lost.
                 lease.extend()
             yield lease
         except BaseException:
             try:
                 lease.release()
-            except Exception:  # The block's own error says more. The lease ends with its ttl.
+            except Exception:  # The block's own error matters more. The lease ends with its ttl.
                 pass
             raise
         lease.release(strict=True)
@@ -266,7 +267,7 @@ class Leasehold:
                 "ttl_seconds": ttl_seconds, "metadata": metadata, "reentrant": reentrant or None}
 
     def call(self, function: str, event: Mapping[str, Any]) -> dict[str, Any]:
-        """Invokes a function with what is not None of the event."""
+        """Invokes a function with the fields of the event that are not None."""
         payload = json.dumps({name: value for name, value in event.items() if value is not None}).encode()
         for attempt in range(1, self._attempts):
             try:
@@ -293,18 +294,18 @@ class Leasehold:
 def _function_error(answer: Mapping[str, Any]) -> LeaseError:
     name, text = answer.get("errorType"), answer.get("errorMessage") or ""
     if name not in ERRORS:
-        # Not ours: the function was killed, or ran out of time or memory, perhaps after its write.
+        # No error of the contract: the function was killed, or ran out of time or memory, perhaps after its write.
         return LeaseUnavailable(f"{name}: {text}; the outcome is unknown: repeat the same request")
     details = json.loads(text)
     return ERRORS[name](details["message"], details)
 
 
 def _transport_error(error: Exception) -> Optional[type[LeaseError]]:
-    """Whether the invocation was throttled or lost; none of both is the caller's to see, as a missing permission."""
+    """The error for an invocation that was throttled or lost. None for any other error, which the caller receives."""
     response = getattr(error, "response", None)
     if isinstance(response, Mapping):
         status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
         return LeaseThrottled if status == 429 else LeaseUnavailable if status >= 500 else None
-    # botocore's, told by name so that this file needs no import; and the standard library's.
+    # botocore's errors, recognised by name so that this file needs no import, and the standard library's.
     lost = {"HTTPClientError", "ConnectionError", "IncompleteReadError", "TimeoutError"}
     return LeaseUnavailable if lost & {kind.__name__ for kind in type(error).__mro__} else None

@@ -1,6 +1,6 @@
-"""The contract's scenes, played by leasehold.py on the local stack. `proof/tests/clients.rs` starts both.
+"""Runs the contract's scenes with leasehold.py on the local stack. `proof/tests/clients.rs` starts both.
 
-Prints a line for each scene that holds. The stack's endpoints come from the environment.
+Prints a line for each scene that passes. The stack's endpoints come from the environment.
 """
 
 import io
@@ -50,7 +50,7 @@ def equal(found, expected):
 
 
 def ends(*leases):
-    """Releases. A function that waits for the table for too long asks again, and finds its lease released already."""
+    """Releases the lease. If the table is slow, the function retries, and finds its lease already released."""
     outcomes = [lease.release() for lease in leases]
     assert set(outcomes) <= {"released", "already_released"}, outcomes
     for lease in leases:
@@ -177,7 +177,7 @@ def a_block_that_lost_its_lease_says_so():
 
 
 def a_block_does_not_begin_after_its_lease():
-    # The answer to the acquire took two hours.
+    # The response to the acquire took two hours.
     def late(invoker):
         return client(invoker=invoker, clock=lambda: time.time() + 7200).lease("python/late", ttl_seconds=60)
 

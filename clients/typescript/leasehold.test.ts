@@ -1,5 +1,5 @@
 /**
- * The contract's scenes, played by leasehold.ts on the local stack. `proof/tests/clients.rs` starts both.
+ * Runs the contract's scenes with leasehold.ts on the local stack. `proof/tests/clients.rs` starts both.
  *
  * Prints a line for each scene that holds. The stack's endpoints come from the environment; functions are invoked by fetch.
  */
@@ -12,7 +12,7 @@ import { ERRORS, Leasehold, fence, type Handle, type Invoker, type Lease } from 
 
 const { AWS_ENDPOINT_URL_LAMBDA, AWS_ENDPOINT_URL_DYNAMODB, EVENTS, SCHEMAS, NOTIFIED } = process.env as Record<string, string>;
 
-/** What an SDK's error says of the HTTP answer. */
+/** The part of an SDK's error about the HTTP response. */
 function refused(name: string, httpStatusCode: number): Error {
   return Object.assign(new Error(name), { name, $metadata: { httpStatusCode } });
 }
@@ -51,7 +51,7 @@ async function throws(name: keyof typeof leasehold, work: Promise<unknown>): Pro
   return error;
 }
 
-/** Releases. A function that waits for the table for too long asks again, and finds its lease released already. */
+/** Releases the lease. If the table is slow, the function retries, and finds its lease already released. */
 async function ends(...leases: Lease[]): Promise<void> {
   for (const lease of leases) assert(["released", "already_released"].includes(await lease.release()));
   for (const lease of leases) {
@@ -176,7 +176,7 @@ const scenes: Record<string, () => Promise<void>> = {
     }));
   },
   async a_block_does_not_begin_after_its_lease() {
-    // The answer to the acquire took two hours.
+    // The response to the acquire took two hours.
     const late = (invoker: Invoker) => new Leasehold(invoker, { ...NAMES, holder: "me", now: () => Date.now() + 7_200_000 });
     const request = { key: "typescript/late", ttlSeconds: 60 };
     const counted = new Faulty();
@@ -273,10 +273,10 @@ const scenes: Record<string, () => Promise<void>> = {
   },
 };
 
-/** Whether the function runs before it goes wrong, and how it goes wrong. */
+/** Whether the function runs before the failure, and the failure. */
 type Fault = [boolean, Error];
 
-/** An invoker whose first calls go wrong. */
+/** An invoker whose first calls fail. */
 class Faulty implements Invoker {
   sent: string[] = [];
   #faults: Fault[];

@@ -6,15 +6,16 @@
  *     const leases = new Leasehold(new Lambda({}), { acquire: ARN, extend: ARN, release: ARN, holder: "billing" });
  *     await leases.withLease({ key: "orders/42", ttlSeconds: 60 }, async (lease) => {
  *       await stepOne();
- *       await lease.extend(); // between steps; throws LeaseLost if the lease is over
+ *       await lease.extend(); // between steps; throws LeaseLost if the lease is lost
  *       await stepTwo();
  *     });
  *
- * Nothing runs in the background: no timer extends a lease. A process that dies keeps its key until the ttl is over.
+ * Nothing runs in the background: no timer extends a lease. If the process dies, its key stays held until the ttl and
+ * the clock margin have passed.
  */
 
 export interface Invoked { FunctionError?: string | undefined; Payload?: Uint8Array | undefined }
-/** What this file needs of a Lambda client: `Lambda` of @aws-sdk/client-lambda has it. */
+/** The part of a Lambda client that this file needs, as `Lambda` of @aws-sdk/client-lambda. */
 export interface Invoker {
   invoke(input: { FunctionName: string; Payload: Uint8Array }): Promise<Invoked>;
 }
@@ -30,7 +31,7 @@ export interface Previous { holder: string; fencing_token: number; ended: "relea
 
 export type Details = Record<string, unknown>;
 
-/** A call failed. `name` is the error's name in the contract; `details` is all that the function said. */
+/** A call failed. `name` is the error's name in the contract; `details` is the whole error message of the function. */
 export class LeaseError extends Error {
   readonly details: Details;
   constructor(message: string, details: Details = {}, options?: { cause?: unknown }) {
@@ -40,13 +41,13 @@ export class LeaseError extends Error {
   }
   static readonly contractName: string = "Lease.Error";
 }
-/** Another holder has the key. `details` has holder, expires_at, retry_at, wait_seconds and more. */
+/** Another holder holds the key. `details` has holder, expires_at, retry_at, wait_seconds and more. */
 export class LeaseHeld extends LeaseError { static override readonly contractName = "Lease.Held"; }
-/** This request had its lease, and that lease is over: a late duplicate. Stop. */
+/** This request already had its lease, and that lease has ended: a late duplicate. Stop. */
 export class LeaseConsumed extends LeaseError { static override readonly contractName = "Lease.Consumed"; }
-/** Your grant is over. Stop the work, then repair or acquire again; never retry. */
+/** Your grant has ended. Stop the work, then repair or acquire again; never retry. */
 export class LeaseLost extends LeaseError { static override readonly contractName = "Lease.Lost"; }
-/** The lease expired and no one took it, but you required an unexpired one. As LeaseLost. */
+/** The lease expired and no one took it, but you required an unexpired one. Handle it as LeaseLost. */
 export class LeaseExpired extends LeaseError { static override readonly contractName = "Lease.Expired"; }
 /** The request waited in the queue for its wait_seconds. Give up. */
 export class LeaseQueueTimeout extends LeaseError { static override readonly contractName = "Lease.QueueTimeout"; }
@@ -54,7 +55,7 @@ export class LeaseQueueTimeout extends LeaseError { static override readonly con
 export class LeaseQueueFull extends LeaseError { static override readonly contractName = "Lease.QueueFull"; }
 /** An operator froze the key. Wait for the operator. */
 export class LeaseFrozen extends LeaseError { static override readonly contractName = "Lease.Frozen"; }
-/** The request is malformed; `details.field` says where. */
+/** The request is malformed; `details.field` names the field. */
 export class LeaseInvalid extends LeaseError { static override readonly contractName = "Lease.Invalid"; }
 /** The stored item is not a lease. An operator must look. */
 export class LeaseCorrupt extends LeaseError { static override readonly contractName = "Lease.Corrupt"; }
@@ -62,9 +63,9 @@ export class LeaseCorrupt extends LeaseError { static override readonly contract
 export class LeaseDenied extends LeaseError { static override readonly contractName = "Lease.Denied"; }
 /** No such table, wrong keys, or a bad environment of the function. An operator must act. */
 export class LeaseMisconfigured extends LeaseError { static override readonly contractName = "Lease.Misconfigured"; }
-/** The table, or Lambda, refused for capacity, and went on refusing while this client retried. */
+/** The table or Lambda throttled the call and all its retries. */
 export class LeaseThrottled extends LeaseError { static override readonly contractName = "Lease.Throttled"; }
-/** The outcome is unknown: the call may have been done or not. The same request, repeated, resolves it. */
+/** The outcome is unknown: the call may have taken effect or not. Repeat the same request to resolve it. */
 export class LeaseUnavailable extends LeaseError { static override readonly contractName = "Lease.Unavailable"; }
 
 type ErrorClass = { new (message: string, details?: Details, options?: { cause?: unknown }): LeaseError; contractName: string };
@@ -74,7 +75,7 @@ export const ERRORS: ReadonlyMap<string, ErrorClass> = new Map([LeaseHeld, Lease
   LeaseThrottled, LeaseUnavailable].map((kind: ErrorClass) => [kind.contractName, kind]));
 
 /**
- * The parts of a guarded write: UpdateItem then refuses a holder whose token is smaller than one that the item has seen.
+ * The parts of a guarded write: UpdateItem then refuses a holder whose token is smaller than the largest that the item has seen.
  * Join `condition` with yours by " AND ", `assignment` by ", ". `values` are for the document client, `typedValues` for
  * the plain one.
  */
@@ -88,7 +89,7 @@ export function fence(token: number) {
   };
 }
 
-/** A lease that was granted. Its handle is secret: whoever has it can end the lease. */
+/** A granted lease. Keep its handle secret: it can extend and release the lease. */
 export class Lease {
   #leases: Leasehold;
   #handle: Handle;
@@ -107,10 +108,10 @@ export class Lease {
   get fencingToken(): number { return this.#handle.fencing_token; }
   get permit(): number { return this.#handle.permit; }
   get ttlSeconds(): number { return this.#handle.ttl_seconds; }
-  /** Stop touching the resource then. */
+  /** The instant at which to stop touching the resource. */
   get safeUntil(): Date { return new Date(this.#handle.safe_until); }
 
-  /** The handle as JSON data, for another process; `Leasehold.resume` takes it. It has the secret. */
+  /** The handle as JSON data, for `Leasehold.resume` in another process. It contains the secret. */
   handle(): Handle { return { ...this.#handle }; }
   /** Without the secret. */
   toJSON(): Omit<Handle, "lease_id"> {
@@ -120,14 +121,14 @@ export class Lease {
   /** Seconds until `safeUntil`, by this machine's clock; 0 if it has passed. */
   remaining(): number { return Math.max(0, (this.safeUntil.getTime() - this.#leases.now()) / 1000); }
 
-  /** Moves the deadline and proves that the lease still stands. */
+  /** Moves the deadline and confirms that the lease is still held. */
   async extend(options: { ttlSeconds?: number | undefined; requireUnexpired?: boolean | undefined } = {}): Promise<"extended" | "revived"> {
     const event = { lease: this.#handle, ttl_seconds: options.ttlSeconds, require_unexpired: options.requireUnexpired };
     const answer = await this.#leases.call("extend", event);
     this.#handle = answer.lease as Handle;
     return answer.outcome as "extended" | "revived";
   }
-  /** Ends the lease; strict, lost is the error LeaseLost. */
+  /** Releases the lease. With `strict`, a lost lease throws LeaseLost. */
   async release(options: { strict?: boolean | undefined } = {}): Promise<"released" | "already_released" | "lost"> {
     const answer = await this.#leases.call("release", { lease: this.#handle, strict: options.strict });
     return answer.outcome as "released" | "already_released" | "lost";
@@ -137,7 +138,7 @@ export class Lease {
 export interface Options {
   /** The functions' names or ARNs: the stack's outputs AcquireFunctionArn, … */
   acquire: string; extend: string; release: string;
-  /** Who holds, unless an acquire names another holder. */
+  /** The holder, unless an acquire names another one. */
   holder: string;
   attempts?: number | undefined;
   now?: (() => number) | undefined;
@@ -146,7 +147,10 @@ export interface Options {
 
 interface Common {
   ttlSeconds: number; holder?: string | undefined; metadata?: Record<string, string> | undefined; reentrant?: boolean | undefined;
-  /** The same holder and requestId get the same lease, and LeaseConsumed once it is over. To repeat an acquire that ended with LeaseUnavailable. */
+  /**
+   * The same holder and requestId get the same lease, and LeaseConsumed once it has ended. Pass it to repeat an acquire that
+   * ended with LeaseUnavailable.
+   */
   requestId?: string | undefined;
 }
 export interface Acquire extends Common { key: string; permits?: number | undefined; observedVersion?: number | undefined }
@@ -154,7 +158,7 @@ export interface AcquireAll extends Common { keys: string[] }
 export interface JoinQueue extends Omit<Common, "reentrant"> { key: string; requestId: string; taskToken: string; waitSeconds: number }
 
 /**
- * Calls the functions of one stack. A call that was throttled or lost is repeated as it was, up to `attempts` times in all
+ * Calls the functions of one stack. A throttled or lost call is repeated unchanged, up to `attempts` times in all
  * (4), with backoff and full jitter. That is safe: an acquire has its request id, and extend and release are idempotent.
  */
 export class Leasehold {
@@ -167,40 +171,40 @@ export class Leasehold {
   }
   now(): number { return (this.#options.now ?? Date.now)(); }
 
-  /** The lease of a key. Throws LeaseHeld if another holder has it. */
+  /** Acquires the lease of a key. Throws LeaseHeld if another holder holds it. */
   async acquire(request: Acquire): Promise<Lease> {
     const { key, permits, observedVersion } = request;
     const event = { ...this.#request(request), key, permits, observed_version: observedVersion };
     const answer = await this.call("acquire", event);
     return new Lease(this, answer.lease as Handle, answer.grant as string, answer.previous as Previous | null);
   }
-  /** The leases of all the keys, or of none, in their order. Each is extended and released by itself. */
+  /** Acquires the leases of all keys or of none, in their order. Each is extended and released by itself. */
   async acquireAll(request: AcquireAll): Promise<Lease[]> {
     const answer = await this.call("acquire", { ...this.#request(request), keys: request.keys });
     const previous = answer.previous as (Previous | null)[];
     return (answer.leases as Handle[]).map((handle, at) => new Lease(this, handle, answer.grant as string, previous[at] ?? null));
   }
-  /** Joins the queue in a task's name. The lease goes to the task token: `resume` it there, and extend it first. */
+  /** Joins the queue for a task. The lease goes to the task token: `resume` it there, and extend it first. */
   async joinQueue(request: JoinQueue): Promise<Details> {
     const { key, taskToken, waitSeconds } = request;
     return this.call("acquire", { ...this.#request(request), key, task_token: taskToken, wait_seconds: waitSeconds });
   }
-  /** The lease of a handle that another process acquired. Nothing is called. */
+  /** The lease of a handle that another process acquired. Calls no function. */
   resume(handle: Handle): Lease { return new Lease(this, handle); }
 
   /**
-   * Acquires, and releases when `work` is over. An error of `work` is what the caller gets. If `work` ends well and another
-   * holder was granted the key meanwhile, it throws LeaseLost.
+   * Acquires the lease, and releases it after `work`. The caller receives an error of `work` unchanged. If `work` succeeds
+   * but another holder was granted the key meanwhile, it throws LeaseLost.
    */
   async withLease<T>(request: Acquire, work: (lease: Lease) => Promise<T>): Promise<T> {
     const lease = await this.acquire(request);
     let result: T;
     try {
-      // If the answer was lost for a whole ttl: revive the lease, or learn that it is lost.
+      // If the response took a whole ttl: revive the lease, or fail if it is lost.
       if (lease.remaining() === 0) await lease.extend();
       result = await work(lease);
     } catch (error) {
-      await lease.release().catch(() => undefined); // The work's own error says more. The lease ends with its ttl.
+      await lease.release().catch(() => undefined); // The work's own error matters more. The lease ends with its ttl.
       throw error;
     }
     await lease.release({ strict: true });
@@ -240,13 +244,13 @@ export class Leasehold {
 function functionError(answer: Details): LeaseError {
   const [name, text] = [String(answer.errorType), String(answer.errorMessage ?? "")];
   const kind = ERRORS.get(name);
-  // Not ours: the function was killed, or ran out of time or memory, perhaps after its write.
+  // No error of the contract: the function was killed, or ran out of time or memory, perhaps after its write.
   if (kind === undefined) return new LeaseUnavailable(`${name}: ${text}; the outcome is unknown: repeat the same request`);
   const details = JSON.parse(text) as Details;
   return new kind(String(details.message), details);
 }
 
-/** Throttled, lost, or what is the caller's to see, as a missing permission. */
+/** The error for an invocation that was throttled or lost. Any other error reaches the caller unchanged. */
 function transportError(name: string, error: unknown): unknown {
   const sdk = error as { $metadata?: { httpStatusCode?: number }; $fault?: string; name?: string; message?: string; code?: string };
   const status = sdk.$metadata?.httpStatusCode;

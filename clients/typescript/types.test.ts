@@ -1,4 +1,4 @@
-/** The SDK's own client is an Invoker. Only checked, never run: `make types`. */
+/** The SDK's own client is an Invoker. This file is only type-checked, never run: `make types`. */
 
 import { Lambda } from "@aws-sdk/client-lambda";
 import { Leasehold, type Invoker } from "./leasehold.ts";

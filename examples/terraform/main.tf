@@ -1,8 +1,8 @@
-# Orders are settled one at a time for each order: a workflow starts Leasehold's with-lease, which runs the guarded one.
+# Each order is settled by one execution at a time: a workflow starts Leasehold's with-lease, which runs the guarded machine.
 #   terraform apply -var code_bucket=name-of-your-bucket
 variable "code_bucket" {
   type        = string
-  description = "Name of the S3 bucket that the files of a release were copied to."
+  description = "Name of the S3 bucket with the files of a release."
 }
 
 data "aws_region" "here" {}
@@ -18,11 +18,11 @@ module "leasehold" {
   source      = "./leasehold"
   name        = "leasehold"
   code_bucket = var.code_bucket
-  # Without it, those whose names begin with leasehold_wrapped_ may be run inside a lease.
+  # By default, machines whose names begin with leasehold_wrapped_ may be run inside a lease.
   wrapped_state_machines = [aws_sfn_state_machine.settle.arn]
 }
 
-# What has to be alone knows nothing of leases.
+# The guarded machine. It contains nothing about leases.
 resource "aws_sfn_state_machine" "settle" {
   name     = "settle-order"
   role_arn = aws_iam_role.settle.arn
@@ -78,7 +78,7 @@ data "aws_iam_policy_document" "on_order" {
     actions   = ["states:DescribeExecution", "states:StopExecution"]
     resources = ["${local.states}:execution:leasehold-with-lease:*"]
   }
-  # Step Functions hears of the other workflow's end through this rule, which the service itself manages.
+  # Step Functions learns of the other workflow's end through this rule, which the service itself manages.
   statement {
     actions   = ["events:DescribeRule", "events:PutRule", "events:PutTargets"]
     resources = ["${local.events}:rule/StepFunctionsGetEventsForStepFunctionsExecutionRule"]

@@ -1,4 +1,4 @@
-"""The API of the service, where moto's answers fall short of it."""
+"""The service's API, where moto's answers differ from it."""
 
 import datetime
 import json
@@ -25,7 +25,7 @@ def _now():
 
 
 def _start(self):
-    """Gap: any name is taken for an execution."""
+    """Gap: any name is accepted for an execution."""
     name = self._get_param("name") or str(uuid.uuid4())
     self.stepfunction_backend._validate_name(name)
     return self.stepfunction_backend.start_execution(
@@ -102,7 +102,7 @@ def redrive_execution(self):
 
 
 def get_execution_history(self):
-    """Gap: neither order nor pages."""
+    """Gap: no order and no pages."""
     events = list(self.stepfunction_backend.get_execution_history(self._get_param("executionArn"))["events"])
     if self._get_param("reverseOrder"):
         events.reverse()
@@ -134,8 +134,8 @@ def _check_targets(definition, path=""):
 
 
 def _own_query_languages():
-    """Gap: the parser keeps the query languages of the scopes it is in for the whole process, so that definitions
-    parsed at once, or after one that was refused, are read in each other's language. Each parse has its own."""
+    """Gap: the parser keeps the query languages of its scopes for the whole process, so definitions that are parsed
+    at once, or after a refused one, are read in each other's language. Here each parse has its own."""
     inherited = Preprocessor.__init__
 
     def begin(self, *arguments, **named):

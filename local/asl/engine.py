@@ -2,7 +2,7 @@
 """A local AWS Step Functions endpoint, for tests and for a laptop.
 
 The interpreter is moto's (itself taken from LocalStack). This launcher sends its Task states to
-other local endpoints, fills the gaps that our state machines would notice, and serves the result:
+other local endpoints, fills the gaps that affect the shipped state machines, and serves the result:
 
     AWS_ENDPOINT_URL_LAMBDA=http://127.0.0.1:9000 python engine.py -p 8083
 
@@ -13,7 +13,7 @@ Environment
         without one goes to this process (moto's own emulation of it)
     SFN_STATUS_EVENTS_URL   POST every "Step Functions Execution Status Change" event there
 
-The patches are in the modules beside this file, each with the gap it fills:
+The patches are in the other modules of this directory. Each names the gap that it fills:
     expressions.py  JSONata            tasks.py  what a Task state calls, and its errors
     states.py       how states behave  executions.py  life of an execution, redrive included
     tokens.py       task tokens     api.py  the service's API
@@ -43,7 +43,7 @@ def arguments():
 
 
 def own_names_only(application):
-    """Refuses a request for another name than this machine's own: see local/src/host_header.rs."""
+    """Refuses a request for any name but this machine's own: see local/src/host_header.rs."""
 
     def answer(environ, start_response):
         host = environ.get("HTTP_HOST", "")
@@ -67,7 +67,7 @@ def server(port):
     default_user_config["stepfunctions"] = {"execute_state_machine": True}
     default_user_config["lambda"] = {"use_docker": False}
 
-    # tasks first: it replaces a function that the interpreter's modules import by name.
+    # tasks comes first, because it replaces a function that the interpreter's modules import by name.
     import tasks
     import expressions
     import states
@@ -91,7 +91,7 @@ def server(port):
 def main():
     args = arguments()
     if not args.verbose:
-        # The interpreter logs every error that a definition catches as if it were its own.
+        # The interpreter logs every caught error of a definition as an error of its own.
         logging.getLogger("moto").setLevel(logging.CRITICAL)
         logging.getLogger("werkzeug").setLevel(logging.ERROR)
 
@@ -108,7 +108,7 @@ def main():
     serving.shutdown()
     serving.server_close()
     sys.stdout.flush()
-    # Executions may be in the middle of a Task or a Wait: their threads are not worth waiting for.
+    # Executions may be in a Task or a Wait, so this does not wait for their threads.
     os._exit(0)
 
 

@@ -2,10 +2,10 @@
 
 RedriveExecution resumes an execution at the state it ended in, under the same ARN, with that
 state's input and the variables as they were on its entry, and $$.Execution.RedriveCount one
-higher. Of a Parallel at the top level every branch that had not succeeded resumes at the state it
+higher. In a Parallel at the top level every branch that had not succeeded resumes at the state it
 was in, as on the service. Differences: the state is entered anew (new EnteredTime, a second
-StateEntered event); a Map, and a Parallel inside a branch, start over as a whole; and nothing asks
-whether the execution is older than 14 days.
+StateEntered event); a Map, and a Parallel inside a branch, start over as a whole; and the limit of
+14 days is not checked.
 """
 
 import copy
@@ -32,11 +32,11 @@ from moto.stepfunctions.parser.backend.execution import BaseExecutionWorkerCommu
 from moto.stepfunctions.parser.backend.execution_worker import ExecutionWorker
 
 REDRIVABLE = {"FAILED", "ABORTED", "TIMED_OUT"}
-_TOP, _ELSEWHERE = "top", "elsewhere"  # which Program is it; a branch of a top-level Parallel has its index
+_TOP, _ELSEWHERE = "top", "elsewhere"  # identify a Program; a branch of a top-level Parallel has its index
 
 
 class Position(typing.NamedTuple):
-    """Where a program stands: a state, what it was entered with, and whether the program had succeeded."""
+    """The position of a program: a state, its input and variables on entry, and whether the program had succeeded."""
 
     state: str
     input: object
@@ -63,8 +63,8 @@ def _position(env):
 
 
 def _start_worker(self):
-    """Gap: the environment is made by the execution's own thread, so that a stop right after the
-    start meets none. And this is where a redriven execution takes up its history."""
+    """Gap: the execution's own thread creates the environment, so a stop right after the start
+    finds none. A redriven execution also resumes its history here."""
     execution = self._execution_communication.execution
     program, env = self._get_evaluation_entrypoint(), self._get_evaluation_environment()
     program.place = _TOP
@@ -75,7 +75,7 @@ def _start_worker(self):
     events = env.event_manager
     events.resume, events.branches = execution.resume, {}
     if execution.redrive_count:
-        # A new manager: what threads of the earlier attempt still report must not enter this history.
+        # A new manager, so that late reports of the earlier attempt's threads do not enter this history.
         events._history_event_list.extend(execution.history)
         events._event_id_gen._next_id = len(execution.history) + 1
         kind, details = HistoryEventType.ExecutionRedriven, {"redriveCount": execution.redrive_count}
@@ -103,8 +103,8 @@ def _start_worker(self):
 
 
 def _eval_program(self, env):
-    """moto's own, except that it may start at the state where a redriven program stands, and that
-    a timed-out program writes its last event before the execution counts as ended."""
+    """As moto's, but it may start at the position of a redriven program, and a timed-out program
+    writes its last event before the execution counts as ended."""
     events = env.event_manager
     if self.place not in (_TOP, _ELSEWHERE):
         events.branches[self.place] = env
@@ -131,7 +131,7 @@ def _environment(make):
     def environment(self):
         env = make(self)
         context = env.states.context_object.context_object_data["Execution"]
-        # Gap: the context object has no RedriveCount, and a StartTime that is not JSON.
+        # Gap: the context object has no RedriveCount, and its StartTime is not JSON.
         context["RedriveCount"] = self._execution_communication.execution.redrive_count
         if isinstance(context["StartTime"], datetime.datetime):
             context["StartTime"] = context["StartTime"].strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
@@ -152,7 +152,7 @@ def _remember_entry(evaluate):
 
 
 def redrive_fields(execution):
-    """What DescribeExecution and the status events say about redrive."""
+    """The redrive fields of DescribeExecution and the status events."""
     redrivable = execution.status in REDRIVABLE
     reason = f"Execution is {execution.status} and cannot be redriven."
     return {
@@ -201,8 +201,8 @@ def _status_event(execution):
 
 
 def _tell_status(change):
-    """Gap: nothing tells of executions that start and end, and reap lives on it. As on the service they
-    are told of asynchronously, in any order, and best effort."""
+    """Gap: there are no events for executions that start and end, but reap depends on them. As on the service
+    they are sent asynchronously, in any order, and best effort."""
 
     def changed(self):
         change(self)

@@ -36,8 +36,8 @@ _FUNCTIONS = {
 
 
 def _as_jsonata(value):
-    """A copy in the evaluator's terms: its null differs from "nothing", and it knows no dates.
-    Gap: whole numbers are exact here; to the service's JSONata every number is a double."""
+    """A copy with the evaluator's types: its null differs from "nothing", and it has no dates.
+    Gap: whole numbers are exact here, but every number is a double in the service's JSONata."""
     if value is None:
         return Utils.NULL_VALUE
     if type(value) is int and abs(value) > 2**53:
@@ -53,8 +53,8 @@ def _as_jsonata(value):
 
 
 def _evaluate(expression, bindings):
-    """The result, or an exception that says what is wrong with the expression. Variables are bound
-    as values: pasted into the text, as moto does, quotes break them and 200 KB take seconds."""
+    """The result, or an exception with the fault of the expression. Variables are bound as values.
+    Pasted into the text, as moto does, quotes break them and 200 KB take seconds."""
     compiled = jsonata.Jsonata(expression)
     compiled.output_convert_nulls = False
     for name, function in _FUNCTIONS.items():
@@ -75,7 +75,7 @@ def _bindings(env, states):
 
 
 def _eval_jsonata(self, env):
-    """Gap: a type error inside an expression would be States.Runtime; the service says
+    """Gap: a type error inside an expression would be States.Runtime. The service raises
     States.QueryEvaluationError, as for an expression without a result, and that can be caught."""
     try:
         env.stack.append(_evaluate(self.expression, _bindings(env, states=True)))

@@ -1,4 +1,4 @@
-"""How states behave: stopping, waiting, errors and their names."""
+"""The behaviour of states: stopping, waiting, errors and their names."""
 
 import copy
 import datetime
@@ -31,13 +31,13 @@ _LAST_EVENTS = {"ExecutionSucceeded", "ExecutionFailed", "ExecutionAborted", "Ex
 
 
 class _Ended(BaseException):
-    """The execution or branch ended under a running state. Not an Exception: no definition may catch it."""
+    """The execution or branch ended during a running state. Not an Exception, because no definition may catch it."""
 
 
 def _end_at_once():
     """Gap: a stopped or timed-out execution lingers until its running state (a slow Lambda, a task
-    token, a retry's back-off) comes back, whose late error then replaces the real end. Here the
-    state is left behind, as on the service: its thread, like its Lambda, may go on for nobody."""
+    token, a retry's back-off) returns, and then its late error replaces the real end. Here the
+    state is abandoned, as on the service. Its thread, like its Lambda, may go on without effect."""
 
     def interruptible(evaluate):
         def interrupted(self, env, *args, **kwargs):
@@ -92,7 +92,7 @@ def _end_at_once():
 
 
 def _wait_exactly():
-    """Gap: waits count in whole seconds, so that a Timestamp resumes up to one second early (and by
+    """Gap: waits count in whole seconds, so a Timestamp resumes up to one second early (and in
     the local time zone), and a fraction of a second never ends."""
 
     def interval(self, env, wait_seconds):

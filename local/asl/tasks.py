@@ -1,4 +1,4 @@
-"""What a Task state calls, how its parameters and results are spelled, and how its errors are named."""
+"""The calls of a Task state: the spelling of parameters and results, and the names of errors."""
 
 import os
 import re
@@ -22,9 +22,9 @@ def _endpoint(service):
 
 
 def client_for(region, service, state_credentials=None):
-    """Gap: every Task of the emulator calls the emulator itself. One client per service, Region and role
-    besides, because making one costs more than the call. No retries: they belong to the definition.
-    The access key id is the name of the machine's role, by which the endpoint knows who asks."""
+    """Gap: every Task of the emulator calls the emulator itself. There is one client per service, Region and
+    role, because creating one costs more than the call. No retries: they belong to the definition.
+    The access key id is the name of the machine's role, by which the endpoint identifies the caller."""
     role = state_credentials.role_arn.rsplit("/", 1)[-1] if state_credentials else "local"
     with _clients_lock:
         if (region, service, role) not in _clients:
@@ -46,7 +46,7 @@ def client_for(region, service, state_credentials=None):
         return _clients[region, service, role]
 
 
-# Its users import the name, so it has to be replaced before they are loaded, hence before the imports below.
+# Its users import the name, so it must be replaced before they are loaded, that is, before the imports below.
 boto_client.boto_client_for = client_for
 
 from moto.stepfunctions.parser.api import HistoryEventType, TaskFailedEventDetails  # noqa: E402
@@ -122,7 +122,7 @@ def _name_client_errors():
 
 def _stop_children():
     """Gap: a nested execution goes on when the .sync Task that started it is stopped, times out or
-    is left behind by a failing Parallel. The service stops it, and with-lease rests on that."""
+    is aborted by a failing Parallel. The service stops it, and with-lease depends on that."""
 
     def with_stop(build):
         def resolver(self, env, resource_runtime_part, normalised_parameters, state_credentials):

@@ -1,9 +1,9 @@
-"""Task tokens: what a `.waitForTaskToken` state hands out, and what becomes of answers to it.
+"""Task tokens: the tokens of `.waitForTaskToken` states, and the handling of answers to them.
 
 On the service a token belongs to one attempt of one state. The first answer ends the attempt, even while
-the called function still runs; afterwards, and once the attempt has ended in any other way (its function
-failed, its time is up, its execution was stopped, its Parallel left it behind), an answer is TaskTimedOut.
-What was never a token is InvalidToken.
+the called function still runs. After it, and once the attempt has ended in any other way (its function
+failed, it timed out, its execution was stopped, its Parallel aborted it), an answer gets TaskTimedOut.
+A text that was never a token gets InvalidToken.
 """
 
 import base64
@@ -46,7 +46,7 @@ class InvalidOutput(AWSError):
 
 
 def _new_token():
-    """Gap: moto's are 36 characters. The service's are several hundred, which is what tables and logs have to bear."""
+    """Gap: moto's tokens have 36 characters. The service's have several hundred, which tables and logs must handle."""
     return base64.b64encode(secrets.token_bytes(486)).decode()
 
 
@@ -66,7 +66,7 @@ def _find(token):
 
 
 def _answer(token, outcome):
-    """Gap: an answered token may be answered again, and one of an execution that is over is unknown."""
+    """Gap: an answered token may be answered again, and a token of an ended execution is unknown."""
     with _lock:
         endpoint = _find(token)
         del _open[token]
@@ -102,7 +102,7 @@ def _waits(state):
 
 
 def _token_per_attempt():
-    """Gap: all attempts of a Retry have the token of the first."""
+    """Gap: all attempts of a Retry have the first attempt's token."""
     evaluate = StateTaskServiceCallback._evaluate_with_timeout
 
     def evaluate_with_token(self, env):
@@ -122,15 +122,15 @@ def _token_per_attempt():
 
 
 def _answer_beats_function():
-    """Gap: an answer that comes while the function still runs is looked at only once it has returned, and is
-    lost if it fails then."""
+    """Gap: an answer that comes while the function still runs is read only after the function has returned, and
+    is lost if the function then fails."""
     call = StateTaskServiceLambda._eval_service_task
 
     def eval_service_task(self, env, *arguments, **named):
         if not _waits(self):
             return call(self, env, *arguments, **named)
         endpoint = env.callback_pool_manager.get(env.states.context_object.context_object_data["Task"]["Token"])
-        # What the function says after its state was answered, it says to nobody: hence a stack of its own.
+        # The function's result after its state was answered is discarded, so it has a stack of its own.
         aside = types.SimpleNamespace(is_mocked_mode=env.is_mocked_mode, stack=[])
         errors, done = [], threading.Event()
 

@@ -1,4 +1,4 @@
-//! Amazon Resource Names: all local ones are of one account in one Region.
+//! Amazon Resource Names. All local ones have one account and one Region.
 
 use std::fmt::Display;
 
@@ -11,7 +11,7 @@ fn arn(service: &str, resource: impl Display) -> String {
     format!("arn:aws:{service}:{REGION}:{ACCOUNT}:{resource}")
 }
 
-/// The ARN of a resource, by its `CloudFormation` type and its name; none for a type that has no ARN here.
+/// The ARN of a resource, by its `CloudFormation` type and its name. None for a type without an ARN here.
 pub(crate) fn of(kind: &str, name: &str) -> Option<String> {
     Some(match kind {
         "AWS::CloudWatch::Alarm" => arn("cloudwatch", format_args!("alarm:{name}")),

@@ -1,6 +1,6 @@
-//! `CloudFormation`, as far as it lists what a stack is made of.
+//! A `CloudFormation` endpoint that lists the resources of a stack.
 //!
-//! It speaks the service's Query protocol: a form in, XML out. One page has everything.
+//! It uses the service's Query protocol: a form in, XML out. One page has all resources.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

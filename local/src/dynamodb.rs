@@ -1,4 +1,4 @@
-//! DynamoDB inside this process, in memory, on a port of its own.
+//! An in-memory DynamoDB inside this process, on a port of its own.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use crate::error::{Error, io};
 
 /// An in-memory DynamoDB behind its HTTP API on 127.0.0.1.
 ///
-/// Nothing expires by itself: an item whose DynamoDB TTL has passed goes when
-/// [`sweep_ttl`](Self::sweep_ttl) is called, which is what a test wants. Dropping this value stops the server.
+/// Nothing expires by itself. [`sweep_ttl`](Self::sweep_ttl) deletes items whose DynamoDB TTL has passed, so that tests
+/// control it. Dropping this value stops the server.
 pub struct DynamoDb {
     address: SocketAddr,
     database: Database,
@@ -32,8 +32,8 @@ impl DynamoDb {
         Self::serve(database).await
     }
 
-    /// Starts an empty database whose idea of *now* is `clock`, so that a test decides when items reach
-    /// their DynamoDB TTL. The clock of the leases is not this one.
+    /// Starts an empty database that reads the time from `clock`, so that a test decides when items reach
+    /// their DynamoDB TTL. Leases use another clock.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -74,13 +74,13 @@ impl DynamoDb {
         self.address
     }
 
-    /// Creates a table by its `CloudFormation` properties, past the server and so past every count.
+    /// Creates a table from its `CloudFormation` properties. It bypasses the server, so nothing is counted.
     pub(crate) fn create_table(&self, name: &str, properties: &Value) -> Result<(), Error> {
         let failed = |why: &dyn ToString| {
             Error::DynamoDb(format!("create the table {name}: {}", why.to_string()))
         };
         let mut table = properties.clone();
-        // Encryption is AWS's alone, and a test may delete its table; that there is a stream is said by its view type.
+        // Encryption exists only on AWS, and a test may delete its table. The view type implies the stream.
         table["TableName"] = name.into();
         table["SSESpecification"] = Value::Null;
         table["DeletionProtectionEnabled"] = false.into();
@@ -100,7 +100,7 @@ impl DynamoDb {
         Ok(())
     }
 
-    /// Deletes what has passed its DynamoDB TTL, as the service does in its own time; answers how many items went.
+    /// Deletes the items whose DynamoDB TTL has passed, as the service does at some time. Returns how many it deleted.
     ///
     /// # Errors
     /// [`Error::DynamoDb`] with the engine's message.
@@ -108,7 +108,7 @@ impl DynamoDb {
         self.database.sweep_ttl().map_err(|e| refused(&e))
     }
 
-    /// The database itself, for who reads its stream: past the server, and so past every count.
+    /// The database itself, for readers of its stream. It bypasses the server, so nothing is counted.
     pub(crate) fn database(&self) -> &Database {
         &self.database
     }
@@ -118,9 +118,9 @@ fn refused(error: &impl ToString) -> Error {
     Error::DynamoDb(error.to_string())
 }
 
-/// Every write to a table with a stream looks at all records that the stream ever had, and so does every reading of it. An
-/// index spares both, and what is ten thousand records old goes, where the service keeps a day. The database lets nobody at
-/// its `SQLite`, hence the way by a snapshot.
+/// Adds an index to the stream's records, and a limit of ten thousand records, where the service keeps a day. Without them
+/// every write to a table with a stream, and every read of the stream, scans all records that it ever had. The database does
+/// not give access to its `SQLite`, so this goes through a snapshot.
 fn index_stream(database: &Database) -> Result<(), Error> {
     let directory = tempfile::tempdir().map_err(io("create a temporary directory"))?;
     let file = directory.path().join("empty.db");

@@ -1,15 +1,15 @@
-//! What can keep the stack from starting, told so that the reader knows what to do.
+//! The errors of the local stack, with what the reader can do about them.
 
 use std::path::PathBuf;
 
-/// Why the local stack, or a part of it, could not be started or asked.
+/// Why the local stack, or a part of it, could not be started or called.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The operating system refused: a port, a file, a process.
     #[error("could not {what}")]
     Io {
-        /// What was tried, as a verb phrase.
+        /// The failed act, as a verb phrase.
         what: String,
         /// The operating system's answer.
         source: std::io::Error,
@@ -25,21 +25,21 @@ pub enum Error {
         /// What is wrong in it.
         message: String,
     },
-    /// Function binaries have not been built.
+    /// Function binaries are missing.
     #[error("no binary for {} in {}: build them with `cargo build --workspace` (`make local` and `make test` do it first)", .missing.join(", "), .directory.display())]
     MissingBinaries {
         /// The verbs without a binary.
         missing: Vec<String>,
-        /// Where they were looked for.
+        /// The searched directory.
         directory: PathBuf,
     },
     /// No function has this logical id or verb.
     #[error("no function is called {0:?}")]
     UnknownFunction(String),
-    /// A Python environment could not be made.
+    /// A Python environment could not be created.
     #[error("{0}")]
     Python(String),
-    /// The state machine engine did not come up.
+    /// The state machine engine did not start.
     #[error("the state machine engine: {0}")]
     Engine(String),
     /// A call to one of the local endpoints failed.
@@ -47,12 +47,12 @@ pub enum Error {
     Call {
         /// The call that failed.
         what: String,
-        /// The service's answer.
+        /// The service's response.
         message: String,
     },
 }
 
-/// Names what was tried when the operating system refuses.
+/// Makes an error of the operating system that names the failed act.
 pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Error {
     let what = what.into();
     move |source| Error::Io { what, source }

@@ -1,4 +1,4 @@
-//! Step Functions, as far as our functions call it: a server that writes down every call.
+//! A fake Step Functions for the functions' calls: a server that records every call.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
@@ -15,7 +15,7 @@ use crate::error::{Error, io};
 use crate::stack::Options;
 use crate::task::OwnedTask;
 
-/// A server that functions call in the place of Step Functions. It stops when the last of its clones goes.
+/// A server that functions call instead of Step Functions. It stops when its last clone is dropped.
 #[derive(Clone, Debug)]
 pub struct FakeStepFunctionsServer {
     address: SocketAddr,
@@ -26,15 +26,15 @@ pub struct FakeStepFunctionsServer {
 #[derive(Debug, Default)]
 struct ServerState {
     received: Vec<StepFunctionsCall>,
-    /// Tokens with which nobody waits.
+    /// Tokens without a waiting task.
     expired: HashSet<String>,
     running: HashSet<String>,
     stopped: HashSet<String>,
-    /// Everything is answered with this error of the service.
+    /// The service error that every call receives, if set.
     failing_with: Option<&'static str>,
 }
 
-/// One call that arrived: the operation, and what was sent.
+/// One received call: the operation and its parameters.
 #[derive(Debug)]
 pub struct StepFunctionsCall {
     /// The action: `SendTaskSuccess`, `SendTaskFailure` or `SendTaskHeartbeat`.
@@ -44,7 +44,7 @@ pub struct StepFunctionsCall {
 }
 
 impl StepFunctionsCall {
-    /// The text that ends a task well; nothing if this ended it otherwise.
+    /// The output of a successful task. None for any other call.
     #[must_use]
     pub fn output(&self) -> &str {
         self.body["output"].as_str().unwrap_or_default()
@@ -52,7 +52,7 @@ impl StepFunctionsCall {
 }
 
 impl FakeStepFunctionsServer {
-    /// Starts it, and has every function call it.
+    /// Starts it, and makes every function call it.
     ///
     /// # Errors
     /// [`Error::Io`] when no port can be had.
@@ -87,7 +87,7 @@ impl FakeStepFunctionsServer {
     }
 
     fn serve(&self, listener: TcpListener) {
-        // The state alone: a task that held the server would keep itself alive.
+        // Only the state: a task that held the server would keep itself alive.
         let router = Router::new()
             .route("/", post(answer))
             .with_state(Arc::clone(&self.state));
@@ -100,13 +100,13 @@ impl FakeStepFunctionsServer {
         serving.push(task);
     }
 
-    /// The calls that arrived since this was last asked.
+    /// The calls received since the last call of this method.
     #[expect(clippy::must_use_candidate, reason = "asked to forget, too")]
     pub fn calls(&self) -> Vec<StepFunctionsCall> {
         std::mem::take(&mut self.state().received)
     }
 
-    /// From here on nobody waits with this token.
+    /// From here on no task waits with this token.
     pub fn expire_token(&self, token: &str) {
         self.state().expired.insert(token.to_owned());
     }
@@ -116,12 +116,12 @@ impl FakeStepFunctionsServer {
         self.state().running.insert(execution.to_owned());
     }
 
-    /// From here on this execution was stopped, with a task at work.
+    /// From here on this execution counts as stopped, with a task still running.
     pub fn stop(&self, execution: &str) {
         self.state().stopped.insert(execution.to_owned());
     }
 
-    /// Answers everything with this error, until `None`.
+    /// Answers every call with this error, until it is set to `None`.
     pub fn fail_with(&self, error: Option<&'static str>) {
         self.state().failing_with = error;
     }
@@ -177,18 +177,18 @@ impl ServerState {
     }
 }
 
-/// The state of an execution that is no real one.
+/// The state of a fake execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExecutionState {
     /// It runs.
     Running,
-    /// It was stopped, with a task at work.
+    /// It was stopped, with a task still running.
     Stopped,
     /// It succeeded, and every task has answered.
     Succeeded,
 }
 
-/// What `DescribeExecution` and `GetExecutionHistory` answer of such an execution; nothing for any other operation.
+/// The responses of `DescribeExecution` and `GetExecutionHistory` for such an execution. None for any other operation.
 pub fn execution(
     operation: &str,
     body: &Value,
@@ -203,7 +203,7 @@ pub fn execution(
         },
         _ => return None,
     };
-    // Later than anything that was written for it.
+    // Later than every write for it.
     let stopped = 4_102_444_800_u64;
     if operation == "DescribeExecution" {
         return Some(json!({

@@ -1,15 +1,15 @@
-//! What holders and waiters did, and whether a lease's promises were kept: one record and one judge for the demo, the
+//! The acts of holders and waiters, and whether a lease's promises were kept: one record and one judge for the demo, the
 //! races, the whole-system tests and the soak.
 //!
-//! A [`History`] is an append-only list of [`Event`]s. A program of its own can write them as lines of JSON, one event each
-//! ([`Event::append_to`]), also several programs into one file. [`judge`] looks at the list alone, never at the lease table, and
-//! names every broken [`Promise`].
+//! A [`History`] is an append-only list of [`Event`]s. A separate program can write them as lines of JSON, one event each
+//! ([`Event::append_to`]). Several programs may write to one file. [`judge`] reads only the list, never the lease table, and
+//! reports every broken [`Promise`].
 //!
-//! All instants are in milliseconds by **one** clock, from whatever origin. An observer that cannot know an instant writes the
-//! one that makes a holder's belief shorter: a grant counts from the moment its answer was heard, an end from the moment it was
-//! asked for. What is judged to overlap then did overlap. The events of one protected resource ([`What::Entered`],
-//! [`What::Left`], [`What::Wrote`]) stand in the order in which the resource accepted them; the place of all others in the list
-//! means nothing, their `at` does.
+//! All instants are in milliseconds by **one** clock, from any origin. If an observer cannot know an instant, it writes the
+//! one that makes a holder's belief shorter: a grant counts from the receipt of its response, an end from its request. So
+//! a reported overlap is a real one. The events of one protected resource ([`What::Entered`], [`What::Left`],
+//! [`What::Wrote`]) are in the order in which the resource accepted them. For all other events only `at` matters, not
+//! their position in the list.
 
 use std::collections::{BTreeMap, btree_map::Entry};
 use std::fmt;
@@ -19,14 +19,14 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-/// Something that happened to a key.
+/// An event of a key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
     /// When, in milliseconds.
     pub at: u64,
     /// The leased key.
     pub key: String,
-    /// Who holds or waits.
+    /// The holder or waiter.
     pub holder: String,
     /// What happened.
     #[serde(flatten)]
@@ -37,21 +37,21 @@ pub struct Event {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum What {
-    /// A waiter learnt that it is in the queue.
+    /// A waiter received the response that it is in the queue.
     Queued,
-    /// A waiter left the queue without a grant, or was taken out of it.
+    /// A waiter left the queue without a grant, or was removed from it.
     GaveUp,
-    /// The answer to an acquire was heard; a replayed one is another such event of the same token.
+    /// A holder received the response to an acquire. A replay is another such event with the same token.
     Granted {
         /// The grant.
         #[serde(flatten)]
         grant: Grant,
-        /// When it was asked for; of a waiter, when it first came.
+        /// When the grant was requested. For a waiter, its first request.
         asked_at: u64,
         /// Until when the holder may touch the resource.
         safe_until: u64,
     },
-    /// The answer to an extend was heard.
+    /// A holder received the response to an extend.
     Extended {
         /// The grant.
         #[serde(flatten)]
@@ -59,45 +59,45 @@ pub enum What {
         /// Until when the holder may touch the resource.
         safe_until: u64,
     },
-    /// A release, an eviction or the row's deletion was asked for.
+    /// A release, an eviction or the row's deletion was requested.
     Ended {
         /// The grant.
         #[serde(flatten)]
         grant: Grant,
     },
-    /// The resource let a holder in, or agreed that it stays until another instant.
+    /// A holder entered the resource, or prolonged its stay.
     Entered {
         /// The grant.
         #[serde(flatten)]
         grant: Grant,
-        /// When the holder has promised to be out at the latest.
+        /// The latest instant at which the holder has promised to be out.
         until: u64,
     },
-    /// The resource let a holder out.
+    /// A holder left the resource.
     Left {
         /// The grant.
         #[serde(flatten)]
         grant: Grant,
     },
-    /// The resource was asked to write.
+    /// A holder sent a write to the resource.
     Wrote {
         /// The grant.
         #[serde(flatten)]
         grant: Grant,
-        /// Whether it wrote.
+        /// Whether the resource accepted it.
         accepted: bool,
     },
 }
 
-/// Names a grant of a key.
+/// Identifies a grant of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {
     /// The fencing token.
     pub fencing_token: u64,
-    /// Which permit of a semaphore; 0 of a mutex.
+    /// The permit of a semaphore. 0 for a mutex.
     #[serde(default)]
     pub permit: u16,
-    /// How many permits the holder asked one of; 1 for a mutex.
+    /// The number of permits in the holder's request. 1 for a mutex.
     #[serde(default = "one")]
     pub permits: u16,
 }
@@ -119,7 +119,7 @@ impl Grant {
 }
 
 impl What {
-    /// The grant that the event is about, unless it is a waiter's.
+    /// The grant of the event. None for a waiter's event.
     #[must_use]
     pub const fn grant(&self) -> Option<Grant> {
         match self {
@@ -135,7 +135,7 @@ impl What {
 }
 
 impl Event {
-    /// Appends the event as one line of JSON. Several programs can append to one file, and be killed while they do.
+    /// Appends the event as one line of JSON. Several programs can append to one file, even if they are killed meanwhile.
     ///
     /// # Errors
     /// Those of the file.
@@ -145,7 +145,7 @@ impl Event {
     }
 }
 
-/// The list of what happened.
+/// The list of events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
     /// The events, in the order in which they were recorded.
@@ -166,7 +166,7 @@ impl History {
     /// Reads the lines that programs have appended.
     ///
     /// # Errors
-    /// Those of the file, and a line that is no event.
+    /// Errors of the file, and a line that is no event.
     pub fn read(file: &Path) -> Result<Self> {
         let mut events = Vec::new();
         for line in BufReader::new(File::open(file)?).lines() {
@@ -179,22 +179,22 @@ impl History {
     }
 }
 
-/// A promise of docs/explanation/semantics.md that a history can show to be broken.
+/// A promise of docs/explanation/semantics.md whose violation a history can show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum Promise {
     /// S1: no two grants share a fencing token.
     TokensAreUnique,
-    /// S2: a grant asked for after another was heard of has the larger token.
+    /// S2: a grant that was requested after another one's response has the larger token.
     TokensRise,
     /// S3: the resource accepts no older token after a newer one.
     OldTokensAreRefused,
-    /// S8: no more believe that they hold than there are permits.
+    /// S8: no more holders believe that they hold than there are permits.
     HoldersAreLimited,
-    /// S8, as the resource saw it: no more are inside than there are permits.
+    /// S8 at the resource: no more holders are inside than there are permits.
     EntriesAreLimited,
-    /// L3: whoever comes after another was queued is not served before it.
+    /// L3: a waiter is served before every request that came after it was queued.
     ServedInOrder,
-    /// Everybody in the queue is served, or gives up.
+    /// Every waiter in the queue is served, or gives up.
     EverybodyIsServed,
 }
 
@@ -242,24 +242,24 @@ impl fmt::Display for Finding {
     }
 }
 
-/// What [`judge`] has found, and how much it has looked at.
+/// The result of [`judge`], with figures of the history.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Verdict {
-    /// The broken promises; empty if all were kept.
+    /// The broken promises. Empty if all were kept.
     pub findings: Vec<Finding>,
     /// Fencing tokens, each counted once for its key and permit.
     pub grants: usize,
-    /// Grants that nobody ended, and that did not leave the resource.
+    /// Grants without an end and without an exit from the resource.
     pub abandoned: usize,
-    /// The most that believed at once that they hold one key.
+    /// The most holders that believed at once that they hold one key.
     pub most_holders: usize,
-    /// The most that were inside of one key's resource at once.
+    /// The most holders inside one key's resource at once.
     pub most_inside: usize,
     /// Writes that a resource accepted, entries and exits included.
     pub writes_accepted: usize,
     /// Writes that a resource refused.
     pub writes_refused: usize,
-    /// How often somebody was queued.
+    /// How many waiters were queued.
     pub queued: usize,
 }
 
@@ -270,14 +270,14 @@ impl Verdict {
         self.findings.is_empty()
     }
 
-    /// How this promise was broken.
+    /// The violations of this promise.
     pub fn of(&self, promise: Promise) -> impl Iterator<Item = &Finding> {
         let of_it = move |finding: &&Finding| finding.promise == promise;
         self.findings.iter().filter(of_it)
     }
 }
 
-/// One line of numbers, then one for each broken promise.
+/// One line of figures, then one for each violation.
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
@@ -297,7 +297,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Looks for every broken promise.
+/// Finds every violation.
 #[must_use]
 pub fn judge(history: &History) -> Verdict {
     let mut verdict = Verdict::default();
@@ -320,7 +320,7 @@ pub fn judge(history: &History) -> Verdict {
     verdict
 }
 
-/// Names a grant within its key: permit and fencing token.
+/// Identifies a grant within its key: permit and fencing token.
 type Id = (u16, u64);
 
 const fn id(grant: Grant) -> Id {
@@ -342,12 +342,12 @@ impl Judge<'_> {
         });
     }
 
-    /// One token is one holder's; and between two grants of a permit, of which one was heard of before the other was
-    /// asked for, tokens rise.
+    /// Each token has one holder. Of two grants of a permit, if one was received before the other was requested, the later one
+    /// has the larger token.
     fn tokens(&mut self) {
         let mut holders: BTreeMap<Id, &str> = BTreeMap::new();
         let mut ended: BTreeMap<Id, bool> = BTreeMap::new();
-        // By permit: when each token was asked for, and when first heard of.
+        // By permit: when each token was requested, and when it was first received.
         let mut times: BTreeMap<u16, BTreeMap<u64, (u64, u64)>> = BTreeMap::new();
         for event in self.events {
             let Some(grant) = event.what.grant() else {
@@ -372,7 +372,7 @@ impl Judge<'_> {
         self.verdict.grants += holders.len();
         self.verdict.abandoned += ended.values().filter(|ended| !**ended).count();
         for tokens in times.values() {
-            // From the largest token down: the first that was heard of among those above.
+            // From the largest token down: the earliest receipt among the larger tokens.
             let mut first: Option<(u64, u64)> = None;
             for (token, (asked, heard)) in tokens.iter().rev() {
                 if let Some((before, larger)) = first
@@ -388,7 +388,7 @@ impl Judge<'_> {
         }
     }
 
-    /// On each permit the accepted tokens never fall.
+    /// The accepted tokens of each permit never decrease.
     fn writes(&mut self) {
         let mut newest: BTreeMap<u16, u64> = BTreeMap::new();
         for event in self.events {
@@ -415,9 +415,9 @@ impl Judge<'_> {
         }
     }
 
-    /// A holder believes from each answer on until what that answer says, at most until its end was first asked for. Of
-    /// those who hold at once all held when the last of them was granted, hence the largest number that they asked for
-    /// is the limit.
+    /// A holder believes from each response until the instant in it, at most until its end was first requested. Holders at the
+    /// same time all held when the last of them was granted, so the largest number of permits in their requests is the
+    /// limit.
     fn holders(&mut self) {
         let mut ends: BTreeMap<Id, u64> = BTreeMap::new();
         for event in self.events {
@@ -442,7 +442,7 @@ impl Judge<'_> {
         self.verdict.most_holders = self.verdict.most_holders.max(most);
     }
 
-    /// A holder is inside from its entry until it leaves, at most until it has promised to be out.
+    /// A holder is inside from its entry until it leaves, at most until the promised instant.
     fn entries(&mut self) {
         let stays = self.events.iter().filter_map(|event| match event.what {
             What::Entered { grant, until } => Some((event.at, until, grant, event.holder.as_str())),
@@ -453,8 +453,8 @@ impl Judge<'_> {
         self.verdict.most_inside = self.verdict.most_inside.max(most);
     }
 
-    /// Goes through stretches of time in their order, and finds each instant at which one too many begins. A stretch that
-    /// ends before it begins ends the one of the same grant. The most that there were at once.
+    /// Goes through intervals in order, and finds each instant at which one too many begins. An interval that
+    /// ends before it begins ends the one of the same grant. Returns the most at once.
     fn limit<'a>(
         &mut self,
         promise: Promise,
@@ -489,12 +489,12 @@ impl Judge<'_> {
         most
     }
 
-    /// A waiter's grant is the first that its holder hears of after it was queued. Tokens tell who was served first.
+    /// A waiter's grant is the first that its holder receives after it was queued. Tokens give the order of service.
     fn queue(&mut self) {
         let mut events: Vec<_> = self.events.to_vec();
         events.sort_by_key(|event| event.at);
         let mut waiting: BTreeMap<&str, u64> = BTreeMap::new();
-        // When each was queued and by which token it was served; when each grant was asked for.
+        // When each waiter was queued and the token of its grant, and when each grant was requested.
         let mut served: Vec<(u64, u64, &str)> = Vec::new();
         let mut grants: Vec<(u64, u64, &str)> = Vec::new();
         for event in events {
@@ -517,7 +517,7 @@ impl Judge<'_> {
             }
         }
         for (holder, since) in waiting {
-            let what = format!("{holder} was queued at {since}, and waited in vain");
+            let what = format!("{holder} was queued at {since}, and was never served");
             self.find(Promise::EverybodyIsServed, what);
         }
         served.sort_unstable();
@@ -542,7 +542,7 @@ impl Judge<'_> {
 mod tests {
     use super::*;
 
-    /// An event of the only key.
+    /// An event of the test's only key.
     fn event(at: u64, holder: &str, what: What) -> Event {
         let key = "k".to_owned();
         let holder = holder.to_owned();
@@ -554,7 +554,7 @@ mod tests {
         }
     }
 
-    /// Of one of so many permits.
+    /// A grant of one of several permits.
     fn of(permits: u16, permit: u16, fencing_token: u64) -> Grant {
         Grant {
             fencing_token,
@@ -596,7 +596,7 @@ mod tests {
         event(at, holder, What::Wrote { grant, accepted })
     }
 
-    /// One after the other, each the smallest step from the next promise: none is broken.
+    /// A history without violations, in which each event is just within a promise.
     #[test]
     fn what_went_well_breaks_no_promise() {
         let g = Grant::of;
@@ -607,19 +607,19 @@ mod tests {
             event(13, "c", What::Queued),
             event(14, "d", What::Queued),
             extended(20, "a", 2, 150),
-            // Ended by whom it was not granted to: an eviction is asked for in the holder's name.
+            // An eviction, recorded as an end in the holder's name.
             ended(120, "a", 2),
             event(125, "c", What::GaveUp),
             granted(5, 120, "b", g(4), 200),
             wrote(140, "a", 2, true),
-            // Past what `a` had promised.
+            // After the instant that `a` had promised.
             entered(150, "b", g(4), 200),
             wrote(151, "a", 2, false),
             left(160, "b", 4),
-            // Died: who comes next waits for its time to be over.
+            // It crashed, and the next one waits until its time has passed.
             granted(6, 200, "d", g(6), 300),
             granted(6, 210, "d", g(6), 300),
-            // At once with the next, so that either may be the first.
+            // At the same time as the next, so either may be first.
             granted(290, 300, "e", g(10), 310),
             granted(300, 310, "f", g(8), 320),
         ];
@@ -716,7 +716,7 @@ mod tests {
         }
     }
 
-    /// What a lowered number of permits leaves out is no fault; one more is.
+    /// Holders above a lowered number of permits are no fault, but a further grant is.
     #[test]
     fn a_lowered_number_counts_for_those_who_ask_by_it() {
         let mut events = vec![
@@ -736,7 +736,7 @@ mod tests {
         assert!(!verdict(&events).is_kept());
     }
 
-    /// Keys have nothing to do with each other.
+    /// Keys are independent.
     #[test]
     fn events_are_read_as_they_were_written_by_many() {
         let directory = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Which names a local service answers to. A web page can point a name of its own at 127.0.0.1 and send requests there
-//! (DNS rebinding); such a request carries that name in its `Host` header.
+//! The host names that a local service accepts. A web page can point a name of its own at 127.0.0.1 and send requests there
+//! (DNS rebinding). Such a request has that name in its `Host` header.
 
 use std::net::IpAddr;
 
@@ -9,14 +9,14 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 
-/// The names that no web page can point elsewhere. An address needs no name at all.
+/// The names that no web page can redirect. Addresses are always accepted.
 const OWN: [&str; 2] = ["localhost", "host.docker.internal"];
 
-/// Whether a request asks for this machine: by an address, or by a name of its own.
+/// Whether a request names this machine, by an address or by one of its names.
 pub(crate) fn is_own(headers: &HeaderMap) -> bool {
     let host = headers.get(HOST).and_then(|host| host.to_str().ok());
     let Some(host) = host else {
-        // HTTP/1.1 demands one, and every browser sends it.
+        // HTTP/1.1 requires the header, and every browser sends it.
         return false;
     };
     let name = match host.rsplit_once(':') {

@@ -2,8 +2,8 @@
 //! Lambda's own APIs, a state machine engine, and the streams, rules and queues between them, in one process tree
 //! on 127.0.0.1.
 //!
-//! [`Stack`] is all of it, wired as `template.yaml` says; [`DynamoDb`], [`Proxy`] and [`LambdaHost`] are parts
-//! that a test may want alone. Nothing in the library or the functions depends on this crate.
+//! [`Stack`] is the whole, wired as in `template.yaml`. A test may use the parts [`DynamoDb`], [`Proxy`] and [`LambdaHost`]
+//! alone. Nothing in the library or the functions depends on this crate.
 
 mod arn;
 mod canary;

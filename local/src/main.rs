@@ -1,4 +1,4 @@
-//! `leasehold-local`: the stack for a laptop, from the command line.
+//! `leasehold-local`: the command line of the local stack.
 
 mod demo;
 mod rehearsal;
@@ -9,7 +9,7 @@ use clap::{Parser, Subcommand};
 use leasehold_local::up;
 use tracing_subscriber::EnvFilter;
 
-/// Leasehold on this machine: DynamoDB, Lambda and Step Functions, all local, nothing left behind.
+/// Leasehold on this machine: DynamoDB, Lambda and Step Functions, all local. Nothing remains when it ends.
 #[derive(Debug, Parser)]
 #[command(name = "leasehold-local", version, after_help = EXIT_CODES)]
 struct Arguments {
@@ -19,19 +19,19 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Start the whole stack and keep it until Ctrl-C.
+    /// Start the whole stack and run it until Ctrl-C.
     Up(up::Up),
-    /// Show the leases at work, and judge what happened.
+    /// Run executions that contend and queue for leases, and check that every promise was kept.
     Demo(demo::Demo),
-    /// Create the translated template's stack, and run the workflows on what was created.
+    /// Run all workflows on a local stack that enforces the template's roles.
     Rehearse(rehearsal::Rehearse),
 }
 
 const EXIT_CODES: &str =
-    "Exit codes: 0 done, 1 could not start or broke, 2 wrong arguments; each command tells more.
-RUST_LOG=debug tells more.";
+    "Exit codes: 0 done, 1 failed, 2 wrong arguments. The help of each command has more.
+    RUST_LOG=debug logs more.";
 
-/// The embedded DynamoDB warns of every condition that is refused; here that is contention, the most ordinary thing.
+/// The embedded DynamoDB warns about every failed condition. Here that is ordinary contention.
 const QUIET: &str = "warn,dynoxide=error";
 
 #[tokio::main]

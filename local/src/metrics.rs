@@ -1,4 +1,4 @@
-//! Reading metrics from what functions write: CloudWatch's embedded metric format, as CloudWatch reads it.
+//! Reads metrics from the functions' output, in CloudWatch's embedded metric format.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -12,17 +12,17 @@ use crate::lambda::LambdaHost;
 /// One value of one metric, for one set of dimensions.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Datum {
-    /// Where the metric belongs: `Leasehold`, for ours.
+    /// Its namespace: `Leasehold` for the functions.
     pub namespace: String,
     /// Its name.
     pub metric: String,
     /// Its unit, `None` if there is none.
     pub unit: String,
-    /// The dimensions that tell it from its like.
+    /// Its dimensions.
     pub dimensions: BTreeMap<String, String>,
     /// When, in milliseconds since the epoch.
     pub at: u64,
-    /// How much.
+    /// Its value.
     pub value: f64,
 }
 
@@ -57,8 +57,8 @@ struct Definition {
     unit: Option<String>,
 }
 
-/// The metrics in `lines`, in their order. Lines that are something else are passed over, as CloudWatch does; one that
-/// says that it has metrics and is not as the format asks gives none.
+/// The metrics in `lines`, in their order. Other lines are skipped, as CloudWatch does. A line that announces metrics but does
+/// not follow the format gives none.
 #[must_use]
 pub fn read(lines: &str) -> Vec<Datum> {
     lines.lines().filter_map(read_one).flatten().collect()
@@ -73,14 +73,14 @@ pub fn written(functions: &LambdaHost, began: SystemTime) -> Result<Vec<Datum>, 
     for function in functions.functions() {
         data.extend(read(&functions.log(&function.logical_id)?));
     }
-    // Logs are appended to, run after run.
+    // Logs contain earlier runs too.
     data.retain(|datum| datum.time() >= began);
     data.sort_by_key(|datum| datum.at);
     Ok(data)
 }
 
 fn read_one(line: &str) -> Option<Vec<Datum>> {
-    // Most lines are no metrics, and a run has many.
+    // Most of a run's many lines are no metrics.
     if !line.contains("\"_aws\"") {
         return None;
     }

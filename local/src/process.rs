@@ -1,9 +1,8 @@
 //! Child processes that never outlive this one.
 //!
-//! Three nets, from the polite to the brutal: whoever owns a child kills it; a dropped child is killed
-//! (`kill_on_drop`); and where util-linux's `setpriv` is found, the kernel kills the child when this process
-//! dies, be it by SIGKILL. Without `setpriv` (not Linux) a Lambda binary still ends by itself, because its
-//! poll of the Runtime API fails.
+//! Three mechanisms ensure that. The owner of a child kills it. A dropped child is killed (`kill_on_drop`). And if
+//! util-linux's `setpriv` is installed, the kernel kills the child when this process dies, even by SIGKILL. Without
+//! `setpriv` (not on Linux) a Lambda binary still ends by itself, because its poll of the Runtime API fails.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -17,7 +16,7 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
 
-/// What to run: an absolute program, with exactly this environment, both outputs into one file.
+/// A program to run: its absolute path, its exact environment, and one file for both outputs.
 #[derive(Debug)]
 pub(crate) struct Program<'a> {
     pub(crate) path: &'a Path,
@@ -33,8 +32,8 @@ struct Start {
     answer: mpsc::SyncSender<io::Result<Child>>,
 }
 
-/// The kernel's parent-death signal is tied to the *thread* that forked, and threads of an async runtime come
-/// and go. So one thread that lives as long as the process does all the forking.
+/// The thread that starts all processes. The kernel's parent-death signal is tied to the *thread* that forked, and threads of
+/// an async runtime come and go. So one thread, which lives as long as this process, does all the forking.
 static STARTER: LazyLock<mpsc::Sender<Start>> = LazyLock::new(|| {
     let (sender, requests) = mpsc::channel::<Start>();
     std::thread::spawn(move || {
@@ -45,7 +44,7 @@ static STARTER: LazyLock<mpsc::Sender<Start>> = LazyLock::new(|| {
         } in requests
         {
             let _entered = runtime.enter();
-            // Whoever asked may be gone; the child then dies by `kill_on_drop`.
+            // If the requester is gone, `kill_on_drop` kills the child.
             let _ = answer.send(command.spawn());
         }
     });
@@ -64,7 +63,7 @@ impl Program<'_> {
     /// Starts the program in a process group of its own, so that a Ctrl-C in the terminal reaches this process
     /// only and the children are ended in order.
     pub(crate) fn spawn(self) -> io::Result<Child> {
-        // `setpriv` replaces itself by the program: the child's process id is the program's.
+        // `setpriv` replaces itself by the program, so the child's process id is the program's.
         let mut command = match SETPRIV.as_deref() {
             Some(setpriv) => {
                 let mut command = Command::new(setpriv);
@@ -103,7 +102,7 @@ impl Program<'_> {
     }
 }
 
-/// Kills a child with everything it started. A child that has been waited for is left alone: its number may
+/// Kills a child with everything that it started. A child that has been waited for is left alone, because its number may
 /// belong to another process by now.
 pub(crate) fn kill(child: &mut Child) {
     if let Some(pid) = pid(child) {
@@ -119,7 +118,7 @@ pub(crate) fn freeze(child: &Child) {
     }
 }
 
-/// Lets a frozen child go on.
+/// Continues a frozen child.
 pub(crate) fn thaw(child: &Child) {
     if let Some(pid) = pid(child) {
         let _ = kill_process(pid, Signal::CONT);

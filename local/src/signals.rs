@@ -1,4 +1,4 @@
-//! Signals that end the program in good order, so that nothing is left behind.
+//! Signals that end the program in order, so that nothing remains.
 
 use std::io::Write;
 
@@ -6,7 +6,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::error::Error;
 
-/// What ends the program in good order.
+/// The signals that end the program in order.
 #[derive(Debug)]
 pub struct Signals {
     interrupt: tokio::signal::unix::Signal,
@@ -33,7 +33,7 @@ impl Signals {
         })
     }
 
-    /// Waits for a signal; dropping the wait loses none.
+    /// Waits for a signal. Dropping the future loses no signal.
     pub async fn wait(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
@@ -43,8 +43,8 @@ impl Signals {
     }
 }
 
-/// Said once a signal has ended a command and nothing of it runs any more.
+/// Prints that a signal has ended the command and nothing of it runs any more.
 pub fn report_interrupted() {
-    // Not `eprintln!`, which panics when the terminal has gone.
+    // Not `eprintln!`, which panics if the terminal is gone.
     let _ = writeln!(std::io::stderr(), "interrupted; everything is stopped");
 }

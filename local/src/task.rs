@@ -4,10 +4,10 @@ use std::future::Future;
 
 use tokio::task::JoinHandle;
 
-/// A spawned task that is aborted when this value goes.
+/// A spawned task that is aborted when this value is dropped.
 ///
-/// A bare `JoinHandle` detaches on drop, and a detached accept loop would keep its port, and what it
-/// owns, for as long as the runtime lives.
+/// A bare `JoinHandle` detaches on drop, and a detached accept loop would keep its port and its state
+/// for as long as the runtime lives.
 #[derive(Debug)]
 pub(crate) struct OwnedTask(JoinHandle<()>);
 

@@ -23,11 +23,11 @@ In another terminal:
   curl -d '{\"key\": \"orders/42\", \"holder\": \"me\", \"ttl_seconds\": 60}' \\
       $AWS_ENDPOINT_URL_LAMBDA/2015-03-31/functions/AcquireFunction/invocations
   curl -d @events/reap-aborted.json http://127.0.0.1:PORT/events    puts an event on the bus
-  curl http://127.0.0.1:PORT/queues    shows what waits in queues, dead letters too
+  curl http://127.0.0.1:PORT/queues    shows the messages in queues, dead letters too
 
-Exit codes: 0 ended by Ctrl-C or another signal, 1 could not start or broke, 2 wrong arguments.";
+Exit codes: 0 ended by Ctrl-C or another signal, 1 failed to start or failed later, 2 wrong arguments.";
 
-/// Starts DynamoDB, the functions and the state machines of template.yaml on 127.0.0.1, and stays until Ctrl-C.
+/// Starts DynamoDB, the functions and the state machines of template.yaml on 127.0.0.1, and runs them until Ctrl-C.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Up {
@@ -63,13 +63,13 @@ pub struct Up {
         hide_default_value = true
     )]
     events_port: u16,
-    /// Leave Step Functions out: no Python is needed then
+    /// Omit Step Functions, and with it the need for Python
     #[arg(long)]
     no_engine: bool,
-    /// What functions call listens for containers too, at this address; without one at Docker's, 172.17.0.1
+    /// Let DynamoDB and Step Functions listen at this address too, for functions in containers; without a value, at Docker's 172.17.0.1
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "172.17.0.1")]
     container_address: Option<IpAddr>,
-    /// Run scheduled functions every so many seconds instead of as the template says
+    /// Run scheduled functions at this period in seconds, instead of the template's
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     sweep_every: Option<u64>,
     /// Run no scheduled functions
@@ -78,16 +78,16 @@ pub struct Up {
     /// A value for a parameter of the template; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
     parameter: Vec<(String, String)>,
-    /// The template to run instead of the repository's, as tools/translate.py translates it
+    /// The template to run instead of the repository's, translated by tools/translate.py
     #[arg(long, value_name = "FILE")]
     template: Option<PathBuf>,
-    /// Where logs, env.sh and env.json go [default: target/local]
+    /// Directory for logs, env.sh and env.json [default: target/local]
     #[arg(long, value_name = "DIRECTORY")]
     run_directory: Option<PathBuf>,
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once('=').ok_or("this is not NAME=VALUE")?;
+    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
     Ok((name.to_owned(), value.to_owned()))
 }
 
@@ -119,16 +119,16 @@ impl Up {
     }
 }
 
-/// Runs the stack until a signal ends it, which is success, or a part of it breaks.
+/// Runs the stack until a signal ends it, which is success, or until a part of it fails.
 ///
 /// # Errors
-/// Whatever kept it from starting, or broke it.
+/// The cause, if the stack could not start or a part of it failed.
 pub async fn run(up: Up) -> Result<(), Error> {
     let mut ended = Signals::listen()?;
     let container_address = up.container_address;
     let options = up.options();
     let has_engine = options.engine;
-    // Held until the end: a second stack here would take the files over, and lose them when this one ends.
+    // Held until the end, because a second stack here would overwrite the files, and lose them when this one ends.
     let _lock = options.run_directory.as_deref().map(lock).transpose()?;
     let starting = async {
         let stack = Stack::start(options).await.map_err(advised)?;
@@ -139,7 +139,7 @@ pub async fn run(up: Up) -> Result<(), Error> {
         };
         Ok::<_, Error>((stack, machines))
     };
-    // Dropped half way, the parts that have started go too.
+    // Dropping the future ends the parts that have started.
     let (mut stack, machines) = tokio::select! {
         started = starting => started?,
         () = ended.wait() => {
@@ -149,14 +149,14 @@ pub async fn run(up: Up) -> Result<(), Error> {
     };
     let containers = Containers::reach(&mut stack, container_address).await?;
     let files = Files::write(&stack, &containers.host)?;
-    // A reader that went away, as in `up | head`, is no reason to stop.
+    // A closed pipe, as in `up | head`, is no reason to stop.
     let welcome = welcome(&stack, &machines, &files, &containers);
     let _ = writeln!(std::io::stdout(), "{welcome}");
     let result = tokio::select! {
         () = ended.wait() => Ok(()),
         error = stack.failed() => Err(error),
     };
-    // They name ports that nobody serves any more.
+    // The files name ports that are about to close.
     files.remove();
     stack.stop().await;
     if result.is_ok() {
@@ -165,9 +165,9 @@ pub async fn run(up: Up) -> Result<(), Error> {
     result
 }
 
-/// What to do about a port that somebody else has.
+/// Adds advice to an error about a port in use.
 fn advised(error: Error) -> Error {
-    const ADVICE: &str = "choose another port, or leave the option out";
+    const ADVICE: &str = "choose another port, or omit the option";
     match error {
         Error::Io { what, source } if source.kind() == ErrorKind::AddrInUse => Error::Io {
             what,
@@ -196,7 +196,7 @@ fn welcome(
     let machines = if machines.is_empty() {
         "not started".to_owned()
     } else {
-        // An ARN ends in the name, which is what one has to know to write it.
+        // The last part of an ARN is the machine's name.
         let names = machines.values().filter_map(|arn| arn.rsplit(':').next());
         format!(
             "{}   {}",
@@ -229,14 +229,14 @@ In another terminal, for the AWS CLI and every SDK (. {script} does the same):
     )
 }
 
-/// Takes the run directory for this process. The lock goes when the file is closed, also by a crash.
+/// Locks the run directory for this process. Closing the file releases the lock, also after a crash.
 fn lock(run_directory: &Path) -> Result<File, Error> {
     let io = |what: &str, source| Error::Io {
         what: format!("{what} {}", run_directory.display()),
         source,
     };
     std::fs::create_dir_all(run_directory).map_err(|source| io("create", source))?;
-    // Left behind when the stack ends: whoever removed it could remove the lock of the next.
+    // The file stays when the stack ends, because removing it could remove the next stack's lock.
     let file = File::create(run_directory.join("up.lock")).map_err(|source| io("lock", source))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
@@ -251,7 +251,7 @@ fn lock(run_directory: &Path) -> Result<File, Error> {
     }
 }
 
-/// How `sam local invoke` finds the stack, whose containers have a loopback of their own: where what functions call is for them.
+/// The address at which containers of `sam local invoke` find the stack. They have a loopback of their own.
 #[derive(Debug)]
 struct Containers {
     host: String,
@@ -259,19 +259,19 @@ struct Containers {
 }
 
 impl Containers {
-    /// Lets what functions call listen at `address` too, if there is one: who is not asked to listens on loopback alone.
+    /// Lets DynamoDB and Step Functions listen at `address` too, if one is given. Otherwise they listen on loopback only.
     async fn reach(stack: &mut Stack, address: Option<IpAddr>) -> Result<Self, Error> {
         if let Some(ip) = address {
             stack.listen_also(ip).await?;
         }
         Ok(Self {
-            // Docker Desktop passes this name on to the machine's own loopback.
+            // Docker Desktop resolves this name to the machine's own loopback.
             host: address.map_or("host.docker.internal".to_owned(), |ip| ip.to_string()),
             is_asked: address.is_some(),
         })
     }
 
-    /// What to type, for the instruction set of this machine, which its containers run without emulation.
+    /// The commands to type, for this machine's instruction set, which containers run without emulation.
     fn told(&self, json: &Path) -> String {
         let architecture = match std::env::consts::ARCH {
             "aarch64" => "arm64",
@@ -283,13 +283,13 @@ impl Containers {
         } else {
             format!(
                 "
-{json} names host.docker.internal, as Docker Desktop has it. With Docker on Linux: start this with --container-address,
-and it listens at Docker's address as well.
+{json} names host.docker.internal, which Docker Desktop provides. With Docker on Linux, start the stack with
+--container-address, so that it listens at Docker's address too.
 "
             )
         };
         format!(
-            "In Lambda's container: make invoke EVENT=acquire. By SAM itself, after make build ARCH={architecture}:
+            "In Lambda's container: make invoke EVENT=acquire. With SAM itself, after make build ARCH={architecture}:
 
   sam local invoke AcquireFunction --parameter-overrides Architecture={architecture} --skip-pull-image \\
     -n {json} -e events/acquire.json
@@ -298,7 +298,7 @@ and it listens at Docker's address as well.
     }
 }
 
-/// How other programs find the stack, in the run directory: `env.sh` for shells, `env.json` for `sam local invoke`.
+/// The files by which other programs find the stack: `env.sh` for shells, `env.json` for `sam local invoke`.
 #[derive(Debug)]
 struct Files {
     script: PathBuf,
@@ -311,7 +311,7 @@ impl Files {
             script: stack.run_directory().join("env.sh"),
             json: stack.run_directory().join("env.json"),
         };
-        // Loopback is the container's own there, whatever `--docker-network` says: sam takes no notice of `host`.
+        // In a container, loopback is its own. That holds even with `--docker-network host`, which sam ignores.
         let environments = stack.environments(host_for_containers);
         let json = serde_json::to_string_pretty(&environments).unwrap_or_default() + "\n";
         for (file, text) in [(&files.script, exports(stack)), (&files.json, json)] {
@@ -326,13 +326,13 @@ impl Files {
 
     fn remove(&self) {
         for file in [&self.script, &self.json] {
-            // Whoever removed it first did no harm.
+            // It is no error if the file is gone already.
             let _ = std::fs::remove_file(file);
         }
     }
 }
 
-/// The lines that point the AWS CLI and every SDK at the stack, and the functions' own settings, so that a
+/// The exports that point the AWS CLI and every SDK at the stack, and the functions' own settings, so that a
 /// program that uses the library finds the table.
 fn exports(stack: &Stack) -> String {
     let mut variables = vec![
@@ -361,7 +361,7 @@ fn exports(stack: &Stack) -> String {
     lines.collect::<Vec<_>>().join("\n") + "\n"
 }
 
-/// A value as a shell reads it back: plain where nothing could be misread, in single quotes otherwise.
+/// A value for a shell: in single quotes unless all its characters are safe.
 fn quoted(value: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+,=".contains(c);
     if !value.is_empty() && value.chars().all(plain) {

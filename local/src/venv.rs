@@ -1,4 +1,4 @@
-//! Python environments: each made once per set of requirements, shared by all who want it.
+//! Python environments: each is created once per set of requirements, and shared.
 
 use std::ffi::OsString;
 use std::fs::{File, TryLockError};
@@ -8,24 +8,24 @@ use std::time::Duration;
 use crate::error::{Error, io};
 use crate::process::Program;
 
-/// How often a process that waits for another one's installation looks again.
+/// The polling period of a process that waits for another one's installation.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// What a Python program of ours runs in.
+/// A Python environment of this repository.
 #[derive(Debug)]
 pub struct PythonEnvironment<'a> {
     /// The directory in `target` that it is kept in.
     pub name: &'a str,
     /// The file that lists every package with its version and hashes.
     pub requirements: &'a Path,
-    /// What it is for, as in "preparing the …".
+    /// Its purpose, as in "preparing the …".
     pub purpose: &'a str,
-    /// What to do where there is no Python, or one that cannot make environments.
+    /// Advice if Python is missing or cannot create environments.
     pub without: &'a str,
 }
 
-/// Makes sure that the environment has exactly what its requirements list, and answers its Python. On first use it
-/// takes up to half a minute. Dropped half way it leaves nothing that counts as ready.
+/// Ensures that the environment has exactly the packages of its requirements, and returns its Python. On first use it
+/// takes up to half a minute. If the future is dropped, an unfinished environment does not count as ready.
 ///
 /// # Errors
 /// [`Error::Python`] when Python or a package cannot be had, [`Error::Io`] for files.
@@ -48,7 +48,7 @@ pub async fn prepare(root: &Path, environment: &PythonEnvironment<'_>) -> Result
     }
 
     std::fs::create_dir_all(&target).map_err(io(format!("create {}", target.display())))?;
-    // Test programs start at once and all want it. The lock goes when the file is closed, also by a crash.
+    // Test programs start at once and all need it. Closing the file releases the lock, also after a crash.
     let _lock = lock(&target.join(format!("{name}.lock"))).await?;
     if is_ready() {
         return Ok(python);
@@ -57,7 +57,7 @@ pub async fn prepare(root: &Path, environment: &PythonEnvironment<'_>) -> Result
         "leasehold: preparing {purpose} in {} (once, about half a minute)",
         venv.display()
     );
-    // Half an environment, or an old one, is not worth repairing.
+    // An unfinished or old environment is replaced as a whole.
     match std::fs::remove_dir_all(&venv) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             return Err(io(format!("remove {}", venv.display()))(error));
@@ -86,7 +86,7 @@ pub async fn prepare(root: &Path, environment: &PythonEnvironment<'_>) -> Result
         "-r",
     ];
     run(&python, &install, requirements, &log).await?;
-    // The Makefile writes the same, for it installs while cargo builds.
+    // The Makefile writes the same stamp, because it installs while cargo builds.
     std::fs::write(&stamp, wanted).map_err(io(format!("write {}", stamp.display())))?;
     eprintln!("leasehold: {purpose} is ready");
     Ok(python)
@@ -105,7 +105,7 @@ async fn lock(path: &Path) -> Result<File, Error> {
     }
 }
 
-/// Runs a step with our own environment, which may say how packages are reached from here.
+/// Runs a step with this process's environment, which may contain proxy or index settings for packages.
 async fn run(program: &Path, arguments: &[&str], last: &Path, log: &Path) -> Result<(), Error> {
     let mut all: Vec<OsString> = arguments.iter().map(OsString::from).collect();
     all.push(last.into());

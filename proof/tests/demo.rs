@@ -30,13 +30,13 @@ fn a_run_keeps_its_promises_and_tells_them_as_text_as_data_and_as_a_picture() {
         "8 executions of the real state machines contend for 2 keys",
         " demo --executions 8 --seed 1\n",
         "TAKES OVER",
-        "KILLED before its answer",
+        "KILLED before its response",
         "is granted by REPLAY",
         "STOPPED while it holds",
         "late write REFUSED by the resource: Step.StaleToken",
         "extends",
         "STOPPED while it waits",
-        "its place is given up",
+        "leaves the queue",
         " requests per hand-over",
     ] {
         assert!(

@@ -203,7 +203,7 @@ async fn what_is_no_stack_and_what_cannot_be_asked_has_a_code_of_its_own() {
         (
             &["--skip", "tls"],
             2,
-            "there is no such check; there are stack, table, ",
+            "no such check; the checks are stack, table, ",
         ),
         (&["--format", "yaml"], 2, "possible values: markdown, json"),
     ] {
@@ -362,7 +362,7 @@ const FAULTS: &[Fault] = &[
         what: "a function that is gone",
         after: |stack| stack.functions().remove("operate").unwrap(),
         check: "functions",
-        found: "the function operate is not there",
+        found: "the function operate does not exist",
         ..SOUND
     },
     Fault {
@@ -389,7 +389,7 @@ const FAULTS: &[Fault] = &[
         what: "a machine that was never created",
         before: |options, _| options.engine = true,
         check: "machine",
-        found: "the state machine with-lease is not there",
+        found: "the state machine with-lease does not exist",
         ..SOUND
     },
     Fault {

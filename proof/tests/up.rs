@@ -298,7 +298,7 @@ fn what_it_cannot_do_is_reported_in_one_line() {
             1,
             "there is no parameter Nobody",
         ),
-        (["--parameter", "Nobody"], 2, "this is not NAME=VALUE"),
+        (["--parameter", "Nobody"], 2, "expected NAME=VALUE"),
         (["--sweep-every", "0"], 2, "0 is not in 1.."),
     ];
     for (arguments, code, expected) in cases {
@@ -323,6 +323,6 @@ fn what_it_cannot_do_is_reported_in_one_line() {
         )),
         "{output_text}"
     );
-    let advice = "; choose another port, or leave the option out\n";
+    let advice = "; choose another port, or omit the option\n";
     assert!(output_text.ends_with(advice), "{output_text}");
 }

@@ -1,4 +1,4 @@
-//! Which task is what: a call of ours, a read, a write that checks its lease, or work to be protected.
+//! The classification of tasks: a call of Leasehold, a read, a write that checks its lease, or work to be protected.
 
 use crate::read::machine::{Kind, Machine, State};
 use crate::read::node::{Node, Value};
@@ -13,24 +13,24 @@ pub(crate) enum Call<'a> {
     Extend(Option<&'a Node>),
     /// The payload.
     Release(Option<&'a Node>),
-    /// Changes nothing by itself: it may be late.
+    /// A read, which may be late because it changes nothing.
     Read,
-    /// A write on the condition that the lease still stands: late, it changes nothing.
+    /// A write conditioned on the lease. If it is late, it changes nothing.
     Fenced,
-    /// Everything else: what a lease is there for.
+    /// Everything else: the work that a lease protects.
     Work(Left),
-    /// No task.
+    /// The state is no task.
     Nothing,
 }
 
-/// What may still be at work after a task has failed without an answer.
+/// What may still be running after a task has failed without a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Left {
     /// Nothing.
     Over,
-    /// The service stops the job, or the request is over soon: releasing is right, and so is waiting for the lease to run out.
+    /// The service stops the job, or the request ends soon. Both a release and letting the lease expire are right.
     Perhaps,
-    /// A function or a worker, which nobody stops.
+    /// A function or a worker, which the service does not stop.
     AtWork,
 }
 
@@ -38,12 +38,12 @@ pub(crate) enum Left {
 #[derive(Debug)]
 pub(crate) struct Request<'a> {
     pub payload: Option<&'a Node>,
-    /// Waits in line: the answer comes to a task token.
+    /// It waits in the queue, and the response comes to a task token.
     pub queued: bool,
-    /// Contention is an answer, not an error.
+    /// Contention is a result, not an error.
     pub on_held_result: bool,
     pub reentrant: bool,
-    /// `None` if it is no number written out.
+    /// `None` if it is not a literal number.
     pub ttl: Option<u64>,
 }
 
@@ -77,12 +77,12 @@ fn call<'a>(state: &State<'a>, options: &Options) -> Call<'a> {
     Call::Work(if at_work { Left::AtWork } else { Left::Perhaps })
 }
 
-/// What a task is called with.
+/// The arguments of a task.
 pub(crate) fn arguments(task: &Node) -> Option<&Node> {
     task.get("Arguments").or_else(|| task.get("Parameters"))
 }
 
-/// The Lambda function a task names, if it is about one, and what goes to it.
+/// The Lambda function that a task calls, if any, and its payload.
 fn function<'a>(resource: &str, task: &'a Node) -> Option<(String, Option<&'a Node>)> {
     let arguments = arguments(task);
     if resource.contains(":::lambda:invoke") {
@@ -92,13 +92,13 @@ fn function<'a>(resource: &str, task: &'a Node) -> Option<(String, Option<&'a No
     }
     let name = task.get("Resource").map(name_of).unwrap_or_default();
     let is_other = name.contains(":states:::") || name.contains(":activity:");
-    // What is put in from elsewhere, `${CountFunctionArn}`, is taken for a function.
+    // A substitution such as `${CountFunctionArn}` counts as a function.
     let is_lambda =
         !is_other && !name.is_empty() && (name.contains(":function:") || !name.starts_with("arn:"));
     is_lambda.then_some((name, arguments))
 }
 
-/// A function's name as it is written; `!GetAtt X.Arn` and `!Ref X` in a template are `${X}`.
+/// A function's name as written. `!GetAtt X.Arn` and `!Ref X` in a template become `${X}`.
 pub(crate) fn name_of(node: &Node) -> String {
     if let Some(text) = node.text() {
         return match node.tag.as_deref() {
@@ -142,7 +142,7 @@ fn verb(function: &str, payload: Option<&Node>, options: &Options) -> Option<Ver
     let Some(written) = written else {
         return sure.then_some(verb);
     };
-    // A name may say release and mean something else; a payload that is written out tells.
+    // A name with release in it may mean something else. A literal payload decides.
     let has = |key: &str| written.field(key).is_some();
     let fits = match verb {
         Verb::Acquire => {
@@ -174,7 +174,8 @@ pub(crate) fn named(name: &str) -> Option<Verb> {
     found.next_back()
 }
 
-/// A name that is about a verb alone, or about leases: `AcquireFunction`, `release`, `my-leases-extend`; not `press-release`.
+/// Whether a name consists of a verb alone, or mentions leases: `AcquireFunction`, `release`, `my-leases-extend`, but not
+/// `press-release`.
 pub(crate) fn is_sure(name: &str) -> bool {
     let words = words(own_name(name));
     let beside = words.iter().filter(|word| {
@@ -186,7 +187,7 @@ pub(crate) fn is_sure(name: &str) -> bool {
     words.iter().any(|word| word.starts_with("lease")) || beside.count() == 0
 }
 
-/// A function's name without what its ARN has around it.
+/// A function's name without the rest of its ARN.
 fn own_name(name: &str) -> &str {
     let name = name.split(":function:").last().unwrap_or(name);
     name.split(':').next().unwrap_or(name)
@@ -223,13 +224,13 @@ fn request<'a>(resource: &str, payload: Option<&'a Node>) -> Request<'a> {
     }
 }
 
-/// The `ttl_seconds` of a payload, in ms, if it is a number written out.
+/// The `ttl_seconds` of a payload, in ms, if it is a literal number.
 pub(crate) fn ttl(payload: Option<&Node>) -> Option<u64> {
     let seconds = expression::literal_number(payload?.field("ttl_seconds")?)?;
     Some(timing::millis(seconds))
 }
 
-/// An integration that only looks.
+/// Whether an integration only reads.
 fn is_read(resource: &str) -> bool {
     if !resource.starts_with("arn:") || !resource.contains(":states:::") {
         return false;
@@ -258,7 +259,7 @@ fn is_read(resource: &str) -> bool {
     })
 }
 
-/// A write to DynamoDB with a condition on the lease itself: its row, or a token kept beside the data.
+/// Whether it is a write to DynamoDB with a condition on the lease: on its row, or on a token stored with the data.
 fn is_fenced(arguments: &Node) -> bool {
     let names_lease = |node: &Node| {
         node.any_text(|text| {
@@ -273,7 +274,7 @@ fn is_fenced(arguments: &Node) -> bool {
     if conditional(arguments) {
         return true;
     }
-    // In a transaction one check holds for all of it.
+    // In a transaction one check covers all items.
     let items = arguments.field("TransactItems").map_or(&[][..], Node::list);
     items
         .iter()
@@ -281,28 +282,28 @@ fn is_fenced(arguments: &Node) -> bool {
         .any(|member| matches!(member.value.value, Value::Object(_)) && conditional(&member.value))
 }
 
-/// What a function of Leasehold does.
+/// The operation of a function of Leasehold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verb {
     /// Grants a lease.
     Acquire,
     /// Moves its deadline.
     Extend,
-    /// Gives it back.
+    /// Releases it.
     Release,
 }
 
-/// What a check goes by besides the definition. The defaults are those of the functions.
+/// The options of a check. The defaults are those of the functions.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// `LEASE_CLOCK_MARGIN_MS`: how far clocks may be apart, taken off every lease.
+    /// `LEASE_CLOCK_MARGIN_MS`: the allowance for clock differences in ms, subtracted from every lease.
     pub margin_ms: u64,
-    /// `LEASE_GUARD_MS`: how long before its deadline a holder stops.
+    /// `LEASE_GUARD_MS`: how many ms before the deadline a holder stops, subtracted from every lease.
     pub guard_ms: u64,
-    /// What functions do, by the names state machines call them by; `None` for one that is not ours, whatever its name says.
-    /// Functions that are not named here are known by their names.
+    /// The operations of functions, by the names that state machines use. `None` marks a function that is not Leasehold's,
+    /// whatever its name. Functions that are missing here are recognised by their names.
     pub names: HashMap<String, Option<Verb>>,
-    /// An Express workflow, or one that a template declares so.
+    /// The definition is an Express workflow.
     pub express: bool,
 }
 

@@ -1,4 +1,4 @@
-//! A definition, checked.
+//! The check of a definition.
 
 use crate::check::calls::{self, Call, Options};
 use crate::check::finding::Finding;
@@ -11,7 +11,7 @@ use crate::read::machine::{Kind, Machine, StateId};
 use crate::read::node::Node;
 use std::collections::{BTreeSet, HashMap};
 
-/// What came of a check.
+/// The result of a check.
 #[derive(Debug)]
 pub struct Checked {
     /// In the order of the source.
@@ -20,7 +20,7 @@ pub struct Checked {
     pub states: usize,
     /// How many of them acquire a lease.
     pub acquires: usize,
-    /// How many positions were gone through.
+    /// How many positions the walk visited.
     pub visited: usize,
 }
 
@@ -57,7 +57,7 @@ pub fn check(definition: &Node, options: &Options) -> Checked {
         if matches!(call, Call::Acquire(_)) && (options.express || in_express_map(&machine, id)) {
             say(
                 Rule::Express,
-                "takes a lease in an Express workflow, which may run twice at once under one name and has no status events",
+                "acquires a lease in an Express workflow, which may run twice at once under one name and has no status events",
             );
         }
     }
@@ -78,7 +78,7 @@ pub fn check(definition: &Node, options: &Options) -> Checked {
     }
 }
 
-/// Work, extends and releases that were come to without a lease that they have on another path.
+/// Reports work, extends and releases that are reached without a lease that they have on another path.
 fn without(walker: &mut Walker<'_, '_>) {
     let lease_uses = std::mem::take(&mut walker.lease_uses);
     let mut elsewhere: HashMap<StateId, BTreeSet<&BTreeSet<StateId>>> = HashMap::new();
@@ -86,15 +86,15 @@ fn without(walker: &mut Walker<'_, '_>) {
         let all = elsewhere.entry(walker.state_of(used.link)).or_default();
         all.insert(&used.leases);
     }
-    // What comes after is of the same fault.
+    // Later states on the same path have the same fault.
     let mut reported: HashMap<usize, StateId> = HashMap::new();
     for LeaseUse { link, leases } in &lease_uses {
         let state = walker.state_of(*link);
-        // A release of several gives back what there is of them.
+        // A release of several leases releases those that are held.
         if !matches!(walker.calls[state], Call::Work(_)) && !leases.is_empty() {
             continue;
         }
-        // Fewer, not others: another lease may have come in its place.
+        // Only a subset counts, because another lease may replace one.
         let more = elsewhere[&state]
             .iter()
             .filter(|more| more.is_superset(leases));
@@ -116,7 +116,7 @@ fn without(walker: &mut Walker<'_, '_>) {
     }
 }
 
-/// What there is to say of a task that has a lease elsewhere, and not here.
+/// The fault of a task that lacks a lease on this path but has it on another.
 fn lacks(walker: &Walker<'_, '_>, link: usize, acquire: StateId) -> Option<(Rule, String)> {
     let machine = walker.machine;
     let state = walker.state_of(link);
@@ -125,9 +125,9 @@ fn lacks(walker: &Walker<'_, '_>, link: usize, acquire: StateId) -> Option<(Rule
     let why = match walker.known(link, acquire) {
         Some((Status::Refused, _)) => format!("{name} was refused"),
         Some((Status::Failed, _)) => format!("{name} has failed"),
-        None if !walker.passes(link, acquire) => format!("this path goes around {name}"),
+        None if !walker.passes(link, acquire) => format!("this path bypasses {name}"),
         Some((Status::Lost, _)) if matches!(call, Call::Work(_)) => {
-            let message = format!("works on although the lease of {name} is lost");
+            let message = format!("continues to work although the lease of {name} is lost");
             return Some((Rule::WorkAfterLost, message));
         }
         Some((Status::Released, handle)) if matches!(call, Call::Work(_)) => {
@@ -137,14 +137,15 @@ fn lacks(walker: &Walker<'_, '_>, link: usize, acquire: StateId) -> Option<(Rule
                     .iter()
                     .any(|&name| handle.vars.contains(name))
             });
-            let message = format!("works with the handle of {name}, which was given back before");
+            let message =
+                format!("works with the handle of {name}, whose lease is already released");
             return takes.then_some((Rule::WorkAfterRelease, message));
         }
         _ => return None,
     };
     let does = match call {
-        Call::Extend(_) => format!("extends the lease of {name}, which is not there"),
-        Call::Release(_) => format!("gives back the lease of {name}, which is not there"),
+        Call::Extend(_) => format!("extends the lease of {name}, which is not held"),
+        Call::Release(_) => format!("releases the lease of {name}, which is not held"),
         _ => format!("works without the lease of {name}"),
     };
     Some((Rule::WithoutLease, format!("{does}: {why}")))

@@ -1,20 +1,20 @@
-//! What a check has to say.
+//! Findings of a check.
 
 use crate::check::rule::Rule;
 use crate::read::machine::{Machine, StateId};
 use crate::read::node::Span;
 use serde::Serialize;
 
-/// A fault, where it is, and how it comes about.
+/// A fault, its place, and a path that leads to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// What it is about.
+    /// The rule that is broken.
     pub rule: Rule,
-    /// The state at fault; with the Parallel or Map around it, `Each / Work`. Empty for the machine itself.
+    /// The state at fault, with the Parallel or Map around it: `Each / Work`. Empty for the machine itself.
     pub state: String,
-    /// What is wrong here, in a sentence.
+    /// What is wrong here, in one sentence.
     pub message: String,
-    /// How one gets there, the last hundred steps of it; empty where no path is needed.
+    /// The last hundred steps of a path to the fault. Empty if no path is needed.
     pub path: Vec<Step>,
     /// Where to look.
     pub at: Span,
@@ -25,13 +25,13 @@ pub struct Finding {
 pub struct Step {
     /// Its name.
     pub state: String,
-    /// How it was left, unless by its Next: `Catch States.ALL`, `Default`, …
+    /// How the path left the state, unless by its Next: `Catch States.ALL`, `Default`, …
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
 }
 
 impl Finding {
-    /// A fault of a state that needs no path.
+    /// A fault of a state, without a path.
     pub(crate) fn of(
         machine: &Machine<'_>,
         rule: Rule,

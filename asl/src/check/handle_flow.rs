@@ -1,5 +1,5 @@
-//! Where the handle of a lease is: in variables, and in the state's data. It is lost more often than stolen: by a `ResultPath` that
-//! was left out, or an `Output` that thinks of the result alone.
+//! Where the handle of a lease is: in variables, and in the state's data. A missing `ResultPath`, or an `Output` that keeps only
+//! the result, loses it.
 
 use crate::check::calls::arguments;
 use crate::read::expression as text;
@@ -10,12 +10,12 @@ use std::collections::BTreeSet;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub(crate) struct HandleFlow {
     pub vars: BTreeSet<String>,
-    /// Variables that tell until when the lease can be trusted, without being the handle.
+    /// Variables with the lease's `safe_until`, without the handle.
     pub clocks: BTreeSet<String>,
     data: Data,
-    /// The handle was in variables alone, and they were set to null.
+    /// The handle was only in variables, and they were set to null.
     pub dropped: bool,
-    /// Which state made the last of it disappear, and by which clause of its Catch.
+    /// The state that overwrote the last copy of the handle, and the clause of its Catch, if any.
     pub gone: Option<(StateId, Option<usize>)>,
 }
 
@@ -23,13 +23,13 @@ pub(crate) struct HandleFlow {
 enum Data {
     #[default]
     No,
-    /// In there, as far as can be told.
+    /// The handle is in the data at an unknown place.
     Somewhere,
     At(Vec<String>),
 }
 
 impl HandleFlow {
-    /// After a state that answers with the handle: an acquire, or an extend of this lease.
+    /// After a state that returns the handle: an acquire, or an extend of this lease.
     pub(crate) fn answered(&self, id: StateId, state: &State<'_>) -> Self {
         let mut handle = self.clone();
         handle.assigned(state.node, true);
@@ -81,7 +81,7 @@ impl HandleFlow {
         handle
     }
 
-    /// In a branch or an item, whose input may be put together anew.
+    /// In a branch or an item, whose input may be rebuilt.
     pub(crate) fn entered(&self, around: &State<'_>) -> Self {
         let mut handle = self.clone();
         let anew = arguments(around.node).or_else(|| around.node.get("ItemSelector"));
@@ -91,7 +91,7 @@ impl HandleFlow {
         handle
     }
 
-    /// Whether a payload speaks of this handle.
+    /// Whether a payload refers to this handle.
     pub(crate) fn referred(&self, payload: &Node) -> bool {
         let field = payload.field("lease").or_else(|| payload.field("leases"));
         field.unwrap_or(payload).any_text(|said| {
@@ -113,7 +113,7 @@ impl HandleFlow {
         })
     }
 
-    /// Whether a path in the text ends with a variable that has the handle.
+    /// Whether a path in the text ends with a variable that contains the handle.
     fn names(&self, bare: &str) -> bool {
         self.vars
             .iter()
@@ -152,7 +152,7 @@ impl HandleFlow {
         }
     }
 
-    /// What an expression that becomes the state's output leaves of the data.
+    /// The data after an expression becomes the state's output.
     fn kept_by(&self, output: &Node) -> Data {
         let keeps = output.any_text(|said| {
             let bare = text::bare(said);
@@ -187,14 +187,14 @@ impl HandleFlow {
         within(data, node.get("OutputPath"))
     }
 
-    /// What a result, put where `ResultPath` says, leaves of the data.
+    /// The data after a result is written to `ResultPath`.
     fn beside(&self, node: &Node) -> Data {
         let path = node.get("ResultPath");
         if is_root(path) {
             return Data::No;
         }
         let Some(path) = path.and_then(Node::text).and_then(text::path) else {
-            // null: the result is thrown away.
+            // null discards the result.
             return self.data.clone();
         };
         match &self.data {
@@ -203,7 +203,7 @@ impl HandleFlow {
         }
     }
 
-    /// Where `Parameters` put the part that holds the handle.
+    /// Where `Parameters` put the part that contains the handle.
     fn selected(&self, parameters: &Node) -> Data {
         let Data::At(place) = &self.data else {
             return self.data.clone();
@@ -253,7 +253,7 @@ impl HandleFlow {
     }
 }
 
-/// Where a `ResultSelector` puts the handle of an answer.
+/// Where a `ResultSelector` puts the handle of a response.
 fn in_selector(selector: &Node) -> Option<Vec<String>> {
     selector.members().iter().find_map(|member| {
         let key = member.name().to_owned();
@@ -272,7 +272,7 @@ fn in_selector(selector: &Node) -> Option<Vec<String>> {
     })
 }
 
-/// What a filter on the data leaves: `InputPath`, `OutputPath`.
+/// The data after a filter: `InputPath` or `OutputPath`.
 fn within(data: Data, filter: Option<&Node>) -> Data {
     let Some(filter) = filter else { return data };
     match (data, filter.text().and_then(text::path)) {
@@ -289,7 +289,7 @@ fn is_root(path: Option<&Node>) -> bool {
     path.is_none_or(|path| path.text() == Some("$"))
 }
 
-/// Whether it takes the handle, whole, out of a result: `$states.result.Payload.lease`, `$.Payload.leases`.
+/// Whether it takes the whole handle from a result: `$states.result.Payload.lease`, `$.Payload.leases`.
 fn is_handle_of_result(said: &str) -> bool {
     let bare = text::bare(said);
     let of_result = bare.contains("$states.result") || bare.trim_start().starts_with("$.");

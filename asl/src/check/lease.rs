@@ -1,4 +1,4 @@
-//! A lease as a position of the walk knows it.
+//! A lease at a position of the walk.
 
 use crate::check::calls::Left;
 use crate::check::handle_flow::HandleFlow;
@@ -11,7 +11,7 @@ pub(crate) enum Status {
     Held,
     Released,
     Lost,
-    /// `on_held: "result"`, and somebody else has it.
+    /// Somebody else holds it, and the acquire has `on_held: "result"`.
     Refused,
     /// Its acquire failed.
     Failed,
@@ -19,30 +19,30 @@ pub(crate) enum Status {
 
 #[derive(Debug, Clone)]
 pub(crate) struct Lease {
-    /// Which acquire it comes from: that is who it is.
+    /// The acquire that granted it, which identifies the lease.
     pub acquire: StateId,
-    /// How long it can be trusted, in ms; `None` if its ttl is not written out.
+    /// How long it is safe to use, in ms. `None` if its ttl is not a literal number.
     pub budget: Option<u64>,
     pub status: Status,
     pub left: Left,
-    /// Granted in line: a reservation until the first extend.
+    /// It was granted through the queue, and is a reservation until the first extend.
     pub unconfirmed: bool,
-    /// A branch beside this one extends it for as long as this one runs.
+    /// Another branch extends it for as long as this one runs.
     pub kept: bool,
-    /// Its time has been complained of since the last extend.
+    /// A finding about its time was reported since the last extend.
     pub reported: bool,
     pub handle: Rc<HandleFlow>,
-    /// At worst so many ms since it was granted or extended.
+    /// The greatest possible time in ms since it was granted or extended.
     pub age: u64,
-    /// How much of this is acquire's, asked again after an answer was lost.
+    /// The part of this that comes from retries of the acquire after a lost response.
     pub unsure: u64,
-    /// What made the age grow beyond bounds.
+    /// The state that made the age unbounded.
     pub cause: Option<StateId>,
-    /// The link of the trail where the age began anew.
+    /// The link of the trail at which the age restarted.
     pub since: usize,
 }
 
-/// Everything of a lease but its age: two positions that agree in it differ in time alone.
+/// Everything of a lease except its age. Two positions with equal keys differ only in time.
 pub(crate) type Key = Vec<(
     StateId,
     Option<u64>,
@@ -59,17 +59,17 @@ impl Lease {
         self.status == Status::Held
     }
 
-    /// Whether there ever was a handle on this path.
+    /// Whether a handle ever existed on this path.
     pub(crate) fn was_granted(&self) -> bool {
         !matches!(self.status, Status::Refused | Status::Failed)
     }
 
-    /// Left to run out by itself: what it was taken for may still be at work, and its handle was set to null on purpose.
+    /// Whether it is left to expire: its work may still be running, and its handle was set to null.
     pub(crate) fn is_left_alone(&self) -> bool {
         self.is_held() && self.left > Left::Over && self.handle.dropped
     }
 
-    /// Over, in one way or the other: nothing runs out any more.
+    /// Ends the lease. Its time no longer matters.
     pub(crate) fn end(&mut self, status: Status) {
         self.status = status;
         self.left = Left::Over;
@@ -77,20 +77,20 @@ impl Lease {
         (self.age, self.unsure, self.cause) = (0, 0, None);
     }
 
-    /// A new deadline, so long ago at worst.
+    /// Sets a new deadline, which may already be `age` ms old.
     pub(crate) fn renew(&mut self, age: u64, cause: Option<StateId>, since: usize) {
         (self.age, self.unsure, self.cause, self.since) = (age, 0, cause, since);
         (self.unconfirmed, self.reported) = (false, false);
     }
 
-    /// Without bound from here on.
+    /// Makes the age unbounded.
     pub(crate) fn lapse(&mut self, cause: StateId) {
         if self.age < FOREVER {
             (self.age, self.cause) = (FOREVER, Some(cause));
         }
     }
 
-    /// The later of two, where only the age differs.
+    /// Keeps the older of two leases that differ only in age. Returns whether it changed.
     pub(crate) fn join(&mut self, other: &Self) -> bool {
         let grew = other.age > self.age;
         if grew {
@@ -128,7 +128,7 @@ pub(crate) fn put(env: &mut Env, lease: Lease) {
     env.insert(at, lease);
 }
 
-/// Takes over what is later of the same leases, and tells whether anything is.
+/// Keeps the older of each pair of leases. Returns whether any changed.
 pub(crate) fn join(env: &mut Env, other: &Env) -> bool {
     let mut later = false;
     for (old, new) in env.iter_mut().zip(other) {

@@ -1,8 +1,8 @@
-//! Loops that may go round for ever, by what an execution's history can hold, and waiting that has no end.
+//! Loops that may fill an execution's history, and waits without an end.
 //!
-//! A round that goes through an error is not counted, but for `Lease.Held`: it needs another failure each time. A loop counts as
-//! bounded if some name is raised in it (`tries + 1`, `States.MathAdd`) and compared in it, or if it runs in a branch beside one that
-//! ends, by failing, within a time.
+//! A round through an error counts only for `Lease.Held`, because any other needs a new failure each time. A loop counts as
+//! bounded if it increments and compares some name (`tries + 1`, `States.MathAdd`), or if another branch of its Parallel ends, by
+//! failing, within a known time.
 
 use crate::check::calls::Call;
 use crate::check::finding::Finding;
@@ -16,7 +16,7 @@ use crate::read::node::{Member, Node};
 use crate::read::timing::{self, Limit, sum};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What an execution's history may hold.
+/// The most events of an execution's history.
 const EVENTS: u64 = 25_000;
 /// Scheduled, started, failed.
 const EVENTS_OF_A_RETRY: u64 = 3;
@@ -32,7 +32,7 @@ pub(crate) fn look(machine: &Machine<'_>, calls: &[Call<'_>], findings: &mut Vec
             let state = &machine.states[id];
             if request.queued && timing::limit(state.node) == Limit::Absent {
                 let message =
-                    "waits in line without a TimeoutSeconds: where no sweep runs, for ever"
+                    "waits in the queue without a TimeoutSeconds: if no sweep runs, it waits for ever"
                         .to_owned();
                 say(Rule::HeldUnbounded, id, message);
             }
@@ -43,7 +43,7 @@ pub(crate) fn look(machine: &Machine<'_>, calls: &[Call<'_>], findings: &mut Vec
             let attempts = held.map_or(0, |retrier| retrier.attempts);
             if attempts.saturating_mul(EVENTS_OF_A_RETRY) > EVENTS {
                 let message = format!(
-                    "asks for a held key up to {attempts} times, {EVENTS_OF_A_RETRY} events each: more than the {EVENTS} of an execution"
+                    "retries a held key up to {attempts} times, {EVENTS_OF_A_RETRY} events each: more than the {EVENTS} events of an execution"
                 );
                 say(Rule::TooManyEvents, id, message);
             }
@@ -69,26 +69,25 @@ pub(crate) fn look(machine: &Machine<'_>, calls: &[Call<'_>], findings: &mut Vec
         match (passes(machine, &round), acquire) {
             (Some(Passes::Known(most)), _) if sum(most.saturating_mul(events), 0) > EVENTS => {
                 let message = format!(
-                    "goes round up to {most} times, {events} events each: more than the {EVENTS} of an execution"
+                    "loops up to {most} times, {events} events each: more than the {EVENTS} events of an execution"
                 );
                 say(Rule::TooManyEvents, id, message);
             }
             (Some(_), _) => {}
             (None, Some(acquire)) => {
-                let message =
-                    "asks for a held key again and again, and nothing counts how often".to_owned();
+                let message = "retries a held key in a loop that nothing counts".to_owned();
                 say(Rule::HeldUnbounded, acquire, message);
             }
             (None, None) => match ended_by_sibling(machine, id, &round, events) {
                 None => {
                     let message = format!(
-                        "goes round, {events} events each time, and nothing counts how often: an execution may have {EVENTS}"
+                        "loops, {events} events each round, and nothing counts the rounds: an execution may have {EVENTS} events"
                     );
                     say(Rule::TooManyEvents, id, message);
                 }
                 Some(all) if all > EVENTS => {
                     let message = format!(
-                        "goes round for as long as the branch beside it takes: up to {all} events of the {EVENTS} of an execution"
+                        "loops for as long as the other branch takes: up to {all} events, more than the {EVENTS} of an execution"
                     );
                     say(Rule::TooManyEvents, id, message);
                 }
@@ -98,7 +97,7 @@ pub(crate) fn look(machine: &Machine<'_>, calls: &[Call<'_>], findings: &mut Vec
     }
 }
 
-/// The edges of a round.
+/// The edges of a loop.
 fn leads(machine: &Machine<'_>, calls: &[Call<'_>], id: StateId) -> Vec<StateId> {
     let state = &machine.states[id];
     let mut found = machine.onward(id);
@@ -108,7 +107,7 @@ fn leads(machine: &Machine<'_>, calls: &[Call<'_>], id: StateId) -> Vec<StateId>
     found
 }
 
-/// All states that are on a loop with this one: those that it leads to and that lead to it.
+/// All states on a loop with this one: those that it leads to and that lead back to it.
 fn round(machine: &Machine<'_>, calls: &[Call<'_>], id: StateId) -> BTreeSet<StateId> {
     let mut before: BTreeMap<StateId, Vec<StateId>> = BTreeMap::new();
     let mut open = vec![id];
@@ -121,7 +120,7 @@ fn round(machine: &Machine<'_>, calls: &[Call<'_>], id: StateId) -> BTreeSet<Sta
             }
         }
     }
-    // What leads here through states ahead is ahead itself.
+    // A state that leads back here through these states belongs to them.
     let mut round = BTreeSet::new();
     open.push(id);
     while let Some(state) = open.pop() {
@@ -160,7 +159,7 @@ enum Passes {
     Counted,
 }
 
-/// How often a round is gone at most, if something counts it.
+/// How many rounds a loop has at most, if something counts them.
 fn passes(machine: &Machine<'_>, round: &BTreeSet<StateId>) -> Option<Passes> {
     let mut counters: Vec<String> = Vec::new();
     for &id in round {
@@ -185,7 +184,7 @@ fn passes(machine: &Machine<'_>, round: &BTreeSet<StateId>) -> Option<Passes> {
     found
 }
 
-/// Of two bounds of one loop the larger counts, and one that is a number before one that is not.
+/// Of two bounds of one loop the larger counts, and a number precedes an expression.
 fn larger(a: Option<Passes>, b: Option<Passes>) -> Option<Passes> {
     match (a, b) {
         (Some(Passes::Known(a)), Some(Passes::Known(b))) => Some(Passes::Known(a.max(b))),
@@ -196,7 +195,7 @@ fn larger(a: Option<Passes>, b: Option<Passes>) -> Option<Passes> {
     }
 }
 
-/// What a state compares a name with.
+/// The value that a state compares a name with.
 fn compared(node: &Node, name: &str) -> Option<Passes> {
     let mut found = None;
     fields(node, &mut |member| {
@@ -221,7 +220,7 @@ fn compared(node: &Node, name: &str) -> Option<Passes> {
             found = larger(found.take(), Some(reported));
         }
     });
-    // A rule of JSONPath has its number beside the variable.
+    // A JSONPath rule has its number in a field of its own.
     let rules = node.list_of("Choices");
     for rule in rules.iter().chain(rules.iter().flat_map(|rule| {
         ["And", "Or"]
@@ -246,7 +245,7 @@ fn compared(node: &Node, name: &str) -> Option<Passes> {
     found
 }
 
-/// Every field of a state, but not those of the scopes in it.
+/// All fields of a state, without those of its inner scopes.
 fn fields<'a>(node: &'a Node, look: &mut impl FnMut(&'a Member)) {
     for member in node.members() {
         if matches!(
@@ -263,7 +262,7 @@ fn fields<'a>(node: &'a Node, look: &mut impl FnMut(&'a Member)) {
     }
 }
 
-/// How many events a round costs until a branch beside it has ended by failing; `None` if none does. Zero if it cannot be computed.
+/// How many events the loop causes until another branch ends by failing. `None` if none does. Zero if it cannot be computed.
 fn ended_by_sibling(
     machine: &Machine<'_>,
     id: StateId,

@@ -1,4 +1,4 @@
-//! Checking: what a lease cannot bear, found by a walk over all abstract executions.
+//! Checking: finds faults in the use of leases by a walk over all abstract executions.
 
 pub(crate) mod calls;
 pub(crate) mod checker;

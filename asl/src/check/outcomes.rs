@@ -1,7 +1,7 @@
-//! How a task can fail, and where each failure leads.
+//! The failures of a task, and where each one leads.
 //!
-//! `States.Runtime` is left out: nobody can catch it, so no definition is better than another. So is `States.DataLimitExceeded` where no
-//! clause names it: `States.ALL` does not catch it.
+//! `States.Runtime` is left out, because no definition can catch it. `States.DataLimitExceeded` is left out if no clause names it,
+//! because `States.ALL` does not catch it.
 
 use crate::check::calls::{Call, Left};
 use crate::check::lease::{Env, Key, join, key};
@@ -13,24 +13,24 @@ use std::collections::{HashMap, HashSet};
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Error {
     Named(String),
-    /// A function's own, which nobody here knows.
+    /// An error of the function's own, with an unknown name.
     Own,
-    /// Any name: it is computed.
+    /// Any name, because it is computed.
     Any,
 }
 
-/// What a failure says of the leases.
+/// The effect of a failure on the leases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Effect {
     /// Nothing.
     Same,
-    /// The work may go on.
+    /// The work may still be running.
     Work(Left),
-    /// The lease it is about is somebody else's.
+    /// The lease is lost.
     Lost,
 }
 
-/// The failures of a task, each with what it says.
+/// The failures of a task, each with its effect.
 pub(crate) fn failures<'a>(state: &'a State<'_>, call: &Call<'_>) -> Vec<(&'a str, Effect)> {
     let mut found: Vec<(&str, Effect)> = vec![("", Effect::Same), (TIMEOUT, Effect::Same)];
     match call {
@@ -56,7 +56,7 @@ pub(crate) fn failures<'a>(state: &'a State<'_>, call: &Call<'_>) -> Vec<(&'a st
         _ => {}
     }
     if state.jsonata {
-        // Of a job that the service stops, no failure says whether all of it is over: this one may be about the time before a redrive.
+        // If the service stops the job, no failure proves that all of it has ended: a job from before a redrive may still run.
         let effect = match found[0].1 {
             Effect::Work(Left::Perhaps) => found[0].1,
             _ => Effect::Same,
@@ -71,7 +71,7 @@ pub(crate) fn failures<'a>(state: &'a State<'_>, call: &Call<'_>) -> Vec<(&'a st
         }
         let effect = match call {
             Call::Work(_) | Call::Extend(_) if is_lost(name) => Effect::Lost,
-            // What came back was too large, or the service refused: as after a failure of the task's own.
+            // The result was too large, or the service refused. This has the effect of the task's own errors.
             Call::Work(_) => found[0].1,
             _ => Effect::Same,
         };
@@ -80,7 +80,7 @@ pub(crate) fn failures<'a>(state: &'a State<'_>, call: &Call<'_>) -> Vec<(&'a st
     found
 }
 
-/// The clause that an error meets. The empty name is one that nobody thought of.
+/// The clause that catches an error. The empty name stands for an unexpected error.
 pub(crate) fn clause(state: &State<'_>, error: &str) -> Option<usize> {
     let named = |name: &str| state.clauses.get(name);
     let own = named(error).filter(|_| !error.is_empty());
@@ -92,7 +92,7 @@ pub(crate) fn clause(state: &State<'_>, error: &str) -> Option<usize> {
         .copied()
 }
 
-/// The clauses that an error may meet, and whether it may meet none.
+/// The clauses that may catch an error, and whether it may stay uncaught.
 pub(crate) fn clauses(state: &State<'_>, error: &Error) -> (Vec<usize>, bool) {
     match error {
         Error::Named(name) => match clause(state, name) {
@@ -120,16 +120,16 @@ pub(crate) fn clauses(state: &State<'_>, error: &Error) -> (Vec<usize>, bool) {
     }
 }
 
-/// A way out of a scope.
+/// An exit of a scope.
 #[derive(Clone)]
 pub(crate) struct Exit {
     pub env: Env,
     pub link: usize,
-    /// `None`: it succeeded.
+    /// `None` after success.
     pub error: Option<Error>,
 }
 
-/// The ways out of a scope, each found by its error and by what is known of the leases.
+/// The exits of a scope, merged if their error and leases are equal.
 #[derive(Default)]
 pub(crate) struct Exits {
     pub all: Vec<Exit>,

@@ -1,4 +1,4 @@
-//! Findings for people, for programs, and for code scanning (SARIF).
+//! The report as text, as JSON, and as SARIF for code scanning.
 
 use crate::check::checker::Checked;
 use crate::check::finding::Finding;
@@ -11,15 +11,15 @@ use std::fmt::Write as _;
 /// A definition that was checked.
 #[derive(Debug)]
 pub struct Report {
-    /// The text that the findings are in.
+    /// The source of the definition.
     pub source: Source,
-    /// The resource of the template, if it came from one.
+    /// The resource of the template, if the definition is in one.
     pub resource: Option<String>,
-    /// What came of it.
+    /// The result.
     pub checked: Checked,
 }
 
-/// For people: each finding with its line, a caret below the place, the way there and the cure; at the end one line of counts.
+/// Text: each finding with its line, a caret below the place, its path and the cure. The last line has the counts.
 #[must_use]
 pub fn human(reports: &[Report], unreadable: &[Unreadable], colour: bool) -> String {
     let paint = |code: &str, text: &str| {
@@ -105,13 +105,14 @@ pub fn human(reports: &[Report], unreadable: &[Unreadable], colour: bool) -> Str
     if acquires == 0 && !reports.is_empty() {
         _ = writeln!(
             out,
-            "No function that acquires was recognised, so there was no lease to look at: --acquire NAME says which it is."
+            "No function that acquires was recognised, so no lease was checked: name the function with --acquire NAME."
         );
     }
     out
 }
 
-/// As much of a line around a byte as fits a screen, and how many characters of it are before that: a definition may be all in one.
+/// The part of a line around a byte that fits a screen, and how many characters of that part precede the byte. A definition may
+/// be on a single line.
 fn cut(line: &str, at: usize) -> (String, usize) {
     const WIDTH: usize = 160;
     let at = line.floor_char_boundary(at);
@@ -122,7 +123,7 @@ fn cut(line: &str, at: usize) -> (String, usize) {
     (shown, line[from..at].chars().count())
 }
 
-/// For programs: one object.
+/// JSON: one object.
 #[must_use]
 pub fn json(reports: &[Report], unreadable: &[Unreadable]) -> Value {
     let machines: Vec<Value> = reports
@@ -164,7 +165,7 @@ fn one(source: &Source, finding: &Finding) -> Value {
     })
 }
 
-/// For code scanning: SARIF 2.1.0.
+/// SARIF 2.1.0, for code scanning.
 #[must_use]
 pub fn sarif(reports: &[Report], unreadable: &[Unreadable]) -> Value {
     let rules: Vec<Value> = Rule::ALL

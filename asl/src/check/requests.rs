@@ -1,4 +1,5 @@
-//! What an acquire asks by: one request for all its attempts, another one each time it is entered, and one for each that runs beside.
+//! The `request_id` of an acquire: the same for all its attempts, another each time it is entered, and another for each concurrent
+//! acquire.
 
 use crate::check::calls::{Call, Request};
 use crate::check::finding::Finding;
@@ -9,7 +10,7 @@ use crate::read::machine::{Kind, Machine, StateId};
 use crate::read::node::{Node, Span};
 use std::collections::BTreeSet;
 
-/// Different at every look.
+/// Expressions with a new value at every evaluation.
 const VOLATILE: [&str; 7] = [
     "$uuid(",
     "$random(",
@@ -34,19 +35,19 @@ pub(crate) fn look(machine: &Machine<'_>, calls: &[Call<'_>], findings: &mut Vec
             say(Rule::UnstableRequest, asked, why);
         }
         if is_constant(asked) && comes_again(machine, id) {
-            let message = "is entered again with the request_id of the last time, whose lease is over by then: Lease.Consumed".to_owned();
+            let message = "is entered again with the same request_id, whose lease has ended by then: Lease.Consumed".to_owned();
             say(Rule::ConsumedRequest, asked, message);
         }
         if let Some(map) = shared_in_map(machine, id, request) {
             let message = format!(
-                "asks by the same holder and request_id for every item of {} that begins at the same time: they share one lease",
+                "has the same holder and request_id for every item of {} that begins at the same time: these items share one lease",
                 machine.states[map].name
             );
             say(Rule::SharedRequest, asked, message);
         }
         if let Some((other, parallel)) = shared_in_parallel(machine, calls, id, request) {
             let message = format!(
-                "asks by the same holder and request_id as {}, which runs beside it in {}: they share one lease",
+                "has the same holder and request_id as {}, which runs concurrently in {}: they share one lease",
                 machine.states[other].name, machine.states[parallel].name
             );
             say(Rule::SharedRequest, asked, message);
@@ -69,10 +70,10 @@ fn unstable(machine: &Machine<'_>, id: StateId, request: &Request<'_>) -> Option
         retry.next()?;
         let word = volatile.trim_end_matches('(');
         return Some(format!(
-            "asks by another request_id in every attempt ({word}): after a lost answer its own lease is in its way"
+            "has another request_id in every attempt ({word}): after a lost response its own lease refuses it"
         ));
     }
-    // Only if the payload is written out can a field be missing from it.
+    // A missing field is known only if the payload is written out.
     let written_out = request
         .payload
         .is_some_and(|payload| !payload.members().is_empty());
@@ -81,11 +82,11 @@ fn unstable(machine: &Machine<'_>, id: StateId, request: &Request<'_>) -> Option
             .iter()
             .any(|name| matches(&retrier.errors, name))
     });
-    let message = "asks without a request_id, hence by a random one in every attempt: after a lost answer its own lease is in its way";
+    let message = "has no request_id, so every attempt has a random one: after a lost response its own lease refuses it";
     (written_out && repeats).then(|| message.to_owned())
 }
 
-/// The same whenever it is looked at within one execution.
+/// Whether the value stays the same within one execution.
 fn is_constant(asked: Option<&Node>) -> bool {
     let moves = [
         "EnteredTime",
@@ -97,7 +98,7 @@ fn is_constant(asked: Option<&Node>) -> bool {
     asked.is_some_and(|asked| !varies(asked, &moves))
 }
 
-/// Whether some text in it says one of these words, a path in the data, a variable, or something that is different at every look.
+/// Whether a text in it contains one of these words, a path in the data, a variable, or a volatile expression.
 fn varies(node: &Node, words: &[&str]) -> bool {
     node.any_text(|said| {
         let bare = text::bare(said);
@@ -109,7 +110,7 @@ fn varies(node: &Node, words: &[&str]) -> bool {
     })
 }
 
-/// A variable of the machine; `$$` begins the context of JSONPath.
+/// Whether it contains a variable of the machine. `$$` begins the context of JSONPath.
 fn has_variable(said: &str, bare: &str) -> bool {
     let is_expression =
         text::inside(said).is_some() || said.starts_with('$') || said.starts_with("States.");
@@ -136,7 +137,7 @@ fn comes_again(machine: &Machine<'_>, id: StateId) -> bool {
     false
 }
 
-/// Everything that a state leads to, itself only if by a loop.
+/// All states that a state leads to. It contains itself only if it is in a loop.
 pub(crate) fn reachable(machine: &Machine<'_>, from: StateId) -> BTreeSet<StateId> {
     let mut seen = BTreeSet::new();
     let mut open = machine.successors(from);
@@ -148,7 +149,7 @@ pub(crate) fn reachable(machine: &Machine<'_>, from: StateId) -> BTreeSet<StateI
     seen
 }
 
-/// The Map around it whose items would share its request.
+/// The surrounding Map whose items would share its request.
 fn shared_in_map(machine: &Machine<'_>, id: StateId, request: &Request<'_>) -> Option<StateId> {
     let asked = field(request, "request_id")?;
     let holder = field(request, "holder");
@@ -168,7 +169,7 @@ fn shared_in_map(machine: &Machine<'_>, id: StateId, request: &Request<'_>) -> O
     None
 }
 
-/// The acquire in an earlier branch that asks by the same request, and the Parallel around both.
+/// The acquire in an earlier branch with the same request, and the Parallel around both.
 fn shared_in_parallel(
     machine: &Machine<'_>,
     calls: &[Call<'_>],
@@ -211,7 +212,7 @@ fn shared_in_parallel(
     None
 }
 
-/// What Retry and Catch name: errors that nobody raises, and a lost lease that is asked for again.
+/// Checks the names in Retry and Catch: errors that are never raised, and retries of a lost lease.
 pub(crate) fn look_at_clauses(
     machine: &Machine<'_>,
     calls: &[Call<'_>],
@@ -225,7 +226,7 @@ pub(crate) fn look_at_clauses(
             say(
                 Rule::LostRetried,
                 at,
-                format!("tries again after Lease.Lost ({name}), which does not change any more"),
+                format!("retries after Lease.Lost ({name}), but a lost lease stays lost"),
             );
         }
         for (at, name) in unknown(machine, id) {
@@ -238,7 +239,7 @@ pub(crate) fn look_at_clauses(
             say(
                 Rule::UnknownError,
                 at,
-                format!("nobody raises {name}{near}"),
+                format!("no function raises {name}{near}"),
             );
         }
     }

@@ -1,21 +1,21 @@
-//! The rules: their names, the sentence that each holds a definition to, and the manual made of them. Examples are excerpts of the
-//! corpus, so that what is shown is what is checked.
+//! The rules: their names, texts and examples, and the manual generated from them. The examples are excerpts of the corpus, so
+//! the tests check every definition that is shown.
 
 use crate::read::node::{Node, Span};
 use crate::read::source::Source;
 use std::fmt::Write as _;
 
-/// What a rule says.
+/// The texts of a rule.
 struct Words {
     id: &'static str,
     sentence: &'static str,
     why: &'static str,
     cure: &'static str,
-    /// What is at fault, and what is not; none for a rule that no definition shows.
+    /// A definition at fault and one that is not. None if the corpus has no example.
     examples: Option<(Example, Example)>,
 }
 
-/// A file of the corpus, and the part of it to show.
+/// A file of the corpus, and the part of it that is shown.
 #[derive(Debug, Clone, Copy)]
 pub struct Example {
     /// Its path below `asl/corpus`.
@@ -27,7 +27,7 @@ pub struct Example {
 #[derive(Debug, Clone, Copy)]
 enum Show {
     States(&'static [&'static str]),
-    /// From the line with the first text to that with the second.
+    /// From the line with the first text to the line with the second.
     Lines(&'static str, &'static str),
 }
 
@@ -36,7 +36,7 @@ macro_rules! rules {
         holds: $sentence:literal, why: $why:literal, cure: $cure:literal,
         $(bad: $bad:literal $bad_show:expr, good: $good:literal $good_show:expr,)?
     })*) => {
-        /// What a finding is about.
+        /// The rule that a finding breaks.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Rule {
             $(#[doc = $sentence] $rule,)*
@@ -67,148 +67,148 @@ macro_rules! rules {
 rules! {
     NoRelease "no-release" {
         holds: "Every path from an acquire ends with its release, a lost lease, or work that may still run.",
-        why: "A key that nobody gives back stays taken until its lease has run out, and who waits for it waits that long. The ways that are forgotten are those of failure: a Catch that leads to a Fail state, an error that nobody catches, a Choice without a Default.",
-        cure: "lead every Catch and every way out to a release; a Choice needs a Default, and States.ALL catches what nobody thought of",
+        why: "A key that is not released stays held until its lease expires, and waiters wait that long. The paths that are forgotten are those of failure: a Catch that leads to a Fail state, an error that no clause catches, a Choice without a Default.",
+        cure: "lead every Catch and every other exit to a release; give every Choice a Default, and catch unexpected errors with States.ALL",
         bad: "faulty/01-catch-without-release.asl.json" Show::States(&["Work", "Failed"]),
         good: "sound/01-smallest.asl.json" Show::States(&["Work", "GiveBack", "Failed"]),
     }
     Outlasts "outlasts" {
-        holds: "What runs between two extends ends before the lease does, at its worst.",
-        why: "When the lease has run out, somebody else may be let in, and both work. A fencing token keeps the damage out of a store that checks it; nothing keeps it out of the rest.",
-        cure: "bound the task by what is left of the lease (TimeoutSeconds from safe_until), put an extend before it, or ask for a longer ttl_seconds",
+        holds: "Everything between two extends ends before the lease expires, even in the worst case.",
+        why: "When the lease has expired, somebody else may be granted the key, and both work at the same time. A fencing token protects only a store that checks it.",
+        cure: "limit the task to the rest of the lease (TimeoutSeconds computed from safe_until), put an extend before it, or request a longer ttl_seconds",
         bad: "faulty/05-limit-over-ttl.asl.json" Show::States(&["Work"]),
         good: "sound/01-smallest.asl.json" Show::States(&["Work"]),
     }
     Unbounded "unbounded" {
-        holds: "What runs under a lease has a bound that can be compared with it.",
-        why: "A task without TimeoutSeconds may take 99 999 999 seconds. A limit that comes from elsewhere, a lease whose ttl_seconds is an expression and a limit that is a number, a loop without an extend: nothing compares the two.",
-        cure: "give it a TimeoutSeconds: a number that fits a ttl_seconds written out, or what is left until safe_until",
+        holds: "Everything that runs under a lease has a time limit that can be compared with the lease.",
+        why: "A task without TimeoutSeconds may take 99 999 999 seconds. Three other cases cannot be compared either: a limit that is computed without the lease, a limit that is a number under a lease whose ttl_seconds is an expression, and a loop without an extend.",
+        cure: "give it a TimeoutSeconds: either a number below a ttl_seconds that is also a number, or the time left until safe_until",
         bad: "faulty/09-no-time-limit.asl.json" Show::States(&["Work"]),
         good: "sound/02-fixed-limits.asl.json" Show::States(&["First"]),
     }
     Unconfirmed "unconfirmed" {
         holds: "A waiter that is notified confirms the grant by an extend before it works.",
-        why: "A waiter is notified with a reservation of LEASE_CLAIM_SECONDS. The first extend makes it a lease, or finds that the turn was passed on.",
+        why: "A waiter is notified with a reservation of LEASE_CLAIM_SECONDS. The first extend makes it a lease, or shows that the reservation was passed to the next waiter.",
         cure: "make an extend the first state after the wait in the queue",
         bad: "faulty/13-woken-and-not-confirmed.asl.json" Show::States(&["Work"]),
         good: "sound/03-in-line.asl.json" Show::States(&["Confirm"]),
     }
     WithoutLease "without-lease" {
-        holds: "No protected task, extend or release is reached on a path that was granted no lease.",
-        why: "A task that is protected on one path is taken for one that is to be on all. Where the key was held, the acquire failed, or a Choice went around it, the task runs beside whoever has the lease, and an extend or a release behind it has no handle to speak of.",
-        cure: "lead every Catch of the acquire, an outcome of held, and every way around the acquire past the work, its extends and its release",
+        holds: "No protected task, extend or release is reached on a path without its lease.",
+        why: "A task that is protected on one path needs protection on all. If the key was held, the acquire failed, or a Choice bypassed it, the task runs at the same time as the real holder, and a later extend or release has no handle.",
+        cure: "lead every Catch of the acquire, the outcome held, and every path that bypasses the acquire past the work, its extends and its release",
         bad: "faulty/40-work-although-refused.asl.json" Show::States(&["Acquire"]),
         good: "sound/14-held-and-counted.asl.json" Show::States(&["Acquire", "Again?"]),
     }
     WorkAfterLost "work-after-lost" {
         holds: "No protected task is reached once the lease is lost.",
-        why: "Lease.Lost says that somebody else was granted the key. A task that is protected elsewhere is not protected here.",
+        why: "Lease.Lost means that the grant has ended, and that somebody else may hold the key. The task is protected on other paths, but not on this one.",
         cure: "lead Lease.Lost to a Fail state, or back to an acquire",
         bad: "faulty/14-work-after-lost.asl.json" Show::States(&["Extend"]),
         good: "sound/23-lost-and-again.asl.json" Show::States(&["Prove"]),
     }
     WorkAfterRelease "work-after-release" {
-        holds: "No protected task is reached with a handle that was given back.",
-        why: "The handle is still there after the release, and means nothing any more.",
+        holds: "No protected task is reached with the handle of a released lease.",
+        why: "After the release the handle still exists, but it is no longer valid.",
         cure: "release after the last task that uses the lease",
         bad: "faulty/31-work-after-release.asl.json" Show::States(&["Release", "More?"]),
         good: "sound/04-counted-loop.asl.json" Show::States(&["Extend", "More?"]),
     }
     LostRetried "lost-retried" {
-        holds: "A lost lease is not asked for again by a Retry: it stays lost.",
-        why: "No attempt brings a lost lease back. Retrying it only puts off the moment at which the step is repaired, or others are told.",
-        cure: "name the errors worth another attempt, without Lease.Lost, Lease.Expired and States.ALL; catch Lease.Lost",
+        holds: "No Retry repeats a task after Lease.Lost.",
+        why: "A lost lease stays lost. A retry only delays the repair.",
+        cure: "retry only named errors, without Lease.Lost, Lease.Expired and States.ALL; catch Lease.Lost",
         bad: "faulty/16-lost-retried.asl.json" Show::States(&["Extend"]),
         good: "sound/03-in-line.asl.json" Show::States(&["Confirm"]),
     }
     HeldUnbounded "held-unbounded" {
-        holds: "Waiting for a held key has an end.",
-        why: "A Wait that leads back to the acquire goes round until the history is full, and the execution then dies without a word. In the queue, sweep ends a wait that has lasted long enough: without a TimeoutSeconds of its own a state waits for it for ever.",
+        holds: "The wait for a held key ends.",
+        why: "A Wait that leads back to the acquire repeats until the history is full, and then the execution fails and cannot catch that. In the queue, sweep ends a wait at its deadline. Without a TimeoutSeconds the state depends on that, and waits for ever if no sweep runs.",
         cure: "retry Lease.Held with MaxAttempts, count the rounds, or wait in the queue with TimeoutSeconds",
         bad: "faulty/17-held-for-ever.asl.json" Show::States(&["Acquire", "Later"]),
         good: "sound/14-held-and-counted.asl.json" Show::States(&["Again?", "Later"]),
     }
     SharedRequest "shared-request" {
-        holds: "Branches and items that run side by side have requests of their own.",
-        why: "The same holder and request_id always get the same lease back, which is how a lost answer is made good. Two branches, or two items that begin in the same millisecond, then both believe that they are alone.",
-        cure: "put the Map's index, or the state's name, into request_id",
+        holds: "Concurrent branches and items have different requests.",
+        why: "The same holder and request_id always get the same lease, so that a retry recovers from a lost response. Two branches, or two items that begin in the same millisecond, then share a lease, and each believes that it is alone.",
+        cure: "include the Map's index or the state's name in request_id",
         bad: "faulty/18-items-share-a-request.asl.json" Show::States(&["Acquire"]),
         good: "sound/06-semaphore.asl.json" Show::States(&["Acquire"]),
     }
     UnstableRequest "unstable-request" {
-        holds: "All attempts of one acquire are one request.",
-        why: "If the answer of the first attempt is lost, the second has to be recognised as the same request. Otherwise the lease it finds is its own, and refuses it until it has run out.",
+        holds: "All attempts of one acquire are the same request.",
+        why: "If the response to the first attempt is lost, the second attempt must be recognised as the same request. Otherwise its own lease refuses it with Lease.Held until that lease expires.",
         cure: "build request_id from $states.context.State.Name, State.EnteredTime and Execution.RedriveCount",
         bad: "faulty/20-request-changes.asl.json" Show::States(&["Acquire"]),
         good: "sound/01-smallest.asl.json" Show::States(&["Acquire"]),
     }
     ConsumedRequest "consumed-request" {
-        holds: "An acquire that is entered again is another request.",
-        why: "A request is good for one lease. When the state is entered again, by a loop, the same request is answered with Lease.Consumed.",
-        cure: "put $states.context.State.EnteredTime into request_id",
+        holds: "An acquire that is entered again is a new request.",
+        why: "A request gets one lease. If a loop enters the state again with the same request_id after the lease has ended, the acquire fails with Lease.Consumed.",
+        cure: "include $states.context.State.EnteredTime in request_id",
         bad: "faulty/21-request-stays.asl.json" Show::States(&["Acquire"]),
         good: "sound/12-held-as-a-result.asl.json" Show::States(&["Acquire"]),
     }
     HandleOverwritten "handle-overwritten" {
-        holds: "The handle is still there when it is needed.",
-        why: "In JSONPath a state without a ResultPath replaces everything by its result, and so does a clause of a Catch by the failure. In JSONata the same happens to whatever is not in a variable.",
-        cure: "keep the handle in a variable (Assign), or give every state and every Catch a ResultPath beside it",
+        holds: "The handle is kept until its last use.",
+        why: "In JSONPath, a state without a ResultPath replaces its whole input by the result, and a clause of a Catch replaces it by the error. In JSONata the same happens to everything that is not in a variable.",
+        cure: "keep the handle in a variable (Assign), or give every state and every Catch a ResultPath that does not overwrite it",
         bad: "faulty/22-result-over-handle.asl.json" Show::States(&["Work"]),
         good: "sound/02-fixed-limits.asl.json" Show::States(&["First"]),
     }
     ReleasedWhileRunning "released-while-running" {
-        holds: "A lease whose work may still run is left to run out.",
-        why: "The service stops waiting for a function at its time limit; it does not stop the function. Who is let in now meets it. So with a branch that is aborted because another one failed.",
-        cure: "catch States.Timeout and Lambda's service exceptions apart, and end without a release: the lease runs out by itself",
+        holds: "A lease whose work may still run is not released: it expires.",
+        why: "At a task's time limit the service stops waiting for the function, but does not stop the function. The next holder would work at the same time. The same holds for a branch that is aborted because another one failed.",
+        cure: "catch States.Timeout and Lambda's service exceptions in clauses of their own, and end without a release: the lease expires by itself",
         bad: "faulty/24-released-while-running.asl.json" Show::States(&["Work"]),
         good: "sound/01-smallest.asl.json" Show::States(&["Work", "StepMayRun"]),
     }
     AbortedSiblings "aborted-siblings" {
-        holds: "No branch or item is aborted while it has a lease of its own.",
-        why: "The first failure in a Map or Parallel stops all other items or branches at once, without a Catch: what leases they have nobody gives back.",
-        cure: "catch States.ALL inside the branch and make the failure its result; fail after the Parallel or Map",
+        holds: "No branch or item is aborted while it holds a lease of its own.",
+        why: "The first failure in a Map or Parallel stops all other items or branches at once. They run no Catch, so their leases are not released.",
+        cure: "catch States.ALL inside the branch and return the failure as its result; fail after the Parallel or Map",
         bad: "faulty/26-failure-aborts-others.asl.json" Show::States(&["Work", "Failed"]),
         good: "sound/06-semaphore.asl.json" Show::States(&["Work", "Over"]),
     }
     TooManyEvents "too-many-events" {
         holds: "A loop ends before the 25 000 events that an execution may have.",
-        why: "An execution may have 25 000 events. Past that it fails, catches nothing, and releases nothing.",
-        cure: "count the rounds in a variable and end the loop by it, or wait longer in each",
+        why: "When its history has 25 000 events, an execution fails. It cannot catch that, so it releases nothing.",
+        cure: "count the rounds in a variable that ends the loop, or wait longer in each round",
         bad: "faulty/27-loop-without-end.asl.json" Show::States(&["Done?"]),
         good: "sound/04-counted-loop.asl.json" Show::States(&["Page", "More?"]),
     }
     Express "express" {
         holds: "Leases are taken in Standard workflows.",
-        why: "An Express workflow may run twice at once under one name, and no event reports its end, so that nothing frees what it had.",
-        cure: "use a Standard workflow: Express runs at least once, and tells nobody of its end",
+        why: "An Express workflow may run twice at once under one name. No event reports its end, so reap cannot free its leases.",
+        cure: "use a Standard workflow",
         bad: "faulty/34-express.template.yaml" Show::Lines(" Reserve:", "StartAt"),
         good: "sound/17-stack.template.yaml" Show::Lines(" InAFile:", "DefinitionUri"),
     }
     UnknownError "unknown-error" {
-        holds: "Every error name that begins with Lease. exists, and so do those for Step Functions that throttles.",
-        why: "A name in ErrorEquals that nobody raises matches nothing, without a word. An error that is not in a service's model, throttling above all, is Sfn.SfnException to an SDK integration and StepFunctions.AWSStepFunctionsException to the optimised one.",
+        holds: "Every error name that begins with Lease. exists, and so does every name for throttling by Step Functions.",
+        why: "A name in ErrorEquals that is never raised matches nothing, and no error shows it. An error that is missing from a service's model, such as throttling, is named Sfn.SfnException in an SDK integration and StepFunctions.AWSStepFunctionsException in the optimised one.",
         cure: "see the table of errors in docs/reference/errors.md",
         bad: "faulty/28-unknown-error.asl.json" Show::States(&["Acquire"]),
         good: "sound/01-smallest.asl.json" Show::States(&["Acquire"]),
     }
     Unreachable "unreachable" {
-        holds: "Every call of the functions can be reached.",
-        why: "A call that no path leads to is one that somebody believes in.",
-        cure: "lead a state to it, or remove it",
+        holds: "Every call of the functions is reachable.",
+        why: "If no path leads to a call, somebody relies on a call that never happens.",
+        cure: "lead a path to it, or remove it",
         bad: "faulty/29-extend-left-out.asl.json" Show::States(&["First", "Extend"]),
         good: "sound/02-fixed-limits.asl.json" Show::States(&["First", "Extend"]),
     }
     Malformed "malformed" {
-        holds: "The definition has the shape that the service asks for.",
-        why: "What the service would refuse cannot be gone through either: a Next that names no state, an unknown Type, a scope without states.",
+        holds: "The definition has the shape that the service requires.",
+        why: "A definition that the service would refuse cannot be checked either: a Next that names no state, an unknown Type, a scope without states.",
         cure: "correct the definition",
         bad: "faulty/30-dangling-next.asl.json" Show::States(&["Work"]),
         good: "sound/01-smallest.asl.json" Show::States(&["Work"]),
     }
     TooLarge "too-large" {
-        holds: "The definition can be gone through to the end.",
-        why: "After 100 000 positions the walk is given up, and says so instead of saying nothing. A definition that people write has fewer than a thousand.",
-        cure: "split the definition, or take leases in fewer scopes at once",
+        holds: "The definition is small enough to be checked completely.",
+        why: "The check stops after 100 000 positions, and reports it. A definition written by people has fewer than a thousand.",
+        cure: "split the definition, or hold leases in fewer scopes at once",
     }
 }
 
@@ -223,7 +223,7 @@ impl Rule {
         self.words().id
     }
 
-    /// What a definition is held to.
+    /// What every definition must satisfy.
     #[must_use]
     pub fn sentence(self) -> &'static str {
         self.words().sentence
@@ -235,7 +235,7 @@ impl Rule {
         self.words().cure
     }
 
-    /// The rule of this name.
+    /// The rule with this name.
     #[must_use]
     pub fn of(id: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|rule| rule.id() == id)
@@ -254,13 +254,13 @@ impl Rule {
     }
 }
 
-/// A definition at fault and one that is not; none for a rule that no definition shows.
+/// A definition at fault and one that is not. None if the corpus has no example.
 #[must_use]
 pub fn examples(rule: Rule) -> Option<(Example, Example)> {
     rule.words().examples
 }
 
-/// A rule for the terminal.
+/// The explanation of a rule, for the terminal.
 #[must_use]
 pub fn explain(rule: Rule) -> String {
     let mut out = rule.text(": ");
@@ -277,7 +277,7 @@ pub fn explain(rule: Rule) -> String {
     out
 }
 
-/// All rules, as docs/reference/check-rules.md has them.
+/// The page docs/reference/check-rules.md with all rules.
 #[must_use]
 pub fn manual() -> String {
     let mut out = include_str!("../manual.md").to_owned();
@@ -302,7 +302,7 @@ pub fn manual() -> String {
 }
 
 impl Example {
-    /// The lines to show, moved to the left.
+    /// The lines to show, without their common indentation.
     fn excerpt(&self) -> String {
         let lines: Vec<&str> = self.text.lines().collect();
         let mut shown: Vec<&str> = Vec::new();
@@ -340,7 +340,7 @@ impl Example {
     }
 }
 
-/// The states at any depth, with where each stands.
+/// The states at any depth, with their spans.
 fn spans(node: &Node) -> Vec<(String, Span)> {
     let mut found = Vec::new();
     for member in node.members() {

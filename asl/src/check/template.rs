@@ -1,4 +1,4 @@
-//! Where definitions come from: a file of their own, a SAM or CloudFormation template, or a code block of a Markdown document.
+//! The sources of definitions: a file of their own, a SAM or CloudFormation template, or a code block of a Markdown document.
 
 use crate::check::calls::{Options, Verb, is_sure, name_of, named};
 use crate::read::json;
@@ -7,16 +7,16 @@ use crate::read::source::{Source, Unreadable};
 use std::collections::HashMap;
 use std::path::Path;
 
-/// A definition and what to check it by.
+/// A definition and the options of its check.
 #[derive(Debug)]
 pub struct Definition {
-    /// The text it is in.
+    /// The source that contains it.
     pub source: Source,
-    /// The definition in it.
+    /// The definition itself.
     pub node: Node,
     /// The resource of the template that it belongs to.
     pub resource: Option<String>,
-    /// The given options, with what its template knows.
+    /// The given options, completed from its template.
     pub options: Options,
 }
 
@@ -31,12 +31,12 @@ impl Definition {
     }
 }
 
-/// Everything there is to check in a source. Files that a template names are read by `open`, with their paths as the template
-/// has them, beside the template.
+/// All definitions in a source. Files that a template names are read by `open`, which receives their paths as written in the
+/// template.
 ///
 /// # Errors
 ///
-/// If anything cannot be read, or there is nothing to check.
+/// If a file cannot be read, or the source contains no definition.
 pub fn definitions(
     source: &Source,
     options: &Options,
@@ -61,7 +61,7 @@ pub fn definitions(
         }
     };
     if found.is_empty() {
-        return Err(Unreadable::of(source, "there is no state machine in it"));
+        return Err(Unreadable::of(source, "contains no state machine"));
     }
     Ok(found)
 }
@@ -160,7 +160,7 @@ fn definition(
         let Some(path) = uri.text() else {
             return Err(source.unreadable(
                 uri.span.start,
-                "expected DefinitionUri to be a path of a file",
+                "expected DefinitionUri to be the path of a file",
             ));
         };
         let path = Path::new(&source.name)
@@ -181,7 +181,7 @@ fn definition(
                 "expected DefinitionString to be a text, Fn::Sub or Fn::Join of texts",
             ));
         };
-        // A block of text begins in the line after its sign.
+        // A block of text begins in the line after its indicator.
         let lines = source.place(string.span.start).line;
         let inside = Source::new(source.name.clone(), "\n".repeat(lines) + &text);
         let node = inside.read()?;
@@ -190,7 +190,7 @@ fn definition(
     Err(source.unreadable(at, "expected Definition, DefinitionString or DefinitionUri"))
 }
 
-/// A text with `${name}` where something is put in.
+/// A text with `${name}` for each substitution.
 fn joined(node: &Node) -> Option<String> {
     if let Some(text) = node.text() {
         return Some(if node.tag.as_deref() == Some("Sub") {
@@ -222,16 +222,16 @@ fn kind(resource: &Node) -> &str {
     resource.text_of("Type").unwrap_or_default()
 }
 
-/// What a template tells of a function.
+/// The kind of a function in a template.
 #[derive(Debug, Clone, Copy)]
 enum Is {
     Ours(Verb),
     Other,
-    /// By its id it may be ours: what it is given tells.
+    /// Its id may be one of ours. Its payload decides.
     Unsure,
 }
 
-/// By its binary, where one is named, else by its logical id.
+/// Decides by the binary if the template names one, else by the logical id.
 fn function(id: &str, resource: &Node) -> Is {
     let metadata = resource.get("Metadata");
     let build = metadata.and_then(|metadata| metadata.get("BuildProperties"));

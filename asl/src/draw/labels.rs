@@ -1,18 +1,18 @@
-//! What stands on shapes and lines: short, and such that Mermaid takes it for nothing else.
+//! The labels of shapes and lines: short, and escaped for Mermaid.
 
 use crate::escape::plain;
 use crate::read::expression;
 use crate::read::machine::{Kind, State};
 use crate::read::node::{Node, Value};
 
-/// So many characters of a name, and of what stands on a line.
+/// The most characters of a name, and of a label on a line.
 const LONGEST_NAME: usize = 60;
 const LONGEST_LABEL: usize = 48;
 
-/// A text within quotes: without what Mermaid, HTML or Markdown would read into it.
+/// A text for a quoted label, with everything escaped that Mermaid, HTML or Markdown would interpret.
 pub(super) fn quoted(text: &str) -> String {
     let name = escaped(&cut(text, LONGEST_NAME));
-    // Nothing at all is no label.
+    // Mermaid refuses an empty label.
     if name.is_empty() {
         " ".to_owned()
     } else {
@@ -35,7 +35,7 @@ fn cut(text: &str, longest: usize) -> String {
 }
 
 fn escaped(text: &str) -> String {
-    // "1. Check" would be a list of Markdown, as would "- Check".
+    // Markdown would read "1. Check" and "- Check" as lists.
     let begins_list = text.trim_start_matches(|c: char| c.is_ascii_digit());
     let list = (begins_list.len() < text.len() && begins_list.starts_with(['.', ')']))
         || text.starts_with(['-', '+']);
@@ -44,7 +44,7 @@ fn escaped(text: &str) -> String {
     for (at, c) in text.char_indices() {
         match c {
             _ if sign == Some(at) => found.push_str(&by_number(c)),
-            // Between two pairs of these would be a formula.
+            // Two pairs of these would enclose a formula.
             '$' if found.ends_with('$') => found.push_str(&by_number(c)),
             '"' => found.push_str("#quot;"),
             '#' | '%' | '&' | '*' | '<' | '>' | '\\' | '`' | '~' => found.push_str(&by_number(c)),
@@ -54,7 +54,7 @@ fn escaped(text: &str) -> String {
     found
 }
 
-/// A character as Mermaid writes those that mean something to it.
+/// Mermaid's escape of a character.
 fn by_number(c: char) -> String {
     format!("#{};", u32::from(c))
 }
@@ -78,7 +78,7 @@ pub(super) fn title(state: &State<'_>) -> String {
     format!("{}{each}{again}", quoted(state.name))
 }
 
-/// The names of errors without what goes before their last dot; many of one kind as that kind.
+/// The names of errors, shortened to the part after their last dot. Many of one kind become that kind.
 pub(super) fn errors(names: &[String]) -> String {
     let kind = |name: &str| name.rsplit_once('.').map(|(kind, _)| kind.to_owned());
     let mut said: Vec<String> = Vec::new();
@@ -95,16 +95,16 @@ pub(super) fn errors(names: &[String]) -> String {
     several(&said, ", ")
 }
 
-/// Rules of a Choice that lead to one state.
+/// The label of the rules of a Choice that lead to one state.
 pub(super) fn conditions(said: &[String]) -> String {
-    // Whatever else leads there, the rest does too.
+    // If the Default leads there, the rules need no mention.
     if said.last().is_some_and(|last| last == "else") {
         return "else".to_owned();
     }
     several(said, " or ")
 }
 
-/// Up to three words; of more the first two, and how many there are besides.
+/// Up to three words. If there are more, the first two and the number of the others.
 fn several(said: &[String], between: &str) -> String {
     match said {
         [first, second, rest @ ..] if rest.len() > 1 => {

@@ -1,7 +1,8 @@
-//! A definition as a picture: a flowchart in Mermaid's language, which GitHub and many editors draw.
+//! A definition as a picture: a Mermaid flowchart, which GitHub and many editors render.
 //!
-//! What a lease has to do with a state is told twice, by colour and by shape: an acquire opens, a release closes, an extend leans
-//! on, protected work has double sides. The colours carry their own text colour, so that they can be read on light and dark.
+//! Colour and shape both show the effect of a state on the lease: an acquire is a trapezoid that opens, a release one that closes,
+//! an extend is slanted, and protected work has double sides. Each colour sets its text colour too, so that it is readable on light
+//! and dark.
 
 mod labels;
 
@@ -18,8 +19,8 @@ use std::path::Path;
 
 /// Draws a definition: the object with `StartAt` and `States`. The same definition always gives the same text.
 ///
-/// Solid lines are successes and the rules of a Choice, dashed ones errors that are caught. Retriers are left out, except for that
-/// of a held key; of clauses that lead to one state one line is made.
+/// Solid lines are successes and the rules of a Choice, dashed lines are caught errors. Retriers are omitted, except the one
+/// for a held key. Clauses that lead to one state share a line.
 ///
 /// ```
 /// use leasehold_asl::{Options, Source, draw};
@@ -55,14 +56,14 @@ struct Picture<'m, 'a> {
     machine: &'m Machine<'a>,
     calls: &'m [Call<'a>],
     protected: BTreeSet<StateId>,
-    /// What a state goes by in the picture.
+    /// The id of each state in the picture.
     ids: Vec<String>,
     text: String,
-    /// Those that occur.
+    /// The looks that occur.
     roles: BTreeSet<Role>,
 }
 
-/// What stands out.
+/// The looks of states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Role {
     Acquire,
@@ -73,7 +74,7 @@ enum Role {
 }
 
 impl Role {
-    /// Its class, and how that looks: white on a colour dark enough for it.
+    /// The class and its style: white text on a dark colour.
     fn class(self) -> (&'static str, &'static str) {
         match self {
             Self::Acquire => ("acquire", "fill:#1a7f37,stroke:#3fb950,color:#ffffff"),
@@ -113,7 +114,7 @@ impl Picture<'_, '_> {
     fn scope(&mut self, scope: ScopeId, depth: usize) {
         let machine = self.machine;
         let of = &machine.scopes[scope];
-        // A number, since Mermaid lays out from what comes first, and numbers come before names: a loop then leads back up.
+        // The id is a number, because Mermaid sorts numbers before names and lays out in that order. So loops lead back up.
         self.line(depth, &format!("{scope}((\" \"))"));
         for &state in &of.states {
             if machine.inner(state).is_empty() {
@@ -147,7 +148,7 @@ impl Picture<'_, '_> {
                 To::State(state) => self.ids[state].clone(),
                 To::Stop => format!("stop{scope}"),
             };
-            // Mermaid takes no label that is empty: no name in a clause, no condition in a rule.
+            // Mermaid refuses an empty label, as from a clause without names or a rule without a condition.
             let label = line.label.filter(|label| !label.is_empty());
             let arrow = match (line.dashed, label) {
                 (false, None) => "-->".to_owned(),
@@ -159,7 +160,7 @@ impl Picture<'_, '_> {
         }
     }
 
-    /// A state with nothing inside, in its shape and colour.
+    /// A state without inner scopes, with its shape and colour.
     fn node(&mut self, id: StateId) -> String {
         let state = &self.machine.states[id];
         let (shape, role) = match (&self.calls[id], &state.kind) {
@@ -180,7 +181,7 @@ impl Picture<'_, '_> {
         format!("{}{open}\"{name}\"{close}{class}", self.ids[id])
     }
 
-    /// Whether a scope has an end other than by failing: a branch may run only for as long as the one beside it.
+    /// Whether a scope can end without failing. A branch may also run for as long as another branch.
     fn can_end(&self, scope: ScopeId) -> bool {
         let states = self.machine.scopes[scope].states.iter();
         states
@@ -191,7 +192,7 @@ impl Picture<'_, '_> {
             })
     }
 
-    /// The lines that leave a state: at most one to each other state.
+    /// The lines that leave a state, at most one to each target.
     fn lines(&self, id: StateId) -> Vec<Line> {
         let state = &self.machine.states[id];
         let mut lines: Vec<Line> = Vec::new();
@@ -266,7 +267,7 @@ fn add(
     }
 }
 
-/// A state's own name where it can be an id, so that the text can be read too. Mermaid's own words begin with small letters.
+/// A state's own name if it can be an id, so that the text stays readable. Mermaid's keywords begin with lower-case letters.
 fn ids(machine: &Machine<'_>) -> Vec<String> {
     let mut taken = BTreeSet::new();
     let states = machine.states.iter().enumerate();
@@ -289,12 +290,12 @@ const AFTER: &str = " -->";
 const OPEN: &str = "```mermaid";
 const CLOSE: &str = "```";
 
-/// The document with every picture drawn anew: what stands in the block of Mermaid below a line `<!-- drawn from FILE -->`.
-/// Files are read by `open`, beside the document.
+/// The document with every picture redrawn: the Mermaid block below each line `<!-- drawn from FILE -->`.
+/// Files are read by `open`, which receives their paths relative to the document.
 ///
 /// # Errors
 ///
-/// If a definition cannot be read, no block is below such a line, or there is no such line.
+/// If a definition cannot be read, a block is missing below such a line, or there is no such line.
 pub fn pictures(
     document: &Source,
     options: &Options,

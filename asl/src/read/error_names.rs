@@ -1,9 +1,9 @@
-//! The names of errors that matter to a lease, each set once, and what a clause with given names catches.
+//! The names of errors that matter to a lease, and which errors a clause with given names catches.
 
 pub(crate) const TIMEOUT: &str = "States.Timeout";
-/// Everything but `States.DataLimitExceeded` and `States.Runtime`.
+/// Matches every error except `States.DataLimitExceeded` and `States.Runtime`.
 pub(crate) const ALL: &str = "States.ALL";
-/// Everything but a timeout.
+/// Matches every error of a task except a timeout.
 pub(crate) const TASK_FAILED: &str = "States.TaskFailed";
 /// An expression has no value.
 pub(crate) const NO_VALUE: &str = "States.QueryEvaluationError";
@@ -11,7 +11,7 @@ pub(crate) const NO_VALUE: &str = "States.QueryEvaluationError";
 pub(crate) const TOO_LARGE: &str = "States.DataLimitExceeded";
 pub(crate) const RUNTIME: &str = "States.Runtime";
 
-/// After these nobody knows whether what was begun is over: the timeout first, then those by Lambda.
+/// Errors after which the work may still be running: the timeout first, then those of Lambda.
 pub(crate) const MAY_RUN: [&str; 6] = [
     TIMEOUT,
     "Lambda.ServiceException",
@@ -21,12 +21,12 @@ pub(crate) const MAY_RUN: [&str; 6] = [
     "Lambda.Unknown",
 ];
 
-/// Raised by an acquire that may have been granted all the same.
+/// Errors of an acquire that may have been granted nevertheless.
 pub(crate) const OUTCOME_UNKNOWN: [&str; 3] =
     ["Lease.Unavailable", TIMEOUT, "Lambda.ServiceException"];
 
-/// Raised by our functions and by Lambda where asking again helps: the outcome is open, or what is in the way is over soon.
-/// The timeout last.
+/// Errors of Leasehold's functions and of Lambda after which a retry helps, because the outcome is unknown or the cause passes.
+/// The timeout is last.
 pub(crate) const ASKED_AGAIN: [&str; 11] = [
     "Lease.Throttled",
     "Lease.Unavailable",
@@ -41,14 +41,14 @@ pub(crate) const ASKED_AGAIN: [&str; 11] = [
     TIMEOUT,
 ];
 
-/// Lambda has not begun a step: as many run as may.
+/// Lambda did not start the function, because its concurrency limit is reached.
 pub(crate) const NOT_BEGUN: &str = "Lambda.TooManyRequestsException";
 
 pub(crate) const HELD: &str = "Lease.Held";
 pub(crate) const LOST: [&str; 2] = ["Lease.Lost", "Lease.Expired"];
 
-/// What the functions raise, and what shipped machines end with. This crate does without the library; a test of the command
-/// line, which has both, keeps the two in step.
+/// The errors of the functions and of the shipped machines. This crate does not depend on the library, so a test of the command
+/// line, which depends on both, compares the two.
 pub const KNOWN: [&str; 14] = [
     HELD,
     "Lease.Consumed",
@@ -66,7 +66,8 @@ pub const KNOWN: [&str; 14] = [
     "Lease.StepTimeout",
 ];
 
-/// Not in the model of Step Functions: what it raises instead, as an SDK integration and as the optimised one.
+/// Names that are never raised because they are missing from the model of Step Functions, and the names raised instead: by the
+/// SDK integration, and by the optimised one.
 pub(crate) const NOT_RAISED: [(&str, &str); 2] = [
     ("Sfn.ThrottlingException", "Sfn.SfnException"),
     (
@@ -75,7 +76,7 @@ pub(crate) const NOT_RAISED: [(&str, &str); 2] = [
     ),
 ];
 
-/// Whether the names of a clause hold this error. The empty name is one that nobody thought of.
+/// Whether the names of a clause match this error. The empty name stands for an unexpected error.
 pub(crate) fn matches<T: AsRef<str>>(names: &[T], error: &str) -> bool {
     names.iter().map(AsRef::as_ref).any(|name| {
         (name == error && !error.is_empty())
@@ -88,7 +89,7 @@ pub(crate) fn is_lost(name: &str) -> bool {
     LOST.contains(&name)
 }
 
-/// The name that was meant: the one with the longest beginning in common, if that has so many letters.
+/// The name that was probably meant: the one with the longest common prefix, if that is long enough.
 pub(crate) fn nearest<'a>(
     names: impl Iterator<Item = &'a str>,
     name: &str,

@@ -1,8 +1,8 @@
-//! As much of JSONata and JSONPath as the rules ask for: which names a text speaks of. Nothing is evaluated.
+//! The parts of JSONata and JSONPath that the rules need: the names in a text. Nothing is evaluated.
 
 use crate::read::node::{Node, Value};
 
-/// A number written out, also as `{% 60 %}`.
+/// A literal number, also as `{% 60 %}`.
 pub(crate) fn literal_number(node: &Node) -> Option<f64> {
     match &node.value {
         Value::Number(number) => Some(*number),
@@ -11,7 +11,7 @@ pub(crate) fn literal_number(node: &Node) -> Option<f64> {
     }
 }
 
-/// What stands between `{%` and `%}`.
+/// The text between `{%` and `%}`.
 pub(crate) fn inside(text: &str) -> Option<&str> {
     let text = text.trim();
     text.strip_prefix("{%")?.strip_suffix("%}")
@@ -66,7 +66,7 @@ fn is_name(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Whether the bare text holds this as a whole name.
+/// Whether the bare text contains this as a whole name.
 pub(crate) fn has_word(bare: &str, word: &str) -> bool {
     bare.match_indices(word).any(|(at, _)| {
         let after = bare[at + word.len()..].chars().next();
@@ -75,7 +75,7 @@ pub(crate) fn has_word(bare: &str, word: &str) -> bool {
     })
 }
 
-/// The variables it names (`$name`; not `$states`, and no function).
+/// The variables in the text (`$name`, but not `$states` and no function).
 pub(crate) fn variables(bare: &str) -> Vec<&str> {
     let mut found = Vec::new();
     for (at, _) in bare.match_indices('$') {
@@ -90,7 +90,7 @@ pub(crate) fn variables(bare: &str) -> Vec<&str> {
     found
 }
 
-/// The variables whose field `field` it reads, also behind an index: `$lease.safe_until`, `$leases[0].safe_until`.
+/// The variables whose field `field` the text reads, also after an index: `$lease.safe_until`, `$leases[0].safe_until`.
 /// A path in the data counts as the variable "".
 pub(crate) fn owners<'a>(bare: &'a str, field: &str) -> Vec<&'a str> {
     let mut found = Vec::new();
@@ -102,12 +102,12 @@ pub(crate) fn owners<'a>(bare: &'a str, field: &str) -> Vec<&'a str> {
         if !whole {
             continue;
         }
-        // Back to where the path began.
+        // Search backwards for the start of the path.
         let in_path = |c: char| is_name(c) || matches!(c, '.' | '$' | '[' | ']');
         let start = before.rfind(|c| !in_path(c)).map_or(0, |at| {
             at + before[at..].chars().next().map_or(1, char::len_utf8)
         });
-        // `[$a.b` begins behind the bracket.
+        // `[$a.b` begins after the bracket.
         let root = before[start..]
             .rsplit_once('$')
             .map_or("", |(_, rest)| rest);
@@ -123,7 +123,7 @@ pub(crate) fn owners<'a>(bare: &'a str, field: &str) -> Vec<&'a str> {
     found
 }
 
-/// Whether it looks at the clock.
+/// Whether it reads the clock.
 pub(crate) fn reads_clock(bare: &str) -> bool {
     bare.contains("$millis(") || bare.contains("$now(")
 }
@@ -138,7 +138,7 @@ pub(crate) fn at_most(bare: &str) -> Option<f64> {
     numbers.reduce(f64::min)
 }
 
-/// The steps of a reference path: `$.held.lease` is held, lease. None for what is no such path.
+/// The steps of a reference path: `$.held.lease` is held, lease. None for any other text.
 pub(crate) fn path(text: &str) -> Option<Vec<String>> {
     let rest = text.trim().strip_prefix('$')?;
     if rest.starts_with('$') || rest.contains(['(', '*', '?', '@']) {

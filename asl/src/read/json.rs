@@ -1,5 +1,5 @@
-//! JSON with places. What is valid, and what was expected where it is not, is `serde_json`'s word; places come from borrowed raw
-//! values, whose distance from the start of the text is where they stand.
+//! JSON with places. `serde_json` decides what is valid, and says what it expected. Places come from borrowed raw values, by
+//! their distance from the start of the text.
 
 use crate::read::node::{Member, Node, Span, Value};
 use crate::read::source::{Place, Source, Unreadable};
@@ -7,13 +7,13 @@ use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::fmt;
 
-/// Deeper than any definition the service takes; reading goes down by recursion.
+/// Deeper than any definition that the service accepts. The limit exists because reading is recursive.
 pub(crate) const DEEPEST: usize = 100;
 
 pub(crate) fn read(source: &Source) -> Result<Node, Unreadable> {
     source.fits()?;
     let text = source.text.as_str();
-    // In one pass over the whole first: an error inside a raw value would be counted from that value's start.
+    // The first pass reads the whole text, because an error inside a raw value has a position relative to that value.
     let whole = serde_json::from_str::<IgnoredAny>(text)
         .and_then(|_| serde_json::from_str::<&RawValue>(text))
         .map_err(|error| {
@@ -48,7 +48,7 @@ fn node(source: &Source, raw: &str, depth: usize) -> Result<Node, Unreadable> {
             let mut members: Vec<Member> = Vec::with_capacity(fields.0.len());
             for (key, value) in fields.0 {
                 let value = node(source, value.get(), depth - 1)?;
-                // A name that is written with escapes is placed where its value is.
+                // A name with escapes gets the place of its value.
                 let is_plain = !key.get().contains('\\');
                 let at = if is_plain {
                     span_of(source, key.get())
@@ -81,7 +81,7 @@ fn node(source: &Source, raw: &str, depth: usize) -> Result<Node, Unreadable> {
     })
 }
 
-/// Where a slice of the text stands in it.
+/// The span of a slice within the text.
 fn span_of(source: &Source, part: &str) -> Span {
     let start = part.as_ptr().addr() - source.text.as_ptr().addr();
     Span::new(start, start + part.len())

@@ -1,4 +1,4 @@
-//! A definition as scopes of states, as the checker, the weaver and the pictures go through it. Nothing here knows of leases.
+//! A definition as scopes of states, for the checker, the weaver and the pictures. Nothing here depends on leases.
 
 use crate::read::node::{Member, Node, Span};
 use crate::read::timing::Retrier;
@@ -16,11 +16,11 @@ pub(crate) struct Machine<'a> {
     pub states: Vec<State<'a>>,
     /// The first is the machine itself.
     pub scopes: Vec<Scope<'a>>,
-    /// What is wrong with its shape: where, in which state, and what.
+    /// Faults of its shape: the place, the state, and the message.
     pub problems: Vec<(Span, Option<StateId>, String)>,
 }
 
-/// States that lead to one another: the machine, a branch of a Parallel, the processor of a Map.
+/// A set of states with one start: the machine, a branch of a Parallel, or the processor of a Map.
 #[derive(Debug)]
 pub(crate) struct Scope<'a> {
     pub node: &'a Node,
@@ -34,7 +34,7 @@ pub(crate) struct Scope<'a> {
 #[derive(Debug)]
 pub(crate) struct State<'a> {
     pub name: &'a str,
-    /// Where its name stands.
+    /// The span of its name.
     pub at: Span,
     pub node: &'a Node,
     pub scope: ScopeId,
@@ -66,7 +66,7 @@ pub(crate) enum Kind<'a> {
 pub(crate) enum Next {
     To(StateId),
     End,
-    /// It says neither, or names a state that is not there.
+    /// It has neither, or names a state that does not exist.
     Nowhere,
 }
 
@@ -87,7 +87,7 @@ impl State<'_> {
         matches!(self.kind, Kind::Parallel(_) | Kind::Map(_))
     }
 
-    /// A field of how a Map's items are run.
+    /// A field of a Map's `ProcessorConfig`.
     pub(crate) fn processor_config(&self, key: &str) -> Option<&str> {
         let config = self.node.get("ItemProcessor")?.get("ProcessorConfig")?;
         config.text_of(key)
@@ -112,7 +112,7 @@ impl<'a> Machine<'a> {
         machine
     }
 
-    /// The scopes inside of a state.
+    /// The scopes directly inside a state.
     pub(crate) fn inner(&self, state: StateId) -> &[ScopeId] {
         match &self.states[state].kind {
             Kind::Parallel(branches) => branches,
@@ -121,7 +121,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// The Parallels and Maps around a scope, the innermost first, each with the scope inside of it.
+    /// The Parallels and Maps around a scope, the innermost first, each with its inner scope.
     pub(crate) fn enclosing(&self, scope: ScopeId) -> Vec<(StateId, ScopeId)> {
         let mut found = Vec::new();
         let mut at = scope;
@@ -148,7 +148,7 @@ impl<'a> Machine<'a> {
         self.scopes[scope].names.get(name).copied()
     }
 
-    /// The state in this scope that a state is, or is inside of.
+    /// The state of this scope that is the given state or contains it.
     pub(crate) fn outermost(&self, state: StateId, scope: ScopeId) -> Option<StateId> {
         let of = self.states[state].scope;
         if of == scope {
@@ -165,7 +165,7 @@ impl<'a> Machine<'a> {
         self.outermost(state, scope).is_some()
     }
 
-    /// Where a state can lead, whatever its leases are.
+    /// All successors of a state, whatever its leases are.
     pub(crate) fn successors(&self, state: StateId) -> Vec<StateId> {
         let mut found = self.onward(state);
         let catch = self.states[state].catch.iter();
@@ -173,7 +173,7 @@ impl<'a> Machine<'a> {
         found
     }
 
-    /// Where a state leads unless it fails.
+    /// The successors of a state unless it fails.
     pub(crate) fn onward(&self, state: StateId) -> Vec<StateId> {
         let state = &self.states[state];
         let mut found = Vec::new();
@@ -213,7 +213,7 @@ impl<'a> Machine<'a> {
         if members.is_empty() {
             self.problem(node.span, within, "no States");
         }
-        // All names first: a state may lead to a later one.
+        // All names come first, because a state may lead to a later one.
         let first = self.states.len();
         for member in members {
             let state = &member.value;
@@ -338,7 +338,7 @@ impl<'a> Machine<'a> {
         (state.kind, state.next, state.retry, state.catch) = (kind, next, retry, catch);
     }
 
-    /// What a state is made of.
+    /// Reads the parts of a state.
     fn list(&mut self, id: StateId, field: &str) -> &'a [Node] {
         let State { node, at, .. } = self.states[id];
         let list = node.get(field).map_or(&[][..], Node::list);

@@ -1,4 +1,4 @@
-//! Reading: one tree for JSON and YAML in which everything knows its place, and the scopes and states in it.
+//! Reading: one tree for JSON and YAML with the place of every node, and the scopes and states in it.
 
 pub(crate) mod error_names;
 pub(crate) mod expression;
@@ -15,11 +15,11 @@ use source::{Source, Unreadable};
 use std::path::Path;
 
 impl Source {
-    /// Reads the text as JSON if the name ends so or the text begins so, else as YAML.
+    /// Reads the text as JSON if the file's name or the text's beginning says so, else as YAML.
     ///
     /// # Errors
     ///
-    /// With the place and what was expected there; also if it is larger than [`LARGEST`](crate::LARGEST).
+    /// The place and what was expected there. Also if the text is larger than [`LARGEST`](crate::LARGEST).
     pub fn read(&self) -> Result<Node, Unreadable> {
         let end = Path::new(&self.name).extension();
         let looks_json = self.text.trim_start().starts_with(['{', '[']);

@@ -1,6 +1,6 @@
-//! One tree for JSON and YAML, in which everything knows where it stands.
+//! One tree for JSON and YAML, with the place of every node.
 
-/// Where something stands in its source, in bytes.
+/// A range of bytes in a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Span {
     /// The first byte.
@@ -12,15 +12,15 @@ pub struct Span {
 /// A value and its place.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
-    /// Where it stands.
+    /// The span of the value.
     pub span: Span,
     /// The local tag of YAML without its `!`: `GetAtt`, `Sub`, `Ref`, …
     pub tag: Option<String>,
-    /// What it is.
+    /// The value.
     pub value: Value,
 }
 
-/// What JSON knows.
+/// The values of JSON.
 #[derive(Debug, Clone, PartialEq)]
 #[expect(missing_docs, reason = "they are JSON's")]
 pub enum Value {
@@ -37,7 +37,7 @@ pub enum Value {
 pub struct Member {
     /// The field's name.
     pub key: String,
-    /// Where the name stands.
+    /// The span of the name.
     pub at: Span,
     /// The field's value.
     pub value: Node,
@@ -69,7 +69,7 @@ impl Node {
         self.members().iter().rev().find(|member| member.key == key)
     }
 
-    /// The field `key`, or, where JSONPath puts a path or an intrinsic in, `key.$`.
+    /// The field `key`, or `key.$`, by which JSONPath inserts a path or an intrinsic.
     #[must_use]
     pub fn field(&self, key: &str) -> Option<&Self> {
         self.members()
@@ -147,7 +147,7 @@ impl Node {
         self.value == Value::Bool(true)
     }
 
-    /// Calls `look` with every text in it, at whatever depth.
+    /// Calls `look` with every text in it, at any depth.
     pub fn texts<'a>(&'a self, look: &mut impl FnMut(&'a str)) {
         match &self.value {
             Value::Text(text) => look(text),

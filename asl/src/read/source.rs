@@ -1,22 +1,22 @@
-//! A file as it was read, and why one could not be.
+//! The text of a file, and the error if it could not be read.
 
 use crate::read::node::{Member, Span};
 use std::collections::HashSet;
 use std::fmt;
 
-/// So many bytes a definition may have, and a template too: what is larger is refused by the service, and not read here.
+/// The most bytes of a definition or a template. The service refuses larger ones, so they are not read here.
 pub const LARGEST: usize = 1 << 20;
 
-/// A text with the name it goes by in messages.
+/// A text with its name in messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
-    /// A path, or a path and what in it.
+    /// A path, or a path and a part of that file.
     pub name: String,
-    /// The whole of it.
+    /// The whole text.
     pub text: String,
 }
 
-/// A place as people count: from 1, columns in characters.
+/// A line and a column, counted from 1, the column in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// From 1.
@@ -25,14 +25,14 @@ pub struct Place {
     pub column: usize,
 }
 
-/// Why a text is not what it should be.
+/// Why a source cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unreadable {
     /// The source's name.
     pub name: String,
-    /// Where reading stopped, if it is about a place.
+    /// Where reading stopped, if the fault has a place.
     pub place: Option<Place>,
-    /// What was expected, or what was met.
+    /// What was expected or found.
     pub message: String,
 }
 
@@ -50,7 +50,7 @@ impl fmt::Display for Unreadable {
 impl std::error::Error for Unreadable {}
 
 impl Unreadable {
-    /// What is wrong with a source as a whole.
+    /// A fault of the whole source.
     pub(crate) fn of(source: &Source, message: impl Into<String>) -> Self {
         Self {
             name: source.name.clone(),
@@ -61,7 +61,7 @@ impl Unreadable {
 }
 
 impl Source {
-    /// A text under a name.
+    /// A source from a name and a text.
     #[must_use]
     pub fn new(name: impl Into<String>, text: impl Into<String>) -> Self {
         Self {
@@ -70,15 +70,14 @@ impl Source {
         }
     }
 
-    /// Without the empty lines that stand for what is before it in a template or a document.
+    /// The text without the empty lines that replace the part before it in a template or a document.
     pub(crate) fn fits(&self) -> Result<(), Unreadable> {
         let bytes = self.text.trim_start().len();
         if bytes <= LARGEST {
             return Ok(());
         }
-        let message = format!(
-            "has {bytes} bytes, and a definition or a template may have {LARGEST} (1 MB): Step Functions would refuse it"
-        );
+        let message =
+            format!("has {bytes} bytes, but Step Functions refuses more than {LARGEST} (1 MB)");
         Err(Unreadable::of(self, message))
     }
 
@@ -104,7 +103,7 @@ impl Source {
         }
     }
 
-    /// The line a span starts on, and how many of its characters are on that line.
+    /// The line on which a span starts, and how many of its characters are on that line.
     #[must_use]
     pub fn line(&self, span: Span) -> (&str, usize) {
         let start = self.floor(span.start);

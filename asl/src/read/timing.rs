@@ -1,10 +1,10 @@
-//! How long a state can take at worst, by what its definition says.
+//! The longest time that a state can take according to its definition.
 
 use crate::read::error_names::NOT_BEGUN;
 use crate::read::expression;
 use crate::read::node::{Node, Span};
 
-/// Longer than anything that counts: sums stop here. Half of what fits, so that adding two of it is still a number.
+/// Longer than any time that matters. Sums are capped here. It is half of the largest number, so that adding two cannot overflow.
 pub(crate) const FOREVER: u64 = u64::MAX / 4;
 
 /// One clause of a Retry.
@@ -12,16 +12,16 @@ pub(crate) const FOREVER: u64 = u64::MAX / 4;
 pub(crate) struct Retrier {
     pub errors: Vec<String>,
     pub attempts: u64,
-    /// All its waits together at their longest, in ms. Jitter only shortens them.
+    /// The sum of its longest waits, in ms. Jitter only shortens them.
     pub waits: u64,
     pub at: Span,
 }
 
-/// How long an attempt takes that Lambda does not begin.
+/// The time of an attempt that Lambda does not start.
 const REFUSED: u64 = 1000;
 
 impl Retrier {
-    /// Whether each of its attempts follows one that has not begun.
+    /// Whether each of its attempts follows one that did not start.
     fn follows_refusals(&self) -> bool {
         !self.errors.is_empty() && self.errors.iter().all(|error| error == NOT_BEGUN)
     }
@@ -41,18 +41,18 @@ impl Retrier {
     }
 }
 
-/// What bounds the time of one attempt of a Task, or of a Wait.
+/// The time limit of one attempt of a Task, or of a Wait.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Limit {
-    /// So many ms.
+    /// In ms.
     Fixed(u64),
-    /// An expression or a path; its text.
+    /// The text of an expression or a path.
     Computed(String),
-    /// Nothing.
+    /// There is none.
     Absent,
 }
 
-/// The time limit of one attempt of a Task. A heartbeat is none: work that keeps beating goes on.
+/// The time limit of one attempt of a Task. A heartbeat is no limit, because work that sends heartbeats goes on.
 pub(crate) fn limit(task: &Node) -> Limit {
     of(task, "TimeoutSeconds", "TimeoutSecondsPath")
 }
@@ -65,7 +65,7 @@ pub(crate) fn pause(wait: &Node) -> Limit {
     }
 }
 
-/// Whether nothing written out bounds a Task or a Wait.
+/// Whether a Task or a Wait has no literal limit.
 pub(crate) fn is_open(state: &Node) -> bool {
     let written = |limit| matches!(limit, Limit::Fixed(_));
     !written(limit(state)) && !written(pause(state))
@@ -84,7 +84,7 @@ fn of(node: &Node, literal: &str, path: &str) -> Limit {
     }
 }
 
-/// All attempts, each as long as `attempt` if it began, and the waits between them.
+/// The time of all attempts and the waits between them. Each attempt that starts takes `attempt`.
 pub(crate) fn with_retries(attempt: u64, retry: &[Retrier]) -> u64 {
     retried(attempt, retry.iter())
 }
@@ -102,7 +102,7 @@ pub(crate) fn retried<'a>(attempt: u64, retry: impl Iterator<Item = &'a Retrier>
     sum(attempt.saturating_mul(attempts).min(FOREVER), waits)
 }
 
-/// Added, and never more than [`FOREVER`].
+/// The sum, at most [`FOREVER`].
 pub(crate) fn sum(a: u64, b: u64) -> u64 {
     a.saturating_add(b).min(FOREVER)
 }
@@ -116,7 +116,7 @@ pub(crate) fn millis(seconds: f64) -> u64 {
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     clippy::cast_precision_loss,
-    reason = "a cast of a float stops at the ends, which is what is meant"
+    reason = "a cast of a float saturates, as intended"
 )]
 fn whole(number: f64) -> u64 {
     (number.min(FOREVER as f64) as u64).min(FOREVER)
@@ -131,12 +131,12 @@ fn waits(attempts: u64, interval: u64, rate: f64, longest: u64) -> u64 {
     let mut wait = interval.min(longest) as f64;
     for nth in 0..attempts {
         let now = whole(wait.ceil()).min(longest);
-        // From here on all are alike.
+        // From here on all waits are equal.
         if now == longest || rate <= 1.0 {
             return sum(total, now.saturating_mul(attempts - nth).min(FOREVER));
         }
         total = sum(total, now);
-        // A rate so small that this many steps did not reach the longest wait: no bound worth telling.
+        // The rate is so small that this many steps do not reach the longest wait. The bound is of no use.
         if total >= FOREVER || nth > 100_000 {
             return FOREVER;
         }
@@ -145,7 +145,7 @@ fn waits(attempts: u64, interval: u64, rate: f64, longest: u64) -> u64 {
     total
 }
 
-/// For people: 90 s, 2 min 30 s, 16 h.
+/// A time as text: 90 s, 2 min 30 s, 16 h.
 pub(crate) fn words(ms: u64) -> String {
     if ms >= FOREVER {
         return "any time".to_owned();

@@ -1,14 +1,14 @@
-//! Where a file may be that another one names: the definition of a template, the machine of a specification, and what is written.
+//! Confines the files that another file names: the definition of a template, the machine of a specification, and the output.
 
 use std::io::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 
-/// Where a path leads, links followed, if that is within a directory, at whatever depth. What is not there yet is where its
-/// directory is.
+/// The real path behind `path`, if that is within a directory at any depth. Links are followed. For a file that does not exist yet,
+/// its directory counts.
 ///
 /// # Errors
 ///
-/// If it is anywhere else, or if that cannot be found out.
+/// If it is anywhere else, or if its place cannot be determined.
 pub fn within(directory: &Path, path: &Path) -> Result<PathBuf> {
     let real = |path: &Path| {
         let here = path.as_os_str().is_empty();
@@ -27,7 +27,7 @@ pub fn within(directory: &Path, path: &Path) -> Result<PathBuf> {
     Err(Error::new(
         ErrorKind::PermissionDenied,
         format!(
-            "is not within {}, and files elsewhere are not followed: move it there, or say --within DIRECTORY",
+            "is not within {}, and files elsewhere are neither read nor written: move it there, or use --within DIRECTORY",
             tree.display()
         ),
     ))

@@ -1,4 +1,4 @@
-//! YAML with places and local tags, into the same tree as JSON. Anchors are copied where their aliases stand.
+//! YAML with places and local tags, read into the same tree as JSON. Each alias becomes a copy of its anchor.
 
 use crate::read::json::DEEPEST;
 use crate::read::node::{Member, Node, Span, Value};
@@ -7,7 +7,7 @@ use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Tag};
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-/// More than this many values come from aliases of aliases, not from a definition.
+/// The most values. Only aliases of aliases produce more, never a real definition.
 const MOST: usize = 1_000_000;
 
 pub(crate) fn read(source: &Source) -> Result<Node, Unreadable> {
@@ -34,7 +34,7 @@ pub(crate) fn read(source: &Source) -> Result<Node, Unreadable> {
 struct Reader<'a> {
     source: &'a Source,
     events: Parser<'a, saphyr_parser::StrInput<'a>>,
-    /// Where each character begins: the parser counts characters.
+    /// The byte at which each character begins, because the parser counts characters.
     bytes: Vec<usize>,
     anchors: HashMap<usize, Node>,
     count: usize,
@@ -153,7 +153,7 @@ fn local(tag: &Tag) -> Option<String> {
     (!tag.is_yaml_core_schema()).then(|| tag.suffix.trim_start_matches('!').to_owned())
 }
 
-/// The core schema, as far as definitions go.
+/// The core schema, as far as definitions need it.
 fn scalar(text: &str) -> Value {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => Value::Null,

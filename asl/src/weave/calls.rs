@@ -1,4 +1,4 @@
-//! What the calls of our functions have in common, in both languages.
+//! The parts that all calls of the functions have in common, in both languages.
 
 use crate::read::error_names::{
     ALL, ASKED_AGAIN, HELD, LOST, MAY_RUN, NO_VALUE, NOT_BEGUN, TASK_FAILED, TOO_LARGE, matches,
@@ -10,10 +10,10 @@ use crate::weave::render::{Piece, object};
 use crate::weave::section::{Failing, Language, Role, language};
 
 const INVOKE: &str = ":states:::lambda:invoke";
-/// More than the 10 s after which our functions end themselves.
+/// More than the functions' own time limit of 10 s.
 pub(crate) const LIMIT: f64 = 15.0;
 impl Planner<'_, '_> {
-    /// An extend, but for what it catches and where it leads.
+    /// An extend, without its Catch and its Next.
     pub(crate) fn extending(&self, section: usize, reason: &str) -> Piece {
         let payload = self.handle(section);
         let mut state = self.call(section, reason, &self.spec.functions.extend, payload);
@@ -50,7 +50,7 @@ impl Planner<'_, '_> {
         )])
     }
 
-    /// What a grant or an extend leaves in variables.
+    /// The variables that a grant or an extend assigns.
     pub(crate) fn taken(&self, section: usize, from: &str) -> Piece {
         let vars = &self.sections[section].vars;
         let key = vars.lease() + self.either("", ".$");
@@ -59,7 +59,7 @@ impl Planner<'_, '_> {
         Piece::Object(vec![lease, proven])
     }
 
-    /// Another one for each entry of the state, and the same for all its attempts.
+    /// The `request_id`: new for each entry of the state, and the same for all its attempts.
     pub(crate) fn request(&self, section: usize) -> (String, Piece) {
         let mut parts = vec!["State.Name", "State.EnteredTime", "Execution.RedriveCount"];
         let around = self.machine.enclosing(self.sections[section].scope);
@@ -85,12 +85,12 @@ impl Planner<'_, '_> {
         )
     }
 
-    /// A field that is computed, in the definition's language.
+    /// A computed field, in the definition's language.
     pub(crate) fn field(&self, key: &str, jsonata: &str, json_path: &str) -> (String, Piece) {
         computed(self.machine.jsonata, key, jsonata, json_path)
     }
 
-    /// A field as the specification has it.
+    /// A field with the specification's value.
     pub(crate) fn specified(&self, key: &str, text: &str) -> (String, Piece) {
         let is_path = !self.machine.jsonata && language(text) == Some(Language::JsonPath);
         (
@@ -99,7 +99,7 @@ impl Planner<'_, '_> {
         )
     }
 
-    /// The resource that calls a function, in the partition that the author's own states name, by whatever placeholder.
+    /// The resource that calls a function, in the partition, or its placeholder, that the author's own states name.
     pub(crate) fn invoke(&self) -> String {
         let resources = self.machine.states.iter().enumerate();
         let partition = resources.into_iter().find_map(|(id, _)| {
@@ -110,7 +110,7 @@ impl Planner<'_, '_> {
         partition.unwrap_or_else(|| "arn:aws".to_owned()) + INVOKE
     }
 
-    /// A clause of a state of ours.
+    /// A clause of a written state.
     pub(crate) fn uncaught(&self, section: usize, names: &[&str], next: String) -> Piece {
         failed(
             self.machine.jsonata,
@@ -120,7 +120,7 @@ impl Planner<'_, '_> {
         )
     }
 
-    /// What comes in goes out, whatever the answer.
+    /// The state's output is its input, whatever the result.
     pub(crate) fn keeps_data(&self, state: &mut Piece) {
         if self.machine.jsonata {
             state.set("Output", "{% $states.input %}".into());
@@ -129,14 +129,14 @@ impl Planner<'_, '_> {
         }
     }
 
-    /// For states that pass no data on, and compute what JSONPath cannot.
+    /// Makes a state JSONata: one that passes no data on, and computes what JSONPath cannot.
     pub(crate) fn in_jsonata(&self, state: &mut Piece) {
         if !self.machine.jsonata {
             state.set("QueryLanguage", "JSONata".into());
         }
     }
 
-    /// What is written in the definition's language.
+    /// The value for the definition's language.
     pub(crate) fn either<T>(&self, jsonata: T, json_path: T) -> T {
         if self.machine.jsonata {
             jsonata
@@ -150,7 +150,7 @@ impl Planner<'_, '_> {
     }
 }
 
-/// Asked again while the outcome is open.
+/// The Retry while the outcome is unknown.
 pub(crate) fn again(after_timeout: bool) -> Piece {
     let names = if after_timeout {
         &ASKED_AGAIN[..]
@@ -171,7 +171,7 @@ fn asked_again(names: Piece) -> Piece {
     }
 }
 
-/// A step that Lambda has not begun, because as many run as may, is asked again.
+/// The Retry of a step that Lambda did not start, because its concurrency limit is reached.
 pub(crate) fn not_begun(section: &str) -> Piece {
     let mut clause = asked_again(Piece::texts(&[NOT_BEGUN]));
     let reason = "Lambda has not begun the step, and the lease is long enough to ask again.";
@@ -179,7 +179,7 @@ pub(crate) fn not_begun(section: &str) -> Piece {
     clause
 }
 
-/// Asked again while somebody else has it.
+/// The Retry while somebody else holds the key.
 pub(crate) fn held() -> Piece {
     object! {
         "ErrorEquals" => Piece::texts(&[HELD]),
@@ -194,11 +194,11 @@ pub(crate) fn held() -> Piece {
 /// The Catch of a member.
 pub(crate) struct Catching {
     pub clauses: Vec<Clause>,
-    /// For each of the author's clauses, whether what it catches may still be at work.
+    /// For each of the author's clauses, whether the step may still be running after the errors that it catches.
     pub open: Vec<bool>,
 }
 
-/// The errors that leave something at work, where not all do.
+/// The errors after which something may still be running, unless that holds for all errors.
 fn left_by(failing: Failing) -> &'static [&'static str] {
     match failing {
         Failing::ByError => &MAY_RUN,
@@ -207,7 +207,7 @@ fn left_by(failing: Failing) -> &'static [&'static str] {
     }
 }
 
-/// Whether a clause catches, behind these, anything after which nothing is at work.
+/// Whether a clause, after these, catches any error after which nothing is running.
 fn closes(before: &[Vec<&str>], names: &[&str], left: &[&str]) -> bool {
     let is_new = |error: &str| !before.iter().any(|names| matches(names, error));
     let any = names.iter().any(|name| matches!(*name, ALL | TASK_FAILED));
@@ -256,7 +256,7 @@ impl Planner<'_, '_> {
         Catching { clauses, open }
     }
 
-    /// The state outside of the section that a clause leads to.
+    /// The state outside the section that a clause leads to.
     fn leaves(&self, section: usize, id: StateId, nth: usize) -> Option<StateId> {
         match self.plain.ways.get(&Slot::Catch(id, nth)) {
             Some(&Target::To(to)) if !self.sections[section].members.contains(&to) => Some(to),
@@ -264,7 +264,7 @@ impl Planner<'_, '_> {
         }
     }
 
-    /// What the author's clauses leave out.
+    /// The clauses for errors that the author's clauses do not catch.
     fn ours(
         &mut self,
         section: usize,
@@ -277,7 +277,7 @@ impl Planner<'_, '_> {
         let vars = self.sections[section].vars.clone();
         let mut clauses = Vec::new();
         let is_task = self.machine.states[id].is_task();
-        // What only looks knows nothing of leases.
+        // A read never raises an error about leases.
         let may_lose = failing != Failing::Over || !is_task;
         if may_lose && !covered(LOST[0]) {
             let to = self.need(section, Role::Lost);
@@ -309,14 +309,14 @@ impl Planner<'_, '_> {
                 object! { vars.failure() => "{% $states.errorOutput %}", vars.doubts() => count },
             );
             clause.set("Output", "{% $states.input %}".into());
-            // The next state is the last field, here as everywhere.
+            // The next state is the last field, as everywhere.
             if let Piece::Object(members) = &mut clause {
                 members.swap(2, 3);
             }
             clauses.push(clause);
         }
         let needs_all = !covered("") || (left.is_empty() && !covered(MAY_RUN[0]));
-        // A Parallel or Map passes on what fails inside, and that is a task's.
+        // A Parallel or Map passes on the errors of the tasks inside.
         if !named(TOO_LARGE) && !named(TASK_FAILED) && (is_task || needs_all) {
             let to = self.need(section, rest);
             clauses.push(failed(jsonata, &vars.failure(), &[TOO_LARGE], to));
@@ -328,7 +328,7 @@ impl Planner<'_, '_> {
         clauses.into_iter().map(Clause::Written).collect()
     }
 
-    /// The author's clause for errors after which something may be at work: nothing is given back on the way.
+    /// A copy of the author's clause for errors after which something may still be running. Its path does not release the lease.
     fn copy(
         &mut self,
         section: usize,
@@ -345,7 +345,7 @@ impl Planner<'_, '_> {
             .get("Assign")
             .cloned()
             .unwrap_or(Piece::Object(Vec::new()));
-        // By this it is known for a copy.
+        // This field marks it as a copy.
         let (key, value) = kept(jsonata, &failure);
         assign.set(&key, value);
         copy.set("Assign", assign);
@@ -358,12 +358,12 @@ impl Planner<'_, '_> {
     }
 }
 
-/// The failure, in a variable.
+/// The assignment of the failure to a variable.
 fn kept(jsonata: bool, failure: &str) -> (String, Piece) {
     computed(jsonata, failure, "$states.errorOutput", "$")
 }
 
-/// A field that is computed: by an expression, or by the path or intrinsic of a name that says so.
+/// A computed field: an expression, or a path or intrinsic under a name that ends with `.$`.
 fn computed(jsonata: bool, key: &str, expression: &str, path: &str) -> (String, Piece) {
     if jsonata {
         (key.to_owned(), format!("{{% {expression} %}}").into())
@@ -372,7 +372,7 @@ fn computed(jsonata: bool, key: &str, expression: &str, path: &str) -> (String, 
     }
 }
 
-/// A clause that keeps the failure, and leads on.
+/// A clause that keeps the failure in a variable and leads to `next`.
 pub(crate) fn failed(jsonata: bool, failure: &str, names: &[&str], next: String) -> Piece {
     let mut clause = object! {
         "ErrorEquals" => Piece::texts(names),

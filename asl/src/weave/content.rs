@@ -1,4 +1,4 @@
-//! The states that are written, each with the reason for it.
+//! The written states, each with its reason as Comment.
 
 use crate::read::error_names::HELD;
 use crate::weave::calls::{LIMIT, again, failed, held};
@@ -8,11 +8,11 @@ use crate::weave::render::{Piece, object};
 use crate::weave::section::{Role, line};
 use crate::weave::spec::{Mode, Unfinished};
 
-/// In line, the answer comes to the task token.
+/// In queue mode the response comes to the task token.
 const IN_LINE: &str = ".waitForTaskToken";
-/// How much longer than in line somebody waits for the answer, lest a sweep be late.
+/// How many seconds longer than `wait_seconds` the state waits, because a sweep may be late.
 const LATE: f64 = 120.0;
-/// So many turns may be missed.
+/// How many turns may be missed.
 const TURNS: f64 = 3.0;
 
 impl Planner<'_, '_> {
@@ -114,7 +114,7 @@ impl Planner<'_, '_> {
         state.set("Retry", Piece::List(retry));
         let from = match (jsonata, wait) {
             (true, None) => "{% $states.result.Payload.lease %}".to_owned(),
-            // Of this key, whatever the callback says.
+            // The lease is read from this key, whatever the callback contains.
             (true, Some(_)) => format!(
                 "{{% $merge([$states.result.lease, {{'key': {}}}]) %}}",
                 expression(key)
@@ -236,7 +236,7 @@ impl Planner<'_, '_> {
         let mut catch = vec![self.uncaught(section, &["Lease.Lost", "Lease.Expired"], lost)];
         let mut rest = self.uncaught(section, &["States.ALL"], after);
         if bound && self.machine.jsonata {
-            // Three doubts in a row mean a ttl too short to work in; the failure to tell is then the step's.
+            // Three doubts in a row mean that the ttl is too short to work. The failure to report is then the step's.
             let (doubts, lease, failure) = (vars.doubts(), vars.lease(), vars.failure());
             let payload = object! { "lease" => format!("{{% ${doubts} <= 3 ? ${lease} %}}") };
             let function = self.spec.functions.extend.clone();
@@ -256,7 +256,7 @@ impl Planner<'_, '_> {
     fn release(&mut self, section: usize, target: Target) -> Piece {
         let vars = self.sections[section].vars.clone();
         let proven = vars.proven();
-        // The intrinsics are JSONPath's way to compare two numbers.
+        // JSONPath compares two numbers only by intrinsics.
         let (key, strict) = self.field(
             "strict",
             &format!("$states.context.Execution.RedriveCount = ${proven}"),
@@ -346,7 +346,7 @@ impl Planner<'_, '_> {
     }
 }
 
-/// A text as a part of a JSONata expression.
+/// A text as a literal in a JSONata expression.
 fn expression(text: &str) -> String {
     let inside = text
         .strip_prefix("{%")

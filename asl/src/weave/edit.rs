@@ -1,10 +1,10 @@
-//! Changes to a text by its places, so that all else stays as it is, to the byte.
+//! Changes to a text by its places. Every other byte stays as it is.
 
 use crate::read::node::{Member, Node, Span, Value};
 use crate::read::source::Source;
 use crate::weave::render::{Form, Manner, Piece};
 
-/// A text and what is to be changed in it.
+/// A text and its pending changes.
 pub(crate) struct Editor<'a> {
     source: &'a Source,
     text: &'a str,
@@ -20,7 +20,7 @@ struct Edit {
     text: String,
 }
 
-/// Elements of a list or fields of an object, one after the other.
+/// Consecutive elements of a list or fields of an object.
 pub(crate) type Run = std::ops::Range<usize>;
 
 impl<'a> Editor<'a> {
@@ -37,7 +37,7 @@ impl<'a> Editor<'a> {
             yaml,
             edits: Vec::new(),
         };
-        // The unit is that of the first field that has fields.
+        // The unit of indentation is that of the first field that has fields.
         let outer = root.members().first();
         let inner = root
             .members()
@@ -53,9 +53,9 @@ impl<'a> Editor<'a> {
         editor
     }
 
-    /// The changed text; nothing if two changes meet.
+    /// The changed text. None if two changes overlap.
     pub(crate) fn finish(mut self) -> Option<String> {
-        // Of insertions at one place the first comes first.
+        // Insertions at one place keep their order.
         self.edits.sort_by_key(|edit| (edit.start, edit.end));
         let mut text = String::with_capacity(self.text.len() * 2);
         let mut at = 0;
@@ -85,7 +85,7 @@ impl<'a> Editor<'a> {
         self.put(Span::new(at, at), text);
     }
 
-    /// What stands before a place on its line, if that is only space.
+    /// The text before a place on its line, if that is only space.
     fn indent(&self, at: usize) -> Option<&'a str> {
         let line = self.text[..at].rfind('\n').map_or(0, |end| end + 1);
         let before = &self.text[line..at];
@@ -103,7 +103,7 @@ impl<'a> Editor<'a> {
         !self.yaml || self.text[node.span.start..].starts_with(['{', '['])
     }
 
-    /// How to write what goes in at this place of an object or a list.
+    /// The manner for an insertion at this place of an object or a list.
     fn manner_at(&self, within: &Node, at: usize) -> Manner {
         let form = if !self.is_flow(within) {
             Form::Yaml
@@ -115,17 +115,17 @@ impl<'a> Editor<'a> {
         self.manner.of(form)
     }
 
-    /// Whether a field's value stands elsewhere: an alias in YAML.
+    /// Whether a field's value is elsewhere, as with an alias in YAML.
     pub(crate) fn is_alias(member: &Member) -> bool {
         Self::is_elsewhere(member.at, &member.value)
     }
 
-    /// The same, by the place of the field's name.
+    /// The same, by the span of the field's name.
     pub(crate) fn is_elsewhere(name: Span, value: &Node) -> bool {
         value.span.start < name.end && value.span != name
     }
 
-    /// Past the last byte of a value.
+    /// The position after the last byte of a value.
     fn end_of(&self, node: &Node) -> usize {
         if self.is_flow(node) {
             return node.span.end;
@@ -166,7 +166,7 @@ impl<'a> Editor<'a> {
         }
     }
 
-    /// Puts a value in the place of another.
+    /// Replaces a field's value.
     pub(crate) fn replace(&mut self, within: &Node, member: &Member, piece: &Piece) {
         let manner = self.manner_at(within, member.at.start);
         let indent = self.line_indent(member.at.start).to_owned();
@@ -175,7 +175,7 @@ impl<'a> Editor<'a> {
         self.put(span, text);
     }
 
-    /// Puts a text in the place of another, in the quotes that it has.
+    /// Replaces a text, and keeps its quotes.
     pub(crate) fn rename(&mut self, node: &Node, to: &str) {
         let manner = self.manner.of(
             if self.yaml && !self.text[node.span.start..].starts_with('"') {
@@ -188,7 +188,7 @@ impl<'a> Editor<'a> {
         self.put(node.span, text);
     }
 
-    /// Puts a field in the place of another one, which has another name.
+    /// Replaces a field by one with another name.
     pub(crate) fn swap(&mut self, within: &Node, member: &Member, key: &str, piece: &Piece) {
         let text = self
             .manner_at(within, member.at.start)
@@ -197,14 +197,14 @@ impl<'a> Editor<'a> {
         self.put(span, text);
     }
 
-    /// Puts fields into an object, before this one.
+    /// Inserts a field into an object, before this one.
     pub(crate) fn insert_before(&mut self, within: &Node, nth: usize, key: &str, piece: &Piece) {
         let member = &within.members()[nth];
         let manner = self.manner_at(within, member.at.start);
         let indent = self.line_indent(member.at.start).to_owned();
         let text = manner.member(key, piece, &indent);
         match manner.form {
-            // Behind the one before, so that comments stay with what they are about.
+            // After the field before it, so that comments stay with their field.
             Form::Yaml if nth > 0 => {
                 let at = self.line_end(self.end_of_member(&within.members()[nth - 1]));
                 self.insert(at, format!("\n{indent}{text}"));
@@ -216,7 +216,7 @@ impl<'a> Editor<'a> {
         }
     }
 
-    /// Puts fields into an object, after this one.
+    /// Inserts fields into an object, after this one.
     pub(crate) fn insert_after(&mut self, within: &Node, nth: usize, fields: &[(String, &Piece)]) {
         let member = &within.members()[nth];
         let manner = self.manner_at(within, member.at.start);
@@ -235,7 +235,7 @@ impl<'a> Editor<'a> {
         self.insert(at, text);
     }
 
-    /// Puts an element into a list, before the nth or at the end.
+    /// Inserts elements into a list, before the nth or at the end.
     pub(crate) fn insert_element(&mut self, list: &Node, nth: usize, pieces: &[&Piece]) {
         let elements = list.list();
         let first = &elements[0];
@@ -249,7 +249,7 @@ impl<'a> Editor<'a> {
             let text: Vec<String> = text.collect();
             if nth == 0 {
                 let at = self.line_start(dash);
-                // On the line of what it is in, if that is a list, too: not in definitions.
+                // If the parent is a list too, its dash is on this line. That does not occur in definitions.
                 self.insert(at, text.join("\n") + "\n");
             } else {
                 let at = self.line_end(self.end_of(&elements[nth - 1]));
@@ -273,7 +273,7 @@ impl<'a> Editor<'a> {
         }
     }
 
-    /// Puts an element in the place of another.
+    /// Replaces an element.
     pub(crate) fn replace_element(&mut self, list: &Node, nth: usize, piece: &Piece) {
         let element = &list.list()[nth];
         let manner = self.manner_at(list, list.list()[0].span.start);
@@ -289,7 +289,7 @@ impl<'a> Editor<'a> {
         self.put(span, text);
     }
 
-    /// Takes elements out of a list that keeps others.
+    /// Removes elements from a list that keeps others.
     pub(crate) fn remove_elements(&mut self, list: &Node, run: &Run) {
         let elements = list.list();
         let span = if self.is_flow(list) {
@@ -302,7 +302,7 @@ impl<'a> Editor<'a> {
         self.put(span, String::new());
     }
 
-    /// Takes fields out of an object that keeps others.
+    /// Removes fields from an object that keeps others.
     pub(crate) fn remove_members(&mut self, within: &Node, run: &Run) {
         let members = within.members();
         let (first, last) = (&members[run.start], &members[run.end - 1]);
@@ -316,14 +316,14 @@ impl<'a> Editor<'a> {
         self.put(span, String::new());
     }
 
-    /// The dash of an element of a list of blocks.
+    /// The dash of an element of a block list.
     fn dash(&self, element: &Node) -> usize {
         self.text[..element.span.start]
             .rfind('-')
             .unwrap_or(element.span.start)
     }
 
-    /// Whole lines, with the break after them, or before them at the end of the text.
+    /// Whole lines with the line break after them, or before them at the end of the text.
     fn lines(&self, start: usize, end: usize) -> Span {
         let (start, end) = (self.line_start(start), self.line_end(end));
         let rest = &self.text[end..];
@@ -338,7 +338,7 @@ impl<'a> Editor<'a> {
     }
 }
 
-/// Elements with the commas that go with them.
+/// Elements with their commas.
 fn between(places: &[Span], run: &Run) -> Span {
     if run.start > 0 {
         Span::new(places[run.start - 1].end, places[run.end - 1].end)

@@ -1,4 +1,4 @@
-//! From the plan to the text: only what differs from it is changed.
+//! From the plan to the text: changes only the parts that differ.
 
 use crate::read::node::{Member, Node};
 use crate::weave::edit::Editor;
@@ -9,7 +9,7 @@ use crate::weave::render::Piece;
 use crate::weave::section::Section;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The text of the machine, as the plan has it.
+/// The text of the planned machine.
 pub(crate) fn emit(
     machine: &Machine<'_>,
     sections: &[Section<'_>],
@@ -36,7 +36,7 @@ pub(crate) fn emit(
     emitter
         .editor
         .finish()
-        .ok_or_else(|| Refusal::internal(name, "two changes meet at one place"))
+        .ok_or_else(|| Refusal::internal(name, "two changes overlap"))
 }
 
 struct Emitter<'m> {
@@ -78,7 +78,7 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    /// What stands behind an alias is written once and meant several times.
+    /// Refuses a change to a value that aliases share, because it is written once and used several times.
     fn own_place(&self, slot: Slot, member: &Member) -> Result<(), Refusal> {
         let shared = slot.from().is_some_and(|id| {
             let node = self.machine.node(id);
@@ -98,7 +98,7 @@ impl Emitter<'_> {
         Refusal::at(
             self.editor.source(),
             &member.value,
-            "an alias leads here from elsewhere, and the two have to differ from now on: write it out in both places",
+            "an alias elsewhere refers to this value, and the two have to differ: write it out in both places",
         )
     }
 
@@ -192,7 +192,7 @@ impl Emitter<'_> {
         }
         let list = &members[at].value;
         let kept: BTreeSet<usize> = clauses.iter().filter_map(own).collect();
-        // Between two clauses of the author's, ours are put right one by one.
+        // Between two of the author's clauses, the written ones are corrected one by one.
         let mut from = 0;
         let mut changed = Vec::new();
         let mut wanted = clauses.iter().peekable();
@@ -238,7 +238,7 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    /// Ours behind the last state of their section; those that are not wanted any more go.
+    /// Inserts the written states after the last state of their section, and removes those that are no longer needed.
     fn written(&mut self, sections: &[Section<'_>], written: &[Written]) {
         let wanted: BTreeSet<&str> = written.iter().map(|state| state.name.as_str()).collect();
         for scope in &self.machine.scopes {
@@ -298,7 +298,7 @@ impl Emitter<'_> {
     }
 }
 
-/// The field that says where a state leads, before which others go.
+/// The index of the field with a state's successor. Other fields are inserted before it.
 fn onward(state: &Node) -> usize {
     let members = state.members();
     let at = members

@@ -1,4 +1,4 @@
-//! Finds the sections of a specification in the definition: where each is entered, and what is in the way of guarding it.
+//! Finds the sections of a specification in the definition: where each one is entered, and what prevents guarding it.
 
 use crate::read::error_names::nearest;
 use crate::read::node::Node;
@@ -42,7 +42,7 @@ pub(crate) fn find<'s>(
                 && found.spec.key.text() == other.spec.key.text()
             {
                 let message = format!(
-                    "{} and {} ask for the same key side by side in {}: put one section around {} instead",
+                    "{} and {} request the same key concurrently in {}: put one section around {} instead",
                     other.name,
                     found.name,
                     machine.states[around].name,
@@ -56,7 +56,7 @@ pub(crate) fn find<'s>(
     Ok(sections)
 }
 
-/// The Parallel in two branches of which these two run.
+/// The Parallel that runs these two in different branches.
 fn beside(machine: &Machine<'_>, a: &Section<'_>, b: &Section<'_>) -> Option<StateId> {
     let of_b = machine.enclosing(b.scope);
     machine
@@ -86,7 +86,7 @@ impl<'s> Finder<'_, 's> {
             };
             if self.machine.states[id].is_end() {
                 let message = format!(
-                    "{text} ends the execution: leave it out, the lease is given back before it"
+                    "{text} ends the execution: leave it out, because the lease is released before it"
                 );
                 return Err(self.refuse(name, message));
             }
@@ -97,7 +97,7 @@ impl<'s> Finder<'_, 's> {
         let reached = self.plain.reached(scope);
         if let Some(&never) = members.iter().find(|member| !reached.contains(member)) {
             let message = format!(
-                "no way leads to {}: leave it out, or lead there",
+                "no path leads to {}: leave it out, or add a path to it",
                 self.machine.states[never].name
             );
             return Err(self.refuse(&self.section.node, message));
@@ -120,7 +120,7 @@ impl<'s> Finder<'_, 's> {
         };
         self.limits(&section)?;
         self.variables(&section)?;
-        // Whoever may work as long as the lease lasts deserves all of it.
+        // A task that may use the whole lease gets an extend before it.
         let machine = self.machine;
         let deserves = |member: &StateId| {
             let tasks = machine.all_inside(*member).into_iter().chain([*member]);
@@ -137,7 +137,7 @@ impl<'s> Finder<'_, 's> {
         (!is_written(&self.machine.states[id])).then_some(id)
     }
 
-    /// The scope that has all the states.
+    /// The scope that contains all the states.
     fn scope(&self) -> Result<ScopeId, Refusal> {
         let scopes = 0..self.machine.scopes.len();
         let has = |scope: ScopeId, name: &Node| {
@@ -171,11 +171,11 @@ impl<'s> Finder<'_, 's> {
             [scope] => Ok(*scope),
             [] => Err(self.refuse(
                 &self.section.node,
-                "its states are not in one scope: a section is at the top level, or inside of one branch or Map",
+                "its states are not in one scope: a section must be at the top level, or inside one branch or Map",
             )),
             _ => Err(self.refuse(
                 &self.section.node,
-                "more than one scope has states of these names: name the states of the definition apart",
+                "more than one scope has states of these names: give the states of the definition different names",
             )),
         }
     }
@@ -203,12 +203,12 @@ impl<'s> Finder<'_, 's> {
                 Err(self.refuse(
                     &self.section.node,
                     format!(
-                        "it is entered at {} (from {from_one}) and at {} (from {from_two}): a section has one state that all ways in lead to",
+                        "it is entered at {} (from {from_one}) and at {} (from {from_two}): all paths into a section must lead to one state",
                         name(one), name(two)
                     ),
                 ))
             }
-            _ => Err(self.refuse(&self.section.node, "no way leads into it")),
+            _ => Err(self.refuse(&self.section.node, "no path leads into it")),
         }
     }
 
@@ -224,13 +224,13 @@ impl<'s> Finder<'_, 's> {
             return Ok(slug);
         }
         let message = format!(
-            "give it a name of up to 30 letters and digits: none can be made of \"{}\"",
+            "give it a name of up to 30 letters and digits: \"{}\" does not yield one",
             self.machine.states[entry].name
         );
         Err(self.refuse(&self.section.node, message))
     }
 
-    /// What is computed is computed in the definition's language.
+    /// A computed value must be in the definition's language.
     fn language(&self) -> Result<(), Refusal> {
         let values = self
             .section
@@ -254,7 +254,7 @@ impl<'s> Finder<'_, 's> {
         Ok(())
     }
 
-    /// Items that begin at the same time and ask for one key keep each other waiting, and fail each other.
+    /// Refuses concurrent items with one key, because they would block each other and fail.
     fn shared(&self, scope: ScopeId) -> Result<(), Refusal> {
         let is_constant = language(self.section.key.text().unwrap_or_default()).is_none();
         for (around, _) in self.machine.enclosing(scope) {
@@ -267,7 +267,7 @@ impl<'s> Finder<'_, 's> {
             {
                 let name = self.machine.states[around].name;
                 let message = format!(
-                    "all items of {name} would ask for the same key: let the key tell them apart, put the section around {name}, or give {name} a MaxConcurrency of 1"
+                    "all items of {name} would request the same key: give each item its own key, put the section around {name}, or give {name} a MaxConcurrency of 1"
                 );
                 return Err(self.refuse(&self.section.key, message));
             }
@@ -275,7 +275,7 @@ impl<'s> Finder<'_, 's> {
         Ok(())
     }
 
-    /// Every task can be held to the lease, if that is asked for.
+    /// With `bound: lease`, every task must be able to take its time limit from the lease.
     fn limits(&self, section: &Section<'_>) -> Result<(), Refusal> {
         if !self.section.bound {
             return Ok(());
@@ -295,7 +295,7 @@ impl<'s> Finder<'_, 's> {
             for inner in self.machine.all_inside(member).into_iter().chain([member]) {
                 if self.machine.states[inner].processor_config("Mode") == Some("DISTRIBUTED") {
                     let message = format!(
-                        "the items of {} are executions of their own, which do not see the lease: leave it out of the section",
+                        "the items of {} are executions of their own, which cannot read the lease's variables: leave it out of the section",
                         self.machine.path_of(inner)
                     );
                     return Err(self.refuse(&self.section.node, message));
@@ -305,7 +305,7 @@ impl<'s> Finder<'_, 's> {
         Ok(())
     }
 
-    /// Nobody else has variables of these names.
+    /// Refuses a definition that assigns variables of these names.
     fn variables(&self, section: &Section<'_>) -> Result<(), Refusal> {
         for (id, state) in self.machine.states.iter().enumerate() {
             if is_written(state) {

@@ -1,5 +1,5 @@
-//! Writes leases into a state machine that has none: a few lines say which of its states are to be alone with what, and the
-//! definition comes back with acquire, extend, release and the catches between them.
+//! Writes leases into a state machine that has none. A short specification names the states to guard and the key of each section,
+//! and the weaver adds acquire, extend, release and their catches to the definition.
 //!
 //! ```
 //! use leasehold_asl::weave::{Spec, weave};
@@ -20,17 +20,17 @@
 //!
 //! # How it works
 //!
-//! The definition is read with the place of everything in it, and every edge is led past the states that were woven before: that
-//! is the plain machine, whether the text is plain or woven. Sections are found in it, and a plan is made: where each edge
-//! leads, what each Catch lists, which states are written. What differs between the plan and the text is changed in the text, and
-//! nothing else, so that order, indentation and comments stay, and weaving twice changes nothing.
+//! The definition is read with the place of every node, and every edge is led past the states that were woven before. The result
+//! is the plain machine, whether the text is plain or woven. The weaver finds the sections in it and makes a plan: where each edge
+//! leads, what each Catch lists, and which states are written. It changes only those parts of the text that differ from the plan.
+//! So order, indentation and comments stay, and weaving twice changes nothing.
 //!
-//! What is planned is checked as any definition is. Where a lease may run out, an extend goes in before the step; where a lease
-//! is forgotten after a failure, or given back too soon, the next guess is tried of what that failure leaves behind.
-//! If nothing is left to try, the finding is the refusal. So what is written has passed the checker, and it has been woven once
-//! more and come out the same.
+//! The planned machine is checked like any definition. If a lease may expire, an extend is added before the step. If a lease is not
+//! released after a failure, or released too early, the next assumption about the effects of that failure is tried.
+//! If no assumption is left, the finding becomes the refusal. So the output has passed the checker, and weaving it again has
+//! given the same text.
 //!
-//! `docs/how-to/weave.md` has the specification's fields, what is refused, and what is not done.
+//! `docs/how-to/weave.md` describes the specification's fields, the refusals, and the limits.
 
 mod calls;
 mod content;

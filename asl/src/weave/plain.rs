@@ -1,5 +1,5 @@
-//! What a definition is without what was written into it: every edge led past the states that are ours. Of a definition that
-//! nothing was woven into it is the definition itself, which is why weaving twice comes to the same.
+//! The plain machine: the definition without the written states, where every edge leads past them. If nothing was woven, it is the
+//! definition itself. That is why weaving twice gives the same text.
 
 use crate::read::machine as read;
 pub(crate) use crate::read::machine::{Kind, ScopeId, State, StateId, errors};
@@ -16,7 +16,7 @@ pub(crate) enum Target {
     To(StateId),
 }
 
-/// What an edge is written in.
+/// The field that contains an edge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Slot {
     /// `StartAt`.
@@ -32,7 +32,7 @@ pub(crate) enum Slot {
 }
 
 impl Slot {
-    /// The state that is left by it.
+    /// The state that the edge leaves.
     pub(crate) fn from(self) -> Option<StateId> {
         match self {
             Self::Start(_) => None,
@@ -42,11 +42,11 @@ impl Slot {
 }
 
 pub(crate) struct Plain {
-    /// Every edge of a state that is not ours.
+    /// Every edge of the author's states.
     pub ways: BTreeMap<Slot, Target>,
-    /// The clauses of Catch that are ours.
+    /// The written clauses of Catch.
     pub ours: BTreeSet<(StateId, usize)>,
-    /// The clauses of Retry that are ours.
+    /// The written clauses of Retry.
     pub our_retries: BTreeSet<(StateId, usize)>,
     pub limits: BTreeMap<StateId, Limit>,
 }
@@ -144,10 +144,10 @@ impl Plain {
     }
 }
 
-/// The first state on the way that is not ours, or the end; nothing if the way ends in a failure of ours.
+/// The author's first state on the path, or the end. None if the path ends in a written failure.
 fn past_ours(machine: &Machine<'_>, from: StateId) -> Option<Target> {
     let mut at = from;
-    // Ours do not lead in circles on their ways of success; somebody's changes may.
+    // The success paths of written states have no loops, but somebody may have changed them.
     for _ in 0..=machine.states.len() {
         let state = &machine.states[at];
         if !is_written(state) {
@@ -209,7 +209,7 @@ impl<'a> Machine<'a> {
         self.states[state].node
     }
 
-    /// Everything within a Parallel or Map, at whatever depth.
+    /// All states inside a Parallel or Map, at any depth.
     pub(crate) fn all_inside(&self, around: StateId) -> Vec<StateId> {
         let scopes = self.inner(around).iter();
         let mut found: Vec<StateId> = scopes.flat_map(|&scope| self.inside(scope)).collect();
@@ -227,17 +227,17 @@ impl<'a> Machine<'a> {
     }
 }
 
-/// How the Comment of a state or of a clause of Retry begins that is written for a section.
+/// The Comment of a state or a clause of Retry that is written for a section.
 pub(crate) fn comment(section: &str, reason: &str) -> String {
     format!("{MARK}{section}): {reason}")
 }
 
-/// The section that a state was written for, if it was.
+/// The section that a state was written for. None for the author's states.
 pub(crate) fn written_for<'a>(state: &State<'a>) -> Option<&'a str> {
     section_of(state.node)
 }
 
-/// The section that its Comment names as the reason for it.
+/// The section that its Comment names.
 pub(crate) fn section_of(node: &Node) -> Option<&str> {
     let comment = node.text_of("Comment")?;
     let (section, _) = comment.strip_prefix(MARK)?.split_once("): ")?;
@@ -248,25 +248,25 @@ pub(crate) fn is_written(state: &State<'_>) -> bool {
     written_for(state).is_some()
 }
 
-/// A section's variables: its name in small letters, and what they are for.
+/// A section's variables: the section's name in lower case, and a suffix for the purpose.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Vars {
     stem: String,
 }
 
-/// The time limit that a task has by itself.
+/// The author's time limit of a task.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Limit {
     Absent,
     Seconds(f64),
-    /// An expression or a path of the author's.
+    /// An expression or a path.
     Computed,
 }
 
-/// What each is for.
+/// The purposes of variables.
 const KINDS: [&str; 5] = ["lease", "proven", "doubts", "turns", "failure"];
 
-/// Before and after the number of seconds that a task may take by itself.
+/// The text before and after the author's limit in seconds.
 const AT_MOST: (&str, &str) = ("$min([", ", $left])");
 
 impl Vars {
@@ -308,13 +308,13 @@ impl Vars {
         self.name("failure")
     }
 
-    /// Whether this is one of them, as a field of an Assign.
+    /// Whether this field of an Assign is one of these variables.
     pub(crate) fn has(&self, key: &str) -> bool {
         let key = key.strip_suffix(".$").unwrap_or(key);
         KINDS.iter().any(|kind| key == self.name(kind))
     }
 
-    /// The time limit of a task that ends with the lease, and no later than it would by itself.
+    /// A time limit that ends with the lease, and no later than the author's own limit.
     pub(crate) fn limit(&self, own: Option<f64>) -> String {
         let (lease, proven) = (self.lease(), self.proven());
         let left = own.map_or("$left".to_owned(), |own| {
@@ -325,7 +325,7 @@ impl Vars {
         )
     }
 
-    /// Whether a time limit is one of ours, and what it was before.
+    /// Whether a time limit was written by the weaver, and the author's limit before.
     pub(crate) fn own_limit(&self, text: &str) -> Option<Limit> {
         if text == self.limit(None) {
             return Some(Limit::Absent);

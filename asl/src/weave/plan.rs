@@ -1,4 +1,4 @@
-//! What the woven machine is to be: where every edge leads, what every Catch lists, and which states are written.
+//! The plan of the woven machine: where every edge leads, what every Catch lists, and which states are written.
 
 use crate::read::error_names::{NOT_BEGUN, matches};
 use crate::weave::calls::not_begun;
@@ -19,15 +19,15 @@ pub(crate) enum Lead {
 /// A clause of a Catch.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Clause {
-    /// The author's, by its place in the text; where it leads is an edge.
+    /// The author's clause, by its index. Its target is an edge.
     Own(usize),
     Written(Piece),
 }
 
-/// A state that is written.
+/// A written state.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Written {
-    /// Of which section.
+    /// The index of its section.
     pub section: usize,
     pub name: String,
     pub state: Piece,
@@ -37,11 +37,11 @@ pub(crate) struct Written {
 pub(crate) struct Plan {
     pub leads: BTreeMap<Slot, Lead>,
     pub catches: BTreeMap<StateId, Vec<Clause>>,
-    /// The time limits of tasks; `None` for none.
+    /// The time limits of tasks. `None` for no limit.
     pub limits: BTreeMap<StateId, Option<Piece>>,
-    /// The clause that is added to a task's Retry; `None` for none.
+    /// The clause added to a task's Retry. `None` for no clause.
     pub retries: BTreeMap<StateId, Option<Piece>>,
-    /// In the order of the sections, and of what they are for.
+    /// Sorted by section and role.
     pub written: Vec<Written>,
 }
 
@@ -54,13 +54,13 @@ pub(crate) struct Planner<'p, 's> {
     needed: BTreeSet<(usize, Role)>,
 }
 
-/// How a state is left.
+/// How an edge leaves a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum How {
     Success,
-    /// By a Catch, and nothing is at work any more.
+    /// By a Catch, and nothing is running any more.
     Over,
-    /// By a Catch, and something may be at work.
+    /// By a Catch, and something may still be running.
     Open,
 }
 
@@ -114,13 +114,13 @@ impl Planner<'_, '_> {
             .position(|section| section.members.contains(&state))
     }
 
-    /// The name of a state that is written, which then is.
+    /// The name of a written state, which is marked as needed.
     pub(crate) fn need(&mut self, section: usize, role: Role) -> String {
         self.needed.insert((section, role));
         self.names.name(&self.sections[section], role)
     }
 
-    /// What an edge to this state leads to from outside of its section.
+    /// The target of an edge to this state from outside its section.
     pub(crate) fn enter(&mut self, state: StateId) -> String {
         match self.section_of(state) {
             Some(section) => {
@@ -131,7 +131,7 @@ impl Planner<'_, '_> {
         }
     }
 
-    /// What an edge to this state leads to from inside of its section.
+    /// The target of an edge to this state from inside its section.
     pub(crate) fn go_on(&mut self, section: usize, state: StateId) -> String {
         if self.sections[section].extends.contains(&state) {
             self.need(section, Role::Extend(state))
@@ -161,7 +161,7 @@ impl Planner<'_, '_> {
         Lead::To(self.need(section, role))
     }
 
-    /// The clauses of a Catch, and where the author's lead.
+    /// The clauses of a Catch. Adds the targets of the author's clauses to `leads`.
     fn catch(&mut self, id: StateId, leads: &mut BTreeMap<Slot, Lead>) -> Vec<Clause> {
         let count = self.machine.catch(id).len();
         let own: Vec<usize> = (0..count)
@@ -187,7 +187,7 @@ impl Planner<'_, '_> {
         catching.clauses
     }
 
-    /// The section that a task runs in, at whatever depth.
+    /// The section that a task runs in, at any depth.
     fn around(&self, task: StateId) -> Option<&Section<'_>> {
         self.sections.iter().find(|section| {
             let member = self.machine.outermost(task, section.scope);
@@ -200,7 +200,7 @@ impl Planner<'_, '_> {
         let seconds = match own {
             Limit::Absent => None,
             Limit::Seconds(seconds) => Some(seconds),
-            // The author's, and not to be touched: said by a value that stands there already.
+            // The author's expression stays: the plan has the value that is already in the text.
             Limit::Computed => {
                 return self
                     .machine
@@ -217,7 +217,7 @@ impl Planner<'_, '_> {
         }
     }
 
-    /// A step that Lambda has not begun is asked again, unless its author says what is to become of it.
+    /// The added Retry for a step that Lambda did not start, unless the author's own Retry covers that error.
     fn retry(&self, task: StateId) -> Option<Piece> {
         let section = self.around(task).filter(|section| section.asks_again)?;
         let node = self.machine.node(task);
@@ -228,7 +228,7 @@ impl Planner<'_, '_> {
         (is_lambda && !said).then(|| not_begun(&section.name))
     }
 
-    /// All that is needed, and what that needs.
+    /// All states that are needed, including those that other written states need.
     fn written(&mut self) -> Result<Vec<Written>, Refusal> {
         let mut states: BTreeMap<(usize, Role), Piece> = BTreeMap::new();
         loop {

@@ -4,16 +4,16 @@ use crate::read::node::Node;
 use crate::read::source::{Place, Source, Unreadable};
 use std::fmt;
 
-/// Why nothing was woven: where, and what to do about it.
+/// Why nothing was woven: the place, the fault and its remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// The name of the file it is about.
+    /// The name of the file at fault.
     pub name: String,
-    /// Where in it, if it is about a place.
+    /// The place in the file, if there is one.
     pub place: Option<Place>,
-    /// What is wrong, and what would not be.
+    /// What is wrong, and what to do about it.
     pub message: String,
-    /// Whether the fault is this program's own: what it wrote did not hold, and was thrown away.
+    /// Whether the fault is this program's own: its output failed the check and was discarded.
     pub internal: bool,
 }
 
@@ -25,7 +25,7 @@ impl Refusal {
         }
     }
 
-    /// A refusal that is about a file as a whole.
+    /// A refusal of a whole file.
     #[must_use]
     pub fn of(name: &str, message: impl Into<String>) -> Self {
         Self {

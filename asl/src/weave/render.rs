@@ -1,4 +1,4 @@
-//! Values as text, in the manner of the file they go into.
+//! Values as text, in the style of the target file.
 
 use crate::read::node::{Node, Value};
 use std::fmt::Write as _;
@@ -6,15 +6,15 @@ use std::fmt::Write as _;
 /// How a file is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// Over several lines.
+    /// JSON over several lines.
     Json,
-    /// JSON in one line, also within YAML.
+    /// JSON on one line, also within YAML.
     Compact,
-    /// Blocks.
+    /// YAML blocks.
     Yaml,
 }
 
-/// How a file is written, and by how much what is inside of something is indented.
+/// How a file is written, and its unit of indentation.
 #[derive(Debug, Clone)]
 pub(crate) struct Manner {
     pub form: Form,
@@ -29,7 +29,7 @@ impl Manner {
         }
     }
 
-    /// What is between two fields or elements of lines that are indented so far.
+    /// The separator of two fields or elements at this indentation.
     pub(crate) fn gap(&self, indent: &str) -> String {
         match self.form {
             Form::Yaml => format!("\n{indent}"),
@@ -38,7 +38,7 @@ impl Manner {
         }
     }
 
-    /// A value behind its key, on a line that is indented so far.
+    /// A value after its key, on a line with this indentation.
     pub(crate) fn value(&self, piece: &Piece, indent: &str) -> String {
         let mut text = String::new();
         match self.form {
@@ -49,7 +49,7 @@ impl Manner {
         text
     }
 
-    /// A field and its value, without an indent before it.
+    /// A field and its value, without indentation before it.
     pub(crate) fn member(&self, key: &str, piece: &Piece, indent: &str) -> String {
         let value = self.value(piece, indent);
         match self.form {
@@ -59,7 +59,7 @@ impl Manner {
         }
     }
 
-    /// An element of a list of blocks, behind its dash, which is indented so far.
+    /// An element of a block list, after its dash, which has this indentation.
     pub(crate) fn element(&self, piece: &Piece, indent: &str) -> String {
         let Piece::Object(members) = piece else {
             return self.value(piece, indent);
@@ -150,7 +150,7 @@ fn compact(text: &mut String, piece: &Piece) {
     }
 }
 
-/// A value of one line, in YAML.
+/// A YAML value on one line.
 fn scalar(piece: &Piece) -> String {
     match piece {
         Piece::Text(text) => word(text),
@@ -162,7 +162,7 @@ fn scalar(piece: &Piece) -> String {
     }
 }
 
-/// A text in YAML: plain if nothing in it could mean anything else.
+/// A text in YAML, without quotes if YAML cannot read it as anything else.
 pub(crate) fn word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_./ $()".contains(c) || c == '-';
     let means_else = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"];
@@ -218,7 +218,7 @@ impl Piece {
         Self::List(texts.iter().map(|text| Self::text(text.as_ref())).collect())
     }
 
-    /// Sets a field of an object, in its place if it is there.
+    /// Sets a field of an object. An existing field keeps its position.
     pub(crate) fn set(&mut self, key: &str, value: Self) {
         if let Self::Object(members) = self {
             match members.iter_mut().find(|(name, _)| name == key) {
@@ -228,7 +228,7 @@ impl Piece {
         }
     }
 
-    /// The field of this name, of an object.
+    /// The object's field of this name.
     pub(crate) fn get(&self, key: &str) -> Option<&Self> {
         match self {
             Self::Object(members) => {
@@ -239,7 +239,7 @@ impl Piece {
         }
     }
 
-    /// Whether this stands there already, in whatever order and form.
+    /// Whether the node has this value, in any order and form.
     pub(crate) fn is(&self, node: &Node) -> bool {
         match (self, &node.value) {
             (Self::Null, Value::Null) => true,

@@ -1,4 +1,4 @@
-//! A section of a definition: what is in it, and what was found out about it.
+//! A section of a definition: its members, and the decisions about it.
 
 use crate::weave::plain::{Limit, Machine, Plain, ScopeId, StateId, Target, Vars, is_written};
 use crate::weave::spec::{self, Mode};
@@ -12,28 +12,28 @@ pub(crate) struct Section<'s> {
     pub vars: Vars,
     pub scope: ScopeId,
     pub members: BTreeSet<StateId>,
-    /// The one that is entered from outside.
+    /// The member that is entered from outside.
     pub entry: StateId,
-    /// Members with an extend before them, for time's sake.
+    /// Members that need an extend before them, so that the lease lasts.
     pub extends: BTreeSet<StateId>,
-    /// Whether there is one between the acquire and the entry.
+    /// Whether there is an extend between the acquire and the entry.
     pub extends_first: bool,
-    /// What is taken for over when a member has failed; the most careful guess if it is not there.
+    /// The assumption about a member's failure. Without an entry it is the most careful one.
     pub failing: BTreeMap<StateId, Failing>,
-    /// Whether its steps are asked again that Lambda has not begun.
+    /// Whether steps that Lambda did not start are retried.
     pub asks_again: bool,
 }
 
-/// What a failure of a member says of what it had begun.
+/// What may still be running after a failure of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Failing {
-    /// Whatever the error, something may still be at work.
+    /// After any error something may still be running.
     Open,
-    /// After a timeout, or an error of Lambda itself, something may still be at work; else it is over.
+    /// After a timeout or an error of Lambda itself something may still be running, but after no other error.
     ByError,
-    /// After a timeout something may still be at work; else it is over.
+    /// After a timeout something may still be running, but after no other error.
     ByTimeout,
-    /// It is over.
+    /// Nothing is running.
     Over,
 }
 
@@ -47,7 +47,7 @@ impl Section<'_> {
         self.failing.get(&member).copied().unwrap_or(careful)
     }
 
-    /// Whether a task in it takes its time limit from the lease.
+    /// Whether a task in the section takes its time limit from the lease.
     pub(crate) fn bounds(&self, machine: &Machine<'_>, plain: &Plain, task: StateId) -> bool {
         self.spec.bound
             && machine.states[task].jsonata
@@ -64,7 +64,7 @@ pub(crate) enum Language {
     JsonPath,
 }
 
-/// The language that a text is computed in; nothing if it means itself.
+/// The language of a computed text. None for a literal.
 pub(crate) fn language(text: &str) -> Option<Language> {
     if text.starts_with("{%") && text.ends_with("%}") {
         Some(Language::Jsonata)
@@ -75,7 +75,7 @@ pub(crate) fn language(text: &str) -> Option<Language> {
     }
 }
 
-/// A name in one word: `Ship it` is `ShipIt`.
+/// A name as one word: `Ship it` becomes `ShipIt`.
 pub(crate) fn slug(name: &str) -> String {
     let words = name.split(|c: char| !c.is_alphanumeric());
     words
@@ -90,7 +90,7 @@ pub(crate) fn slug(name: &str) -> String {
         .collect()
 }
 
-/// How long somebody waits in line.
+/// The `wait_seconds` in the queue. None for other modes.
 pub(crate) fn line(mode: Mode) -> Option<f64> {
     match mode {
         Mode::Queue(wait) => Some(wait),
@@ -98,38 +98,38 @@ pub(crate) fn line(mode: Mode) -> Option<f64> {
     }
 }
 
-/// A state that is written, by what it is for; in the order in which they are written.
+/// The role of a written state. The states are written in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Role {
-    /// Counts turns from nought, before waiting in line.
+    /// Sets the count of missed turns to zero, before the wait in the queue.
     Begin,
     Acquire,
-    /// Where an acquire leads that is refused and is not to wait.
+    /// After an acquire that is refused and does not wait.
     Skipped,
-    /// The first extend after waiting in line.
+    /// The first extend after the wait in the queue.
     Confirm,
-    /// Whether to line up again.
+    /// Decides whether to join the queue again.
     TurnMissed,
-    /// Before this state.
+    /// The extend before this state.
     Extend(StateId),
-    /// After the work, and on to where it led.
+    /// The release after the work. It leads to the work's target.
     Release(Target),
-    /// Where a release of the last state leads that could not be done.
+    /// After a release of the last state that failed.
     Done,
-    /// After a failure that its author catches, and on to where that led.
+    /// The release after a failure that the author catches. It leads to the target of that clause.
     GiveBack(StateId),
-    /// The same, where something may still be at work: nothing is given back, and it is waited out.
+    /// The same if something may still be running. It does not release the lease, and by default waits until the lease ends.
     Leave(StateId),
-    /// After a failure that nobody catches.
+    /// The release after a failure that the author does not catch.
     AfterFailure,
     Failed,
-    /// After a failure that nobody catches, where something may still be at work whatever the error.
+    /// After a failure that the author does not catch, if something may still be running after any error.
     RunOut,
     MayRun,
     Lost,
 }
 
-/// The names of all that is written for the sections of a machine.
+/// The names of the states written for the sections of a machine.
 pub(crate) struct Names {
     slugs: BTreeMap<StateId, String>,
 }
@@ -142,7 +142,7 @@ impl Names {
             if is_written(state) {
                 continue;
             }
-            // State names have up to 80 characters; ours say more than the state's.
+            // State names have up to 80 characters, and the written ones append to the state's own.
             let short: String = slug(state.name).chars().take(30).collect();
             let mut name = short.clone();
             let mut nth = 1;

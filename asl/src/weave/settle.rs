@@ -1,5 +1,5 @@
-//! The checker's word on what is planned: where time asks for an extend, and what a failure leaves behind, is tried until it is
-//! silent, or until nothing is left to try.
+//! Adjusts the plan to the checker's findings. It adds extends, and tries assumptions about failures, until the checker finds
+//! nothing or no change is left.
 
 use crate::check::calls::Options;
 use crate::check::checker::check;
@@ -14,7 +14,7 @@ use crate::weave::section::{Failing, Section, line};
 use crate::weave::spec::Spec;
 use std::collections::BTreeSet;
 
-/// No lease lasts longer.
+/// The longest ttl in seconds.
 const LONGEST: f64 = 86400.0;
 
 pub(crate) struct Settler<'w, 's> {
@@ -22,21 +22,21 @@ pub(crate) struct Settler<'w, 's> {
     pub plain: &'w Plain,
     pub spec: &'s Spec,
     pub options: &'w Options,
-    /// Whether the machine takes leases by itself.
+    /// Whether the machine already takes leases.
     pub has_leases: bool,
-    /// What there was to say of the machine before.
+    /// The findings in the machine before weaving.
     pub known: &'w [Finding],
 }
 
 impl<'s> Settler<'_, 's> {
-    /// The woven text, and the sections as they had to be for it.
+    /// Returns the woven text.
     pub(crate) fn settle(&self, mut sections: Vec<Section<'s>>) -> Result<String, Refusal> {
         let mut text = loop {
             let (text, findings) = self.attempt(self.spec, &sections)?;
             if findings.is_empty() {
                 break text;
             }
-            // One thing at a time for each state: several findings may be about one mistake.
+            // One change per state and round, because several findings may have one cause.
             let mut helped = BTreeSet::new();
             for finding in &findings {
                 self.help(finding, &mut sections, &mut helped);
@@ -45,7 +45,7 @@ impl<'s> Settler<'_, 's> {
                 return Err(self.refuse(&findings[0], &sections));
             }
         };
-        // Where the lease is long enough for it, and no clause would have to differ in two places.
+        // The added Retry is kept if the lease is long enough, and no shared clause would have to differ.
         for nth in 0..sections.len() {
             sections[nth].asks_again = true;
             match self.attempt(self.spec, &sections) {
@@ -65,7 +65,7 @@ impl<'s> Settler<'_, 's> {
         let text = emit(self.machine, sections, &plan)?;
         if text.len() > LARGEST {
             let message = format!(
-                "guarded, the machine would have {} bytes, and Step Functions takes {LARGEST} (1 MB): move a part of it into a machine of its own",
+                "guarded, the machine would have {} bytes, but Step Functions accepts at most {LARGEST} (1 MB): move a part of it into a machine of its own",
                 text.len()
             );
             return Err(Refusal::of(&self.machine.source.name, message));
@@ -74,7 +74,7 @@ impl<'s> Settler<'_, 's> {
         let node = source.read().map_err(|unreadable| {
             Refusal::internal(
                 &unreadable.name,
-                format!("what would be written cannot be read: {unreadable}"),
+                format!("the output cannot be read: {unreadable}"),
             )
         })?;
         let new = |finding: &Finding| {
@@ -88,7 +88,7 @@ impl<'s> Settler<'_, 's> {
         Ok((source.text, findings.into_iter().filter(new).collect()))
     }
 
-    /// Does what may silence a finding, if anything is left to do.
+    /// Makes a change that may resolve a finding, if one is left.
     fn help(
         &self,
         finding: &Finding,
@@ -114,7 +114,7 @@ impl<'s> Settler<'_, 's> {
         }
     }
 
-    /// Puts an extend before a member, on the ways from inside first.
+    /// Adds an extend before a member, first on the paths from inside the section.
     fn extend(&self, section: &mut Section<'_>, member: StateId) -> bool {
         let again = self.plain.edges().any(|(slot, target)| {
             let inside = slot
@@ -129,12 +129,12 @@ impl<'s> Settler<'_, 's> {
         first && !std::mem::replace(&mut section.extends_first, true)
     }
 
-    /// Takes the next guess of what a member's failure leaves behind.
+    /// Takes the next assumption about what may still be running after a member's failure.
     fn guess(&self, section: &mut Section<'_>, member: StateId, rule: Rule) -> bool {
         let is_around = self.machine.states[member].has_scopes();
         let failing = match section.failing(self.machine, member) {
             Failing::Open => Failing::ByError,
-            // A task that may be at work is not taken for over.
+            // A task that may still be running must not count as ended.
             _ if rule == Rule::ReleasedWhileRunning && !is_around => return false,
             Failing::ByError => Failing::ByTimeout,
             Failing::ByTimeout => Failing::Over,
@@ -152,7 +152,7 @@ impl<'s> Settler<'_, 's> {
         found.map(|(id, _)| id)
     }
 
-    /// The member that a state is, or is inside of.
+    /// The member that is this state or contains it.
     fn member(&self, path: &str, sections: &[Section<'_>]) -> Option<(usize, StateId)> {
         let state = self.state(path)?;
         sections.iter().enumerate().find_map(|(nth, section)| {
@@ -161,7 +161,7 @@ impl<'s> Settler<'_, 's> {
         })
     }
 
-    /// The member by whose failure one gets to a finding.
+    /// The member whose failure leads to a finding.
     fn failed(&self, finding: &Finding, sections: &[Section<'_>]) -> Option<(usize, StateId)> {
         let mut way = finding.path.iter().rev();
         way.find_map(|step| {
@@ -178,7 +178,7 @@ impl<'s> Settler<'_, 's> {
 
     fn refuse(&self, finding: &Finding, sections: &[Section<'s>]) -> Refusal {
         let node = self.member(&finding.state, sections).map(|(nth, _)| nth);
-        // Whose lease would be forgotten, not where the failure is.
+        // The section whose lease would not be released, not the one that fails.
         let aborted = sections.iter().position(|section| {
             finding.rule == Rule::AbortedSiblings
                 && finding
@@ -201,7 +201,7 @@ impl<'s> Settler<'_, 's> {
                     "a time limit that fits"
                 };
                 let or = if self.machine.jsonata && !section.spec.bound {
-                    ", or say bound: lease in the section"
+                    ", or set bound: lease in the section"
                 } else {
                     ""
                 };
@@ -212,9 +212,9 @@ impl<'s> Settler<'_, 's> {
             }
             Rule::Outlasts => {
                 let cure = match self.enough(&finding.state, nth.unwrap_or(0), sections) {
-                    Some(enough) => format!("a ttl_seconds of {enough} would do"),
+                    Some(enough) => format!("a ttl_seconds of {enough} is enough"),
                     None => {
-                        format!("no ttl_seconds would do, of which there are {LONGEST} at most")
+                        format!("no ttl_seconds is enough, because the maximum is {LONGEST}")
                     }
                 };
                 format!("{name} {}: {cure}", finding.message)
@@ -225,30 +225,30 @@ impl<'s> Settler<'_, 's> {
                 let trail = finding.trail();
                 if member.is_some_and(|member| self.machine.states[member].has_scopes()) {
                     format!(
-                        "a failure of {failed} does not tell whether something inside is still at work ({trail}): catch failures inside, or leave {failed} out"
+                        "a failure of {failed} does not show whether something inside is still running ({trail}): catch failures inside, or leave {failed} out"
                     )
                 } else {
                     format!(
-                        "after a timeout of {failed} the section goes on, and its lease would be given back while {failed} may still be at work ({trail}): lead that Catch out of the section"
+                        "after a timeout of {failed} the section goes on, and its lease would be released while {failed} may still be running ({trail}): lead that Catch out of the section"
                     )
                 }
             }
             Rule::TooManyEvents => format!(
-                "the section {}: count the rounds in a field of its own, and compare it (\"page\": \"{{% $states.input.page + 1 %}}\" and … < 500)",
+                "the section {}: count the rounds in a field of their own, and compare it (\"page\": \"{{% $states.input.page + 1 %}}\" and … < 500)",
                 finding.message
             ),
             Rule::AbortedSiblings => format!(
                 "{name} {}: catch that failure inside, or put the section around the whole",
                 finding.message
             ),
-            // What the author has written, or where; all else is ours.
+            // The fault is in the author's own states. Any other finding is a fault of this program.
             rule if self.state(name).is_some()
                 || matches!(rule, Rule::Express | Rule::TooLarge) =>
             {
                 format!("{name} {}: {}", finding.message, rule.cure())
             }
             _ if self.has_leases => format!(
-                "{name} {} ({}): the machine takes leases of its own, and the two are in each other's way",
+                "{name} {} ({}): the machine takes leases of its own, which conflict with the section's",
                 finding.message,
                 finding.trail()
             ),
@@ -265,7 +265,7 @@ impl<'s> Settler<'_, 's> {
         Refusal::at(&self.spec.source, &section.spec.node, message)
     }
 
-    /// The shortest lease, in whole seconds, that a state fits in.
+    /// The shortest lease, in whole seconds, that is long enough for a state.
     fn enough(&self, state: &str, nth: usize, sections: &[Section<'s>]) -> Option<f64> {
         let fits = |ttl: f64| {
             let mut spec = self.spec.clone();

@@ -1,21 +1,21 @@
-//! The specification: which states, under which key, for how long.
+//! The specification: the states, their key, and the length of the lease.
 
 use crate::read::node::{Member, Node, Value};
 use crate::read::source::Source;
 use crate::weave::refusal::Refusal;
 
-/// What to weave, as its file says.
+/// A specification.
 #[derive(Debug, Clone)]
 pub struct Spec {
-    /// The file, for what is said about it.
+    /// The file, for messages.
     pub source: Source,
     /// The plain state machine, relative to the specification.
     pub machine: String,
-    /// Where the woven one goes, relative to the specification.
+    /// The file for the woven machine, relative to the specification.
     pub output: Option<String>,
-    /// What is to be guarded.
+    /// The sections to guard.
     pub sections: Vec<Section>,
-    /// What the definition calls our functions by.
+    /// The names of the functions in the definition.
     pub functions: Functions,
 }
 
@@ -28,54 +28,54 @@ pub struct Functions {
     pub release: String,
 }
 
-/// States that are to run under one lease.
+/// States that run under one lease.
 #[derive(Debug, Clone)]
 pub struct Section {
-    /// What the names of written states begin with; by default that of the state the section is entered at.
+    /// The prefix of the names of written states. The default is the name of the section's entry.
     pub name: Option<String>,
-    /// The states inside.
+    /// The names of the states in the section.
     pub states: Vec<Node>,
-    /// What to lease: literally, as JSONata, or as a path or intrinsic of JSONPath.
+    /// The key: a literal, JSONata, or a path or intrinsic of JSONPath.
     pub key: Node,
-    /// How long a lease is asked for.
+    /// The length of the lease, in seconds.
     pub ttl_seconds: f64,
-    /// What to do while somebody else has it.
+    /// What to do while somebody else holds the key.
     pub mode: Mode,
-    /// How many may be inside at once, if it is not one alone.
+    /// How many executions may be in the section at once. The default is one.
     pub permits: Option<f64>,
-    /// Whether tasks take their time limit from the lease.
+    /// Whether tasks take their time limits from the lease.
     pub bound: bool,
-    /// What to do when a step has failed that may still be at work.
+    /// What to do if a step has failed but may still be running.
     pub unfinished: Unfinished,
-    /// What the lease shows to others.
+    /// The metadata of the lease.
     pub metadata: Option<Node>,
-    /// Where the section stands.
+    /// The section's node in the specification.
     pub node: Node,
 }
 
 /// What to do while somebody else holds the key.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Mode {
-    /// Ask again.
+    /// Retry.
     Retry,
-    /// Wait in line, at most so many seconds.
+    /// Wait in the queue, at most this many seconds.
     Queue(f64),
-    /// End as the refusal says, at once.
+    /// Fail at once with the refusal's error.
     Fail,
-    /// End well at once, without the section and what follows it.
+    /// Succeed at once, without the section and the states after it.
     Skip,
 }
 
-/// What to do when a step has failed that may still be at work, and an author's Catch leads on, or a branch beside it has failed.
+/// What to do if a step may still be running after it failed and the author's Catch leads on, or after another branch failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unfinished {
-    /// Wait until the lease cannot be trusted any more.
+    /// Wait until the lease is no longer safe to use.
     Wait,
-    /// Go on at once; the lease runs out, or is given back when the execution has ended.
+    /// Go on at once. The lease expires, or is released when the execution has ended.
     Leave,
 }
 
-/// A section's fields, in the words of a message.
+/// The section's fields as text, for messages.
 const FIELDS: [&str; 10] = [
     "name",
     "states",
@@ -94,7 +94,7 @@ impl Spec {
     ///
     /// # Errors
     ///
-    /// With the place, and what was expected there.
+    /// The place, and what was expected there.
     pub fn read(source: &Source) -> Result<Self, Refusal> {
         let node = source.read()?;
         let reader = Reader { source };
@@ -147,7 +147,7 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn section(&self, node: &Node) -> Result<Section, Refusal> {
         self.only(node, "a section", &FIELDS)?;
-        let states = self.needed(node, "states", "the names of the states inside")?;
+        let states = self.needed(node, "states", "the names of the section's states")?;
         let Value::List(names) = &states.value else {
             return Err(self.expected(states, "a list of the states' names"));
         };
@@ -157,14 +157,14 @@ impl Reader<'_> {
         for name in names {
             self.text(name)?;
         }
-        let key = self.needed(node, "key", "what to lease")?;
+        let key = self.needed(node, "key", "the key to lease")?;
         if self.text(key)?.is_empty() {
             return Err(self.expected(key, "a key that is not empty"));
         }
         if let Some(open) = unclosed(&self.text(key)?) {
             return Err(self.expected(key, &format!("a key in which every {open} is closed")));
         }
-        let ttl = self.needed(node, "ttl_seconds", "how long a lease is asked for")?;
+        let ttl = self.needed(node, "ttl_seconds", "the length of the lease")?;
         let permits = node
             .get("permits")
             .map(|node| {
@@ -175,10 +175,7 @@ impl Reader<'_> {
             .transpose()?;
         let mode = self.mode(node)?;
         if let (Mode::Queue(_), Some(permits)) = (mode, node.member("permits")) {
-            return Err(self.at(
-                permits,
-                "there is no line for permits: leave one of the two out",
-            ));
+            return Err(self.at(permits, "permits have no queue: leave one of the two out"));
         }
         if let Some(metadata) = node.get("metadata") {
             let Value::Object(members) = &metadata.value else {
@@ -211,7 +208,7 @@ impl Reader<'_> {
                     _ => {
                         return Err(self.expected(
                             how,
-                            "wait (until the lease has run out) or leave (go on at once)",
+                            "wait (until the lease has expired) or leave (go on at once)",
                         ));
                     }
                 },
@@ -238,7 +235,7 @@ impl Reader<'_> {
             }
             (Some("queue"), None) => Err(self.expected(
                 mode.unwrap_or(node),
-                "wait_seconds beside mode: queue: how long to stay in line",
+                "wait_seconds with mode: queue: how long to stay in the queue",
             )),
             (Some("retry" | "fail" | "skip"), Some(wait)) => {
                 Err(self.at(wait, "wait_seconds is for mode: queue"))
@@ -248,7 +245,7 @@ impl Reader<'_> {
             }
             _ => Err(self.expected(
                 mode.unwrap_or(node),
-                "a mode of retry (ask again), queue (wait in line), fail (end as Lease.Held) or skip (end well)",
+                "a mode of retry (try again), queue (wait in the queue), fail (end with Lease.Held) or skip (succeed without the work)",
             )),
         }
     }
@@ -307,7 +304,7 @@ impl Reader<'_> {
         number.ok_or_else(|| self.expected(node, what))
     }
 
-    /// It becomes the beginning of names of states and, in small letters, of variables.
+    /// The name is the prefix of state names and, in lower case, of variables.
     fn name(&self, node: &Node) -> Result<String, Refusal> {
         let name = self.text(node)?;
         let fits = name.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -334,8 +331,8 @@ impl Reader<'_> {
     }
 }
 
-/// What an expression opens and does not close, or closes and has not opened. What else is wrong with one is for Step
-/// Functions to say.
+/// The bracket or quote that an expression opens and does not close, or closes and did not open. Step Functions reports all other
+/// faults of an expression.
 fn unclosed(key: &str) -> Option<char> {
     let expression = key
         .strip_prefix("{%")

@@ -14,7 +14,7 @@ use crate::weave::spec::Spec;
 ///
 /// # Errors
 ///
-/// With what is in the way, where, and what would not be.
+/// The place, what prevents the weaving, and what to do about it.
 pub fn weave(machine: &Source, spec: &Spec, options: &Options) -> Result<String, Refusal> {
     let mut options = options.clone();
     let functions = &spec.functions;
@@ -26,22 +26,22 @@ pub fn weave(machine: &Source, spec: &Spec, options: &Options) -> Result<String,
         options.names.insert(name.clone(), Some(verb));
     }
     let text = once(machine, spec, &options)?;
-    // What was written has to be recognised for what it is.
+    // Weaving again must recognise the written states.
     let woven = Source::new(&machine.name, &text);
     match once(&woven, spec, &options) {
         Ok(again) if again == text => Ok(text),
         Ok(_) => Err(Refusal::internal(
             &machine.name,
-            "weaving again would change what was woven",
+            "weaving the output again would change it",
         )),
         Err(refusal) => Err(Refusal::internal(
             &machine.name,
-            format!("what was woven is refused: {}", refusal.message),
+            format!("the output is refused: {}", refusal.message),
         )),
     }
 }
 
-/// Whether something was woven into this text.
+/// Whether this text contains written states.
 #[must_use]
 pub fn is_woven(source: &Source) -> bool {
     source.read().is_ok_and(|root| {

@@ -1,4 +1,4 @@
-//! Every definition of the corpus: each fault is found where it is, and nothing else; what is sound passes.
+//! Every definition of the corpus: each fault is found at its place, and nothing else. Sound definitions pass.
 
 use crate::{checked, root, set, text};
 use leasehold_asl::{Finding, Options, Rule, Source, check, definitions};
@@ -17,7 +17,7 @@ fn files(directory: &str) -> Vec<PathBuf> {
     files
 }
 
-/// What is found in a file, by its state machines.
+/// The findings in a file, by state machine.
 fn found(path: &Path) -> Vec<Vec<Finding>> {
     let read = |path: &Path| std::fs::read_to_string(path);
     let source = Source::new(path.to_str().unwrap(), read(path).unwrap());
@@ -77,7 +77,7 @@ fn what_is_sound_passes() {
 #[test]
 fn every_rule_has_a_fault_in_the_corpus() {
     let reported: BTreeSet<String> = expected().into_values().map(|(rule, _)| rule).collect();
-    // What nobody writes: it means a walk that was given up.
+    // No definition of the corpus has this finding, which means that the walk stopped.
     let all = Rule::ALL.iter().filter(|rule| **rule != Rule::TooLarge);
     let all: BTreeSet<String> = all.map(|rule| rule.id().to_owned()).collect();
     assert_eq!(reported, all);
@@ -122,7 +122,7 @@ fn our_own_machines_pass() {
     }
 }
 
-/// A definition of the corpus, or one of its own, with one thing changed.
+/// A definition of the corpus, or one of its own, with one change.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Variant {

@@ -1,4 +1,4 @@
-//! Definitions that nobody would write: the corpus with pieces torn out, swapped and cut off. Each is gone through or refused.
+//! Damaged definitions: the corpus with parts removed, swapped and cut off. Each is checked or refused.
 
 use crate::{found, root};
 use leasehold_asl::{Options, Rule, Source, check, definitions, draw};
@@ -78,7 +78,7 @@ proptest! {
             prop_assert!(picture.starts_with("flowchart TD\n"));
             let checked = check(&definition.node, &definition.options);
             prop_assert!(checked.findings.iter().all(|finding| finding.rule != Rule::TooLarge));
-            // Each acquire may be gone around or not.
+            // Each acquire may be bypassed or not.
             let most = (100 * (checked.states + 1)) << checked.acquires;
             prop_assert!(checked.visited <= most, "{} positions", checked.visited);
         }

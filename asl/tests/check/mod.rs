@@ -1,4 +1,4 @@
-//! What `check` finds and leaves alone, and what `draw` shows.
+//! The findings of `check`, and the pictures of `draw`.
 
 mod corpus;
 mod damaged;

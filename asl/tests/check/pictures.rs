@@ -1,4 +1,4 @@
-//! Pictures: what of a definition is seen, and that those in the documents are of the definitions as they are.
+//! Pictures: their content, and that the documents' pictures match the present definitions.
 
 use crate::{node, root, text};
 use leasehold_asl::{Options, Source, draw, pictures};
@@ -10,7 +10,7 @@ fn drawn(definition: &Value) -> String {
     draw(&node(definition), &Options::default())
 }
 
-/// A machine of one section, in which `states` are put over what is there.
+/// A machine of one section, in which `states` replace its own.
 fn section(states: &Value) -> Value {
     let call = |function: &str, payload: Value, next: &str| {
         json!({"Type": "Task", "Resource": "arn:aws:states:::lambda:invoke", "TimeoutSeconds": 10,

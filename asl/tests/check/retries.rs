@@ -1,5 +1,5 @@
-//! The retriers of the shipped machines come from one list, `retries.json`: each is there once, with all the states that carry it.
-//! A machine that goes its own way is another entry, for a person to see. If it may: `UPDATE_RETRIES=1 cargo test -p leasehold-asl`.
+//! The retriers of the shipped machines come from one list, `retries.json`. Each is there once, with all its states. A deviating
+//! retrier is another entry, for review. To accept it: `UPDATE_RETRIES=1 cargo test -p leasehold-asl`.
 
 use crate::{root, text};
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ fn machines() -> BTreeMap<String, Value> {
     names.map(read).collect()
 }
 
-/// Every retrier without its comment, and the states that carry it.
+/// Every retrier without its comment, with its states.
 fn listed(machines: &BTreeMap<String, Value>) -> Value {
     let mut entries: Vec<(Value, BTreeSet<String>)> = Vec::new();
     for (name, machine) in machines {

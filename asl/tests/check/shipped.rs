@@ -1,5 +1,5 @@
-//! What the shipped machines are held to beyond `check` and asl-validator: reasons, one language, limits, names of errors, retries and
-//! secrets. Each rule is shown a fault that it notices.
+//! Rules for the shipped machines beyond `check` and asl-validator: reasons, one language, limits, names of errors, retries and
+//! secrets. Each rule is tested with a fault that it finds.
 
 use crate::{root, text};
 use leasehold_asl::KNOWN_ERRORS;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-/// What Lambda may answer instead of running a function, which ours bear being called twice for.
+/// Errors that Lambda may return instead of running a function. The functions may safely be called again after them.
 const SERVICE_EXCEPTIONS: [&str; 5] = [
     "Lambda.AWSLambdaException",
     "Lambda.ClientExecutionTimeoutException",
@@ -16,12 +16,12 @@ const SERVICE_EXCEPTIONS: [&str; 5] = [
     "Lambda.TooManyRequestsException",
 ];
 
-/// What asking again cannot change.
+/// Errors that a retry cannot change.
 const FINAL: &str = "Lease.Consumed Lease.Corrupt Lease.Denied Lease.Expired Lease.Invalid Lease.Lost Lease.Misconfigured \
     Lease.QueueTimeout States.ALL States.TaskFailed";
 
-/// What the services raise, as they spell it, and what the machines themselves end with. An error that is not in the model of the
-/// service is `<Service>.<Service>Exception`.
+/// The services' errors in their own spelling, and the errors that the machines end with. An error that is missing from the model
+/// of the service is `<Service>.<Service>Exception`.
 const OTHER_ERRORS: &str = "DynamoDB.AmazonDynamoDBException DynamoDB.ConditionalCheckFailedException \
     DynamoDB.InternalServerErrorException DynamoDB.ProvisionedThroughputExceededException DynamoDB.RequestLimitExceededException \
     DynamoDB.SdkClientException DynamoDB.TransactionCanceledException \
@@ -39,10 +39,10 @@ const OTHER_ERRORS: &str = "DynamoDB.AmazonDynamoDBException DynamoDB.Conditiona
     WithLease.ChildSucceeded WithLease.ChildTimedOut WithLease.LargeOutput WithLease.NoChild WithLease.NotReplaced \
     WithLease.OutputUnread WithLease.Redriven";
 
-/// Fields that JSONPath has no use for.
+/// Fields that JSONPath does not have.
 const JSONATA: &str = "Arguments Condition Items Output";
 
-/// Fields that JSONata has no use for.
+/// Fields that JSONata does not have.
 const JSONPATH: &str = "CausePath ErrorPath HeartbeatSecondsPath InputPath ItemsPath Iterator MaxConcurrencyPath OutputPath \
     Parameters ResultPath ResultSelector SecondsPath TimeoutSecondsPath TimestampPath ToleratedFailureCountPath \
     ToleratedFailurePercentagePath Variable";
@@ -51,7 +51,7 @@ fn is_one_of(words: &str, word: &str) -> bool {
     words.split_whitespace().any(|known| known == word)
 }
 
-/// A state with the states beside it.
+/// A state, with the other states of its scope.
 struct State<'a> {
     name: &'a str,
     node: &'a Value,
@@ -64,7 +64,7 @@ impl State<'_> {
         self.node[field].as_array().map_or(&[], Vec::as_slice)
     }
 
-    /// The function that is called: the name of the substitution that becomes its ARN.
+    /// The called function: the name of the substitution for its ARN.
     fn called(&self) -> Option<&str> {
         let name = self.node["Arguments"]["FunctionName"].as_str()?;
         Some(name.trim_start_matches("${").trim_end_matches('}'))
@@ -74,7 +74,7 @@ impl State<'_> {
         self.called().is_some_and(|name| own_limit(name).is_some())
     }
 
-    /// What makes the state ask again: its Retry, and a Catch that leads to a Wait which leads back.
+    /// The errors that the state retries: by its Retry, or by a Catch that leads to a Wait and back.
     fn asked_again(&self) -> Vec<&str> {
         let comes_back = |catcher: &&Value| {
             let next = &self.beside[catcher["Next"].as_str().unwrap_or_default()];
@@ -99,7 +99,7 @@ fn errors(handler: &Value) -> Vec<&str> {
 static TEMPLATE: LazyLock<Value> =
     LazyLock::new(|| serde_json::from_str(&text("local/template.json")).unwrap());
 
-/// The time limit that the template gives a function, in seconds.
+/// The template's time limit of a function, in seconds.
 fn own_limit(function: &str) -> Option<f64> {
     TEMPLATE["Resources"][function]["Properties"]["Timeout"].as_f64()
 }
@@ -127,7 +127,7 @@ fn all_texts(value: &Value) -> Vec<String> {
     found.into_iter().map(str::to_owned).collect()
 }
 
-/// A state without the states inside, which have languages of their own.
+/// A state without its inner states, which have languages of their own.
 fn own(state: &Value) -> Value {
     let mut own = state.clone();
     for inside in ["Branches", "ItemProcessor"] {
@@ -138,7 +138,7 @@ fn own(state: &Value) -> Value {
 
 type Rule = fn(&State<'_>) -> bool;
 
-/// What holds of every state; and the field of a state, with a value that breaks it.
+/// Rules for every state, each with a field of a state and a value that breaks the rule.
 #[expect(clippy::too_many_lines, reason = "a table")]
 fn rules() -> Vec<(&'static str, Rule, (&'static str, Value))> {
     let work = json!({"FunctionName": "${StepFunction}", "Payload": {"handle": "{% $lease %}"}});
@@ -350,7 +350,7 @@ fn every_rule_notices_its_fault() {
     }
 }
 
-/// The variables that a text names and that this definition assigns.
+/// The variables in a text that this definition assigns.
 fn variables<'a>(text: &str, assigned: &'a BTreeSet<String>) -> Vec<&'a str> {
     let named = |variable: &&String| {
         text.match_indices(&format!("${variable}"))
@@ -362,13 +362,13 @@ fn variables<'a>(text: &str, assigned: &'a BTreeSet<String>) -> Vec<&'a str> {
     assigned.iter().filter(named).map(String::as_str).collect()
 }
 
-/// What a state, or a clause of its Catch, assigns.
+/// The variables that a state, or a clause of its Catch, assigns.
 fn assigns(node: &Value) -> impl Iterator<Item = String> {
     let names = node["Assign"].as_object().into_iter().flatten();
     names.map(|(name, _)| name.trim_end_matches(".$").to_owned())
 }
 
-/// The Fail states that tell of a variable which some way to them assigns nothing to.
+/// The Fail states that use a variable although some path to them does not assign it.
 fn untold(
     scope: &Value,
     known: &BTreeSet<String>,
@@ -446,7 +446,7 @@ fn every_way_to_a_fail_state_has_a_failure_to_tell() {
     assert!(all.len() > 10);
     for (file, machine) in &all {
         assert_eq!(every_fail_state_tells(machine), nothing, "{file}");
-        // Without what one clause assigns it is noticed, wherever a Fail state rests on it.
+        // A removed assignment of a clause is found if a Fail state depends on it.
         let mut worse = machine.clone();
         let Some(catch) = worse.pointer_mut("/States/Extend/Catch") else {
             continue;

@@ -1,4 +1,4 @@
-//! How much there is to go through: about as much as there is to read. Counted, since time is the machine's.
+//! The walk visits about as many positions as a definition has states. Positions are counted, because time depends on the machine.
 
 use crate::checked;
 use leasehold_asl::{Finding, LARGEST, Options, Rule, Source, check, definitions};
@@ -27,8 +27,8 @@ fn release(handle: &str, next: &str) -> Value {
     call("release", &payload, "answer", next)
 }
 
-/// A section with so many states in it, which fork and meet again with different times all the way, between extends. By their
-/// names the states are not in the order in which they are best gone through.
+/// A section with this many states between extends, which fork and meet again with different times. The order of their names
+/// is not the best order of the walk.
 fn forks(count: usize) -> Value {
     let mut states = serde_json::Map::new();
     states.insert("Acquire".into(), acquire("k", "lease", "C0"));
@@ -69,7 +69,7 @@ fn positions_grow_with_the_states_and_not_with_the_paths() {
     }
 }
 
-/// So many branches of three states each under one lease.
+/// This many branches of three states each under one lease.
 fn branches(count: usize) -> Value {
     let branch = |nth: usize| {
         json!({"StartAt": "Work", "States": {
@@ -87,7 +87,7 @@ fn branches(count: usize) -> Value {
         "Done": {"Type": "Succeed"}}})
 }
 
-/// So many sections one after the other, or each within the one before.
+/// This many sections, one after the other, or each within the one before.
 fn sections(count: usize, within: bool) -> Value {
     let mut states = serde_json::Map::new();
     for nth in 0..count {
@@ -128,8 +128,8 @@ fn sections(count: usize, within: bool) -> Value {
 fn branches_and_sections_are_gone_through_about_once_each() {
     let mut retried = branches(100);
     retried["States"]["All"]["Retry"] = json!([{"ErrorEquals": ["States.ALL"], "MaxAttempts": 5}]);
-    // Six times each branch; the others once, and once more where it makes a difference that something was caught before. Sections
-    // within sections grow by the square of their depth, and nobody goes deep.
+    // Each branch six times, the other states once, or twice if an earlier Catch makes a difference. Nested sections grow by
+    // the square of their depth, which is small in practice.
     for (name, definition, tenths) in [
         ("branches", branches(100), 15),
         ("branches, retried", retried, 70),
@@ -148,7 +148,7 @@ fn what_was_over_before_is_forgotten_when_its_handle_has_another_lease() {
     let mut definition = sections(count, false);
     let states = definition["States"].as_object_mut().unwrap();
     for nth in 0..count {
-        // A section that is refused is passed over.
+        // A refused section is bypassed.
         let next = if nth + 1 == count {
             "Done".to_owned()
         } else {
@@ -186,7 +186,7 @@ fn without_a_lease_a_state_is_gone_through_once() {
 #[test]
 fn loops_are_gone_through_a_few_times() {
     let mut definition = forks(300);
-    // Back to the start from each fork, by way of nothing that takes time: the first has seen the worst already, or it is a loop.
+    // Each fork leads back to the start without taking time. Either the first visit had the worst time, or it is a loop.
     let states = definition["States"].as_object_mut().unwrap();
     for nth in 0..100 {
         let back = json!({"Condition": "{% $states.input.again %}", "Next": "C0"});
@@ -206,7 +206,7 @@ fn loops_are_gone_through_a_few_times() {
 
 #[test]
 fn what_cannot_be_gone_through_is_said_to_be_too_large() {
-    // Each of them is tried again as a whole, ten times within each of the ten times of the one around it.
+    // Each of them is retried as a whole, ten times in each of the ten attempts of the one around it.
     let mut inner =
         json!({"StartAt": "W", "States": {"W": work("X", 1), "X": {"Type": "Pass", "End": true}}});
     inner["States"]["W"]["Catch"] = json!([]);
@@ -225,11 +225,11 @@ fn what_cannot_be_gone_through_is_said_to_be_too_large() {
     let checked = checked(&definition);
     let has = |rule: Rule| checked.findings.iter().any(|finding| finding.rule == rule);
     assert!(has(Rule::TooLarge), "{} positions", checked.visited);
-    // What was not come to by then may well be reached.
+    // States that the walk did not visit may still be reachable.
     assert!(!has(Rule::Unreachable));
 }
 
-/// As many fields as a definition has room for.
+/// As many fields as fit into a definition.
 fn fields() -> String {
     let mut fields = String::new();
     for nth in 0.. {
@@ -244,7 +244,7 @@ fn fields() -> String {
 
 #[test]
 fn fields_and_states_are_looked_up_and_not_compared_with_one_another() {
-    // Ninety thousand fields, and as many pairs as would take minutes.
+    // Ninety thousand fields, whose pairs would take minutes.
     let fields = fields();
     for (name, begin) in [("x.json", ""), ("x.yaml", "# YAML\n")] {
         let once = Source::new(name, format!("{begin}{{{fields}\"last\":0}}"));
@@ -287,11 +287,11 @@ fn what_is_larger_than_the_service_takes_is_refused() {
     };
     let refused = |name: &str, bytes: usize| {
         Err(format!(
-            "{name}: has {bytes} bytes, and a definition or a template may have 1048576 (1 MB): Step Functions would refuse it"
+            "{name}: has {bytes} bytes, but Step Functions refuses more than 1048576 (1 MB)"
         ))
     };
     let yaml = |text: &str| format!("# YAML\n{text}");
-    // In a document there may be anything before it.
+    // In a document any text may precede it.
     let document = |text: &str| format!("{}\n```json\n{text}\n```\n", "Words.\n".repeat(100_000));
     let template = "Resources: {M: {Type: AWS::Serverless::StateMachine, Properties: {DefinitionUri: y.json}}}";
     for (name, text, expected) in [
@@ -327,7 +327,7 @@ fn findings(states: &Value) -> Vec<Finding> {
 
 #[test]
 fn what_the_service_takes_is_gone_through_without_comparing_all_with_all() {
-    // A fault at every step of a long way: each is reported with the end of its way, or they would take gigabytes.
+    // A fault at every step of a long path. Each is reported with only the end of its path. Whole paths would take gigabytes.
     let count = 8000;
     let mut states = serde_json::Map::new();
     states.insert("Acquire".into(), acquire("k", "lease", "0"));
@@ -347,7 +347,7 @@ fn what_the_service_takes_is_gone_through_without_comparing_all_with_all() {
     );
     assert!(long.count() > count - 200);
 
-    // As many names in a Catch as there is room for.
+    // As many names as fit into a Catch.
     let names: Vec<String> = (0..90_000).map(|nth| format!("E{nth}")).collect();
     let mut task = work("Release", 1);
     task["Catch"] = json!([{"ErrorEquals": names, "Next": "Release"}, {"ErrorEquals": ["States.ALL"], "Next": "Release"}]);
@@ -355,7 +355,7 @@ fn what_the_service_takes_is_gone_through_without_comparing_all_with_all() {
         "Release": release("lease", "Done"), "Done": {"Type": "Succeed"}});
     assert_eq!(findings(&states), []);
 
-    // As many branches as there is room for, each with a failure of its own.
+    // As many branches as fit, each with a failure of its own.
     let fails = |nth: usize| json!({"StartAt": "F", "States": {"F": {"Type": "Fail", "Error": format!("E{nth}")}}});
     let all: Vec<Value> = (0..8000).map(fails).collect();
     let states = json!({"Acquire": {"Type": "Parallel", "Branches": all, "End": true}});

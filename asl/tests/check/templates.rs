@@ -1,4 +1,4 @@
-//! Definitions in templates and documents: whose functions they call, and where they stand.
+//! Definitions in templates and documents: their functions and their places.
 
 use crate::found;
 use leasehold_asl::{Definition, Options, Source, Unreadable, Verb, check, definitions};
@@ -13,7 +13,7 @@ fn read(name: &str, text: &str) -> Result<Vec<Definition>, Unreadable> {
     definitions(&Source::new(name, text), &Options::default(), &open)
 }
 
-/// A section in which the lease is forgotten, if its functions are known.
+/// A section without a release, which is a finding only if its functions are recognised.
 fn section(take: &str, give: &str) -> String {
     format!(
         r#"{{"StartAt": "Take", "States": {{
@@ -64,7 +64,7 @@ fn substitutions_lead_to_binaries() {
         reported(&found[0]),
         ["stack/section.json:3 no-release Again?"]
     );
-    // Not ours after all: nothing is given back.
+    // This is not Leasehold's function, so nothing is released.
     let found = read(
         "stack/template.yaml",
         &text.replace("!Ref R", "!GetAtt ReleaseFunction.Arn"),
@@ -99,7 +99,7 @@ fn a_function_without_a_binary_goes_by_its_name_and_by_what_it_is_given() {
             check(&found[0].node, &found[0].options).acquires,
         )
     };
-    // A release of another kind gives nothing back.
+    // A release of another kind does not release a lease.
     let (reported, held) = acquires(&text);
     assert_eq!((reported.len(), held), (3, 1), "{reported:?}");
     let named = text.replace("CreateReleaseFunction", "LeaseReleaseFunction");
@@ -174,7 +174,7 @@ fn what_is_missing_is_reported_at_its_place() {
     );
     assert_eq!(
         read("t.yaml", "Resources: {}").unwrap_err().to_string(),
-        "t.yaml: there is no state machine in it"
+        "t.yaml: contains no state machine"
     );
 }
 
@@ -200,7 +200,7 @@ fn a_name_given_by_hand_counts_before_the_template() {
     assert_eq!(reported(&found[0]), ["x.json:3 no-release Again?"]);
 }
 
-/// A publication that is asked for until it is there: whose name ends as one of ours does.
+/// A loop that calls a function until a publication exists. The function's name ends like one of Leasehold's.
 fn published(function: &str, payload: Option<(&str, Value)>) -> Vec<String> {
     let mut definition = json!({"StartAt": "Publish", "States": {
         "Publish": {"Type": "Task", "Resource": "arn:aws:states:::lambda:invoke", "Parameters": {"FunctionName": function}, "Next": "Done?"},
@@ -228,7 +228,7 @@ fn a_function_of_others_may_have_a_name_like_ours() {
     }
     let object = || Some(("Payload", json!({"bucket.$": "$.bucket", "key.$": "$.key"})));
     assert_eq!(published("data-acquire", object()), [""; 0]);
-    // By the name alone, and by what it is given.
+    // By the name alone, and by the payload.
     let loops = "too-many-events Publish";
     assert_eq!(published("${ReleaseFunction}", all()), [loops]);
     assert_eq!(published("my-leases-extend", all()), [loops]);

@@ -1,4 +1,4 @@
-//! Every machine of the corpus with its specification: what is checked in is what is woven, and it holds.
+//! Every machine of the corpus with its specification: the committed result is what the weaver writes, and it passes the checker.
 
 use crate::text;
 use leasehold_asl::weave::{Spec, weave};
@@ -60,7 +60,7 @@ fn the_checker_has_nothing_to_say() {
     }
 }
 
-/// Without what weaving may change in a line: where it leads, and what bounds it.
+/// A line without the parts that weaving may change: the target, and the time limit.
 fn unled(line: &str) -> Option<&str> {
     let changed = ["Next", "End", "StartAt", "Default", "TimeoutSeconds"];
     (!changed.iter().any(|field| line.contains(field))).then_some(line)
@@ -74,7 +74,7 @@ fn every_other_line_stays_as_it_was_and_where_it_was() {
         let mut lines = there.text.lines();
         for line in plain.text.lines().filter_map(unled) {
             let kept = lines.any(|other| other == line);
-            // A comma more, where something follows now.
+            // A comma may be added, because another field follows.
             assert!(kept || plain.text.ends_with(line), "{}: {line}", there.name);
         }
     }

@@ -1,4 +1,4 @@
-//! What `weave` writes, and what it refuses.
+//! The output and the refusals of `weave`.
 
 mod corpus;
 mod property;

@@ -1,4 +1,4 @@
-//! What weave refuses, and in which words, from `corpus/refusals.yaml`.
+//! The refusals of `weave` and their messages, from `corpus/refusals.yaml`.
 
 use crate::{set, text};
 use leasehold_asl::weave::{Refusal, Spec, weave};
@@ -64,7 +64,7 @@ fn what_grows_beyond_what_the_service_takes_is_refused() {
     machine["Comment"] = "x".repeat((1 << 20) - 3000).into();
     let refused = woven(&machine, SPEC).unwrap_err().to_string();
     assert!(refused.starts_with("m.asl.json: guarded, the machine would have 10"));
-    assert!(refused.contains("and Step Functions takes 1048576 (1 MB)"));
+    assert!(refused.contains("but Step Functions accepts at most 1048576 (1 MB)"));
     machine["Comment"] = "x".repeat(1 << 20).into();
     let refused = woven(&machine, SPEC).unwrap_err().to_string();
     assert!(refused.starts_with("m.asl.json: has 10"));

@@ -1,4 +1,4 @@
-//! The text around what is woven, in the forms that files have.
+//! The text around the written parts, in the forms of files.
 
 use leasehold_asl::weave::{Refusal, Spec, weave};
 use leasehold_asl::{Node, Options, Source, Value, check};
@@ -14,7 +14,7 @@ fn woven(name: &str, machine: &str, sections: &str) -> String {
     try_weave(name, machine, sections).unwrap_or_else(|refusal| panic!("{refusal}"))
 }
 
-/// What a text means, whatever its form and order.
+/// The meaning of a text, whatever its form and order.
 fn meaning(name: &str, text: &str) -> String {
     fn plain(node: &Node) -> String {
         match &node.value {
@@ -223,7 +223,7 @@ fn a_step_that_lambda_has_not_begun_is_asked_again_where_the_lease_is_long_enoug
         assert_eq!(ours, asked, "{author}{section}{text}");
         assert!(text.contains(author.trim_end_matches(']')), "{text}");
         assert_eq!(woven("m.json", &text, section), text);
-        // Elsewhere the step is the author's again.
+        // Outside a section the step is the author's again.
         let second = format!(r#", "B": {{{TASK}, "End": true}}"#);
         let machine = states(r#""Next": "B""#, &second);
         let other = section.replace("[A]", "[B]");

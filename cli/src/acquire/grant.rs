@@ -1,4 +1,4 @@
-//! Getting a lease: by asking, and asking again.
+//! Acquiring a lease, with retries.
 
 use std::time::Duration;
 
@@ -11,7 +11,8 @@ use crate::exit::{Code, Failure, in_full};
 use crate::output::complain;
 use crate::signals::Signals;
 
-/// Asks for a lease until it is granted or `wait` is over. A signal ends the wait; what was granted by then is given back.
+/// Retries acquire until the lease is granted or `wait` has passed. A signal ends the wait, and a lease that was granted
+/// meanwhile is released.
 pub(crate) async fn get(
     reached: &Reached,
     request: &Acquire,
@@ -44,7 +45,7 @@ async fn ask(
         Err(error) => return Err(error.into()),
     };
     if !quiet {
-        complain(&format!("{why}; asks on for {}", render(wait)));
+        complain(&format!("{why}; retries for {}", render(wait)));
     }
     match leases
         .acquire_within(request.clone(), RetryPolicy::of(wait))
@@ -55,13 +56,13 @@ async fn ask(
     }
 }
 
-/// A request may be under way. Asked for once more, by its id, it tells what became of it.
+/// A request may still be in flight. Repeating it with the same request id shows its outcome.
 async fn give_up(reached: &Reached, request: &Acquire, signal: Signal) -> Failure {
     if let Ok(Acquired::Granted(granted)) = reached.leases.acquire(request.clone()).await {
         let _ = reached.leases.release(&granted.lease).await;
     }
     let code = Code::of_signal(signal.as_raw());
-    Failure::new(code, "interrupted; nothing is held")
+    Failure::new(code, "interrupted; no lease is held")
 }
 
 fn held(reached: &Reached, contention: &Contention) -> Failure {
@@ -72,7 +73,7 @@ fn describe(reached: &Reached, Contention { held, .. }: &Contention) -> String {
     let left = held.expires_at.since(reached.leases.now());
     let line = match held.waiting {
         0 => String::new(),
-        n => format!(", and {n} wait in line"),
+        n => format!("; {n} in the queue"),
     };
     format!(
         "{} is held by {} for another {} unless it extends{line}",

@@ -1,9 +1,8 @@
-//! The guard: a process beside the wrapper, at the head of the command's process group, that outlives the wrapper by as
-//! long as it takes to kill the group.
+//! The guard: a second process that leads the command's process group and kills the group if the wrapper dies.
 //!
-//! It reads from the wrapper how long the command may run, and kills the whole group, itself with it, when that time has
-//! come or the wrapper is gone: when the pipe between them ends. Being the group's leader it keeps the group's number from
-//! being given to anybody else. It knows no secret, asks nobody, and does nothing else.
+//! The wrapper writes to it how long the command may run. The guard kills the whole group, itself included, when that limit
+//! is reached, or when the pipe ends because the wrapper is gone. While the leader lives, the kernel does not reuse the group's
+//! number. The guard receives no secret, and calls no service.
 
 use std::io::Write as _;
 use std::os::fd::AsFd as _;
@@ -19,12 +18,12 @@ use crate::exit::{Code, Failure};
 use crate::instants::Instants;
 use crate::output::complain;
 
-/// What the guard answers once it is at its post.
+/// What the guard writes once it has the first limit.
 pub(crate) const READY: &str = "ready";
-/// What the guard is told when its group gives the terminal back, and what it answers when that is done.
+/// The order to give the terminal back, and the answer when that is done.
 pub(crate) const BACK: &str = "terminal";
 
-/// Signals that are meant for the command when they reach its whole group.
+/// Signals that reach the whole group but are meant for the command.
 const NOT_OURS: [SignalKind; 7] = [
     SignalKind::alarm(),
     SignalKind::hangup(),
@@ -35,11 +34,11 @@ const NOT_OURS: [SignalKind; 7] = [
     SignalKind::user_defined2(),
 ];
 
-/// Is at its post until it kills its group.
+/// Runs until it kills its group.
 pub(crate) async fn run() -> Result<Code, Failure> {
     let failed = |error: std::io::Error| Failure::new(Code::UNREACHABLE, format!("guard: {error}"));
     for kind in NOT_OURS {
-        // Whatever the handler hears is let pass: what counts is that the signal does not end the guard.
+        // The handler does nothing. It keeps the signal from ending the guard.
         drop(signal(kind).map_err(failed)?);
     }
     let mut stop = signal(SignalKind::from_raw(Signal::TSTP.as_raw())).map_err(failed)?;
@@ -54,9 +53,9 @@ pub(crate) async fn run() -> Result<Code, Failure> {
             () = next.comes(), if watch.is_set() => watch.come(),
             order = orders.next_line() => match order {
                 Ok(Some(order)) => obey(&order, &mut watch),
-                Ok(None) | Err(_) => kill("the one that had the lease is gone"),
+                Ok(None) | Err(_) => kill("the process that held the lease is gone"),
             },
-            // A command that stands still holds its lease all the same.
+            // A stopped command would keep its lease without working, so the group is continued.
             Some(()) = stop.recv() => drop(kill_current_process_group(Signal::CONT)),
         }
     }
@@ -79,7 +78,7 @@ fn obey(order: &str, watch: &mut Watch) {
     }
 }
 
-/// What is to happen when.
+/// The limit, and whether the command has been asked to end.
 #[derive(Default)]
 struct Watch {
     limit: Option<Limit>,
@@ -91,7 +90,7 @@ impl Watch {
         self.limit.is_some()
     }
 
-    /// Whether it is the first.
+    /// Returns whether it is the first limit.
     fn set(&mut self, limit: Limit) -> bool {
         self.limit.replace(limit).is_none()
     }
@@ -110,7 +109,7 @@ impl Watch {
     fn come(&mut self) {
         let killed = |limit: Limit| limit.kill.left(Instants::now()) == Duration::ZERO;
         if self.limit.is_none_or(killed) {
-            kill("the lease is over");
+            kill("the lease has expired");
         }
         if !self.warned {
             let _ = kill_current_process_group(Signal::TERM);
@@ -124,7 +123,7 @@ fn answer(text: &str) {
     let _ = writeln!(out, "{text}").and_then(|()| out.flush());
 }
 
-/// Makes another group the terminal's, which only a process of the one that has it may do unasked.
+/// Makes another group the terminal's foreground group. Only a process of the present foreground group may do so freely.
 fn give_back(to: &str) {
     let to = to.parse().ok().and_then(Pid::from_raw);
     if let (Some(to), Ok(terminal)) = (to, std::fs::File::open("/dev/tty")) {
@@ -135,6 +134,6 @@ fn give_back(to: &str) {
 fn kill(why: &str) -> ! {
     complain(&format!("{why}: the command is killed"));
     let _ = kill_current_process_group(Signal::KILL);
-    // Not reached: nobody outlives that signal.
+    // Not reached, because SIGKILL ends this process too.
     std::process::exit(i32::from(Code::LOST.0))
 }

@@ -1,4 +1,4 @@
-//! The wrapper's end of the pipe to the guard, and what the wrapper itself can do to the command's group.
+//! The wrapper's end of the pipe to the guard, and the wrapper's own control of the command's group.
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -15,9 +15,9 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use super::guard::{BACK, READY};
 use super::limit::Limit;
 
-/// This program once more.
+/// A command that runs this program again.
 pub(crate) fn ourselves() -> Command {
-    // Also if its file was replaced meanwhile, as by an update.
+    // This works even if an update has replaced the program's file.
     #[cfg(target_os = "linux")]
     let program = "/proc/self/exe";
     #[cfg(not(target_os = "linux"))]
@@ -27,7 +27,7 @@ pub(crate) fn ourselves() -> Command {
     command
 }
 
-/// A guard at its post, and the group that it leads.
+/// A running guard, and the group that it leads.
 pub(crate) struct Post {
     pub(crate) group: Pid,
     pub(crate) orders: Orders,
@@ -36,22 +36,22 @@ pub(crate) struct Post {
     has_terminal: bool,
 }
 
-/// Where the guard is told.
+/// The pipe to the guard.
 pub(crate) struct Orders(ChildStdin);
 
-/// Where the guard answers; it ends when the guard does.
+/// The pipe from the guard. It ends when the guard does.
 pub(crate) struct Answers(Lines<BufReader<ChildStdout>>);
 
 impl Orders {
-    /// Tells the guard how long the command may run from now on.
+    /// Sends the guard a new limit.
     pub(crate) async fn limit(&mut self, limit: Limit) {
-        // If the guard is gone, its answers have ended, and that is acted on.
+        // If the guard is gone, the end of its answers shows it.
         let _ = self.0.write_all(format!("{limit}\n").as_bytes()).await;
     }
 }
 
 impl Answers {
-    /// Comes back when the guard is gone.
+    /// Returns when the guard is gone.
     pub(crate) async fn end(&mut self) {
         while let Ok(Some(_)) = self.0.next_line().await {}
     }
@@ -62,7 +62,7 @@ impl Answers {
 }
 
 impl Post {
-    /// Starts a guard, and waits until it is at its post.
+    /// Starts a guard, and waits until it has the first limit.
     pub(crate) async fn take(limit: Limit) -> io::Result<Self> {
         let mut command = ourselves();
         command
@@ -88,7 +88,8 @@ impl Post {
         }
     }
 
-    /// Makes the command's group the terminal's, if it is ours: the command may ask its user something, and Ctrl-C is for it.
+    /// Makes the command's group the terminal's foreground group, if this process is in the foreground. The command may then read
+    /// from the terminal, and receives Ctrl-C.
     pub(crate) fn hand_terminal_over(&mut self) {
         let input = std::io::stdin();
         if rustix::termios::tcgetpgrp(input.as_fd()) == Ok(getpgrp()) {
@@ -97,11 +98,11 @@ impl Post {
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
-        // Nobody is left, or nobody has ever been there: both are well.
+        // An empty group is no error.
         let _ = kill_process_group(self.group, signal);
     }
 
-    /// Takes the terminal back and kills whatever is left of the group; whether nothing is.
+    /// Takes the terminal back and kills the rest of the group. Returns whether the group is empty.
     pub(crate) async fn leave(mut self) -> io::Result<bool> {
         const PATIENCE: Duration = Duration::from_secs(2);
         if self.has_terminal {
@@ -116,9 +117,9 @@ impl Post {
         self.guard.wait().await?;
         let end = SystemClock.now().plus(PATIENCE);
         loop {
-            // Orphans of the group are ours, see `adopt_orphans`.
+            // Orphans of the group are children of this process, see `adopt_orphans`.
             while let Ok(Some(_)) = waitpgid(self.group, WaitOptions::NOHANG) {}
-            // Refused is not gone: it may have become somebody else's.
+            // A refusal does not mean that the group is empty: a process of it may have become another user's.
             if test_kill_process_group(self.group) == Err(rustix::io::Errno::SRCH) {
                 return Ok(true);
             }
@@ -130,7 +131,7 @@ impl Post {
     }
 }
 
-/// Has the kernel give this process whoever of its descendants loses its parent, so that it can see them gone.
+/// Makes this process the parent of orphaned descendants, so that it can wait for them.
 #[cfg(target_os = "linux")]
 pub(crate) fn adopt_orphans() {
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));

@@ -1,15 +1,15 @@
-//! `--handle-file`: a lease's handle, which is a secret, in a file that nobody else can read.
+//! `--handle-file`: writes a lease's handle, which is a secret, to a file that no other user can read.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-/// Refuses a path that is not free and that no regular file of this user's is at: a link, a device, somebody else's file.
+/// Accepts a free path, or a regular file of this user. Refuses a link, a device, or another user's file.
 pub(super) fn may_write(path: &Path) -> Result<(), String> {
     let name = path.display();
     if path.file_name().is_none() {
-        return Err(format!("{name}: this is no name of a file"));
+        return Err(format!("{name}: not the name of a file"));
     }
     let found = match fs::symlink_metadata(path) {
         Ok(found) => found,
@@ -18,25 +18,25 @@ pub(super) fn may_write(path: &Path) -> Result<(), String> {
             return if folder.is_dir() {
                 Ok(())
             } else {
-                Err(format!("{name}: {} is no directory", folder.display()))
+                Err(format!("{name}: {} is not a directory", folder.display()))
             };
         }
         Err(error) => return Err(format!("{name}: {error}")),
     };
     if !found.is_file() {
         return Err(format!(
-            "{name}: is there, and no regular file: it is not replaced"
+            "{name}: exists and is not a regular file, so it is not replaced"
         ));
     }
     if found.uid() != rustix::process::geteuid().as_raw() {
         return Err(format!(
-            "{name}: belongs to another user: it is not replaced"
+            "{name}: belongs to another user, so it is not replaced"
         ));
     }
     Ok(())
 }
 
-/// Writes the handle for this user alone, as a whole or not at all.
+/// Writes the handle for this user alone, whole or not at all.
 pub(super) fn write(path: &Path, handle: &str) -> Result<(), String> {
     may_write(path)?;
     let mut name = path.file_name().unwrap_or_default().to_owned();
@@ -50,7 +50,7 @@ pub(super) fn write(path: &Path, handle: &str) -> Result<(), String> {
         .and_then(|()| file.sync_all())
         .and_then(|()| fs::rename(&new, path));
     written.map_err(|error| {
-        // Ours: it was made above.
+        // Created above by this process.
         _ = fs::remove_file(&new);
         failed(error)
     })

@@ -1,4 +1,4 @@
-//! The last step before the command: a process that makes sure that it dies with the wrapper, and becomes the command.
+//! The last step before the command: a process that arranges to die with the wrapper, and then becomes the command.
 
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -19,15 +19,15 @@ pub(crate) struct Launch {
 }
 
 impl Launch {
-    /// Becomes the command, or tells why not.
+    /// Becomes the command, or returns why it could not.
     pub(crate) fn run(self) -> Result<Code, Failure> {
         die_with_parent();
-        // It may have gone before that was arranged.
+        // The wrapper may have died before that was arranged.
         let parent = rustix::process::getppid().map(rustix::process::Pid::as_raw_pid);
         if parent != Some(self.parent) {
             return Err(Failure::new(
                 Code::LOST,
-                "the one that had the lease is gone",
+                "the process that held the lease is gone",
             ));
         }
         let [program, arguments @ ..] = self.command.as_slice() else {
@@ -45,7 +45,7 @@ impl Launch {
     }
 }
 
-/// The kernel kills this process when the one that started it dies; what this process becomes keeps that.
+/// Makes the kernel kill this process when its parent dies. This holds after exec too.
 #[cfg(target_os = "linux")]
 fn die_with_parent() {
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));

@@ -1,4 +1,4 @@
-//! How long a command may run: until the lease that was last proven is over, less a margin.
+//! How long a command may run: until `safe_until` of the last confirmed lease, less a margin.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,21 +8,21 @@ use leasehold::{Lease, Timestamp};
 
 use crate::instants::Instants;
 
-/// When a command has to be gone, and how long before that it is asked to go.
+/// When a command must have ended, and how long before that it is asked to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limit {
-    /// When it is killed.
+    /// When the command is killed.
     pub(crate) kill: Instants,
-    /// How long before that it is told to end.
+    /// How long before that it receives SIGTERM.
     pub(crate) grace: Duration,
 }
 
 impl Limit {
-    /// The limit that `lease` sets, which was asked for after `before`. A command is asked to end `grace` before it is
-    /// killed, and no sooner than when a quarter of the lease is left.
+    /// The limit of `lease`, which was requested after `before`. A command is asked to end `grace` before it is killed, but
+    /// at most a quarter of the lease before.
     pub(crate) fn of(lease: &Lease, before: Instants, grace: Duration) -> Self {
         let length = length_of(lease);
-        // For the signal to arrive and to be obeyed by a busy machine.
+        // Time for the signal to take effect on a busy machine.
         let margin = (length / 20).clamp(Duration::from_millis(20), Duration::from_millis(500));
         Self {
             kill: before.at(lease.safe_until).minus(margin),
@@ -30,12 +30,12 @@ impl Limit {
         }
     }
 
-    /// When the command is told to end, and the lease given up.
+    /// When the command is asked to end, and the lease given up.
     pub(crate) fn warning(self) -> Instants {
         self.kill.minus(self.grace)
     }
 
-    /// The same if it is told to end now.
+    /// The limit of a command that is asked to end now.
     pub(crate) fn hurried(self, now: Instants) -> Self {
         Self {
             kill: self.kill.earlier(now.plus(self.grace)),
@@ -44,13 +44,13 @@ impl Limit {
     }
 }
 
-/// For how long a lease may be used once it is granted or extended.
+/// How long a lease may be used after it is granted or extended.
 pub(crate) fn length_of(lease: &Lease) -> Duration {
     let guard = lease.expires_at.since(lease.safe_until);
     lease.ttl.as_duration().saturating_sub(guard)
 }
 
-/// As one process tells it to another on the same machine.
+/// The form in which one process sends it to another on the same machine.
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { kill, grace } = self;

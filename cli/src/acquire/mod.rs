@@ -1,10 +1,9 @@
 //! `leasehold acquire`: a lease, and a command that runs under it and no longer than it.
 //!
-//! Three processes see to that. The *wrapper*, which is the one that was started, has the lease, extends it, and is the
-//! command's parent. The *guard* leads the command's process group and kills the group when the last proven deadline comes or
-//! the wrapper is gone. The *command* itself is killed by the kernel when the wrapper dies. So whichever one of them dies or
-//! stands still, the others see to the end of the command; two at a time are beyond this, and so is a machine that stands
-//! still as a whole: that is what the fencing token is for.
+//! Three processes ensure that. The *wrapper*, which the user starts, holds and extends the lease, and is the command's parent.
+//! The *guard* leads the command's process group, and kills the group at the last confirmed deadline or when the wrapper is gone.
+//! The *command* is killed by the kernel when the wrapper dies. So if any one of them dies or is stopped, the others end the
+//! command. If two fail at once, or the whole machine pauses, only the fencing token protects the resource.
 
 mod grant;
 pub(crate) mod guard;
@@ -37,62 +36,62 @@ Examples:
   leasehold acquire deploy/production --no-wait -- terraform apply
   leasehold acquire reindex --ttl 5m --wait 2h -- ./reindex.sh --all
   leasehold acquire partner-api --permits 5 -- ./call.sh        one of five
-  leasehold acquire orders/42 --ttl 10m --handle-file handle.json     no command: the handle, which is a secret
+  leasehold acquire orders/42 --ttl 10m --handle-file handle.json     no command: write the handle, a secret
   leasehold release --handle handle.json
 
-The command finds LEASEHOLD_KEY, LEASEHOLD_FENCING_TOKEN, LEASEHOLD_HOLDER, LEASEHOLD_PERMIT and LEASEHOLD_SAFE_UNTIL (of the
-grant; it moves with every extend) in its environment. What it writes to should refuse a fencing token below the
-largest that it has seen: that alone is safe whatever happens to this machine.
+The command's environment has LEASEHOLD_KEY, LEASEHOLD_FENCING_TOKEN, LEASEHOLD_HOLDER, LEASEHOLD_PERMIT and
+LEASEHOLD_SAFE_UNTIL (the value at the grant; every extend moves it). The resource should refuse a fencing token below
+the largest that it has seen: only that is safe whatever happens to this machine.
 
-The lease is extended whenever a third of it has passed. If it is lost, or cannot be extended, the command's process group
-is sent SIGTERM, and SIGKILL when --grace is over, before the lease is. The same SIGKILL comes if this program is killed.
-SIGHUP, SIGINT, SIGQUIT and SIGTERM are passed on to the command. When the command has ended, whatever it has left in
-its process group is killed, and the lease released. A process that leaves the group (setsid), or becomes another user (sudo: put it
-before leasehold instead), is out of reach. This machine's clock has to be right to within half of LEASE_CLOCK_MARGIN_MS.
+The lease is extended whenever a third of it has passed. If it is lost or cannot be extended, the command's process group
+receives SIGTERM, and SIGKILL after --grace, which is before the lease expires. The group also receives SIGKILL if this
+program is killed. SIGHUP, SIGINT, SIGQUIT and SIGTERM are passed on to the command. When the command has ended, the rest of
+its process group is killed, and the lease is released. A process that leaves the group (setsid) or becomes another user
+is out of reach, so put sudo before leasehold. This machine's clock must be right to within half of LEASE_CLOCK_MARGIN_MS.
 
-Waiting is asking again and again, at random moments; it does not stand in line, and comes after those who do.
+--wait retries at random moments. It does not join the queue, and waiters in the queue go first.
 
 Exit codes: the command's own, 128 + n if signal n ended it, 75 not granted (or -E), 79 the lease was lost and the command
-ended, 126 and 127 the command could not be run or found, 2 wrong arguments, 3 AWS cannot be reached or refuses.";
+has been ended, 126 and 127 the command could not be run or found, 2 wrong arguments, 3 AWS cannot be reached or refuses.";
 
 /// Get a lease and run a command under it; without a command, print the lease's handle
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Acquire {
-    /// What to lease
+    /// The key to lease
     #[arg(value_parser = |text: &str| Key::new(text))]
     key: Key,
-    /// How long the lease lasts without an extend
+    /// Length of the lease; it is extended while the command runs
     #[arg(long, value_name = "LENGTH", default_value = "60s", value_parser = ttl)]
     ttl: Ttl,
-    /// How long to go on asking while somebody else holds it
+    /// How long to retry while somebody else holds the key
     #[arg(long, value_name = "LENGTH", default_value = "10m", value_parser = durations::parse)]
     wait: Duration,
-    /// Ask once
+    /// Try once
     #[arg(long, short = 'n', conflicts_with = "wait")]
     no_wait: bool,
-    /// Who asks [default: user@host/process]
+    /// The holder [default: user@host/process]
     #[arg(long, value_parser = |text: &str| Holder::new(text))]
     holder: Option<Holder>,
-    /// How many may hold the key at once; all who ask for it should say the same
+    /// How many may hold the key at once; use the same number everywhere
     #[arg(long, value_name = "N", value_parser = permits)]
     permits: Option<Permits>,
-    /// Something for others to see beside the lease; may be repeated
+    /// Metadata that is shown with the lease; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
     metadata: Vec<(String, String)>,
-    /// Names this acquire: the same holder asking with the same id gets the same lease [default: random]
+    /// Idempotency key: the same holder and id get the same lease again [default: random]
     #[arg(long, value_name = "ID", value_parser = |text: &str| RequestId::new(text))]
     request_id: Option<RequestId>,
-    /// How long a command may take to end when the lease is lost, at most a quarter of the lease
+    /// Time for the command to end when the lease is lost, at most a quarter of the lease
     #[arg(long, value_name = "LENGTH", default_value = "10s", value_parser = durations::parse)]
     grace: Duration,
-    /// The exit code for a lease that was not granted, instead of 75
+    /// Exit code if the lease is not granted, instead of 75
     #[arg(long, short = 'E', value_name = "CODE")]
     conflict_exit_code: Option<u8>,
-    /// Say nothing about waiting
+    /// Print nothing about waiting
     #[arg(long, short)]
     quiet: bool,
-    /// Write the handle to this file, for its owner alone (mode 0600), instead of printing it
+    /// Write the handle to this file (mode 0600) instead of printing it
     #[arg(long, value_name = "PATH", conflicts_with = "command")]
     handle_file: Option<PathBuf>,
     /// The command and its arguments
@@ -128,11 +127,15 @@ impl Acquire {
             .as_duration()
             .saturating_sub(reached.settings.guard);
         if !self.command.is_empty() && usable < Duration::from_secs(1) {
-            let problem =
-                "--ttl: must be a second longer than the guard (LEASE_GUARD_MS), to run a command";
+            let problem = "--ttl: to run a command, it must be at least a second longer than the guard (LEASE_GUARD_MS)";
             return Err(Failure::usage(problem));
         }
-        let listening = |error| Failure::new(Code::UNREACHABLE, format!("no signals: {error}"));
+        let listening = |error| {
+            Failure::new(
+                Code::UNREACHABLE,
+                format!("cannot listen for signals: {error}"),
+            )
+        };
         let mut signals = Signals::listen().map_err(listening)?;
         let wait = if self.no_wait {
             Duration::ZERO
@@ -148,7 +151,7 @@ impl Acquire {
         if self.command.is_empty() {
             let is_printed = self.handle_file.is_none();
             if is_printed && !self.quiet && std::io::IsTerminal::is_terminal(&std::io::stdout()) {
-                complain("this is the lease itself: whoever has it can extend and release it");
+                complain("keep this handle secret: it can extend and release the lease");
             }
             let lease = granted.lease.clone();
             let handle = json_in_lines(&Acquired::Granted(granted));
@@ -158,7 +161,7 @@ impl Acquire {
                 None => say_lines(&handle),
             });
             if given.is_err() {
-                // Nobody could extend or release it.
+                // Without its handle nobody could extend or release the lease.
                 let _ = reached.leases.release(&lease).await;
                 complain(&format!("so {} is released again", self.key));
             }

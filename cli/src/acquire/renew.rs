@@ -1,4 +1,4 @@
-//! Keeping a lease while a command runs under it.
+//! Extends a lease while a command runs under it.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -16,25 +16,25 @@ use crate::output::complain;
 /// Why a lease could not be kept.
 #[derive(Debug)]
 pub(crate) enum Fate {
-    /// It is over.
+    /// It is lost, or cannot be extended any more.
     Lost(Error),
-    /// It was not extended in time, for this reason.
+    /// No extend succeeded in time, for this reason.
     Late(String),
-    /// The command had not ended when it was over, or somebody had ended it before.
+    /// It ended before the command did, by time or by somebody else.
     Over,
     /// The guard was killed.
     Unguarded,
 }
 
-/// What is known of the lease, and how long the command may run by it.
+/// The lease as last confirmed, and the grace of the command.
 pub(crate) struct Kept {
     pub(crate) lease: Lease,
     pub(crate) grace: Duration,
 }
 
 impl Kept {
-    /// Extends the lease whenever a third of it has passed, until that fails for good or for too long. The guard is told of
-    /// each deadline as soon as it is proven.
+    /// Extends the lease whenever a third of it has passed, until that fails for good or for too long. It sends each new
+    /// deadline to the guard as soon as the extend succeeds.
     pub(crate) async fn keep(
         &mut self,
         reached: &Reached,
@@ -78,7 +78,7 @@ impl Kept {
                         let why = in_full(&error);
                         if failed.is_none() {
                             let left = render(end.left(Instants::now()));
-                            complain(&format!("cannot extend, and tries on for {left}: {why}"));
+                            complain(&format!("cannot extend, and retries for {left}: {why}"));
                         }
                         failed = Some(why);
                         let pause = length / 20;

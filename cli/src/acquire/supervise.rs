@@ -1,4 +1,4 @@
-//! A command under a lease, from its start until nothing of it is left.
+//! Runs a command under a lease, from its start until its process group is empty.
 
 use std::cell::Cell;
 use std::ffi::OsString;
@@ -20,19 +20,19 @@ use crate::instants::Instants;
 use crate::output::complain;
 use crate::signals::Signals;
 
-/// How often a release is asked for whose outcome stays unknown.
+/// How often a release is tried if its outcome is unknown.
 const RELEASES: usize = 3;
 
-/// What to run, and how.
+/// The command and its grace.
 pub(crate) struct Work<'a> {
     pub(crate) command: &'a [OsString],
-    /// How long it may take to end when it is told to.
+    /// How long the command may take to end after SIGTERM.
     pub(crate) grace: Duration,
 }
 
 impl Work<'_> {
-    /// Runs the command under `lease`, which was asked for after `before`, and releases the lease when nothing of the
-    /// command is left. The answer is the command's own code, if the lease was good to the end.
+    /// Runs the command under `lease`, which was requested after `before`, and releases the lease once the process group is
+    /// empty. Returns the command's own exit code if the lease lasted to the end.
     pub(crate) async fn run(
         &self,
         reached: &Reached,
@@ -66,7 +66,7 @@ impl Work<'_> {
             }
             None if !is_empty => {
                 complain(&format!(
-                    "something of the command cannot be killed: the lease is not released, and ends at {}",
+                    "a process of the command cannot be killed, so the lease is not released; it ends at {}",
                     kept.lease.expires_at
                 ));
                 Ok(code_of(status))
@@ -86,7 +86,7 @@ impl Work<'_> {
             .arg(getpid().as_raw_pid().to_string())
             .arg("--")
             .args(self.command)
-            // Everything about the lease but its secret.
+            // Everything except the lease_id.
             .env("LEASEHOLD_KEY", lease.key.as_str())
             .env("LEASEHOLD_HOLDER", variable(lease.holder.as_str()))
             .env("LEASEHOLD_FENCING_TOKEN", lease.fencing_token.to_string())
@@ -103,12 +103,12 @@ impl Work<'_> {
     }
 }
 
-/// No variable can have a NUL in it.
+/// An environment variable cannot contain NUL.
 fn variable(text: &str) -> String {
     text.replace('\0', "")
 }
 
-/// Until the command has ended: extends, passes signals on, and sees to it that it ends if the lease does.
+/// Until the command has ended: extends the lease, passes signals on, and ends the command if the lease ends.
 async fn attend(
     reached: &Reached,
     kept: &mut Kept,
@@ -126,7 +126,7 @@ async fn attend(
             tokio::select! {
                 biased;
                 status = child.wait() => {
-                    // Killed by the guard, if this process did not get to run in time.
+                    // The guard may have killed it, if this process was not scheduled in time.
                     let late = limit.get().kill.left(Instants::now()).is_zero();
                     let late = late.then_some(Fate::Over);
                     return Ok((status?, fate.or(late)));
@@ -146,7 +146,7 @@ async fn attend(
     }
     if matches!(fate, Some(Fate::Lost(_) | Fate::Late(_))) {
         if let Some(fate) = &fate {
-            complain(&format!("{}: the command is told to end", why(fate)));
+            complain(&format!("{}: the command is asked to end", why(fate)));
         }
         limit.set(limit.get().hurried(Instants::now()));
         post.orders.limit(limit.get()).await;
@@ -160,20 +160,20 @@ async fn attend(
             biased;
             status = child.wait() => return Ok((status?, fate.or(Some(Fate::Over)))),
             signal = signals.next() => post.signal(signal),
-            // The guard does this too; each is there for when the other is not.
+            // The guard does this too, in case one of the two fails.
             () = limit.get().kill.comes(), if !killed => killed = kill(post, child),
         }
     }
 }
 
-/// The whole group, and the command itself wherever it is by now.
+/// Kills the whole group, and the command itself in case it has left the group.
 fn kill(post: &Post, child: &mut Child) -> bool {
     post.signal(Signal::KILL);
     let _ = child.start_kill();
     true
 }
 
-/// Comes back when the limit has passed that stands by then.
+/// Returns when the present limit has passed. The limit may move while this waits.
 async fn passed(limit: &Cell<Limit>) {
     loop {
         let known = limit.get();
@@ -184,8 +184,8 @@ async fn passed(limit: &Cell<Limit>) {
     }
 }
 
-/// Ends the lease; whether it was still this one's when it did. If nobody can tell, the command's end is what counts, and
-/// the lease runs out by itself.
+/// Releases the lease, and returns whether it was still held. If the outcome stays unknown, this returns true: the command has
+/// ended, and the lease expires by itself.
 async fn release(reached: &Reached, lease: &Lease) -> bool {
     for tries in 1.. {
         match reached.leases.release(lease).await {
@@ -200,7 +200,7 @@ async fn release(reached: &Reached, lease: &Lease) -> bool {
             Err(error) => {
                 let (key, end, why) = (&lease.key, lease.expires_at, in_full(&error));
                 complain(&format!(
-                    "{key} could not be released, and comes free at {end}: {why}"
+                    "{key} could not be released, and becomes free at {end}: {why}"
                 ));
                 return true;
             }
@@ -209,8 +209,7 @@ async fn release(reached: &Reached, lease: &Lease) -> bool {
     true
 }
 
-/// Whether a lease that had been released before was so by this program, whose first answer may have been lost, and not by
-/// an operator or by sweep.
+/// Whether an already released lease was released by this program, after a lost response, and not by an operator or by sweep.
 async fn was_released(reached: &Reached, lease: &Lease) -> bool {
     let Ok(Inspected::Found { first, permits }) = reached.leases.inspect(&lease.key).await else {
         return true;
@@ -227,15 +226,15 @@ fn why(fate: &Fate) -> String {
     match fate {
         Fate::Lost(error) => in_full(error),
         Fate::Late(why) => format!("the lease could not be extended in time: {why}"),
-        Fate::Over => "the lease was over before the command had ended".to_owned(),
+        Fate::Over => "the lease ended before the command did".to_owned(),
         Fate::Unguarded => "the command's guard was killed".to_owned(),
     }
 }
 
 fn doomed(lease: &Lease, fate: &Fate) -> Failure {
-    let what = format!("{}: {}; the command has ended", lease.key, why(fate));
+    let what = format!("{}: {}; the command has been ended", lease.key, why(fate));
     let failure = Failure::new(Code::LOST, what);
-    failure.cure("what it did may be half done, and somebody else may have the key: look before you run it again")
+    failure.cure("its work may be half done, and somebody else may hold the key: check before you run it again")
 }
 
 fn code_of(status: ExitStatus) -> Code {
@@ -247,5 +246,5 @@ fn code_of(status: ExitStatus) -> Code {
 }
 
 fn broken(error: &io::Error) -> Failure {
-    Failure::new(Code::LOST, format!("the command got out of sight: {error}"))
+    Failure::new(Code::LOST, format!("lost track of the command: {error}"))
 }

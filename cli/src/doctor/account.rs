@@ -1,4 +1,4 @@
-//! The account: one client for each service that is asked, and why an answer may be missing.
+//! The account: one client for each service, and the reasons why an answer may be missing.
 
 use std::collections::BTreeMap;
 use std::fmt::{Debug, Display};
@@ -14,7 +14,7 @@ use super::clocks::Dates;
 use super::report::Outcome;
 use crate::exit::{Code, Failure};
 
-/// What AWS answers to those who may not ask.
+/// The error codes by which AWS refuses a caller.
 const REFUSALS: [&str; 6] = [
     "AccessDenied",
     "AccessDeniedException",
@@ -24,31 +24,31 @@ const REFUSALS: [&str; 6] = [
     "ExpiredToken",
 ];
 
-/// The services that a stack is made of, with the credentials of whoever runs this.
+/// The services of a stack, with the caller's credentials.
 pub(super) struct Account {
     cloudformation: aws_sdk_cloudformation::Client,
     pub(super) dynamodb: aws_sdk_dynamodb::Client,
     pub(super) lambda: aws_sdk_lambda::Client,
     pub(super) sfn: aws_sdk_sfn::Client,
-    /// The clock of DynamoDB, as the dates of its answers tell it.
+    /// DynamoDB's clock, read from the dates of its responses.
     pub(super) dates: Dates,
 }
 
-/// Why a service has not told what it was asked.
+/// Why a service did not answer a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Trouble {
-    /// No answer, or none that makes sense.
+    /// No response, or one that could not be read.
     NoAnswer(&'static str),
-    /// Whoever runs this may not ask.
+    /// The caller lacks a permission.
     Refused(String),
-    /// What was asked about is not there.
+    /// The resource does not exist.
     Missing,
-    /// What else the service said.
+    /// Any other error of the service.
     Said(String),
 }
 
 impl Trouble {
-    /// Asks for `action`, as in `dynamodb:DescribeTable`.
+    /// The trouble behind an error of `action`, such as `dynamodb:DescribeTable`.
     pub(super) fn of<E: ProvideErrorMetadata, R>(
         action: &'static str,
         error: &SdkError<E, R>,
@@ -79,12 +79,12 @@ impl Trouble {
         Self::Said(plain(&format!("{action}: {code}: {message}")))
     }
 
-    /// What a check makes of it that found nothing else.
+    /// The outcome of a check that met this trouble.
     pub(super) fn outcome(self, what: &str) -> Outcome {
         match self {
             Self::NoAnswer(service) => Outcome::not_checked(format!("{service} does not answer")),
             Self::Refused(why) => Outcome::NotChecked(why),
-            Self::Missing => Outcome::fail(format!("{what} is not there")),
+            Self::Missing => Outcome::fail(format!("{what} does not exist")),
             Self::Said(said) => Outcome::fail(format!("{what}: {said}")),
         }
     }
@@ -102,10 +102,10 @@ pub(super) struct Resource {
 /// The resources of a stack, by their names in the template.
 pub(super) type Resources = BTreeMap<String, Resource>;
 
-/// What a function has answered.
+/// The answer of a function.
 pub(super) type Answer = Result<Value, Refusal>;
 
-/// Why a function has not answered with a result.
+/// Why a function returned no result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
     /// It was not called at all.
@@ -119,12 +119,12 @@ impl Refusal {
         matches!(self, Self::Error { name, .. } if name == wanted)
     }
 
-    /// What a step makes of it that wanted a result of the function.
+    /// The outcome of a step that needed the function's result.
     pub(super) fn outcome(self, function: &str) -> Outcome {
         match self {
             Self::Uncalled(trouble) => trouble.outcome(&format!("the function {function}")),
             Self::Error { name, message } => {
-                Outcome::fail(format!("{function} answers {name}: {message}"))
+                Outcome::fail(format!("{function} returned {name}: {message}"))
             }
         }
     }
@@ -143,7 +143,7 @@ impl Account {
         }
     }
 
-    /// What a stack is made of, by its name or ARN.
+    /// The resources of a stack, by its name or ARN.
     pub(super) async fn resources(&self, stack: &str) -> Result<Resources, Trouble> {
         let list = self.cloudformation.list_stack_resources();
         let mut pages = list.stack_name(stack).into_paginator().send();
@@ -170,7 +170,7 @@ impl Account {
         }
         let text = |value: &Value| plain(value.as_str().unwrap_or_default());
         let message = text(&told["errorMessage"]);
-        // Ours are JSON in JSON; those of the runtime are plain.
+        // The functions' own messages are JSON in JSON. Those of the runtime are plain text.
         let inner: Value = serde_json::from_str(&message).unwrap_or_default();
         Err(Refusal::Error {
             name: text(&told["errorType"]),
@@ -198,14 +198,14 @@ fn named(summary: &StackResourceSummary) -> Option<(String, Resource)> {
     Some((id, resource))
 }
 
-/// Without the list of its resources, a stack cannot be looked at.
+/// The failure if the stack's resources cannot be listed, since every check needs them.
 pub(super) fn unlisted(stack: &str, trouble: &Trouble) -> Failure {
     let unreachable = |what: &dyn Display| Failure::new(Code::UNREACHABLE, what);
     match trouble {
         Trouble::NoAnswer(service) => unreachable(&format!("{service} does not answer"))
             .cure("check the network, --region and AWS_ENDPOINT_URL_CLOUDFORMATION"),
         Trouble::Refused(why) => unreachable(why).cure(
-            "docs/reference/permissions.md lists what each command needs; the stack's resources are found by this action",
+            "doctor lists the stack's resources with this action; docs/reference/permissions.md lists the actions of every command",
         ),
         Trouble::Missing => unreachable(&format!("there is no stack {stack}")),
         Trouble::Said(said) => unreachable(said)
@@ -217,7 +217,7 @@ pub(super) fn unlisted(stack: &str, trouble: &Trouble) -> Failure {
 mod tests {
     use std::collections::BTreeSet;
 
-    /// Every action that a refusal is told of, and those of the library's look at the table.
+    /// Every action named in a refusal, and those of the library's check of the table.
     #[test]
     fn the_policy_has_each_action_that_is_asked_for_and_no_other() {
         let sources = [

@@ -1,5 +1,5 @@
-//! What is done: leases of a key of its own are acquired, contended for, extended, released and left to run out, by the
-//! stack's functions and by nothing else. So whoever runs this needs no right to write to the table.
+//! The checks that act. They acquire, contend for, extend and release leases on keys of their own, and let some expire. They only
+//! call the stack's functions, so the caller needs no permission to write to the table.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,29 +13,29 @@ use super::look::Seen;
 use super::report::{Outcome, Report};
 use crate::durations::render;
 
-/// What a lease has on top of the guard that is to last.
+/// Time beyond the guard for a lease that is to last.
 const LONG: Duration = Duration::from_mins(1);
-/// What one has that is to run out.
+/// Time beyond the guard for a lease that is to expire.
 const SHORT: Duration = Duration::from_secs(1);
-/// Errors that say nothing about the lease: the same request again tells.
+/// Errors after which the outcome is unknown. The same request is sent again.
 const AGAIN: [&str; 2] = ["Lease.Unavailable", "Lease.Throttled"];
-/// How often a state that has to come is looked for.
+/// The pause between two looks at an awaited state.
 pub(super) const PAUSE: Duration = Duration::from_millis(500);
 
-/// A step's result, or what its check shows instead.
+/// A step's result, or the outcome of its check if the step failed.
 pub(super) type Step<T> = Result<T, Outcome>;
 
-/// Who takes leases, and gives them back.
+/// Acquires leases, and releases them at the end.
 pub(super) struct Actor<'a> {
     pub(super) account: &'a Account,
     pub(super) seen: &'a Seen,
     pub(super) report: &'a mut Report,
-    /// How long something may take that happens by itself.
+    /// How long to wait for what happens by itself, such as a sweep.
     pub(super) patience: Duration,
-    /// What all keys begin with, and the holders after their prefix.
+    /// The beginning of all keys and holders, after their prefix.
     name: String,
     clocks: BTreeMap<&'static str, Option<Ahead>>,
-    /// Leases to give back.
+    /// Leases to release.
     handles: Vec<Value>,
     /// Executions to stop.
     pub(super) executions: Vec<String>,
@@ -60,9 +60,9 @@ impl<'a> Actor<'a> {
         }
     }
 
-    /// Does everything, and gives back what was taken.
+    /// Makes all checks, and cleans up.
     pub(super) async fn act(mut self) {
-        // It runs out while the rest is done.
+        // This lease expires during the other checks.
         let lapsing = self.lapse().await;
         if self.life().await {
             self.permits().await;
@@ -78,7 +78,7 @@ impl<'a> Actor<'a> {
             Err(outcome) => self.record("sweep", Err(outcome)),
         }
         self.clocks();
-        // A function that was denied has failed this already.
+        // If a function was denied, this check has failed already, and a failure stays.
         self.report.record("roles", Outcome::Pass);
         self.clean_up().await;
     }
@@ -96,12 +96,12 @@ impl<'a> Actor<'a> {
         format!("{}{}/{who}", self.seen.holder_prefix, self.name)
     }
 
-    /// How long a lease is to be that has this much left after the guard.
+    /// The ttl in seconds of a lease that lasts `length` beyond the guard.
     pub(super) fn ttl(&self, length: Duration) -> f64 {
         (self.seen.settings.guard + length).as_secs_f64()
     }
 
-    /// Calls a function; what has no outcome is asked again.
+    /// Calls a function, and repeats the call while its outcome is unknown.
     pub(super) async fn call(&mut self, verb: &'static str, event: &Value) -> Answer {
         let mut answer = self.call_once(verb, event).await;
         for _ in 0..3 {
@@ -133,7 +133,7 @@ impl<'a> Actor<'a> {
         Ok(answer)
     }
 
-    /// Remembers what is to be given back and kept secret, and what the function's clock shows.
+    /// Remembers which leases to release, which texts are secret, and what the function's clock shows.
     fn learn(&mut self, verb: &'static str, asked: Timestamp, event: &Value, answer: &Value) {
         let several = answer["leases"].as_array().cloned();
         let leases = several.unwrap_or_else(|| vec![answer["lease"].clone()]);
@@ -152,7 +152,7 @@ impl<'a> Actor<'a> {
             "extend" if event["ttl_seconds"].is_number() => {
                 let ttl =
                     Duration::from_secs_f64(event["ttl_seconds"].as_f64().unwrap_or_default());
-                // One that would have shortened the lease tells nothing.
+                // An extend that did not move the deadline shows no clock.
                 let is_moved = lease["expires_at"] != event["lease"]["expires_at"];
                 let ends = is_moved.then(|| instant(lease, "expires_at")).flatten();
                 ends.map(|ends| ends.minus(ttl))
@@ -170,17 +170,17 @@ impl<'a> Actor<'a> {
         json!({"key": key, "holder": holder, "request_id": id, "ttl_seconds": ttl})
     }
 
-    /// A lease that has to be granted.
+    /// Sends an acquire that must be granted.
     pub(super) async fn acquire(&mut self, request: &Value) -> Step<Value> {
         let answer = self.call("acquire", request).await;
         let answer = answer.map_err(|refusal| refusal.outcome("acquire"))?;
         if answer["outcome"] == "acquired" {
             return Ok(answer);
         }
-        Err(Outcome::fail("acquire answers without a lease"))
+        Err(Outcome::fail("acquire returned no lease"))
     }
 
-    /// A request that has to be refused by this name.
+    /// Sends an acquire that must be refused with this error.
     async fn refused(&mut self, request: &Value, name: &str) -> Step<()> {
         match self.call("acquire", request).await {
             Err(refusal) if refusal.is(name) => Ok(()),
@@ -194,7 +194,7 @@ impl<'a> Actor<'a> {
         }
     }
 
-    /// What a release of the lease answers.
+    /// Releases the lease, and returns the outcome.
     pub(super) async fn release(&mut self, lease: &Value) -> Step<String> {
         let answer = self.call("release", &json!({"lease": lease})).await;
         let answer = answer.map_err(|refusal| refusal.outcome("release"))?;
@@ -208,7 +208,7 @@ impl<'a> Actor<'a> {
             return Ok(());
         }
         Err(Outcome::fail(format!(
-            "release answers {outcome}, expected {wanted}"
+            "release returned {outcome}, expected {wanted}"
         )))
     }
 
@@ -217,7 +217,7 @@ impl<'a> Actor<'a> {
         answer.map_err(|refusal| refusal.outcome("inspect"))
     }
 
-    /// Takes a lease, and does what may be done with one. Whether the key was granted at all.
+    /// Acquires a lease, and exercises it. Returns whether the key was granted at all.
     async fn life(&mut self) -> bool {
         let key = self.key("life");
         let request = self.request(&key, "first", "1", LONG);
@@ -376,11 +376,11 @@ impl<'a> Actor<'a> {
         self.record("takeover", Ok(()));
         let lost = self.lost(&old).await;
         self.record("lost", lost);
-        // Whatever it answers: it is free at its deadline.
+        // The answer does not matter, because the lease ends at its deadline.
         let _ = self.release(&new).await;
     }
 
-    /// The handle of a holder that vanished, and the next holder's.
+    /// Lets a lease expire and acquires the key again. Returns both handles.
     async fn taken_over(&mut self) -> Step<(Value, Value)> {
         let key = self.key("takeover");
         let margin = self.seen.settings.clock_margin;
@@ -405,11 +405,11 @@ impl<'a> Actor<'a> {
             }
         };
         let (old, lease) = (&old["lease"], &new["lease"]);
-        // Sweep may have been first, which tells the same.
+        // If sweep ended the lease first, the next holder reads the same.
         if new["previous"]["ended"] != "expired" {
             let ended = &new["previous"]["ended"];
             return Err(Outcome::fail(format!(
-                "the next holder was told that the lease before ended as {ended}"
+                "the next grant says that the previous lease ended as {ended}"
             )));
         }
         if lease["fencing_token"].as_u64() <= old["fencing_token"].as_u64() {
@@ -422,7 +422,7 @@ impl<'a> Actor<'a> {
         match self.call("extend", &json!({"lease": old})).await {
             Err(refusal) if refusal.is("Lease.Lost") => {}
             Err(refusal) => return Err(refusal.outcome("extend")),
-            Ok(_) => return Err(Outcome::fail("the old holder's extend went through")),
+            Ok(_) => return Err(Outcome::fail("the old holder's extend succeeded")),
         }
         self.released(old, "lost").await
     }
@@ -430,7 +430,7 @@ impl<'a> Actor<'a> {
     async fn lapse(&mut self) -> Step<()> {
         let request = self.request(&self.key("lapse"), "first", "1", SHORT);
         let granted = self.acquire(&request).await?;
-        // Sweep is to free it, and nobody else.
+        // Only sweep is to free it.
         self.handles.retain(|handle| *handle != granted["lease"]);
         Ok(())
     }
@@ -453,10 +453,10 @@ impl<'a> Actor<'a> {
         }
     }
 
-    /// Judges the functions' clocks by DynamoDB's.
+    /// Compares the functions' clocks with DynamoDB's.
     fn clocks(&mut self) {
         let Some(dynamodb) = self.account.dates.ahead() else {
-            let why = Outcome::not_checked("DynamoDB has not told the time");
+            let why = Outcome::not_checked("no response of DynamoDB had a date");
             return self.report.record("clock-functions", why);
         };
         let margin = self.seen.settings.clock_margin;
@@ -475,10 +475,10 @@ impl<'a> Actor<'a> {
             .record("clock-functions", Outcome::of(faults.collect()));
     }
 
-    /// Gives back what is still held, and stops what still runs.
+    /// Releases the leases that are still held, and stops the executions that still run.
     async fn clean_up(&mut self) {
         for execution in std::mem::take(&mut self.executions) {
-            // One that has ended cannot be stopped, which is as well.
+            // An execution that has ended cannot be stopped. That is no error here.
             let _ = self
                 .account
                 .sfn

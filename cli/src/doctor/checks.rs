@@ -1,14 +1,14 @@
-//! The table of checks: what is looked at or done, which promise it shows, and what to do when it fails.
+//! The table of checks: the promise that each one shows, and what to do if it fails.
 
 /// One row of the report. [`PROOFS`](../../../docs/PROOFS.md) has the promises.
 #[derive(Debug)]
 pub(super) struct Check {
     pub(super) id: &'static str,
-    /// The promise that it shows in this account.
+    /// The promise that the check shows in this account.
     pub(super) promise: &'static str,
     /// The promise in a sentence, as far as the check shows it.
     pub(super) says: &'static str,
-    /// What to do when it fails.
+    /// What to do if the check fails.
     pub(super) action: &'static str,
     pub(super) by: By,
 }
@@ -16,9 +16,9 @@ pub(super) struct Check {
 /// How a check is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
-    /// Nothing is written.
+    /// The check writes nothing.
     Looking,
-    /// Leases of a key of its own are taken and released.
+    /// The check acquires and releases leases on keys of its own.
     Doing,
 }
 
@@ -57,133 +57,133 @@ pub(super) const CHECKS: &[Check] = &[
     look(
         "stack",
         "F26",
-        "The stack has its table, functions, roles, rules, queues and the machine with-lease, and none of them failed.",
-        "deploy the stack again, and look at its events in CloudFormation for what failed",
+        "The stack has its table, functions, roles, rules, queues and the machine with-lease, and none of them is in a failed state.",
+        "deploy the stack again, and read its CloudFormation events to see what failed",
     ),
     look(
         "table",
         "F11",
         "The table has the keys, attributes and billing of a lease table.",
-        "name the table that the stack made, or restore its shape; a key schema cannot be changed, so a wrong one needs a new table",
+        "use the table that the stack created, or restore its shape; a key schema cannot be changed, so a wrong one needs a new table",
     ),
     look(
         "index",
         "F21",
-        "Sweep, reap and listings find what is held by the table's index held.",
-        "deploy the stack again, so that the table gets its index held back",
+        "The table has its index held, by which sweep, reap and listings find the held leases.",
+        "deploy the stack again, which restores the index held",
     ),
     look(
         "ttl",
         "F10",
-        "A row that was released is purged after the retention, by the table's TTL.",
-        "switch the table's TTL on: aws dynamodb update-time-to-live --table-name TABLE --time-to-live-specification Enabled=true,AttributeName=purge_at",
+        "The table's TTL purges a released row after the retention.",
+        "enable the table's TTL: aws dynamodb update-time-to-live --table-name TABLE --time-to-live-specification Enabled=true,AttributeName=purge_at",
     ),
     look(
         "stream",
         "F19",
-        "The table's stream reaches the function grant, which hands a freed key to whoever waits.",
-        "deploy the stack again, so that the table has its stream (NEW_IMAGE) and grant its event source mapping; enable the mapping if it was disabled",
+        "The table's stream reaches the function grant, which hands a freed key to the next waiter.",
+        "deploy the stack again, which restores the table's stream (NEW_IMAGE) and grant's event source mapping; enable the mapping if it was disabled",
     ),
     look(
         "ends",
         "F20",
-        "The ends of executions reach the function reap a second time, by its queue.",
+        "The end of each execution reaches the function reap a second time, through its queue.",
         "enable the event source mapping of the function reap, or deploy the stack again",
     ),
     look(
         "functions",
         "F26",
-        "Every function is there, active, and has the runtime, instruction set and time limit of the template.",
-        "deploy the stack again from one version; a function that was changed by hand goes back to the template then",
+        "Every function exists, is active, and has the runtime, instruction set and time limit of the template.",
+        "deploy the stack again from one version, which also undoes changes made by hand",
     ),
     look(
         "table-name",
         "F12",
-        "Every function works on this stack's table.",
-        "set LEASE_TABLE of the functions that are named to this stack's table: deploy the stack again",
+        "Every function uses this stack's table.",
+        "deploy the stack again, which sets LEASE_TABLE of the named functions to this stack's table",
     ),
     look(
         "settings",
         "S8",
-        "All functions have the same margin, guard and other settings, and these can be read.",
+        "All functions have the same margin, guard and other settings, and every value parses.",
         "give every function the same variables: deploy the stack again; the parameters ClockMarginMs, GuardMs and the others set them everywhere",
     ),
     look(
         "machine",
         "F23",
         "The state machine with-lease is active, and calls the functions of this stack.",
-        "deploy the stack again, so that the machine with-lease is made from its definition",
+        "deploy the stack again, which restores the definition of the machine with-lease",
     ),
     look(
         "alarms",
         "F28",
-        "The alarms that tell operators of a breach are there.",
-        "deploy with Monitoring=enabled; an alarm that was deleted comes back when the nested stack MonitoringStack is deployed anew",
+        "The alarms that notify operators exist.",
+        "deploy with Monitoring=enabled; deploy the nested stack MonitoringStack again to restore a deleted alarm",
     ),
     look(
         "listing",
         "S11",
-        "The function inspect lists what is held, without its secrets.",
-        "look at the logs of the function inspect; if a lease_id was listed, report that as a security problem",
+        "The function inspect lists the held leases, without their secrets.",
+        "read the logs of the function inspect; if a lease_id was listed, report that as a security problem",
     ),
     look(
         "clock-here",
         "S8",
         "This machine's clock agrees with DynamoDB's to within half of the margin.",
-        "set this machine's clock by NTP; until then take no lease from here by the command line or the crate",
+        "synchronize this machine's clock by NTP; until then take no lease from this machine with the command line or the crate",
     ),
     act(
         "clock-functions",
         "S8",
         "The functions' clocks agree with DynamoDB's to within half of the margin.",
-        "AWS keeps these clocks: report it to AWS, and raise ClockMarginMs to more than twice the difference until it is over",
+        "AWS sets these clocks: report it to AWS, and until it is fixed raise ClockMarginMs to more than twice the difference",
     ),
     act(
         "roles",
         "F29",
-        "Every function that was called may do what it has to.",
-        "give the function's role the action that is named, on the table that is named: deploy the stack again; look for a permissions boundary or service control policy that takes it away",
+        "Every called function has the permissions that it needs.",
+        "deploy the stack again, which gives the function's role the named action on the named table; look for a permissions boundary or service control policy that denies it",
     ),
     act(
         "grant",
         "F1",
         "A free key is granted.",
-        "look at the logs of the function acquire for the error that is named",
+        "read the logs of the function acquire for the named error",
     ),
     act(
         "copies",
         "S7",
-        "A request that is repeated gets the same lease back.",
+        "A repeated request gets the same lease.",
         "stop work with this stack and report it: a retry may get a second lease",
     ),
     act(
         "exclusive",
         "S8",
         "A key that is held is granted to nobody else.",
-        "stop work with this stack and report it: two holders may be at work",
+        "stop work with this stack and report it: two holders may work at the same time",
     ),
     act(
         "extend",
         "S5",
-        "An extend moves the deadline, and never to an earlier one.",
-        "look at the logs of the function extend for the error that is named",
+        "An extend moves the deadline, and never to an earlier instant.",
+        "read the logs of the function extend for the named error",
     ),
     act(
         "secrets",
         "S11",
-        "What is shown of a held key has no lease_id.",
-        "report it as a security problem, and let nobody invoke the function inspect until then",
+        "The function inspect shows a held key without its lease_id.",
+        "report it as a security problem, and let nobody invoke the function inspect until it is fixed",
     ),
     act(
         "release",
         "F2",
-        "A release frees the key, and may be repeated.",
-        "look at the logs of the function release for the error that is named",
+        "A release frees the key, and is idempotent.",
+        "read the logs of the function release for the named error",
     ),
     act(
         "spent",
         "S9",
-        "A request whose lease is over is never granted again.",
+        "A request whose lease has ended is never granted again.",
         "stop work with this stack and report it: a late duplicate may hold a key that nobody releases",
     ),
     act(
@@ -195,20 +195,20 @@ pub(super) const CHECKS: &[Check] = &[
     act(
         "permits",
         "F17",
-        "Of two permits, two are granted and no third.",
-        "look at the logs of the function acquire; if a third was granted, stop work with semaphores and report it",
+        "A semaphore of two permits grants two and no third.",
+        "read the logs of the function acquire; if a third permit was granted, stop work with semaphores and report it",
     ),
     act(
         "keys",
         "F18",
         "Several keys are leased together or not at all.",
-        "look at the logs of the function acquire; if one key alone was leased, report it",
+        "read the logs of the function acquire; if only one key was leased, report it",
     ),
     act(
         "takeover",
         "L1",
-        "The key of a holder that vanished is granted again after its ttl and the margin, and the next holder is told.",
-        "look at the clocks above, and at the logs of the function acquire",
+        "The key of a crashed holder is granted again after its ttl and the margin, and the grant says that the lease expired.",
+        "check the clocks above, and read the logs of the function acquire",
     ),
     act(
         "lost",
@@ -220,19 +220,19 @@ pub(super) const CHECKS: &[Check] = &[
         "queue",
         "L3",
         "Executions that wait in the queue get the key in turn.",
-        "look at the executions that are named, at grant's and release's logs, and whether their roles may states:SendTaskSuccess",
+        "inspect the named executions, read the logs of grant and release, and check that their roles allow states:SendTaskSuccess",
     ),
     act(
         "redrive",
         "F20",
         "An execution that was stopped in the queue and redriven waits again, and gets its turn.",
-        "look at the execution that is named in Step Functions, and at the function reap's logs",
+        "inspect the named execution in Step Functions, and read the logs of the function reap",
     ),
     act(
         "sweep",
         "L1",
-        "A lease whose holder vanished is freed by sweep, on its schedule.",
-        "enable the stack's rule SweepFunctionSchedule, and look at sweep's logs; with a SweepSchedule of more than a minute give --patience",
+        "Sweep frees the lease of a crashed holder, on its schedule.",
+        "enable the stack's rule SweepFunctionSchedule, and read sweep's logs; if SweepSchedule is longer than a minute, use a longer --patience",
     ),
 ];
 

@@ -1,5 +1,5 @@
-//! Three clocks: this machine's, DynamoDB's by the dates of its answers, and each function's by the instants that it tells.
-//! This machine's is the ruler: what it shows wrong of itself falls out of the difference of the other two.
+//! Three clocks: this machine's, DynamoDB's from the dates of its responses, and each function's from the instants that it
+//! returns. The last two are measured by this machine's clock. Its own error cancels out in their difference.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -17,7 +17,7 @@ use leasehold::{Clock as _, SystemClock, Timestamp};
 
 use crate::durations::render;
 
-/// By how many milliseconds another clock is ahead of this machine's: at least, and at most.
+/// By how many milliseconds another clock is ahead of this machine's: the least and the most possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ahead {
     least: i64,
@@ -28,7 +28,7 @@ impl Ahead {
     /// This machine's own clock.
     pub(super) const HERE: Self = Self { least: 0, most: 0 };
 
-    /// A clock that showed an instant from `first` to `last` at some moment between question and answer.
+    /// A clock that showed an instant from `first` to `last` at some moment between request and response.
     pub(super) fn of(
         asked: Timestamp,
         answered: Timestamp,
@@ -42,7 +42,7 @@ impl Ahead {
         }
     }
 
-    /// What both allow; the later if they contradict each other, since a clock may have been set.
+    /// The range that both allow. If they contradict each other, the later one, because a clock may have been set.
     fn and(self, later: Self) -> Self {
         let both = Self {
             least: self.least.max(later.least),
@@ -51,7 +51,7 @@ impl Ahead {
         if both.least <= both.most { both } else { later }
     }
 
-    /// By how much it is ahead of another clock.
+    /// By how much this clock is ahead of another.
     pub(super) fn than(self, other: Self) -> Self {
         Self {
             least: self.least - other.most,
@@ -59,19 +59,19 @@ impl Ahead {
         }
     }
 
-    /// The least that the two must be apart.
+    /// The least possible difference.
     pub(super) fn apart(self) -> Duration {
         let apart = self.least.max(-self.most).max(0);
         Duration::from_millis(apart.unsigned_abs())
     }
 
-    /// What is wrong with clocks that have to agree to within half of the margin.
+    /// The fault, if the clocks differ by more than half of the margin.
     pub(super) fn fault(self, whose: &str, margin: Duration) -> Option<String> {
         let apart = self.apart();
         let way = if self.least > 0 { "ahead of" } else { "behind" };
         (!apart.is_zero() && apart * 2 > margin).then(|| {
             format!(
-                "{whose} clock is at least {} {way} DynamoDB's; half of the margin is {}",
+                "{whose} clock is at least {} {way} DynamoDB's; the limit is half of the margin, {}",
                 render(apart),
                 render(margin / 2)
             )
@@ -79,17 +79,17 @@ impl Ahead {
     }
 }
 
-/// What several readings of one clock allow.
+/// Narrows what is known of a clock by one more reading.
 pub(super) fn narrow(known: &mut Option<Ahead>, reading: Ahead) {
     *known = Some(known.map_or(reading, |known| known.and(reading)));
 }
 
-/// Reads DynamoDB's clock from every answer of its.
+/// Reads DynamoDB's clock from each of its responses.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Dates(Arc<Mutex<Option<Ahead>>>);
 
 impl Dates {
-    /// By how much DynamoDB's clock is ahead, if it has answered.
+    /// By how much DynamoDB's clock is ahead, if a response had a date.
     pub(super) fn ahead(&self) -> Option<Ahead> {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -193,7 +193,7 @@ mod tests {
         assert_eq!(
             fault.as_deref(),
             Some(
-                "this machine's clock is at least 1 min behind DynamoDB's; half of the margin is 1 s"
+                "this machine's clock is at least 1 min behind DynamoDB's; the limit is half of the margin, 1 s"
             )
         );
         assert_eq!(function.than(dynamodb).fault("its", MARGIN), None);
@@ -203,7 +203,9 @@ mod tests {
         let fault = function.than(dynamodb).fault("acquire's", MARGIN);
         assert_eq!(
             fault.as_deref(),
-            Some("acquire's clock is at least 58 s ahead of DynamoDB's; half of the margin is 1 s")
+            Some(
+                "acquire's clock is at least 58 s ahead of DynamoDB's; the limit is half of the margin, 1 s"
+            )
         );
         assert_eq!(
             Ahead::HERE.than(dynamodb).fault("this machine's", MARGIN),

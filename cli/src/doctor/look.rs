@@ -1,4 +1,4 @@
-//! What is seen without writing: the stack's resources, the table, the functions' settings, the machine, the alarms.
+//! The checks that write nothing: the stack's resources, the table, the functions' settings, the machine, the alarms.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::clocks::Ahead;
 use super::report::{Outcome, Report};
 use crate::exit::in_full;
 
-/// Each function of the template, with what its error names call it, and its time limit in seconds.
+/// Each function of the template: its logical id, its verb, and its time limit in seconds.
 pub(super) const FUNCTIONS: [(&str, &str, i32); 8] = [
     ("AcquireFunction", "acquire", 10),
     ("ExtendFunction", "extend", 10),
@@ -33,7 +33,7 @@ const STREAM_MAPPING: &str = "GrantFunctionFreed";
 const QUEUE_MAPPING: &str = "ReapFunctionLater";
 const RUNTIME: &str = "provided.al2023";
 
-/// What else the template has in every stack.
+/// The other resources that every stack has.
 const OTHERS: [&str; 18] = [
     "AcquireRole",
     "ExecutionEndRule",
@@ -73,19 +73,19 @@ const ALARMS: [&str; 14] = [
     "UnavailableAlarm",
 ];
 
-/// What was seen, for what is done afterwards.
+/// What the checks have read, for the checks that act.
 pub(super) struct Seen {
-    /// The functions' names in the account, by what their error names call them.
+    /// The functions' names in the account, by verb.
     pub(super) functions: BTreeMap<&'static str, String>,
     /// The ARN of the machine with-lease, if it can be started.
     pub(super) machine: Option<String>,
     pub(super) settings: Settings,
-    /// What the functions want every key and every holder to begin with.
+    /// The prefixes that the functions require of every key and every holder.
     pub(super) key_prefix: String,
     pub(super) holder_prefix: String,
 }
 
-/// Looks at everything.
+/// Makes all checks of this module.
 pub(super) async fn look(account: &Account, resources: &Resources, report: &mut Report) -> Seen {
     report.record("stack", of_stack(resources));
     if let Some(table) = resources.get(TABLE) {
@@ -102,7 +102,7 @@ pub(super) async fn look(account: &Account, resources: &Resources, report: &mut 
         .collect();
     let table = resources.get(TABLE).map(|table| table.id.as_str());
     if environments.len() < functions.len() {
-        let hidden = "Lambda does not tell the functions' variables: their key may not be used by your credentials";
+        let hidden = "Lambda does not return the functions' variables: your credentials may not use their KMS key";
         for check in ["table-name", "settings"] {
             report.record(check, Outcome::not_checked(hidden));
         }
@@ -147,7 +147,7 @@ fn is_broken(status: &str) -> bool {
     status.ends_with("_FAILED") || status == "DELETE_COMPLETE"
 }
 
-/// The library's own check of the table, whose faults belong to several promises.
+/// The library's own check of the table. Its faults belong to several checks.
 async fn of_table(account: &Account, table: &str, report: &mut Report) {
     let checks = ["table", "index", "ttl", "stream"];
     let error = match table::check(&account.dynamodb, table).await {
@@ -216,7 +216,7 @@ async fn of_mapping(account: &Account, resources: &Resources, id: &str) -> Outco
     }
 }
 
-/// How each function is configured, as far as it is there.
+/// The configuration of each function that exists.
 async fn configurations(
     account: &Account,
     resources: &Resources,
@@ -322,7 +322,7 @@ fn of_settings(environments: &BTreeMap<&str, Variables>) -> Outcome {
     let mut found = Vec::new();
     for (verb, all) in environments {
         if let Err(error) = Environment::from(|name| match name {
-            // It has a check of its own.
+            // The check `table-name` covers it.
             "LEASE_TABLE" => Some("table".to_owned()),
             name => all.get(name).cloned(),
         }) {
@@ -344,7 +344,7 @@ fn of_settings(environments: &BTreeMap<&str, Variables>) -> Outcome {
     Outcome::of(found)
 }
 
-/// Tells what differs between functions: the value of most, and who has another.
+/// The difference between functions, if any: the value of most, and the functions with another value.
 fn differing(what: &str, values: &BTreeMap<&str, String>) -> Option<String> {
     let mut who: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (verb, value) in values {
@@ -368,7 +368,7 @@ fn differing(what: &str, values: &BTreeMap<&str, String>) -> Option<String> {
     })
 }
 
-/// The ARN of the machine, if it is one that can be started.
+/// The ARN of the machine, if it can be started.
 async fn of_machine(
     account: &Account,
     resources: &Resources,
@@ -402,7 +402,7 @@ async fn of_machine(
             .get(*id)
             .map(|function| function.id.as_str())
             .unwrap_or_default();
-        // A name ends with its ARN, or a qualifier follows it.
+        // The name ends the ARN, or a qualifier follows it.
         let ends = ["\"", ":"].map(|end| format!(":function:{name}{end}"));
         if !ends
             .iter()
@@ -436,7 +436,7 @@ async fn of_alarms(account: &Account, resources: &Resources, report: &mut Report
     report.record("alarms", outcome);
 }
 
-/// Lists what is held by the function inspect, which reads the table and its index.
+/// Lists the held leases with the function inspect, which reads the table and its index.
 pub(super) async fn list(account: &Account, seen: &Seen, report: &mut Report) {
     let Some(inspect) = seen.functions.get("inspect") else {
         return;
@@ -466,7 +466,7 @@ pub(super) fn clock_here(account: &Account, margin: Duration, report: &mut Repor
             let here = Ahead::HERE.than(dynamodb);
             Outcome::of(here.fault("this machine's", margin).into_iter().collect())
         }
-        None => Outcome::not_checked("DynamoDB has not told the time"),
+        None => Outcome::not_checked("no response of DynamoDB had a date"),
     };
     report.record("clock-here", outcome);
 }

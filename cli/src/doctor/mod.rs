@@ -1,4 +1,4 @@
-//! `leasehold doctor`: looks at a deployed stack, uses it on a key of its own, and reports which promises hold there.
+//! `leasehold doctor`: inspects a deployed stack, exercises it on keys of its own, and reports which promises hold there.
 
 mod account;
 mod act;
@@ -25,10 +25,10 @@ use checks::CHECKS;
 use report::Report;
 
 const CONNECTING: Duration = Duration::from_secs(3);
-/// As long as the longest time limit of a function that is called.
+/// Longer than the longest time limit of a called function.
 const ANSWERING: Duration = Duration::from_secs(30);
 
-/// A second, as the SDK has it, is long where a service does not answer at all.
+/// The SDK's default of a second is long if a service does not answer at all.
 const BACKOFF: Duration = Duration::from_millis(200);
 
 #[derive(Args, Debug)]
@@ -38,35 +38,35 @@ Examples:
   leasehold doctor --stack leasehold --read-only
   leasehold doctor --stack leasehold --format json | jq -r '.checks[] | select(.outcome == \"failed\") | .check'
 
-The report is Markdown, to paste into an issue: what failed, what was found instead and what to do, what could not be
-checked, and what passed, each with the promise of docs/PROOFS.md that it shows. It has neither lease ids nor the account's
-number.
+The report is Markdown that you can paste into an issue. It lists the checks that failed, with what was found and what to do,
+then those that could not be made, then those that passed. Each names its promise in docs/PROOFS.md. The report contains
+neither lease ids nor the account's number.
 
-It takes leases whose keys begin with leasehold-doctor/ and a random text, by the stack's functions, and starts two
+Doctor calls the stack's functions. The keys of its leases begin with leasehold-doctor/ and a random text. It also starts two
 executions of the machine with-lease, which wait in the queue and start nothing. It takes about as long as sweep's schedule:
-a minute or two. Everything is released or stopped at the end; interrupted, it leaves leases that run out by themselves.
+a minute or two. At the end it releases its leases and stops its executions. If it is interrupted, its leases expire.
 
-Exit codes: 0 nothing failed, 1 something did. What could not be checked is no failure.")]
+Exit codes: 0 no check failed, 1 a check failed. A check that could not be made is no failure.")]
 pub(crate) struct Doctor {
-    /// The stack, by its name or ARN
+    /// Name or ARN of the stack
     #[arg(long, value_name = "NAME")]
     stack: String,
-    /// Look, and take no lease
+    /// Make only the checks that take no lease
     #[arg(long)]
     read_only: bool,
-    /// How the report is written
+    /// Format of the report
     #[arg(long, value_enum, default_value_t = Format::Markdown)]
     format: Format,
-    /// Leave a check out; may be repeated
+    /// Omit a check; may be repeated
     #[arg(long, value_name = "CHECK", value_parser = check)]
     skip: Vec<String>,
-    /// How long something may take that happens by itself, as a sweep does
+    /// How long to wait for what happens by itself, such as a sweep
     #[arg(long, value_name = "TIME", default_value = "3m", value_parser = durations::parse)]
     patience: Duration,
-    /// A profile of the AWS CLI's files [default: `AWS_PROFILE`]
+    /// Profile of the AWS CLI's files [default: `AWS_PROFILE`]
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
-    /// The Region [default: `AWS_REGION`, or the profile's]
+    /// Region [default: `AWS_REGION`, or the profile's]
     #[arg(long, value_name = "REGION")]
     region: Option<String>,
 }
@@ -86,7 +86,7 @@ fn check(text: &str) -> Result<String, String> {
     }
     let known: Vec<_> = CHECKS.iter().map(|check| check.id).collect();
     Err(format!(
-        "there is no such check; there are {}",
+        "no such check; the checks are {}",
         known.join(", ")
     ))
 }
@@ -125,7 +125,9 @@ impl Doctor {
         look::list(&account, &seen, &mut report).await;
         look::clock_here(&account, seen.settings.clock_margin, &mut report);
         if !self.read_only {
-            complain("takes leases of its own, and waits for a sweep; --read-only only looks");
+            complain(
+                "takes leases of its own, and waits for a sweep; use --read-only to take none",
+            );
             Actor::new(&account, &seen, &mut report, self.patience)
                 .act()
                 .await;

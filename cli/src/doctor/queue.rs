@@ -1,5 +1,5 @@
-//! The queue, by executions of the stack's own machine with-lease. Each runs a state machine that is not there, so that it gets
-//! the lease in turn, starts nothing, gives the lease back and fails.
+//! The check of the queue, with executions of the stack's own machine with-lease. Each is to run a state machine that does not
+//! exist. So it gets the lease in turn, starts nothing, releases the lease and fails.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use super::act::{Actor, PAUSE, Step};
 use super::report::Outcome;
 use crate::durations::render;
 
-/// What the lease has on top of the guard: longer than both executions take.
+/// Time beyond the guard of the lease that both executions wait for.
 const HELD: Duration = Duration::from_mins(5);
 
-/// How an execution stands.
+/// The state of an execution.
 struct Told {
     status: String,
     error: String,
@@ -23,7 +23,7 @@ struct Told {
 }
 
 impl Actor<'_> {
-    /// Holds a key, lets two executions wait for it, stops and redrives the second, and lets both have their turn.
+    /// Holds a key, lets two executions wait for it, stops and redrives the second, and releases the key to both in turn.
     pub(super) async fn queue(&mut self) {
         let Some(machine) = self.seen.machine.clone() else {
             let why = Outcome::not_checked("the machine with-lease cannot be started");
@@ -54,7 +54,7 @@ impl Actor<'_> {
         self.record("queue", turns);
     }
 
-    /// Holds the key, and has two executions wait for it: the lease and both.
+    /// Holds the key, and lets two executions wait for it. Returns the lease and both executions.
     async fn in_line(&mut self, machine: &str, key: &str) -> Step<(Value, String, String)> {
         let request = self.request(key, "first", "1", HELD);
         let held = self.acquire(&request).await?;
@@ -63,7 +63,7 @@ impl Actor<'_> {
         Ok((held["lease"].clone(), first, second))
     }
 
-    /// Starts an execution, and looks until so many wait.
+    /// Starts an execution, and returns when `waiting` executions are in the queue.
     async fn start(&mut self, machine: &str, key: &str, waiting: u64) -> Step<String> {
         let (beginning, _) = machine.rsplit_once(':').unwrap_or_default();
         let stack = &self.report.stack;
@@ -122,7 +122,7 @@ impl Actor<'_> {
         })
     }
 
-    /// Stops an execution, redrives it, and looks until it runs again.
+    /// Stops an execution, redrives it, and returns when it runs again.
     async fn redrive(&mut self, execution: &str) -> Step<()> {
         let stop = self.account.sfn.stop_execution().execution_arn(execution);
         stop.send()
@@ -166,7 +166,7 @@ impl Actor<'_> {
         }
     }
 
-    /// Gives the key back, and looks that each has had its turn, the second last.
+    /// Releases the key, and checks that each execution had its turn, the second one last.
     async fn turns(
         &mut self,
         key: &str,
@@ -182,14 +182,14 @@ impl Actor<'_> {
             let told = self
                 .until(execution, |told| told.status != "RUNNING")
                 .await?;
-            // Its own machine's error, which is that of a machine that is not there.
+            // A turn ends with the error that the state machine to run does not exist.
             if told.status != "FAILED"
                 || told.error.starts_with("Lease.")
                 || told.error.starts_with("WithLease.")
             {
                 let Told { status, error, .. } = told;
                 return Err(Outcome::fail(format!(
-                    "{execution} had no turn: {status} {error}"
+                    "{execution} did not get the lease: {status} {error}"
                 )));
             }
             self.executions.retain(|one| one != execution);
@@ -213,7 +213,7 @@ impl Actor<'_> {
     }
 }
 
-/// A failure of the queue tells nothing about a redrive.
+/// A failure of the queue says nothing about a redrive.
 fn unless_failed(outcome: Outcome) -> Outcome {
     match outcome {
         Outcome::Fail(_) => Outcome::not_checked("the queue failed"),

@@ -1,4 +1,4 @@
-//! The report: an outcome for every check, as Markdown to paste into an issue, or as JSON.
+//! The report: the outcome of every check, as Markdown for an issue, or as JSON.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,18 +8,18 @@ use serde::Serialize;
 
 use super::checks::{By, CHECKS, Check};
 
-/// What a check has shown.
+/// The outcome of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Pass,
-    /// What was found instead, one fact each.
+    /// The facts found instead.
     Fail(Vec<String>),
-    /// Why it could not be told.
+    /// Why the check could not be made.
     NotChecked(String),
 }
 
 impl Outcome {
-    /// Passes when nothing was found wrong.
+    /// Passes if `found` is empty.
     pub(super) fn of(found: Vec<String>) -> Self {
         if found.is_empty() {
             Self::Pass
@@ -37,7 +37,7 @@ impl Outcome {
     }
 }
 
-/// What has been found so far.
+/// The outcomes so far.
 #[derive(Debug)]
 pub(super) struct Report {
     pub(super) stack: String,
@@ -46,9 +46,9 @@ pub(super) struct Report {
     pub(super) read_only: bool,
     outcomes: BTreeMap<&'static str, Outcome>,
     skipped: Vec<String>,
-    /// What was left in the table.
+    /// What remains in the table.
     pub(super) left: Option<String>,
-    /// What may not be printed, whoever said it.
+    /// Texts that must not be printed, wherever they come from.
     secrets: Vec<String>,
 }
 
@@ -66,7 +66,7 @@ impl Report {
         }
     }
 
-    /// Leaves checks out, whatever they find.
+    /// Omits checks, whatever they find.
     pub(super) fn skip(&mut self, ids: Vec<String>) {
         self.skipped = ids;
     }
@@ -78,7 +78,7 @@ impl Report {
         }
     }
 
-    /// Records what a check has shown. A failure stays, whatever the same check shows later.
+    /// Records the outcome of a check. A failure stays, whatever the same check records later.
     pub(super) fn record(&mut self, id: &'static str, outcome: Outcome) {
         match (self.outcomes.get_mut(id), outcome) {
             (Some(Outcome::Fail(before)), Outcome::Fail(more)) => {
@@ -97,14 +97,14 @@ impl Report {
 
     fn outcome(&self, check: &Check) -> Outcome {
         if self.skipped.iter().any(|id| id == check.id) {
-            return Outcome::not_checked("left out by --skip");
+            return Outcome::not_checked("omitted by --skip");
         }
         match self.outcomes.get(check.id) {
             Some(outcome) => outcome.clone(),
             None if self.read_only && check.by == By::Doing => {
                 Outcome::not_checked("it takes leases, which --read-only forbids")
             }
-            None => Outcome::not_checked("a check before it failed"),
+            None => Outcome::not_checked("an earlier check failed"),
         }
     }
 
@@ -171,7 +171,7 @@ impl Report {
         self.safe(&told)
     }
 
-    /// The report for programs.
+    /// The report as JSON.
     pub(super) fn json(&self) -> Told {
         let checks = CHECKS.iter().map(|check| {
             let (outcome, found) = match self.outcome(check) {
@@ -205,7 +205,7 @@ impl Report {
         }
     }
 
-    /// Without secrets, and without the account's number, since issues are public.
+    /// Removes secrets and the account's number, because issues are public.
     fn safe(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for secret in &self.secrets {
@@ -215,7 +215,7 @@ impl Report {
     }
 }
 
-/// An account's number is what stands between two colons of an ARN and has twelve digits.
+/// Replaces account numbers: the parts of an ARN that consist of twelve digits.
 fn without_account(text: &str) -> String {
     let is_number = |part: &str| part.len() == 12 && part.bytes().all(|b| b.is_ascii_digit());
     let parts = text.split(':');
@@ -269,8 +269,8 @@ mod tests {
         report.record("roles", Outcome::Fail(vec!["a".to_owned(), "b".to_owned()]));
         assert!(report.has_failed());
         let told = report.markdown();
-        let ttl = "* **ttl** (F10) A row that was released is purged after the retention, by the table's TTL.\n  \
-                   * found: its TTL attribute is not purge_at\n  * do: switch the table's TTL on";
+        let ttl = "* **ttl** (F10) The table's TTL purges a released row after the retention.\n  \
+                   * found: its TTL attribute is not purge_at\n  * do: enable the table's TTL";
         assert!(told.contains(ttl), "{told}");
         assert!(told.contains("  * found: a\n  * found: b\n"), "{told}");
         assert!(told.contains("0 passed, 2 failed,"), "{told}");
@@ -285,7 +285,7 @@ mod tests {
         report.record("alarms", Outcome::fail("none"));
         assert!(!report.has_failed());
         let told = report.markdown();
-        assert!(told.contains("not checked: left out by --skip"), "{told}");
+        assert!(told.contains("not checked: omitted by --skip"), "{told}");
         assert!(told.contains("which --read-only forbids"), "{told}");
     }
 

@@ -1,4 +1,4 @@
-//! What has changed between two looks.
+//! The changes between two looks at the table.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,14 @@ use crate::lease_text;
 /// Leases by key and permit.
 type Leases = BTreeMap<(String, u16), LeaseView>;
 
-/// What was seen, and when.
+/// The leases that a look saw, and when.
 #[derive(Default)]
 pub(crate) struct Seen {
     leases: Leases,
     at: Option<Timestamp>,
 }
 
-/// What happened to a lease.
+/// A change of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Change {
@@ -40,7 +40,7 @@ impl Seen {
     }
 }
 
-/// The changes that lead from what was known to what is seen now, in order of keys. At first everything that is held is one.
+/// The changes from the previous look to this one, in order of keys. At the first look every held lease is a change.
 pub(crate) fn between(known: &Seen, seen: &Leases, now: Timestamp) -> Vec<(Change, LeaseView)> {
     let before = |lease: &LeaseView| known.at.map(|at| lease_text::state(lease, at));
     let mut changes = Vec::new();
@@ -62,7 +62,7 @@ pub(crate) fn between(known: &Seen, seen: &Leases, now: Timestamp) -> Vec<(Chang
         changes.extend(change.map(|change| (change, lease.clone())));
     }
     for (place, lease) in &known.leases {
-        // It is not listed any more: nobody holds it.
+        // It is no longer listed, so nobody holds it.
         if !seen.contains_key(place) && lease.held.is_some() {
             let free = LeaseView {
                 held: None,
@@ -75,7 +75,7 @@ pub(crate) fn between(known: &Seen, seen: &Leases, now: Timestamp) -> Vec<(Chang
     changes
 }
 
-/// A change in a line.
+/// A change as one line of text.
 pub(crate) fn line(now: Timestamp, change: Change, lease: &LeaseView) -> String {
     let (name, token) = (lease_text::name(lease), lease.fencing_token);
     let what = match (change, &lease.held) {
@@ -89,7 +89,10 @@ pub(crate) fn line(now: Timestamp, change: Change, lease: &LeaseView) -> String 
             format!("extended by {} until {}", held.holder, held.expires_at)
         }
         (Change::Expired, Some(held)) => {
-            format!("expired at {}, {} had it", held.expires_at, held.holder)
+            format!(
+                "expired at {}, was held by {}",
+                held.expires_at, held.holder
+            )
         }
         _ => format!("free, after token {token}"),
     };

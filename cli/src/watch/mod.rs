@@ -1,4 +1,4 @@
-//! `leasehold watch`: leases as they change. On a terminal a table that is drawn anew; elsewhere a line for each change.
+//! `leasehold watch`: leases as they change. On a terminal it redraws a table; elsewhere it prints a line for each change.
 
 mod changes;
 mod screen;
@@ -21,7 +21,7 @@ use crate::signals::Signals;
 use crate::{durations, lease_text};
 use screen::{Key as Pressed, Screen};
 
-/// Read units that a watch takes from the table in a second, at most.
+/// Read units per second that a watch consumes at most.
 const UNITS_A_SECOND: u32 = 25;
 
 #[derive(Args, Debug)]
@@ -32,12 +32,12 @@ Examples:
   leasehold watch --prefix orders/ --every 10s
   leasehold watch --json | jq -r 'select(.change == \"expired\") | .lease.key'
 
-On a terminal q or Ctrl-C ends it. Elsewhere it writes a line for each change, or with --json an object:
+On a terminal, q or Ctrl-C ends it. Elsewhere it prints a line for each change, or with --json an object:
 {\"at\", \"change\", \"lease\"}, where change is held, extended, expired or free, and lease is as in `leasehold ls --json`.
-What happens between two looks is not seen.
+It does not see what happens between two looks.
 
-A look costs about one read unit for each lease that is held, and two more for the list, or one for each key that is named.
-It takes no more than 25 units a second: of many leases it looks less often than it is told.")]
+A look costs about one read unit for each held lease and two more for the list, or one unit for each named key. A watch
+consumes at most 25 units a second: with many leases it looks less often than --every says.")]
 pub(crate) struct Watch {
     /// Only these keys
     #[arg(conflicts_with = "prefix", value_parser = |text: &str| Key::new(text))]
@@ -53,7 +53,7 @@ pub(crate) struct Watch {
     /// How often to look, at least a second
     #[arg(long, value_name = "LENGTH", default_value = "2s", value_parser = every)]
     every: Duration,
-    /// For programs: an object a line
+    /// Print JSON, one object per line
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -75,7 +75,7 @@ fn counted(leases: usize) -> String {
     }
 }
 
-/// A change for programs.
+/// A change as JSON.
 #[derive(Serialize)]
 struct Line {
     at: Timestamp,
@@ -83,7 +83,7 @@ struct Line {
     lease: LeaseView,
 }
 
-/// What was seen in one look, by key and permit, and how many read units it took, about.
+/// The leases of one look, by key and permit, and roughly how many read units it consumed.
 struct Look {
     leases: BTreeMap<(String, u16), LeaseView>,
     units: u32,
@@ -92,7 +92,12 @@ struct Look {
 impl Watch {
     pub(crate) async fn run(self) -> Result<Code, Failure> {
         let reached = self.place.reach().await?;
-        let listening = |error| Failure::new(Code::UNREACHABLE, format!("no signals: {error}"));
+        let listening = |error| {
+            Failure::new(
+                Code::UNREACHABLE,
+                format!("cannot listen for signals: {error}"),
+            )
+        };
         let mut signals = Signals::listen().map_err(listening)?;
         if std::io::stdout().is_terminal() && !self.json {
             let screen = Screen::open().map_err(|error| Failure::new(Code::NO, error))?;
@@ -130,13 +135,13 @@ impl Watch {
         Ok(Look { leases, units })
     }
 
-    /// How long to wait until the next look, after one that took so much.
+    /// How long to wait after a look that consumed this many units.
     fn pause(&self, units: u32) -> Duration {
         self.every
             .max(Duration::from_secs(1) * units / UNITS_A_SECOND)
     }
 
-    /// A line for each change.
+    /// Prints a line for each change.
     async fn tell(&self, reached: &Reached, signals: &mut Signals) -> Result<Code, Failure> {
         let mut known = changes::Seen::default();
         loop {
@@ -158,9 +163,9 @@ impl Watch {
                     known = changes::Seen::of(look.leases, now);
                     self.pause(look.units)
                 }
-                // The table may be back at the next look; what is wrong for good is not.
+                // Only an error that may pass is retried at the next look.
                 Err(failure) if failure.code == Code::UNREACHABLE && !known.is_empty() => {
-                    complain(&format!("{}; looks again", failure.what()));
+                    complain(&format!("{}; retries", failure.what()));
                     self.every
                 }
                 Err(failure) => return Err(failure),
@@ -173,7 +178,7 @@ impl Watch {
         }
     }
 
-    /// A table on the terminal.
+    /// Draws a table on the terminal.
     async fn draw(
         &self,
         reached: &Reached,
@@ -202,7 +207,7 @@ impl Watch {
                     lines = page.lines().map(str::to_owned).collect();
                     let pause = self.pause(look.units);
                     foot = format!(
-                        "{} at {now}, every {}, about {} read units a look; q ends",
+                        "{} at {now}, every {}, about {} read units a look; q quits",
                         counted(look.leases.len()),
                         durations::render(pause),
                         look.units

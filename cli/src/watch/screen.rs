@@ -1,5 +1,4 @@
-//! The terminal, borrowed: another page of it to draw on, keys without Enter, and all of it given back at the end, whatever
-//! the end is.
+//! The terminal during `watch`: an alternate screen, and keys without Enter. Dropping it restores the terminal.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::os::fd::AsFd as _;
@@ -10,10 +9,10 @@ use rustix::termios::{
 use tokio::io::AsyncReadExt as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Another page, without a cursor.
+/// Switches to the alternate screen and hides the cursor.
 const ENTER: &str = "\u{1b}[?1049h\u{1b}[?25l";
 const LEAVE: &str = "\u{1b}[?25h\u{1b}[?1049l";
-/// To the first place; and erase what is left of a line, or of the page.
+/// Moves to the first cell; erases the rest of a line, or of the page.
 const HOME: &str = "\u{1b}[H";
 const REST_OF_LINE: &str = "\u{1b}[K";
 const REST_OF_PAGE: &str = "\u{1b}[J";
@@ -44,11 +43,11 @@ impl Screen {
         Ok(screen)
     }
 
-    /// Draws as many lines as there is room for, and the last one below them.
+    /// Draws as many lines as fit, and the last one below them.
     pub(super) fn draw(lines: &[String], foot: &str) -> io::Result<()> {
         let size = tcgetwinsize(io::stdout().as_fd());
         let (rows, columns) = size.map_or((0, 0), |size| (size.ws_row, size.ws_col));
-        // Some terminals do not know how large they are.
+        // Some terminals do not report their size.
         let or = |known: u16, usual| if known == 0 { usual } else { known.into() };
         let room = or(rows, 24_usize).max(4) - 2;
         let columns = or(columns, 100_usize);
@@ -71,7 +70,7 @@ impl Screen {
         put(&(page + REST_OF_PAGE))
     }
 
-    /// Comes back when the user wants no more.
+    /// Returns when the user quits.
     pub(super) async fn quits(&mut self) {
         while !matches!(self.pressed().await, Key::Quit) {}
     }
@@ -104,7 +103,7 @@ impl Keys {
         }
         let before = tcgetattr(input.as_fd())?;
         let mut plain = before.clone();
-        // Ctrl-C goes on to be a signal.
+        // Ctrl-C remains a signal.
         plain.local_modes &= !(LocalModes::ICANON | LocalModes::ECHO);
         plain.special_codes[SpecialCodeIndex::VMIN] = 1;
         plain.special_codes[SpecialCodeIndex::VTIME] = 0;
@@ -113,7 +112,7 @@ impl Keys {
         Ok(Some(Self { input, before }))
     }
 
-    /// Comes back when q is pressed, or nobody can press it any more.
+    /// Returns when q is pressed, or when the input ends.
     async fn quit(&mut self) {
         loop {
             match self.input.read_u8().await {

@@ -1,4 +1,4 @@
-//! `leasehold acquire`: who gets the lease, what the command is told, and how it ends when all is well.
+//! `leasehold acquire`: the grant, the command's environment, and the end of a normal run.
 
 use std::time::Duration;
 
@@ -90,7 +90,7 @@ async fn the_command_knows_its_token_and_not_its_secret() {
     }
     assert!(ran.out.contains("\nLEASEHOLD_SAFE_UNTIL=20"), "{}", ran.out);
     assert_eq!(ran.err, "to stderr\n");
-    // Neither what the command was given nor what its wrapper was started with.
+    // Neither the command's environment nor the wrapper's arguments contain the secret.
     assert!(fixture.secrets() > 0);
     fixture.keeps_secrets(&ran);
 }
@@ -119,7 +119,7 @@ async fn who_comes_second_is_told_by_a_code_and_waits_if_asked_to() {
         .run(&["acquire", "k", "--wait", "300ms", "--", "true"])
         .await;
     assert_eq!(late.code, Some(75));
-    assert!(late.err.contains("asks on for 0.3 s"), "{late:?}");
+    assert!(late.err.contains("retries for 0.3 s"), "{late:?}");
 
     let lease = fixture
         .grant("j", "worker 2", Duration::from_secs(30))
@@ -183,7 +183,7 @@ async fn a_handle_file_is_its_owners_alone_and_replaces_no_more_than_a_file_of_t
     let fixture = Fixture::start().await;
     let path = fixture.home().join("handle.json");
     let name = path.to_str().unwrap();
-    // One that anybody can read is replaced by one that nobody else can.
+    // A file that others can read is replaced by a private one.
     for before in [None, Some(0o644)] {
         if let Some(mode) = before {
             std::fs::write(&path, "old").unwrap();
@@ -272,7 +272,7 @@ async fn a_signal_that_is_ignored_goes_on_being_ignored() {
     assert_eq!((ran.code, ran.out.as_str()), (Some(0), "on\n"), "{ran:?}");
 }
 
-/// Nobody else could extend or release it, however long it lasts.
+/// Without its handle nobody could extend or release the lease.
 #[tokio::test]
 async fn a_lease_that_could_not_be_handed_over_is_released() {
     let fixture = Fixture::start().await;

@@ -1,4 +1,4 @@
-//! `leasehold check` as people and programs meet it.
+//! `leasehold check` as its users run it.
 
 use leasehold_asl::{Rule, examples, manual};
 use serde_json::Value;
@@ -62,7 +62,7 @@ fn the_exit_code_tells_clean_from_found_from_unreadable() {
     let unreadable = run(&["faulty/05-limit-over-ttl.asl.json", "nowhere.json"]);
     assert_eq!(unreadable.status.code(), Some(2));
     assert!(said(&unreadable).contains("1 file not read"));
-    // A file of names is JSON, and no definition.
+    // This file is JSON, but no definition.
     let other = run(&["faulty/expected.json"]);
     assert_eq!(other.status.code(), Some(2));
     assert!(said(&other).contains("faulty/expected.json:1:1: expected a state machine (StartAt, States) or a template (Resources)"));
@@ -78,7 +78,7 @@ fn functions_may_go_by_other_names_and_rules_be_left_out() {
             .code(),
         Some(1)
     );
-    // Taken for the acquire, the extend begins a section of its own, and the one before is not told from it.
+    // If the extend counts as the acquire, it begins a section of its own, which cannot be separated from the one before.
     let named = run(&["--format", "json", "--acquire", "my-stack-extend", file]);
     let told: Value = serde_json::from_str(&said(&named)).unwrap();
     assert_eq!(told["machines"][0]["acquires"], 2);
@@ -103,7 +103,7 @@ fn programs_get_each_finding_with_its_place() {
     assert_eq!(text.lines().nth(line - 1).unwrap(), "    \"Work\": {");
 }
 
-/// What the schema of SARIF 2.1.0 requires of what is in it.
+/// The requirements of SARIF 2.1.0's schema on the parts that are used.
 #[test]
 fn code_scanning_gets_sarif() {
     let output = run(&[
@@ -170,7 +170,7 @@ fn the_manual_is_what_the_program_says() {
 #[test]
 fn the_checker_knows_the_names_of_the_librarys_errors() {
     let mut known = leasehold_asl::KNOWN_ERRORS.to_vec();
-    // What critical-section, for one, ends with when a step ran out of time.
+    // An error of critical-section, for example, after a step's timeout.
     known.retain(|name| *name != "Lease.StepTimeout");
     let mut names = leasehold::Error::NAMES.to_vec();
     known.sort_unstable();
@@ -199,14 +199,14 @@ fn a_template_names_files_of_its_own_directory_unless_more_is_said() {
             assert_eq!(refused.status.code(), Some(2), "{uri}: {refused:?}");
             let told = said(&refused) + &String::from_utf8_lossy(&refused.stderr);
             assert!(told.contains("template.yaml:5:22: "), "{uri}: {told}");
-            assert!(told.contains("say --within DIRECTORY"), "{uri}: {told}");
+            assert!(told.contains("use --within DIRECTORY"), "{uri}: {told}");
             assert!(!told.contains("\"secret\""), "{uri}: {told}");
         }
-        // It is no good definition, but it is read.
+        // It is no valid definition, but it is read.
         let allowed = run(&["--within", around, &template]);
         assert_eq!(allowed.status.code(), Some(1), "{uri}: {allowed:?}");
     }
-    // A document does not lead out by way of a template that it names.
+    // A document cannot leave the directory through a template that it names.
     let document = own.join("page.md").to_str().unwrap().to_owned();
     std::fs::write(
         &document,

@@ -1,4 +1,4 @@
-//! What is missing around the program is said, with what to do about it; and what is made of its description is made.
+//! The program reports missing parts of its environment, with advice. And the pages generated from its description are current.
 
 use crate::fixture::{Fixture, ended};
 use std::io::{Read as _, Write as _};
@@ -98,12 +98,12 @@ async fn a_profile_has_what_the_environment_has_not() {
     let mut by_variable = bare(&["ls"]);
     by_variable.env("AWS_PROFILE", "ops");
     assert_eq!(ended(by_variable).await.code, Some(0));
-    // What is said goes before what is set: with the environment's own credentials nothing would be missing.
+    // `--profile` takes precedence: with the environment's own credentials nothing would be missing.
     let typo = fixture.run(&["ls", "--profile", "opps"]).await;
     assert_eq!((typo.code, typo.out.as_str()), (Some(3), ""), "{typo:?}");
     assert!(typo.err.contains("opps"), "{typo:?}");
     assert_eq!(fixture.run(&["ls", "--profile", "ops"]).await.code, Some(0));
-    // The other way to say where the endpoint is.
+    // The other way to set the endpoint.
     let url = fixture.proxy.url();
     let mut by_option = bare(&["ls", "--profile", "ops", "--endpoint-url", &url]);
     by_option.env_remove("AWS_ENDPOINT_URL_DYNAMODB");
@@ -180,7 +180,7 @@ async fn the_manual_is_what_the_program_says() {
     );
 }
 
-/// By a table that is an hour ahead, and refuses.
+/// The warning comes from a table whose clock is an hour ahead, and which refuses.
 #[tokio::test]
 async fn a_clock_that_is_wrong_is_told() {
     let fixture = Fixture::without_table().await;

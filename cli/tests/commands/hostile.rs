@@ -1,5 +1,5 @@
-//! What others wrote is shown by no command as it is: in definitions, specifications, templates, names of files, arguments and
-//! tables, for people and for programs.
+//! No command prints text of others unescaped: from definitions, specifications, templates, names of files, arguments and
+//! tables, as text and as JSON.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
@@ -11,7 +11,7 @@ use crate::fixture::{Fixture, Ran, until};
 use leasehold::{Acquire, Holder, Key, Metadata, Ttl};
 use serde_json::{Value, json};
 
-/// Controls, the ends of lines, directions, no width, no glyph.
+/// Control characters, line ends, direction marks, and characters without width or glyph.
 fn unseen() -> Vec<char> {
     let numbers = (0..0x20)
         .chain(0x7f..0xa0)
@@ -22,22 +22,22 @@ fn unseen() -> Vec<char> {
     numbers.map(|n| char::from_u32(n).unwrap()).collect()
 }
 
-/// Begins a command of a build service wherever a line begins, and has everything else in it.
+/// A text that begins commands of a build service, and contains all hostile characters.
 fn everything() -> String {
     "::error::a\r\n::error::b ##[group]".to_owned() + &unseen().iter().collect::<String>()
 }
 
-/// What an argument of a program may hold of it.
+/// The part of it that an argument of a program may contain.
 fn argument() -> String {
     everything().replace('\0', "")
 }
 
-/// What a key may hold of it.
+/// The part of it that a key may contain.
 fn key() -> String {
     everything().chars().filter(|c| !c.is_control()).collect()
 }
 
-/// What the name of a file may hold of it, which has less room.
+/// The part of it that the name of a file may contain, which is shorter.
 fn name(end: &str) -> String {
     format!(
         "::error::a\r\n::error::b ##[x]\u{1b}[2J\u{7f}\u{9b}\u{ad}\u{61c}\u{200b}\u{202e}\u{2028}\u{2066}\u{e0041}{end}"
@@ -53,13 +53,13 @@ fn assert_plain(said: &str, what: &str) {
     assert_eq!(said.lines().find(is_command), None, "{what}: {said:?}");
 }
 
-/// Something of the hostile text is there, and by its number.
+/// Asserts that part of the hostile text is printed, escaped by number.
 #[track_caller]
 fn assert_shown(ran: &Ran, what: &str) {
     assert_plain(&ran.out, what);
     assert_plain(&ran.err, what);
     let said = ran.out.clone() + &ran.err;
-    // A picture has the beginning of a name, and clap does without escape sequences and what comes after them.
+    // A picture has only the beginning of a name. Clap removes escape sequences and the text after them.
     let is_shown = ["u202e", "u003a:"].iter().any(|part| said.contains(part));
     assert!(is_shown, "{what} does not show it: {ran:?}");
 }
@@ -70,7 +70,7 @@ fn run(place: &Path, arguments: &[&str]) -> Ran {
     command.output().unwrap().into()
 }
 
-/// A machine that has something wrong with it wherever a name of the author's is told.
+/// A machine with a fault for every message that prints one of the author's names.
 fn machine(hostile: &str) -> Value {
     let of = |name: &str| format!("{hostile}{name}");
     let call = |function: &str, payload: Value, next: String| {
@@ -185,7 +185,7 @@ fn in_a_specification() {
         let ran = run(place.path(), &[&["weave"], arguments, &[spec]].concat());
         assert_shown(&ran, spec);
     }
-    // A machine is written to the byte, or not at all.
+    // A machine is printed byte by byte, or not at all.
     for spec in ["a", "h"] {
         let ran = run(place.path(), &["weave", "--output", "-", spec]);
         assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{ran:?}");
@@ -197,7 +197,7 @@ fn in_a_specification() {
     assert!(written.contains('\u{202e}'));
 }
 
-/// A lease whose row says everything.
+/// A lease whose row has every attribute.
 async fn filled() -> Fixture {
     let fixture = Fixture::start().await;
     let (key, holder) = (Key::new(key()).unwrap(), Holder::new(argument()).unwrap());
@@ -241,7 +241,7 @@ async fn in_a_table() {
         ],
         &["show", &key],
         &["show", &format!("{key}, nowhere")],
-        // Arguments that are refused.
+        // Refused arguments.
         &["show", &holder],
         &["weave", &holder],
         &[&holder],

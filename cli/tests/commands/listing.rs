@@ -1,4 +1,4 @@
-//! `leasehold ls`, `show`, `holders` and `watch`: what people and programs see, and that nobody sees a secret.
+//! `leasehold ls`, `show`, `holders` and `watch`: their text and JSON output, without secrets.
 
 use std::io::{BufRead as _, BufReader};
 use std::time::Duration;
@@ -57,7 +57,7 @@ async fn a_list_is_a_table_for_people_and_the_contract_for_programs() {
     );
     let nothing = fixture.run(&["ls", "--state", "expired"]).await;
     assert_eq!((nothing.code, nothing.out.as_str()), (Some(0), ""));
-    assert_eq!(nothing.err, "leasehold: no such lease is held\n");
+    assert_eq!(nothing.err, "leasehold: no lease matches\n");
     let nothing = fixture.run(&["ls", "--state", "expired", "--json"]).await;
     assert_eq!(nothing.out, "{\"leases\":[\n]}\n");
 }
@@ -99,7 +99,7 @@ async fn a_key_is_shown_with_all_that_is_known_of_it() {
         masked(&ran.out),
         "key  orders/1\n\
          state  held, ends in 9 min N s unless extended\n\
-         frozen  yes: it is not granted to anybody\n\
+         frozen  yes: no new grants\n\
          holder  worker 1\n\
          token  TOKEN\n\
          granted  TIME (N s ago)\n\
@@ -115,7 +115,10 @@ async fn a_key_is_shown_with_all_that_is_known_of_it() {
     );
     let absent = fixture.run(&["show", "nowhere"]).await;
     assert_eq!((absent.code, absent.out.as_str()), (Some(1), ""));
-    assert_eq!(absent.err, "leasehold: nothing is known of nowhere\n");
+    assert_eq!(
+        absent.err,
+        "leasehold: nowhere was never leased, or its row has been purged\n"
+    );
     let absent = fixture.run(&["show", "nowhere", "--json"]).await;
     assert_eq!(
         (absent.code, absent.out.as_str()),

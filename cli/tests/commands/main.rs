@@ -1,4 +1,4 @@
-//! The command line as people and programs meet it, command by command.
+//! The command line as its users run it, command by command.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod acquire;

@@ -1,5 +1,4 @@
-//! `leasehold force-release`, `freeze`, `unfreeze`, `extend`, `release` and `table`: what they do, whom they ask, and what
-//! they refuse.
+//! `leasehold force-release`, `freeze`, `unfreeze`, `extend`, `release` and `table`: their effects, questions and refusals.
 
 use std::time::Duration;
 
@@ -38,7 +37,7 @@ async fn nobody_is_evicted_without_a_yes() {
         "{refused:?}"
     );
     assert!(refused.err.contains("holder   worker 7\n"), "{refused:?}");
-    assert!(refused.err.ends_with("leasehold: nobody can be asked: this is not a terminal\nleasehold:   --yes says that it is meant\n"));
+    assert!(refused.err.ends_with("leasehold: cannot ask for confirmation: this is not a terminal\nleasehold:   use --yes to confirm\n"));
     assert_eq!(state(&fixture, "k").await, (LeaseState::Held, false));
     for act in ["freeze", "unfreeze"] {
         let refused = fixture.run(&[&[act, "k"][..], &BECAUSE].concat()).await;
@@ -52,7 +51,7 @@ async fn nobody_is_evicted_without_a_yes() {
     assert_eq!(
         ran.out,
         format!(
-            "k is free; worker 7 had it\nwrite with token {above} to have the resource refuse it\n"
+            "k is free; worker 7 had it\nwrite to the resource with token {above}, so that it refuses this holder's writes\n"
         )
     );
     let again = fixture.run(&[&ask[..], &["--yes"]].concat()).await;
@@ -71,7 +70,7 @@ async fn whose_credentials_sign_is_kept_beside_who_one_says_one_is() {
         let shown = fixture.run(&["show", "k", "--json"]).await;
         serde_json::from_str::<Value>(&shown.out).unwrap()["operator"].clone()
     };
-    // Not asked for about a table that is elsewhere.
+    // With another DynamoDB endpoint STS is not called.
     assert_eq!(fixture.run(&freeze).await.code, Some(0));
     assert_eq!(record().await["who"], "alice");
     assert!(record().await["caller"].is_null());
@@ -102,7 +101,7 @@ async fn whose_credentials_sign_is_kept_beside_who_one_says_one_is() {
     let shown = fixture.run(&["show", "k"]).await;
     assert!(shown.out.contains(arn), "{shown:?}");
 
-    // Who cannot be asked keeps nobody from acting.
+    // An unreachable STS does not prevent the act.
     let mut command = fixture.command(&freeze);
     command.env("AWS_ENDPOINT_URL_STS", "http://127.0.0.1:9");
     assert_eq!(ended(command).await.code, Some(0));
@@ -157,7 +156,7 @@ async fn of_several_permits_one_has_to_be_named() {
     let refused = fixture.run(&ask).await;
     assert_eq!(refused.code, Some(2), "{refused:?}");
     assert!(
-        refused.err.contains("2 permits of p are held: say which"),
+        refused.err.contains("2 permits of p are held: name one"),
         "{refused:?}"
     );
     let named = refused.err.split("--permit ").nth(1).unwrap();
@@ -192,12 +191,12 @@ async fn a_frozen_key_is_granted_to_nobody_until_it_is_not() {
     assert_eq!((ran.code, ran.out.as_str()), (Some(0), "k is frozen\n"));
     assert_eq!(
         ran.err,
-        "leasehold: worker 7 holds it until it releases it or is over\n"
+        "leasehold: worker 7 still holds the key, until it releases the lease or the lease expires\n"
     );
     let ran = fixture.run(&act("freeze")).await;
     assert_eq!(
         (ran.code, ran.out.as_str()),
-        (Some(0), "k was frozen before\n")
+        (Some(0), "k was already frozen\n")
     );
     let ran = fixture.run(&act("force-release")).await;
     assert_eq!(ran.code, Some(0));
@@ -248,7 +247,7 @@ async fn a_handle_extends_and_releases_and_its_secret_is_not_repeated() {
         (Some(0), "k extended until TIME (in 19 min N s)\n"),
         "{ran:?}"
     );
-    // By standard input, and as the bare handle.
+    // From standard input, and as the bare handle.
     let bare = fixture.home().join("bare.json");
     std::fs::write(&bare, told["lease"].to_string()).unwrap();
     let mut command = fixture.command(&["extend", "--handle", "-", "--json"]);
@@ -288,7 +287,7 @@ async fn a_lease_that_somebody_took_over_is_not_released() {
     let ran = fixture.run(&["acquire", "k", "--ttl", "1s"]).await;
     let file = fixture.home().join("handle.json");
     std::fs::write(&file, &ran.out).unwrap();
-    // As soon as its time and the margin are over.
+    // As soon as its ttl and the margin have passed.
     let taken = fixture
         .run(&["acquire", "k", "--holder", "another", "--ttl", "10m"])
         .await;
@@ -300,7 +299,7 @@ async fn a_lease_that_somebody_took_over_is_not_released() {
         (ran.code, ran.out.as_str()),
         (
             Some(79),
-            "k is not yours to release: your lease ran out and was taken over, or an operator ended it\n"
+            "k was not released: your lease expired and was taken over, or an operator ended it\n"
         )
     );
     assert_eq!(state(&fixture, "k").await.0, LeaseState::Held);
@@ -316,7 +315,7 @@ async fn a_table_is_created_and_what_another_lacks_is_told() {
         let ran = fixture.run(&["table", "create"]).await;
         assert_eq!(
             (ran.code, ran.out.as_str()),
-            (Some(0), "table leases can be used\n")
+            (Some(0), "table leases is ready\n")
         );
     }
     let ran = fixture.run(&["table", "check"]).await;

@@ -1,4 +1,4 @@
-//! What the documents show of the command line is what it says.
+//! The output that the documents show is the command line's real output.
 
 use std::path::Path;
 use std::time::Duration;

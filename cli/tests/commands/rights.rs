@@ -1,11 +1,11 @@
-//! What each command asks of DynamoDB is what docs/reference/permissions.md says that it needs.
+//! The DynamoDB actions of each command are those in docs/reference/permissions.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::fixture::Fixture;
 
-/// The table of commands in docs/reference/permissions.md: which actions each needs.
+/// The table of commands and their actions in docs/reference/permissions.md.
 fn written() -> BTreeMap<String, BTreeSet<String>> {
     let path = concat!(
         env!("CARGO_MANIFEST_DIR"),

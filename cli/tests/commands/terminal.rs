@@ -1,5 +1,5 @@
-//! The program on a terminal, which `script` lends it: the command may talk to its user, Ctrl-C is the command's, and what was
-//! borrowed is given back.
+//! The program on a terminal, which `script` provides: the command can read from it and receives Ctrl-C, and the terminal's state is
+//! restored at the end.
 
 use std::io::{Read as _, Write as _};
 use std::process::{Child, Command, Stdio};
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::fixture::{Fixture, until};
 
-/// A shell's line on a terminal.
+/// A shell's command line on a terminal.
 struct Session {
     child: Child,
     said: Arc<Mutex<String>>,
@@ -120,7 +120,7 @@ async fn a_watch_is_drawn_and_leaves_the_terminal_as_it_was() {
             &fixture,
             "sh -c 'trap : INT; $LEASEHOLD watch; echo code $?; stty -a'",
         );
-        session.until_it_says("q ends").await;
+        session.until_it_says("q quits").await;
         assert!(
             session.said().contains("\u{1b}[?1049h\u{1b}[?25l"),
             "{}",
@@ -143,7 +143,7 @@ async fn a_watch_is_drawn_and_leaves_the_terminal_as_it_was() {
         session.until_it_says(" echo ").await;
         let said = session.said();
         assert!(said.contains("\u{1b}[?25h\u{1b}[?1049l"), "{said}");
-        // The shells around it may have been ended by the signal.
+        // The signal may have ended the shells around it.
         session.code().await;
     }
 }

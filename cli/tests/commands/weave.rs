@@ -1,4 +1,4 @@
-//! `leasehold weave` on files: what it writes, what it leaves alone, and what it says by its exit code.
+//! `leasehold weave` on files: its output, the files that it leaves unchanged, and its exit codes.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -82,7 +82,7 @@ fn it_writes_beside_the_specification_and_nothing_else() {
         place.names(),
         ["count.asl.json", "count.weave.yaml", "guarded.asl.json"]
     );
-    // A second time over what it wrote itself, and over what it would write otherwise.
+    // A second time over its own output, and over its own output of another specification.
     assert_eq!(code(&place.run(&[])), 0);
     let other = SPEC.replace("200", "300");
     std::fs::write(place.file("count.weave.yaml"), other).unwrap();
@@ -102,8 +102,7 @@ fn it_overwrites_nothing_that_it_did_not_write() {
         let output = place.run(&[]);
         assert_eq!(code(&output), 2);
         assert!(
-            said(&output)
-                .contains("guarded.asl.json: is there already, and nothing in it was woven"),
+            said(&output).contains("guarded.asl.json: exists already, and was not woven"),
             "{}",
             said(&output)
         );
@@ -140,7 +139,7 @@ fn a_dry_run_shows_a_patch_that_makes_the_guarded_machine() {
         patch.contains("\n-  \"StartAt\": \"Count\",\n+  \"StartAt\": \"CountAcquire\",\n"),
         "{patch}"
     );
-    // By the tool that patches are for, if it is there.
+    // With the patch program, if it is installed.
     std::fs::write(place.file("patch"), &patch).unwrap();
     std::fs::copy(place.file("count.asl.json"), place.file("patched")).unwrap();
     let patched = Command::new("patch")
@@ -159,7 +158,7 @@ fn a_check_tells_whether_the_output_is_what_would_be_written() {
     let place = Place::new();
     let output = place.run(&["--check"]);
     assert_eq!(code(&output), 1);
-    assert!(said(&output).contains("guarded.asl.json: is not there"));
+    assert!(said(&output).contains("guarded.asl.json: does not exist"));
     place.run(&[]);
     let output = place.run(&["--check"]);
     assert_eq!((code(&output), said(&output)), (0, String::new()));
@@ -223,7 +222,7 @@ fn what_is_there_keeps_its_rights() {
     let guarded = place.file("guarded.asl.json");
     place.run(&[]);
     assert_eq!(mode(&guarded), 0o644);
-    // What would be the same is not written again.
+    // Unchanged output is not written again.
     let file = || std::os::unix::fs::MetadataExt::ino(&std::fs::metadata(&guarded).unwrap());
     let before = file();
     place.run(&[]);
@@ -260,10 +259,10 @@ fn a_specification_names_files_of_its_own_directory_unless_more_is_said() {
         assert_eq!(code(&refused), 2, "{machine} {output}: {}", said(&refused));
         let told = said(&refused);
         assert!(told.contains("count.weave.yaml: "), "{told}");
-        assert!(told.contains("say --within DIRECTORY"), "{told}");
+        assert!(told.contains("use --within DIRECTORY"), "{told}");
         assert!(!other.path().join("guarded.asl.json").exists(), "{output}");
         assert!(!place.names().contains(&"guarded.asl.json".to_owned()));
-        // By name, or because the user has said where it goes.
+        // Named by --output, or allowed by --within.
         let both = place
             .0
             .path()

@@ -1,4 +1,4 @@
-// Orders are settled one at a time for each order, and the nightly report is skipped while it runs.
+// Each order is settled by one execution at a time, and the nightly report is skipped while one is running.
 import { App, CfnOutput, Duration, Stack, aws_stepfunctions as sfn } from 'aws-cdk-lib';
 import { Leasehold } from '../lib/leasehold';
 
@@ -12,7 +12,7 @@ const leasehold = new Leasehold(stack, 'Leasehold', {
   parameters: { Architecture: 'arm64', LogLevel: 'WARN' },
 });
 
-// What has to be alone is a state machine that knows nothing of leases.
+// The guarded state machine. It contains nothing about leases.
 const settle = new sfn.StateMachine(stack, 'Settle', {
   definitionBody: sfn.DefinitionBody.fromChainable(
     sfn.Wait.jsonata(stack, 'Settle the order', { time: sfn.WaitTime.duration(Duration.seconds(5)) }),

@@ -1,5 +1,5 @@
-// Leasehold as a construct of one file: copy it into your app. It nests the plain template of a release as a stack of its own,
-// so that none of its resources can clash with yours, and hands out what your stack needs of it.
+// Leasehold as a construct in one file: copy it into your app. It nests the plain template of a release as a stack of its own,
+// so that its resources cannot clash with yours, and exposes the parts that your stack needs.
 import * as path from 'node:path';
 import {
   Fn, Lazy, NestedStack, Stack,
@@ -9,30 +9,30 @@ import { CfnInclude } from 'aws-cdk-lib/cloudformation-include';
 import { Construct } from 'constructs';
 
 export interface LeaseholdProps {
-  /** The bucket, in the stack's Region, that the files of a release were copied to. */
+  /** The bucket with the files of a release, in the stack's Region. */
   readonly codeBucket: string;
-  /** What their names in it begin with, up to a slash. Default: that of the template, `leasehold-<version>/`. */
+  /** Prefix of the files' names, up to a slash. Default: the template's, `leasehold-<version>/`. */
   readonly codePrefix?: string;
   /** Path of `leasehold.json` of the same release. Default: `leasehold.json` in the working directory. */
   readonly template?: string;
-  /** Parameters of the template by their names, for instance `{ ClockMarginMs: '5000' }`; a list is one text with commas. */
+  /** Parameters of the template by their names, such as `{ ClockMarginMs: '5000' }`. A list is one text with commas. */
   readonly parameters?: Record<string, string>;
 }
 
 export interface GuardProps {
-  /** What one execution at a time is alone with: a text, or a JSONata expression such as `{% 'orders/' & $states.input.order %}`. */
+  /** The key of the lease: a text, or a JSONata expression such as `{% 'orders/' & $states.input.order %}`. */
   readonly key?: string;
-  /** Several keys, all of them or none, instead of one. */
+  /** Several keys instead of one. They are leased together or not at all. */
   readonly keys?: string[];
-  /** Seconds after which a holder that crashed loses the lease: 6 or more. It is extended for as long as the child runs. */
+  /** Seconds until the lease of a crashed holder expires: 6 or more. It is extended while the child runs. */
   readonly ttl: number;
-  /** While the key is held: wait for it, fail with `Lease.Held`, or skip the child and end well. Default: wait. */
+  /** If the key is held: wait for it, fail with `Lease.Held`, or skip the child and succeed. Default: wait. */
   readonly ifHeld?: 'wait' | 'fail' | 'skip';
   /** How long to wait in the queue, in seconds. */
   readonly waitSeconds?: number;
-  /** So many executions at once instead of one. */
+  /** How many executions may run at once. Default: one. */
   readonly permits?: number;
-  /** Whether the child finds the key, its fencing token and `safe_until` under `leasehold` in its input. Default: it does not. */
+  /** Whether to add the key, its fencing token and `safe_until` to the child's input, under `leasehold`. Default: no. */
   readonly passLease?: boolean;
   /** The child's input: a value, or a JSONata expression. Default: the state's own input. */
   readonly input?: unknown;
@@ -56,7 +56,7 @@ export class Leasehold extends Construct {
     super(scope, id);
     const given = { ...props.parameters };
     if (given.WrappedStateMachine) this.wrapped.push(given.WrappedStateMachine);
-    // The children that `guard` will name are not known yet.
+    // The children of later calls of `guard` are not known yet.
     given.WrappedStateMachine = Lazy.string({ produce: () => Fn.join(',', this.wrapped) });
     // A nested stack's own name is too long for the names of state machines.
     given.NamePrefix ??= `${Stack.of(this).stackName}-${id}`;
@@ -67,7 +67,7 @@ export class Leasehold extends Construct {
     const template = new CfnInclude(nested, 'Template', {
       templateFile: props.template ?? path.resolve('leasehold.json'),
     });
-    // A name that the template does not have is an error here, and not only at the deployment.
+    // An unknown parameter name is an error here already, not only at the deployment.
     for (const name of Object.keys(given)) template.getParameter(name);
 
     const output = (name: string): string => {
@@ -86,8 +86,8 @@ export class Leasehold extends Construct {
   }
 
   /**
-   * A state that runs `child` inside a lease, and whose output is the child's. It is in JSONata, for machines of either language.
-   * The role of the machine that it becomes part of gets the rights that it needs, and Leasehold the right to run the child.
+   * A state that runs `child` inside a lease, and has the child's output. It is in JSONata, and fits machines of both languages.
+   * The role of the machine that contains it gets the permissions that it needs, and Leasehold the permission to run the child.
    */
   guard(child: sfn.IStateMachine, props: GuardProps): tasks.StepFunctionsStartExecution {
     if ((props.key === undefined) === (props.keys === undefined)) throw new Error('guard: give either key or keys');

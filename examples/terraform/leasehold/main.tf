@@ -1,4 +1,4 @@
-# Leasehold as a module: the plain template of a release, in a CloudFormation stack that Terraform keeps. variables.tf has the
+# Leasehold as a module: the plain template of a release, in a CloudFormation stack that Terraform manages. variables.tf has the
 # template's parameters, outputs.tf its outputs.
 terraform {
   required_version = ">= 1.5"
@@ -14,7 +14,7 @@ data "aws_region" "here" {}
 data "aws_partition" "here" {}
 
 locals {
-  # As CloudFormation takes them: a list is one text with commas, and what is not given keeps the template's default.
+  # As CloudFormation expects them: a list is one text with commas, and a missing parameter keeps the template's default.
   parameters = {
     CodeBucket             = var.code_bucket
     CodePrefix             = var.code_prefix

@@ -1,4 +1,4 @@
-# The outputs of the template. One that exists on a condition is null where the condition does not hold.
+# The outputs of the template. A conditional output is null if its condition is false.
 
 output "lease_table_name" {
   value       = aws_cloudformation_stack.leasehold.outputs["LeaseTableName"]
@@ -22,17 +22,17 @@ output "extend_function_arn" {
 
 output "release_function_arn" {
   value       = aws_cloudformation_stack.leasehold.outputs["ReleaseFunctionArn"]
-  description = "ARN of the function that gives leases back"
+  description = "ARN of the function that releases leases"
 }
 
 output "sweep_function_arn" {
   value       = aws_cloudformation_stack.leasehold.outputs["SweepFunctionArn"]
-  description = "ARN of the function that frees what crashed"
+  description = "ARN of the function that frees expired leases"
 }
 
 output "grant_function_arn" {
   value       = aws_cloudformation_stack.leasehold.outputs["GrantFunctionArn"]
-  description = "ARN of the function that hands freed keys over to who waits"
+  description = "ARN of the function that hands freed keys to waiters"
 }
 
 output "reap_function_arn" {
@@ -42,17 +42,17 @@ output "reap_function_arn" {
 
 output "reap_later_queue_arn" {
   value       = aws_cloudformation_stack.leasehold.outputs["ReapLaterQueueArn"]
-  description = "ARN of the queue through which each end of an execution comes to reap a second time"
+  description = "ARN of the queue through which the end of each execution reaches reap a second time"
 }
 
 output "grant_dead_letter_queue_url" {
   value       = aws_cloudformation_stack.leasehold.outputs["GrantDeadLetterQueueUrl"]
-  description = "URL of the queue that tells which stream records were given up; empty, in health"
+  description = "URL of the queue of stream records that were given up; normally empty"
 }
 
 output "reap_dead_letter_queue_url" {
   value       = aws_cloudformation_stack.leasehold.outputs["ReapDeadLetterQueueUrl"]
-  description = "URL of the queue with ended executions that reap did not get or could not handle; empty, in health"
+  description = "URL of the queue of ended executions that reap did not receive or could not handle; normally empty"
 }
 
 output "inspect_function_arn" {
@@ -77,17 +77,17 @@ output "critical_section_state_machine_arn" {
 
 output "queued_section_state_machine_arn" {
   value       = lookup(aws_cloudformation_stack.leasehold.outputs, "QueuedSectionStateMachineArn", null)
-  description = "ARN of the sample section that waits in line, around your function"
+  description = "ARN of the sample section that waits in the queue, around your function"
 }
 
 output "observe_state_machine_arn" {
   value       = lookup(aws_cloudformation_stack.leasehold.outputs, "ObserveStateMachineArn", null)
-  description = "ARN of the sample section that compares no clock, around your function"
+  description = "ARN of the sample section that compares no clocks, around your function"
 }
 
 output "semaphore_state_machine_arn" {
   value       = lookup(aws_cloudformation_stack.leasehold.outputs, "SemaphoreStateMachineArn", null)
-  description = "ARN of the sample that runs your function over a list, so many at once"
+  description = "ARN of the sample that runs your function over a list, a fixed number at once"
 }
 
 output "transfer_state_machine_arn" {

@@ -1,19 +1,19 @@
-# What has no default here is given; null keeps the default of the template.
+# Variables without a default are required. Null keeps the template's default.
 variable "name" {
   type        = string
   default     = "leasehold"
-  description = "Name of the CloudFormation stack, with which the names of its functions and state machines begin."
+  description = "Name of the CloudFormation stack. The names of its functions and state machines begin with it."
 }
 
 variable "code_bucket" {
   type        = string
-  description = "Name of the S3 bucket, in the stack's Region, that holds what was installed from."
+  description = "Name of the S3 bucket with the release's files, in the stack's Region."
 }
 
 variable "code_prefix" {
   type        = string
   default     = "leasehold-0.1.0/"
-  description = "What its objects' names begin with: empty, or up to a slash. With the version in it, an update takes the new code."
+  description = "Prefix of the files' names: empty, or ending with a slash. If it contains the version, an update takes the new code."
 }
 
 variable "architecture" {
@@ -25,55 +25,55 @@ variable "architecture" {
 variable "name_prefix" {
   type        = string
   default     = null
-  description = "What the names of the state machines begin with, a hyphen after it. Empty: the stack's name, which then has 63 characters at most, as Step Functions allows 80; a nested stack has a longer one."
+  description = "Prefix of the state machines' names, followed by a hyphen. Empty: the stack's name, which then may have at most 63 characters, because Step Functions allows 80. A nested stack's name is longer."
 }
 
 variable "clock_margin_ms" {
   type        = number
   default     = null
-  description = "Milliseconds an expired lease is left alone before the clock may take it over. Safe while any two clocks differ by less than half of it."
+  description = "Milliseconds after expiry before a lease may be taken over by the clock. It is safe while any two clocks differ by less than half of it."
 }
 
 variable "guard_ms" {
   type        = number
   default     = null
-  description = "Milliseconds before expires_at at which a holder has to stop (safe_until); every ttl has to be longer."
+  description = "Milliseconds before expires_at at which a holder must stop (safe_until). Every ttl must be longer."
 }
 
 variable "retention_days" {
   type        = number
   default     = null
-  description = "Days a released row is kept before DynamoDB purges it; it remembers spent requests for that long."
+  description = "Days that a released row is kept before DynamoDB purges it. For that long it remembers spent requests."
 }
 
 variable "claim_seconds" {
   type        = number
   default     = null
-  description = "Seconds a woken waiter has to confirm the lease that is reserved for it, before the next in line is woken."
+  description = "Seconds that a notified waiter has to confirm its reservation, before the next waiter is notified."
 }
 
 variable "queue_cap" {
   type        = number
   default     = null
-  description = "How many may wait in line for one key; who comes after them is refused."
+  description = "How many may wait in the queue for one key. Further requests are refused."
 }
 
 variable "reap_grace_seconds" {
   type        = number
   default     = null
-  description = "Seconds until the leases that an execution still holds at its end are free: a Lambda function that it had started may still be at work, for 900 at most."
+  description = "Seconds until the leases of an ended execution expire. A Lambda function that it started may still be running, for 900 at most."
 }
 
 variable "token_floor" {
   type        = number
   default     = null
-  description = "Every new fencing token is above it. For a table restored from a backup, whose tokens are set back: the time of the restore in milliseconds since the epoch. 0 for a table that never was. Never lower it again."
+  description = "Lower limit of every new fencing token. After a restore from a backup, which sets tokens back, use the time of the restore in milliseconds since the epoch. 0 for a table that was never restored. Never lower it again."
 }
 
 variable "log_level" {
   type        = string
   default     = null
-  description = "How much the functions log. From WARN on, calls that went well leave no line; the lines that carry the metrics are written at every level."
+  description = "Log level of the functions. At WARN and above, successful calls write no line. The lines with the metrics are written at every level."
 }
 
 variable "log_retention_days" {
@@ -85,13 +85,13 @@ variable "log_retention_days" {
 variable "tracing" {
   type        = string
   default     = null
-  description = "Active has X-Ray trace invocations of the functions, and gives their roles the right to send it traces. PassThrough leaves that to whoever calls them, and needs no right."
+  description = "Active lets X-Ray trace the functions, and gives their roles the permission to send traces. PassThrough leaves tracing to the caller, and needs no permission."
 }
 
 variable "sweep_schedule" {
   type        = string
   default     = null
-  description = "How often sweep frees what crashed, as an EventBridge rate or cron expression. Safety never rests on it; that waiters are told in time does."
+  description = "How often sweep frees expired leases, as an EventBridge rate or cron expression. Safety never depends on it, but timely notification of waiters does."
 }
 
 variable "monitoring" {
@@ -103,37 +103,37 @@ variable "monitoring" {
 variable "alarm_topic_arn" {
   type        = string
   default     = null
-  description = "ARN of the SNS topic that is told when an alarm begins and ends; if the topic has a key of its own, that key has to let CloudWatch use it. Empty: the alarms are seen on the dashboard only."
+  description = "ARN of the SNS topic that receives the start and end of each alarm. If the topic has a key of its own, that key must allow CloudWatch. Empty: alarms appear only on the dashboard."
 }
 
 variable "wrapped_state_machines" {
   type        = list(string)
   default     = null
-  description = "Which of your state machines may be run inside a lease: a list of ARNs, each of one machine, or with an asterisk after the beginning of a name. Empty: those whose names begin with this stack's name and _wrapped_, which no machine of another stack does, since a stack's name has no underscore. A bare asterisk is refused: it would let anyone who may start the wrapper start everything."
+  description = "Your state machines that may be run inside a lease: a list of ARNs, each of one machine, or ending with an asterisk after the beginning of a name. Empty: those whose names begin with this stack's name and _wrapped_. No machine of another stack has such a name, because a stack's name has no underscore. A bare asterisk is refused, because it would let anyone who may start the wrapper start everything."
 }
 
 variable "leasing_state_machines" {
   type        = list(string)
   default     = null
-  description = "Which of your state machines have leases of their own, besides those of this stack: a list of ARNs as in WrappedStateMachine. Only these can wait in line, and only their leases are given back when their executions end. Empty: those whose names begin with this stack's name and _leasing_."
+  description = "Your state machines that hold leases themselves, in addition to those of this stack: a list of ARNs as in WrappedStateMachine. Only these can wait in the queue, and only their leases are freed when their executions end. Empty: those whose names begin with this stack's name and _leasing_."
 }
 
 variable "kms_key_arn" {
   type        = string
   default     = null
-  description = "ARN of a key of yours that encrypts table, queues and logs. Its key policy has to let this account's roles use it (the roles here are allowed to), and the services logs and events; docs/how-to/kms-key.md has the statements. Empty: keys of the services' own."
+  description = "ARN of your own key that encrypts table, queues and logs. Its key policy must allow this account's roles (the roles here have the permission) and the services logs and events; docs/how-to/kms-key.md has the statements. Empty: the services' own keys."
 }
 
 variable "permissions_boundary_arn" {
   type        = string
   default     = null
-  description = "ARN of the permissions boundary that every role here gets; empty if none does."
+  description = "ARN of the permissions boundary of every role here. Empty: none."
 }
 
 variable "deletion_protection" {
   type        = bool
   default     = null
-  description = "Whether DynamoDB refuses to delete the table. With false in a stack's first deploy, one that fails leaves no table behind; deploy with true then."
+  description = "Whether DynamoDB refuses to delete the table. With false in a stack's first deploy, a failed deploy leaves no table behind. Deploy with true after it."
 }
 
 variable "more_parameters" {
@@ -145,5 +145,5 @@ variable "more_parameters" {
 variable "tags" {
   type        = map(string)
   default     = {}
-  description = "Tags of the stack, which CloudFormation gives to every resource that can have any."
+  description = "Tags of the stack, which CloudFormation adds to every resource that supports tags."
 }

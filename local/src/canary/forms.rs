@@ -1,10 +1,10 @@
-//! What a secret may look like where somebody wrote it down.
+//! The forms in which a secret may appear in a log.
 
-/// The fewest bytes that a form is recognised by, and a secret has.
+/// The fewest bytes of a secret, and of the prefix that a form is recognised by.
 pub(super) const SHORTEST: usize = 16;
 
-/// The secret as it is, in hex, and in base64, which looks otherwise at each of three offsets. If it is hex itself, also
-/// the base64 of what it stands for.
+/// The secret as it is, in hex, and in base64, which differs at each of three offsets. If the secret is hex, also
+/// the base64 of its bytes.
 pub(super) fn of(secret: &str) -> Vec<(&'static str, Vec<u8>)> {
     let bytes = secret.as_bytes();
     let hex = |upper: bool| {
@@ -43,7 +43,7 @@ fn from_hex(text: &str) -> Option<Vec<u8>> {
 const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const FOR_URLS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// The letters that follow from these bytes alone, when so many others come before them.
+/// The base64 letters that depend only on these bytes, if `offset` other bytes precede them.
 fn base64(bytes: &[u8], offset: usize, letters: &[u8; 64]) -> Vec<u8> {
     let bits = 8 * offset..8 * (offset + bytes.len());
     let bit = |at: usize| bytes[at / 8 - offset] >> (7 - at % 8) & 1;
@@ -55,12 +55,12 @@ fn base64(bytes: &[u8], offset: usize, letters: &[u8; 64]) -> Vec<u8> {
     whole.map(letter).collect()
 }
 
-/// The bytes that a form begins with.
+/// The prefix of a form.
 pub(super) fn window_of(form: &[u8]) -> Option<u128> {
     windows(form).next().map(|(_, window)| window)
 }
 
-/// Every so many bytes of a text, and where they begin.
+/// Every sequence of this many bytes of a text, and its position.
 pub(super) fn windows(text: &[u8]) -> impl Iterator<Item = (usize, u128)> {
     let mut window = 0_u128;
     text.iter().enumerate().filter_map(move |(at, byte)| {

@@ -1,7 +1,7 @@
-//! The canary: it learns every secret that passes by, and dies if one of them stands in a log.
+//! The canary learns every secret that it sees, and panics if one of them is in a log.
 //!
-//! What passes by are the events and answers of functions, and what they say to `DynamoDB` and Step Functions. Every
-//! stack that a test starts has one, with its functions as talkative as anybody can make them.
+//! It sees the events and responses of functions, and their requests to `DynamoDB` and Step Functions. Every
+//! stack that a test starts has one, and its functions log as much as possible.
 
 mod forms;
 
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use forms::{SHORTEST, window_of, windows};
 
-/// Secrets that were seen, and what each would look like in a log.
+/// The known secrets, and the forms of each in a log.
 #[derive(Debug, Default)]
 pub struct Canary {
     known: Mutex<Known>,
@@ -21,23 +21,23 @@ pub struct Canary {
 #[derive(Default)]
 struct Known {
     secrets: HashSet<String>,
-    /// By the bytes it begins with: a log is searched for all of them at once.
+    /// Keyed by prefix, so that a log is searched for all of them at once.
     forms: HashMap<u128, Vec<(&'static str, Vec<u8>)>>,
 }
 
-/// Shows how many there are, and none of them.
+/// Shows the number of secrets, but none of them.
 impl std::fmt::Debug for Known {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} secrets", self.secrets.len())
     }
 }
 
-/// Fields, attributes and placeholders whose values nobody may log. A task token has two names, and the proof of a grant
-/// to come has one of its own in an expression.
+/// Fields, attributes and placeholders whose values must not be logged. A task token has two names, and the `lease_id` of a
+/// reservation has a name of its own in an expression.
 const NAMES: [&str; 5] = ["lease_id", "claim_id", "task_token", "taskToken", ":heir"];
 
 impl Canary {
-    /// Learns the secrets in a request or an answer, whatever it is; of JSON also those in its texts.
+    /// Learns the secrets in a request or a response of any kind. In JSON it also searches texts.
     pub fn learn(&self, passing: &[u8]) {
         if let Ok(value) = serde_json::from_slice(passing) {
             self.learn_from(&value);
@@ -62,7 +62,7 @@ impl Canary {
         }
     }
 
-    /// One that is so short that it may stand anywhere by chance is no secret.
+    /// A text that is so short that it may occur by chance is no secret.
     fn keep(&self, secret: &str) {
         let mut known = self.known();
         if secret.len() < SHORTEST || !known.secrets.insert(secret.to_owned()) {
@@ -75,13 +75,13 @@ impl Canary {
         }
     }
 
-    /// How many secrets it knows.
+    /// The number of known secrets.
     #[must_use]
     pub fn secrets(&self) -> usize {
         self.known().secrets.len()
     }
 
-    /// The first line of `log` in which a secret stands, and in which form.
+    /// The first line of `log` that contains a secret, and its form.
     #[must_use]
     pub fn finds(&self, log: &[u8]) -> Option<String> {
         let known = self.known();

@@ -1,54 +1,54 @@
-//! The cast of the demo: which executions there are, what each is to do, and how it is expected to end.
+//! The executions of the demo: the work of each, and how it is expected to end.
 
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// The keys that are contended for; the first one's holder is stopped.
+/// The contended keys. The holder of the first one is stopped.
 pub(super) const KEYS: [&str; 2] = ["orders/42", "deploy/staging"];
-/// The key that is queued for.
+/// The key of the queue.
 pub(super) const QUEUE_KEY: &str = "payouts/eu";
-/// How many queue for it.
+/// How many executions queue for it.
 pub(super) const WAITERS: u16 = 16;
-/// Of their leases: long, so that nothing but the end of an execution can free the key in time.
+/// The ttl of their leases. It is long, so that only the end of an execution can free the key in time.
 pub(super) const QUEUE_TTL_SECONDS: u64 = 30;
-/// The state machine that the wrapper runs; its name is one that the template allows to be wrapped.
+/// The state machine that the wrapper runs. The template allows machines of such names to be wrapped.
 pub(super) const WRAPPED: &str = "leasehold_wrapped_demo";
 
 const STOPPED_HOLDING: u16 = 7;
 const STOPPED_WAITING: u16 = 11;
 
-/// What is special about an execution.
+/// The special part of an execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Part {
-    /// Runs before all others, so that a cycle without contention can be counted.
+    /// It runs before all others, so that a cycle without contention can be counted.
     Alone,
-    /// Is stopped in the middle of its section; its work, which nobody can stop, goes on for too long.
+    /// It is stopped in the middle of its section. Its work cannot be stopped, and goes on for too long.
     Stopped,
-    /// The process that acquires for it is killed before it can answer.
+    /// The process of its acquire is killed before it can respond.
     Killed,
-    /// Wraps another state machine in a lease.
+    /// It wraps another state machine in a lease.
     Wrapping,
-    /// A critical section like any other.
+    /// It runs an ordinary critical section.
     Section,
-    /// Queues, has its turn, goes.
+    /// It queues, gets the lease, and ends.
     Waits,
-    /// Is stopped while it queues.
+    /// It is stopped while it queues.
     StoppedWaiting,
-    /// Is stopped while it holds; its work goes on for a while.
+    /// It is stopped while it holds the lease. Its work goes on for a while.
     StoppedHolding,
 }
 
-/// An execution to be started.
+/// An execution to start.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Role {
     pub(super) name: String,
     pub(super) key: &'static str,
     pub(super) part: Part,
-    /// How long after the start of the crowd it starts.
+    /// Its start, counted from the start of the crowd.
     pub(super) after_ms: u64,
     ttl_seconds: f64,
-    /// Length of the two steps; of a wrapped machine the first is all of it.
+    /// Lengths of the two steps. A wrapped machine has only the first.
     work_seconds: [f64; 2],
 }
 
@@ -70,7 +70,7 @@ impl Role {
         }
     }
 
-    /// The input of the execution; a wrapper needs the ARN of what it wraps.
+    /// The input of the execution. A wrapper needs the ARN of the wrapped machine.
     pub(super) fn input(&self, wrapped_arn: &str) -> Value {
         let [first, second] = self.work_seconds;
         let mut input = json!({"key": self.key, "ttl_seconds": self.ttl_seconds});
@@ -91,10 +91,10 @@ impl Role {
     }
 }
 
-/// The executions of the first act: those with a part first, then sections on one key after the other.
+/// The executions of the first act: first those with a special part, then sections on the keys in turn.
 pub(super) fn contenders(executions: u16, seed: u64) -> Vec<Role> {
     let mut random = fastrand::Rng::with_seed(seed);
-    // Rounded to hundredths, so that an input is good to read.
+    // Rounded to hundredths, so that inputs are easy to read.
     let mut between =
         |low: f64, high: f64| ((low + (high - low) * random.f64()) * 100.0).round() / 100.0;
     let [stopped_key, other_key] = KEYS;
@@ -109,7 +109,7 @@ pub(super) fn contenders(executions: u16, seed: u64) -> Vec<Role> {
     let mut roles = vec![
         role("alone", other_key, Part::Alone, 10.0, [0.4, 0.4]),
         role("killed", other_key, Part::Killed, 10.0, [0.5, 0.5]),
-        // Its first step outlasts its lease and the first taker's: a wrapped machine may take over, and writes no token.
+        // Its first step outlasts its own lease and that of the next holder, because a wrapped machine may take over and writes no token.
         role("stopped", stopped_key, Part::Stopped, 5.0, [20.0, 0.0]),
         role("wrapping-1", other_key, Part::Wrapping, 6.0, [4.4, 0.0]),
         role("wrapping-2", stopped_key, Part::Wrapping, 6.0, [4.4, 0.0]),
@@ -130,7 +130,7 @@ pub(super) fn contenders(executions: u16, seed: u64) -> Vec<Role> {
     roles
 }
 
-/// The executions of the second act, in the order in which they come.
+/// The executions of the second act, in the order of their start.
 pub(super) fn waiters() -> Vec<Role> {
     let role = |number| {
         let (part, first) = match number {
@@ -151,16 +151,16 @@ pub(super) fn waiters() -> Vec<Role> {
     (1..=WAITERS).map(role).collect()
 }
 
-/// The machine to be wrapped: one step of work, which knows nothing of leases.
+/// The machine to be wrapped: one step of work without a lease.
 pub(super) fn wrapped_definition(step_arn: &str) -> String {
     json!({
-        "Comment": "Work that knows nothing of leases.",
+        "Comment": "Work without a lease.",
         "QueryLanguage": "JSONata",
         "StartAt": "Work",
         "States": {
             "Work": {
                 "Type": "Task",
-                "Comment": "Bounded, because whoever wraps it waits for it.",
+                "Comment": "Bounded, because the wrapper waits for it.",
                 "Resource": "arn:aws:states:::lambda:invoke",
                 "TimeoutSeconds": 30,
                 "Arguments": {"FunctionName": step_arn, "Payload": "{% $states.input %}"},

@@ -1,5 +1,5 @@
-//! Whether the run kept its promises: those of the history, by the judge of all histories, and what the story of the demo
-//! promises besides.
+//! Whether the run kept its promises: those of the history, which the judge of all histories checks, and those of the demo's own
+//! story.
 
 use leasehold_local::history::{Promise, judge as judge_history};
 use serde::Serialize;
@@ -13,11 +13,11 @@ use super::{GRACE_SECONDS, MARGIN_MS};
 #[derive(Debug, Serialize)]
 pub(super) struct Check {
     pub(super) name: String,
-    /// What is wrong; empty if it was kept.
+    /// The violations. Empty if the promise was kept.
     pub(super) violations: Vec<String>,
 }
 
-/// Judges the whole run.
+/// Checks the whole run.
 pub(super) fn judge(record: &Record, left: &Left) -> Vec<Check> {
     let verdict = judge_history(&record.history);
     let promises = Promise::ALL.map(|promise| Check {
@@ -28,7 +28,7 @@ pub(super) fn judge(record: &Record, left: &Left) -> Vec<Check> {
             .collect(),
     });
     let story: [(&str, Vec<String>); 8] = [
-        ("the resource saw nobody beside another", overlaps(record)),
+        ("the resource saw one holder at a time", overlaps(record)),
         ("executions ended as expected", ends(record)),
         ("every invocation was seen", missed(record)),
         (
@@ -40,11 +40,11 @@ pub(super) fn judge(record: &Record, left: &Left) -> Vec<Check> {
             replay(record).into_iter().collect(),
         ),
         (
-            "who was stopped waiting gave up its place",
+            "a stopped waiter gave up its place",
             place(record).into_iter().collect(),
         ),
         (
-            "who was stopped holding kept others out for its grace, not for its ttl",
+            "a stopped holder kept the key for its grace, not for its ttl",
             grace(record).into_iter().collect(),
         ),
         (
@@ -86,7 +86,7 @@ fn missed(record: &Record) -> Vec<String> {
     some.into_iter().collect()
 }
 
-/// The stopped execution's lease went on to the next, which learnt so, and not before it could.
+/// The stopped execution's lease was taken over by the next one, which saw that it had expired, and not too early.
 fn takeover(record: &Record) -> Option<String> {
     let stopped = record.with_part(Part::Stopped)?;
     let Some(lease) = &stopped.lease else {
@@ -109,7 +109,7 @@ fn takeover(record: &Record) -> Option<String> {
     }
 }
 
-/// The grant whose answer died with its process is the one that the same request got the next time.
+/// If a process died before its response, the repeated request got the same grant.
 fn replay(record: &Record) -> Option<String> {
     let killed = record.with_part(Part::Killed)?;
     let Some(death) = killed.killed.first() else {
@@ -128,7 +128,7 @@ fn replay(record: &Record) -> Option<String> {
     })
 }
 
-/// Its place was gone before whoever stood behind it came in, and it never held.
+/// It lost its place before the next waiter was granted the lease, and it never held the lease.
 fn place(record: &Record) -> Option<String> {
     let mut queue = record.executions.iter().filter(|one| one.key == QUEUE_KEY);
     let waiter = queue.find(|one| one.part == Part::StoppedWaiting)?;
@@ -145,11 +145,14 @@ fn place(record: &Record) -> Option<String> {
     }
 }
 
-/// Nobody came in before the grace was over, and somebody did before the lease would have run out by itself.
+/// Nobody was granted the lease before the grace had passed, and somebody was before the lease would have expired by itself.
 fn grace(record: &Record) -> Option<String> {
     let waiter = record.with_part(Part::StoppedHolding)?;
     let (Some(stopped), Some(lease)) = (waiter.stopped, &waiter.lease) else {
-        return Some(format!("{} was never stopped holding", waiter.name));
+        return Some(format!(
+            "{} was never stopped while it held the lease",
+            waiter.name
+        ));
     };
     let later = record.executions.iter().filter(|one| {
         let token = one.lease.as_ref().map(|hold| hold.fencing_token);
@@ -179,7 +182,7 @@ fn left_over(left: &Left) -> Vec<String> {
         violations.push(format!("{} wait", left.key["waiting"]));
     }
     if left.items > 1 {
-        violations.push(format!("{} items beside the row", left.items - 1));
+        violations.push(format!("{} items in addition to the row", left.items - 1));
     }
     violations
 }
@@ -212,7 +215,7 @@ mod tests {
         all.find(|one| one.part == part).unwrap()
     }
 
-    /// A run as it should be.
+    /// A correct run.
     fn kept() -> (Record, Left) {
         let mut record = Record::default();
         for role in contenders(8, 1).iter().chain(&waiters()) {
@@ -258,7 +261,7 @@ mod tests {
         type Change = fn(&mut Record, &mut Left);
         let cases: [(&str, Change); 15] = [
             ("", |_, _| {}),
-            ("the resource saw nobody beside another", |r, _| {
+            ("the resource saw one holder at a time", |r, _| {
                 r.overlaps = 1;
             }),
             ("executions ended as expected", |r, _| {
@@ -277,16 +280,16 @@ mod tests {
             ("replayed after the kill", |r, _| {
                 one(r, Part::Killed).killed.clear();
             }),
-            ("who was stopped waiting gave up its place", |r, _| {
+            ("a stopped waiter gave up its place", |r, _| {
                 one(r, Part::StoppedWaiting).unqueued = None;
             }),
-            ("who was stopped waiting gave up its place", |r, _| {
+            ("a stopped waiter gave up its place", |r, _| {
                 one(r, Part::StoppedWaiting).unqueued = Some(5_001);
             }),
-            ("who was stopped holding kept", |r, _| {
+            ("a stopped holder kept", |r, _| {
                 one(r, Part::StoppedHolding).stopped = Some(2_001);
             }),
-            ("who was stopped holding kept", |r, _| {
+            ("a stopped holder kept", |r, _| {
                 r.executions.last_mut().unwrap().entered = Some(31_000);
             }),
             ("the key is free, and nothing", |_, l| l.items = 2),

@@ -1,5 +1,5 @@
-//! The first act: executions contend for two keys. One is stopped in mid-section, the process that acquires for another is
-//! killed before its answer.
+//! The first act: executions contend for two keys. One is stopped in the middle of its section. The acquire process of another is
+//! killed before its response.
 
 use std::time::{Duration, Instant};
 
@@ -9,12 +9,12 @@ use super::cast::{Part, Role};
 use super::counts::Contention;
 use super::director::{Director, LOOK_EVERY};
 
-/// How long the stopped execution holds before it is stopped.
+/// How long the stopped execution holds its lease before the stop.
 const STOP_AFTER: Duration = Duration::from_secs(1);
-/// When the act stops to wait for executions; one that still runs then is a violation.
+/// How long the act waits for executions. An execution that still runs then is a violation.
 const PATIENCE: Duration = Duration::from_secs(100);
 
-/// Runs the whole cast to its end; answers what was asked of DynamoDB for it.
+/// Runs all executions to their end, and returns the counts of their requests to DynamoDB.
 pub(super) async fn play(director: &Director<'_>, cast: &[Role]) -> Result<Contention, Error> {
     let functions = director.stack.functions();
     let proxy = director.stack.proxy();
@@ -42,7 +42,7 @@ pub(super) async fn play(director: &Director<'_>, cast: &[Role]) -> Result<Conte
                 running.push(arn);
             }
             Part::Killed => {
-                // Nobody else asks for anything now, so it is this execution's process that dies.
+                // No other execution calls a function now, so this execution's process dies.
                 functions.kill_before_answer("acquire", 1)?;
                 let arn = director.start(role).await?;
                 let died = director.hear("its process is killed", |record| {

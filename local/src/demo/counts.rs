@@ -1,4 +1,4 @@
-//! Requests that DynamoDB was sent, counted at the socket.
+//! Counts of requests to DynamoDB, taken at the socket.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,13 @@ use super::record::Record;
 /// The first act's requests.
 #[derive(Debug, Serialize)]
 pub(super) struct Contention {
-    /// One critical section with nobody in its way: the writes that its functions asked of the lease table.
+    /// One critical section without contention: the writes of its functions to the lease table.
     pub(super) lease_table_uncontended: u64,
-    /// The same section: what its work asked of the resource's table.
+    /// The same section: the requests of its work to the resource's table.
     pub(super) resource_table_uncontended: u64,
-    /// All writes of the lease table, refused ones and those of sweep included.
+    /// All writes to the lease table, including refused ones and those of sweep.
     pub(super) lease_table_writes: u64,
-    /// All reads of the lease table: sweep's.
+    /// All reads of the lease table. Only sweep reads it.
     pub(super) lease_table_reads: u64,
     pub(super) resource_table_writes: u64,
 }
@@ -44,24 +44,24 @@ impl Contention {
 #[derive(Debug, Default)]
 pub(super) struct Queue(BTreeMap<&'static str, Counts>);
 
-/// The second act's requests, as they stand in the report.
+/// The second act's requests, as in the report.
 #[derive(Debug, Serialize)]
 pub(super) struct QueueRequests {
-    /// Joining, per waiter.
+    /// Joining the queue, per waiter.
     pub(super) join: f64,
     /// Freeing the key for the next, per release.
     pub(super) free: f64,
-    /// Reading whom to wake, per release behind which somebody waited.
+    /// Reading the next waiter's token, per release with a waiter behind it.
     pub(super) read: f64,
-    /// The three together.
+    /// The sum of the three.
     pub(super) per_hand_over: f64,
-    /// Apart: all extends, of which each holder's first is the confirmation.
+    /// Separate: all extends. Each holder's first one is the confirmation.
     pub(super) extends: u64,
-    /// Apart: sweep's, for clearing up and for the stopped holder.
+    /// Separate: sweep's requests, for the clean-up and for the stopped holder.
     pub(super) sweep: u64,
-    /// Apart: behind the two that were stopped, and a look for each of the others.
+    /// Separate: reap's requests, for the two stopped executions, and one look for each of the others.
     pub(super) reap: u64,
-    /// Apart: the table's stream has something to do only if a release could not wake anybody.
+    /// Separate: grant's requests. The stream has work only if a release could not notify the next waiter.
     pub(super) grant: u64,
 }
 
@@ -89,7 +89,7 @@ impl Queue {
                 .as_ref()
                 .is_some_and(|hold| hold.released.is_some())
         };
-        // The demo's own is one more. Behind the last one nobody waits.
+        // The demo's own release is one more. Behind the last holder nobody waits.
         let woken = queue().filter(released).count();
         let total = |verb| self.0.get(verb).map_or(0, Counts::total);
         let gets = self
@@ -112,7 +112,7 @@ impl Queue {
     }
 }
 
-/// So many of each, to hundredths.
+/// The count per unit, to hundredths.
 #[allow(clippy::cast_precision_loss)] // Hundreds.
 pub(super) fn per(all: u64, each: usize) -> f64 {
     (all as f64 / each.max(1) as f64 * 100.0).round() / 100.0
@@ -122,7 +122,7 @@ pub(super) fn per(all: u64, each: usize) -> f64 {
 pub(super) struct Meters(BTreeMap<&'static str, Proxy>);
 
 impl Meters {
-    /// Gives each function its proxy, and the variables that the act wants changed.
+    /// Gives each function its proxy, and the variables that the act changes.
     pub(super) async fn install(stack: &Stack, changes: &[(&str, String)]) -> Result<Self, Error> {
         let mut proxies = BTreeMap::new();
         for verb in ["acquire", "extend", "release", "sweep", "reap", "grant"] {
@@ -140,7 +140,7 @@ impl Meters {
         Ok(Self(proxies))
     }
 
-    /// What was counted so far, by verb.
+    /// The counts so far, by verb.
     pub(super) fn read(&self) -> BTreeMap<&'static str, Counts> {
         let each = self.0.iter();
         each.map(|(verb, proxy)| (*verb, proxy.counts())).collect()

@@ -1,4 +1,4 @@
-//! Starts and stops executions, listens to every invocation meanwhile, and looks at what became of them.
+//! Starts and stops executions, records every invocation meanwhile, and observes how the executions end.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -15,14 +15,14 @@ use super::cast::{KEYS, QUEUE_KEY, Role, WRAPPED, wrapped_definition};
 use super::record::{Record, now};
 use super::{MARGIN_MS, SWEEP_EVERY};
 
-/// How often the record, the engine and the table are looked at.
+/// The period at which the record, the engine and the table are polled.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// How long something that must be heard of may take.
+/// How long an expected event may take.
 const HEAR_LIMIT: Duration = Duration::from_secs(20);
-/// How long the stopped execution's work, which nobody can stop, may go on after all else has ended.
+/// How long the stopped execution's work, which cannot be stopped, may go on after everything else has ended.
 const LATE_WORK_LIMIT: Duration = Duration::from_secs(15);
 
-/// The stack as the demo wants it: a small margin, so that a take-over need not be waited for, and sweep in a hurry.
+/// The options of the demo's stack: a small margin, so that a takeover comes soon, and a frequent sweep.
 pub(super) fn options(out: &Path) -> Options {
     Options {
         parameters: BTreeMap::from([("ClockMarginMs".to_owned(), MARGIN_MS.to_string())]),
@@ -34,7 +34,7 @@ pub(super) fn options(out: &Path) -> Options {
     }
 }
 
-/// What the demo is directed with.
+/// The stack, its machines and the record of the run.
 pub(super) struct Director<'a> {
     pub(super) stack: &'a Stack,
     sfn: aws_sdk_sfn::Client,
@@ -44,7 +44,7 @@ pub(super) struct Director<'a> {
 }
 
 impl<'a> Director<'a> {
-    /// Deploys the template's machines, and the one to be wrapped, and begins to listen.
+    /// Deploys the template's machines and the one to be wrapped, and begins to record.
     pub(super) async fn new(stack: &'a Stack) -> Result<Self, Error> {
         let record = Arc::new(Mutex::new(Record::begin()));
         let heard = Arc::clone(&record);
@@ -80,7 +80,7 @@ impl<'a> Director<'a> {
         })
     }
 
-    /// What is known so far.
+    /// The record so far.
     pub(super) fn record(&self) -> MutexGuard<'_, Record> {
         self.record.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -89,7 +89,7 @@ impl<'a> Director<'a> {
         self.machines.get(name).map_or("", String::as_str)
     }
 
-    /// Starts an execution, and answers its ARN.
+    /// Starts an execution, and returns its ARN.
     pub(super) async fn start(&self, role: &Role) -> Result<String, Error> {
         let machine = self.machine(role.machine());
         let execution = machine.replacen(":stateMachine:", ":execution:", 1);
@@ -115,7 +115,7 @@ impl<'a> Director<'a> {
         Ok(())
     }
 
-    /// Asks all that run how they are, and forgets those that have ended.
+    /// Polls all running executions, and removes those that have ended.
     pub(super) async fn look(&self, running: &mut Vec<String>) -> Result<(), Error> {
         let mut left = Vec::new();
         for arn in running.drain(..) {
@@ -133,7 +133,7 @@ impl<'a> Director<'a> {
         Ok(())
     }
 
-    /// Waits until the record has something to tell.
+    /// Waits until `tell` finds something in the record.
     pub(super) async fn hear<T>(
         &self,
         what: &str,
@@ -141,7 +141,7 @@ impl<'a> Director<'a> {
     ) -> Result<T, Error> {
         let hear = async {
             loop {
-                // In a statement of its own, so that the record is not kept from others.
+                // A statement of its own, so that the lock on the record is released.
                 let heard = tell(&self.record());
                 if let Some(heard) = heard {
                     return heard;
@@ -156,7 +156,7 @@ impl<'a> Director<'a> {
         })
     }
 
-    /// Invokes a function, which has to answer.
+    /// Invokes a function, which must succeed.
     pub(super) async fn invoke(&self, verb: &str, request: &Value) -> Result<Value, Error> {
         let request = request.to_string();
         let invoked = self.stack.functions().invoke(verb, &request).await?;
@@ -174,12 +174,12 @@ impl<'a> Director<'a> {
         })
     }
 
-    /// What inspect tells of a key.
+    /// The response of inspect for a key.
     pub(super) async fn inspect(&self, key: &str) -> Result<Value, Error> {
         self.invoke("inspect", &json!({"key": key})).await
     }
 
-    /// The whole record, once the last late write has come, with what the resource knows of itself.
+    /// The whole record, once the last late write has come, with the resource's own record.
     pub(super) async fn finish(&self) -> Result<Record, Error> {
         let late = |record: &Record| {
             let stopped = record.with_part(super::cast::Part::Stopped);
@@ -196,7 +196,7 @@ impl<'a> Director<'a> {
         }
         let mut record = self.record().clone();
         for item in &items {
-            // A write that was accepted has its number; the row that guards has none.
+            // An accepted write has its number as `sk`. The guard row has none.
             if text(item, "sk").parse::<u64>().is_ok() {
                 let (key, holder) = (text(item, "pk"), text(item, "holder"));
                 let enters = text(item, "op") == "enter";
@@ -225,7 +225,7 @@ impl<'a> Director<'a> {
         })
     }
 
-    /// All items of a key in the order of `sk`, which for accepted writes is that of acceptance.
+    /// All items of a key in the order of `sk`. For accepted writes that is the order of acceptance.
     pub(super) async fn items(&self, table: &str, key: &str) -> Result<Vec<Item>, Error> {
         let query = self.stack.dynamodb().query().table_name(table);
         let items = query

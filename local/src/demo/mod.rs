@@ -1,7 +1,7 @@
-//! `leasehold-local demo`: what `make demo` runs, in two acts. Executions of the real state machines contend for two keys;
-//! one is stopped, a process of another is killed. Then others queue for one key; one is stopped while it waits, one while
-//! it holds. What every invocation and the protected resource tell becomes one [history](leasehold_local::history), which
-//! its judge judges.
+//! `leasehold-local demo`, run by `make demo`, has two acts. In the first, executions of the real state machines contend for two
+//! keys; one is stopped, and a process of another is killed. In the second, executions queue for one key; one is stopped while it
+//! waits, one while it holds. The invocations and the protected resource give one [history](leasehold_local::history), which its
+//! judge checks.
 
 mod cast;
 mod checks;
@@ -22,14 +22,14 @@ use leasehold_local::{Error, Options, Signals, Stack, report_interrupted};
 
 use director::Director;
 
-/// Instead of the template's 2000: safe, because everybody here reads the same clock.
+/// Instead of the template's 2000. It is safe, because all processes here read the same clock.
 const MARGIN_MS: u64 = 500;
-/// Instead of the template's 900: longer than the one step lasts that can be under way when its execution is stopped.
+/// Instead of the template's 900. It is longer than the one step that can be running when its execution is stopped.
 const GRACE_SECONDS: u64 = 3;
 const SWEEP_EVERY: Duration = Duration::from_secs(2);
-/// Unless another number is asked for.
+/// The default number of executions.
 const EXECUTIONS: u16 = 12;
-/// What a shell expects of a program that Ctrl-C has ended.
+/// The exit code that a shell expects after Ctrl-C.
 const INTERRUPTED: u8 = 130;
 
 const EXAMPLES: &str = "Examples:
@@ -37,23 +37,23 @@ const EXAMPLES: &str = "Examples:
   leasehold-local demo --executions 20 --seed 7
   leasehold-local demo --out /tmp/demo | tee demo.log
 
-The seed fixes lengths and starting times of the first act's work. Who asks when is left to the state machines' own jitter,
-so that no two runs are the same.
+The seed fixes the lengths and starting times of the first act's work. The state machines' own jitter is random, so no two
+runs are the same.
 
-Exit codes: 0 all promises kept, 1 one was not or the demo could not run, 2 wrong arguments, 130 Ctrl-C.";
+Exit codes: 0 all promises kept, 1 a promise was broken or the demo could not run, 2 wrong arguments, 130 Ctrl-C.";
 
-/// Lets executions contend for two leases, and others queue for one; stops some, kills a process of another, and judges
-/// what happened.
+/// Lets executions contend for two leases, and others queue for one; stops some, kills a process of another, and checks
+/// that every promise was kept.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Demo {
     /// How many executions contend in the first act, 8 to 24
     #[arg(long, value_name = "NUMBER", default_value_t = EXECUTIONS, value_parser = clap::value_parser!(u16).range(8..=24))]
     executions: u16,
-    /// Seed of the lengths and starting times of the work [default: another one each time]
+    /// Seed of the lengths and starting times of the work [default: a new one for each run]
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
-    /// Where report.json, metrics.json, timeline.svg, line.svg and logs go [default: target/demo]
+    /// Directory for report.json, metrics.json, timeline.svg, line.svg and logs [default: target/demo]
     #[arg(long, value_name = "DIRECTORY")]
     out: Option<PathBuf>,
 }
@@ -65,12 +65,12 @@ pub(crate) async fn run(demo: Demo) -> Result<ExitCode, Error> {
         .out
         .clone()
         .unwrap_or_else(|| Options::default().root.join("target/demo"));
-    // What an earlier run has left must not be taken for this one's.
+    // Files of an earlier run must not be mistaken for this one's.
     report::remove(&out);
     let seed = demo.seed.unwrap_or_else(|| record::now() % 10_000);
     show(&introduction(demo.executions, seed));
     eprintln!("starting DynamoDB, the functions and the state machine engine …");
-    // Dropped half way, the parts that have started go too.
+    // Dropping the future ends the parts that have started.
     let stack = tokio::select! {
         started = Stack::start(director::options(&out)) => started?,
         () = signals.wait() => {
@@ -89,7 +89,7 @@ pub(crate) async fn run(demo: Demo) -> Result<ExitCode, Error> {
     })
 }
 
-/// What will be shown, and how to see it again.
+/// The introduction: what the run shows, and the command that repeats it.
 fn introduction(executions: u16, seed: u64) -> String {
     let program = std::env::args().next();
     let program = program.as_deref().unwrap_or("leasehold-local");
@@ -99,10 +99,10 @@ fn introduction(executions: u16, seed: u64) -> String {
     };
     format!(
         "1. {executions} executions of the real state machines contend for {} keys.
-One is stopped in mid-section; of another, the process that acquires is killed before its answer.
+One is stopped in the middle of its section. The acquire process of another is killed before its response.
 2. {} queue for one key. One is stopped while it waits, one while it holds.
-The clock margin is lowered to {MARGIN_MS} ms, so that a take-over need not be waited for.
-seed {seed}; again: {program} demo{number} --seed {seed}
+The clock margin is lowered to {MARGIN_MS} ms, so that a takeover comes soon.
+seed {seed}; to repeat: {program} demo{number} --seed {seed}
 ",
         cast::KEYS.len(),
         cast::WAITERS,
@@ -127,9 +127,9 @@ async fn play(stack: &Stack, executions: u16, seed: u64, out: &Path) -> Result<E
     })
 }
 
-/// Prints a text and a line's end.
+/// Prints a text and a line break.
 fn show(text: &str) {
     use std::io::Write as _;
-    // A reader that went away, as in `demo | head`, is no reason to stop.
+    // A closed pipe, as in `demo | head`, is no reason to stop.
     let _ = writeln!(std::io::stdout(), "{text}");
 }

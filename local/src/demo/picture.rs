@@ -24,14 +24,14 @@ const STOPPED: RGBColor = RGBColor(204, 51, 64);
 const TAKEN_OVER: RGBColor = RGBColor(109, 63, 196);
 const REPLAYED: RGBColor = RGBColor(21, 101, 192);
 
-/// A row: a name, what is to say of it, and what is drawn between.
+/// A row: a name, a note, and the marks between them.
 #[derive(Default)]
 struct Row {
     name: String,
     note: String,
-    /// From when until when, half as high as what, in which colour.
+    /// Start, end, half the height, and colour.
     bars: Vec<(u64, u64, i32, RGBColor)>,
-    /// When, in which colour.
+    /// Instant and colour.
     marks: Vec<(u64, RGBColor)>,
 }
 
@@ -78,7 +78,7 @@ fn of<'a>(record: &'a Record, key: &str) -> Vec<&'a Execution> {
     all.filter(|one| one.key == key).collect()
 }
 
-/// Who was inside, by the resource's own record.
+/// The holders inside, by the resource's own record.
 fn resource(key: &str, group: &[&Execution]) -> Row {
     let stays = group.iter().filter_map(|one| {
         let left = one.left.or(one.stopped).or(one.ended)?;
@@ -130,7 +130,7 @@ fn row(record: &Record, one: &Execution) -> Row {
     row
 }
 
-/// What is behind a bar.
+/// The note after a bar.
 fn note(record: &Record, one: &Execution) -> String {
     if one.status != one.expected_status {
         return format!("{}, unexpectedly", one.status.to_lowercase());

@@ -1,5 +1,5 @@
-//! The second act: executions queue for one key, and are woken one after the other. One is stopped while it waits, another
-//! while it holds.
+//! The second act: executions queue for one key, and are notified one after the other. One is stopped while it waits, another
+//! while it holds the lease.
 
 use std::time::{Duration, Instant};
 
@@ -14,22 +14,22 @@ use super::{GRACE_SECONDS, show};
 
 /// After how many turns a waiter is stopped.
 const STOP_AFTER_TURNS: usize = 3;
-/// How long the stopped holder is inside before it is stopped: longer than clocks may be apart, lest its lease look as if it
-/// were written by a redrive.
+/// How long the stopped holder is inside before the stop. It is longer than the clock difference, so that reap does not
+/// mistake its lease for one that a redrive wrote.
 const STOP_INSIDE_MS: u64 = 1_000;
-/// When the act stops to wait for turns; who had none then was lost.
+/// How long the act waits for turns. A waiter that had none by then was lost.
 const PATIENCE: Duration = Duration::from_secs(90);
-/// How long sweep may take to clear up afterwards.
+/// How long sweep may take for the clean-up afterwards.
 const CLEAR_LIMIT: Duration = Duration::from_secs(20);
 
-/// What the act has left behind, besides the record.
+/// The results of the act, apart from the record.
 #[derive(Debug)]
 pub(super) struct Left {
-    /// When the demo, which held the key until all were in the queue, gave it back.
+    /// When the demo released the key, which it held until all executions were in the queue.
     pub(super) given_back: u64,
-    /// What inspect tells of the key in the end.
+    /// The response of inspect for the key at the end.
     pub(super) key: Value,
-    /// How many items of the key are left, of which one is its row. Those of waiters who were served are DynamoDB's to purge.
+    /// How many items of the key are left, including its row. DynamoDB purges those of served waiters.
     pub(super) items: usize,
     /// Requests by function.
     pub(super) counts: Queue,
@@ -57,7 +57,7 @@ pub(super) async fn play(director: &Director<'_>) -> Result<Left, Error> {
         queued.await?;
         running.push(arn);
     }
-    show("all are in the queue; the demo gives the key back");
+    show("all are in the queue; the demo releases the key");
     let given_back = director.record().at(now());
     director.invoke("release", &json!({"lease": lease})).await?;
     let began = Instant::now();
@@ -66,7 +66,7 @@ pub(super) async fn play(director: &Director<'_>) -> Result<Left, Error> {
         for arn in due {
             director.stop(&arn).await?;
         }
-        // One question at a time: they end one after the other, but for the one that is stopped.
+        // One call at a time, because they end one after the other, apart from the stopped one.
         let mut next: Vec<_> = running.drain(..1).collect();
         director.look(&mut next).await?;
         next.append(&mut running);
@@ -82,7 +82,7 @@ pub(super) async fn play(director: &Director<'_>) -> Result<Left, Error> {
     })
 }
 
-/// Who is to be stopped now.
+/// The executions to stop now.
 fn due(record: &Record) -> Vec<String> {
     let queue = || record.executions.iter().filter(|one| one.key == QUEUE_KEY);
     let turns = queue().filter(|one| one.lease.is_some()).count();
@@ -101,7 +101,7 @@ fn due(record: &Record) -> Vec<String> {
     due.map(|one| one.arn.clone()).collect()
 }
 
-/// Waits until sweep has cleared what is left of those who were served.
+/// Waits until sweep has removed the remains of served waiters.
 async fn clear(director: &Director<'_>) -> Result<(Value, usize), Error> {
     let table = director.stack.tables().first().copied().unwrap_or_default();
     let began = Instant::now();

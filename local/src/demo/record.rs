@@ -1,5 +1,5 @@
-//! What is known of the run: every invocation that took place, put in its place and shown as a line of text. The proof of
-//! ownership, the `lease_id`, is left behind here: nothing that is shown or written knows it.
+//! The record of the run: every invocation, assigned to its execution and printed as a line of text. The record does not
+//! keep the `lease_id`, so nothing printed or written contains it.
 
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -19,22 +19,22 @@ pub(super) struct Record {
     /// When the run began, in milliseconds since the epoch.
     pub(super) began: u64,
     pub(super) executions: Vec<Execution>,
-    /// What holders and waiters did.
+    /// The acts of holders and waiters.
     pub(super) history: History,
-    /// Until when the work with a key and a token has promised to be out, as the step's input says.
+    /// When the work with a key and a token has promised to be out, according to the step's input.
     pub(super) promised: BTreeMap<(String, u64), u64>,
     /// Leases that sweep freed.
     pub(super) swept: u64,
-    /// Errors of functions that nothing in the demo asks for. The machines' Retry is made for them, so they are reported and
-    /// not held against anybody.
+    /// Errors of functions that the demo does not provoke. The machines' Retry handles them, so they are reported but are no
+    /// violation.
     pub(super) failures: Vec<String>,
-    /// Invocations that went by unseen: what is judged without them may be too good.
+    /// Invocations that were missed. Without them the judgement may be too good.
     pub(super) missed: u64,
-    /// How often the resource saw somebody come in beside somebody else.
+    /// How often a holder entered the resource while another was inside.
     pub(super) overlaps: u64,
 }
 
-/// An execution, and its way to a lease and through it.
+/// An execution, and its history with a lease.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Execution {
     pub(super) name: String,
@@ -45,30 +45,30 @@ pub(super) struct Execution {
     pub(super) expected_status: &'static str,
     pub(super) status: String,
     pub(super) error: Option<String>,
-    /// When it first asked for the lease.
+    /// When it first requested the lease.
     pub(super) asked: Option<u64>,
     /// When it was refused because somebody else holds it.
     pub(super) refusals: Vec<u64>,
-    /// When the answer was that it is in the queue; more than one if it missed its turn.
+    /// When a response said that it is in the queue. There are several if it missed its turn.
     pub(super) queued: Vec<u64>,
     pub(super) lease: Option<Hold>,
-    /// When processes were killed between request and answer, and the request that they had been sent.
+    /// When processes were killed between request and response, and their requests.
     pub(super) killed: Vec<Death>,
-    /// When the resource let it in for the first time, and out for the last.
+    /// When it first entered the resource, and when it last left.
     pub(super) entered: Option<u64>,
     pub(super) left: Option<u64>,
-    /// How often the resource let it in.
+    /// How often it entered the resource.
     pub(super) entries: usize,
     /// When the resource refused a write.
     pub(super) refused_writes: Vec<u64>,
     /// When it was stopped.
     pub(super) stopped: Option<u64>,
-    /// When reap, which an event of its end had called, took it out of the queue.
+    /// When reap removed it from the queue, after an event of its end.
     pub(super) unqueued: Option<u64>,
     pub(super) ended: Option<u64>,
 }
 
-/// A process that was killed between request and answer.
+/// A process that was killed between request and response.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Death {
     pub(super) from: u64,
@@ -76,29 +76,29 @@ pub(super) struct Death {
     pub(super) request_id: String,
 }
 
-/// A lease as its holder knew it.
+/// A lease as its holder saw it.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Hold {
     pub(super) fencing_token: u64,
-    /// `new`, `replayed` or `takeover`, as answered first; `served` of who was in the queue.
+    /// The first response's `new`, `replayed` or `takeover`. `served` for a waiter of the queue.
     pub(super) grant: String,
     #[serde(skip)]
     pub(super) request_id: String,
     pub(super) previous: Option<Previous>,
-    /// The instant that the lease counts from.
+    /// The start of the lease.
     pub(super) acquired: u64,
-    /// When the holder had the answer.
+    /// When the holder received the response.
     pub(super) from: u64,
-    /// The deadline as granted.
+    /// The deadline of the grant.
     pub(super) expires: u64,
-    /// Until when the holder may work, after all extends that were answered.
+    /// Until when the holder may work, after all confirmed extends.
     pub(super) safe_until: u64,
     pub(super) extends: Vec<u64>,
-    /// When the release was asked for, and how it ended.
+    /// When the release was requested, and its outcome.
     pub(super) released: Option<(u64, String)>,
 }
 
-/// The grant before, as acquire tells it.
+/// The previous grant, from the acquire's response.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct Previous {
     pub(super) holder: String,
@@ -106,7 +106,7 @@ pub(super) struct Previous {
     pub(super) ended: String,
 }
 
-/// What is read of a lease.
+/// The fields that are read from a lease.
 #[derive(Deserialize)]
 struct Lease {
     key: String,
@@ -118,13 +118,13 @@ struct Lease {
 }
 
 impl Hold {
-    /// When the holder stopped to count on it: as it asked for the release, or at `safe_until`.
+    /// When the holder stopped using it: at the request for the release, or at `safe_until`.
     pub(super) fn until(&self) -> u64 {
         let released = self.released.as_ref();
         released.map_or(self.safe_until, |(asked, _)| self.safe_until.min(*asked))
     }
 
-    /// Whether the holder before did not release.
+    /// Whether the previous holder did not release.
     pub(super) fn is_takeover(&self) -> bool {
         let previous = self.previous.as_ref();
         previous.is_some_and(|previous| previous.ended == "expired")
@@ -132,7 +132,7 @@ impl Hold {
 }
 
 impl Execution {
-    /// How long it waited between its first question and its lease.
+    /// How long it waited from its first request to its lease.
     pub(super) fn waited(&self) -> Option<u64> {
         Some(self.lease.as_ref()?.from.saturating_sub(self.asked?))
     }
@@ -147,12 +147,12 @@ impl Record {
         }
     }
 
-    /// An instant of the machine's clock, in milliseconds since the run began.
+    /// Converts an instant of the machine's clock to milliseconds since the run began.
     pub(super) const fn at(&self, epoch_ms: u64) -> u64 {
         epoch_ms.saturating_sub(self.began)
     }
 
-    /// Adds an execution before it starts, so that nothing is heard of it too early.
+    /// Adds an execution before it starts, so that none of its invocations comes too early.
     pub(super) fn start(&mut self, role: &Role, arn: &str) {
         self.executions.push(Execution {
             name: role.name.clone(),
@@ -179,7 +179,7 @@ impl Record {
         self.tell(self.at(now()), arn, "starts");
     }
 
-    /// An execution was stopped.
+    /// Records that an execution was stopped.
     pub(super) fn stop(&mut self, arn: &str, at: u64) {
         let at = self.at(at);
         let execution = self.execution_mut(arn);
@@ -198,7 +198,7 @@ impl Record {
         );
     }
 
-    /// An execution was seen to have ended.
+    /// Records that an execution has ended.
     pub(super) fn end(&mut self, arn: &str, status: &str, error: Option<&str>) {
         let at = self.at(now());
         if let Some(execution) = self.execution_mut(arn) {
@@ -223,7 +223,7 @@ impl Record {
         self.executions.iter().find(|one| one.part == part)
     }
 
-    /// An execution's name, for people; another holder's as it is.
+    /// An execution's short name. Any other holder stays as it is.
     pub(super) fn name<'a>(&'a self, arn: &'a str) -> &'a str {
         self.execution(arn).map_or(arn, |one| one.name.as_str())
     }
@@ -239,7 +239,7 @@ impl Record {
         ));
     }
 
-    /// Takes up an invocation.
+    /// Records an invocation.
     pub(super) fn hear(&mut self, invocation: &Invocation) {
         let Ok(request) = serde_json::from_str::<Value>(&invocation.payload) else {
             return;
@@ -298,7 +298,7 @@ impl Record {
                 execution.unqueued.get_or_insert(at);
                 let key = execution.key;
                 self.history.record(at, key, arn, What::GaveUp);
-                self.tell(at, arn, "its place is given up");
+                self.tell(at, arn, "leaves the queue");
             }
             _ => {}
         }
@@ -330,13 +330,13 @@ impl Record {
         text(&request["request_id"]).clone_into(&mut hold.request_id);
         self.record_grant(&lease, asked_at, at);
         if let Some(execution) = self.execution_mut(&lease.holder) {
-            // What its holder knows already is kept once.
+            // A response that the holder already has is recorded once.
             execution.lease.get_or_insert(hold);
         }
         self.tell(at, &lease.holder, &event);
     }
 
-    /// When somebody first asked: now, if it has not before.
+    /// The instant of the first request: now, unless there was one before.
     fn asks(&mut self, holder: &str, from: u64) -> u64 {
         let execution = self.execution_mut(holder);
         execution.map_or(from, |one| *one.asked.get_or_insert(from))
@@ -366,7 +366,7 @@ impl Record {
         self.history.record(at, &lease.key, &lease.holder, granted);
     }
 
-    /// The first extend of who was in the queue tells it that it holds.
+    /// A waiter's first extend is its grant.
     fn extended(&mut self, answer: &Value, at: u64) {
         let Ok(lease) = Lease::deserialize(lease_of(answer)) else {
             return;
@@ -403,14 +403,14 @@ impl Record {
             .execution_mut(holder)
             .and_then(|one| one.lease.as_mut());
         if let Some(hold) = hold {
-            // A repeated release tells nothing new.
+            // A repeated release adds nothing.
             hold.released
                 .get_or_insert_with(|| (from, outcome.to_owned()));
         }
         self.tell(at, holder, &format!("release: {outcome}"));
     }
 
-    /// What a step was given to show to the resource.
+    /// Records the promise in a step's input: until when its work may be inside.
     fn stepped(&mut self, request: &Value) {
         let lease = lease_of(request);
         let safe_until = Timestamp::deserialize(&lease["safe_until"]);
@@ -451,7 +451,7 @@ impl Record {
                 if let Some(execution) = self.execution_mut(holder) {
                     execution.killed.push(death);
                 }
-                self.tell(at, holder, &format!("{verb} KILLED before its answer"));
+                self.tell(at, holder, &format!("{verb} KILLED before its response"));
             }
             ("release", "Lease.Lost") => self.released(lease_of(request), "lost", from, at),
             ("step", "Step.StaleToken" | "Step.Overlap") => {
@@ -477,13 +477,13 @@ impl Record {
         }
     }
 
-    /// Takes up a write that the resource has accepted, in the order of acceptance.
+    /// Records a write that the resource accepted, in the order of acceptance.
     pub(super) fn accepted(&mut self, key: &str, holder: &str, token: u64, enters: bool, at: u64) {
         let at = self.at(at);
         let grant = Grant::of(token);
         let promised = self.promised.get(&(key.to_owned(), token));
         let what = if enters {
-            // Without a word from the step nobody knows when it is out.
+            // Without the step's input its end is unknown.
             let until = promised.copied().unwrap_or(u64::MAX);
             What::Entered { grant, until }
         } else {
@@ -497,7 +497,7 @@ impl Record {
         }
     }
 
-    /// The leases of stopped executions are cut to their grace by reap: their holders believe for no longer.
+    /// Shortens the leases of stopped executions to their grace, as reap does.
     pub(super) fn cut(&mut self) {
         let stopped = self.executions.iter().filter_map(|one| {
             let hold = one.lease.as_ref()?;
@@ -524,13 +524,13 @@ fn millis(at: SystemTime) -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Milliseconds as seconds, for people.
+/// Milliseconds as seconds.
 #[allow(clippy::cast_precision_loss)] // Minutes in milliseconds.
 pub(super) fn seconds(ms: u64) -> f64 {
     ms as f64 / 1000.0
 }
 
-/// The lease that an event or an answer is about, alone or in a list of one.
+/// The lease of an event or a response, alone or in a list of one.
 fn lease_of(said: &Value) -> &Value {
     match &said["leases"][0] {
         Value::Null => &said["lease"],

@@ -1,5 +1,5 @@
-//! The run as data, `report.json`, and as a person reads it. Field names are stable; instants are in milliseconds since
-//! `began_at`, and what is not known is `null`.
+//! The report of the run, as data (`report.json`) and as text. Field names are stable. Instants are in milliseconds since
+//! `began_at`. Unknown values are `null`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -21,13 +21,13 @@ use super::{GRACE_SECONDS, MARGIN_MS, SWEEP_EVERY};
 /// The report.
 #[derive(Serialize)]
 pub(super) struct Report<'a> {
-    /// No promise was broken.
+    /// Whether every promise was kept.
     pub(super) passed: bool,
     checks: &'a [Check],
     figures: Figures,
-    /// In the order in which they were started, which for the second act is that of the queue.
+    /// In the order of their start. For the second act that is the order of the queue.
     executions: &'a [Execution],
-    /// Errors of functions that were not part of the plan; the machines' Retry is made for them.
+    /// Errors of functions that the demo does not provoke. The machines' Retry handles them.
     errors_met: &'a [String],
     seed: u64,
     began_at: Timestamp,
@@ -35,7 +35,7 @@ pub(super) struct Report<'a> {
     clock_margin_ms: u64,
     reap_grace_seconds: u64,
     sweep_every_seconds: u64,
-    /// When the demo, which held the queue's key until all were in it, gave it back.
+    /// When the demo released the queue's key, which it held until all executions were in the queue.
     given_back: u64,
 }
 
@@ -56,21 +56,21 @@ struct Figures {
 struct Act {
     /// Fencing tokens.
     grants: usize,
-    /// Times that acquire was refused because somebody else holds the key.
+    /// Refusals of acquire because somebody else holds the key.
     refusals: usize,
     /// Grants after a holder that did not release.
     takeovers: usize,
-    /// Grants of which the holder learnt by asking again.
+    /// Grants that the holder received as a replay.
     replays: usize,
     extends: usize,
     /// Sections that ended with a release of their own lease.
     released: usize,
     writes_refused: usize,
-    /// Times that somebody had to queue once more, having come too late for its turn.
+    /// How often a waiter missed its turn and queued again.
     turns_missed: usize,
     mean_wait_seconds: f64,
     longest_wait_seconds: f64,
-    /// Between one going out of the resource and the next coming in.
+    /// The time between one holder leaving the resource and the next one entering.
     mean_idle_seconds: f64,
     longest_idle_seconds: f64,
 }
@@ -154,7 +154,7 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// The figures, and whether each promise was kept.
+    /// The figures, and the outcome of each promise.
     pub(super) fn text(&self) -> String {
         let Figures {
             executions_by_status,
@@ -229,14 +229,14 @@ settings        ClockMarginMs {MARGIN_MS} instead of 2000, which one clock allow
 
 const FILES: [&str; 4] = ["report.json", "timeline.svg", "line.svg", "metrics.json"];
 
-/// Removes all files, if they are there.
+/// Removes all files that exist.
 pub(super) fn remove(out: &Path) {
     for file in FILES {
         let _ = std::fs::remove_file(out.join(file));
     }
 }
 
-/// Writes all files, and tells where they are.
+/// Writes all files, and returns the text that lists them.
 pub(super) fn write(
     out: &Path,
     stack: &Stack,

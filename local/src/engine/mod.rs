@@ -1,4 +1,4 @@
-//! The state machine engine: a Python process that serves the Step Functions API, started and watched here.
+//! The state machine engine: a Python process that serves the Step Functions API. This module starts and supervises it.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -19,21 +19,21 @@ use crate::error::{Error, io};
 use crate::process::{self, Program};
 use crate::venv::{self, PythonEnvironment};
 
-/// How long the engine may take to answer, generously: it imports for two seconds on an idle machine.
+/// How long the engine may take to answer. The limit is generous: imports take two seconds on an idle machine.
 const START_LIMIT: Duration = Duration::from_secs(90);
-/// How often it is asked whether it is there.
+/// The polling period until it answers.
 const ASK_EVERY: Duration = Duration::from_millis(25);
-/// The line by which the engine tells its port.
+/// The beginning of the line with the engine's port.
 const ANNOUNCEMENT: &str = "Step Functions on ";
 
-/// Where the engine sends what its states call.
+/// The endpoints that the engine's states call.
 #[derive(Debug)]
 pub(crate) struct Wiring {
     pub(crate) lambda: String,
     pub(crate) dynamodb: String,
     /// Step Functions itself, for executions that start others.
     pub(crate) sfn: String,
-    /// Where it tells of executions that start and end.
+    /// Where it sends the status events of executions.
     pub(crate) status_events: String,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// Starts `local/asl/engine.py` and waits until it answers; port 0 takes a free one. Its output goes to
+    /// Starts `local/asl/engine.py` and waits until it answers. Port 0 takes a free one. Its output goes to
     /// `<logs>/engine.log`.
     pub(crate) async fn start(
         root: &Path,
@@ -94,18 +94,18 @@ impl Engine {
         self.address
     }
 
-    /// Waits until the process has ended by itself, which it does not do in health.
+    /// Waits until the process ends by itself, which normally does not happen.
     pub(crate) async fn ended(&mut self) {
         let _ = self.child.wait().await;
     }
 
-    /// Kills the process and waits until it is gone. Executions are in its memory only: there is nothing to save.
+    /// Kills the process and waits until it has ended. Executions exist only in its memory, so there is nothing to save.
     pub(crate) async fn stop(mut self) {
         process::kill(&mut self.child);
         let _ = self.child.wait().await;
     }
 
-    /// Waits until the engine has told its address and answers there.
+    /// Waits until the engine has printed its address and answers there.
     async fn announced(&mut self, log: &PathBuf) -> Result<String, Error> {
         let client = Client::builder(TokioExecutor::new()).build_http::<Empty<Bytes>>();
         let start = Instant::now();
@@ -147,7 +147,7 @@ impl Drop for Engine {
     }
 }
 
-/// The Python that the engine, and what works beside it, run in.
+/// The Python environment of the engine and its helpers.
 pub(crate) async fn python(root: &Path) -> Result<PathBuf, Error> {
     let environment = PythonEnvironment {
         name: "asl-venv",

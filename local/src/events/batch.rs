@@ -1,4 +1,4 @@
-//! One batch of stream records on its way through a function: retries, partial answers, halves, dead letters.
+//! The delivery of one batch of stream records to a function: retries, partial batch responses, halving, dead letters.
 
 use std::collections::VecDeque;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -12,15 +12,15 @@ use crate::arn;
 use crate::lambda::{Invoker, Outcome};
 use crate::template::StreamSource;
 
-/// The pause before a retry, doubled each time. The service begins with about a second; nothing here rests on it.
+/// The pause before a retry, doubled each time. The service begins with about a second. Nothing here depends on it.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// What became of one invocation, as the mapping understands it.
+/// The outcome of one invocation for the mapping.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
     Done,
-    /// The records from this one on are to be retried.
+    /// The records from this one on must be retried.
     From(usize),
     Failed,
 }
@@ -31,7 +31,7 @@ struct Piece {
     failures: u32,
 }
 
-/// Delivers a batch to its end: taken by the function, or among the dead letters. `None` when the host is gone.
+/// Delivers a batch until the function accepts it or it is a dead letter. `None` if the host is gone.
 pub(super) async fn deliver(
     source: &StreamSource,
     invoker: &Invoker,
@@ -50,12 +50,12 @@ pub(super) async fn deliver(
         let invocation = invoker.invoke(event.to_string()).await?;
         match verdict(source, &piece.records, &invocation.outcome) {
             Verdict::Done => continue,
-            // What the function has confirmed is behind it for good; the rest is another batch.
+            // Confirmed records are done. The rest is a new batch.
             Verdict::From(first) if first > 0 => {
                 piece.records.drain(..first);
                 piece.failures = 0;
             }
-            // To halve a batch is no retry, and does not count as one.
+            // Halving a batch does not count as a retry.
             Verdict::Failed if source.bisect && piece.records.len() > 1 => {
                 let half = piece.records.split_off(piece.records.len().div_ceil(2));
                 let rest = Piece {
@@ -97,7 +97,7 @@ pub(super) async fn deliver(
     Some(())
 }
 
-/// What the answer of the function means for its batch.
+/// The meaning of the function's response for its batch.
 fn verdict(source: &StreamSource, records: &[Value], outcome: &Outcome) -> Verdict {
     let Outcome::Answer(answer) = outcome else {
         return Verdict::Failed;
@@ -114,7 +114,7 @@ fn verdict(source: &StreamSource, records: &[Value], outcome: &Outcome) -> Verdi
                 let number = record["dynamodb"]["SequenceNumber"].as_str();
                 number.is_some_and(|number| failed.contains(&number))
             };
-            // One that is not in the batch fails all of it.
+            // An identifier that is not in the batch fails the whole batch.
             let known = records.iter().filter(|record| is_failed(record)).count();
             let first = records.iter().position(is_failed);
             match first {
@@ -125,7 +125,7 @@ fn verdict(source: &StreamSource, records: &[Value], outcome: &Outcome) -> Verdi
     }
 }
 
-/// The items that a partial answer names; no list means none. `None` is an answer that is not understood, which
+/// The items that a partial batch response names. No list means no items. `None` is a response that cannot be read, which
 /// fails the batch.
 pub(super) fn failed_items(answer: &Value) -> Option<Vec<&str>> {
     match answer.get("batchItemFailures") {
@@ -150,7 +150,7 @@ fn age(record: &Value) -> Duration {
     now.saturating_sub(created.unwrap_or(now))
 }
 
-/// As Lambda sends it to a queue: where the records are, not what is in them.
+/// The dead letter that Lambda sends: the position of the records, not their content.
 fn dead_letter(source: &StreamSource, condition: &str, piece: &Piece, request_id: &str) -> Value {
     let number = |record: Option<&Value>| {
         record.map_or(Value::Null, |record| {

@@ -1,10 +1,10 @@
-//! The event bus: rules that send events to functions and queues, and the HTTP door to it.
+//! The event bus: rules that send events to functions and queues, and its HTTP endpoint.
 //!
 //! ```text
 //! POST /events          puts one event on the bus
-//! GET  /queues          every queue with what waits in it
-//! GET  /queues/{name}   the texts that wait in one queue, such as the dead letters
-//! POST /cloudformation  what the stack is made of, as that service lists it
+//! GET  /queues          every queue with its messages
+//! GET  /queues/{name}   the texts in one queue, such as the dead letters
+//! POST /cloudformation  the resources of the stack, as that service lists them
 //! ```
 
 use std::net::SocketAddr;
@@ -25,17 +25,17 @@ use crate::lambda::{Invoker, LambdaHost};
 use crate::task::OwnedTask;
 use crate::template::{RuleResource, Target};
 
-/// Rules and where they lead.
+/// Rules and their targets.
 pub(super) struct Bus {
     rules: Vec<(RuleResource, Vec<Leg>)>,
     queues: Arc<Queues>,
     deliveries: Deliveries,
 }
 
-/// A way, and what is made of the event for it.
+/// A target, and the transformation of the event for it.
 type Leg = (Way, Option<Transformer>);
 
-/// A target that can be reached.
+/// A resolved target.
 enum Way {
     Function(Arc<Invoker>),
     Queue(String),
@@ -64,7 +64,7 @@ impl Bus {
         }
     }
 
-    /// Sends an event wherever a rule says. Functions are invoked asynchronously, once: the service would retry.
+    /// Sends an event to the targets of the matching rules. Functions are invoked asynchronously and once; the service would retry.
     pub(super) fn put(&self, event: Value) {
         for batch in self.deliveries.fate(Source::Bus, vec![event]) {
             for event in batch {
@@ -87,7 +87,7 @@ impl Bus {
             match way {
                 Way::Function(invoker) => {
                     let invoker = Arc::clone(invoker);
-                    // It holds the host weakly, and so ends with it.
+                    // The task holds only a weak reference to the host, so it ends with the host.
                     tokio::spawn(async move { invoker.invoke(text).await });
                 }
                 Way::Queue(queue) => self.queues.send(queue, text),
@@ -96,7 +96,7 @@ impl Bus {
     }
 }
 
-/// Serves the bus on 127.0.0.1; port 0 takes a free one.
+/// Serves the bus on 127.0.0.1. Port 0 takes a free one.
 pub(super) async fn serve(
     bus: Arc<Bus>,
     account: Router,
@@ -167,7 +167,7 @@ async fn queue(
     }
 }
 
-/// Messages are texts; what is JSON is shown as such.
+/// Messages are texts. JSON texts are shown as JSON.
 fn parsed(bodies: &[String]) -> Value {
     let parse =
         |body: &String| serde_json::from_str(body).unwrap_or_else(|_| Value::String(body.clone()));

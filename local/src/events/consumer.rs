@@ -1,4 +1,4 @@
-//! From a queue to a function: what an event source mapping does.
+//! Delivers messages from a queue to a function, as an event source mapping does.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::lambda::{Invoker, Outcome};
 use crate::task::OwnedTask;
 use crate::template::QueueSource;
 
-/// Starts handing what comes into a queue to a function. Messages that fail come back until the queue gives them up.
+/// Starts the delivery of a queue's messages to a function. Failed messages come back until the queue gives them up.
 pub(super) fn start(
     source: QueueSource,
     invoker: Invoker,
@@ -41,7 +41,7 @@ pub(super) fn start(
     })
 }
 
-/// The messages with these texts; one that was received only once may be delivered more than once.
+/// The messages with these texts. A message that was received once may be delivered several times.
 fn in_place_of(messages: &[Message], bodies: &[Value]) -> Vec<Message> {
     let with = |body: &Value| {
         let same = |message: &&Message| body.as_str() == Some(&message.body);
@@ -69,7 +69,7 @@ fn record(source: &QueueSource, message: &Message) -> Value {
         "body": message.body,
         "attributes": attributes,
         "messageAttributes": {},
-        // Nobody here checks it, and nothing here computes it.
+        // Nothing here computes or checks it.
         "md5OfBody": "00000000000000000000000000000000",
         "eventSource": "aws:sqs",
         "eventSourceARN": arn::queue(&source.queue),

@@ -1,4 +1,4 @@
-//! What a test may do to deliveries: lose them, repeat them, and whatever else a network and a service may do.
+//! A test's control of deliveries: it may lose them, repeat them, or change them as a network or a service could.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,21 +10,21 @@ use serde_json::Value;
 pub enum Source {
     /// Batches of records from a table's stream.
     Stream,
-    /// Events, before the rules look at them; each is a batch of one.
+    /// Events, before the rules see them. Each is a batch of one.
     Bus,
-    /// Batches of messages from a queue; a message is the text that was sent, as JSON.
+    /// Batches of messages from a queue. A message is the sent text as JSON.
     Queue,
 }
 
-/// Turns a batch that is about to be delivered into those that are: none loses it, two repeat it.
+/// Turns a batch into the batches that are delivered instead. None loses it, two repeat it.
 type Meddler = Box<dyn FnMut(Vec<Value>) -> Vec<Vec<Value>> + Send>;
 
-/// The say of a test in what is delivered. Clones share it.
+/// A test's control of the deliveries. Clones share it.
 #[derive(Clone, Default)]
 pub struct Deliveries(Arc<Mutex<BTreeMap<Source, Meddler>>>);
 
 impl Deliveries {
-    /// Loses the next `times` deliveries, and delivers those after them; `u32::MAX` is as good as for ever.
+    /// Loses the next `times` deliveries, and delivers those after them. `u32::MAX` loses practically all.
     pub fn lose(&self, source: Source, times: u32) {
         let mut left = times;
         self.meddle(source, move |batch| {
@@ -41,7 +41,7 @@ impl Deliveries {
         self.meddle(source, |batch| vec![batch.clone(), batch]);
     }
 
-    /// Delivers what `meddler` makes of each batch, from now on.
+    /// From now on delivers the batches that `meddler` returns for each batch.
     pub fn meddle(
         &self,
         source: Source,
@@ -50,12 +50,12 @@ impl Deliveries {
         self.plans().insert(source, Box::new(meddler));
     }
 
-    /// Delivers everything once again.
+    /// Delivers everything once, as before.
     pub fn restore(&self, source: Source) {
         self.plans().remove(&source);
     }
 
-    /// The batches that are delivered in this one's place.
+    /// The batches that are delivered instead of this one.
     pub(super) fn fate(&self, source: Source, batch: Vec<Value>) -> Vec<Vec<Value>> {
         match self.plans().get_mut(&source) {
             Some(meddler) => meddler(batch),
@@ -64,7 +64,7 @@ impl Deliveries {
     }
 
     fn plans(&self) -> MutexGuard<'_, BTreeMap<Source, Meddler>> {
-        // A meddler that panics fails its test; the next one replaces it.
+        // A meddler that panics fails its test. The next meddler replaces it.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,7 +1,7 @@
-//! What happens by itself: rules that route events, queues that delay them, and streams that functions follow.
+//! Events: rules that route them, queues that delay them, and streams that functions follow.
 //!
-//! Kept from the service: patterns, filters and input transformers, partial batch answers, halving, retries, dead letters, delays and
-//! redrive. Left out: the retries of a rule's target, permissions, and what a message costs.
+//! As in the service: patterns, filters and input transformers, partial batch responses, halving, retries, dead letters, delays and
+//! redrive. Left out: the retries of a rule's target, permissions, and costs.
 
 mod batch;
 mod bus;
@@ -41,7 +41,7 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// Opens the bus and the queues of a template; nothing is read from streams and queues before
+    /// Opens the bus and the queues of a template. Nothing is read from streams and queues before
     /// [`follow`](Self::follow).
     pub(crate) async fn start(
         template: &Template,

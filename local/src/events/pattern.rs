@@ -1,5 +1,5 @@
-//! Event patterns, as rules and event source mappings have them: as much of the language as templates here use.
-//! Whatever else a pattern says is refused when it is read, since to ignore it would deliver other events than AWS.
+//! Event patterns of rules and event source mappings: the part of the language that the templates here use.
+//! Anything else in a pattern is refused when it is read, because ignoring it would deliver other events than AWS.
 
 use serde_json::{Map, Value};
 
@@ -11,7 +11,7 @@ pub(crate) struct Pattern(Node);
 enum Node {
     /// All of these members match.
     Inner(Vec<(String, Node)>),
-    /// One of these is true of the value.
+    /// One of these matches the value.
     Leaf(Vec<Test>),
 }
 
@@ -26,7 +26,7 @@ impl Pattern {
     /// Reads a pattern.
     ///
     /// # Errors
-    /// What in it is no pattern, or is none that is understood here, and where.
+    /// The part that is no pattern, or is not supported here, and its place.
     pub(crate) fn read(pattern: &Value) -> Result<Self, String> {
         let members = pattern
             .as_object()
@@ -34,7 +34,7 @@ impl Pattern {
         inner(members, "").map(Self)
     }
 
-    /// Whether the event is one of those that the pattern describes.
+    /// Whether the event matches the pattern.
     pub(crate) fn matches(&self, event: &Value) -> bool {
         self.0.matches(Some(event))
     }
@@ -97,12 +97,12 @@ impl Node {
 
 impl Test {
     fn holds(&self, value: Option<&Value>) -> bool {
-        // To exist means to be a leaf: an object is none.
+        // Only a leaf exists in this sense, not an object.
         let leaf = value.filter(|value| !value.is_object());
         match (self, leaf) {
             (Self::Exists(wanted), found) => *wanted == found.is_some(),
             (_, None) => false,
-            // Of a list one element is enough.
+            // One element of a list is enough.
             (_, Some(Value::Array(items))) => items.iter().any(|item| self.holds(Some(item))),
             (Self::Is(wanted), Some(found)) => wanted == found,
             (Self::Wildcard(pattern), Some(found)) => {
@@ -112,7 +112,7 @@ impl Test {
     }
 }
 
-/// An asterisk matches any text, the empty one too.
+/// An asterisk matches any text, even the empty one.
 fn wildcard(pattern: &str, text: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else {
         return pattern == text;

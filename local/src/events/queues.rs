@@ -27,7 +27,7 @@ struct Waiting {
     visible_at: Instant,
 }
 
-/// A message as a consumer gets it.
+/// A received message.
 #[derive(Clone, Debug)]
 pub(super) struct Message {
     pub(super) id: String,
@@ -36,7 +36,7 @@ pub(super) struct Message {
 }
 
 impl Queues {
-    /// The queues of a template; `delay` replaces how long each of them keeps a message back, also a failed one.
+    /// The queues of a template. `delay` replaces each queue's delay, for new and for failed messages.
     pub(crate) fn new(resources: &[QueueResource], delay: Option<Duration>) -> Self {
         let queue = |resource: &QueueResource| {
             let mut resource = resource.clone();
@@ -53,7 +53,7 @@ impl Queues {
         Self(resources.iter().map(queue).collect())
     }
 
-    /// Puts a message into a queue; whoever names a queue that is not there has been refused before.
+    /// Puts a message into a queue. Names of missing queues were refused before.
     pub(super) fn send(&self, queue: &str, body: String) {
         let message = Message {
             id: request_id(),
@@ -66,8 +66,8 @@ impl Queues {
         queue.keep(message, queue.resource.delay);
     }
 
-    /// Takes up to `most` messages, as soon as there is one; none of them is gone before it is
-    /// [deleted](Self::give_back). What was received too often goes to the dead letters instead.
+    /// Receives up to `most` messages, as soon as there is one. A message stays in the queue until it is
+    /// [deleted](Self::give_back). A message that was received too often becomes a dead letter instead.
     pub(super) async fn receive(&self, name: &str, most: usize) -> Vec<Message> {
         let Some(queue) = self.0.get(name) else {
             return std::future::pending().await;
@@ -96,8 +96,8 @@ impl Queues {
         }
     }
 
-    /// Returns messages that failed; they are visible again after the queue's time for that. The other messages
-    /// that were received are deleted by not being given back.
+    /// Returns failed messages, which become visible again after the queue's delay. The other received
+    /// messages are deleted.
     pub(super) fn give_back(&self, queue: &str, messages: Vec<Message>) {
         if let Some(queue) = self.0.get(queue) {
             for message in messages {
@@ -106,7 +106,7 @@ impl Queues {
         }
     }
 
-    /// The texts that wait in a queue, the oldest first; `None` if there is no such queue.
+    /// The texts in a queue, the oldest first. `None` if there is no such queue.
     pub(crate) fn bodies(&self, queue: &str) -> Option<Vec<String>> {
         let queue = self.0.get(queue)?;
         let messages = queue.messages();
@@ -133,7 +133,7 @@ impl Queue {
         self.came.notify_waiters();
     }
 
-    /// The messages that are visible now, and the instant at which there will be another.
+    /// The messages that are visible now, and the instant of the next one.
     fn take(&self, most: usize) -> (Vec<Message>, Option<Instant>) {
         let now = Instant::now();
         let mut taken = Vec::new();

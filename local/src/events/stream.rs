@@ -1,4 +1,4 @@
-//! From a table's stream to a function: what an event source mapping does.
+//! Delivers records from a table's stream to a function, as an event source mapping does.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -20,11 +20,11 @@ use crate::lambda::Invoker;
 use crate::task::OwnedTask;
 use crate::template::StreamSource;
 
-/// How often the stream is looked at. A hand-over that comes from it is late by up to this.
+/// The polling period. A hand-over through the stream is late by up to this time.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// Starts reading a stream for a function, from its present end on. Records of one partition key stay in order;
-/// those of different ones go through as many lanes side by side as the mapping has.
+/// Starts reading a stream for a function, from its present end on. Records of one partition key stay in order.
+/// Records of different keys are spread over the mapping's parallel lanes.
 pub(super) fn start(
     source: StreamSource,
     database: Database,
@@ -95,7 +95,7 @@ async fn run_lane(
     }
 }
 
-/// The partition key decides, so that what happened to one key arrives in order.
+/// The lane of a record. The partition key decides, so that the records of one key stay in order.
 fn lane_of(record: &Value, lanes: usize) -> usize {
     let mut hasher = DefaultHasher::new();
     record["dynamodb"]["Keys"]["pk"]
@@ -136,7 +136,7 @@ impl Reader {
         self.iterator = read.next_shard_iterator.unwrap_or_default();
         let records = read.records.into_iter().map(|record| {
             let mut record = serde_json::to_value(record).unwrap_or_default();
-            // The embedded database has a Region of its own, and leaves the source to whoever reads.
+            // The embedded database writes a Region of its own, and leaves the event source to the reader.
             record["awsRegion"] = json!(REGION);
             record["eventSourceARN"] = json!(source.stream_arn);
             record

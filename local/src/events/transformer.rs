@@ -1,14 +1,14 @@
-//! Input transformers, by which a rule sends less than the whole event: as much of the language as templates here use. Whatever
-//! else one says is refused when it is read.
+//! Input transformers, by which a rule sends less than the whole event: the part of the language that the templates here use.
+//! Anything else is refused when it is read.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-/// The only member of an object that stands for what is put in.
+/// The only member of an object that marks a substitution.
 const PLACE: &str = "\0";
 
-/// A transformer that has been read.
+/// A parsed transformer.
 #[derive(Clone, Debug)]
 pub(crate) struct Transformer {
     /// JSON pointers into the event, by name.
@@ -17,10 +17,10 @@ pub(crate) struct Transformer {
 }
 
 impl Transformer {
-    /// Reads paths such as `$.detail.status`, and a template that is JSON but for names in angle brackets where values go.
+    /// Reads paths such as `$.detail.status`, and a template that is JSON with names in angle brackets in the place of values.
     ///
     /// # Errors
-    /// What is not understood.
+    /// The part that is not supported.
     pub(crate) fn read(paths: &BTreeMap<String, String>, template: &str) -> Result<Self, String> {
         let unknown =
             |what: &str| format!("the input transformer: {what} is not understood locally");
@@ -33,7 +33,7 @@ impl Transformer {
                 return Err(unknown(path));
             }
             pointers.insert(name.clone(), format!("/{}", members.replace('.', "/")));
-            // Between quotation marks this is no JSON, and so refused.
+            // Between quotation marks the result is no JSON, so it is refused.
             json = json.replace(&format!("<{name}>"), &json!({PLACE: name}).to_string());
         }
         let template = serde_json::from_str(&json).map_err(|_| unknown(template))?;
@@ -43,7 +43,7 @@ impl Transformer {
         })
     }
 
-    /// What is sent instead of the event. Here a value that the event does not have is null.
+    /// The text that is sent instead of the event. A value that the event does not have is null here.
     pub(crate) fn apply(&self, event: &Value) -> Value {
         self.fill(&self.template, event)
     }

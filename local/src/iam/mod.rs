@@ -1,10 +1,10 @@
-//! IAM, as far as roles go: every function and every state machine works under the role that the template gives it, and what
-//! that does not allow is refused at the doors of the local services.
+//! IAM for roles: every function and every state machine works under the role that the template gives it, and the local services
+//! refuse what the role does not allow.
 //!
-//! Who asks is told by the access key id of the request, which is the role's name. Whoever comes with another one is a person or
-//! a test, and may do everything. Kept from the service: actions and resources with their asterisks, indexes apart from their
-//! tables, transactions as their parts, callbacks by the machine that waits, conditions on the partitions of a table that a
-//! request names. Left out: what else conditions ask, denials, boundaries, and the policies of an organization.
+//! The access key id of a request is the name of the caller's role. A caller with any other id is a person or a test, and may do
+//! everything. As in the service: actions and resources with asterisks, indexes separate from their tables, transactions as their
+//! parts, callbacks by the machine that waits, and conditions on the partitions of a table that a request names. Left out: other
+//! conditions, denials, boundaries, and the policies of an organization.
 
 mod policy;
 mod requests;
@@ -24,7 +24,7 @@ use requests::Need;
 use crate::arn::ACCOUNT;
 use crate::template::Template;
 
-/// The roles of a stack, and what they have asked for.
+/// The roles of a stack, and their requests.
 #[derive(Debug, Default)]
 pub struct Roles {
     roles: BTreeMap<String, Vec<Allowed>>,
@@ -36,27 +36,27 @@ struct Seen {
     requests: u64,
     asked: BTreeSet<Asked>,
     refused: Vec<String>,
-    /// The machine that each role is of: one of the template's, or one that a test has made.
+    /// The machine of each role: one of the template's, or one that a test has created.
     machines: BTreeMap<String, String>,
     /// The machine that waits with a token.
     tokens: BTreeMap<String, String>,
 }
 
-/// Something that a role has asked for, and got.
+/// A granted request of a role.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Asked {
     /// The role's name.
     pub role: String,
     /// As in `dynamodb:UpdateItem`.
     pub action: String,
-    /// Its ARN; none where the request does not tell.
+    /// The resource's ARN. None if the request does not name it.
     pub resource: Option<String>,
-    /// What else was asked about the request; nothing for a role without conditions.
+    /// The condition keys of the request. Empty for a role without conditions.
     pub context: Context,
 }
 
 impl Roles {
-    /// The roles of a template. One without any leaves everybody alone.
+    /// The roles of a template. A template without roles allows everything.
     pub(crate) fn new(roles: BTreeMap<String, Vec<Allowed>>) -> Self {
         Self {
             roles,
@@ -64,44 +64,44 @@ impl Roles {
         }
     }
 
-    /// What a role is allowed, by its name.
+    /// The permissions of a role, by its name.
     #[must_use]
     pub fn allowed(&self) -> &BTreeMap<String, Vec<Allowed>> {
         &self.roles
     }
 
-    /// Whether a role may do something to what has this ARN.
+    /// Whether a role may do an action on the resource with this ARN.
     #[must_use]
     pub fn may(&self, role: &str, action: &str, resource: &str) -> bool {
         let mut allowed = self.roles.get(role).into_iter().flatten();
         allowed.any(|one| one.covers(action, Some(resource), &Context::new()))
     }
 
-    /// How many requests of roles there were.
+    /// The number of requests by roles.
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.seen().requests
     }
 
-    /// What roles have asked for and got, each once.
+    /// The granted requests of roles, each once.
     #[must_use]
     pub fn asked(&self) -> BTreeSet<Asked> {
         self.seen().asked.clone()
     }
 
-    /// What was refused, in the service's words.
+    /// The refusals, in the service's words.
     #[must_use]
     pub fn refused(&self) -> Vec<String> {
         self.seen().refused.clone()
     }
 
-    /// Tells whose a state machine's role is, for machines that are not in the template.
+    /// Assigns a role to a state machine that is not in the template.
     pub fn machine(&self, role: &str, arn: &str) {
         let machine = (role.to_owned(), arn.to_owned());
         self.seen().machines.extend([machine]);
     }
 
-    /// Judges a request of the JSON protocols. The error is the message that the service would answer.
+    /// Authorizes a request of the JSON protocols. The error is the service's message.
     pub(crate) fn judge(
         &self,
         headers: &HeaderMap,
@@ -119,7 +119,7 @@ impl Roles {
             .try_for_each(|need| self.need(&role, need))
     }
 
-    /// Judges the invocation of a function, and learns which machine waits with the token that is in the event.
+    /// Authorizes the invocation of a function, and learns which machine waits with the token in the event.
     pub(crate) fn judge_invocation(
         &self,
         headers: &HeaderMap,
@@ -143,7 +143,7 @@ impl Roles {
         self.need(key, Need::new("lambda:InvokeFunction", function))
     }
 
-    /// Judges one action of a role, and remembers it. The error is what the service would say.
+    /// Authorizes one action of a role, and records it. The error is the service's message.
     fn need(&self, role: &str, need: Need) -> Result<(), String> {
         let resource = need.resource.as_deref();
         let allowed = self.roles.get(role).map_or(&[][..], Vec::as_slice);
@@ -173,7 +173,7 @@ impl Roles {
         Err(refusal)
     }
 
-    /// The role by which a request is signed.
+    /// The role that signed a request.
     fn asking(&self, headers: &HeaderMap) -> Option<String> {
         let key = key_of(headers)?;
         self.roles.contains_key(key).then(|| key.to_owned())
@@ -191,10 +191,10 @@ fn key_of(headers: &HeaderMap) -> Option<&str> {
     credential.split('/').next()
 }
 
-/// Reads the roles of a template, with the machines that they are of.
+/// Reads the roles of a template, with their machines.
 ///
 /// # Errors
-/// What services would be refused that act in the name of the stack's functions, state machines and rules.
+/// The refusals of services that act for the stack's functions, state machines and rules.
 pub(crate) fn of(template: &Template) -> Result<Roles, Vec<String>> {
     let roles = Roles::new(template.roles.clone());
     for machine in &template.state_machines {

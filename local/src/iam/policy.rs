@@ -1,4 +1,4 @@
-//! What a role may do, as its policies say it.
+//! The permissions of a role, from its policies.
 
 use std::collections::BTreeMap;
 
@@ -6,28 +6,28 @@ use serde_json::Value;
 
 use super::Asked;
 
-/// What a request says of itself beside its action and its resource, by the names of condition keys.
+/// The attributes of a request besides its action and its resource, by condition key.
 pub type Context = BTreeMap<String, Vec<String>>;
 
-/// One action on one resource that a role is allowed, as the policy spells them: either may have asterisks.
+/// One allowed action on one resource, as written in the policy. Both may contain asterisks.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Allowed {
     /// `dynamodb:UpdateItem`.
     pub action: String,
     /// An ARN.
     pub resource: String,
-    /// All of these have to hold as well.
+    /// All of these must hold too.
     pub conditions: Vec<Condition>,
 }
 
-/// A condition of a statement: what the request says under a key is compared with a list of values, one of which has to fit.
+/// A condition of a statement: the request's value for a key must match one of a list of values.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Condition {
     key: String,
     values: Vec<String>,
     /// Asterisks and question marks in the values are patterns.
     like: bool,
-    /// Each of several that the request says has to fit; true of none at all.
+    /// Each of the request's values must match. It also holds if there are none.
     all: bool,
 }
 
@@ -46,7 +46,7 @@ impl Condition {
 }
 
 impl Allowed {
-    /// Whether it allows what was asked for.
+    /// Whether it allows the request.
     #[must_use]
     pub fn allows(&self, asked: &Asked) -> bool {
         self.covers(&asked.action, asked.resource.as_deref(), &asked.context)
@@ -59,10 +59,10 @@ impl Allowed {
     }
 }
 
-/// Everything that the statements of a policy document allow, taken apart.
+/// Everything that the statements of a policy document allow, as single actions on single resources.
 ///
 /// # Errors
-/// What is in the document that is not understood: a denial, a condition that compares otherwise than by text, and everything
+/// The part of the document that is not supported: a denial, a condition that does not compare texts, and anything
 /// but a list of actions on a list of resources.
 pub(crate) fn allowed(document: &Value) -> Result<Vec<Allowed>, String> {
     let mut all = Vec::new();
@@ -112,7 +112,7 @@ fn conditions(said: &Value) -> Result<Vec<Condition>, String> {
     Ok(all)
 }
 
-/// One or several, as `IAM` has them everywhere.
+/// A text or a list of texts, as everywhere in `IAM`.
 pub(crate) fn list(value: &Value) -> Vec<&Value> {
     match value {
         Value::Null => Vec::new(),
@@ -129,7 +129,7 @@ pub(crate) fn texts(value: &Value) -> Result<Vec<String>, String> {
     list(value).into_iter().map(text).collect()
 }
 
-/// Whether a text is what a pattern says, in which `*` stands for any text and `?` for any character.
+/// Whether a text matches a pattern, in which `*` matches any text and `?` any character.
 pub(super) fn matches(pattern: &str, text: &str) -> bool {
     let mut characters = pattern.chars();
     match characters.next() {
@@ -238,7 +238,7 @@ mod tests {
             ("dynamodb:UpdateItem", table),
         ] {
             assert!(may(action, resource, &context(mfa, &["true"])), "{action}");
-            // Long-lived keys say nothing of it.
+            // Requests with long-lived keys do not have this key.
             for context in [Context::new(), context(mfa, &["false"])] {
                 assert!(!may(action, resource, &context), "{action} {context:?}");
             }

@@ -1,15 +1,15 @@
-//! Which actions on which resources a request to a service is.
+//! The actions and resources of a request to a service.
 
 use serde_json::Value;
 
 use crate::arn;
 
-/// An action on a resource; none where the request does not tell which, and where the action on any will do.
+/// An action on a resource. No resource if the request does not name one, or if the action on any resource is enough.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Need {
     pub(super) action: String,
     pub(super) resource: Option<String>,
-    /// The partitions that the request names; a Scan names none, and a batch none here.
+    /// The partitions that the request names. A Scan names none, and a batch counts as naming none.
     pub(super) leading_keys: Vec<String>,
 }
 
@@ -23,7 +23,8 @@ impl Need {
     }
 }
 
-/// What a request of the JSON protocols needs, by its `X-Amz-Target` and body. `machine_of` tells whose a task token is.
+/// The permissions that a request of the JSON protocols needs, from its `X-Amz-Target` and body. `machine_of` maps a task token to
+/// its machine.
 pub(super) fn needs(
     target: &str,
     body: &[u8],
@@ -37,7 +38,7 @@ pub(super) fn needs(
     of_dynamodb(operation, &body)
 }
 
-/// Transactions and batches have no action of their own for each of their parts.
+/// The parts of a transaction or batch need the actions of single requests.
 fn of_dynamodb(operation: &str, body: &Value) -> Vec<Need> {
     match operation {
         "TransactWriteItems" | "TransactGetItems" => {
@@ -86,7 +87,7 @@ fn on_table(operation: &str, body: &Value) -> Need {
     }
 }
 
-/// The partition that a request names, by an item's key, the item itself, or the first comparison of a Query.
+/// The partition of a request, from an item's key, the item itself, or the first comparison of a Query.
 fn leading_key(body: &Value) -> Option<String> {
     let named = ["Key", "Item"].map(|name| body[name]["pk"]["S"].as_str());
     let queried = || {
@@ -99,7 +100,7 @@ fn leading_key(body: &Value) -> Option<String> {
     named.or_else(queried).map(str::to_owned)
 }
 
-/// A table is named by its name or by its ARN.
+/// A request names a table by its name or by its ARN.
 fn table_arn(name: &str) -> String {
     if name.starts_with("arn:") {
         return name.to_owned();

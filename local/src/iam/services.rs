@@ -1,5 +1,5 @@
-//! What services do in the name of a function's or a state machine's role, and what rules reach by a resource's own policy: judged
-//! when the stack starts, because nothing here would ever ask.
+//! The permissions that services need for a function's or a state machine's role, and those that rules need from a resource's own
+//! policy. They are checked when the stack starts, because the local services never make these requests.
 
 use std::collections::BTreeSet;
 
@@ -9,12 +9,12 @@ use super::{Context, Need, Roles};
 use crate::arn;
 use crate::template::{Target, Template};
 
-/// The managed rule by which Step Functions hears of the end of an execution that another one waits for. It makes sure that it
-/// may have it when the state machine is created.
+/// The managed rule by which Step Functions learns of the end of an execution that another one waits for. The service checks
+/// the permission for it when the state machine is created.
 const MANAGED_RULE: &str = "StepFunctionsGetEventsForStepFunctionsExecutionRule";
 const BUS: &str = "events.amazonaws.com";
 
-/// What is not allowed, each as the service that finds it so would say it. A template without roles leaves everybody alone.
+/// The missing permissions, each in the words of the service that would refuse. A template without roles has none.
 pub(super) fn refused(roles: &Roles, template: &Template) -> Vec<String> {
     if template.roles.is_empty() {
         return Vec::new();
@@ -53,7 +53,7 @@ pub(super) fn refused(roles: &Roles, template: &Template) -> Vec<String> {
     refused
 }
 
-/// Who needs what: a logical id, its role, and an action on a resource.
+/// A needed permission: a logical id, its role, and an action on a resource.
 fn needs(template: &Template) -> Vec<(&str, Option<&str>, Need)> {
     let mut all = Vec::new();
     let mut add = |id, role, service: &str, actions: &[&str], resource: &str| {
@@ -118,7 +118,7 @@ fn needs(template: &Template) -> Vec<(&str, Option<&str>, Need)> {
     all
 }
 
-/// The functions that a definition names as they are, in states that an execution may never get to.
+/// The functions that a definition names, even in states that no execution may reach.
 fn functions_in(definition: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut values = vec![serde_json::from_str(definition).unwrap_or_default()];

@@ -1,4 +1,4 @@
-//! What a test or the demo may do to the processes of a function: kill them at a chosen moment, freeze and thaw them.
+//! Control of a function's processes by a test or the demo: kill them at a chosen moment, freeze and thaw them.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -6,7 +6,7 @@ use super::host::LambdaHost;
 use super::sandbox::Order;
 use crate::error::Error;
 
-/// Deaths that wait for their invocations.
+/// Deaths that are planned for coming invocations.
 #[derive(Debug, Default)]
 pub(super) struct PlannedDeaths {
     before_answer: AtomicU32,
@@ -32,8 +32,8 @@ fn take(planned: &AtomicU32) -> bool {
 }
 
 impl LambdaHost {
-    /// The next `times` invocations finish their work and post their answer, but the process is killed instead
-    /// of being heard: the invocation ends in `Runtime.ExitError`. The kill -9 between request and answer.
+    /// The next `times` invocations finish their work and post their response, but the process is killed and the response
+    /// dropped: the invocation ends in `Runtime.ExitError`. This is a kill -9 between request and response.
     ///
     /// # Errors
     /// [`Error::UnknownFunction`].
@@ -46,8 +46,8 @@ impl LambdaHost {
         Ok(())
     }
 
-    /// The next `times` invocations start a process, or take an idle one, which is killed when it asks for the
-    /// event: nothing of the handler runs, and the invocation ends in `Runtime.ExitError`.
+    /// The next `times` invocations start a process, or take an idle one, which is killed when it polls for the
+    /// event. The handler does not run, and the invocation ends in `Runtime.ExitError`.
     ///
     /// # Errors
     /// [`Error::UnknownFunction`].
@@ -60,8 +60,8 @@ impl LambdaHost {
         Ok(())
     }
 
-    /// Stops all processes of a function where they are (SIGSTOP), as a paused machine would; tells how many.
-    /// The time limit of an invocation goes on, and ends a frozen process too.
+    /// Stops all processes of a function (SIGSTOP), as a paused machine would, and returns how many.
+    /// The time limit of an invocation continues, and ends a frozen process too.
     ///
     /// # Errors
     /// [`Error::UnknownFunction`].
@@ -70,7 +70,7 @@ impl LambdaHost {
         Ok(self.inner.order(&hosted.function.logical_id, Order::Freeze))
     }
 
-    /// Lets the frozen processes of a function go on; tells how many processes it has.
+    /// Continues the frozen processes of a function, and returns how many processes it has.
     ///
     /// # Errors
     /// [`Error::UnknownFunction`].

@@ -1,4 +1,4 @@
-//! What the host knows about a function.
+//! The host's description of a function.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,13 +15,13 @@ pub struct Function {
     pub verb: String,
     /// The binary.
     pub binary: PathBuf,
-    /// The variables that the template gives it, on top of what every function has.
+    /// The variables of the template, in addition to those of every function.
     pub environment: BTreeMap<String, String>,
     /// How long one invocation may take before its sandbox is killed.
     pub timeout: Duration,
-    /// Told to the function, not enforced.
+    /// Passed to the function, not enforced.
     pub memory_mb: u32,
-    /// How many sandboxes may live at once; one more invocation is throttled.
+    /// How many sandboxes may live at once. Further invocations are throttled.
     pub concurrency: usize,
 }
 
@@ -32,8 +32,8 @@ impl Function {
         arn::function(&self.logical_id)
     }
 
-    /// What a sandbox finds in its environment: what Lambda sets, what points the SDK at this machine, and the template's
-    /// variables, which win. A talkative one logs all it can.
+    /// The environment of a sandbox: Lambda's variables, those that point the SDK at this machine, and the template's,
+    /// which take precedence. A talkative function logs everything.
     pub(super) fn environment(
         &self,
         runtime_api: &str,
@@ -52,7 +52,7 @@ impl Function {
             ("AWS_SESSION_TOKEN", "local"),
             ("AWS_REGION", REGION),
             ("AWS_DEFAULT_REGION", REGION),
-            // Any service without a local endpoint fails here at once instead of being asked for on the network.
+            // Calls to a service without a local endpoint fail at once, and do not reach the network.
             ("AWS_ENDPOINT_URL", "http://127.0.0.1:9"),
             ("AWS_EC2_METADATA_DISABLED", "true"),
             ("AWS_LAMBDA_FUNCTION_NAME", &self.logical_id),
@@ -82,7 +82,7 @@ impl Function {
     }
 }
 
-/// The function's name in what a caller may write: a name, a partial or a full ARN, each with or without a
+/// The function's name from a caller's reference: a name, a partial or a full ARN, each with or without a
 /// qualifier.
 pub(super) fn name_of(reference: &str) -> &str {
     let after_function = reference

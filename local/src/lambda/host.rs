@@ -1,4 +1,4 @@
-//! The host: which functions there are, which sandboxes live, and one invocation from end to end.
+//! The host: its functions, its sandboxes, and the course of an invocation.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::OpenOptions;
@@ -42,7 +42,7 @@ pub(crate) struct Invoker {
 }
 
 impl Invoker {
-    /// Invokes the function as it is registered now; `None` when the host or the function is gone.
+    /// Invokes the function as registered now. `None` if the host or the function is gone.
     pub(crate) async fn invoke(&self, payload: String) -> Option<Invocation> {
         let host = self.host.upgrade()?;
         let hosted = host.hosted(&self.logical_id).ok()?;
@@ -50,7 +50,7 @@ impl Invoker {
     }
 }
 
-/// What the HTTP handlers share.
+/// The shared state of the HTTP handlers.
 #[derive(Debug)]
 pub(super) struct Inner {
     address: SocketAddr,
@@ -73,7 +73,7 @@ pub(super) struct Hosted {
 }
 
 impl LambdaHost {
-    /// Starts a host without functions on 127.0.0.1; port 0 takes a free one. Each function's output goes to
+    /// Starts a host without functions on 127.0.0.1. Port 0 takes a free one. Each function's output goes to
     /// `<logs>/<logical id>.log`.
     ///
     /// # Errors
@@ -119,17 +119,17 @@ impl LambdaHost {
         format!("http://{}", self.inner.address)
     }
 
-    /// Holds those who invoke with a role to it; the first roles stay.
+    /// Enforces these roles on callers with a role. The first roles stay.
     pub fn hold_to(&self, roles: &Arc<Roles>) {
         let _ = self.inner.roles.set(Arc::clone(roles));
     }
 
-    /// Answers with these who asks for an event source mapping by its id; the first ones stay.
+    /// Sets the event source mappings that the API returns by id. The first ones stay.
     pub(crate) fn list_event_sources(&self, described: BTreeMap<String, Value>) {
         let _ = self.inner.event_sources.set(described);
     }
 
-    /// Forgets a function, by logical id, verb or ARN; its sandboxes are killed.
+    /// Removes a function, by logical id, verb or ARN, and kills its sandboxes.
     ///
     /// # Errors
     /// [`Error::UnknownFunction`].
@@ -145,13 +145,13 @@ impl LambdaHost {
         Ok(())
     }
 
-    /// Has functions log all they can from now on, lets a canary learn the secrets in their events and answers, and
-    /// looks for every secret it knows in everything they wrote, when the host ends: one that is found is a panic.
+    /// From now on functions log everything, and a canary learns the secrets in their events and responses. When the host
+    /// ends, the canary searches all logs for every known secret. Finding one is a panic.
     pub fn watch(&self, canary: &Arc<Canary>) {
         let _ = self.inner.canary.set(Arc::clone(canary));
     }
 
-    /// Adds a function, or replaces the one with the same logical id; its old sandboxes are killed.
+    /// Adds a function, or replaces the one with the same logical id and kills its sandboxes.
     pub fn register(&self, function: Function) {
         self.inner.order(&function.logical_id, Order::Kill);
         let names = [function.logical_id.clone(), function.verb.clone()];
@@ -169,7 +169,7 @@ impl LambdaHost {
         }
     }
 
-    /// A registered function, by logical id, verb or ARN: to register a variant of it under another name.
+    /// A registered function, by logical id, verb or ARN, so that a variant of it can be registered under another name.
     ///
     /// # Errors
     /// [`Error::UnknownFunction`].
@@ -204,8 +204,8 @@ impl LambdaHost {
             .await)
     }
 
-    /// A way to invoke one function, by logical id, that does not keep the host alive. The function is looked for
-    /// when it is invoked.
+    /// A handle that invokes one function, by logical id, and does not keep the host alive. The function is looked up
+    /// at each invocation.
     pub(crate) fn invoker(&self, logical_id: &str) -> Invoker {
         Invoker {
             host: Arc::downgrade(&self.inner),
@@ -233,7 +233,7 @@ impl LambdaHost {
         }
     }
 
-    /// Kills every sandbox, waits until they are gone, and refuses to start others.
+    /// Kills every sandbox, waits until they have ended, and refuses to start others.
     pub async fn stop(&self) {
         self.inner.stopped.store(true, Ordering::Release);
         let living: Vec<_> = self.inner.sandboxes().values().cloned().collect();
@@ -248,13 +248,13 @@ impl LambdaHost {
 
 impl Drop for LambdaHost {
     fn drop(&mut self) {
-        // Invocations that are under way share `inner`, so that it alone does not end the processes.
+        // Running invocations share `inner`, so dropping it here does not end the processes.
         self.inner.stopped.store(true, Ordering::Release);
         for sandbox in self.inner.sandboxes().values() {
             sandbox.order(Order::Kill);
         }
         let found = self.inner.leaks();
-        // A test that fails already says why, and a second panic would not let it.
+        // A failing test already has its message, and a second panic would abort it.
         if !std::thread::panicking() {
             assert!(found.is_empty(), "secrets in logs: {found:#?}");
         }
@@ -277,7 +277,7 @@ impl Inner {
         self.sandboxes().get(id).cloned()
     }
 
-    /// Gives an order to every sandbox of a function and tells how many there are.
+    /// Sends an order to every sandbox of a function, and returns how many there are.
     pub(super) fn order(&self, logical_id: &str, order: Order) -> usize {
         let sandboxes = self.sandboxes();
         let ours = sandboxes
@@ -307,19 +307,19 @@ impl Inner {
             ended_at: SystemTime::now(),
         };
         self.learn(&invocation);
-        // Nobody has to be watching.
+        // It is no error if nobody is subscribed.
         let _ = self.invocations.send(invocation.clone());
         invocation
     }
 
-    /// An idle sandbox, or a new one if there may be one more.
+    /// An idle sandbox, or a new one if the limit allows it.
     fn sandbox_for(
         self: &Arc<Self>,
         hosted: &Hosted,
         request_id: &str,
     ) -> Result<Arc<Sandbox>, Outcome> {
         let function = &hosted.function;
-        // The lock is held while a process starts, about a millisecond, so that the limit cannot be overrun.
+        // The lock is held while a process starts, about a millisecond, so that the limit cannot be exceeded.
         let mut sandboxes = self.sandboxes();
         let ours = || {
             sandboxes
@@ -380,7 +380,7 @@ impl Inner {
         )))
     }
 
-    /// The secrets of an invocation that has ended.
+    /// Teaches the canary the secrets of an invocation that has ended.
     fn learn(&self, invocation: &Invocation) {
         let Some(canary) = self.canary.get() else {
             return;
@@ -391,7 +391,7 @@ impl Inner {
         }
     }
 
-    /// For each function whose log has a secret in it the first one.
+    /// The first secret in the log of each function that has one.
     fn leaks(&self) -> Vec<String> {
         let Some(canary) = self.canary.get() else {
             return Vec::new();

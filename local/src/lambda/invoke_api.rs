@@ -1,4 +1,4 @@
-//! The Invoke API that SDKs, the AWS CLI and state machines call, and as much of the rest as tells how a function is configured.
+//! The Invoke API for SDKs, the AWS CLI and state machines, and the calls that return a function's configuration.
 
 use std::sync::Arc;
 
@@ -73,7 +73,7 @@ async fn invoke(
         return refuse(StatusCode::FORBIDDEN, "AccessDeniedException", message);
     }
     let kind = headers.get("x-amz-invocation-type");
-    // A task of its own: the function runs to its end even if the caller hangs up.
+    // A task of its own, so that the function runs to its end even if the caller disconnects.
     let running = tokio::spawn(Arc::clone(&host).invoke(hosted, request_id.clone(), payload));
     if kind.is_some_and(|kind| kind == "Event") {
         return respond(StatusCode::ACCEPTED, None, Body::empty());
@@ -104,14 +104,14 @@ async fn invoke(
     }
 }
 
-/// How a function is configured. Its instruction set is this machine's.
+/// The configuration of a function. Its instruction set is this machine's.
 async fn configuration(State(host): State<Arc<Inner>>, Path(name): Path<String>) -> Response<Body> {
     let Ok(hosted) = host.hosted(&name) else {
         return unknown(&format!("Function not found: {name}"));
     };
     let function = &hosted.function;
     let mut variables = function.environment.clone();
-    // Who it is, which Lambda does not tell.
+    // The access key id is the role's name here. Lambda does not return it.
     let role = variables
         .remove("AWS_ACCESS_KEY_ID")
         .map(|role| arn::role(&role));
@@ -159,8 +159,8 @@ fn unknown(message: &str) -> Response<Body> {
     )
 }
 
-/// The event as JSON text; no body is an empty object, as in the service. The text is checked without being
-/// taken apart, so that a deep one reaches the function.
+/// The event as JSON text. An empty body is an empty object, as in the service. The text is validated without
+/// building a tree, so that a deeply nested one reaches the function.
 fn event(body: &[u8]) -> Result<String, serde_json::Error> {
     if body.is_empty() {
         return Ok("{}".to_owned());

@@ -1,9 +1,9 @@
 //! A Lambda host: real function binaries as child processes, behind the Invoke API that SDKs call and the
 //! Runtime API that `lambda_runtime` polls.
 //!
-//! Kept from the service: one event at a time per sandbox, reuse of idle sandboxes, the concurrency limit, a
+//! As in the service: one event at a time per sandbox, reuse of idle sandboxes, the concurrency limit, a
 //! kill at the function's timeout, a clean environment, `X-Amz-Function-Error` and the error names of the
-//! sandbox, and who may invoke what, as far as callers come with a role. Left out: layers, extensions, versions and aliases
+//! sandbox, and the permissions of callers with a role. Left out: layers, extensions, versions and aliases
 //! (qualifiers are accepted and ignored), and the service's own two retries of an asynchronous invocation.
 
 mod deaths;

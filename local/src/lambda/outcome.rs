@@ -7,11 +7,11 @@ use serde_json::json;
 /// How an invocation ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The function answered with this JSON text.
+    /// The function returned this JSON text.
     Answer(String),
     /// The function, or its sandbox, failed with this JSON text: an object with `errorType` and `errorMessage`.
     FunctionError(String),
-    /// The function had as many sandboxes as it may have, all busy.
+    /// The function had its maximum of sandboxes, and all were busy.
     Throttled,
 }
 
@@ -45,7 +45,7 @@ impl Outcome {
     }
 }
 
-/// One finished invocation, as the live view and the tests see it.
+/// One finished invocation, for the live view and the tests.
 #[derive(Clone, Debug)]
 pub struct Invocation {
     /// The function's logical id.

@@ -31,17 +31,17 @@ pub(super) fn routes() -> Router<Arc<Inner>> {
             "/.rt/{sandbox}/2018-06-01/runtime/init/error",
             post(init_error),
         )
-        // Answers may have 6 MB, far more than the framework's default.
+        // Responses may have 6 MB, far more than the framework's default.
         .layer(DefaultBodyLimit::disable())
 }
 
 /// Waits until there is an event for the sandbox.
 async fn next(State(host): State<Arc<Inner>>, Path(sandbox): Path<String>) -> Response<Body> {
     let Some(sandbox) = host.sandbox(&sandbox) else {
-        return respond(StatusCode::GONE, "this sandbox is over");
+        return respond(StatusCode::GONE, "this sandbox has ended");
     };
     let Some((event, deadline)) = sandbox.next_event().await else {
-        return respond(StatusCode::GONE, "this sandbox is over");
+        return respond(StatusCode::GONE, "this sandbox has ended");
     };
     let Ok(hosted) = host.hosted(&sandbox.function) else {
         return respond(StatusCode::GONE, "this function is gone");
@@ -92,13 +92,13 @@ async fn error(
 
 async fn answer(host: &Inner, sandbox: &str, request: &str, outcome: Outcome) -> Response<Body> {
     let Some(sandbox) = host.sandbox(sandbox) else {
-        return respond(StatusCode::GONE, "this sandbox is over");
+        return respond(StatusCode::GONE, "this sandbox has ended");
     };
     if host
         .hosted(&sandbox.function)
         .is_ok_and(|hosted| hosted.deaths.take_before_answer())
     {
-        // All work is done, and nobody will hear of it. The invoker sees the process end.
+        // All work is done, but the response is dropped. The invoker sees the process end.
         sandbox.order(Order::Kill);
         return std::future::pending().await;
     }

@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::outcome::Outcome;
 use crate::process;
 
-/// How long a fresh process may take until it asks for its first event.
+/// How long a new process may take until it polls for its first event.
 const INIT_LIMIT: Duration = Duration::from_secs(10);
 
 /// An event on its way into a sandbox.
@@ -20,11 +20,11 @@ const INIT_LIMIT: Duration = Duration::from_secs(10);
 pub(super) struct Event {
     pub(super) request_id: String,
     pub(super) payload: String,
-    /// Set when the process takes the event: from here its time runs.
+    /// Set when the process takes the event. Its time limit counts from then.
     taken: oneshot::Sender<()>,
 }
 
-/// What its owner may do to the process.
+/// The owner's orders to the process.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Order {
     Kill,
@@ -32,7 +32,7 @@ pub(super) enum Order {
     Thaw,
 }
 
-/// A process, the event it works on, and the way to end it.
+/// A process, its current event, and the channel to end it.
 #[derive(Debug)]
 pub(super) struct Sandbox {
     pub(super) id: String,
@@ -40,13 +40,13 @@ pub(super) struct Sandbox {
     pub(super) function: String,
     timeout: Duration,
     busy: AtomicBool,
-    /// Set with the order to kill it, which takes a moment: it gets no event in between.
+    /// Set together with the order to kill it, so that it gets no event until the order takes effect.
     condemned: AtomicBool,
     events: mpsc::Sender<Event>,
-    /// The other end of `events`; an async lock, because it is held while the process waits for work.
+    /// The receiver of `events`. The lock is async, because it is held while the process waits for work.
     inbox: tokio::sync::Mutex<mpsc::Receiver<Event>>,
     orders: mpsc::UnboundedSender<Order>,
-    /// How the process ended, once it has.
+    /// How the process ended. None while it runs.
     ended: watch::Receiver<Option<String>>,
     current: Mutex<Option<Current>>,
 }
@@ -58,7 +58,7 @@ struct Current {
 }
 
 impl Sandbox {
-    /// Takes charge of a process; `gone` is called once it has ended.
+    /// Supervises a process, and calls `gone` once it has ended.
     pub(super) fn new(
         id: String,
         function: String,
@@ -88,7 +88,7 @@ impl Sandbox {
         }
     }
 
-    /// Reserves the sandbox for one invocation, if it lives and is idle.
+    /// Reserves the sandbox for one invocation, if it is alive and idle.
     pub(super) fn reserve(&self) -> bool {
         self.is_alive()
             && !self.condemned.load(Ordering::Acquire)
@@ -103,16 +103,16 @@ impl Sandbox {
         if matches!(order, Order::Kill) {
             self.condemned.store(true, Ordering::Release);
         }
-        // A process that has ended takes no orders, and needs none.
+        // A process that has ended needs no orders.
         let _ = self.orders.send(order);
     }
 
-    /// Waits until the process has ended and tells how.
+    /// Waits until the process has ended, and returns how.
     pub(super) async fn ended(&self) -> String {
         let mut ended = self.ended.clone();
         match ended.wait_for(Option::is_some).await {
             Ok(how) => how.clone().unwrap_or_default(),
-            // The supervisor is gone together with the runtime.
+            // The supervisor ended together with the runtime.
             Err(_) => "signal: killed".to_owned(),
         }
     }
@@ -143,14 +143,14 @@ impl Sandbox {
                 Err(_) => Some(Outcome::timed_out(request_id, self.timeout)),
             }
         };
-        // An answer that was posted counts, even if the process ended right after it.
+        // A posted response counts, even if the process ended right after it.
         let outcome = tokio::select! {
             biased;
             Some(outcome) = work => outcome,
             how = self.ended() => Outcome::exited(request_id, &how),
         };
         if self.current().take().is_some() {
-            // Nobody answered: the process is late or half dead, and its late answer must meet nobody's event.
+            // There was no response. The process is killed, because its late response must not reach another event.
             self.order(Order::Kill);
             self.ended().await;
         }
@@ -158,13 +158,13 @@ impl Sandbox {
         outcome
     }
 
-    /// The next event, for the process that asks. Ends never if there is none.
+    /// The next event for the polling process. Waits for ever if there is none.
     pub(super) async fn next_event(&self) -> Option<(Event, SystemTime)> {
         let event = self.inbox.lock().await.recv().await?;
         Some((event, SystemTime::now() + self.timeout))
     }
 
-    /// The process' word on the event it works on; `false` if it is not its event (any more).
+    /// Takes the process's response to its event. Returns `false` if the event is not (or no longer) its own.
     pub(super) fn answer(&self, request_id: &str, outcome: Outcome) -> bool {
         let mut current = self.current();
         let Some(ours) = current.take_if(|current| current.request_id == request_id) else {
@@ -173,7 +173,7 @@ impl Sandbox {
         ours.answer.send(outcome).is_ok()
     }
 
-    /// The process could not start up: whatever event waits for it fails with this.
+    /// Fails the waiting event, because the process could not initialize.
     pub(super) fn fail_init(&self, outcome: Outcome) {
         if let Some(current) = self.current().take() {
             let _ = current.answer.send(outcome);
@@ -187,14 +187,14 @@ impl Sandbox {
 }
 
 impl Event {
-    /// Tells the invoker that the process has the event.
+    /// Notifies the invoker that the process has the event.
     pub(super) fn take(self) -> (String, String) {
         let _ = self.taken.send(());
         (self.request_id, self.payload)
     }
 }
 
-/// Owns the process until it has ended: signals are only ever sent to a process that has not been waited for.
+/// Owns the process until it has ended, so that signals are only sent to a process that has not been waited for.
 async fn supervise(mut child: Child, mut orders: mpsc::UnboundedReceiver<Order>) -> String {
     loop {
         tokio::select! {
@@ -202,7 +202,7 @@ async fn supervise(mut child: Child, mut orders: mpsc::UnboundedReceiver<Order>)
             order = orders.recv() => match order {
                 Some(Order::Freeze) => process::freeze(&child),
                 Some(Order::Thaw) => process::thaw(&child),
-                // Nobody is left who could use it.
+                // Nothing can use it any more.
                 Some(Order::Kill) | None => {
                     process::kill(&mut child);
                     return child.wait().await.map_or_else(|error| error.to_string(), describe);

@@ -1,4 +1,4 @@
-//! An answer's body, whole or cut in half.
+//! The body of a response, whole or cut in half.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -9,7 +9,7 @@ use hyper::body::{Body, Bytes, Frame, SizeHint};
 #[derive(Debug)]
 pub(super) enum AnswerBody {
     Whole(Option<Bytes>),
-    /// The first part is given out, then one turn is waited so that it is flushed, then the body fails.
+    /// The body yields the first part, waits one turn so that it is flushed, and then fails.
     Cut {
         first: Option<Bytes>,
         flushed: bool,

@@ -1,4 +1,4 @@
-//! What went over the wire, per operation.
+//! Counts of requests and bytes, per operation.
 
 use std::collections::BTreeMap;
 
@@ -9,17 +9,17 @@ use super::units::Units;
 /// Requests, bytes and units of one operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Tally {
-    /// Requests that arrived, whatever became of them.
+    /// Received requests, whatever their outcome.
     pub requests: u64,
     /// Bytes of the request bodies.
     pub request_bytes: u64,
-    /// Bytes of the answers DynamoDB gave, lost ones included.
+    /// Bytes of DynamoDB's responses, including lost ones.
     pub answer_bytes: u64,
     /// Capacity units, if the proxy [counts](super::Proxy::count_units) them.
     pub units: Units,
 }
 
-/// A snapshot of everything counted so far. Two snapshots make a difference with [`since`](Self::since).
+/// A snapshot of all counts. [`since`](Self::since) gives the difference of two snapshots.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Counts {
     by_operation: BTreeMap<String, Tally>,
@@ -27,7 +27,7 @@ pub struct Counts {
     by_table: BTreeMap<(String, String), u64>,
 }
 
-/// What a request says about its table. Batches and transactions name theirs further inside.
+/// The table of a request. Batches and transactions name theirs at a deeper level.
 #[derive(Deserialize)]
 struct Named {
     #[serde(rename = "TableName")]
@@ -63,22 +63,22 @@ impl Counts {
         tallies.fold(Units::default(), |sum, tally| sum + tally.units)
     }
 
-    /// The operations that were seen, with their tallies, in alphabetical order.
+    /// The operations with requests, with their tallies, in alphabetical order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, Tally)> {
         self.by_operation
             .iter()
             .map(|(operation, tally)| (operation.as_str(), *tally))
     }
 
-    /// Requests of one operation that named this table. Batches and transactions, which may name several, are
-    /// not in it.
+    /// Requests of one operation that named this table, without batches and transactions, which may name
+    /// several.
     #[must_use]
     pub fn on_table(&self, table: &str, operation: &str) -> u64 {
         let place = (table.to_owned(), operation.to_owned());
         self.by_table.get(&place).copied().unwrap_or_default()
     }
 
-    /// What was added after `earlier` was taken; operations without a new request are left out.
+    /// The counts since `earlier`. Operations without a new request are omitted.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let added = self.by_operation.iter().filter_map(|(operation, now)| {

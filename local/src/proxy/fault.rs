@@ -1,16 +1,16 @@
-//! The faults that can be put between a client and a service: DynamoDB, or Step Functions.
+//! The faults that can be injected between a client and a service: DynamoDB, or Step Functions.
 
 use std::time::Duration;
 
 use hyper::StatusCode;
 use serde_json::{Value, json};
 
-/// What happens to a request. The first five are *applied* and the client does not learn it; the others never
-/// reach the database, but for the one that reaches it too late.
+/// What happens to a request. The first five are *applied*, but the client receives no response. The others never
+/// reach the database, except the one that reaches it late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// Applied; then the connection is closed (FIN) without a byte of answer.
+    /// Applied. Then the connection is closed (FIN) without a byte of response.
     LoseAnswer,
     /// Applied; then the connection is reset (RST).
     ResetAnswer,
@@ -18,12 +18,12 @@ pub enum Fault {
     HalfAnswer,
     /// Applied; the answer is 500 `InternalServerError`.
     FailAnswer,
-    /// Applied; the answer never comes and the connection stays open.
+    /// Applied. The response never comes, and the connection stays open.
     HangAnswer,
     /// The connection is closed before the request reaches the database.
     LoseRequest,
-    /// The connection is closed at once, and the request reaches the database all the same, [`LATE`](Self::LATE)
-    /// after that: whoever asked has long tried again, or gone on.
+    /// The connection is closed at once, but the request still reaches the database [`LATE`](Self::LATE)
+    /// after that, when the client has long retried or given up.
     LateRequest,
     /// 400 `ProvisionedThroughputExceededException`; from Step Functions `ThrottlingException`.
     Throttle,
@@ -39,7 +39,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Every way in which an applied write can fail to tell: closed, reset, cut in half, 500, silence.
+    /// Every way in which the response to an applied write can be lost: closed, reset, cut in half, 500, silence.
     pub const LOST_ANSWERS: [Self; 5] = [
         Self::LoseAnswer,
         Self::ResetAnswer,
@@ -48,11 +48,11 @@ impl Fault {
         Self::HangAnswer,
     ];
 
-    /// How late a request is that comes late.
+    /// The delay of a late request.
     pub const LATE: Duration = Duration::from_millis(1500);
 
-    /// The error the service would send for this fault, if it is one that it tells. `target` is the request's
-    /// header, the service's name and the operation's.
+    /// The service's error for this fault, if it has one. `target` is the request's header with the names of the
+    /// service and the operation.
     pub(super) fn refusal(self, target: &str, body: &[u8]) -> Option<(StatusCode, Value)> {
         let operation = target.rsplit('.').next().unwrap_or_default();
         if target.starts_with("AWSStepFunctions.") {
@@ -126,7 +126,7 @@ impl Fault {
     }
 }
 
-/// A cancelled transaction has one reason per item, in the order of the request.
+/// The reasons of a cancelled transaction: one per item, in the order of the request.
 fn cancelled(body: &[u8]) -> Value {
     let request: Value = serde_json::from_slice(body).unwrap_or_default();
     let items = request["TransactItems"]
@@ -146,7 +146,7 @@ fn cancelled(body: &[u8]) -> Value {
     })
 }
 
-/// A fault that waits for its requests.
+/// An injected fault that waits for its requests.
 #[derive(Debug)]
 pub(super) struct Injection {
     pub(super) fault: Fault,

@@ -1,4 +1,4 @@
-//! One connection of the proxy: read, count, forward, and answer or not.
+//! One connection of the proxy: it reads, counts and forwards requests, and responds or not.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use super::fault::Fault;
 use super::units::{self, Units};
 use crate::host_header;
 
-/// Why a request gets no answer: hyper then drops the connection, which is what the fault asked for.
+/// Why a request gets no response. Hyper then drops the connection, as the fault requires.
 #[derive(Debug, thiserror::Error)]
 enum NoAnswer {
     #[error("injected: the connection is lost")]
@@ -40,7 +40,7 @@ pub(super) async fn serve(stream: TcpStream, wire: Arc<Wire>) {
         service_fn(move |request| handle(request, Arc::clone(&wire), Arc::clone(&reset)))
     };
     let mut connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
-    // An error is a fault we injected or a client that went away: neither is news.
+    // An error is an injected fault or a client that disconnected. Neither needs a log line.
     let _ = Pin::new(&mut connection).await;
     if reset.load(Ordering::Relaxed) {
         // Closing a socket that lingers for zero seconds sends RST instead of FIN.
@@ -81,7 +81,7 @@ async fn handle(
         Some(Fault::LateRequest) => {
             tokio::spawn(async move {
                 tokio::time::sleep(Fault::LATE).await;
-                // Nobody waits for what becomes of it.
+                // Nobody waits for its outcome.
                 let _ = forward(head, body, &wire).await;
             });
             return Err(NoAnswer::Lost);
@@ -92,7 +92,7 @@ async fn handle(
         _ => {}
     }
 
-    // Outside of the lock: what rewrites may take its time, and may panic.
+    // Outside the lock, because the rewriting function may be slow or panic.
     let rewriting = wire.state().rewriting.clone();
     let other = rewriting.and_then(|rewriting| rewriting.of(&operation, &body));
     let meant = other.unwrap_or_else(|| body.clone());
@@ -130,7 +130,7 @@ async fn handle(
         Some(fault @ Fault::FailAnswer) => refuse(fault, &target, &body),
         Some(Fault::HalfAnswer) => {
             let mut half = Response::from_parts(head, AnswerBody::half(&answered));
-            // The length of the whole is promised, so that the client knows that something is missing.
+            // The header has the whole length, so that the client sees that a part is missing.
             half.headers_mut()
                 .insert(CONTENT_LENGTH, answered.len().into());
             Ok(half)
@@ -139,7 +139,7 @@ async fn handle(
     }
 }
 
-/// To what is behind the proxy, and the answer.
+/// Forwards a request to the upstream, and returns the response.
 async fn forward(
     mut head: Parts,
     body: Bytes,
@@ -147,7 +147,7 @@ async fn forward(
 ) -> Result<Response<Incoming>, (StatusCode, String)> {
     let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
     let Some(upstream) = wire.upstream.get() else {
-        let text = "what is behind the proxy has not started".to_owned();
+        let text = "the upstream of the proxy has not started".to_owned();
         return Err((StatusCode::BAD_GATEWAY, text));
     };
     let uri = format!("http://{upstream}{path}").parse::<Uri>();
@@ -157,7 +157,7 @@ async fn forward(
     })?;
     let request = Request::from_parts(head, Full::new(body));
     wire.client.request(request).await.map_err(|error| {
-        let text = format!("what is behind the proxy: {error}");
+        let text = format!("the upstream of the proxy: {error}");
         (StatusCode::BAD_GATEWAY, text)
     })
 }
@@ -173,14 +173,14 @@ fn denied(message: &str) -> Response<AnswerBody> {
     error_response(StatusCode::BAD_REQUEST, &error)
 }
 
-/// An error in the form that both services give it.
+/// An error in the form of both services.
 fn error_response(status: StatusCode, error: &Value) -> Response<AnswerBody> {
     let mut response = plain(status, &error.to_string());
     response.headers_mut().insert(
         CONTENT_TYPE,
         HeaderValue::from_static("application/x-amz-json-1.0"),
     );
-    // The service never answers without one, and there are clients that rest on it.
+    // The service always sends one, and some clients depend on it.
     response
         .headers_mut()
         .insert("x-amzn-requestid", HeaderValue::from_static("INJECTED"));

@@ -1,6 +1,6 @@
-//! The proxy in front of the embedded DynamoDB, and of the engine for what functions send there: it is always in the
-//! path, so that requests are counted where they cost money, at the socket, and faults happen where they happen in
-//! life, between two programs.
+//! The proxy in front of the embedded DynamoDB, and in front of the engine for the functions' requests. It is always in the
+//! path, so that requests are counted at the socket, where they cost money, and faults happen between two programs, as in
+//! production.
 
 mod answer;
 mod count;
@@ -38,10 +38,10 @@ pub struct Proxy {
     accepting: Vec<OwnedTask>,
 }
 
-/// What the connections share.
+/// The shared state of the connections.
 #[derive(Debug)]
 struct Wire {
-    /// Set once, before the first request that is answered.
+    /// Set once, before the first response.
     upstream: OnceLock<SocketAddr>,
     client: Client<
         hyper_util::client::legacy::connect::HttpConnector,
@@ -63,7 +63,7 @@ struct State {
 }
 
 impl Proxy {
-    /// Starts a proxy for `upstream` on 127.0.0.1; port 0 takes a free one.
+    /// Starts a proxy for `upstream` on 127.0.0.1. Port 0 takes a free one.
     ///
     /// # Errors
     /// [`Error::Io`] when the port cannot be bound.
@@ -73,7 +73,7 @@ impl Proxy {
         Ok(proxy)
     }
 
-    /// Starts a proxy for what is not there yet; until [that is set](Self::lead_to), it answers 502.
+    /// Starts a proxy without an upstream. Until [one is set](Self::lead_to), it answers 502.
     pub(crate) async fn start_before(port: u16) -> Result<Self, Error> {
         let what = format!("bind port {port} of 127.0.0.1 for DynamoDB");
         let listener = TcpListener::bind(("127.0.0.1", port))
@@ -97,7 +97,7 @@ impl Proxy {
         })
     }
 
-    /// Listens at the same port of `ip` too, for who cannot reach 127.0.0.1, such as a container.
+    /// Listens at the same port of `ip` too, for clients that cannot reach 127.0.0.1, such as a container.
     ///
     /// # Errors
     /// [`Error::Io`] when this machine has no such address, or the port is taken there.
@@ -110,23 +110,23 @@ impl Proxy {
         Ok(())
     }
 
-    /// Tells where requests go; the first one stays.
+    /// Sets the upstream. The first one stays.
     pub(crate) fn lead_to(&self, upstream: SocketAddr) {
         let _ = self.wire.upstream.set(upstream);
     }
 
-    /// Holds those who come with a role to it; the first roles stay.
+    /// Enforces these roles on callers with a role. The first roles stay.
     pub fn hold_to(&self, roles: &Arc<Roles>) {
         let _ = self.wire.roles.set(Arc::clone(roles));
     }
 
-    /// Lets a canary learn the secrets in everything that passes; the first one stays.
+    /// Lets a canary learn the secrets in all requests and responses. The first canary stays.
     pub fn teach(&self, canary: &Arc<Canary>) {
         let _ = self.wire.canary.set(Arc::clone(canary));
     }
 
-    /// Counts capacity units from now on: each request is passed on as one that asks for them. What that adds to requests
-    /// and answers is not counted.
+    /// Counts capacity units from now on, by adding `ReturnConsumedCapacity` to each request. The added bytes of requests
+    /// and responses are not counted.
     pub fn count_units(&self) {
         self.wire.counts_units.store(true, Ordering::Relaxed);
     }
@@ -143,23 +143,23 @@ impl Proxy {
         self.wire.state().counts.clone()
     }
 
-    /// Starts counting from zero and forgets faults, latency and rewriting.
+    /// Resets all counts, and removes faults, latency and rewriting.
     pub fn reset(&self) {
         *self.wire.state() = State::default();
     }
 
-    /// Lets `fault` happen to the next `times` requests of `operation` (`"*"` for any). Faults that match the
-    /// same request are used up in the order in which they were injected.
+    /// Injects `fault` into the next `times` requests of `operation` (`"*"` for any). Faults that match the
+    /// same request are used in the order of their injection.
     pub fn inject(&self, fault: Fault, operation: &str, times: u32) {
         self.push(fault, operation, None, times);
     }
 
-    /// As [`inject`](Self::inject), for requests whose body contains `text` only, such as one key among many.
+    /// Like [`inject`](Self::inject), but only for requests whose body contains `text`, such as one key among many.
     pub fn inject_matching(&self, fault: Fault, operation: &str, text: &str, times: u32) {
         self.push(fault, operation, Some(text.to_owned()), times);
     }
 
-    /// How many injected faults have not happened yet: zero proves that a test met the fault it is about.
+    /// How many injected faults have not happened yet. Zero proves that a test met its fault.
     #[must_use]
     pub fn pending_faults(&self) -> u64 {
         self.wire
@@ -170,7 +170,7 @@ impl Proxy {
             .sum()
     }
 
-    /// The faults that have happened since the start or the last [`reset`](Self::reset), in that order.
+    /// The faults since the start or the last [`reset`](Self::reset), in order.
     #[must_use]
     pub fn happened(&self) -> Vec<Fault> {
         self.wire.state().happened.clone()
@@ -181,9 +181,9 @@ impl Proxy {
         self.wire.state().latency = latency;
     }
 
-    /// Lets requests reach the database as others than were sent: what a client would have done that says it in
-    /// another way. The function gets the operation and the body as it came, and answers with another body, or with
-    /// none to leave it. It takes the place of the one before.
+    /// Rewrites requests before they reach the database, as if the client had sent them differently. The function receives
+    /// the operation and the original body, and returns another body, or none to leave it. It replaces an earlier
+    /// function.
     pub fn rewrite(
         &self,
         rewriting: impl Fn(&str, &[u8]) -> Option<Vec<u8>> + Send + Sync + 'static,
@@ -210,13 +210,13 @@ impl Wire {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while it holds the lock, and counters stay usable even if it did.
+        // Nothing panics while it holds the lock, and the counters would stay usable.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
-    /// Counts a request and tells what is to happen to it.
+    /// Counts a request, and returns the fault for it, if any.
     fn receive(&mut self, operation: &str, body: &[u8]) -> (Option<Fault>, Duration) {
         self.counts.request(operation, body);
         let found = self
@@ -238,7 +238,7 @@ impl State {
 }
 
 async fn accept(listener: TcpListener, wire: Arc<Wire>) {
-    // The set lives in this task: when the task is aborted, the connections go with it.
+    // The set lives in this task, so aborting the task closes the connections.
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {

@@ -1,4 +1,4 @@
-//! Requests that reach the database as other ones than were sent.
+//! Rewriting of requests before they reach the database.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 type Function = dyn Fn(&str, &[u8]) -> Option<Vec<u8>> + Send + Sync;
 
-/// What becomes of a request's body, by its operation; `None` leaves it as it is.
+/// Rewrites a request's body, by its operation. `None` leaves it as it is.
 #[derive(Clone)]
 pub(super) struct Rewriting(Arc<Function>);
 

@@ -1,4 +1,4 @@
-//! Capacity units: the proxy asks for them in the client's stead, and reads them from the answers.
+//! Capacity units: the proxy requests them for the client, and reads them from the responses.
 
 use std::ops::{Add, AddAssign, Sub};
 
@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// The operations whose answers tell what they consumed, if they are asked to.
+/// The operations whose responses contain the consumed capacity on request.
 const REPORTING: [&str; 10] = [
     "BatchGetItem",
     "BatchWriteItem",
@@ -22,28 +22,28 @@ const REPORTING: [&str; 10] = [
 const ASK: &str = "\"ReturnConsumedCapacity\":\"TOTAL\",";
 const CONSUMED: &str = "ConsumedCapacity";
 
-/// Capacity units. All of them are multiples of a half, so that sums are exact.
+/// Capacity units. All of them are multiples of a half, so sums are exact.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Units {
-    /// Write units of what was written, indexes included, as the database reports.
+    /// Write units of accepted writes, including indexes, as the database reports.
     pub write: f64,
     /// Read units, as the database reports.
     pub read: f64,
-    /// Write units of what a condition refused. No answer tells them, and the service takes them all the same: one
-    /// for each KB of the item, and at least one. What is counted is the item that was there, if the refusal carries
-    /// it, and else one. Of a cancelled transaction twice as much is counted for each of its items, as if it had been
+    /// Write units of refused writes. No response contains them, but the service charges them: one
+    /// for each KB of the item, and at least one. The count uses the stored item if the refusal carries
+    /// it, and one unit otherwise. For a cancelled transaction it is twice as much for each item, as if it had been
     /// written.
     pub refused: f64,
 }
 
 impl Units {
-    /// All that is paid for as writing.
+    /// All units that are charged as writes.
     #[must_use]
     pub fn writing(self) -> f64 {
         self.write + self.refused
     }
 
-    /// What an answer to `operation` costs.
+    /// The cost of a response to `operation`.
     pub(super) fn of(operation: &str, answer: &[u8]) -> Self {
         let Ok(answer) = serde_json::from_slice::<Answer>(answer) else {
             return Self::default();
@@ -60,7 +60,7 @@ impl Units {
         );
         let units = consumed.into_iter().map(|consumed| {
             let (read, write) = match (consumed.read, consumed.write) {
-                // Who does not tell them apart does one of both only.
+                // An operation that does not separate them only reads or only writes.
                 (None, None) if of_reading => (consumed.units, 0.0),
                 (None, None) => (0.0, consumed.units),
                 (read, write) => (read.unwrap_or(0.0), write.unwrap_or(0.0)),
@@ -109,7 +109,7 @@ impl Sub for Units {
     }
 }
 
-/// What matters of an answer.
+/// The relevant fields of a response.
 #[derive(Deserialize)]
 struct Answer {
     #[serde(rename = "ConsumedCapacity")]
@@ -163,7 +163,7 @@ impl Answer {
     }
 }
 
-/// How many KB an item has, rounded up, and one if it is not known.
+/// The size of an item in KB, rounded up. One if it is unknown.
 fn kilobytes(item: Option<&Map<String, Value>>) -> f64 {
     let bytes: usize = item.map_or(0, |item| {
         item.iter()
@@ -173,7 +173,7 @@ fn kilobytes(item: Option<&Map<String, Value>>) -> f64 {
     f64::from(u32::try_from(bytes.div_ceil(1024).max(1)).unwrap_or(u32::MAX))
 }
 
-/// The size of a typed value: a number has half a byte for each digit and one more, a list or a map three bytes, and
+/// The size of a typed value. A number has half a byte for each digit and one more. A list or a map has three bytes, and
 /// one for each member.
 fn size(typed: &Value) -> usize {
     let Some((kind, value)) = typed.as_object().and_then(|typed| typed.iter().next()) else {
@@ -205,13 +205,13 @@ fn number(digits: &str) -> usize {
     digits.len().div_ceil(2) + 1
 }
 
-/// The same request, asking for what it will have consumed; nothing if it asks already, or has no such question.
+/// The same request with a request for its consumed capacity. None if it has one already, or does not support it.
 pub(super) fn ask(operation: &str, body: &Bytes) -> Option<Bytes> {
     let open = body.iter().position(|byte| *byte == b'{')?;
     if !REPORTING.contains(&operation) || asks(body) {
         return None;
     }
-    // Put between, so that everything else stays as it was sent.
+    // Inserted, so that all other bytes stay as sent.
     let (before, after) = body.split_at(open + 1);
     Some([before, ASK.as_bytes(), after].concat().into())
 }
@@ -225,12 +225,12 @@ fn asks(body: &[u8]) -> bool {
     matches!(serde_json::from_slice(body), Ok(Asked { how: Some(_) }))
 }
 
-/// How many bytes of an answer are there only because the proxy asked.
+/// How many bytes of a response exist only because of the proxy's request.
 pub(super) fn added(answer: &[u8]) -> usize {
     let Ok(answer) = serde_json::from_slice::<Map<String, Value>>(answer) else {
         return 0;
     };
-    // Both are compact JSON. With its name come two quotes and a colon; with another member, a comma.
+    // Both are compact JSON. The name adds two quotes and a colon, and another member adds a comma.
     let comma = usize::from(answer.len() > 1);
     answer.get(CONSUMED).map_or(0, |consumed| {
         CONSUMED.len() + 3 + consumed.to_string().len() + comma

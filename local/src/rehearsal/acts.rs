@@ -1,4 +1,4 @@
-//! What is done on the created stack: every workflow, every function, by everybody who may.
+//! The acts on the created stack: every workflow and every function, by everybody with the permission.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use leasehold_local::Fault;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::queue;
 use super::world::{ACCOUNTS, Shown, World};
 
-/// Plays everything side by side; what went wrong.
+/// Plays all acts concurrently, and returns what went wrong.
 pub(super) async fn play(world: &World<'_>) -> Vec<String> {
     let (
         queued,
@@ -35,7 +35,7 @@ pub(super) async fn play(world: &World<'_>) -> Vec<String> {
     let mut shown = [
         ("critical-section: two steps under one lease", section),
         (
-            "each machine stopped at work: reap keeps its lease for the grace",
+            "each machine stopped while it works: reap keeps its lease for the grace",
             stopped,
         ),
         ("with-lease: a child's output becomes its own", wrapped),
@@ -48,7 +48,7 @@ pub(super) async fn play(world: &World<'_>) -> Vec<String> {
             functions,
         ),
         (
-            "with-lease does not start what another stack wraps, though its name begins alike",
+            "with-lease does not start a machine that another stack wraps, although its name begins alike",
             crossed,
         ),
     ]
@@ -57,10 +57,10 @@ pub(super) async fn play(world: &World<'_>) -> Vec<String> {
     shown.extend(queued);
     let cleared = world.until_asked("SweepRole", "dynamodb:DeleteItem").await;
     shown.push((
-        "sweep clears up after those who were sent away".to_owned(),
+        "sweep removes the remains of waiters that timed out".to_owned(),
         cleared,
     ));
-    println!("Run on what was created:");
+    println!("Run on the created stack:");
     let mut wrong = Vec::new();
     for (what, outcome) in shown {
         match outcome {
@@ -83,7 +83,7 @@ async fn critical_section(world: &World<'_>) -> Shown {
 async fn are_stopped_at_work(world: &World<'_>) -> Shown {
     let (at_work, at_once) = (json!({"seconds": 20}), json!({"seconds": 0}));
     let child = world.machine(queue::CHILD)?;
-    // The accounts are asked for and nobody answers: the lease is held meanwhile.
+    // The request for the accounts gets no response, so the lease stays held meanwhile.
     let read = r#""a/carol"}, "sk": {"S": "BALANCE"#;
     let proxy = world.stack.proxy();
     proxy.inject_matching(Fault::Hang, "TransactGetItems", read, 1);
@@ -126,7 +126,7 @@ async fn is_stopped_at_work(world: &World<'_>, machine: &str, mut input: Value) 
         .until(&key, "held", |shown| shown["state"] == "held")
         .await?;
     let deadline = world.call("inspect", json!({"key": key})).await?["lease"]["expires_at"].clone();
-    // Later than by what clocks may be apart: what ends right after a grant might have been before it.
+    // The pause is longer than the clock difference. Otherwise an end right after a grant might count as before it.
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     world.stop(&run).await?;
     world
@@ -136,7 +136,7 @@ async fn is_stopped_at_work(world: &World<'_>, machine: &str, mut input: Value) 
         .await
 }
 
-/// The wrapped machine of a stack whose name goes on where ours ends.
+/// The wrapped machine of a stack whose name begins with this stack's name.
 async fn crosses_to_another_stack(world: &World<'_>) -> Shown {
     let (key, stranger) = ("a/crossing", world.machine(queue::STRANGER)?);
     let input = json!({"key": key, "ttl_seconds": 60, "state_machine_arn": stranger, "input": {"seconds": 0}});
@@ -153,7 +153,7 @@ async fn crosses_to_another_stack(world: &World<'_>) -> Shown {
 
 async fn with_lease(world: &World<'_>) -> Shown {
     let (key, child) = ("a/with-lease", world.machine(queue::CHILD)?);
-    // A short output comes with the child's end, a long one is read from its history.
+    // A short output comes with the child's end. A long one is read from its history.
     for put_out in ["short".to_owned(), "long ".repeat(2_000)] {
         let input = json!({"key": key, "ttl_seconds": 60, "state_machine_arn": child, "input": {"seconds": 0, "x": put_out}});
         let output = world.run("leasehold-with-lease", input).await?;
@@ -169,7 +169,7 @@ async fn with_lease_stopped(world: &World<'_>) -> Shown {
     let input = json!({"key": key, "ttl_seconds": 60, "state_machine_arn": child, "input": {"seconds": 3600}});
     let run = world.start("leasehold-with-lease", input).await?;
     let began = std::time::Instant::now();
-    // Others start the same child meanwhile; this one is known by its input.
+    // Other acts start the same child meanwhile. This one is recognised by its input.
     let sfn = world.stack.sfn();
     let child = 'found: loop {
         let list = sfn.list_executions().state_machine_arn(child);

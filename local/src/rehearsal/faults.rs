@@ -1,4 +1,4 @@
-//! The template made wrong, one thing at a time: each has to be found by the same means as the rehearsal's own.
+//! Faults seeded into the template, one at a time. The rehearsal's own means must find each.
 
 use std::path::Path;
 
@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use super::world::World;
 use super::{acts, options};
 
-/// A fault, and a part of what has to be said of it.
+/// A fault, and a part of the message that must report it.
 struct Seeded {
     what: &'static str,
     /// The place in the template, as a JSON pointer.
     place: &'static str,
-    /// What stands there then; null takes it away.
+    /// The new value. Null removes the old one.
     value: fn() -> Value,
     said: &'static str,
 }
@@ -84,7 +84,7 @@ const SEEDED: &[Seeded] = &[
         what: "an index by another name",
         place: "/Resources/LeaseTable/Properties/GlobalSecondaryIndexes/0/IndexName",
         value: || json!("holders"),
-        said: "the library looks at the table",
+        said: "the library checks the table",
     },
     Seeded {
         what: "a variable that cannot be read",
@@ -106,7 +106,7 @@ const SEEDED: &[Seeded] = &[
     },
 ];
 
-/// Makes the template wrong in each way; those that were not found, and how many there are.
+/// Seeds each fault, and returns those that were not found, and how many there are.
 pub(super) async fn play(template: &Path, out: &Path) -> (Vec<String>, usize) {
     let mut wrong = Vec::new();
     for (at, seeded) in SEEDED.iter().enumerate() {
@@ -119,14 +119,14 @@ pub(super) async fn play(template: &Path, out: &Path) -> (Vec<String>, usize) {
                 what, said: wanted, ..
             } = seeded;
             wrong.push(format!(
-                "{what} is not found: of {wanted:?} nothing is said, but {said:?}"
+                "{what} is not found: expected {wanted:?}, but the rehearsal said {said:?}"
             ));
         }
     }
     (wrong, SEEDED.len())
 }
 
-/// What the rehearsal says of the fault.
+/// The rehearsal's message about the fault.
 async fn find(template: &Path, out: &Path, seeded: &Seeded) -> Result<Vec<String>, Error> {
     let failed = |what: &str, message: String| Error::Call {
         what: format!("{what} {}", template.display()),
@@ -156,7 +156,7 @@ async fn find(template: &Path, out: &Path, seeded: &Seeded) -> Result<Vec<String
     Ok(said)
 }
 
-/// Puts the fault in its place; `false` when there is no such place.
+/// Seeds the fault. Returns `false` if there is no such place.
 fn change(template: &mut Value, seeded: &Seeded) -> bool {
     let Some((parent, name)) = seeded.place.rsplit_once('/') else {
         return false;

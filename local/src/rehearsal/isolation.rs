@@ -1,4 +1,4 @@
-//! Two stacks of one account whose names begin alike: neither may do anything to the other's.
+//! Two stacks of one account whose names begin alike. Neither may do anything to the other's resources.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -7,16 +7,16 @@ use leasehold_local::{Error, Options, Stack};
 
 use super::options;
 
-/// One begins as the other does, and goes on with what separates words in names.
+/// One name begins with the other, followed by a separator of words.
 const NAMES: [&str; 2] = ["app", "app-2"];
 
-/// What all stacks of an account have together: the rule by which Step Functions hears of executions that others wait for.
+/// What all stacks of an account share: the rule that notifies Step Functions of executions that others wait for.
 const SHARED: &str = "rule/StepFunctionsGetEventsForStepFunctionsExecutionRule";
 
-/// Something to be done to a stack: an action, and the ARN of what belongs to it.
+/// An act on a stack: an action, and the ARN of one of its resources.
 type Deed = (String, String);
 
-/// What one of the two may do to the other, by the policies that the template gives its roles. Second, how many ways were tried.
+/// The acts that one of the two may do to the other under the policies of the template's roles, and how many acts were tried.
 pub(super) async fn crossings(template: &Path, out: &Path) -> Result<(Vec<String>, usize), Error> {
     let [one, other] = NAMES;
     let one = open(template, out, one).await?;
@@ -42,7 +42,7 @@ pub(super) async fn crossings(template: &Path, out: &Path) -> Result<(Vec<String
 
 async fn open(template: &Path, out: &Path, name: &str) -> Result<Stack, Error> {
     let mut options = options(template, &out.join(name));
-    // What belongs to the user of a stack is not the other user's.
+    // The resources of one stack's user do not belong to the other's.
     let work = format!("arn:aws:lambda:us-east-1:123456789012:function:{name}-work");
     let own = [
         ("StepFunctionArn", work),
@@ -58,7 +58,7 @@ async fn open(template: &Path, out: &Path, name: &str) -> Result<Stack, Error> {
     .await
 }
 
-/// Names that two stacks share, or that begin with no more than the stack's name: each has to be found.
+/// Seeds names that two stacks share, or that begin with only the stack's name. Each must be found.
 pub(super) async fn seeded(template: &Path, out: &Path) -> Result<Vec<String>, Error> {
     let failed = |error: std::io::Error| Error::Call {
         what: format!("change {}", template.display()),
@@ -81,7 +81,7 @@ pub(super) async fn seeded(template: &Path, out: &Path) -> Result<Vec<String>, E
     Ok(missed)
 }
 
-/// All that anybody in the stack may do, and what its callers may: start its machines and invoke its functions.
+/// All acts of the stack's roles, and of its callers: starting its machines and invoking its functions.
 fn deeds(stack: &Stack) -> BTreeSet<Deed> {
     let allowed = stack.roles().allowed().values().flatten();
     let allowed = allowed.filter(|allowed| !allowed.resource.ends_with(SHARED));

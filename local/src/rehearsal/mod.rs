@@ -1,5 +1,5 @@
-//! `leasehold-local rehearse`: what `make rehearsal` runs. A local stack of the translated template holds everybody to the roles;
-//! all workflows run there, and everything that a role may do has to have been done.
+//! `leasehold-local rehearse`, run by `make rehearsal`. A local stack of the translated template enforces the roles. All workflows
+//! run on it, and every permission of a role must be needed at least once.
 
 mod acts;
 mod faults;
@@ -18,13 +18,13 @@ use leasehold_local::{Error, Options, Schedules, Stack};
 
 use world::World;
 
-/// Instead of the template's 2000, so that an expired lease need not be waited for.
+/// Instead of the template's 2000, so that expired leases are taken over soon.
 const MARGIN_MS: &str = "500";
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
-/// Instead of the minute after which reap hears a second time.
+/// Instead of the minute after which reap receives an event a second time.
 const QUEUE_DELAY: Duration = Duration::from_secs(2);
 
-/// A value for every parameter that has none by default, and for what is off; a local stack fills in those of the samples.
+/// Values for every parameter that is empty or off by default. A local stack fills in those of the samples.
 const EVERY: [(&str, &str); 18] = [
     ("AcquireConcurrency", "10"),
     ("AlarmTopicArn", "arn:aws:sns:us-east-1:123456789012:alarms"),
@@ -50,32 +50,32 @@ const EVERY: [(&str, &str); 18] = [
 ];
 
 const NOT_SHOWN: &str = "Only AWS can show:
-  * what service control policies or permission boundaries of the account forbid besides
-  * that IAM limits SendTaskSuccess and SendTaskFailure to state machines as it is documented
-  * what Step Functions demands of a role when a machine is created, beyond the managed rule of startExecution.sync
+  * what service control policies and permissions boundaries of the account forbid
+  * that IAM limits SendTaskSuccess and SendTaskFailure to state machines as documented
+  * what Step Functions requires of a role when a machine is created, beyond the managed rule of startExecution.sync
   * that the uploaded code starts on provided.al2023 with the chosen architecture, and how long that takes
-  * log format and level, retention, encryption, point-in-time recovery: they are set, and nothing here obeys them
-  * alarms and the dashboard, of which the references alone are looked at; a customer's key and X-Ray, which are off here
-  * what the services have against a property that cfn-lint lets pass, names that are taken, quotas of the account, and how
-    CloudFormation rolls back";
+  * log format and level, retention, encryption, point-in-time recovery: they are set, but have no effect here
+  * alarms and the dashboard, of which only the references are checked; a customer's key and X-Ray, which are off here
+  * properties that cfn-lint accepts and a service refuses, names already in use, quotas of the account, and
+    CloudFormation's rollbacks";
 
 const EXAMPLES: &str = "Examples:
   leasehold-local rehearse
   leasehold-local rehearse --seeded-faults
 
-Exit codes: 0 it would work as far as this machine can tell, 1 something is wrong and was told, 2 wrong arguments.";
+Exit codes: 0 no fault found, 1 faults found and printed, 2 wrong arguments.";
 
-/// Runs every workflow on a stack of the translated template, with the rights of its roles and no others.
+/// Runs every workflow on a stack of the translated template, with the permissions of its roles and no others.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Rehearse {
     /// The translated template [default: local/template.json]
     #[arg(long, value_name = "FILE")]
     template: Option<PathBuf>,
-    /// Where logs go [default: target/rehearsal]
+    /// Directory for logs [default: target/rehearsal]
     #[arg(long, value_name = "DIRECTORY")]
     out: Option<PathBuf>,
-    /// Then make the template wrong in many ways, one at a time, and see that each is found
+    /// Then seed faults into the template, one at a time, and check that each is found
     #[arg(long)]
     seeded_faults: bool,
 }
@@ -91,7 +91,7 @@ pub(crate) async fn run(rehearse: Rehearse) -> Result<ExitCode, Error> {
         .out
         .unwrap_or_else(|| root.join("target/rehearsal"));
 
-    // The samples' parameters, which a local stack fills in by itself, at their defaults too.
+    // The samples' parameters too are set to their defaults, because a local stack would fill them in.
     let defaults = ["StepFunctionArn", "AccountsTableName"];
     let stack = Stack::start(Options {
         engine: false,
@@ -134,11 +134,11 @@ pub(crate) async fn run(rehearse: Rehearse) -> Result<ExitCode, Error> {
     wrong.extend(crossings);
     let teams = teams::play(&template, &out).await?;
     println!(
-        "Of two teams on one table, neither reaches the other's leases, by its functions or by its role."
+        "Of two teams on one table, neither can reach the other's leases, by its functions or by its role."
     );
     wrong.extend(teams);
     if rehearse.seeded_faults {
-        println!("\nMade wrong on purpose:");
+        println!("\nSeeded faults:");
         let (missed, seeded) = faults::play(&template, &out).await;
         println!("{seeded} seeded faults, {} found", seeded - missed.len());
         wrong.extend(missed);

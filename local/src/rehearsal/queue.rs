@@ -1,4 +1,4 @@
-//! The queue: everybody who may wake one that waits wakes one, of the stack's own machines and of a user's.
+//! The queue: every role that may notify a waiter notifies one, in a machine of the stack's own and in one of a user's.
 
 use leasehold_local::{Error, Fault, LambdaHost};
 use serde_json::{Value, json};
@@ -7,22 +7,22 @@ use super::world::{Shown, World};
 
 const STACKS: &str = "leasehold-queued-section";
 const WRAPPER: &str = "leasehold-with-lease";
-/// It has a lease of its own, and a name by which the stack knows that.
+/// A machine with a lease of its own, and a name by which the stack recognises that.
 const USERS: &str = "leasehold_leasing_rehearsal";
-/// Something to run under a lease.
+/// A machine to run under a lease.
 pub(super) const CHILD: &str = "leasehold_wrapped_rehearsal";
 /// The same in a stack that is called leasehold-2.
 pub(super) const STRANGER: &str = "leasehold-2_wrapped_rehearsal";
 
-/// The user's own machines: one that waits in line and ends as it is told, one to be wrapped, and one to be wrapped by another
-/// stack.
+/// The user's own machines: one that waits in the queue and ends as its input says, one to be wrapped, and one to be wrapped by
+/// another stack.
 pub(super) fn own_machines(functions: &LambdaHost) -> Result<[(String, Value); 3], Error> {
     let acquire = functions.function("acquire")?.arn();
     let extend = functions.function("extend")?.arn();
     let inspect = functions.function("inspect")?.arn();
     let release = functions.function("release")?.arn();
     let invoke = "arn:aws:states:::lambda:invoke";
-    // On a busy machine an answer of DynamoDB's may be late.
+    // On a busy machine a response of DynamoDB may be late.
     let retry =
         json!([{"ErrorEquals": ["Lease.Throttled", "Lease.Unavailable"], "MaxAttempts": 8}]);
     let leasing = json!({
@@ -64,10 +64,10 @@ pub(super) fn own_machines(functions: &LambdaHost) -> Result<[(String, Value); 3
                 "Arguments": {"FunctionName": release, "Payload": {"lease": "{% $states.input.lease %}"}},
                 "End": true,
             },
-            // Later than by what clocks may be apart: what failed at once might have been redriven.
+            // The pause is longer than the clock difference. Otherwise the failed execution might count as redriven.
             "Fail soon": {"Type": "Wait", "Seconds": 1, "Next": "Fail"},
             "Fail": {"Type": "Fail", "Error": "Mine"},
-            // Keeps the key until somebody waits for it, and ends without giving it back.
+            // Keeps the key until somebody waits for it, and ends without a release.
             "Look": {
                 "Type": "Task", "Resource": invoke, "TimeoutSeconds": 30, "Retry": retry,
                 "Arguments": {"FunctionName": inspect, "Payload": {"key": "{% $key %}"}},
@@ -93,7 +93,7 @@ pub(super) fn own_machines(functions: &LambdaHost) -> Result<[(String, Value); 3
     ])
 }
 
-/// Everybody who may wake one that waits, wakes one.
+/// Every role that may notify a waiter notifies one.
 pub(super) async fn play(world: &World<'_>) -> Vec<(String, Shown)> {
     let mut shown = Vec::new();
     for machine in [STACKS, WRAPPER, USERS] {
@@ -104,7 +104,7 @@ pub(super) async fn play(world: &World<'_>) -> Vec<(String, Shown)> {
         replaces(world).await,
     ));
     shown.push((
-        "reap, by the rule, asks what a failed execution may have left at work".to_owned(),
+        "reap, by the rule, reads the history of a failed execution".to_owned(),
         fails(world).await,
     ));
     shown
@@ -120,19 +120,19 @@ async fn play_with(world: &World<'_>, machine: &str) -> Vec<(String, Shown)> {
         is_reaped(world, machine),
     );
     [
-        ("acquire finds the key free, and answers by callback", free),
-        ("release wakes the next in line", released),
+        ("acquire finds the key free, and responds by callback", free),
+        ("release notifies the next in the queue", released),
         (
-            "sweep, by its schedule, wakes the next of an expired lease",
+            "sweep, by its schedule, notifies the next waiter after a lease expires",
             expired,
         ),
-        ("sweep sends away who has waited long enough", late),
+        ("sweep removes a waiter whose time is over", late),
         (
-            "grant, by the stream, wakes the next of a forced release",
+            "grant, by the stream, notifies the next waiter after a forced release",
             forced,
         ),
         (
-            "reap, by the rule, wakes the next of an execution that has ended",
+            "reap, by the rule, notifies the next waiter after an execution has ended",
             reaped,
         ),
     ]
@@ -164,7 +164,7 @@ async fn start(
     world.start(machine, input).await
 }
 
-/// Starts one that has to wait, and waits until it does.
+/// Starts an execution that must wait, and returns when it does.
 async fn queued(world: &World<'_>, machine: &str, key: &str) -> Result<String, String> {
     let waiting = start(world, machine, key, 100).await?;
     world.until_waited_for(key).await?;
@@ -179,8 +179,8 @@ async fn is_free(world: &World<'_>, machine: &str) -> Shown {
     world.success(&run).await.map(|_| ())
 }
 
-/// with-lease joins a queue only where it found the key held, so the key is released between the two requests. No attempt to
-/// join arrives, however long the release takes: the next look finds the key free.
+/// with-lease joins a queue only if it found the key held, so the key is released between the two requests. No attempt to
+/// join arrives, however long the release takes, so the next look finds the key free.
 async fn is_free_meanwhile(world: &World<'_>) -> Shown {
     let key = key(WRAPPER, "free");
     let lease = world.occupy(&key, 600.0).await?;
@@ -192,7 +192,7 @@ async fn is_free_meanwhile(world: &World<'_>) -> Shown {
     world.success(&run).await.map(|_| ())
 }
 
-/// with-lease in the place of an execution of its own, and of one of a user's.
+/// with-lease replaces an execution of its own, and one of a user's.
 async fn replaces(world: &World<'_>) -> Shown {
     for machine in [WRAPPER, USERS] {
         let key = key(machine, "replaced");
@@ -212,7 +212,7 @@ async fn replaces(world: &World<'_>) -> Shown {
         }
         let moves_on = |shown: &Value| shown["waiting"] == 1 || shown["lease"]["holder"] != *holder;
         world.until(&key, "waited for", moves_on).await?;
-        // Its grace is longer than a rehearsal, unless reap has seen that nothing of it is at work.
+        // Its grace is longer than a rehearsal, unless reap has seen that none of its work is running.
         let force = json!({"operation": "force_release", "key": key, "who": "a person", "why": "a rehearsal"});
         world.call("operate", force).await.ok();
         world.success(&heir).await?;
@@ -232,7 +232,7 @@ async fn expires(world: &World<'_>, machine: &str) -> Shown {
     let key = key(machine, "expired");
     let mut lease = world.occupy(&key, 6.0).await?;
     let waiting = start(world, machine, &key, 100).await?;
-    // Not before somebody waits, however long that takes.
+    // Only once somebody waits, however long that takes.
     while world.call("inspect", json!({"key": key})).await?["waiting"] != 1 {
         let extended = world.call("extend", json!({"lease": lease})).await?;
         lease = extended["lease"].clone();
@@ -254,7 +254,7 @@ async fn has_waited_long_enough(world: &World<'_>, machine: &str) -> Shown {
         .map(|_| ())
 }
 
-/// Sweep may come first, and do what grant is there for: then once more, with another key.
+/// Sweep may come first and do grant's work. Then this tries again with another key.
 async fn is_forced(world: &World<'_>, machine: &str) -> Shown {
     for round in 0..5 {
         is_forced_once(world, machine, &key(machine, &format!("forced/{round}"))).await?;

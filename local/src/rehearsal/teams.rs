@@ -1,5 +1,5 @@
-//! Two teams on one table, each with the functions and the role of examples/teams: neither reaches the other's leases, by its
-//! functions or, past their own boundary, by its role.
+//! Two teams on one table, each with the functions and the role of examples/teams. Neither can reach the other's leases: its
+//! functions refuse, and without their own check its role does.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -12,11 +12,11 @@ use super::usage::Usage;
 
 const EXAMPLE: &str = "examples/teams/template.yaml";
 const VERBS: [&str; 5] = ["acquire", "extend", "release", "inspect", "operate"];
-/// One name begins as the other does.
+/// One name begins with the other.
 const TEAMS: [(&str, &str); 2] = [("TeamA", "team"), ("TeamB", "team-b")];
 const VARIABLES: [&str; 3] = ["LEASE_KEY_PREFIX", "LEASE_HOLDER_PREFIX", "LEASE_REENTRANT"];
 
-/// What went wrong; none in health.
+/// Returns what went wrong. Empty if nothing did.
 pub(super) async fn play(template: &Path, out: &Path) -> Result<Vec<String>, Error> {
     let root = Options::default().root;
     let read = |path: &Path| {
@@ -35,7 +35,7 @@ pub(super) async fn play(template: &Path, out: &Path) -> Result<Vec<String>, Err
     std::fs::write(&file, whole.to_string()).map_err(|error| failed(file.display(), &error))?;
 
     let mut wrong = Vec::new();
-    // First as it is shipped, then without the functions' own boundary, so that the role is what refuses.
+    // First as shipped, then without the functions' own boundary, so that the role refuses.
     for by_role in [false, true] {
         let open = VARIABLES.map(|name| (name.to_owned(), None));
         let without = BTreeMap::from([("*".to_owned(), open.into())]);
@@ -52,7 +52,7 @@ pub(super) async fn play(template: &Path, out: &Path) -> Result<Vec<String>, Err
             wrong.extend(refused.map(|refused| format!("refused: {refused}")));
             let usage = Usage::of(stack.roles());
             let idle = usage.idle().into_iter();
-            // Nobody waits in line here.
+            // Nobody waits in the queue here.
             let idle = idle.filter(|(role, allowed)| {
                 role.starts_with("Team") && allowed.action != "states:SendTaskSuccess"
             });
@@ -63,7 +63,7 @@ pub(super) async fn play(template: &Path, out: &Path) -> Result<Vec<String>, Err
                         action, resource, ..
                     },
                 )| {
-                    format!("{role} may {action} on {resource}, and needs it not")
+                    format!("{role} may {action} on {resource}, but does not need it")
                 },
             ));
         }
@@ -72,7 +72,7 @@ pub(super) async fn play(template: &Path, out: &Path) -> Result<Vec<String>, Err
     Ok(wrong)
 }
 
-/// Whether one team is served with its own leases, and refused all that is the other's.
+/// Whether one team can use its own leases, and is refused all of the other's.
 async fn cross(stack: &Stack, by_role: bool) -> Result<(), String> {
     let [(own, team), (_, other)] = TEAMS;
     let person = |team: &str, name: &str| {
@@ -136,7 +136,7 @@ async fn cross(stack: &Stack, by_role: bool) -> Result<(), String> {
             return Err(format!("{verb} {event} of another team: {said}"));
         }
     }
-    // Nor has any of it changed anything.
+    // None of these calls has changed anything.
     served(stack, TEAMS[1].0, "extend", json!({"lease": theirs})).await?;
     if by_role {
         return Ok(());
@@ -162,7 +162,7 @@ async fn served(stack: &Stack, team: &str, verb: &str, event: Value) -> Result<V
     Err(format!("{verb} {event} of the team's own: {answer}"))
 }
 
-/// What a team's function answers, be it an error.
+/// The response of a team's function, or its error.
 async fn invoke(stack: &Stack, team: &str, verb: &str, event: &Value) -> Result<Value, String> {
     let name = format!("{team}{}{}Function", verb[..1].to_uppercase(), &verb[1..]);
     let invoked = stack.functions().invoke(&name, &event.to_string()).await;
@@ -178,7 +178,8 @@ async fn invoke(stack: &Stack, team: &str, verb: &str, event: &Value) -> Result<
 fn of_team(example: &str, id: &str, team: &str) -> Result<Map<String, Value>, Error> {
     let text = example.replace("${Team}", team);
     let yaml: yaml_serde::Value = yaml_serde::from_str(&text).map_err(|e| failed(EXAMPLE, &e))?;
-    let example = plain(&yaml).ok_or_else(|| failed(EXAMPLE, &"what is not understood"))?;
+    let example =
+        plain(&yaml).ok_or_else(|| failed(EXAMPLE, &"contains a tag that is not understood"))?;
     let globals = &example["Globals"]["Function"];
     let mut all = Map::new();
     for (name, resource) in example["Resources"].as_object().into_iter().flatten() {
@@ -203,9 +204,9 @@ fn of_team(example: &str, id: &str, team: &str) -> Result<Map<String, Value>, Er
         .values()
         .filter_map(|resource| resource["Properties"]["Code"]["S3Key"].as_str());
     if found.map(str::to_owned).collect::<BTreeSet<_>>() != verbs {
-        return Err(failed(EXAMPLE, &"has not one function of each verb"));
+        return Err(failed(EXAMPLE, &"does not have one function of each verb"));
     }
-    // References within it, and what it imports.
+    // Resolve references within it, and its imports.
     let text = Value::Object(all).to_string();
     let text = ["Role", "Logs"].iter().fold(text, |text, kind| {
         text.replace(&format!("\"Team{kind}"), &format!("\"{id}{kind}"))
@@ -223,7 +224,7 @@ fn of_team(example: &str, id: &str, team: &str) -> Result<Map<String, Value>, Er
     serde_json::from_str(&text).map_err(|error| failed(EXAMPLE, &error))
 }
 
-/// YAML as JSON, `!Ref x` as `{"Ref": "x"}`; none for what `CloudFormation` does not know.
+/// YAML as JSON, `!Ref x` as `{"Ref": "x"}`. None for a tag that `CloudFormation` does not have.
 fn plain(yaml: &yaml_serde::Value) -> Option<Value> {
     use yaml_serde::Value as Yaml;
     Some(match yaml {

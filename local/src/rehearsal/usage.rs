@@ -1,11 +1,11 @@
-//! What the roles have asked for, beside what they are allowed: nothing may be refused, and nothing allowed in vain.
+//! Compares the requests of the roles with their permissions. No request may be refused, and no permission may be idle.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use leasehold_local::{Allowed, Asked, Roles};
 
-/// What was allowed, asked for and refused.
+/// The permissions, the requests and the refusals.
 #[derive(Debug)]
 pub(super) struct Usage {
     allowed: BTreeMap<String, Vec<Allowed>>,
@@ -24,8 +24,7 @@ impl Usage {
         }
     }
 
-    /// What is wrong with it: refusals, other than of what has `meant` in it, and what could be left out of a role without a
-    /// refusal.
+    /// The faults: refusals, except of texts with `meant`, and permissions that a role could lose without a refusal.
     pub(super) fn wrong(&self, meant: &str) -> Vec<String> {
         let refused = self
             .refused
@@ -36,12 +35,12 @@ impl Usage {
             let Allowed {
                 action, resource, ..
             } = allowed;
-            format!("{role} may {action} on {resource}, and nothing that was run needs it")
+            format!("{role} may {action} on {resource}, but nothing that ran needs it")
         });
         refused.chain(idle).collect()
     }
 
-    /// Each thing that a role is allowed and that could be left out: whatever was asked for would be allowed without it.
+    /// Each permission of a role that could be omitted, because every request would be allowed without it.
     pub(super) fn idle(&self) -> Vec<(&str, &Allowed)> {
         let mut idle = Vec::new();
         for (role, allowed) in &self.allowed {
@@ -107,7 +106,7 @@ mod tests {
         );
         assert_eq!(
             usage(&both, &both[..1]).wrong("meant"),
-            ["R may d:Put on t, and nothing that was run needs it"]
+            ["R may d:Put on t, but nothing that ran needs it"]
         );
     }
 

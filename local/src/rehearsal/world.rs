@@ -1,4 +1,4 @@
-//! The created stack, and what a person does on it.
+//! The created stack, and the acts of a person on it.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 
 pub(super) const ACCOUNTS: &str = "ResourceTable";
 const ASK_EVERY: Duration = Duration::from_millis(50);
-/// How long anything may take that has to come. Generous: it only tells when something is wrong.
+/// How long any awaited event may take. It is generous, because it only matters if something is wrong.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What an act shows, or why it does not.
+/// The result of an act, or why it failed.
 pub(super) type Shown = Result<(), String>;
 
 /// How an execution has ended.
@@ -30,17 +30,17 @@ pub(super) struct World<'a> {
 }
 
 impl<'a> World<'a> {
-    /// Creates the state machines, the template's and a user's own.
+    /// Creates the state machines of the template and of a user.
     pub(super) async fn open(stack: &'a Stack) -> Result<Self, Error> {
         let arns = stack.deploy().await?.into_values();
-        // By their names, which are the last part of their ARNs.
+        // Keyed by name, which is the last part of an ARN.
         let named = arns.map(|arn| (arn.rsplit(':').next().unwrap_or_default().to_owned(), arn));
         let mut machines: BTreeMap<_, _> = named.collect();
         let functions = stack.functions();
         for (name, definition) in super::queue::own_machines(functions)? {
             let create = stack.sfn().create_state_machine().name(&name);
             let create = create.definition(definition.to_string());
-            // A role of the user's own, which the template knows nothing of.
+            // A role of the user's own, which is not in the template.
             let created = create.role_arn(format!("arn:aws:iam::123456789012:role/{name}"));
             let created = created.send().await.map_err(|error| Error::Call {
                 what: format!("CreateStateMachine {name}"),
@@ -54,12 +54,12 @@ impl<'a> World<'a> {
         Ok(world)
     }
 
-    /// The same without state machines. The table has to be what the library takes for one.
+    /// The same without state machines. The library must accept the table.
     pub(super) async fn functions(stack: &'a Stack) -> Result<Self, Error> {
         for table in stack.tables() {
             let checked = leasehold::table::check(&stack.dynamodb(), table).await;
             checked.map_err(|error| Error::Call {
-                what: format!("the library looks at the table {table}"),
+                what: format!("the library checks the table {table}"),
                 message: error.to_string(),
             })?;
         }
@@ -75,8 +75,8 @@ impl<'a> World<'a> {
         found.ok_or_else(|| format!("there is no state machine {name}"))
     }
 
-    /// Invokes a function as a person; a function error is an error. A late answer of DynamoDB's, on a busy machine, is asked for
-    /// again.
+    /// Invokes a function as a person. A function error is an error. If a response of DynamoDB is late on a busy machine, the call
+    /// is repeated.
     pub(super) async fn call(&self, verb: &str, event: Value) -> Result<Value, String> {
         for _ in 0..4 {
             match self.call_once(verb, &event).await {
@@ -98,14 +98,14 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Lets a person hold a key; the handle.
+    /// Lets a person hold a key. Returns the handle.
     pub(super) async fn occupy(&self, key: &str, ttl: f64) -> Result<Value, String> {
         let event =
             json!({"key": key, "holder": "a person", "request_id": key, "ttl_seconds": ttl});
         Ok(self.call("acquire", event).await?["lease"].clone())
     }
 
-    /// Starts an execution; its ARN.
+    /// Starts an execution. Returns its ARN.
     pub(super) async fn start(&self, machine: &str, input: Value) -> Result<String, String> {
         let start = self.stack.sfn().start_execution();
         let start = start.state_machine_arn(self.machine(machine)?);
@@ -145,7 +145,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Waits for the end of an execution that has to succeed; its output.
+    /// Waits for the end of an execution that must succeed. Returns its output.
     pub(super) async fn success(&self, execution: &str) -> Result<Value, String> {
         let end = self.end(execution).await?;
         if end.status == "SUCCEEDED" {
@@ -160,13 +160,13 @@ impl<'a> World<'a> {
         Err(format!("{execution}: {status} {error}: {cause}"))
     }
 
-    /// Runs an execution that has to succeed; its output.
+    /// Runs an execution that must succeed. Returns its output.
     pub(super) async fn run(&self, machine: &str, input: Value) -> Result<Value, String> {
         let execution = self.start(machine, input).await?;
         self.success(&execution).await
     }
 
-    /// Waits until inspect shows of the key what is asked for.
+    /// Waits until inspect shows the wanted state of the key.
     pub(super) async fn until(&self, key: &str, what: &str, is: impl Fn(&Value) -> bool) -> Shown {
         let began = Instant::now();
         loop {
@@ -175,13 +175,13 @@ impl<'a> World<'a> {
                 return Ok(());
             }
             if began.elapsed() > PATIENCE {
-                return Err(format!("{key} does not come to be {what}: {shown}"));
+                return Err(format!("{key} does not become {what}: {shown}"));
             }
             tokio::time::sleep(ASK_EVERY).await;
         }
     }
 
-    /// Waits until so many stand in line for the key.
+    /// Waits until one waiter is in the queue for the key.
     pub(super) async fn until_waited_for(&self, key: &str) -> Shown {
         self.until(key, "waited for", |shown| shown["waiting"] == 1)
             .await
@@ -219,13 +219,13 @@ impl<'a> World<'a> {
                 return Ok(());
             }
             if began.elapsed() > PATIENCE {
-                return Err(format!("{execution} does not come to {state}"));
+                return Err(format!("{execution} does not reach {state}"));
             }
             tokio::time::sleep(ASK_EVERY).await;
         }
     }
 
-    /// Waits for something that has to happen by itself.
+    /// Waits until a role has needed a permission.
     pub(super) async fn until_asked(&self, role: &str, action: &str) -> Shown {
         let began = Instant::now();
         loop {

@@ -1,10 +1,10 @@
-//! Whether an answer is what the list says.
+//! Compares a response with the list's expectation.
 
 use serde_json::Value;
 
-/// Where an answer is other than expected, and how; nothing if it fits. In what is expected `"<id>"` matches any
-/// 128 bits in hex, `"<time>"` for any instant, `"<count>"` for any number that began with the clock, `"<number>"` for
-/// any whole number and `"<text>"` for any text. Everything else is as it is.
+/// The first difference between a response and its expectation. None if it fits. In the expectation `"<id>"` matches any
+/// 128 bits in hex, `"<time>"` any instant, `"<count>"` any number that was seeded by the clock, `"<number>"`
+/// any whole number, and `"<text>"` any text. Everything else must be equal.
 #[must_use]
 pub fn misfit(expected: &Value, got: &Value) -> Option<String> {
     let differs = || Some(format!(": expected {expected}, got {got}"));
@@ -43,7 +43,7 @@ fn is_a(kind: &str, got: &Value) -> bool {
     match kind {
         "<id>" => text.len() == 32 && text.bytes().all(|c| c.is_ascii_hexdigit()),
         "<time>" => super::mask::instant(text.as_bytes()) == Some(text.len()),
-        // Milliseconds since 1970, and more: of this century, and exact in every JSON reader.
+        // At least milliseconds since 1970 in this century, and exact in every JSON reader.
         "<count>" => got
             .as_u64()
             .is_some_and(|n| (1_000_000_000_000..1 << 53).contains(&n)),
@@ -71,7 +71,7 @@ mod tests {
         for (n, kind) in kinds.iter().enumerate() {
             for (m, sample) in samples.iter().enumerate() {
                 let fits = misfit(&json!(kind), sample).is_none();
-                // A count is a number, too.
+                // A count is a number too.
                 assert_eq!(fits, n == m || (n, m) == (3, 2), "{kind} {sample}");
             }
         }

@@ -1,7 +1,7 @@
-//! Ids and times out of a text, so that what is left of two answers can be compared byte by byte.
+//! Masks ids and times in a text, so that two responses can be compared byte by byte.
 
-/// Puts a placeholder in the place of every id, instant and number from a clock, wherever it is, also in a text
-/// within the text. What is in `known` as it is, such as the event, is left alone.
+/// Replaces every id, instant and clock number by a placeholder, also in a text
+/// within the text. Values that also occur in `known`, such as the event, stay.
 #[must_use]
 pub fn masked(text: &str, known: &str) -> String {
     let bytes = text.as_bytes();
@@ -11,7 +11,7 @@ pub fn masked(text: &str, known: &str) -> String {
             at += 1;
             continue;
         };
-        // Everything that changes is ASCII: these are borders of characters.
+        // All replaced parts are ASCII, so these are character boundaries.
         if !known.contains(&text[at..at + length]) {
             masked.push_str(&text[copied..at]);
             masked.push_str(placeholder);
@@ -23,7 +23,7 @@ pub fn masked(text: &str, known: &str) -> String {
     masked
 }
 
-/// What changes from run to run and begins here: its length, and what to put there.
+/// The varying part that begins here: its length and its placeholder.
 fn changing(bytes: &[u8], at: usize) -> Option<(usize, &'static str)> {
     if at > 0 && bytes[at - 1].is_ascii_alphanumeric() {
         return None;
@@ -49,7 +49,7 @@ fn changing(bytes: &[u8], at: usize) -> Option<(usize, &'static str)> {
     (digits == 13 || (lapsed && digits > 0)).then_some((digits, "<number>"))
 }
 
-/// How long the instant is that begins here, as our functions write it, if one does.
+/// The length of the instant that begins here, in the functions' format. None if there is no instant.
 pub(super) fn instant(bytes: &[u8]) -> Option<usize> {
     const FORM: &[u8] = b"0000-00-00T00:00:00.000Z";
     let fits = |(form, byte): (&u8, &u8)| match form {

@@ -1,5 +1,5 @@
-//! For every sample event what has to stand in the table before it, and what its function answers then: one list for
-//! the functions as processes and for the same functions in containers.
+//! The scenes of the sample events: the table's content before each event, and the function's response. One list serves
+//! the functions as processes and the same functions in containers.
 
 mod fit;
 mod mask;
@@ -18,7 +18,7 @@ use crate::error::Error;
 
 const LIST: &str = include_str!("../../scenes.yaml");
 
-/// What goes before one sample event, and what comes of it.
+/// The preparation of one sample event, and its expected outcome.
 #[derive(Clone, Debug)]
 pub struct Scene {
     /// The file in `events/`, without its ending.
@@ -31,40 +31,40 @@ pub struct Scene {
 struct Entry {
     #[serde(default)]
     before: Vec<Step>,
-    /// Settings of the function, other than the template's.
+    /// Settings of the function that differ from the template's.
     #[serde(default)]
     environment: BTreeMap<String, String>,
     answer: Option<Value>,
     error: Option<String>,
     message: Option<Value>,
-    /// The calls to Step Functions, in that order.
+    /// The calls to Step Functions, in order.
     #[serde(default)]
     tells: Vec<String>,
 }
 
-/// Something that is done to the table beforehand, by the functions themselves wherever they can.
+/// A preparation step, done by the functions themselves if possible.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Step {
-    /// An execution was stopped, with a task at work.
+    /// An execution was stopped, with a task still running.
     Stop(String),
-    /// A lease of somebody's.
+    /// A lease of another holder.
     Hold { key: String, holder: Option<String> },
     /// Another sample event.
     Event(String),
-    /// Any function, with any request.
+    /// A call of any function, with any request.
     Call(String, Value),
-    /// The request of a sample event, granted and given back.
+    /// The request of a sample event, granted and released.
     Spend(String),
-    /// The rows that the handles of a sample event speak of, as if they had been granted.
+    /// The rows for the handles of a sample event, as if they had been granted.
     Stand(String),
-    /// An attribute of a lease row is given another value.
+    /// A changed attribute of a lease row.
     Change {
         key: String,
         attribute: String,
         number: String,
     },
-    /// An item that is not ours, in the place of a lease row.
+    /// A foreign item in the place of a lease row.
     Strange(String),
 }
 
@@ -77,7 +77,7 @@ pub fn all() -> Result<Vec<Scene>, Error> {
         file: "local/scenes.yaml".into(),
         message,
     };
-    // By way of a JSON value: a step is written as an object with one field.
+    // Read through a JSON value, because a step is written as an object with one field.
     let list: Value = yaml_serde::from_str(LIST).map_err(|error| wrong(error.to_string()))?;
     let list: BTreeMap<String, Entry> =
         serde_json::from_value(list).map_err(|error| wrong(error.to_string()))?;
@@ -94,7 +94,7 @@ impl Scene {
         self.event.split('-').next().unwrap_or_default()
     }
 
-    /// What of an answer, and of of the calls to Step Functions, is other than the list says; nothing if it fits.
+    /// The first difference of the response or the calls to Step Functions from the list. None if they fit.
     #[must_use]
     pub fn judge(&self, answer: &str, calls: &[crate::StepFunctionsCall]) -> Option<String> {
         let operations: Vec<_> = calls.iter().map(|call| call.operation.as_str()).collect();
@@ -119,7 +119,7 @@ impl Scene {
         if answer["errorType"] != name {
             return Some(format!("expected the error {name}, got {answer}"));
         }
-        // One JSON object, as text.
+        // The message is one JSON object, as text.
         let message = answer["errorMessage"].as_str().unwrap_or_default();
         let Ok(message) = serde_json::from_str(message) else {
             return Some(format!("the message is not JSON: {answer}"));
@@ -140,7 +140,7 @@ mod tests {
         let mut events: Vec<_> = std::fs::read_dir(events)
             .unwrap()
             .map(|entry| entry.unwrap().path())
-            // What is for a state machine has a folder of its own.
+            // Events for state machines have a directory of their own.
             .filter(|path| path.is_file())
             .map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned())
             .collect();

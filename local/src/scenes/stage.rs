@@ -1,4 +1,4 @@
-//! A stack of its own for one scene, with everything in its place.
+//! A stack of its own for one scene, with its preparation done.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -15,7 +15,7 @@ use crate::fake_step_functions::{FakeStepFunctionsServer, StepFunctionsCall};
 use crate::lambda::Outcome;
 use crate::stack::{Options, Stack};
 
-/// A stack with a fresh table in which a scene is set.
+/// A stack with a fresh table for one scene.
 pub struct Stage {
     stack: Stack,
     desk: FakeStepFunctionsServer,
@@ -32,13 +32,13 @@ impl Scene {
         read(&self.event)
     }
 
-    /// Starts a stack and does what goes before the event.
+    /// Starts a stack, and makes the preparation for the event.
     ///
     /// # Errors
-    /// What keeps a stack from starting, and [`Error::Call`] when something cannot be done to its table.
+    /// Errors of starting a stack, and [`Error::Call`] if a preparation step fails.
     pub async fn set(&self) -> Result<Stage, Error> {
         let mut options = Options {
-            // Nothing happens by itself.
+            // No schedules, streams or queues.
             follow: false,
             ..Options::default()
         };
@@ -55,7 +55,7 @@ impl Scene {
         for step in &self.entry.before {
             stage.take(step).await?;
         }
-        // What was called until here is not the event's doing.
+        // Calls so far belong to the preparation.
         stage.desk.calls();
         Ok(stage)
     }
@@ -68,19 +68,19 @@ impl Stage {
         &self.payload
     }
 
-    /// The stack that the scene is set in.
+    /// The stack of the scene.
     #[must_use]
     pub fn stack(&self) -> &Stack {
         &self.stack
     }
 
-    /// The calls to Step Functions since this was last asked.
+    /// The calls to Step Functions since the last call of this method.
     #[must_use]
     pub fn step_functions_calls(&self) -> Vec<StepFunctionsCall> {
         self.desk.calls()
     }
 
-    /// Lets what functions call listen at `ip` too, for containers.
+    /// Lets DynamoDB and Step Functions listen at `ip` too, for containers.
     ///
     /// # Errors
     /// [`Error::Io`] when this machine has no such address, or a port is taken there.
@@ -89,7 +89,7 @@ impl Stage {
         self.desk.listen_also(ip).await
     }
 
-    /// The function's variables, for a host from which this machine is called `address`.
+    /// The function's variables, for a host that reaches this machine as `address`.
     #[must_use]
     pub fn environment(&self, address: &str) -> BTreeMap<String, String> {
         let mut all = self.stack.environments(address);
@@ -104,10 +104,10 @@ impl Stage {
         function.map_or_else(|_| String::new(), |function| function.logical_id)
     }
 
-    /// Sends the event to the function as a process of this machine, and answers its text.
+    /// Sends the event to the function as a process of this machine, and returns its response.
     ///
     /// # Errors
-    /// [`Error::Call`] when it gives none.
+    /// [`Error::Call`] if there is no response.
     pub async fn invoke(&self) -> Result<String, Error> {
         match self.send(&self.verb, &self.payload).await? {
             Outcome::Answer(text) | Outcome::FunctionError(text) => Ok(text),
@@ -115,7 +115,7 @@ impl Stage {
         }
     }
 
-    /// Ends it, and waits until its processes are gone.
+    /// Stops it, and waits until its processes have ended.
     pub async fn stop(self) {
         self.stack.stop().await;
     }
@@ -125,7 +125,7 @@ impl Stage {
         Ok(sent.outcome)
     }
 
-    /// A call that has to go well.
+    /// A call that must succeed.
     async fn call(&self, function: &str, payload: &str) -> Result<Value, Error> {
         match self.send(function, payload).await? {
             Outcome::Answer(text) => {
@@ -210,10 +210,10 @@ impl Stage {
 
 const SORT: &str = "LEASE#0000";
 
-/// The item that a handle speaks of, as if it had just been granted.
+/// The item for a handle, as if it had just been granted.
 ///
 /// # Errors
-/// [`Error::Call`] if this is no handle.
+/// [`Error::Call`] if it is no handle.
 pub fn item_of(handle: &Value) -> Result<Item, Error> {
     let no_handle = |error: &dyn std::fmt::Display| failed("read a handle", error);
     let lease: Lease = serde_json::from_value(handle.clone()).map_err(|error| no_handle(&error))?;

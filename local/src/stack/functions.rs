@@ -1,5 +1,5 @@
-//! The functions of a stack on the Lambda host, and the sample work beside them: the function `local/step`, and the table that it
-//! works on. In a deployment both are the user's own, so the template knows them by parameters only.
+//! The functions of a stack on the Lambda host, and the sample work: the function `local/step`, and its table. In a deployment both
+//! are the user's own, so the template has only parameters for them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,16 +13,16 @@ use crate::error::Error;
 use crate::lambda::{Function, LambdaHost};
 use crate::template::{FunctionResource, Template};
 
-/// More than any test or demo has at once, less than what a laptop cannot bear.
+/// More than any test or demo needs at once, and few enough for a laptop.
 const CONCURRENCY: usize = 50;
 
 const WORK: &str = "StepFunction";
 const WORK_VERB: &str = "step";
 const WORK_TIMEOUT: Duration = Duration::from_mins(1);
-/// The resource's table, which is also that of the accounts; nobody but the library writes to the leases' table.
+/// The resource's table, which also has the accounts. Only the library writes to the leases' table.
 pub(super) const RESOURCE_TABLE: &str = "ResourceTable";
 
-/// Makes sure that each function has its binary.
+/// Checks that each function has its binary.
 pub(super) fn all_are_built(template: &Template, binaries: &Path) -> Result<(), Error> {
     let verbs = template.functions.iter().map(|function| &function.verb);
     let missing: Vec<_> = verbs
@@ -38,8 +38,8 @@ pub(super) fn all_are_built(template: &Template, binaries: &Path) -> Result<(), 
     })
 }
 
-/// Registers the template's functions, and the sample work if it is built; `endpoints` win over what the template
-/// says, which are AWS's own.
+/// Registers the template's functions, and the sample work if it is built. `endpoints` take precedence over the template's,
+/// which are AWS's own.
 pub(super) fn register(
     lambda: &LambdaHost,
     template: &Template,
@@ -52,7 +52,7 @@ pub(super) fn register(
         let mut environment = resource.environment;
         let endpoints = endpoints.iter();
         environment.extend(endpoints.map(|(name, url)| ((*name).to_owned(), url.clone())));
-        // Who it is at the doors of the services.
+        // The role, by which the local services identify the function.
         if let Some(role) = resource.role
             && template.roles.contains_key(&role)
         {
@@ -76,7 +76,7 @@ pub(super) fn work_is_built(binaries: &Path) -> bool {
     binaries.join(WORK_VERB).is_file()
 }
 
-/// What the template is offered for its parameters.
+/// Values for the template's parameters.
 pub(super) fn work_parameters() -> BTreeMap<String, String> {
     BTreeMap::from([
         ("StepFunctionArn".to_owned(), arn::function(WORK)),
@@ -84,7 +84,7 @@ pub(super) fn work_parameters() -> BTreeMap<String, String> {
     ])
 }
 
-/// The sample work as if the template had it.
+/// The sample work as a function of the template.
 fn work(mut environment: BTreeMap<String, String>) -> FunctionResource {
     environment.insert("RESOURCE_TABLE".to_owned(), RESOURCE_TABLE.to_owned());
     FunctionResource {

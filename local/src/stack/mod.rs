@@ -1,4 +1,4 @@
-//! The whole stack: what `template.yaml` describes, on this machine.
+//! The whole stack of `template.yaml`, on this machine.
 
 mod functions;
 mod options;
@@ -25,7 +25,7 @@ use crate::proxy::Proxy;
 use crate::task::OwnedTask;
 use crate::template::{StateMachineResource, Target, Template};
 
-/// Nobody listens here: what is sent to it fails at once instead of leaving the machine.
+/// Nothing listens at this address, so requests to it fail at once and do not leave the machine.
 const NOWHERE: &str = "http://127.0.0.1:9";
 
 macro_rules! client {
@@ -44,7 +44,7 @@ macro_rules! client {
 
 /// A running stack. Dropping it kills every process; [`stop`](Self::stop) also waits until they are gone.
 pub struct Stack {
-    // In the order in which they have to go: first who calls, last who is called.
+    // In the order of shutdown: callers first.
     schedules: Vec<OwnedTask>,
     machines: Option<Machines>,
     events: Events,
@@ -56,12 +56,12 @@ pub struct Stack {
     run_directory: RunDirectory,
 }
 
-/// The state machine engine, and who comes to it.
+/// The state machine engine, and the proxies in front of it.
 struct Machines {
     engine: Engine,
     /// For functions.
     proxy: Proxy,
-    /// For executions that start others. Nothing is counted there, but it holds to the roles, too.
+    /// For executions that start others. It counts nothing, but enforces the roles too.
     _nested: Proxy,
 }
 
@@ -173,7 +173,7 @@ impl Stack {
         Ok(stack)
     }
 
-    /// Creates the template's state machines through the service's own API; answers the ARN of each by logical id.
+    /// Creates the template's state machines through the service's own API. Returns the ARN of each by logical id.
     ///
     /// # Errors
     /// [`Error::Call`] with the service's message, also when there is no engine.
@@ -200,7 +200,7 @@ impl Stack {
         Ok(arns)
     }
 
-    /// A client for DynamoDB, through the proxy: its requests are counted too.
+    /// A client for DynamoDB, through the proxy, so its requests are counted too.
     #[must_use]
     pub fn dynamodb(&self) -> aws_sdk_dynamodb::Client {
         client!(aws_sdk_dynamodb, self.proxy.url())
@@ -226,13 +226,13 @@ impl Stack {
         self.machines.as_ref().map(|machines| &machines.proxy)
     }
 
-    /// The roles of the template, which functions and state machines are held to.
+    /// The roles of the template, which are enforced on functions and state machines.
     #[must_use]
     pub fn roles(&self) -> &Arc<Roles> {
         &self.roles
     }
 
-    /// The say in what is delivered from streams, rules and queues.
+    /// The control of deliveries from streams, rules and queues.
     #[must_use]
     pub fn deliveries(&self) -> &Deliveries {
         self.events.deliveries()
@@ -243,7 +243,7 @@ impl Stack {
         self.events.put(event);
     }
 
-    /// The texts that wait in a queue of the template, the oldest first, such as dead letters; `None` if there is no
+    /// The texts in a queue of the template, the oldest first, such as dead letters. `None` if there is no
     /// such queue.
     #[must_use]
     pub fn queue(&self, logical_id: &str) -> Option<Vec<String>> {
@@ -256,7 +256,7 @@ impl Stack {
         self.events.url()
     }
 
-    /// The endpoint of `CloudFormation`, which lists what the stack is made of and nothing else.
+    /// The endpoint of `CloudFormation`, which only lists the resources of the stack.
     #[must_use]
     pub fn cloudformation_url(&self) -> String {
         format!("{}/cloudformation", self.events.url())
@@ -274,7 +274,7 @@ impl Stack {
         &self.dynamodb
     }
 
-    /// The Lambda host: invocations, logs, and what can be done to sandboxes.
+    /// The Lambda host: invocations, logs, and the control of sandboxes.
     #[must_use]
     pub fn functions(&self) -> &LambdaHost {
         &self.lambda
@@ -292,8 +292,7 @@ impl Stack {
         self.proxy.url()
     }
 
-    /// Lets what functions call listen at `ip` too, at the same ports: DynamoDB, and Step Functions if there is an
-    /// engine.
+    /// Lets DynamoDB, and Step Functions if there is an engine, listen at `ip` too, at the same ports.
     ///
     /// # Errors
     /// [`Error::Io`] when this machine has no such address, or a port is taken there.
@@ -305,7 +304,7 @@ impl Stack {
         Ok(())
     }
 
-    /// The Step Functions endpoint; without an engine an address where nobody listens.
+    /// The Step Functions endpoint. Without an engine nothing listens at it.
     #[must_use]
     pub fn sfn_url(&self) -> &str {
         let machines = self.machines.as_ref();
@@ -318,8 +317,8 @@ impl Stack {
         &self.template.environment
     }
 
-    /// The variables of every function, by logical id, with this machine under the name or address `host`, as a container
-    /// needs them: what `sam local invoke --env-vars` reads.
+    /// The variables of every function, by logical id, with `host` as the name or address of this machine, for
+    /// `sam local invoke --env-vars`.
     #[must_use]
     pub fn environments(&self, host: &str) -> BTreeMap<String, BTreeMap<String, String>> {
         let functions = self.functions().functions().into_iter();
@@ -341,7 +340,7 @@ impl Stack {
         &self.template.kinds
     }
 
-    /// The ARNs of the template's state machines, which need not have been created.
+    /// The ARNs of the template's state machines, even if they are not created yet.
     #[must_use]
     pub fn machines(&self) -> Vec<String> {
         let machines = self.template.state_machines.iter();
@@ -360,7 +359,7 @@ impl Stack {
         self.run_directory.path()
     }
 
-    /// Waits until a part of the stack that should run has ended by itself; for ever, in health.
+    /// Waits until a part of the stack ends by itself. Normally that is for ever.
     pub async fn failed(&mut self) -> Error {
         match &mut self.machines {
             Some(machines) => {
@@ -374,7 +373,7 @@ impl Stack {
         }
     }
 
-    /// Ends every process and waits until it is gone.
+    /// Ends every process, and waits until all have ended.
     pub async fn stop(mut self) {
         self.schedules.clear();
         if let Some(machines) = self.machines.take() {
@@ -403,7 +402,7 @@ impl Stack {
     }
 }
 
-/// Each mapping of a stream or queue to a function, as Lambda describes it, by its logical id.
+/// Each event source mapping as Lambda describes it, by its logical id.
 fn event_sources(template: &Template, are_followed: bool) -> BTreeMap<String, Value> {
     let streams = template.streams.iter();
     let streams = streams.map(|source| (&source.function, source.stream_arn.clone()));
@@ -430,7 +429,7 @@ fn event_sources(template: &Template, are_followed: bool) -> BTreeMap<String, Va
 }
 
 impl Machines {
-    /// Starts the engine; where it finds itself is not for `wiring` to say.
+    /// Starts the engine. Its own address is not in `wiring`.
     async fn start(
         options: &Options,
         logs: &Path,

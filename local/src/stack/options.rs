@@ -1,4 +1,4 @@
-//! What a caller may choose about the stack.
+//! The options of the stack.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,58 +7,57 @@ use std::time::Duration;
 use crate::error::{Error, io};
 use crate::template::STACK;
 
-/// Changes to a function's environment: a text sets a variable, `None` removes one.
+/// Changes to a function's environment: a text sets a variable, `None` removes it.
 pub type EnvironmentChanges = BTreeMap<String, Option<String>>;
 
-/// How to start a [`Stack`](crate::Stack). The default is what a test wants: everything in the template, no
-/// state machine engine, streams and rules at work, no schedules, a canary, free ports, a run directory that goes with the stack.
+/// How to start a [`Stack`](crate::Stack). The default suits tests: everything in the template, no
+/// state machine engine, streams and rules on, no schedules, a canary, free ports, and a temporary run directory.
 #[derive(Clone)]
 pub struct Options {
     /// The repository: where `local/asl/` and `target/` are.
     pub root: PathBuf,
     /// The stack's name.
     pub stack_name: String,
-    /// The template as translated to plain `CloudFormation`; `None` is `local/template.json`, which is the repository's
-    /// `template.yaml`. Keys of code and definitions in it are paths in the repository.
+    /// The template, translated to plain `CloudFormation`. `None` is `local/template.json`, the translation of the repository's
+    /// `template.yaml`. Its keys of code and definitions are paths in the repository.
     pub template: Option<PathBuf>,
     /// Values for the template's parameters, instead of their defaults.
     pub parameters: BTreeMap<String, String>,
-    /// Where the function binaries are. `None`: `LEASEHOLD_BIN_DIR`, or else beside the running program.
+    /// The directory of the function binaries. `None`: `LEASEHOLD_BIN_DIR`, or else the directory of the running program.
     pub binaries: Option<PathBuf>,
-    /// Where logs go. `None`: a temporary directory that goes with the stack.
+    /// The directory for logs. `None`: a temporary directory that is deleted with the stack.
     pub run_directory: Option<PathBuf>,
-    /// Whether to start the state machine engine: about two seconds, and on first use a Python environment.
+    /// Whether to start the state machine engine. That takes about two seconds, and on first use creates a Python environment.
     pub engine: bool,
-    /// What becomes of the template's schedules.
+    /// How the template's schedules run.
     pub schedules: Schedules,
-    /// Whether streams are followed, and queues emptied, by the functions that the template subscribes to them.
-    /// Rules always work; what a delivery meets is [`Stack::deliveries`](crate::Stack::deliveries)' say.
+    /// Whether the functions that the template subscribes follow streams and empty queues.
+    /// Rules always work. [`Stack::deliveries`](crate::Stack::deliveries) controls single deliveries.
     pub follow: bool,
-    /// How long queues keep messages back, after they were sent and after they failed, instead of what the template
-    /// says.
+    /// The delay of messages in queues, after they were sent and after they failed, instead of the template's.
     pub queue_delay: Option<Duration>,
     /// Changes to environments, by logical id or verb; `"*"` is every function.
     pub environment: BTreeMap<String, EnvironmentChanges>,
-    /// Whether functions log all they can and a [`Canary`](crate::Canary) looks for secrets in it when the stack ends,
-    /// which then panics.
+    /// Whether functions log everything, and a [`Canary`](crate::Canary) searches the logs for secrets when the stack ends,
+    /// and panics if it finds one.
     pub canary: bool,
-    /// Ports for DynamoDB, Lambda, Step Functions and events; 0 takes a free one.
+    /// Ports for DynamoDB, Lambda, Step Functions and events. 0 takes a free one.
     pub ports: Ports,
 }
 
-/// What becomes of the template's schedules.
+/// How the template's schedules run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Schedules {
-    /// Nothing runs by itself.
+    /// No function runs by schedule.
     #[default]
     Never,
-    /// As the template says.
+    /// At the template's periods.
     FromTemplate,
     /// Every scheduled function at this period.
     Every(Duration),
 }
 
-/// Ports on 127.0.0.1; 0 takes a free one.
+/// Ports on 127.0.0.1. 0 takes a free one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ports {
     /// The proxy in front of DynamoDB.
@@ -125,7 +124,7 @@ impl Options {
         .to_owned())
     }
 
-    /// The environment of a function after the changes that concern it, the general ones first.
+    /// The environment of a function after its changes, the general ones first.
     pub(super) fn change(
         &self,
         environment: &mut BTreeMap<String, String>,

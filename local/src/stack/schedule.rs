@@ -1,4 +1,4 @@
-//! Rules of the clock's: functions that are invoked at a period.
+//! Schedules: functions that are invoked at a period.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::lambda::{Invoker, request_id};
 use crate::task::OwnedTask;
 
 /// Invokes a function at a period, first after one period, with the event `EventBridge` would send, until the
-/// returned task is dropped. A run that outlasts the period delays the next one instead of piling up.
+/// returned task is dropped. A run that outlasts the period delays the next one, so runs never overlap.
 pub(super) fn start(invoker: Invoker, rule: String, period: Duration) -> OwnedTask {
     OwnedTask::spawn(async move {
         let mut ticks = tokio::time::interval_at(Instant::now() + period, period);

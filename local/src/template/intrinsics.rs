@@ -1,6 +1,6 @@
-//! `CloudFormation`'s intrinsic functions and pseudo parameters, evaluated against this machine: one account, one Region, and
-//! logical ids as physical names where the template gives none, after the stack's name if it is not the usual one. A function
-//! that is not known here is an error.
+//! `CloudFormation`'s intrinsic functions and pseudo parameters, evaluated for this machine: one account and one Region. If the
+//! template gives no name, the logical id is the physical name, prefixed by the stack's name if that is not the usual one. An
+//! unknown function is an error.
 
 use std::collections::BTreeMap;
 
@@ -19,17 +19,17 @@ const NAMED_BY: [(&str, &str); 4] = [
     ("AWS::StepFunctions::StateMachine", "StateMachineName"),
 ];
 
-/// What the names in a template stand for.
+/// The values of the names in a template.
 pub(super) struct Resolver<'a> {
     template: &'a Value,
     stack: &'a str,
     parameters: BTreeMap<&'a str, Value>,
-    /// What nested stacks put out: by logical id, and `Outputs.` with the output's name.
+    /// The outputs of nested stacks, by logical id and `Outputs.` with the output's name.
     outputs: BTreeMap<(String, String), String>,
 }
 
 impl<'a> Resolver<'a> {
-    /// Takes the parameters' defaults where `given` has nothing else.
+    /// Uses the parameters' defaults if `given` has no value.
     pub(super) fn new(
         template: &'a Value,
         stack: &'a str,
@@ -67,7 +67,7 @@ impl<'a> Resolver<'a> {
         })
     }
 
-    /// Takes what a nested stack puts out.
+    /// Adds the outputs of a nested stack.
     pub(super) fn nest(&mut self, id: &str, outputs: BTreeMap<String, String>) {
         let outputs = outputs.into_iter();
         self.outputs.extend(
@@ -75,7 +75,7 @@ impl<'a> Resolver<'a> {
         );
     }
 
-    /// The value with every function replaced by its result; `None` is `AWS::NoValue`.
+    /// The value with every function replaced by its result. `None` is `AWS::NoValue`.
     pub(super) fn resolve(&self, value: &Value) -> Result<Option<Value>, String> {
         match value {
             Value::Array(items) => {
@@ -101,7 +101,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Whether the condition of this name holds.
+    /// Whether the condition with this name is true.
     pub(super) fn condition(&self, name: &str) -> Result<bool, String> {
         let condition = self.template["Conditions"].get(name);
         self.holds(condition.ok_or_else(|| format!("no condition is called {name}"))?)
@@ -207,7 +207,7 @@ impl<'a> Resolver<'a> {
         let name = self.name(id)?;
         let found = match (kind, attribute) {
             (_, "Arn") => arn::of(kind, &name),
-            // Whoever follows a stream starts at its end, so that one label is enough.
+            // Readers of a stream start at its end, so one label is enough.
             ("AWS::DynamoDB::Table", "StreamArn") => {
                 Some(format!("{}/stream/local", arn::table(&name)))
             }
@@ -219,7 +219,7 @@ impl<'a> Resolver<'a> {
         found.ok_or_else(|| wrong("no such attribute is known locally"))
     }
 
-    /// The names of `own` go before all others.
+    /// The names of `own` take precedence over all others.
     fn substitute(&self, pattern: &str, own: &Map<String, Value>) -> Result<String, String> {
         let mut result = String::new();
         let mut rest = pattern;
@@ -247,7 +247,7 @@ impl<'a> Resolver<'a> {
     fn list(&self, value: &Value) -> Result<Vec<String>, String> {
         match self.resolve(value)? {
             Some(Value::Array(items)) => items.iter().map(text).collect(),
-            _ => Err(format!("{value} stands where a list is needed")),
+            _ => Err(format!("{value} is not a list, but a list is needed")),
         }
     }
 
@@ -256,12 +256,12 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// A plain value as a text, as environment variables and names need it.
+/// A plain value as a text, for environment variables and names.
 pub(super) fn text(value: &Value) -> Result<String, String> {
     match value {
         Value::String(text) => Ok(text.clone()),
         Value::Number(_) | Value::Bool(_) => Ok(value.to_string()),
-        other => Err(format!("{other} stands where a text is needed")),
+        other => Err(format!("{other} is not a text, but a text is needed")),
     }
 }
 

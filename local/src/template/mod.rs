@@ -1,8 +1,8 @@
-//! A stack's template, read for what this machine runs: plain `CloudFormation`, as SAM translates template.yaml to it.
+//! Reads the parts of a stack's template that this machine runs. It is plain `CloudFormation`, SAM's translation of template.yaml.
 //!
-//! First every function in it is replaced by its result, in all resources and outputs, so that a reference to nothing is an
-//! error wherever it is. What is left is plain JSON, and is read by type. A property that would change what is delivered, and
-//! that is not understood here, is an error.
+//! First every function in all resources and outputs is replaced by its result, so that a dangling reference is an error anywhere.
+//! The result is plain JSON, and is read by type. A property that would change deliveries, but is not supported here, is an
+//! error.
 
 mod intrinsics;
 mod properties;
@@ -32,19 +32,19 @@ pub(crate) struct Template {
     pub(crate) queues: Vec<QueueResource>,
     /// Functions that follow a table's stream.
     pub(crate) streams: Vec<StreamSource>,
-    /// Functions that take what comes into a queue.
+    /// Functions that receive a queue's messages.
     pub(crate) queue_sources: Vec<QueueSource>,
-    /// What each role may do, by its name.
+    /// The permissions of each role, by its name.
     pub(crate) roles: BTreeMap<String, Vec<Allowed>>,
-    /// What functions and queues allow others by their own policies.
+    /// The permissions in the functions' and queues' own policies.
     pub(crate) permissions: Vec<Permission>,
-    /// What policies that roles share allow, by their ARNs, and which of them each role names.
+    /// The permissions of shared policies, by ARN, and the policies that each role names.
     shared: BTreeMap<String, Vec<Allowed>>,
     named: Vec<(String, Vec<String>)>,
-    /// The variables that every function has, with the same value.
+    /// The variables that every function has with the same value.
     pub(crate) environment: BTreeMap<String, String>,
     ids: BTreeSet<String>,
-    /// How many resources there are of each type.
+    /// The number of resources of each type.
     pub(crate) kinds: BTreeMap<String, usize>,
     /// Every resource, as `CloudFormation` lists them.
     pub(crate) listed: Vec<ListedResource>,
@@ -53,39 +53,39 @@ pub(crate) struct Template {
 /// A resource as `CloudFormation` lists it.
 #[derive(Clone, Debug)]
 pub(crate) struct ListedResource {
-    /// The name of the stack that has it, which may be a nested one.
+    /// The name of its stack, which may be a nested one.
     pub(crate) stack: String,
     pub(crate) logical_id: String,
     pub(crate) kind: String,
-    /// What `Ref` of it answers in the service: a name, or the ARN of a state machine or stack.
+    /// The value of `Ref` in the service: a name, or the ARN of a state machine or stack.
     pub(crate) physical_id: String,
 }
 
 /// The type of a nested stack.
 const STACK_KIND: &str = "AWS::CloudFormation::Stack";
 
-/// A translated template, as it is written.
+/// A translated template as written.
 fn translation(file: &Path) -> Result<Value, String> {
     let text = std::fs::read_to_string(file);
     let text = text.map_err(|error| error.to_string())?;
     serde_json::from_str(&text).map_err(|error| {
-        format!("is no translated template (tools/translate.py makes one): {error}")
+        format!("is not a translated template (tools/translate.py makes one): {error}")
     })
 }
 
 /// A `AWS::Lambda::Function`.
 #[derive(Clone, Debug)]
 pub(crate) struct FunctionResource {
-    /// Its name, too.
+    /// It is also its name.
     pub(crate) logical_id: String,
-    /// The last segment of its code's key, which is also the name of its binary.
+    /// The last segment of its code's key, and the name of its binary.
     pub(crate) verb: String,
     pub(crate) environment: BTreeMap<String, String>,
     pub(crate) timeout: Duration,
     pub(crate) memory_mb: u32,
     /// The name of its role.
     pub(crate) role: Option<String>,
-    /// The name of the log group that it writes to, if the template has it.
+    /// The name of its log group, if the template has it.
     pub(crate) log_group: Option<String>,
 }
 
@@ -104,17 +104,17 @@ pub(crate) struct StateMachineResource {
 #[derive(Clone, Debug)]
 pub(crate) struct RuleResource {
     pub(crate) arn: String,
-    /// None for a rule of the clock's.
+    /// None for a schedule.
     pub(crate) pattern: Option<Pattern>,
-    /// The period of a rule of the clock's.
+    /// The period of a schedule.
     pub(crate) every: Option<Duration>,
-    /// Each with what is made of the event for it.
+    /// Each with its transformation of the event.
     pub(crate) targets: Vec<(Target, Option<Transformer>)>,
-    /// Queues for what reached no target.
+    /// Queues for events that reached no target.
     pub(crate) dead_letters: Vec<String>,
 }
 
-/// Where a rule leads, by logical id.
+/// The target of a rule, by logical id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     Function(String),
@@ -125,11 +125,11 @@ pub(crate) enum Target {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct QueueResource {
     pub(crate) logical_id: String,
-    /// How long a message is kept back after it was sent.
+    /// The delay of a message after it was sent.
     pub(crate) delay: Duration,
-    /// How long it is kept back after it was received and not dealt with.
+    /// The delay of a message after it was received and not deleted.
     pub(crate) visibility: Duration,
-    /// The queue that takes what was received more often than this.
+    /// The dead-letter queue, and how often a message may be received before it goes there.
     pub(crate) redrive: Option<(String, u32)>,
 }
 
@@ -142,20 +142,20 @@ pub(crate) struct StreamSource {
     pub(crate) stream_arn: String,
     pub(crate) filters: Vec<Pattern>,
     pub(crate) batch_size: usize,
-    /// Whether a batch that failed is halved.
+    /// Whether a failed batch is halved.
     pub(crate) bisect: bool,
-    /// `None`: without limit.
+    /// `None` for no limit.
     pub(crate) retries: Option<u32>,
     pub(crate) record_age: Option<Duration>,
-    /// How many batches of one shard are under way at once.
+    /// How many batches of one shard are delivered at once.
     pub(crate) lanes: usize,
-    /// Whether the answer may name the records that failed.
+    /// Whether the response may name the failed records.
     pub(crate) partial: bool,
-    /// The queue for what was given up.
+    /// The queue for records that were given up.
     pub(crate) dead_letters: Option<String>,
 }
 
-/// A function that takes what comes into a queue.
+/// A function that receives a queue's messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct QueueSource {
     /// Logical id.
@@ -163,11 +163,11 @@ pub(crate) struct QueueSource {
     /// Logical id.
     pub(crate) queue: String,
     pub(crate) batch_size: usize,
-    /// Whether the answer may name the messages that failed.
+    /// Whether the response may name the failed messages.
     pub(crate) partial: bool,
 }
 
-/// What a resource's own policy lets a service do in the name of another resource.
+/// A permission in a resource's own policy, for a service that acts for another resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Permission {
     pub(crate) principal: String,
@@ -177,13 +177,13 @@ pub(crate) struct Permission {
 }
 
 impl Template {
-    /// Reads the template of the stack of this name; `parameters` win over the defaults it names, and `offered` ones too, as
-    /// far as the template has them. Resources whose `Condition` does not hold are left out. `root` is where its code and
-    /// definitions are, and below `local/` the translations of the templates that it nests; their resources are read as if
-    /// they were its own.
+    /// Reads the template of the stack with this name. `parameters` take precedence over the template's defaults, and so do
+    /// `offered` ones if the template has them. Resources whose `Condition` is false are omitted. `root` is the directory of its
+    /// code and definitions. Its `local/` has the translations of nested templates, whose resources are read as the template's
+    /// own.
     ///
     /// # Errors
-    /// [`Error::Template`] naming the resource and what is wrong with it.
+    /// [`Error::Template`] with the resource and the fault.
     pub(crate) fn read(
         file: &Path,
         root: &Path,
@@ -236,7 +236,7 @@ impl Template {
         Ok(read)
     }
 
-    /// Adds the resources of a template, and those of the templates that it nests; `listed_in` is the stack that has them. Answers its outputs.
+    /// Adds the resources of a template and of its nested templates. `listed_in` is their stack. Returns the template's outputs.
     fn add(
         &mut self,
         template: &Value,
@@ -247,7 +247,7 @@ impl Template {
     ) -> Result<BTreeMap<String, String>, String> {
         let mut resolver = Resolver::new(template, stack, given)?;
         let mut outputs = BTreeMap::new();
-        // Nested stacks come first, since others refer to what they put out.
+        // Nested stacks come first, because others refer to their outputs.
         for (section, part, nested) in [
             ("Resources", "Properties", true),
             ("Resources", "Properties", false),
@@ -305,7 +305,7 @@ impl Template {
         });
     }
 
-    /// Adds a nested stack, whose template is known by the last part of its address.
+    /// Adds a nested stack. The last part of its URL names the template.
     fn nest(
         &mut self,
         nested: &Value,
@@ -373,7 +373,7 @@ impl Template {
         Ok(())
     }
 
-    /// What is named as the end of a way has to exist: a message for nobody would be lost without a word.
+    /// Checks that all targets exist, because a message to a missing target would be lost silently.
     fn check_ends(&self) -> Result<(), String> {
         let mut queues: Vec<&String> = Vec::new();
         for rule in &self.rules {
@@ -405,7 +405,7 @@ impl Template {
 }
 
 impl StreamSource {
-    /// Whether a record passes the filters; without any, all do.
+    /// Whether a record passes the filters. Without filters all records do.
     pub(crate) fn wants(&self, record: &Value) -> bool {
         self.filters.is_empty() || self.filters.iter().any(|filter| filter.matches(record))
     }
@@ -421,11 +421,11 @@ impl StateMachineResource {
         arn::state_machine(&self.name)
     }
 
-    /// The definition with its substitutions made. Read only when it is wanted: who tests functions does not depend on
+    /// The definition with its substitutions. It is read only on demand, so that tests of functions do not depend on
     /// state machines.
     ///
     /// # Errors
-    /// [`Error::Template`] when the file cannot be read or wants a substitution that the template does not have.
+    /// [`Error::Template`] if the file cannot be read or needs a substitution that the template does not have.
     pub(crate) fn definition(&self) -> Result<String, Error> {
         let wrong = |message: String| Error::Template {
             file: self.file.clone(),
@@ -436,7 +436,7 @@ impl StateMachineResource {
         for (name, value) in &self.substitutions {
             definition = definition.replace(&format!("${{{name}}}"), value);
         }
-        // A forgotten substitution would reach the service as a strange ARN and fail much later.
+        // A missing substitution would reach the service as a malformed ARN and fail much later.
         if let Some((_, rest)) = definition.split_once("${") {
             let name = rest.split('}').next().unwrap_or(rest);
             let id = &self.logical_id;
@@ -549,7 +549,7 @@ mod tests {
             ),
             (
                 variable(json!(["list"])),
-                "Take: A: [\"list\"] stands where a text is needed",
+                "Take: A: [\"list\"] is not a text, but a text is needed",
             ),
             (
                 resource(json!({"Type": "AWS::Lambda::Function"})),

@@ -1,4 +1,4 @@
-//! The properties of each type of resource, as far as they matter here; every function in them has been replaced by its result.
+//! The relevant properties of each type of resource, with every function replaced by its result.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -42,7 +42,7 @@ struct Function {
     logging_config: LoggingConfig,
 }
 
-/// What Lambda gives a function whose template says nothing.
+/// Lambda's defaults for a function.
 fn default_timeout() -> u64 {
     3
 }
@@ -51,7 +51,7 @@ fn default_memory() -> u32 {
     128
 }
 
-/// Where code or a definition has been uploaded to; its key is the place in the repository.
+/// The uploaded location of code or a definition. Its key is the path in the repository.
 #[derive(Deserialize)]
 struct Uploaded {
     #[serde(alias = "S3Key", alias = "Key")]
@@ -115,7 +115,7 @@ struct EventSourceMapping {
     event_source_arn: String,
     function_name: String,
     starting_position: Option<String>,
-    // One batch of a queue at a time is under way here, which no limit is below.
+    // Here only one batch of a queue is delivered at a time, which satisfies every limit.
     #[serde(rename = "ScalingConfig")]
     _scaling_config: Option<Value>,
     batch_size: Option<usize>,
@@ -183,7 +183,7 @@ pub(super) fn event_source(properties: Value) -> Result<EventSource, String> {
         Pattern::read(&pattern)
     });
     let dead_letters = mapping.destination_config.on_failure.destination;
-    // Minus one stands for no limit, and is what nothing said means.
+    // Minus one means no limit, and is the default.
     let limit = |given: Option<i64>| given.and_then(|given| u32::try_from(given).ok());
     Ok(EventSource::Stream(StreamSource {
         function,
@@ -218,7 +218,7 @@ struct RuleTarget {
     arn: String,
     #[serde(rename = "Id")]
     _id: String,
-    // A target that fails is not tried again here.
+    // A failed target is not retried here.
     #[serde(rename = "RetryPolicy")]
     _retry_policy: Option<Value>,
     dead_letter_config: Option<DeadLetterConfig>,
@@ -267,7 +267,7 @@ pub(super) fn rule(id: &str, properties: Value) -> Result<RuleResource, String> 
     })
 }
 
-/// A pattern may be said as its text, too.
+/// A pattern may also be given as a text.
 fn pattern(said: Value) -> Result<Pattern, String> {
     match said {
         Value::String(text) => {
@@ -279,7 +279,7 @@ fn pattern(said: Value) -> Result<Pattern, String> {
     }
 }
 
-/// The period of a schedule. A cron expression is told of and not run.
+/// The period of a schedule. A cron expression is logged and not run.
 fn period(rule: &str, expression: &str) -> Result<Option<Duration>, String> {
     if expression.starts_with("cron(") {
         tracing::warn!(rule, expression, "cron expressions are not run locally");
@@ -345,7 +345,7 @@ fn a_queue(arn: &str) -> Result<String, String> {
     queue_in(arn).ok_or_else(|| format!("{arn} is not a queue"))
 }
 
-/// What a role's own policies allow.
+/// The permissions in a role's own policies.
 pub(super) fn allowed(role: &Value) -> Result<Vec<Allowed>, String> {
     let policies = iam::list(&role["Policies"]).into_iter();
     let documents = policies.map(|policy| iam::allowed(&policy["PolicyDocument"]));

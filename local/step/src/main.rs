@@ -1,9 +1,9 @@
-//! Stands in for a user's own step: work that must be alone with a resource, done under a lease.
+//! A sample of a user's own step: work that needs exclusive access to a resource, done under a lease.
 //!
 //! It enters the resource, works, and leaves it, with two fenced writes (see [`resource`]) to the
-//! table `RESOURCE_TABLE`; without a `lease` it only works. `work` says how long and how it ends.
-//! Refuses with `Step.StaleToken` what a newer token has overtaken, with `Step.Overlap` to be the
-//! second one inside, and with `Step.Invalid` what it cannot read; a panic is `Step.Panicked`.
+//! table `RESOURCE_TABLE`. Without a `lease` it only works. `work` sets how long it works and how it ends.
+//! It refuses with `Step.StaleToken` after a newer token was accepted, with `Step.Overlap` while another holder is
+//! inside, and with `Step.Invalid` if it cannot read the request. A panic is `Step.Panicked`.
 
 mod resource;
 
@@ -28,20 +28,20 @@ struct Request {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Work {
-    /// How long it takes.
+    /// How long the work takes.
     seconds: f64,
-    /// The error name to fail with, once the resource is left.
+    /// The error name to fail with, after leaving the resource.
     fail: Option<String>,
-    /// Panic, once the resource is left.
+    /// Whether to panic, after leaving the resource.
     panic: bool,
-    /// How much to answer.
+    /// The size of the response.
     output_bytes: usize,
 }
 
 #[derive(Debug, Serialize)]
 struct Done {
     step: String,
-    /// The resource's own numbers of the two writes.
+    /// The resource's numbers of the two writes.
     #[serde(skip_serializing_if = "Option::is_none")]
     entered: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -50,7 +50,7 @@ struct Done {
     output: String,
 }
 
-/// Why a step failed; the message is for people, the name for Retry and Catch.
+/// Why a step failed. The message is for people, the name for Retry and Catch.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error("token {token} comes too late for {key}: {accepted} was accepted before")]
@@ -108,7 +108,7 @@ async fn main() -> Result<(), lambda_runtime::Error> {
         .endpoint_url(variable("AWS_ENDPOINT_URL_DYNAMODB"))
         .http_client(aws_smithy_http_client::Builder::new().build_http())
         .build();
-    // As long as the process.
+    // It lives as long as the process.
     let resource: &'static Resource = Box::leak(Box::new(Resource::new(
         Client::from_conf(config),
         variable("RESOURCE_TABLE"),
@@ -117,7 +117,7 @@ async fn main() -> Result<(), lambda_runtime::Error> {
         move |event: LambdaEvent<serde_json::Value>| async move {
             let request = serde_json::from_value(event.payload)
                 .map_err(|error| Failure::Invalid(error.to_string()))?;
-            // A task of its own: the runtime would report a panic by the name of a Rust type.
+            // A task of its own, because the runtime would report a panic by the name of a Rust type.
             match tokio::spawn(handle(resource, request)).await {
                 Ok(done) => done,
                 Err(ended) => Err(Failure::Panicked(message(ended))),
@@ -127,7 +127,7 @@ async fn main() -> Result<(), lambda_runtime::Error> {
     .await
 }
 
-/// What a task that panicked has said.
+/// The message of a panic.
 fn message(ended: JoinError) -> String {
     let Ok(panic) = ended.try_into_panic() else {
         return "without a word".to_owned();
@@ -150,7 +150,7 @@ async fn handle(resource: &Resource, request: Request) -> Result<Done, Failure> 
         None => None,
     };
     tokio::time::sleep(length).await;
-    // Left before it fails, too: a step that has failed touches nothing any more.
+    // The resource is left before a failure too, because a failed step must not touch it any more.
     let left = match &lease {
         Some(pass) => Some(resource.leave(pass, &step).await?),
         None => None,

@@ -1,10 +1,10 @@
-//! A resource that defends itself: the receiving end of a fencing token.
+//! A resource that checks fencing tokens.
 //!
 //! One item per key, `sk` = `RESOURCE`: `fence` (the highest token accepted), `occupant` and
-//! `occupied_until` (who is inside, and until when that one promised to be), `entries` (writes
-//! accepted so far) and `overlaps` (times that somebody came in on somebody else). One item per
+//! `occupied_until` (who is inside, and the promised end), `entries` (writes
+//! accepted so far) and `overlaps` (entries while another holder was inside). One item per
 //! accepted write, `sk` = its number: `token`, `holder`, `step`, `op` (`enter` or `leave`), `at`
-//! in milliseconds. Written by this judgement alone, they tell afterwards who was inside when.
+//! in milliseconds. Only this module writes these items, so they show afterwards who was inside when.
 
 use std::collections::HashMap;
 
@@ -21,7 +21,7 @@ use crate::Failure;
 
 type Item = HashMap<String, AttributeValue>;
 
-/// What a guarded write needs of a lease. The `lease_id`, which could end the lease, is not in it.
+/// The fields of a lease that a guarded write needs. They do not include the `lease_id`, which could end the lease.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pass {
@@ -41,8 +41,8 @@ impl Resource {
         Self { client, table }
     }
 
-    /// Goes in: refused if a newer token was accepted, or if somebody else is inside and may be.
-    /// The same token may come in again, as after a redrive or a lost answer.
+    /// Enters the resource. It is refused if a newer token was accepted, or if another holder is inside and its promised time
+    /// has not passed. The same token may enter again, as after a redrive or a lost response.
     pub async fn enter(&self, pass: &Pass, step: &str) -> Result<u64, Failure> {
         let now = SystemClock.now();
         let update = self
@@ -65,7 +65,7 @@ impl Resource {
         }
     }
 
-    /// Goes out: refused if a newer token was accepted meanwhile, whose work this one would disturb.
+    /// Leaves the resource. It is refused if a newer token was accepted meanwhile, because it would disturb that holder's work.
     pub async fn leave(&self, pass: &Pass, step: &str) -> Result<u64, Failure> {
         let now = SystemClock.now();
         let update = self
@@ -98,7 +98,7 @@ impl Resource {
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
     }
 
-    /// The number of the write, or the item that refused it.
+    /// Returns the number of the write, or the item that refused it.
     async fn accepted(
         &self,
         update: UpdateItemFluentBuilder,
@@ -120,7 +120,7 @@ impl Resource {
         if read(before, "fence") > pass.fencing_token {
             return stale(pass, before);
         }
-        // The one thing that must never happen: told to the caller, and kept for the audit.
+        // This must never happen. It is returned to the caller, and recorded for the audit.
         let counted = self
             .client
             .update_item()

@@ -1,4 +1,4 @@
-//! Time that passes under a lease, and what there is to say of it.
+//! The time that passes under a lease, and its findings.
 
 use crate::check::calls::Call;
 use crate::check::lease::{Env, Lease};
@@ -10,7 +10,7 @@ use crate::read::timing::{self, FOREVER, Limit, sum, words};
 use std::fmt::Write as _;
 
 impl Walker<'_, '_> {
-    /// Lets a state take its time, at worst, from every lease that is held, but those it is about. If `judged`, what goes past a
+    /// Adds a state's longest time to the age of every held lease, except those that it is about. If `judged`, outlasting a
     /// lease is a finding.
     pub(crate) fn spend(
         &mut self,
@@ -34,7 +34,7 @@ impl Walker<'_, '_> {
             let fixed = match limit {
                 Limit::Fixed(attempt) => Some(*attempt),
                 Limit::Computed(said) if bounded_by(said, lease, &all, is_wait) => {
-                    // Whatever was before: it ends with the lease, or does not begin.
+                    // Whatever the age before: the task ends with the lease, or does not begin.
                     (lease.age, lease.unsure) = (lease.budget.unwrap_or(FOREVER), 0);
                     lease.cause = Some(id);
                     continue;
@@ -55,7 +55,7 @@ impl Walker<'_, '_> {
             if takes == 0 && !is_unbounded(lease.age) {
                 continue;
             }
-            // Where nothing runs, a time that cannot be compared counts for what comes after.
+            // If nothing runs, a time that cannot be compared counts only for later states.
             let compared =
                 judged && (is_work || (lease.budget.is_some() && !is_unbounded(lease.age)));
             if compared
@@ -69,7 +69,7 @@ impl Walker<'_, '_> {
         }
     }
 
-    /// The longest one attempt can take, as far as the lease is concerned that it is about.
+    /// The longest time of one attempt, limited by the lease that it is about.
     pub(crate) fn attempt(limit: &Limit, about: Option<(&Lease, &Env)>) -> u64 {
         match limit {
             Limit::Fixed(attempt) => *attempt,
@@ -86,11 +86,11 @@ impl Walker<'_, '_> {
 
     fn without_bound(limit: &Limit, is_wait: bool) -> &'static str {
         match limit {
-            Limit::Absent if is_wait => "nothing says how long it waits",
+            Limit::Absent if is_wait => "has no limit of its wait",
             Limit::Absent => "has no TimeoutSeconds, and may outlast the lease it runs under",
-            _ if is_wait => "how long it waits is computed, and from nothing that the lease says",
+            _ if is_wait => "computes its wait from something other than the lease",
             _ => {
-                "its time limit is computed, and not from the safe_until of the lease it runs under"
+                "computes its time limit from something other than the safe_until of the lease it runs under"
             }
         }
     }
@@ -100,7 +100,7 @@ impl Walker<'_, '_> {
         let acquire = name(lease.acquire);
         let Some(budget) = lease.budget else {
             let message = format!(
-                "takes up to {} under the lease of {acquire}, whose ttl_seconds is not written out: nothing compares the two",
+                "takes up to {} under the lease of {acquire}, whose ttl_seconds is not a number: the two cannot be compared",
                 words(takes)
             );
             return Some((Rule::Unbounded, message));
@@ -109,15 +109,15 @@ impl Walker<'_, '_> {
             let cause = lease.cause.unwrap_or(lease.acquire);
             let since = match self.machine.states[cause].kind {
                 _ if cause == lease.acquire => {
-                    format!("nothing bounds how old the lease is when {acquire} has answered")
+                    format!("the age of the lease is unbounded when {acquire} returns")
                 }
-                // Whatever takes time by itself and without a bound; all else is the head of a loop.
+                // These take unbounded time by themselves. Any other cause is the head of a loop.
                 Kind::Task | Kind::Wait if timing::is_open(self.machine.states[cause].node) => {
                     format!("by then {} may have taken any time", name(cause))
                 }
                 Kind::Map(_) => format!("by then {} may have taken any time", name(cause)),
                 _ => format!(
-                    "a loop through {} comes here again without an extend",
+                    "a loop through {} comes back here without an extend",
                     name(cause)
                 ),
             };
@@ -131,14 +131,14 @@ impl Walker<'_, '_> {
             return None;
         }
         let mut message = format!(
-            "may end {} after the lease of {acquire} was last granted or extended, which can be trusted for {}",
+            "may end {} after the lease of {acquire} was last granted or extended, but that lease is safe for only {}",
             words(end),
             words(budget)
         );
         if end - lease.unsure <= budget {
             _ = write!(
                 message,
-                " ({} of it are attempts of {acquire}: the first may have got the lease and its answer been lost; an extend before the work, or a limit from safe_until, needs none of that)",
+                " ({} of this are attempts of {acquire}: the first may have been granted the lease although its response was lost; an extend before the work, or a limit from safe_until, avoids this)",
                 words(lease.unsure)
             );
         }
@@ -146,7 +146,7 @@ impl Walker<'_, '_> {
     }
 }
 
-/// Whether a computed limit ends with this lease: it takes what is left from `safe_until`, or, for a wait, a part of the lease's
+/// Whether a computed limit ends with this lease: it is the time left until `safe_until`, or, for a wait, a part of the lease's
 /// own length.
 fn bounded_by(said: &str, lease: &Lease, env: &Env, is_wait: bool) -> bool {
     let bare = text::bare(said);
@@ -163,7 +163,7 @@ fn bounded_by(said: &str, lease: &Lease, env: &Env, is_wait: bool) -> bool {
     if by_clock || owners.iter().any(|&owner| handle.vars.contains(owner)) {
         return true;
     }
-    // A name that is nobody's: of the one lease that there is.
+    // A name that belongs to no lease refers to the only held one.
     let nobodys = |owner: &&str| !env.iter().any(|other| other.handle.vars.contains(*owner));
     let only = env.iter().filter(|other| other.is_held()).count() == 1;
     only && owners.iter().any(nobodys)

@@ -1,4 +1,4 @@
-//! Extend and release, and which leases they are about.
+//! Extend and release, and the leases that they are about.
 
 use crate::check::calls::{self, Left};
 use crate::check::lease::{Env, Lease, Status, find};
@@ -32,7 +32,7 @@ impl Walker<'_, '_> {
         let all_held = targets
             .iter()
             .all(|&target| find(&env, target).is_some_and(Lease::is_held));
-        // Late is not wrong here: an extend that comes too late finds that out.
+        // A late extend is no fault, because it returns an error.
         self.spend(id, &mut env, &limit, &targets, false, link);
         for lease in of(&mut env, &targets) {
             match &limit {
@@ -86,10 +86,10 @@ impl Walker<'_, '_> {
                 continue;
             }
             if lease.left == Left::AtWork {
-                let message = "gives the lease back while a function that has not answered may still be at work".to_owned();
+                let message = "releases the lease while a function that has not returned may still be running".to_owned();
                 self.report(Rule::ReleasedWhileRunning, id, link, message);
             }
-            // Tried is as good as done: a release that fails has been repeated, and the lease runs out.
+            // A tried release counts as done: a failed one has been retried, and the lease expires.
             lease.end(Status::Released);
         }
         let mut edges = self.failed(id, &env, |_, _| ());
@@ -103,7 +103,7 @@ impl Walker<'_, '_> {
         self.uses_leases(link, env.iter().filter(about));
     }
 
-    /// Which leases a payload speaks of.
+    /// The leases that a payload refers to.
     fn targets(
         &mut self,
         id: StateId,
@@ -126,7 +126,7 @@ impl Walker<'_, '_> {
                 ([], [one]) => targets.push(one.acquire),
                 ([_, _, ..], _) => {
                     let message =
-                        "several leases are held, and which of them this is about cannot be told"
+                        "several leases are held, and the payload does not show which one is meant"
                             .to_owned();
                     self.report(Rule::HandleOverwritten, id, link, message);
                     targets = held;

@@ -1,9 +1,9 @@
 //! The walk: every abstract execution of a scope.
 //!
-//! A position is a state with what is known of each lease. Where two executions meet at one state and differ in time alone, the
-//! longer time goes on; states are taken in an order in which, loops aside, all that can lead to a state comes before it, so that
-//! a definition is gone through about once for each combination of what its leases are. A loop that comes back to a position with
-//! more time, and without an extend in between, has no bound.
+//! A position is a state together with the facts known of each lease. If two executions meet at one state and differ only in
+//! time, the walk continues with the longer time. Apart from loops, a state is visited after all states that lead to it. So each
+//! combination of facts is walked about once. A loop that returns to a position with more time, and without an extend in between,
+//! is unbounded.
 
 mod elapsed_time;
 mod extend_release;
@@ -21,11 +21,11 @@ use crate::read::node::Span;
 use crate::read::timing::FOREVER;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-/// More positions than this are not gone through: no definition that people write comes near.
+/// The most positions that the walk visits. No definition written by people comes near.
 const MOST: usize = 100_000;
-/// So many steps of the way to a finding are told, the last ones.
+/// The number of steps that a finding's path has at most. The last ones are kept.
 const LONGEST_PATH: usize = 100;
-/// So often a position may come back with more time before it counts as unbounded.
+/// How often a position may return with more time before its time counts as unbounded.
 const GROWN: usize = 40;
 
 pub(crate) struct Walker<'m, 'a> {
@@ -34,39 +34,39 @@ pub(crate) struct Walker<'m, 'a> {
     pub lost_time: u64,
     pub findings: Vec<Finding>,
     reported: HashSet<(Rule, StateId, Span)>,
-    /// How many positions were gone through.
+    /// How many positions the walk has visited.
     pub visited: usize,
     pub reached: BTreeSet<StateId>,
-    /// Work, extends and releases, in the order in which they were come to.
+    /// Work, extends and releases, in the order of the walk.
     pub lease_uses: Vec<LeaseUse>,
-    /// Everything else than our calls that was reached under a lease that was held: reads and guarded writes, too.
+    /// All tasks reached under a held lease, reads and guarded writes too, except calls of Leasehold's functions.
     pub protected: BTreeSet<StateId>,
-    /// Leases that the branch under way keeps for the branches beside it.
+    /// Leases that the current branch keeps extended for the other branches.
     pub keeping: Vec<StateId>,
     links: Vec<Link>,
     orders: Vec<HashMap<StateId, usize>>,
 }
 
-/// A step of the way to a position.
+/// A step of the path to a position.
 struct Link {
     state: StateId,
-    /// How the state before was left.
+    /// How the path left the state before.
     by: Option<String>,
     before: Option<usize>,
     key: Key,
 }
 
-/// A task at one position, and the leases that it has there: work those that are held, an extend or a release those that it is
-/// about and that were granted.
+/// A task at one position, and its leases there. For work these are the held leases. For an extend or a release these are the
+/// granted leases that it is about.
 pub(crate) struct LeaseUse {
     pub link: usize,
     pub leases: BTreeSet<StateId>,
 }
 
-/// What is to be gone through from: what is known, after which link, and how that was left.
+/// A position still to visit: the leases, the link before it, and how the path left that link's state.
 type Waiting = (Env, Option<usize>, Option<String>);
 
-/// Where a state leads.
+/// A transition out of a state.
 pub(crate) struct Edge {
     pub env: Env,
     pub to: To,
@@ -78,7 +78,7 @@ pub(crate) enum To {
     State(StateId),
     Done,
     Failed(Error),
-    /// Nowhere: the definition is malformed here.
+    /// To no state, because the definition is malformed here.
     Nowhere,
 }
 
@@ -117,7 +117,7 @@ impl<'m, 'a> Walker<'m, 'a> {
         }
     }
 
-    /// Goes through a scope, from `entry`, and tells how it can end.
+    /// Walks through a scope from `entry`, and returns how it can end.
     pub(crate) fn scope(&mut self, scope: ScopeId, entry: Env, before: Option<usize>) -> Vec<Exit> {
         let Some(start) = self.machine.scopes[scope].start else {
             return Vec::new();
@@ -136,7 +136,7 @@ impl<'m, 'a> Walker<'m, 'a> {
                     Rule::TooLarge,
                     state,
                     link,
-                    "not gone through: too many positions before this".to_owned(),
+                    "not checked: too many positions before this state".to_owned(),
                 );
                 return exits.all;
             }
@@ -183,7 +183,7 @@ impl<'m, 'a> Walker<'m, 'a> {
         exits.all
     }
 
-    /// Whether a position comes back later than before. If that is by a loop without an extend, it has no bound.
+    /// Whether a position returns with more time than before. If a loop without an extend causes that, the time is unbounded.
     fn grown(
         &self,
         env: &mut Env,
@@ -213,7 +213,7 @@ impl<'m, 'a> Walker<'m, 'a> {
         grown
     }
 
-    /// Out of a scope: what is still held must not be forgotten.
+    /// Leaves a scope, and reports leases that are held and not released.
     fn leave(
         &mut self,
         scope: ScopeId,
@@ -226,7 +226,7 @@ impl<'m, 'a> Walker<'m, 'a> {
         let state = self.links[link].state;
         let is_top = self.machine.scopes[scope].within.is_none();
         for lease in &env {
-            // Success of a branch or an item may hand its lease on; after its failure nobody has the handle.
+            // A branch or an item that succeeds may pass its lease on. After a failure nobody has the handle.
             let is_inner =
                 !is_top && error.is_some() && self.machine.is_inside(lease.acquire, scope);
             let forgotten = lease.is_held() && lease.left == Left::Over && (is_top || is_inner);
@@ -263,22 +263,22 @@ impl<'m, 'a> Walker<'m, 'a> {
         self.links.len() - 1
     }
 
-    /// Whether there is too much to go through.
+    /// Whether the walk has stopped because there are too many positions.
     pub(crate) fn is_given_up(&self) -> bool {
         self.visited > MOST
     }
 
-    /// The state that a link stands for.
+    /// The state of a link.
     pub(crate) fn state_of(&self, link: usize) -> StateId {
         self.links[link].state
     }
 
-    /// The links on the way to one, itself first.
+    /// The links on the path to this one, backwards from itself.
     pub(crate) fn way(&self, link: usize) -> impl Iterator<Item = usize> {
         std::iter::successors(Some(link), |&nth| self.links[nth].before)
     }
 
-    /// Whether the way to a link goes through a state, or through what that is inside of.
+    /// Whether the path to a link goes through a state, or through a Parallel or Map around it.
     pub(crate) fn passes(&self, link: usize, state: StateId) -> bool {
         self.way(link).any(|nth| {
             let passed = self.links[nth].state;
@@ -287,14 +287,14 @@ impl<'m, 'a> Walker<'m, 'a> {
         })
     }
 
-    /// What is known of a lease at a link.
+    /// The facts known of a lease at a link.
     pub(crate) fn known(&self, link: usize, acquire: StateId) -> Option<(Status, &HandleFlow)> {
         let mut known = self.links[link].key.iter();
         let lease = known.find(|lease| lease.0 == acquire)?;
         Some((lease.2, &lease.5))
     }
 
-    /// A task was come to, and has these leases.
+    /// Records the leases that a task has at this link.
     pub(crate) fn uses_leases<'l>(&mut self, link: usize, leases: impl Iterator<Item = &'l Lease>) {
         let leases = leases.map(|lease| lease.acquire).collect();
         self.lease_uses.push(LeaseUse { link, leases });
@@ -326,7 +326,7 @@ impl<'m, 'a> Walker<'m, 'a> {
         });
     }
 
-    /// The way to a link, from the start.
+    /// The path to a link, from the start.
     fn path(&self, link: usize, last: Option<&str>) -> Vec<Step> {
         let mut by = last.map(str::to_owned);
         let mut path = Vec::new();
@@ -347,7 +347,7 @@ impl<'m, 'a> Walker<'m, 'a> {
         path
     }
 
-    /// How many links there are: ages that begin anew now are younger than all of these.
+    /// The latest link. An age that restarts now is younger than all links so far.
     pub(crate) fn now(&self) -> usize {
         self.links.len() - 1
     }
@@ -363,11 +363,11 @@ impl<'m, 'a> Walker<'m, 'a> {
     }
 }
 
-/// Reverse postorder: loops aside, everything before what it leads to.
+/// Reverse postorder: apart from loops, every state comes before its successors.
 fn order(machine: &Machine<'_>, scope: ScopeId) -> HashMap<StateId, usize> {
     let mut after = Vec::new();
     let mut seen = BTreeSet::new();
-    // By hand, since a machine may be thousands of states long.
+    // Without recursion, because a machine may be thousands of states long.
     let mut open: Vec<(StateId, Vec<StateId>)> = Vec::new();
     if let Some(start) = machine.scopes[scope].start {
         seen.insert(start);
@@ -391,7 +391,7 @@ fn order(machine: &Machine<'_>, scope: ScopeId) -> HashMap<StateId, usize> {
         .collect()
 }
 
-/// Whether an age has no bound.
+/// Whether an age is unbounded.
 pub(crate) fn is_unbounded(age: u64) -> bool {
     age >= FOREVER
 }

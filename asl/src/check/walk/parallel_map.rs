@@ -1,4 +1,4 @@
-//! Parallel and Map: scopes that run side by side.
+//! Parallel and Map: scopes that run concurrently.
 
 use crate::check::calls::{Call, Left};
 use crate::check::lease::{Env, Lease, Status, held_mut, join, key, put};
@@ -12,9 +12,9 @@ use crate::read::node::Node;
 use crate::read::timing::{FOREVER, sum};
 use std::rc::Rc;
 
-/// So many combinations of how branches end are told apart.
+/// How many combinations of the ends of branches are kept apart.
 const MOST: usize = 64;
-/// So many attempts of a whole Parallel or Map are gone through one by one.
+/// How many attempts of a whole Parallel or Map are walked one by one.
 const ROUNDS: u64 = 10;
 
 impl Walker<'_, '_> {
@@ -47,7 +47,7 @@ impl Walker<'_, '_> {
                         retrier.attempts > 0
                             && (!matches!(error, Error::Named(_)) || matches(&retrier.errors, name))
                     });
-                    // Another attempt tells something new only of time.
+                    // Another attempt changes only the time.
                     if retried && env.iter().any(Lease::is_held) {
                         let mut env = env.clone();
                         for lease in held_mut(&mut env) {
@@ -69,14 +69,14 @@ impl Walker<'_, '_> {
         edges
     }
 
-    /// The edges of an error that left the scopes inside.
+    /// The edges of an error that left an inner scope.
     fn lead(&self, id: StateId, env: &Env, error: &Error, edges: &mut Vec<Edge>) {
         let machine = self.machine;
         let state = &machine.states[id];
         let (reached, uncaught) = clauses(state, error);
         for nth in reached {
             let mut env = env.clone();
-            // An error of any name that meets this clause has this name.
+            // If the error's name is unknown and this clause catches it, it has a name of this clause.
             let says_lost =
                 *error == Error::Any && state.catch[nth].errors.iter().all(|name| is_lost(name));
             if says_lost {
@@ -99,7 +99,7 @@ impl Walker<'_, '_> {
         }
     }
 
-    /// How the scopes inside can end together: after success, and after each failure.
+    /// How the inner scopes can end together: after success, and after each failure.
     fn bodies(&mut self, id: StateId, entry: &Env, link: usize) -> (Vec<Env>, Vec<(Env, Error)>) {
         let machine = self.machine;
         let state = &machine.states[id];
@@ -108,7 +108,7 @@ impl Walker<'_, '_> {
         let mut start = entry.clone();
         flow(&mut start, |handle| handle.entered(state));
         if is_map && !at_once(state.node) {
-            // An item may begin when others have taken any time.
+            // An item may begin after others have taken any time.
             for lease in start
                 .iter_mut()
                 .filter(|lease| lease.is_held() && !lease.kept)
@@ -172,13 +172,13 @@ impl Walker<'_, '_> {
             done = next;
         }
         if is_map {
-            // There may be no item at all.
+            // The list of items may be empty.
             merge_in(&mut done, entry.clone());
         }
         let mut failed = Vec::new();
         let lefts: Vec<Left> = scopes.iter().map(|&scope| self.left(scope)).collect();
         for (at, exits) in ends.iter().enumerate() {
-            // What is aborted beside it may be at work.
+            // Tasks of the aborted branches may still be running.
             let alone = is_map && concurrency(state.node) == Some(1.0);
             let beside = lefts
                 .iter()
@@ -200,7 +200,7 @@ impl Walker<'_, '_> {
         (done, failed)
     }
 
-    /// Leases as they are outside: handles where they were, and nobody keeps them any more.
+    /// The leases after the scope: handles where they were before it, and no branch keeps them any more.
     fn outwards(&self, id: StateId, entry: &Env, env: &Env, had_keeper: bool) -> Env {
         let mut env = env.clone();
         for lease in &mut env {
@@ -218,7 +218,7 @@ impl Walker<'_, '_> {
         env
     }
 
-    /// Whether a branch extends for as long as it runs, and never ends but by failing, which ends the branches beside it.
+    /// Whether a branch extends for as long as it runs, and ends only by failing, which aborts the other branches.
     fn keeps(&self, scope: ScopeId) -> bool {
         let machine = self.machine;
         let states = &machine.scopes[scope].states;
@@ -235,7 +235,7 @@ impl Walker<'_, '_> {
         extends && !ends
     }
 
-    /// The worst that may still be at work when a scope is aborted.
+    /// The worst that may still be running when a scope is aborted.
     fn left(&self, scope: ScopeId) -> Left {
         let states = self.machine.inside(scope);
         let left = states.iter().map(|&state| match self.calls[state] {
@@ -245,7 +245,7 @@ impl Walker<'_, '_> {
         left.max().unwrap_or(Left::Over)
     }
 
-    /// A failure in one scope aborts the others, whatever leases of their own they have.
+    /// Reports failures of one scope that abort others while those may hold leases of their own.
     fn siblings(&mut self, id: StateId, scopes: &[ScopeId], ends: &[Vec<Exit>], is_map: bool) {
         let machine = self.machine;
         let state = &machine.states[id];
@@ -278,7 +278,7 @@ impl Walker<'_, '_> {
             for exit in exits.iter().filter(|exit| exit.error.is_some()) {
                 let from = self.state_of(exit.link);
                 let message = format!(
-                    "fails, and {} aborts the other {what}, which may hold the lease of {} and release nothing then",
+                    "fails, so {} aborts the other {what}, which may hold the lease of {} and then do not release it",
                     state.name, machine.states[acquire].name
                 );
                 self.report(Rule::AbortedSiblings, from, exit.link, message);
@@ -287,7 +287,7 @@ impl Walker<'_, '_> {
     }
 }
 
-/// What two branches leave of the leases, when both have succeeded.
+/// The leases after two branches, if both succeed.
 fn together(a: &Env, b: &Env, entry: &Env) -> Env {
     let mut both = a.clone();
     for lease in b {
@@ -336,7 +336,7 @@ fn concurrency(map: &Node) -> Option<f64> {
     map.number_of("MaxConcurrency")
 }
 
-/// Whether all items of a Map begin when it does: a list written out, and nothing that holds one back. The service runs 40 inline.
+/// Whether all items of a Map begin at once: the list is written out, and no limit delays an item. The service runs 40 inline.
 fn at_once(map: &Node) -> bool {
     let count = map.list_of("Items").len();
     let room = concurrency(map).filter(|most| *most > 0.0).unwrap_or(40.0);

@@ -1,4 +1,4 @@
-//! What each type of state does to the leases that are held.
+//! The effect of each type of state on the held leases.
 
 use crate::check::calls::{Call, Left, Request};
 use crate::check::handle_flow::HandleFlow;
@@ -74,14 +74,13 @@ impl Walker<'_, '_> {
         if before.is_some_and(|lease| lease.is_held() && lease.left == Left::Over)
             && !request.reentrant
         {
-            let message =
-                "asks for a lease while it still has the one from the last time".to_owned();
+            let message = "acquires a lease again while the previous one is still held".to_owned();
             self.report(Rule::NoRelease, id, link, message);
         }
         let limit = timing::limit(state.node);
         self.spend(id, &mut env, &limit, &[id], true, link);
 
-        // The answer may be to the first attempt, and the last may only repeat it.
+        // The first attempt may have been granted the lease, and the last one may only replay it.
         let one = Self::attempt(&limit, None);
         let unknown = |names: &[String]| OUTCOME_UNKNOWN.iter().any(|name| matches(names, name));
         let asked_again = state.retry.iter().filter(|retrier| retrier.attempts > 0);
@@ -114,7 +113,7 @@ impl Walker<'_, '_> {
                 .iter_mut()
                 .find(|other| other.acquire == id && other.was_granted());
             match had {
-                // The one from the last time is left behind, unless it was asked for again.
+                // The lease of the previous round is abandoned, unless the request is re-entrant.
                 Some(had) if had.is_held() && !request.reentrant => had.end(Status::Lost),
                 Some(_) => {}
                 None => {
@@ -124,7 +123,7 @@ impl Walker<'_, '_> {
                 }
             }
         });
-        // What was over before, under the same name, is forgotten.
+        // Ended leases whose variables this state overwrites are forgotten.
         env.retain(|other| other.is_held() || other.handle.vars.is_disjoint(&lease.handle.vars));
         flow(&mut env, |handle| handle.after(id, state));
         let mut granted = env.clone();
@@ -154,12 +153,12 @@ impl Walker<'_, '_> {
             for lease in env.iter().filter(under).filter(|lease| lease.unconfirmed) {
                 let name = machine.states[lease.acquire].name;
                 let message = format!(
-                    "works under the lease of {name}, which after a wait in line is only reserved"
+                    "works under the lease of {name}, which is only reserved after a wait in the queue"
                 );
                 self.report(Rule::Unconfirmed, id, link, message);
             }
             for lease in &mut env {
-                // Told of once, by the name of what is missing.
+                // This is reported once, under its own rule.
                 lease.reported |= lease.unconfirmed;
             }
         }
@@ -192,7 +191,7 @@ impl Walker<'_, '_> {
         let mut met: BTreeMap<(Option<usize>, Effect), &str> = BTreeMap::new();
         for (error, effect) in failures(state, &self.calls[id]) {
             let nth = clause(state, error);
-            // Who catches nothing has not thought of what the service stops.
+            // If the service stops the job, ending without a release is accepted only if the failure is caught.
             let effect = match (nth, effect) {
                 (None, Effect::Work(Left::Perhaps)) => Effect::Same,
                 (_, effect) => effect,
@@ -218,7 +217,7 @@ impl Walker<'_, '_> {
             .collect()
     }
 
-    /// The edge of a clause of a Catch.
+    /// The edge along a clause of a Catch.
     pub(crate) fn caught(&self, id: StateId, nth: usize, mut env: Env) -> Edge {
         let machine = self.machine;
         let state = &machine.states[id];
@@ -229,19 +228,20 @@ impl Walker<'_, '_> {
         Edge::new(env, to, Some(format!("Catch {name}")))
     }
 
-    /// A branch that keeps a lease for others has to end with it, or they go on without.
+    /// Reports a branch that keeps a lease for others and continues after that lease is lost, because the others then go on
+    /// without it.
     pub(crate) fn goes_on(&mut self, id: StateId, env: &Env, link: usize) {
         let lost = env
             .iter()
             .find(|lease| lease.status == Status::Lost && self.keeping.contains(&lease.acquire));
         if lost.is_some() {
-            let message = "goes on although the lease is lost, and so does the work beside it, which only a failure here stops";
+            let message = "continues although the lease is lost, and so does the work in the other branches, which only a failure here stops";
             self.report(Rule::WorkAfterLost, id, link, message.to_owned());
         }
     }
 }
 
-/// Lets every handle go where the state puts it.
+/// Moves every handle to where the state puts it.
 pub(crate) fn flow(env: &mut Env, to: impl Fn(&HandleFlow) -> HandleFlow) {
     for lease in env {
         lease.handle = Rc::new(to(&lease.handle));
@@ -260,7 +260,7 @@ impl Walker<'_, '_> {
         let state = &machine.states[id];
         let mut after = env.clone();
         flow(&mut after, |handle| handle.after(id, state));
-        // What the last acquire that tells contention as a result has told: nothing, if it failed.
+        // The outcome of the last acquire with `on_held: "result"`. Empty if that acquire failed.
         let asked = env.iter().filter(|lease| {
             self.request(lease.acquire)
                 .is_some_and(|request| request.on_held_result)
@@ -298,7 +298,7 @@ impl Walker<'_, '_> {
     }
 }
 
-/// The outcome that a rule of a Choice asks for, and whether it is met by any other one.
+/// The outcome that a rule of a Choice compares with, and whether the rule matches any other outcome instead.
 fn asks_outcome(rule: &Node) -> Option<(&str, bool)> {
     if let Some(condition) = rule.text_of("Condition") {
         let inside = text::inside(condition)?.trim();

@@ -1,9 +1,9 @@
-//! Small definitions at random: one lease, and states that lead to one another.
+//! Small random definitions: one lease, and states that lead to one another.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// Where a state leads.
+/// The target of a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Target {
     /// One of the states in the middle.
@@ -14,7 +14,7 @@ pub enum Target {
     Release,
     /// A release, and then failure.
     GiveBack,
-    /// Failure: what was begun may still run.
+    /// Failure, after which the work may still run.
     MayRun,
     Failed,
     Done,
@@ -24,7 +24,7 @@ pub enum Target {
 pub enum Limit {
     Seconds(u64),
     Absent,
-    /// What is left until `safe_until`.
+    /// The time left until `safe_until`.
     Safe,
 }
 
@@ -47,7 +47,7 @@ pub enum Inner {
     },
     Wait(u64, Target),
     Choice(Vec<Target>, Option<Target>),
-    /// Two functions side by side.
+    /// Two functions in parallel.
     Both(u64, u64, Option<Target>, Target),
 }
 
@@ -56,11 +56,11 @@ pub struct Definition {
     pub jsonata: bool,
     pub ttl: u64,
     pub acquire_limit: u64,
-    /// Attempts of the acquire after an outcome that is not known.
+    /// Attempts of the acquire after an unknown outcome.
     pub acquire_again: u64,
-    /// Where its failure leads.
+    /// The target of its failure.
     pub acquire_caught: Option<Target>,
-    /// Where a Choice leads that goes around the acquire.
+    /// The target of a Choice that bypasses the acquire.
     pub around: Option<Target>,
     pub inner: Vec<Inner>,
 }
@@ -87,7 +87,7 @@ pub fn definitions() -> impl Strategy<Value = Definition> {
     })
 }
 
-/// A way that is mostly not there, and then leads anywhere.
+/// A rare edge to any state.
 fn stray(count: usize, seldom: u32) -> impl Strategy<Value = Option<Target>> {
     let ends = vec![
         Target::Release,
@@ -102,7 +102,7 @@ fn stray(count: usize, seldom: u32) -> impl Strategy<Value = Option<Target>> {
     ]
 }
 
-/// A state in the middle, which mostly leads on.
+/// A state in the middle, which usually leads to the next one.
 fn inner(nth: usize, count: usize, jsonata: bool) -> impl Strategy<Value = Inner> {
     let on = if nth + 1 == count {
         Target::Release
@@ -159,7 +159,7 @@ fn name(target: Target) -> String {
 }
 
 impl Definition {
-    /// As a state machine.
+    /// The definition as a state machine.
     pub fn written(&self) -> Value {
         let mut states = serde_json::Map::new();
         let request = if self.jsonata {
@@ -207,7 +207,7 @@ impl Definition {
         }
     }
 
-    /// A task that calls a function and keeps what it answers where handles are kept.
+    /// A task that calls a function and keeps its result in the place of the handle.
     fn call(&self, function: &str, payload: &Value) -> Value {
         let resource = "arn:aws:states:::lambda:invoke";
         if self.jsonata {

@@ -1,24 +1,24 @@
 //! All executions of a small definition, second by second: the second opinion.
 //!
-//! What matters of an execution is where it is and how old its lease is, and beyond a certain age all ages are alike; so there are
-//! finitely many, and all are gone through. Every attempt takes no time or all it has; every call fails in every way it can.
+//! The state of an execution is its position and the age of its lease. Beyond a certain age all ages are equal, so there are
+//! finitely many states, and all are visited. Every attempt takes no time or its whole limit. Every call fails in every possible way.
 
 use super::definition::{Definition, Inner, Limit, Target};
 use std::collections::HashSet;
 
-/// What the margin of clocks and the guard take off a lease.
+/// The clock margin and the guard, which are subtracted from a lease.
 const LOST_SECONDS: u64 = 3;
 
-/// What it has of the lease.
+/// The execution's state of the lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Lease {
     /// It was never granted.
     Never,
-    /// It was given back, or is lost.
+    /// It was released, or is lost.
     Over,
-    /// So many seconds since it was last granted or extended.
+    /// Seconds since it was last granted or extended.
     Held(u64),
-    /// The same, and a function may be at work that nobody waits for.
+    /// The same, and an abandoned function may still be running.
     Abandoned(u64),
 }
 
@@ -26,13 +26,13 @@ struct Walk<'a> {
     definition: &'a Definition,
     seen: HashSet<(Target, Lease)>,
     open: Vec<(Target, Lease)>,
-    /// What is done under the lease, or with its handle, and what before there is any.
+    /// The states that work under the lease or use its handle, and the states before it.
     with: HashSet<Target>,
     without: HashSet<Target>,
     fault: Option<String>,
 }
 
-/// What is wrong with a definition, if anything is.
+/// The fault of a definition, if there is one.
 pub fn worst(definition: &Definition) -> Option<String> {
     let mut walk = Walk {
         definition,
@@ -54,7 +54,7 @@ pub fn worst(definition: &Definition) -> Option<String> {
     walk.fault.or(unprotected)
 }
 
-/// All the times that up to so many failed attempts may take, with growing waits between them, and one more attempt.
+/// All times that up to this many failed attempts, with growing waits between them, and one more attempt may take.
 fn times(limit: u64, again: u64, first_wait: u64, rate: u64) -> Vec<u64> {
     let mut all = vec![0, limit];
     let mut before = vec![0];
@@ -96,7 +96,7 @@ impl Walk<'_> {
         }
     }
 
-    /// To where an error leads, or to the end of the execution.
+    /// Goes to the target of an error, or to the end of the execution.
     fn fail(&mut self, to: Option<Target>, lease: Lease) {
         self.go(to.unwrap_or(Target::Failed), lease);
     }
@@ -118,7 +118,7 @@ impl Walk<'_> {
         }
     }
 
-    /// An extend or a release needs a handle, be it of a lease that is over.
+    /// An extend or a release needs a handle, even of an ended lease.
     fn takes_handle(&mut self, at: Target, lease: Lease) {
         let met = match lease {
             Lease::Never => &mut self.without,
@@ -140,7 +140,7 @@ impl Walk<'_> {
         if let Lease::Held(_) = lease {
             self.wrong("acquires although it has the lease already".to_owned());
         }
-        // The first attempt has got it, and each answer but the last was lost.
+        // The first attempt was granted the lease, and each response but the last was lost.
         for age in times(
             self.definition.acquire_limit,
             self.definition.acquire_again,
@@ -157,7 +157,7 @@ impl Walk<'_> {
         self.fail(self.definition.acquire_caught, after);
     }
 
-    /// Work that begins now and takes so long.
+    /// Work that begins now and takes this long.
     fn works(&mut self, at: Target, lease: Lease, seconds: u64) -> Lease {
         match lease {
             Lease::Held(_) => _ = self.with.insert(at),
@@ -187,7 +187,7 @@ impl Walk<'_> {
                     (Limit::Seconds(seconds), _) => *seconds,
                     (Limit::Absent, _) => self.definition.ttl * 10,
                     (Limit::Safe, Lease::Held(age) | Lease::Abandoned(age)) => {
-                        // No time left: the limit has no value, and nothing begins.
+                        // No time is left, so the limit has no value and nothing begins.
                         self.fail(*on_all, lease);
                         match self.trusted().saturating_sub(age) {
                             0 => return,
@@ -204,7 +204,7 @@ impl Walk<'_> {
                     }
                 );
                 for seconds in times(limit, again.0, again.1, 2) {
-                    // Every attempt asks anew what is left.
+                    // Every attempt computes the remaining time again.
                     if is_safe && seconds > limit {
                         continue;
                     }
@@ -259,7 +259,7 @@ impl Walk<'_> {
             Inner::Both(left, right, on_all, next) => {
                 for seconds in [0, *left, *right] {
                     let after = self.works(at, lease, seconds);
-                    // The other one is at work.
+                    // The other one is still running.
                     let abandoned = match after {
                         Lease::Held(age) => Lease::Abandoned(age),
                         other => other,

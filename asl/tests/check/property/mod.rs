@@ -1,7 +1,8 @@
-//! Whenever `check` is silent, no execution outlasts its lease, forgets its release, or works without the lease it has elsewhere.
+//! If `check` has no findings, no execution outlasts its lease, ends without its release, or works without a lease that it has on
+//! another path.
 //!
-//! Small definitions at random, in both languages, and a second opinion on each: [`execution`] goes through all their executions by
-//! itself, second by second, knowing nothing of how `check` thinks. And the test can fail: with a rule left out it does.
+//! The test generates small random definitions in both languages, and compares each with a second opinion: [`execution`] walks
+//! through all executions, second by second, independently of `check`. The test fails if a rule is left out.
 
 mod definition;
 mod execution;
@@ -13,7 +14,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRu
 use std::cell::Cell;
 
 const CASES: u32 = 4000;
-/// The rules that speak of what the second opinion looks at.
+/// The rules that the second opinion covers.
 const PROVEN: [Rule; 4] = [
     Rule::NoRelease,
     Rule::Outlasts,
@@ -31,7 +32,7 @@ fn runner(cases: u32) -> TestRunner {
     TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha))
 }
 
-/// Runs the property with some rules left out; how many definitions were found sound, or what was overlooked.
+/// Runs the property without some rules. Returns how many definitions were sound, or the first overlooked fault.
 fn sound(left_out: &[Rule]) -> Result<u32, String> {
     let silent = Cell::new(0);
     let run = runner(CASES).run(&definitions(), |definition| {
@@ -61,7 +62,7 @@ fn is_silent(definition: &Definition, left_out: &[Rule]) -> bool {
 #[test]
 fn silence_means_that_no_execution_outlasts_forgets_or_goes_without_its_lease() {
     let silent = sound(&[]).unwrap();
-    // Not by being silent about nothing.
+    // The silent cases must not be trivial.
     assert!(silent > CASES / 20, "{silent} of {CASES}");
 }
 
@@ -78,7 +79,7 @@ fn with_a_rule_left_out_a_fault_is_overlooked() {
 
 #[test]
 fn most_of_what_is_found_is_there() {
-    // The other way round nothing is promised, since the walk knows less than an execution. But it should not cry wolf.
+    // The reverse is not guaranteed, because the walk has less information than an execution. But false alarms must be rare.
     let (reported, real) = (Cell::new(0), Cell::new(0));
     let run = runner(CASES / 4).run(&definitions(), |definition| {
         let others: Vec<Rule> = Rule::ALL

@@ -1,12 +1,12 @@
-//! Small machines at random, and specifications for them.
+//! Small random machines, and specifications for them.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// How many states lead to one another; an end and a failure come on top.
+/// How many states lead to one another. An end and a failure are added.
 const MOST: usize = 6;
 
-/// A function, what only looks, and a job that the service stops.
+/// A function, a read, and a job that the service stops.
 pub const RESOURCES: [&str; 3] = [
     "arn:aws:states:::lambda:invoke",
     "arn:aws:states:::dynamodb:getItem",
@@ -20,14 +20,14 @@ pub enum Step {
         resource: usize,
         limit: Option<u32>,
         again: u32,
-        /// Names, and where to.
+        /// The names and the target.
         catch: Vec<(Vec<&'static str>, usize)>,
     },
-    /// Where the rule leads, and whether there is a Default.
+    /// The target of the rule, and whether there is a Default.
     Choice(usize, bool),
     Pass,
     Wait(u32),
-    /// Two tasks side by side, or one alone, and where a failure leads.
+    /// Two parallel tasks, or one alone, and the target of a failure.
     Both(bool, Option<usize>),
 }
 
@@ -35,7 +35,7 @@ pub enum Step {
 pub struct Machine {
     pub jsonata: bool,
     pub yaml: bool,
-    /// Each with the state it leads to.
+    /// Each state with its target.
     pub steps: Vec<(Step, usize)>,
 }
 
@@ -61,7 +61,7 @@ pub fn machines() -> impl Strategy<Value = Machine> {
 }
 
 fn step(nth: usize, count: usize) -> impl Strategy<Value = (Step, usize)> {
-    // Mostly on, at times anywhere: `count` is an end, `count + 1` a failure.
+    // Usually the next state, sometimes any. `count` is an end, `count + 1` a failure.
     let next = prop_oneof![8 => Just(nth + 1), 1 => 0..count + 2];
     let anywhere = prop_oneof![3 => count..count + 2, 1 => 0..count];
     let names = prop::sample::select(vec![
@@ -107,7 +107,7 @@ pub fn name(nth: usize) -> String {
 }
 
 impl Machine {
-    /// As a definition.
+    /// The machine as a definition.
     pub fn written(&self) -> Value {
         let mut states = serde_json::Map::new();
         for (nth, (step, next)) in self.steps.iter().enumerate() {
@@ -120,7 +120,7 @@ impl Machine {
         json!({"QueryLanguage": language, "StartAt": name(0), "States": states})
     }
 
-    /// As a text.
+    /// The specification as a text.
     pub fn text(&self) -> String {
         let written = self.written();
         if self.yaml {

@@ -1,5 +1,6 @@
-//! Whatever the machine and the section: weaving refuses, or what it gives passes the checker, comes out the same when it is woven again,
-//! takes the same way as the plain machine under the same fortune, and can be woven anew by another specification.
+//! For any machine and section, weaving refuses, or its output has these properties: it passes the checker, weaving it again gives
+//! the same text, its executions visit the author's states as those of the plain machine under the same outcomes, and it can be
+//! woven by another specification.
 
 mod machine;
 mod walk;
@@ -24,7 +25,7 @@ fn parsed(text: &str) -> Value {
     yaml_serde::from_str(text).unwrap()
 }
 
-/// Holds one machine and one section to everything.
+/// Checks all properties of one machine and one section.
 fn hold(machine: &Machine, first: &Section, second: &Section) -> Result<bool, String> {
     let plain = machine.text();
     let once = match woven(machine, &plain, first) {
@@ -95,6 +96,6 @@ fn what_is_woven_holds_and_goes_the_plain_machines_way() {
             }
         });
     run.unwrap_or_else(|error| panic!("{error}"));
-    // Most are refused, for what random machines do; enough are not.
+    // Most random machines are refused, but enough are not.
     assert!(done.get() * 10 >= CASES, "{} woven", done.get());
 }

@@ -1,32 +1,32 @@
-//! Executions of a plain machine and of what was woven of it, step by step, under the same fortune: the same states in the same order,
-//! and the same end; and whatever is guarded is done under a lease.
+//! Executions of a plain machine and of its woven form, step by step, with the same outcomes of tasks. They visit the same states in
+//! the same order and end alike, and every guarded state runs under a lease.
 
 use serde_json::Value;
 
-/// So many states are gone through; a loop may go on for ever.
+/// The most states of an execution, because a loop may be endless.
 const LONGEST: usize = 60;
-/// What becomes of a task.
+/// The outcome of a task.
 const FORTUNES: [&str; 6] = ["", "", "", "Own.Error", "States.Timeout", "Lambda.Unknown"];
 
-/// What was seen of an execution.
+/// The observation of an execution.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
     /// The author's states, in order.
     pub states: Vec<String>,
-    /// The error it ended with; empty for none, nothing if it was not gone through to the end.
+    /// The error at its end. Empty for success, none if the walk did not reach the end.
     pub end: Option<String>,
 }
 
-/// What it has of the lease.
+/// The execution's state of the lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lease {
     Free,
     Held,
-    /// A task was left that may be at work.
+    /// An abandoned task may still be running.
     Left,
 }
 
-/// What becomes of the nth task: by the seed alone, so that both machines meet the same.
+/// The outcome of the nth task. It depends only on the seed, so it is the same for both machines.
 fn fortune(seed: u64, nth: usize) -> &'static str {
     let mut rng = fastrand::Rng::with_seed(seed);
     (0..=nth)
@@ -48,7 +48,7 @@ fn may_run(error: &str) -> bool {
     matches!(error, "States.Timeout" | "Lambda.Unknown")
 }
 
-/// Goes through a machine; `members` are done under a lease, if it is woven.
+/// Walks through a machine. `members` run under a lease, if it is woven.
 pub fn walk(machine: &Value, seed: u64, members: Option<&[String]>) -> Result<Seen, String> {
     let mut walk = Walk {
         states: &machine["States"],
@@ -109,7 +109,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// What becomes of the lease here.
+    /// The effect of this state on the lease.
     fn call(&mut self, at: &str) -> Result<(), String> {
         let state = &self.states[at];
         let arguments = state.get("Arguments").or_else(|| state.get("Parameters"));
@@ -129,7 +129,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Where it goes on, unless it ends here.
+    /// The next state. None at the end.
     fn leave(&mut self, at: &str) -> Result<Option<String>, String> {
         if self.met.end.is_some() {
             return Ok(None);
@@ -173,7 +173,7 @@ impl Walk<'_> {
         };
         let next = clause["Next"].as_str().unwrap();
         let branches = state["Branches"].as_array().map_or(0, Vec::len);
-        // In a Parallel there are functions.
+        // A Parallel contains functions.
         let resource = state["Resource"].as_str().unwrap_or("lambda");
         let is_left = match error {
             "States.Timeout" => !resource.ends_with("getItem"),
@@ -187,7 +187,7 @@ impl Walk<'_> {
         Ok(Some(next.to_owned()))
     }
 
-    /// What is held in the end is left to what may be at work.
+    /// A lease that is held at the end belongs to work that may still be running.
     fn ended(&self) -> Result<(), String> {
         let is_held = self.met.end.is_some() && self.lease == Lease::Held;
         if is_held && !may_run(self.error) {
