@@ -174,7 +174,7 @@ fn asked_again(names: Piece) -> Piece {
 /// The Retry of a step that Lambda did not start, because its concurrency limit is reached.
 pub(crate) fn not_begun(section: &str) -> Piece {
     let mut clause = asked_again(Piece::texts(&[NOT_BEGUN]));
-    let reason = "Lambda has not begun the step, and the lease is long enough to ask again.";
+    let reason = "Lambda did not start the step, and the lease is long enough for a retry.";
     clause.set("Comment", comment(section, reason).into());
     clause
 }

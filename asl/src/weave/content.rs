@@ -27,11 +27,11 @@ impl Planner<'_, '_> {
             Role::Release(target) => self.release(section, target),
             Role::Done => object! {
                 "Type" => "Succeed",
-                "Comment" => self.reason(section, "The work is done, and a lease that could not be released ends by itself: no reason to fail."),
+                "Comment" => self.reason(section, "The work is done. A lease that could not be released expires, so the execution does not fail."),
             },
             Role::GiveBack(to) => {
                 let next = self.enter(to);
-                self.give_back(section, &next, "The step has failed and its author catches it: nothing of ours touches the resource, so the next may come, and on it goes to where the Catch leads.")
+                self.give_back(section, &next, "The step failed and its author catches the failure. Nothing touches the resource any more, so the lease is released before the Catch's target.")
             }
             Role::Leave(to) => {
                 let next = self.enter(to);
@@ -39,15 +39,15 @@ impl Planner<'_, '_> {
             }
             Role::AfterFailure => {
                 let next = self.need(section, Role::Failed);
-                self.give_back(section, &next, "The step has failed, so nothing of ours touches the resource: the next may come. An answer is not worth waiting for beyond the Retries, the failure is what counts.")
+                self.give_back(section, &next, "The step failed, and nothing touches the resource any more, so the lease is released. If the release fails after its Retries, the step's failure is still the result.")
             }
-            Role::Failed => self.fail(section, "The step's own error and cause; States. is reserved to the service and becomes Step.", false),
+            Role::Failed => self.fail(section, "Fails with the step's own error and cause. The prefix States. is reserved to the service, and becomes Step.", false),
             Role::RunOut => {
                 let next = self.need(section, Role::MayRun);
                 self.run_out(section, next)
             }
-            Role::MayRun => self.fail(section, "Whether the step is still at work is unknown, so the lease is left to run out: releasing it would let another in beside it.", true),
-            Role::Lost => self.fail(section, "Somebody else may hold the key: nothing here is ours to release.", false),
+            Role::MayRun => self.fail(section, "The step may still be running, so the lease is left to expire: a release would let another holder in at the same time.", true),
+            Role::Lost => self.fail(section, "Another holder may have the key, so there is nothing to release.", false),
         }
     }
 
@@ -56,7 +56,7 @@ impl Planner<'_, '_> {
         let next = self.need(section, Role::Acquire);
         object! {
             "Type" => "Pass",
-            "Comment" => self.reason(section, "No turn was missed yet."),
+            "Comment" => self.reason(section, "No reservation has been missed yet."),
             "Assign" => object! { turns => 0.0 },
             "Next" => next,
         }
@@ -89,16 +89,16 @@ impl Planner<'_, '_> {
         let function = self.spec.functions.acquire.clone();
         let reason = match spec.mode {
             Mode::Retry => {
-                "One request_id for all Retries of this entry, so that a lost answer is replayed and not refused by our own lease; a redrive is a new request. Held is asked again 60 times, 1 s apart at first and 10 s at last, with full jitter against stampedes. No Catch: whoever gets no lease ends with the refusal's own name. The handle is a variable, out of reach of every step's result."
+                "All Retries of this entry use one request_id, so that a retry after a lost response gets the same lease; a redrive is a new request. Lease.Held is retried 60 times, after 1 s at first and 10 s at last, with full jitter. Refusals are not caught, so the execution ends with their names. The handle is a variable, which no step's result can overwrite."
             }
             Mode::Fail => {
-                "One request_id for all Retries of this entry, so that a lost answer is replayed and not refused by our own lease; a redrive is a new request. Held is not asked again and not caught: the execution ends with the refusal's own name. The handle is a variable, out of reach of every step's result."
+                "All Retries of this entry use one request_id, so that a retry after a lost response gets the same lease; a redrive is a new request. Lease.Held is neither retried nor caught, so the execution ends with that name. The handle is a variable, which no step's result can overwrite."
             }
             Mode::Skip => {
-                "One request_id for all Retries of this entry, so that a lost answer is replayed and not refused by our own lease; a redrive is a new request. Held is not asked again: whoever holds the key does the work. The handle is a variable, out of reach of every step's result."
+                "All Retries of this entry use one request_id, so that a retry after a lost response gets the same lease; a redrive is a new request. Lease.Held is not retried, because the holder does the work. The handle is a variable, which no step's result can overwrite."
             }
             Mode::Queue(_) => {
-                "The answer comes to the task token, at once if the key is free. One request_id for all Retries of this entry, so that a new attempt keeps its place in line. Whoever has waited long enough is sent away by a sweep as Lease.QueueTimeout; the two minutes more are for a sweep that is late. The handle is a variable, out of reach of every step's result."
+                "The lease arrives through the task token, at once if the key is free. All Retries of this entry use one request_id, so that a new attempt keeps its place in the queue. After wait_seconds a sweep ends the wait with Lease.QueueTimeout; the two minutes more are for a late sweep. The handle is a variable, which no step's result can overwrite."
             }
         };
         let mut state = self.call(section, reason, &function, Piece::Object(payload));
@@ -132,7 +132,7 @@ impl Planner<'_, '_> {
             let failed = self.need(section, Role::Failed);
             let failure = object! {
                 "Error" => "Lease.QueueTimeout",
-                "Cause" => "Nobody answered within wait_seconds and two minutes: does sweep run?",
+                "Cause" => "No response within wait_seconds and two minutes. Does sweep run?",
             };
             let mut clause = object! {
                 "ErrorEquals" => Piece::texts(&["States.Timeout"]),
@@ -166,7 +166,7 @@ impl Planner<'_, '_> {
         );
         let mut state = object! {
             "Type" => "Succeed",
-            "Comment" => self.reason(section, "Nothing was begun, and that is well: whoever holds the key does the work."),
+            "Comment" => self.reason(section, "Nothing was started: the holder of the key does the work. The execution succeeds."),
         };
         self.in_jsonata(&mut state);
         let leasehold = object! { "outcome" => "skipped", "held" => told };
@@ -180,7 +180,7 @@ impl Planner<'_, '_> {
         let after = self.need(section, Role::AfterFailure);
         let mut state = self.extending(
             section,
-            "The grant: until here the key was only kept for us.",
+            "Confirms the grant: until now the key was only reserved.",
         );
         let mut late = failed(
             self.machine.jsonata,
@@ -215,7 +215,7 @@ impl Planner<'_, '_> {
             object! { "Condition" => format!("{{% ${turns} < {TURNS} %}}"), "Next" => again };
         let mut state = object! {
             "Type" => "Choice",
-            "Comment" => self.reason(section, "We were woken and came too late, so the turn was passed on. Nothing has been done yet: back to the end of the line, but not for ever."),
+            "Comment" => self.reason(section, "The confirmation came too late, and the reservation went to the next waiter. No step has started, so the execution joins the queue again, a limited number of times."),
         };
         self.in_jsonata(&mut state);
         state.set("Choices", Piece::List(vec![rule]));
@@ -265,7 +265,7 @@ impl Planner<'_, '_> {
         let mut payload = self.handle(section);
         payload.set(&key, strict);
         let function = self.spec.functions.release.clone();
-        let mut state = self.call(section, "Others should not wait for the ttl. Strict, because a lease lost before this point means that somebody may have worked beside us; a redriven release may find later grants and has nothing to report.", &function, payload);
+        let mut state = self.call(section, "Releases the lease, so that others need not wait for the ttl. Strict, because a lease that was lost before this point means that another holder may have worked at the same time; a redriven release may find later grants and has nothing to report.", &function, payload);
         self.keeps_data(&mut state);
         let lost = self.need(section, Role::Lost);
         let onward = match target {
@@ -312,7 +312,7 @@ impl Planner<'_, '_> {
                 };
                 object! {
                     "Type" => "Wait",
-                    "Comment" => self.reason(section, "What was begun may still be at work. Nothing is given back over it, neither here nor when the execution has ended: the lease runs out first."),
+                    "Comment" => self.reason(section, "A started step may still be running. So nothing is released, neither here nor when the execution has ended: the lease expires first."),
                     key => until,
                     "Assign" => dropped,
                     "Next" => next,
@@ -320,7 +320,7 @@ impl Planner<'_, '_> {
             }
             Unfinished::Leave => object! {
                 "Type" => "Pass",
-                "Comment" => self.reason(section, "What was begun may still be at work, so the lease is left to run out: nobody has its handle from here on."),
+                "Comment" => self.reason(section, "A started step may still be running, so the lease is left to expire: from here on no state has its handle."),
                 "Assign" => dropped,
                 "Next" => next,
             },

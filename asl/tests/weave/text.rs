@@ -218,7 +218,7 @@ fn a_step_that_lambda_has_not_begun_is_asked_again_where_the_lease_is_long_enoug
         let machine = states(r#""End": true"#, "");
         let text = woven("m.json", &machine, section);
         let ours = text
-            .matches("Woven (S): Lambda has not begun the step")
+            .matches("Woven (S): Lambda did not start the step")
             .count();
         assert_eq!(ours, asked, "{author}{section}{text}");
         assert!(text.contains(author.trim_end_matches(']')), "{text}");
