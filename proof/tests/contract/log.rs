@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use leasehold::metrics::METRICS;
 use leasehold_local::metrics;
-use leasehold_proof::fixture::{Answer, Fixture};
+use leasehold_proof::fixture::{Answer, Fixture, environment, quiet};
 use serde_json::{Value, json};
 
-use crate::{runner::with_fake_step_functions, schemas};
+use crate::schemas;
 
 pub struct Written {
     pub answer: Answer,
@@ -118,11 +118,11 @@ fn follows_the_format(root: &Value) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn metrics_are_written_at_every_level() {
-    let levels = [
-        ("LEASE_LOG_LEVEL", "ERROR"),
-        ("AWS_LAMBDA_LOG_LEVEL", "INFO"),
-    ];
-    let (fixture, _step_functions) = with_fake_step_functions(levels).await;
+    let mut options = quiet();
+    // It has the functions log everything.
+    options.canary = false;
+    options.environment = environment([("LEASE_LOG_LEVEL", "ERROR")]);
+    let fixture = Fixture::with(options).await;
     fixture.acquire("k", "a", "1").await;
     let log = fixture.log("acquire");
     let lines: Vec<_> = log.lines().filter(|line| line.starts_with('{')).collect();
