@@ -203,13 +203,8 @@ fn is_ours(sk: &str, item: &Item) -> bool {
     match sk.strip_prefix("WAIT#") {
         Some(digest) => {
             let request = item.get("request").and_then(|value| value.as_b().ok());
-            let hex = |bytes: &[u8]| {
-                bytes
-                    .iter()
-                    .map(|byte| format!("{byte:02x}"))
-                    .collect::<String>()
-            };
-            request.is_some_and(|request| hex(request.as_ref()) == digest)
+            let number = u128::from_str_radix(digest, 16).map(u128::to_be_bytes);
+            request.is_some_and(|request| number.is_ok_and(|bytes| request.as_ref() == bytes))
         }
         None => Row::read(item).is_ok(),
     }
