@@ -323,48 +323,29 @@ $(DIST_ENV)/complete:
 	$(DIST_ENV)/bin/pip check
 	touch $@
 
-# No script of a fetched package may run at installation.
-$(ASL_ROOT)/complete: $(SAM_ENV)/complete
-	rm -rf $(ASL_ROOT)
-	mkdir -p $(ASL_ROOT)
-	cp tools/asl/package.json tools/asl/package-lock.json $(ASL_ROOT)
-	cd $(ASL_ROOT) && $(NPM) ci --ignore-scripts --no-audit --no-fund --loglevel error
-	touch $@
+# npm packages as a lock lists them. No package may run code while it is installed.
+define npm-packages
+$(1)/complete: $(SAM_ENV)/complete
+	rm -rf $(1)
+	mkdir -p $(1)
+	cp $(2)/package.json $(2)/package-lock.json $(1)
+	cd $(1) && $(NPM) ci --ignore-scripts --no-audit --no-fund --loglevel error
+	touch $$@
+endef
+$(eval $(call npm-packages,$(ASL_ROOT),tools/asl))
+$(eval $(call npm-packages,$(TYPES_ROOT),clients/typescript))
+$(eval $(call npm-packages,$(CDK_ROOT),examples/cdk))
 
-$(TYPES_ROOT)/complete: $(SAM_ENV)/complete
-	rm -rf $(TYPES_ROOT)
-	mkdir -p $(TYPES_ROOT)
-	cp clients/typescript/package.json clients/typescript/package-lock.json $(TYPES_ROOT)
-	cd $(TYPES_ROOT) && $(NPM) ci --ignore-scripts --no-audit --no-fund --loglevel error
-	touch $@
-
-$(CDK_ROOT)/complete: $(SAM_ENV)/complete
-	rm -rf $(CDK_ROOT)
-	mkdir -p $(CDK_ROOT)
-	cp examples/cdk/package.json examples/cdk/package-lock.json $(CDK_ROOT)
-	cd $(CDK_ROOT) && $(NPM) ci --ignore-scripts --no-audit --no-fund --loglevel error
-	touch $@
-
-# A tool that runs for a second does not need minutes of optimisation.
-$(DENY):
-	CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_OPT_LEVEL=1 \
-	  cargo install --quiet --locked --root $(DENY_ROOT) --target-dir target/tools/build cargo-deny@$(DENY_VERSION)
+# A program of a crate. It runs for a second, so nobody waits for minutes until it is optimised.
+define cargo-program
+$(1):
+	$(QUICKLY) cargo install --quiet --locked --root $(2) --target-dir target/tools/build $(3)
 	rm -rf target/tools/build
-
-$(SEMVER):
-	CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_OPT_LEVEL=1 \
-	  cargo install --quiet --locked --root $(SEMVER_ROOT) --target-dir target/tools/build cargo-semver-checks@$(SEMVER_VERSION)
-	rm -rf target/tools/build
-
-$(FUZZ_ROOT)/bin/cargo-fuzz:
-	CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_OPT_LEVEL=1 \
-	  cargo install --quiet --locked --root $(FUZZ_ROOT) --target-dir target/tools/build cargo-fuzz@$(FUZZ_VERSION)
-	rm -rf target/tools/build
-
-$(MUTANTS_BIN):
-	CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_OPT_LEVEL=1 \
-	  cargo install --quiet --locked --root $(MUTANTS_ROOT) --target-dir target/tools/build cargo-mutants@$(MUTANTS_VERSION)
-	rm -rf target/tools/build
+endef
+$(eval $(call cargo-program,$(DENY),$(DENY_ROOT),cargo-deny@$(DENY_VERSION)))
+$(eval $(call cargo-program,$(SEMVER),$(SEMVER_ROOT),cargo-semver-checks@$(SEMVER_VERSION)))
+$(eval $(call cargo-program,$(FUZZ_ROOT)/bin/cargo-fuzz,$(FUZZ_ROOT),cargo-fuzz@$(FUZZ_VERSION)))
+$(eval $(call cargo-program,$(MUTANTS_BIN),$(MUTANTS_ROOT),cargo-mutants@$(MUTANTS_VERSION)))
 
 tools-lock: $(SAM_ENV)/complete ## rewrite the locks in tools/, clients/ and examples/cdk from requirements.in and package.json
 	python3 -m venv target/tools/lock
