@@ -198,9 +198,9 @@ fn outlasts(credentials: &Credentials, at: Timestamp) -> bool {
 
 fn unfound(error: &CredentialsError) -> Failure {
     // The error has one line per provider.
-    let told = in_full(error);
-    let told: Vec<_> = told.lines().map(str::trim).collect();
-    let what = format!("no AWS credentials could be loaded: {}", told.join("; "));
+    let text = in_full(error);
+    let lines: Vec<_> = text.lines().map(str::trim).collect();
+    let what = format!("no AWS credentials could be loaded: {}", lines.join("; "));
     let cure = "sign in (`aws sso login`, `aws configure`), choose a --profile, or set AWS_ACCESS_KEY_ID and \
                 AWS_SECRET_ACCESS_KEY";
     Failure::new(Code::UNREACHABLE, what).cure(cure)
@@ -251,20 +251,20 @@ mod tests {
             last: Mutex::new(ending(now.plus(later))),
         };
         let asked = || source.asked.load(Ordering::SeqCst);
-        let told = async || kept.provide().await.map(|found| found.expiry());
-        assert_eq!(told().await.ok(), Some(ending(now.plus(later)).expiry()));
+        let expiry = async || kept.provide().await.map(|found| found.expiry());
+        assert_eq!(expiry().await.ok(), Some(ending(now.plus(later)).expiry()));
         assert_eq!(asked(), 0, "an hour is long enough");
         *kept.last.lock().expect("nobody panics") = ending(now.plus(soon));
         *source.ends.lock().expect("nobody panics") = None;
-        assert_eq!(told().await.ok(), Some(ending(now.plus(soon)).expiry()));
+        assert_eq!(expiry().await.ok(), Some(ending(now.plus(soon)).expiry()));
         assert_eq!(asked(), 1, "the old ones go on while they last");
         *source.ends.lock().expect("nobody panics") = Some(now.plus(later));
         kept.freshen().await;
         assert_eq!(asked(), 2);
-        assert_eq!(told().await.ok(), Some(ending(now.plus(later)).expiry()));
+        assert_eq!(expiry().await.ok(), Some(ending(now.plus(later)).expiry()));
         assert_eq!(asked(), 2);
         *kept.last.lock().expect("nobody panics") = ending(now.minus(soon));
         *source.ends.lock().expect("nobody panics") = None;
-        assert!(told().await.is_err(), "those that have ended are none");
+        assert!(expiry().await.is_err(), "those that have ended are none");
     }
 }

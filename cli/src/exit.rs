@@ -125,12 +125,12 @@ pub(crate) fn in_full(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |cause| {
         cause.source().filter(|_| !cause.is::<Cause>())
     });
-    causes.fold(error.to_string(), |told, cause| {
+    causes.fold(error.to_string(), |message, cause| {
         let cause = cause.to_string();
-        if told.ends_with(&cause) {
-            told
+        if message.ends_with(&cause) {
+            message
         } else {
-            format!("{told}: {cause}")
+            format!("{message}: {cause}")
         }
     })
 }

@@ -93,9 +93,9 @@ fn report(failure: &Failure) -> ExitCode {
 
 /// Prints help, or what is wrong with the arguments. Arguments may come from anywhere, so they are made safe to print.
 fn refuse(error: &clap::Error) -> ExitCode {
-    let told = error.to_string();
-    let lines: Vec<_> = told.split('\n').map(plain).collect();
-    if lines.join("\n") == told {
+    let message = error.to_string();
+    let lines: Vec<_> = message.split('\n').map(plain).collect();
+    if lines.join("\n") == message {
         let _ = error.print();
     } else {
         eprint!("{}", lines.join("\n"));

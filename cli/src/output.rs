@@ -35,14 +35,14 @@ pub(crate) fn write(text: &str) -> Result<(), Failure> {
 /// An answer as JSON, with its fields in the contract's order.
 pub(crate) fn json(answer: &impl Serialize) -> Result<String, Failure> {
     serde_json::to_string(answer)
-        .map(|told| plain(&told))
+        .map(|text| plain(&text))
         .map_err(unwritten)
 }
 
 /// The same over several lines.
 pub(crate) fn json_in_lines(answer: &impl Serialize) -> Result<String, Failure> {
     serde_json::to_string_pretty(answer)
-        .map(|told| plain_lines(&told))
+        .map(|text| plain_lines(&text))
         .map_err(unwritten)
 }
 

@@ -87,12 +87,12 @@ async fn check(client: &Client, name: &str, for_programs: bool) -> Result<Code, 
     };
     if for_programs {
         let outcome = if fault.is_some() { "differs" } else { "fits" };
-        let told = Answer {
+        let answer = Answer {
             outcome,
             problem: fault,
             notes,
         };
-        say(&json(&told)?)?;
+        say(&json(&answer)?)?;
         return Ok(code);
     }
     match fault {
@@ -112,9 +112,10 @@ async fn check(client: &Client, name: &str, for_programs: bool) -> Result<Code, 
 async fn notes(client: &Client, name: &str) -> Vec<String> {
     let mut notes = Vec::new();
     let backups = client.describe_continuous_backups().table_name(name).send();
-    let recovery = backups.await.ok().and_then(|told| {
-        let told = told.continuous_backups_description?;
-        told.point_in_time_recovery_description?
+    let recovery = backups.await.ok().and_then(|answer| {
+        let answer = answer.continuous_backups_description?;
+        answer
+            .point_in_time_recovery_description?
             .point_in_time_recovery_status
     });
     match recovery {
@@ -125,7 +126,7 @@ async fn notes(client: &Client, name: &str) -> Vec<String> {
     let described = client.describe_table().table_name(name).send().await;
     let is_protected = described
         .ok()
-        .and_then(|told| told.table?.deletion_protection_enabled);
+        .and_then(|answer| answer.table?.deletion_protection_enabled);
     if is_protected != Some(true) {
         notes.push("deletion protection is off".to_owned());
     }

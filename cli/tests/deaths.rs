@@ -23,7 +23,7 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 /// A command with a descendant. Both print their process ids and keep running. Only SIGKILL ends the descendant.
 const STAYS: &str = "trap '' TERM; echo $$ >$0.command; (sh -c 'trap \"\" TERM; echo $$ >$0.descendant; sleep 600' $0) & wait";
 /// The same without traps.
-const GOES: &str = "trap 'echo told >$0.told; exit 143' TERM; echo $$ >$0.command; (sh -c 'echo $$ >$0.descendant; sleep 600' $0) & wait";
+const GOES: &str = "trap 'echo asked >$0.asked; exit 143' TERM; echo $$ >$0.command; (sh -c 'echo $$ >$0.descendant; sleep 600' $0) & wait";
 
 struct Running {
     wrapper: Child,
@@ -51,7 +51,7 @@ impl Running {
         let mut command = fixture.command(&arguments);
         command.arg(&name).args(more);
         let wrapper = command.spawn().unwrap();
-        let told = |what: &str| {
+        let pid = |what: &str| {
             let file = PathBuf::from(format!("{}.{what}", name.display()));
             std::fs::read_to_string(file)
                 .ok()?
@@ -60,13 +60,13 @@ impl Running {
                 .ok()
         };
         until("the command and its descendant run", || {
-            told("command").is_some() && told("descendant").is_some()
+            pid("command").is_some() && pid("descendant").is_some()
         })
         .await;
         Self {
             guard: guard(wrapper.id()).unwrap(),
-            command: told("command").unwrap(),
-            descendant: told("descendant").unwrap(),
+            command: pid("command").unwrap(),
+            descendant: pid("descendant").unwrap(),
             wrapper,
         }
     }
@@ -133,11 +133,11 @@ async fn a_lost_lease_ends_the_command_gently_and_then_not() {
         let ran = running.end().await;
         assert_eq!(ran.code, Some(79), "{ran:?}");
         assert!(ran.err.contains("the command is asked to end"), "{ran:?}");
-        let told = fixture.home().join(format!("{key}.told"));
+        let asked = fixture.home().join(format!("{key}.asked"));
         assert_eq!(
-            told.exists(),
+            asked.exists(),
             script == GOES,
-            "it was told before it was killed"
+            "it was asked to end before it was killed"
         );
     }
 }

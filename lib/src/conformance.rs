@@ -139,7 +139,7 @@ pub(crate) fn invalid<T: std::fmt::Debug>(answer: Result<T, Error>, field: &str)
     }
 }
 
-/// One key, a clock that moves only when told, and the usual calls.
+/// One key, a clock that moves only on request, and the usual calls.
 struct Case<'a, B: Bench> {
     bench: &'a B,
     clock: Arc<ManualClock>,

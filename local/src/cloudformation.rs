@@ -44,10 +44,10 @@ async fn answer(State(listed): State<Arc<[ListedResource]>>, body: String) -> Xm
         let message = format!("Stack with id {asked} does not exist");
         return refuse("ValidationError", &message);
     }
-    let mut told = String::new();
+    let mut body = String::new();
     for one in members {
         let _ = write!(
-            told,
+            body,
             "<member><LogicalResourceId>{}</LogicalResourceId><PhysicalResourceId>{}</PhysicalResourceId>\
              <ResourceType>{}</ResourceType><LastUpdatedTimestamp>2026-01-01T00:00:00Z</LastUpdatedTimestamp>\
              <ResourceStatus>CREATE_COMPLETE</ResourceStatus></member>",
@@ -56,21 +56,21 @@ async fn answer(State(listed): State<Arc<[ListedResource]>>, body: String) -> Xm
             escaped(&one.kind),
         );
     }
-    let told = format!(
+    let body = format!(
         "<ListStackResourcesResponse xmlns=\"{NAMESPACE}\"><ListStackResourcesResult>\
-         <StackResourceSummaries>{told}</StackResourceSummaries></ListStackResourcesResult>\
+         <StackResourceSummaries>{body}</StackResourceSummaries></ListStackResourcesResult>\
          <ResponseMetadata><RequestId>local</RequestId></ResponseMetadata></ListStackResourcesResponse>"
     );
-    xml(StatusCode::OK, told)
+    xml(StatusCode::OK, body)
 }
 
 fn refuse(code: &str, message: &str) -> Xml {
-    let told = format!(
+    let body = format!(
         "<ErrorResponse xmlns=\"{NAMESPACE}\"><Error><Type>Sender</Type><Code>{code}</Code>\
          <Message>{}</Message></Error><RequestId>local</RequestId></ErrorResponse>",
         escaped(message)
     );
-    xml(StatusCode::BAD_REQUEST, told)
+    xml(StatusCode::BAD_REQUEST, body)
 }
 
 fn xml(status: StatusCode, text: String) -> Xml {

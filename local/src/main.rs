@@ -50,14 +50,14 @@ async fn main() -> ExitCode {
     match ended {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("leasehold-local: {}", told(&error));
+            eprintln!("leasehold-local: {}", in_full(&error));
             ExitCode::FAILURE
         }
     }
 }
 
 /// An error with its causes, once each.
-fn told(error: &dyn std::error::Error) -> String {
+fn in_full(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());
-    causes.fold(error.to_string(), |told, cause| format!("{told}: {cause}"))
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }

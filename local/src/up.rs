@@ -174,8 +174,8 @@ fn advised(error: Error) -> Error {
             source: std::io::Error::new(source.kind(), format!("{source}; {ADVICE}")),
         },
         // The engine binds its port itself.
-        Error::Engine(told) if told.contains("Address already in use") => {
-            Error::Engine(format!("{told}\n{ADVICE}"))
+        Error::Engine(message) if message.contains("Address already in use") => {
+            Error::Engine(format!("{message}\n{ADVICE}"))
         }
         other => other,
     }
@@ -225,7 +225,7 @@ In another terminal, for the AWS CLI and every SDK (. {script} does the same):
         logs = stack.run_directory().join("logs").display(),
         script = files.script.display(),
         exports = exports(stack),
-        containers = containers.told(&files.json),
+        containers = containers.advice(&files.json),
     )
 }
 
@@ -241,10 +241,10 @@ fn lock(run_directory: &Path) -> Result<File, Error> {
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => {
-            let told = "another stack runs on this directory; stop it, or use --run-directory for a second one";
+            let message = "another stack runs on this directory; stop it, or use --run-directory for a second one";
             Err(io(
                 "start in",
-                std::io::Error::new(ErrorKind::ResourceBusy, told),
+                std::io::Error::new(ErrorKind::ResourceBusy, message),
             ))
         }
         Err(TryLockError::Error(source)) => Err(io("lock", source)),
@@ -272,7 +272,7 @@ impl Containers {
     }
 
     /// The commands to type, for this machine's instruction set, which containers run without emulation.
-    fn told(&self, json: &Path) -> String {
+    fn advice(&self, json: &Path) -> String {
         let architecture = match std::env::consts::ARCH {
             "aarch64" => "arm64",
             other => other,

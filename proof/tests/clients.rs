@@ -64,14 +64,14 @@ async fn play(mut program: Command) {
         .kill_on_drop(true);
     let output = program.output().await.unwrap();
     serving.abort();
-    let [told, wrong] = texts(&output);
-    let shown: Vec<_> = told
+    let [printed, wrong] = texts(&output);
+    let shown: Vec<_> = printed
         .lines()
         .filter_map(|line| line.strip_prefix("ok "))
         .collect();
     assert!(
         output.status.success() && wrong.is_empty(),
-        "after {shown:?}: {told}{wrong}"
+        "after {shown:?}: {printed}{wrong}"
     );
     assert_eq!(shown, SCENES);
 }

@@ -161,7 +161,7 @@ impl Planner<'_, '_> {
 
     fn skipped(&self, section: usize) -> Piece {
         let failure = self.sections[section].vars.failure();
-        let told = format!(
+        let held = format!(
             "{{% $sift($parse($parse(${failure}.Cause).errorMessage), function($value, $name) {{ $not($name in ['message', 'retry_at', 'wait_seconds']) }}) %}}"
         );
         let mut state = object! {
@@ -169,7 +169,7 @@ impl Planner<'_, '_> {
             "Comment" => self.reason(section, "Nothing was started: the holder of the key does the work. The execution succeeds."),
         };
         self.in_jsonata(&mut state);
-        let leasehold = object! { "outcome" => "skipped", "held" => told };
+        let leasehold = object! { "outcome" => "skipped", "held" => held };
         state.set("Output", object! { "leasehold" => leasehold });
         state
     }

@@ -164,16 +164,16 @@ impl Account {
             .await
             .map_err(|error| Refusal::Uncalled(Trouble::of("lambda:InvokeFunction", &error)))?;
         let payload = answer.payload().map(AsRef::as_ref).unwrap_or_default();
-        let told: Value = serde_json::from_slice(payload).unwrap_or_default();
+        let body: Value = serde_json::from_slice(payload).unwrap_or_default();
         if answer.function_error().is_none() {
-            return Ok(told);
+            return Ok(body);
         }
         let text = |value: &Value| plain(value.as_str().unwrap_or_default());
-        let message = text(&told["errorMessage"]);
+        let message = text(&body["errorMessage"]);
         // The functions' own messages are JSON in JSON. Those of the runtime are plain text.
         let inner: Value = serde_json::from_str(&message).unwrap_or_default();
         Err(Refusal::Error {
-            name: text(&told["errorType"]),
+            name: text(&body["errorType"]),
             message: match &inner["message"] {
                 Value::String(message) => plain(message),
                 _ => message,

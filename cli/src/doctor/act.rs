@@ -495,16 +495,16 @@ impl<'a> Actor<'a> {
         }
         let days = self.seen.settings.retention.as_secs() / 86_400;
         let keys = self.key("");
-        let mut told = format!(
+        let mut note = format!(
             "Left in the table: free rows whose keys begin with {keys}. The table's TTL purges them after {days} days."
         );
         if !left.is_empty() {
-            told = format!(
-                "{told} Not released, and free at their deadlines: {}.",
+            note = format!(
+                "{note} Not released, and free at their deadlines: {}.",
                 left.join(", ")
             );
         }
-        self.report.left = Some(told);
+        self.report.left = Some(note);
     }
 }
 

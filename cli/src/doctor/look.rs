@@ -202,8 +202,8 @@ async fn of_mapping(account: &Account, resources: &Resources, id: &str) -> Outco
     };
     let get = account.lambda.get_event_source_mapping().uuid(&mapping.id);
     match get.send().await {
-        Ok(told) => {
-            let state = told.state().unwrap_or("in no state");
+        Ok(described) => {
+            let state = described.state().unwrap_or("in no state");
             let goes_on = ["Enabled", "Enabling", "Updating", "Creating"].contains(&state);
             Outcome::of(if goes_on {
                 Vec::new()
@@ -231,9 +231,9 @@ async fn configurations(
         };
         let get = account.lambda.get_function_configuration();
         match get.function_name(&resource.id).send().await {
-            Ok(told) => {
-                found.extend(faults(verb, timeout, &told));
-                configurations.insert(verb, told);
+            Ok(described) => {
+                found.extend(faults(verb, timeout, &described));
+                configurations.insert(verb, described);
             }
             Err(error) => {
                 let trouble = Trouble::of("lambda:GetFunctionConfiguration", &error);
@@ -251,30 +251,38 @@ async fn configurations(
     }
     let architectures: BTreeMap<_, _> = configurations
         .iter()
-        .filter_map(|(verb, told)| Some((*verb, told.architectures().first()?.as_str().to_owned())))
+        .filter_map(|(verb, described)| {
+            Some((
+                *verb,
+                described.architectures().first()?.as_str().to_owned(),
+            ))
+        })
         .collect();
     found.extend(differing("the instruction set", &architectures));
     report.record("functions", Outcome::of(found));
     configurations
 }
 
-fn faults(verb: &str, timeout: i32, told: &GetFunctionConfigurationOutput) -> Vec<String> {
+fn faults(verb: &str, timeout: i32, described: &GetFunctionConfigurationOutput) -> Vec<String> {
     let mut faults = Vec::new();
-    if !matches!(told.state(), None | Some(State::Active | State::Inactive)) {
-        let state = told.state().map(State::as_str).unwrap_or_default();
+    if !matches!(
+        described.state(),
+        None | Some(State::Active | State::Inactive)
+    ) {
+        let state = described.state().map(State::as_str).unwrap_or_default();
         faults.push(format!("{verb} is {state}"));
     }
-    if told.last_update_status() == Some(&LastUpdateStatus::Failed) {
+    if described.last_update_status() == Some(&LastUpdateStatus::Failed) {
         faults.push(format!("the last update of {verb} failed"));
     }
-    let runtime = told.runtime().map(|runtime| plain(runtime.as_str()));
+    let runtime = described.runtime().map(|runtime| plain(runtime.as_str()));
     if runtime.as_deref() != Some(RUNTIME) {
         let runtime = runtime.unwrap_or_default();
         faults.push(format!(
             "{verb} runs on {runtime}, the template's runtime is {RUNTIME}"
         ));
     }
-    let limit = told.timeout().unwrap_or_default();
+    let limit = described.timeout().unwrap_or_default();
     if limit != timeout {
         faults.push(format!(
             "the time limit of {verb} is {limit} s, the template's is {timeout} s"
@@ -285,8 +293,8 @@ fn faults(verb: &str, timeout: i32, told: &GetFunctionConfigurationOutput) -> Ve
 
 type Variables = BTreeMap<String, String>;
 
-fn variables(told: &GetFunctionConfigurationOutput) -> Option<Variables> {
-    let environment = told.environment()?;
+fn variables(described: &GetFunctionConfigurationOutput) -> Option<Variables> {
+    let environment = described.environment()?;
     if environment.error().is_some() {
         return None;
     }
@@ -301,11 +309,13 @@ fn variables(told: &GetFunctionConfigurationOutput) -> Option<Variables> {
 /// `table` is this stack's.
 fn of_table_name(environments: &BTreeMap<&str, Variables>, table: Option<&str>) -> Outcome {
     let faults = environments.iter().filter_map(|(verb, all)| {
-        let told = all
+        let described = all
             .get("LEASE_TABLE")
             .map(String::as_str)
             .unwrap_or_default();
-        let name = told.rsplit_once(":table/").map_or(told, |(_, name)| name);
+        let name = described
+            .rsplit_once(":table/")
+            .map_or(described, |(_, name)| name);
         (Some(name) != table).then(|| match name {
             "" => format!("{verb} has no LEASE_TABLE"),
             name => format!(
@@ -382,8 +392,8 @@ async fn of_machine(
         return None;
     };
     let describe = account.sfn.describe_state_machine();
-    let told = match describe.state_machine_arn(&machine.id).send().await {
-        Ok(told) => told,
+    let described = match describe.state_machine_arn(&machine.id).send().await {
+        Ok(described) => described,
         Err(error) => {
             let trouble = Trouble::of("states:DescribeStateMachine", &error);
             let may_run = matches!(trouble, Trouble::Refused(_));
@@ -392,7 +402,7 @@ async fn of_machine(
         }
     };
     let mut found = Vec::new();
-    if let Some(status) = told.status()
+    if let Some(status) = described.status()
         && status.as_str() != "ACTIVE"
     {
         found.push(format!("it is {}", status.as_str()));
@@ -406,7 +416,7 @@ async fn of_machine(
         let ends = ["\"", ":"].map(|end| format!(":function:{name}{end}"));
         if !ends
             .iter()
-            .any(|end| told.definition().contains(end.as_str()))
+            .any(|end| described.definition().contains(end.as_str()))
         {
             found.push(format!("it does not call {verb} of this stack"));
         }
@@ -445,7 +455,9 @@ pub(super) async fn list(account: &Account, seen: &Seen, report: &mut Report) {
         .invoke(inspect, &json!({"list": true, "limit": 1}))
         .await
     {
-        Ok(told) if told.to_string().contains("lease_id") => Outcome::fail("a lease_id was listed"),
+        Ok(described) if described.to_string().contains("lease_id") => {
+            Outcome::fail("a lease_id was listed")
+        }
         Ok(_) => Outcome::Pass,
         Err(refusal) => {
             if refusal.is("Lease.Denied")

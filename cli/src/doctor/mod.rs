@@ -132,11 +132,11 @@ impl Doctor {
                 .act()
                 .await;
         }
-        let told = match self.format {
+        let text = match self.format {
             Format::Markdown => report.markdown().trim_end().to_owned(),
             Format::Json => json_in_lines(&report.json())?,
         };
-        say_lines(&told)?;
+        say_lines(&text)?;
         Ok(if report.has_failed() {
             Code::NO
         } else {

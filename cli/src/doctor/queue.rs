@@ -16,7 +16,7 @@ use crate::durations::render;
 const HELD: Duration = Duration::from_mins(5);
 
 /// The state of an execution.
-struct Told {
+struct Described {
     status: String,
     error: String,
     redriven: i32,
@@ -93,9 +93,9 @@ impl Actor<'_> {
             if self.inspect(key).await?["waiting"].as_u64() >= Some(waiting) {
                 return Ok(());
             }
-            let told = self.describe(execution).await?;
-            if told.status != "RUNNING" {
-                let Told { status, error, .. } = told;
+            let described = self.describe(execution).await?;
+            if described.status != "RUNNING" {
+                let Described { status, error, .. } = described;
                 return Err(Outcome::fail(format!(
                     "{execution} does not wait: {status} {error}"
                 )));
@@ -110,15 +110,15 @@ impl Actor<'_> {
         }
     }
 
-    async fn describe(&self, execution: &str) -> Step<Told> {
+    async fn describe(&self, execution: &str) -> Step<Described> {
         let describe = self.account.sfn.describe_execution();
-        let told = describe.execution_arn(execution).send().await;
-        let told = told
+        let described = describe.execution_arn(execution).send().await;
+        let described = described
             .map_err(|error| Trouble::of("states:DescribeExecution", &error).outcome(execution))?;
-        Ok(Told {
-            status: told.status().as_str().to_owned(),
-            error: plain(told.error().unwrap_or_default()),
-            redriven: told.redrive_count().unwrap_or_default(),
+        Ok(Described {
+            status: described.status().as_str().to_owned(),
+            error: plain(described.error().unwrap_or_default()),
+            redriven: described.redrive_count().unwrap_or_default(),
         })
     }
 
@@ -128,7 +128,7 @@ impl Actor<'_> {
         stop.send()
             .await
             .map_err(|error| Trouble::of("states:StopExecution", &error).outcome(execution))?;
-        self.until(execution, |told| told.status == "ABORTED")
+        self.until(execution, |described| described.status == "ABORTED")
             .await?;
         let redrive = self
             .account
@@ -139,25 +139,27 @@ impl Actor<'_> {
             .send()
             .await
             .map_err(|error| Trouble::of("states:RedriveExecution", &error).outcome(execution))?;
-        let again = self.until(execution, |told| told.redriven > 0).await?;
+        let again = self
+            .until(execution, |described| described.redriven > 0)
+            .await?;
         if again.status == "RUNNING" {
             return Ok(());
         }
-        let Told { status, error, .. } = again;
+        let Described { status, error, .. } = again;
         Err(Outcome::fail(format!(
             "{execution} was redriven and is {status} {error}"
         )))
     }
 
-    async fn until(&self, execution: &str, is: impl Fn(&Told) -> bool) -> Step<Told> {
+    async fn until(&self, execution: &str, is: impl Fn(&Described) -> bool) -> Step<Described> {
         let until = SystemClock.now().plus(self.patience);
         loop {
-            let told = self.describe(execution).await?;
-            if is(&told) {
-                return Ok(told);
+            let described = self.describe(execution).await?;
+            if is(&described) {
+                return Ok(described);
             }
             if SystemClock.now() >= until {
-                let (status, patience) = (told.status, render(self.patience));
+                let (status, patience) = (described.status, render(self.patience));
                 return Err(Outcome::fail(format!(
                     "{execution} is still {status} after {patience}"
                 )));
@@ -179,15 +181,15 @@ impl Actor<'_> {
             .into_iter()
             .flatten()
         {
-            let told = self
-                .until(execution, |told| told.status != "RUNNING")
+            let described = self
+                .until(execution, |described| described.status != "RUNNING")
                 .await?;
             // A turn ends with the error that the state machine to run does not exist.
-            if told.status != "FAILED"
-                || told.error.starts_with("Lease.")
-                || told.error.starts_with("WithLease.")
+            if described.status != "FAILED"
+                || described.error.starts_with("Lease.")
+                || described.error.starts_with("WithLease.")
             {
-                let Told { status, error, .. } = told;
+                let Described { status, error, .. } = described;
                 return Err(Outcome::fail(format!(
                     "{execution} did not get the lease: {status} {error}"
                 )));

@@ -123,7 +123,7 @@ impl Report {
         let failed = count(|outcome| matches!(outcome, Outcome::Fail(_)));
         let unchecked = count(|outcome| matches!(outcome, Outcome::NotChecked(_)));
         let passed = rows.len() - failed - unchecked;
-        let mut told = format!(
+        let mut text = format!(
             "leasehold doctor {}: stack {}, {}, {}{}\n{passed} passed, {failed} failed, {unchecked} not checked\n",
             env!("CARGO_PKG_VERSION"),
             self.stack,
@@ -136,7 +136,7 @@ impl Report {
             if rows.peek().is_none() {
                 return;
             }
-            let _ = write!(told, "\n{heading}\n\n");
+            let _ = write!(text, "\n{heading}\n\n");
             for (check, outcome) in rows {
                 let Check {
                     id,
@@ -145,17 +145,17 @@ impl Report {
                     action,
                     ..
                 } = check;
-                let _ = writeln!(told, "* **{id}** ({promise}) {says}");
+                let _ = writeln!(text, "* **{id}** ({promise}) {says}");
                 match outcome {
                     Outcome::Pass => {}
                     Outcome::Fail(found) => {
                         for one in found {
-                            let _ = writeln!(told, "  * found: {one}");
+                            let _ = writeln!(text, "  * found: {one}");
                         }
-                        let _ = writeln!(told, "  * do: {action}");
+                        let _ = writeln!(text, "  * do: {action}");
                     }
                     Outcome::NotChecked(why) => {
-                        let _ = writeln!(told, "  * not checked: {why}");
+                        let _ = writeln!(text, "  * not checked: {why}");
                     }
                 }
             }
@@ -166,13 +166,13 @@ impl Report {
         });
         section("## Passed", |outcome| matches!(outcome, Outcome::Pass));
         if let Some(left) = &self.left {
-            let _ = write!(told, "\n{left}\n");
+            let _ = write!(text, "\n{left}\n");
         }
-        self.safe(&told)
+        self.safe(&text)
     }
 
     /// The report as JSON.
-    pub(super) fn json(&self) -> Told {
+    pub(super) fn json(&self) -> Answer {
         let checks = CHECKS.iter().map(|check| {
             let (outcome, found) = match self.outcome(check) {
                 Outcome::Pass => ("passed", Vec::new()),
@@ -189,7 +189,7 @@ impl Report {
                 found,
             }
         });
-        Told {
+        Answer {
             outcome: if self.has_failed() {
                 "failed"
             } else {
@@ -226,7 +226,7 @@ fn without_account(text: &str) -> String {
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct Told {
+pub(super) struct Answer {
     outcome: &'static str,
     version: &'static str,
     stack: String,
@@ -268,12 +268,12 @@ mod tests {
         report.record("roles", Outcome::fail("a"));
         report.record("roles", Outcome::Fail(vec!["a".to_owned(), "b".to_owned()]));
         assert!(report.has_failed());
-        let told = report.markdown();
+        let text = report.markdown();
         let ttl = "* **ttl** (F10) The table's TTL purges a released row after the retention.\n  \
                    * found: its TTL attribute is not purge_at\n  * do: enable the table's TTL";
-        assert!(told.contains(ttl), "{told}");
-        assert!(told.contains("  * found: a\n  * found: b\n"), "{told}");
-        assert!(told.contains("0 passed, 2 failed,"), "{told}");
+        assert!(text.contains(ttl), "{text}");
+        assert!(text.contains("  * found: a\n  * found: b\n"), "{text}");
+        assert!(text.contains("0 passed, 2 failed,"), "{text}");
         let json = serde_json::to_value(report.json()).unwrap();
         assert_eq!(json["outcome"], "failed");
     }
@@ -284,9 +284,9 @@ mod tests {
         report.skip(vec!["alarms".to_owned()]);
         report.record("alarms", Outcome::fail("none"));
         assert!(!report.has_failed());
-        let told = report.markdown();
-        assert!(told.contains("not checked: omitted by --skip"), "{told}");
-        assert!(told.contains("which --read-only forbids"), "{told}");
+        let text = report.markdown();
+        assert!(text.contains("not checked: omitted by --skip"), "{text}");
+        assert!(text.contains("which --read-only forbids"), "{text}");
     }
 
     #[test]

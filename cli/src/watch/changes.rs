@@ -127,7 +127,7 @@ mod tests {
         rows.iter().map(of).collect()
     }
 
-    fn told(known: &Seen, seen: &Leases, now: Timestamp) -> Vec<(Change, String)> {
+    fn changes(known: &Seen, seen: &Leases, now: Timestamp) -> Vec<(Change, String)> {
         let changes = between(known, seen, now).into_iter();
         changes
             .map(|(change, lease)| (change, lease.key.to_string()))
@@ -144,7 +144,7 @@ mod tests {
         ]);
         let named = |change, key: &str| (change, key.to_owned());
         assert_eq!(
-            told(&Seen::default(), &first, NOW),
+            changes(&Seen::default(), &first, NOW),
             [
                 named(Change::Held, "a"),
                 named(Change::Held, "b"),
@@ -159,7 +159,7 @@ mod tests {
             ("d", 1, Some(1)),
         ]);
         assert_eq!(
-            told(&known, &second, later),
+            changes(&known, &second, later),
             [
                 named(Change::Extended, "a"),
                 named(Change::Free, "b"),
@@ -168,11 +168,11 @@ mod tests {
             ]
         );
         let known = Seen::of(second.clone(), later);
-        assert_eq!(told(&known, &second, later), []);
+        assert_eq!(changes(&known, &second, later), []);
         // Another has it now, at the same deadline.
         let third = leases(&[("a", 3, Some(20_000)), ("c", 3, None), ("d", 1, Some(1))]);
         assert_eq!(
-            told(&known, &third, later),
+            changes(&known, &third, later),
             [named(Change::Held, "a"), named(Change::Free, "c")]
         );
     }

@@ -162,19 +162,19 @@ async fn without_a_command_the_handle_is_the_answer() {
     let arguments = ["acquire", "k", "--holder", "me", "--request-id", "1"];
     let first = fixture.run(&arguments).await;
     assert_eq!(first.code, Some(0), "{first:?}");
-    let told: Value = serde_json::from_str(&first.out).unwrap();
+    let printed: Value = serde_json::from_str(&first.out).unwrap();
     assert_eq!(
-        (&told["outcome"], &told["grant"]),
+        (&printed["outcome"], &printed["grant"]),
         (&"acquired".into(), &"new".into())
     );
     assert_eq!(
-        (&told["lease"]["key"], &told["lease"]["holder"]),
+        (&printed["lease"]["key"], &printed["lease"]["holder"]),
         (&"k".into(), &"me".into())
     );
     let again = fixture.run(&arguments).await;
     let again: Value = serde_json::from_str(&again.out).unwrap();
     assert_eq!(again["grant"], "replayed");
-    assert_eq!(again["lease"]["lease_id"], told["lease"]["lease_id"]);
+    assert_eq!(again["lease"]["lease_id"], printed["lease"]["lease_id"]);
 }
 
 #[tokio::test]

@@ -80,15 +80,15 @@ fn functions_may_go_by_other_names_and_rules_be_left_out() {
     );
     // If the extend counts as the acquire, it begins a section of its own, which cannot be separated from the one before.
     let named = run(&["--format", "json", "--acquire", "my-stack-extend", file]);
-    let told: Value = serde_json::from_str(&said(&named)).unwrap();
-    assert_eq!(told["machines"][0]["acquires"], 2);
+    let printed: Value = serde_json::from_str(&said(&named)).unwrap();
+    assert_eq!(printed["machines"][0]["acquires"], 2);
 }
 
 #[test]
 fn programs_get_each_finding_with_its_place() {
     let output = run(&["--format", "json", "faulty/05-limit-over-ttl.asl.json"]);
-    let told: Value = serde_json::from_str(&said(&output)).unwrap();
-    let finding = &told["machines"][0]["findings"][0];
+    let printed: Value = serde_json::from_str(&said(&output)).unwrap();
+    let finding = &printed["machines"][0]["findings"][0];
     assert_eq!(
         (&finding["rule"], &finding["state"]),
         (&"outlasts".into(), &"Work".into())
@@ -113,9 +113,9 @@ fn code_scanning_gets_sarif() {
         "faulty/24-released-while-running.asl.json",
         "nowhere.json",
     ]);
-    let told: Value = serde_json::from_str(&said(&output)).unwrap();
-    assert_eq!(told["version"], "2.1.0");
-    let run = &told["runs"][0];
+    let printed: Value = serde_json::from_str(&said(&output)).unwrap();
+    assert_eq!(printed["version"], "2.1.0");
+    let run = &printed["runs"][0];
     assert_eq!(run["tool"]["driver"]["name"], "leasehold-check");
     let rules = run["tool"]["driver"]["rules"].as_array().unwrap();
     assert_eq!(rules.len(), Rule::ALL.len());
@@ -143,15 +143,15 @@ fn every_rule_is_explained_by_a_file_at_fault_and_one_that_is_not() {
     let text = std::fs::read_to_string(Path::new(CORPUS).join("faulty/expected.json")).unwrap();
     let expected: Value = serde_json::from_str(&text).unwrap();
     for rule in Rule::ALL {
-        let told = said(&run(&["--explain", rule.id()]));
-        assert!(told.starts_with(rule.id()), "{told}");
+        let printed = said(&run(&["--explain", rule.id()]));
+        assert!(printed.starts_with(rule.id()), "{printed}");
         if let Some((bad, good)) = examples(*rule) {
             let file = bad.file.strip_prefix("faulty/").unwrap();
             assert_eq!(expected[file]["rule"], rule.id());
             assert!(good.file.starts_with("sound/"));
             assert!(
-                told.contains(bad.file) && told.contains(good.file),
-                "{told}"
+                printed.contains(bad.file) && printed.contains(good.file),
+                "{printed}"
             );
         }
     }
@@ -197,10 +197,13 @@ fn a_template_names_files_of_its_own_directory_unless_more_is_said() {
         for arguments in [&["--format", "human"][..], &["--draw"]] {
             let refused = run(&[arguments, &[&template]].concat());
             assert_eq!(refused.status.code(), Some(2), "{uri}: {refused:?}");
-            let told = said(&refused) + &String::from_utf8_lossy(&refused.stderr);
-            assert!(told.contains("template.yaml:5:22: "), "{uri}: {told}");
-            assert!(told.contains("use --within DIRECTORY"), "{uri}: {told}");
-            assert!(!told.contains("\"secret\""), "{uri}: {told}");
+            let printed = said(&refused) + &String::from_utf8_lossy(&refused.stderr);
+            assert!(printed.contains("template.yaml:5:22: "), "{uri}: {printed}");
+            assert!(
+                printed.contains("use --within DIRECTORY"),
+                "{uri}: {printed}"
+            );
+            assert!(!printed.contains("\"secret\""), "{uri}: {printed}");
         }
         // It is no valid definition, but it is read.
         let allowed = run(&["--within", around, &template]);

@@ -172,10 +172,10 @@ async fn completions_and_pages_are_made_and_show_nothing_that_is_hidden() {
 #[tokio::test]
 async fn the_manual_is_what_the_program_says() {
     let fixture = Fixture::without_table().await;
-    let told = fixture.run(&["__manual"]).await.out;
+    let printed = fixture.run(&["__manual"]).await.out;
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/cli.md");
     assert!(
-        std::fs::read_to_string(path).unwrap() == told,
+        std::fs::read_to_string(path).unwrap() == printed,
         "docs/reference/cli.md is old: cargo run --bin leasehold -- __manual > docs/reference/cli.md"
     );
 }

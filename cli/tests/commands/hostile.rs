@@ -123,8 +123,8 @@ fn in_a_definition() {
             let ran = run(place.path(), &["check", "--format", format, file]);
             assert_shown(&ran, &format!("check --format {format} {file}"));
             if format != "human" {
-                let told: Value = serde_json::from_str(&ran.out).unwrap();
-                let named = &told["machines"][0]["findings"][0]["path"][0]["state"];
+                let printed: Value = serde_json::from_str(&ran.out).unwrap();
+                let named = &printed["machines"][0]["findings"][0]["path"][0]["state"];
                 assert!(named.is_null() || *named == format!("{hostile}Acquire"));
             }
         }
@@ -258,8 +258,8 @@ async fn in_a_table() {
     let of = format!("{holder}={holder}");
     let ran = fixture.run(&[&acquire[..], &[&of]].concat()).await;
     assert_shown(&ran, "acquire");
-    let told: Value = serde_json::from_str(&ran.out).unwrap();
-    assert_eq!(told["lease"]["holder"], holder);
+    let printed: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(printed["lease"]["holder"], holder);
     let file = fixture.home().join("handle.json");
     std::fs::write(&file, &ran.out).unwrap();
     let file = file.to_str().unwrap();

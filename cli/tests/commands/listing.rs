@@ -37,9 +37,9 @@ async fn a_list_is_a_table_for_people_and_the_contract_for_programs() {
     let ran = fixture
         .run(&["ls", "--prefix", "orders/", "--limit", "1", "--json"])
         .await;
-    let told: Value = serde_json::from_str(&ran.out).unwrap();
-    assert_eq!(told["leases"].as_array().unwrap().len(), 1);
-    let fields: Vec<_> = told["leases"][0].as_object().unwrap().keys().collect();
+    let printed: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(printed["leases"].as_array().unwrap().len(), 1);
+    let fields: Vec<_> = printed["leases"][0].as_object().unwrap().keys().collect();
     assert_eq!(
         fields,
         [
@@ -80,8 +80,8 @@ async fn a_long_list_comes_whole_and_its_pages_line_up() {
         ran.out
     );
     let ran = fixture.run(&["ls", "--json"]).await;
-    let told: Value = serde_json::from_str(&ran.out).unwrap();
-    assert_eq!(told["leases"].as_array().unwrap().len(), 230);
+    let printed: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(printed["leases"].as_array().unwrap().len(), 230);
 }
 
 #[tokio::test]
@@ -108,9 +108,9 @@ async fn a_key_is_shown_with_all_that_is_known_of_it() {
          operator  freeze by alice N s ago: incident 77\n"
     );
     let ran = fixture.run(&["show", "orders/1", "--json"]).await;
-    let told: Value = serde_json::from_str(&ran.out).unwrap();
+    let printed: Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!(
-        (&told["outcome"], &told["state"], &told["frozen"]),
+        (&printed["outcome"], &printed["state"], &printed["frozen"]),
         (&"found".into(), &"held".into(), &true.into())
     );
     let absent = fixture.run(&["show", "nowhere"]).await;
@@ -137,12 +137,12 @@ async fn holders_are_told_with_what_they_have() {
          2  in 9 min N s  worker 1  orders/1, orders/2\n"
     );
     let ran = fixture.run(&["holders", "--json"]).await;
-    let told: Value = serde_json::from_str(&ran.out).unwrap();
-    assert_eq!(told["holders"][1]["holder"], "worker 1");
-    assert_eq!(told["holders"][1]["leases"].as_array().unwrap().len(), 2);
+    let printed: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(printed["holders"][1]["holder"], "worker 1");
+    assert_eq!(printed["holders"][1]["leases"].as_array().unwrap().len(), 2);
     let ran = fixture.run(&["holders", "worker 1", "--json"]).await;
-    let told: Value = serde_json::from_str(&ran.out).unwrap();
-    assert_eq!(told["leases"][1]["key"], "orders/2");
+    let printed: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(printed["leases"][1]["key"], "orders/2");
     let nobody = fixture.run(&["holders", "nobody"]).await;
     assert_eq!((nobody.code, nobody.out.as_str()), (Some(1), ""));
 }
@@ -154,9 +154,9 @@ async fn what_changes_is_told_line_by_line() {
     let mut command = fixture.command(&["watch", "--every", "1s"]);
     let mut watch = command.spawn().unwrap();
     let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
-    let (sender, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let (sender, mut printed) = tokio::sync::mpsc::unbounded_channel();
     std::thread::spawn(move || lines.try_for_each(|line| sender.send(line.unwrap()).map_err(drop)));
-    let mut next = async || masked(&(told.recv().await.unwrap() + "\n"));
+    let mut next = async || masked(&(printed.recv().await.unwrap() + "\n"));
     assert_eq!(
         next().await,
         "TIME a held by worker 1 until TIME, token TOKEN\n"

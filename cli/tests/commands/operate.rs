@@ -168,9 +168,9 @@ async fn of_several_permits_one_has_to_be_named() {
     let ran = fixture
         .run(&[&ask[..], &["--permit", permit, "--json"]].concat())
         .await;
-    let told: Value = serde_json::from_str(&ran.out).unwrap();
-    assert_eq!(told["outcome"], "forced");
-    assert_eq!(told["evicted"]["permit"].to_string(), permit);
+    let printed: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(printed["outcome"], "forced");
+    assert_eq!(printed["evicted"]["permit"].to_string(), permit);
     let again = [&ask[..], &["--permit", permit]].concat();
     let nobody = format!("nobody holds permit {permit} of p\n");
     let ran = fixture.run(&again).await;
@@ -234,8 +234,8 @@ async fn a_frozen_key_is_granted_to_nobody_until_it_is_not() {
 async fn a_handle_extends_and_releases_and_its_secret_is_not_repeated() {
     let fixture = Fixture::start().await;
     let ran = fixture.run(&["acquire", "k", "--ttl", "5m"]).await;
-    let told: Value = serde_json::from_str(&ran.out).unwrap();
-    let secret = told["lease"]["lease_id"].as_str().unwrap().to_owned();
+    let printed: Value = serde_json::from_str(&ran.out).unwrap();
+    let secret = printed["lease"]["lease_id"].as_str().unwrap().to_owned();
     let file = fixture.home().join("handle.json");
     std::fs::write(&file, &ran.out).unwrap();
     let file = file.to_str().unwrap();
@@ -249,7 +249,7 @@ async fn a_handle_extends_and_releases_and_its_secret_is_not_repeated() {
     );
     // From standard input, and as the bare handle.
     let bare = fixture.home().join("bare.json");
-    std::fs::write(&bare, told["lease"].to_string()).unwrap();
+    std::fs::write(&bare, printed["lease"].to_string()).unwrap();
     let mut command = fixture.command(&["extend", "--handle", "-", "--json"]);
     command.stdin(std::fs::File::open(bare).unwrap());
     let extended = ended(command).await;
@@ -270,7 +270,8 @@ async fn a_handle_extends_and_releases_and_its_secret_is_not_repeated() {
     assert!(!ran.err.contains(&secret));
     std::fs::write(
         file,
-        told.to_string()
+        printed
+            .to_string()
             .replace(&secret, &format!("{secret}\",\"x\":\"")),
     )
     .unwrap();
@@ -363,6 +364,6 @@ async fn a_table_is_created_and_what_another_lacks_is_told() {
     let ran = fixture
         .run(&["table", "check", "--table", "other", "--json"])
         .await;
-    let told: Value = serde_json::from_str(&ran.out).unwrap();
-    assert_eq!(told["outcome"], "differs");
+    let printed: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(printed["outcome"], "differs");
 }

@@ -257,9 +257,9 @@ fn a_specification_names_files_of_its_own_directory_unless_more_is_said() {
         std::fs::write(place.file("count.weave.yaml"), spec).unwrap();
         let refused = place.run(&[]);
         assert_eq!(code(&refused), 2, "{machine} {output}: {}", said(&refused));
-        let told = said(&refused);
-        assert!(told.contains("count.weave.yaml: "), "{told}");
-        assert!(told.contains("use --within DIRECTORY"), "{told}");
+        let printed = said(&refused);
+        assert!(printed.contains("count.weave.yaml: "), "{printed}");
+        assert!(printed.contains("use --within DIRECTORY"), "{printed}");
         assert!(!other.path().join("guarded.asl.json").exists(), "{output}");
         assert!(!place.names().contains(&"guarded.asl.json".to_owned()));
         // Named by --output, or allowed by --within.

@@ -227,7 +227,7 @@ async fn a_frozen_line_stands_still<B: Bench>(bench: &B) {
     line.expect_no_answers();
     assert!(line.hand_over().await);
     let turn = line.turn_of("a");
-    assert!(!line.hand_over().await, "it was told");
+    assert!(!line.hand_over().await, "it was notified");
 
     // Frozen after the notification: the waiter waits for the operator, and keeps its turn.
     line.freeze_by_operator().await;

@@ -175,7 +175,7 @@ async fn whoever_was_not_told_is_told_by_sweep<B: Bench>(bench: &B) {
 async fn whoever_takes_up_a_turn_leaves_no_item<B: Bench>(bench: &B) {
     let (line, turn) = QueueCase::promised(bench, "line/taken up", &["a", "b"]).await;
     line.pass(MS);
-    assert!(line.waiter("a").await.is_some(), "it may be told again");
+    assert!(line.waiter("a").await.is_some(), "it may be notified again");
     let lease = line.confirm(&turn).await;
     assert_eq!(line.waiter("a").await, None);
     line.release(&lease).await;

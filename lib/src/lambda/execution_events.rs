@@ -16,10 +16,10 @@ use crate::{
 
 /// The executions that status events name: one, or a batch of them from a queue.
 #[derive(Debug)]
-pub struct ExecutionEvents(Told);
+pub struct ExecutionEvents(Ended);
 
 #[derive(Debug)]
-enum Told {
+enum Ended {
     One(Status),
     Batch(Vec<(Option<String>, Result<Status, Error>)>),
 }
@@ -46,7 +46,7 @@ impl FromEvent for ExecutionEvents {
 
     fn from_event(event: &Event<'_>) -> Result<Self, Error> {
         let Some(messages) = event.0.get("Records").and_then(Value::as_array) else {
-            return status(event.0).map(|status| Self(Told::One(status)));
+            return status(event.0).map(|status| Self(Ended::One(status)));
         };
         let messages = messages.iter().map(|message| {
             let id = text(message, "/messageId").map(str::to_owned);
@@ -57,7 +57,7 @@ impl FromEvent for ExecutionEvents {
                 body.and_then(json::parse).and_then(|event| status(&event)),
             )
         });
-        Ok(Self(Told::Batch(messages.collect())))
+        Ok(Self(Ended::Batch(messages.collect())))
     }
 }
 
@@ -99,8 +99,8 @@ impl ExecutionEvents {
         F: Future<Output = Result<T, Error>>,
     {
         let messages = match self.0 {
-            Told::Batch(messages) => messages,
-            Told::One(status) => {
+            Ended::Batch(messages) => messages,
+            Ended::One(status) => {
                 return Ok(FailedExecutions::Done(if status.has_ended {
                     work(status.execution).await?
                 } else {

@@ -28,7 +28,7 @@ pub(crate) enum Sender {
 
 /// The outcome of a notification.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Told {
+enum Notified {
     Yes,
     /// It is certain that nobody will confirm with this token.
     NoGood,
@@ -71,12 +71,12 @@ impl<S: Store> Leases<S> {
         while let Some(reserved) = row.reserved().cloned() {
             let may_pass = sender == Sender::First && !self.is_nearly_over();
             match self.tell(workflows, key, &row, &reserved).await {
-                Ok(Told::Yes) => return true,
-                Ok(Told::NoGood) if may_pass => {}
+                Ok(Notified::Yes) => return true,
+                Ok(Notified::NoGood) if may_pass => {}
                 // Skip one waiter, because its state machine may be at fault. If the next one is forbidden as well,
                 // our own role is at fault, and no further waiter loses its place.
-                Ok(Told::Forbidden) if may_pass && !forbidden => forbidden = true,
-                Ok(Told::NoGood | Told::Forbidden | Told::Unknown) => return false,
+                Ok(Notified::Forbidden) if may_pass && !forbidden => forbidden = true,
+                Ok(Notified::NoGood | Notified::Forbidden | Notified::Unknown) => return false,
                 Err(error) => {
                     metrics::tell_failure(&error);
                     let problem = error.in_full();
@@ -104,12 +104,12 @@ impl<S: Store> Leases<S> {
         key: &Key,
         row: &Row,
         reserved: &Reservation,
-    ) -> Result<Told, Error> {
+    ) -> Result<Notified, Error> {
         let waiter = self.store().waiter(key, &reserved.request, self.limit());
         let Some(waiter) = waiter.await? else {
             // The item may exist and not be visible yet, so the waiter may still be there. Sweep looks again.
             tracing::warn!(%key, "the item of the next waiter is gone");
-            return Ok(Told::Unknown);
+            return Ok(Notified::Unknown);
         };
         let granted = self.promised(key.clone(), row, reserved, &waiter);
         let (holder, token) = (waiter.holder.as_str(), granted.lease.fencing_token.get());
@@ -118,19 +118,19 @@ impl<S: Store> Leases<S> {
                 metrics::tell_failure(&denied);
                 let problem = denied.in_full();
                 tracing::error!(%key, holder, problem, "the role may not notify the next waiter");
-                Told::Forbidden
+                Notified::Forbidden
             }
             result => result?,
         };
         match delivery {
-            Told::Yes => {
+            Notified::Yes => {
                 let joined = Timestamp::from_millis(waiter.ticket);
                 metrics::tell_length(Metric::WaitTime, self.now().since(joined));
                 metrics::tell(Metric::QueueDepth, row.waiting().len() as u64);
                 tracing::info!(%key, holder, fencing_token = token, "woken");
             }
-            Told::Forbidden => {}
-            Told::NoGood | Told::Unknown => {
+            Notified::Forbidden => {}
+            Notified::NoGood | Notified::Unknown => {
                 tracing::info!(%key, holder, fencing_token = token, "nobody waits with this token");
             }
         }
@@ -144,7 +144,7 @@ impl<S: Store> Leases<S> {
         workflows: &dyn Workflows,
         token: &TaskToken,
         granted: Granted,
-    ) -> Result<Told, Error> {
+    ) -> Result<Notified, Error> {
         let output = serde_json::to_string(&Acquired::Granted(granted));
         let output = output.map_err(|error| Error::Unavailable {
             problem: "the lease could not be written as JSON".to_owned(),
@@ -152,13 +152,13 @@ impl<S: Store> Leases<S> {
         })?;
         let first = workflows.succeed(token, output.clone(), self.limit()).await;
         Ok(match first {
-            Ok(Delivery::Delivered) => Told::Yes,
-            Ok(Delivery::Refused) => Told::NoGood,
+            Ok(Delivery::Delivered) => Notified::Yes,
+            Ok(Delivery::Refused) => Notified::NoGood,
             Err(Error::Unavailable { .. } | Error::Throttled { .. }) => {
                 match workflows.succeed(token, output, self.limit()).await {
-                    Ok(Delivery::Delivered) => Told::Yes,
+                    Ok(Delivery::Delivered) => Notified::Yes,
                     // The first call may have arrived.
-                    Ok(Delivery::Refused) | Err(Error::Denied { .. }) => Told::Unknown,
+                    Ok(Delivery::Refused) | Err(Error::Denied { .. }) => Notified::Unknown,
                     Err(error) => return Err(error),
                 }
             }
@@ -175,7 +175,7 @@ impl<S: Store> Leases<S> {
     ) -> Result<(), Error> {
         let key = granted.lease.key.clone();
         metrics::tell(Metric::of_grant(granted.grant), 1);
-        if self.call_back(workflows, token, granted).await? == Told::NoGood {
+        if self.call_back(workflows, token, granted).await? == Notified::NoGood {
             tracing::warn!(%key, "granted, and nobody waits with the task token");
         }
         Ok(())

@@ -257,8 +257,8 @@ mod tests {
             SdkError::response_error("unreadable", answer()),
             SdkError::dispatch_failure(sent),
         ] {
-            let told = shown(&request().failed(failed));
-            assert!(!told.contains(SECRET), "{told}");
+            let message = shown(&request().failed(failed));
+            assert!(!message.contains(SECRET), "{message}");
         }
     }
 }

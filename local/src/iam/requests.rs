@@ -192,14 +192,14 @@ mod tests {
 
     #[test]
     fn a_token_is_its_machines() {
-        let told = |token| {
+        let needs = |token| {
             needed(
                 "AWSStepFunctions.SendTaskSuccess",
                 &json!({"taskToken": token}),
             )
         };
-        assert_eq!(told("t"), [need("states:SendTaskSuccess", "machine")]);
-        assert_eq!(told("other"), [need("states:SendTaskSuccess", "")]);
+        assert_eq!(needs("t"), [need("states:SendTaskSuccess", "machine")]);
+        assert_eq!(needs("other"), [need("states:SendTaskSuccess", "")]);
         let stop = json!({"executionArn": "e"});
         let expected = [need("states:StopExecution", "e")];
         assert_eq!(needed("AWSStepFunctions.StopExecution", &stop), expected);

@@ -111,7 +111,7 @@ pub(super) async fn play(template: &Path, out: &Path) -> (Vec<String>, usize) {
     let mut wrong = Vec::new();
     for (at, seeded) in SEEDED.iter().enumerate() {
         let found = find(template, &out.join(format!("fault-{at}")), seeded).await;
-        let said = found.unwrap_or_else(|error| vec![crate::told(&error)]);
+        let said = found.unwrap_or_else(|error| vec![crate::in_full(&error)]);
         if said.iter().any(|said| said.contains(seeded.said)) {
             println!("  found: {}", seeded.what);
         } else {
@@ -148,7 +148,7 @@ async fn find(template: &Path, out: &Path, seeded: &Seeded) -> Result<Vec<String
     .await?;
     let shown = match World::functions(&stack).await {
         Ok(world) => acts::by_a_person(&world).await,
-        Err(error) => Err(crate::told(&error)),
+        Err(error) => Err(crate::in_full(&error)),
     };
     let said = shown.err().into_iter().chain(stack.roles().refused());
     let said = said.collect();

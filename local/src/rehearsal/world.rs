@@ -127,14 +127,14 @@ impl<'a> World<'a> {
         let began = Instant::now();
         loop {
             let describe = self.stack.sfn().describe_execution();
-            let told = describe.execution_arn(execution).send().await;
-            let told = told.map_err(|error| DisplayErrorContext(&error).to_string())?;
-            if told.status().as_str() != "RUNNING" {
-                let output = told.output().unwrap_or("null");
+            let described = describe.execution_arn(execution).send().await;
+            let described = described.map_err(|error| DisplayErrorContext(&error).to_string())?;
+            if described.status().as_str() != "RUNNING" {
+                let output = described.output().unwrap_or("null");
                 return Ok(End {
-                    status: told.status().as_str().to_owned(),
-                    error: told.error().unwrap_or_default().to_owned(),
-                    cause: told.cause().unwrap_or_default().to_owned(),
+                    status: described.status().as_str().to_owned(),
+                    error: described.error().unwrap_or_default().to_owned(),
+                    cause: described.cause().unwrap_or_default().to_owned(),
                     output: serde_json::from_str(output).unwrap_or_default(),
                 });
             }
@@ -209,9 +209,9 @@ impl<'a> World<'a> {
         let began = Instant::now();
         loop {
             let history = self.stack.sfn().get_execution_history();
-            let told = history.execution_arn(execution).send().await;
-            let told = told.map_err(|error| DisplayErrorContext(&error).to_string())?;
-            let mut entered = told.events().iter();
+            let described = history.execution_arn(execution).send().await;
+            let described = described.map_err(|error| DisplayErrorContext(&error).to_string())?;
+            let mut entered = described.events().iter();
             if entered.any(|event| {
                 let details = event.state_entered_event_details();
                 details.is_some_and(|details| details.name() == state)
