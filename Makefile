@@ -294,10 +294,11 @@ command-line: $(SAM_ENV)/complete
 	rustup target list --installed | grep -x $(MUSL) || rustup target add $(MUSL)
 	$(LAMBDA) build --release --locked --target $(MUSL) -p leasehold-cli --no-default-features
 
-# Uses only the files of `make dist`: a third-party emulator of AWS creates the stack from its own S3 bucket, and runs it.
-DIST_ENV := target/tools/release-$(shell sha256sum tools/release/requirements.txt | cut -c1-12)
-dist-test: $(DIST_ENV)/complete $(ASL_ENV)/leasehold-requirements ## create the stack from dist/ alone, on an emulator of AWS, and run its functions and machines
-	env -i PATH=/usr/bin:/bin HOME="$$HOME" $(DIST_ENV)/bin/python tools/release/test.py $(DIST) $(ASL_ENV)/bin/python
+# Uses only the files of `make dist` and Python, as a user does: local/run.py installs the emulator of AWS and the engine in LOCAL_DIST,
+# creates the stack from the directory, and ends all of it.
+LOCAL_DIST := target/tools/leasehold-local
+dist-test: ## run dist/ alone on this machine, on an emulator of AWS, and drive its functions, machines and command line
+	env -i PATH=/usr/bin:/bin HOME="$$HOME" "$$(command -v python3)" tools/release/test.py $(DIST) $(LOCAL_DIST)
 
 # An environment of samconfig.toml: default, staging or prod.
 CONFIG ?= default
@@ -314,13 +315,6 @@ $(SAM_ENV)/complete:
 	python3 -m venv $(SAM_ENV)
 	$(SAM_ENV)/bin/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r tools/requirements.txt
 	$(SAM_ENV)/bin/pip check
-	touch $@
-
-$(DIST_ENV)/complete:
-	rm -rf $(DIST_ENV)
-	python3 -m venv $(DIST_ENV)
-	$(DIST_ENV)/bin/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r tools/release/requirements.txt
-	$(DIST_ENV)/bin/pip check
 	touch $@
 
 # npm packages as a lock lists them. No package may run code while it is installed.

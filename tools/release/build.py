@@ -106,6 +106,15 @@ def bill_of_materials():
     }
 
 
+def run_locally(directory):
+    """The program that runs the release on one machine, the engine that it needs, and what both install."""
+    (directory / "asl").mkdir(parents=True, exist_ok=True)
+    shutil.copy(ROOT / "tools" / "release" / "local.py", directory / "run.py")
+    shutil.copy(ROOT / "tools" / "release" / "requirements.txt", directory)
+    for path in [*(ROOT / "local" / "asl").glob("*.py"), ROOT / "local" / "asl" / "requirements.txt"]:
+        shutil.copy(path, directory / "asl")
+
+
 def finish(directory):
     templates.main(directory)
     for name in COPIED:
@@ -114,6 +123,7 @@ def finish(directory):
             shutil.copytree(source, directory / name, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__", "node_modules"))
         elif source.exists():
             shutil.copy(source, directory / name)
+    run_locally(directory / "local")
     readme = (Path(__file__).parent / "README.md").read_text(encoding="utf-8")
     (directory / "README.md").write_text(readme.replace("{version}", templates.version()), encoding="utf-8")
     binaries = [binary for binary in sorted((directory / "bin").iterdir()) if runs_here(binary)]

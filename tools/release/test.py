@@ -1,144 +1,76 @@
-"""Creates the stack from dist/leasehold-<version>/ alone, as its README says, and runs every function and the machines. Arguments: the
-directory, and the Python of local/asl. An emulator (MiniStack) provides S3, CloudFormation, Lambda, DynamoDB, its stream and the rest.
-It runs the programs in the zips on this machine, without cargo. The emulator's Step Functions creates the machines, but supports
-neither RedriveCount nor a time limit in JSONata; so the engine of local/asl runs them, and calls the emulator's Lambda."""
+"""Runs dist/leasehold-<version>/ on this machine, as a user does with its local/run.py, and drives what it starts: the command
+line, every function, and all state machines of the stack. Arguments: the directory of the release, and one where local/run.py
+keeps its packages and files. Nothing but the release and Python is used.
+
+local/run.py says what is emulated. So this does not run: transfer, because the stack has no table of accounts; alarms and
+dashboard; roles, which are created and not enforced; reap by itself, because no event is sent when an execution ends."""
 
 import hashlib
-import io
 import json
 import os
 import shutil
-import socket
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
-import zipfile
 from pathlib import Path
 
-import botocore.session
-from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError
+sys.dont_write_bytecode = True
+DIST, DIRECTORY = Path(sys.argv.pop(1)).resolve(), Path(sys.argv.pop(1)).absolute()
+sys.path.insert(0, str(DIST / "local"))
 
-DIST, ENGINE_PYTHON = Path(sys.argv.pop(1)).resolve(), Path(sys.argv.pop(1)).absolute()
-ENGINE = Path(__file__).resolve().parent.parent.parent / "local" / "asl" / "engine.py"
-REGION, STACK, BUCKET = "us-east-1", "leasehold", "releases"
-ARCHITECTURE = "arm64" if os.uname().machine in ("aarch64", "arm64") else "x86_64"
-PROGRAM = DIST / "bin" / f"leasehold-linux-{ARCHITECTURE}"
-# The emulator compares a whole list with the AllowedValues of its items, and has no alarms on metric math.
-NOT_HERE = {"ReapStatuses": "SUCCEEDED", "Monitoring": "disabled"}
-# The user's function, which the sample machines run: it returns its input.
-STEP = "def handler(event, context):\n    return {'step': event.get('step'), 'token': event.get('fencing_token')}\n"
+import run as local  # noqa: E402
 
-
-class Emulator:
-    """Runs on a free port of this machine and keeps its files below one directory, which it removes at the end."""
-
-    def __init__(self):
-        self.scratch = tempfile.mkdtemp(prefix="leasehold-")
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        self.url = f"http://127.0.0.1:{port}"
-        self.log = open(Path(self.scratch) / "log", "wb")
-        self.engine = subprocess.Popen(
-            [ENGINE_PYTHON, ENGINE, "--port", "0", "--exit-with-parent"], env={"PATH": os.environ["PATH"], "AWS_ENDPOINT_URL_LAMBDA": self.url},
-            stdout=subprocess.PIPE, stderr=self.log, text=True)
-        self.states_url = self.engine.stdout.readline().split()[-1]
-        environment = {
-            "PATH": os.environ["PATH"], "HOME": self.scratch, "TMPDIR": self.scratch, "STATE_DIR": self.scratch, "BIND_HOST": "127.0.0.1",
-            "GATEWAY_PORT": str(port), "MINISTACK_REGION": REGION, "AWS_ENDPOINT_URL": self.url, "LOG_LEVEL": "WARNING",
-            # The functions inherit the first, because waiters wait in the engine. The engine uses this account number.
-            "AWS_ENDPOINT_URL_SFN": self.states_url, "MINISTACK_ACCOUNT_ID": "123456789012",
-        }
-        self.process = subprocess.Popen([sys.executable, "-m", "ministack"], env=environment, stdout=self.log, stderr=self.log)
-
-    def client(self, service, url=None):
-        session = botocore.session.Session()
-        return session.create_client(
-            service, region_name=REGION, endpoint_url=url or self.url, aws_access_key_id="test", aws_secret_access_key="test",
-            config=Config(retries={"max_attempts": 0}, read_timeout=120, s3={"addressing_style": "path"}))
-
-    def wait(self):
-        for _ in range(120):
-            try:
-                return self.client("s3").list_buckets()
-            except (BotoCoreError, ClientError):
-                time.sleep(0.5)
-        raise AssertionError(f"the emulator does not respond: {Path(self.log.name).read_text()[-2000:]}")
-
-    def end(self):
-        for process in (self.process, self.engine):
-            process.terminate()
-            process.wait(30)
-        self.engine.stdout.close()
-        self.log.close()
-        shutil.rmtree(self.scratch)
+PROGRAM = DIST / "bin" / f"leasehold-linux-{local.ARCHITECTURE}"
+COMMAND = [sys.executable, DIST / "local" / "run.py", "--directory", DIRECTORY]
+EMPTY = {"PATH": os.environ["PATH"], "HOME": str(DIRECTORY)}
 
 
 class Dist(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.emulator = Emulator()
-        cls.addClassCleanup(cls.emulator.end)
-        cls.emulator.wait()
-        cls.s3, cls.cloudformation = cls.emulator.client("s3"), cls.emulator.client("cloudformation")
-        cls.lambda_ = cls.emulator.client("lambda")
-        cls.states = cls.emulator.client("stepfunctions", cls.emulator.states_url)
-        cls.role = cls.emulator.client("iam").create_role(RoleName="test", AssumeRolePolicyDocument="{}")["Role"]["Arn"]
-        code = io.BytesIO()
-        with zipfile.ZipFile(code, "w") as archive:
-            archive.writestr("step.py", STEP)
-        step = cls.lambda_.create_function(
-            FunctionName="step", Runtime="python3.12", Role=cls.role, Handler="step.handler", Code={"ZipFile": code.getvalue()})
-        cls.outputs = cls.install(step["FunctionArn"])
-        created = cls.emulator.client("stepfunctions")
-        cls.machines = [one["stateMachineArn"] for one in created.list_state_machines()["stateMachines"]]
-        for arn in cls.machines:
-            machine = created.describe_state_machine(stateMachineArn=arn)
-            made = cls.states.create_state_machine(name=machine["name"], definition=machine["definition"], roleArn=machine["roleArn"])
-            assert made["stateMachineArn"] == arn, made
+        cls.process = subprocess.Popen(COMMAND, env=EMPTY, stdout=subprocess.PIPE, text=True)
+        cls.addClassCleanup(cls.end)
+        for line in cls.process.stdout:
+            print(line, end="", flush=True)
+            if line.startswith("Ctrl-C here"):
+                break
+        else:
+            raise AssertionError(f"local/run.py has ended with status {cls.process.wait()}")
+        cls.stack = local.running(DIRECTORY)
+        cls.outputs, cls.machines = cls.stack["outputs"], cls.stack["machines"]
+        cls.states = local.client("stepfunctions", cls.stack["states_url"])
 
     @classmethod
-    def install(cls, step):
-        """As the README of the release says."""
-        cls.s3.create_bucket(Bucket=BUCKET)
-        prefix = f"{DIST.name}/"
-        for path in sorted(DIST.rglob("*")):
-            if path.is_file():
-                cls.s3.put_object(Bucket=BUCKET, Key=prefix + str(path.relative_to(DIST)), Body=path.read_bytes())
-        given = {"CodeBucket": BUCKET, "CodePrefix": prefix, "Architecture": ARCHITECTURE, "StepFunctionArn": step, **NOT_HERE}
-        cls.cloudformation.create_stack(
-            StackName=STACK, Capabilities=["CAPABILITY_IAM"], TemplateURL=f"https://s3.{REGION}.amazonaws.com/{BUCKET}/{prefix}leasehold.json",
-            Parameters=[{"ParameterKey": name, "ParameterValue": value} for name, value in given.items()])
-        for _ in range(240):
-            stack = cls.cloudformation.describe_stacks(StackName=STACK)["Stacks"][0]
-            if not stack["StackStatus"].endswith("_IN_PROGRESS"):
-                break
-            time.sleep(0.5)
-        if stack["StackStatus"] != "CREATE_COMPLETE":
-            events = cls.cloudformation.describe_stack_events(StackName=STACK)["StackEvents"]
-            failed = [f"{one['LogicalResourceId']}: {one.get('ResourceStatusReason')}" for one in events if "FAILED" in one["ResourceStatus"]]
-            raise AssertionError(f"{stack['StackStatus']}: {failed}")
-        return {one["OutputKey"]: one["OutputValue"] for one in stack["Outputs"]}
+    def end(cls):
+        """As Ctrl-C does. Nothing of it remains."""
+        cls.process.send_signal(signal.SIGINT)
+        cls.process.wait(60)
+        cls.process.stdout.close()
+        left = [path.name for path in DIRECTORY.iterdir() if path.name != "lock" and not path.name.startswith("packages-")]
+        if (cls.process.returncode, left) != (130, []):
+            raise AssertionError(f"local/run.py ended with status {cls.process.returncode}, and left {left}")
+
+    def local(self, *arguments):
+        """Status, output and errors of a command of local/run.py."""
+        run = subprocess.run([*COMMAND, *arguments], env=EMPTY, capture_output=True, text=True, check=False)
+        return run.returncode, run.stdout, run.stderr
 
     def call(self, function, event):
         """The function's response, or its error's name."""
-        answer = self.lambda_.invoke(FunctionName=self.outputs[f"{function.capitalize()}FunctionArn"], Payload=json.dumps(event))
-        payload = json.loads(answer["Payload"].read())
-        return payload["errorType"] if answer.get("FunctionError") else payload
+        answer, failed = local.invoke(self.stack["url"], self.outputs, function, event)
+        return answer["errorType"] if failed else answer
 
-    def run_machine(self, arn, given):
-        return self.ended(self.states.start_execution(stateMachineArn=arn, input=json.dumps(given))["executionArn"])
+    def start(self, machine, given):
+        return self.states.start_execution(stateMachineArn=self.machines[machine], input=json.dumps(given))["executionArn"]
 
     def ended(self, execution):
-        for _ in range(240):
-            told = self.states.describe_execution(executionArn=execution)
-            if told["status"] != "RUNNING":
-                return told
-            time.sleep(0.25)
-        raise AssertionError(f"{execution} still runs")
+        return local.ended(self.stack["states_url"], execution, 60)
+
+    def run_machine(self, machine, given):
+        return self.ended(self.start(machine, given))
 
     def test_the_sums_are_those_of_the_files(self):
         lines = (DIST / "SHA256SUMS").read_text(encoding="utf-8").splitlines()
@@ -158,9 +90,8 @@ class Dist(unittest.TestCase):
             self.assertIn("acquire", (DIST / page).read_text(encoding="utf-8"), page)
 
     def test_the_command_line_works_on_the_table(self):
-        environment = {"AWS_ENDPOINT_URL": self.emulator.url, "AWS_REGION": REGION, "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test",
-                       "LEASE_TABLE": self.outputs["LeaseTableName"], "PATH": os.environ["PATH"], "HOME": self.emulator.scratch}
-        run = subprocess.run([PROGRAM, "acquire", "deploy/production", "--", "echo", "alone"], env=environment, capture_output=True, text=True)
+        script = '. "$0" && "$1" acquire deploy/production -- echo alone'
+        run = subprocess.run(["sh", "-c", script, DIRECTORY / "env.sh", PROGRAM], env=EMPTY, capture_output=True, text=True, check=False)
         self.assertEqual((run.returncode, run.stdout), (0, "alone\n"), run.stderr)
 
     def test_the_bill_of_materials_names_every_dependency(self):
@@ -193,39 +124,98 @@ class Dist(unittest.TestCase):
 
     def test_every_machine_is_created(self):
         shipped = {path.name.removesuffix(".asl.json") for path in (DIST / "statemachines").iterdir()}
-        self.assertEqual({arn.split(":")[-1].removeprefix(f"{STACK}-") for arn in self.machines}, shipped - {"transfer"})
+        self.assertEqual(self.machines.keys(), shipped - {"transfer"} | {local.SAMPLE})
+        self.assertLessEqual({arn for name, arn in self.outputs.items() if name.endswith("StateMachineArn")}, set(self.machines.values()))
+
+    def test_a_user_starts_an_execution_and_invokes_a_function(self):
+        status, output, errors = self.local("start", "critical-section", '{"key": "orders/7", "ttl_seconds": 60}')
+        self.assertEqual((status, errors, output.splitlines()[1]), (0, "", "SUCCEEDED"), output)
+        status, output, errors = self.local("invoke", "acquire", str(DIST / "events" / "acquire-permit.json"))
+        self.assertEqual((status, errors, json.loads(output)["outcome"]), (0, "", "acquired"))
+
+    def test_a_user_reads_what_is_wrong(self):
+        other = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, other)
+        for arguments, said in (
+            (["start", "nothing", "{}"], "no state machine nothing, but critical-section"),
+            (["start", "critical-section", "{"], "neither JSON nor a file"),
+            (["invoke", "nothing", "{}"], "no function nothing"),
+            (["--directory", other, "invoke", "acquire", "{}"], f"no stack runs in {other}"),
+            ([], "another stack runs in"),
+            (["--directory", other, "--port", self.stack["url"].split(":")[-1]], "cannot be used"),
+        ):
+            with self.subTest(said):
+                status, output, errors = self.local(*arguments)
+                self.assertEqual((status, output, "Traceback" in errors), (1, "", False), errors)
+                self.assertIn(said, errors)
 
     def test_sections_run_the_users_function(self):
-        for name in ("CriticalSection", "QueuedSection", "Observe"):
+        for name in ("critical-section", "queued-section", "observe"):
             with self.subTest(name):
                 key = f"orders/{name}"
-                told = self.run_machine(self.outputs[f"{name}StateMachineArn"], {
-                    "key": key, "ttl_seconds": 60, "wait_seconds": 60, "first": {"step": "one"}, "second": {"step": "two"}})
+                told = self.run_machine(name, {"key": key, "ttl_seconds": 60, "wait_seconds": 60, "first": {"seconds": 0}, "second": {"seconds": 0}})
                 self.assertEqual(told["status"], "SUCCEEDED", told)
+                self.assertGreater(json.loads(told["output"])["token"], 0)
                 self.assertTrue(self.is_free(key))
 
+    def test_semaphore_runs_at_most_as_many_as_it_has_permits(self):
+        running = self.start("semaphore", {"key": "reports", "permits": 2, "ttl_seconds": 60, "items": [{"seconds": 1}] * 5})
+        most = 0
+        while self.states.describe_execution(executionArn=running)["status"] == "RUNNING":
+            most = max(most, self.held("reports"))
+        told = self.ended(running)
+        self.assertEqual((told["status"], most), ("SUCCEEDED", 2), told)
+        done = json.loads(told["output"])
+        self.assertEqual((len(done), {one["permit"] for one in done}, self.held("reports")), (5, {0, 1}, 0), done)
+
     def test_with_lease_runs_a_machine_of_the_users(self):
-        definition = {"QueryLanguage": "JSONata", "StartAt": "Work", "States": {
-            "Work": {"Type": "Pass", "Output": "{% {'done': $states.input.order} %}", "End": True}}}
-        child = self.states.create_state_machine(name=f"{STACK}_wrapped_work", definition=json.dumps(definition), roleArn=self.role)
-        told = self.run_machine(self.outputs["WithLeaseStateMachineArn"], {
-            "key": "orders/2", "ttl_seconds": 60, "state_machine_arn": child["stateMachineArn"], "input": {"order": 2}})
-        self.assertEqual((told["status"], json.loads(told.get("output", "null"))), ("SUCCEEDED", {"done": 2}), told)
+        told = self.run_machine("with-lease", self.wrapped("orders/2", 0))
+        self.assertEqual((told["status"], json.loads(told.get("output", "null"))), ("SUCCEEDED", {"step": "sample", "token": None}), told)
         self.assertTrue(self.is_free("orders/2"))
 
-    def test_who_waits_in_the_queue_is_woken_by_a_release(self):
+    def test_with_lease_skips_what_runs_already(self):
+        first = self.start("with-lease", self.wrapped("orders/5", 5, if_held="skip"))
+        self.until(lambda: self.held("orders/5"))
+        second = self.run_machine("with-lease", self.wrapped("orders/5", 5, if_held="skip"))
+        self.assertEqual((second["status"], json.loads(second["output"])["leasehold"]["outcome"]), ("SUCCEEDED", "skipped"), second)
+        self.assertEqual(self.states.describe_execution(executionArn=first)["status"], "RUNNING")
+        told = self.ended(first)
+        self.assertEqual((told["status"], json.loads(told["output"])["step"]), ("SUCCEEDED", "sample"), told)
+
+    def test_a_redrive_acquires_anew(self):
+        operator = {"key": "orders/6", "who": "test", "why": "to see it redriven"}
+        self.call("operate", {"operation": "freeze", **operator})
+        told = self.run_machine("critical-section", {"key": "orders/6", "ttl_seconds": 60})
+        self.assertEqual((told["status"], told["error"]), ("FAILED", "Lease.Frozen"), told)
+        self.call("operate", {"operation": "unfreeze", **operator})
+        self.states.redrive_execution(executionArn=told["executionArn"])
+        told = self.ended(told["executionArn"])
+        self.assertEqual((told["status"], told["redriveCount"]), ("SUCCEEDED", 1), told)
+        self.assertTrue(self.is_free("orders/6"))
+
+    def test_a_release_notifies_the_first_waiter(self):
         """Through the table's stream, and the function that it invokes."""
         lease = self.call("acquire", {"key": "orders/3", "holder": "me", "ttl_seconds": 300})["lease"]
-        waiting = self.states.start_execution(stateMachineArn=self.outputs["QueuedSectionStateMachineArn"], input=json.dumps({
-            "key": "orders/3", "ttl_seconds": 60, "wait_seconds": 100, "first": {"step": "one"}, "second": {"step": "two"}}))["executionArn"]
-        for _ in range(240):
-            if self.call("inspect", {"key": "orders/3"}).get("waiting"):
-                break
-            time.sleep(0.25)
+        waiting = self.start("queued-section", {"key": "orders/3", "ttl_seconds": 60, "wait_seconds": 100})
+        self.until(lambda: self.call("inspect", {"key": "orders/3"}).get("waiting"))
         self.assertEqual(self.states.describe_execution(executionArn=waiting)["status"], "RUNNING")
         self.call("release", {"lease": lease})
         told = self.ended(waiting)
         self.assertEqual(told["status"], "SUCCEEDED", told)
+
+    def wrapped(self, key, seconds, **more):
+        return {"key": key, "ttl_seconds": 60, "state_machine_arn": self.machines[local.SAMPLE], "input": {"seconds": seconds}, **more}
+
+    def held(self, key):
+        """How many leases of the key are held."""
+        return [one["key"] for one in self.call("inspect", {"list": True})["leases"]].count(key)
+
+    def until(self, true):
+        for _ in range(240):
+            if true():
+                return
+            time.sleep(0.25)
+        raise AssertionError("it does not happen")
 
     def is_free(self, key):
         answer = self.call("acquire", {"key": key, "holder": "me", "ttl_seconds": 60})

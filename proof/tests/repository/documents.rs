@@ -188,6 +188,7 @@ fn names(files: &Files, path: &str, name: &str) -> bool {
         return text.contains(&format!("\n{name}:"));
     }
     text.contains(&format!("fn {name}(")) || text.contains(&format!("fn {name}<")) || text.contains(&format!("\"{name}\""))
+        || text.contains(&format!("def {name}("))
         // In a file of cases, the name is a key.
         || text.contains(&format!("{name}:"))
 }
