@@ -9,7 +9,7 @@ use crate::{
     world::{Action, End, Reaping, State, Tell, World},
 };
 
-/// What whoever sweeps and reaps may do next.
+/// The next possible steps of the process that sweeps and reaps.
 pub fn actions(world: &World, state: &State, actions: &mut Vec<Action>) {
     let scope = &world.scope;
     let facts = world.rows.facts(state.row);

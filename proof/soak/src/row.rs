@@ -133,7 +133,7 @@ impl Row {
         }
     }
 
-    /// The row after what the call may have done besides, if it can have.
+    /// The row after the call's further effect, if that is possible.
     #[must_use]
     pub fn after_all(&self, op: &Op) -> Option<Self> {
         let (from, to) = op.clock;

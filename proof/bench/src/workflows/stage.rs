@@ -398,7 +398,7 @@ impl Run {
         self.arn.rsplit(':').next().unwrap_or_default()
     }
 
-    /// Whether its end is an event that reap hears of.
+    /// Whether its end is an event that reaches reap.
     fn is_ours(&self) -> bool {
         self.arn.contains(":leasehold-")
     }

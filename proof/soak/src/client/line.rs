@@ -15,7 +15,7 @@ use crate::plan::{Comeback, End, Section, Step, Work};
 use crate::rng::seeded;
 use crate::watch::sleep_ms;
 
-/// How long a waiter stays in line.
+/// How long a waiter stays in the queue.
 const WAIT_SECONDS: u64 = 6;
 /// How long it listens before it does something else. By then it has its answer, whatever went wrong once, unless the
 /// machine is busy: whether it gets one at all is seen when the round is over.
@@ -71,7 +71,7 @@ impl Client<'_> {
         self.context.history().waits.push(wait);
     }
 
-    /// Whether it is in line or has it, and when it knew that it is in line.
+    /// Whether it is in the queue or has the lease, and when it knew that it was in the queue.
     async fn join(
         &self,
         caller: &Caller<'_>,

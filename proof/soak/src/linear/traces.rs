@@ -55,7 +55,7 @@ impl Traces {
         }
     }
 
-    /// Whether something may come of what the call did besides.
+    /// Whether the call's further effect may matter.
     pub(super) fn lead_to(&self, op: &Op) -> bool {
         match op.ask {
             Ask::Acquire {
