@@ -97,7 +97,7 @@ impl WaitCost {
         }
     }
 
-    /// Divides the requests by the number of served clients.
+    /// Divides requests and units by the number of served clients.
     fn with(mut self, cost: &Cost, aside: &Cost) -> Self {
         let each = |total: f64| {
             if self.served == 0 {
@@ -196,7 +196,7 @@ pub async fn run(who: Who, waiters: usize, limit: Duration) -> Result<WaitCost, 
     })
 }
 
-/// Waits, holds, and gives the client back with the key still its own, so that whoever counts does so before the release.
+/// Waits, holds, and gives the client back with the key still its own, so that the count is taken before the release.
 async fn turn(mut client: Box<dyn Client>, began: Instant) -> (Turn, Vec<String>, Box<dyn Client>) {
     let now = || began.elapsed().as_secs_f64();
     let asked = now();

@@ -103,7 +103,7 @@ fn ends(state: &State, who: Who) -> impl Iterator<Item = End> {
     client.ended.into_iter().chain(before)
 }
 
-/// Writes, by what it has read, and what it heard since.
+/// Writes, by what it has read and the answers since.
 pub fn reap_writes(world: &World, state: &mut State, end: End) -> Option<()> {
     let Reaping { of: who, row, .. } = state.reaping.take()?;
     let row = if world.design.looks_up_before_it_reads() {

@@ -61,7 +61,7 @@ pub fn takes(world: &World, state: &mut State, message: Message) -> Option<()> {
     Some(())
 }
 
-/// Whoever was notified, and lives, has the time that it was promised, and the margin.
+/// A waiter that was notified, and lives, has the time to confirm, and the margin.
 fn nobody_notified_is_passed_over(world: &World, state: &mut State, lease: LeaseNo, before: Facts) {
     let scope = &world.scope;
     let notified =

@@ -15,7 +15,7 @@ use crate::watch::sleep_ms;
 /// A call that took longer than this may have given up an attempt that still arrives.
 const AN_ATTEMPT: Micros = 480_000;
 
-/// Who calls, on behalf of which section.
+/// The caller, and the section that it calls for.
 pub struct Caller<'a> {
     /// The round.
     pub context: &'a Context,

@@ -239,7 +239,7 @@ impl Round {
     }
 }
 
-/// The rows that have an order to be found. Those of lines follow other rules, which are checked by themselves.
+/// The rows that have an order to be found. Those with queues follow other rules, which are checked by themselves.
 fn checked(context: &Context, history: &History) -> BTreeMap<Place, Vec<Op>> {
     let lines = &context.keys.lines;
     let ours = history.ops.iter();

@@ -1,4 +1,4 @@
-//! Those who wait in line in a real table: what a stranger put in their place, and what DynamoDB's own
+//! Waiters of a queue in a real table: what something else put in their place, and what DynamoDB's own
 //! TTL takes of them.
 use std::{sync::Arc, time::Duration};
 

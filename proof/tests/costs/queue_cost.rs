@@ -135,7 +135,7 @@ async fn sweep_clears_up_at_two_requests_for_each_item_that_is_left() {
         assert_eq!((swept.examined, swept.granted), (served, 0));
         let requests = line.requests();
         println!("sweep behind {served:>2} who were served: {requests:?}");
-        // The line is read before and after the items, each of which is read and deleted.
+        // The queue is read before and after the items, each of which is read and deleted.
         let total: u64 = requests.values().sum();
         assert_eq!(total, nothing + 2 + 2 * served, "{requests:?}");
         assert_eq!(
@@ -176,7 +176,7 @@ async fn sweep_sends_away_at_three_requests_each_however_many_wait() {
         assert_eq!(answers.len(), usize::try_from(waiting).unwrap());
         assert!(answers.iter().all(away), "{answers:?}");
         assert!(line.table.row(&key).await.waiting().is_empty());
-        // The line is read once; then each item is read, its place is left, and it is deleted.
+        // The queue is read once; then each item is read, its place is left, and it is deleted.
         let total: u64 = requests.values().sum();
         assert_eq!(total, nothing + 1 + 3 * waiting, "{requests:?}");
     }

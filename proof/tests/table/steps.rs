@@ -241,7 +241,7 @@ fn one_of(writes: &Weighted) -> impl Strategy<Value = Step> + use<> {
     )
 }
 
-/// The proofs of those who hold it, and of those for whom it is reserved, in the chosen sequences.
+/// The proofs of the holders, and of the waiters with a reservation, in the chosen sequences.
 pub const HOLDERS: u8 = 0;
 pub const SUCCESSORS: u8 = 1;
 /// Reserved for the next in the queue.

@@ -29,7 +29,7 @@ pub trait Client: Send {
     /// Asks, in whatever manner, until the key is its own, or it knows that it will not get it.
     fn wait<'a>(&'a mut self, key: &'a str) -> Calling<'a>;
 
-    /// Keeps the key for another length of a lease. Who extends in the background has done so when this comes back.
+    /// Keeps the key for another length of a lease. A client that extends in the background has done so when this returns.
     fn extend(&mut self) -> Calling<'_>;
 
     /// Gives the key back.

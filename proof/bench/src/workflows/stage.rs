@@ -280,7 +280,7 @@ impl Stage {
         Ok(usize::try_from(found.count()).unwrap_or_default())
     }
 
-    /// Transitions of one round of somebody who waits.
+    /// Transitions of one round of a waiter.
     ///
     /// # Errors
     /// [`Error`] when it does not wait.

@@ -214,7 +214,7 @@ fn live(sim: &mut Simulation, who: usize, odds: &Odds) {
         // Its task fails, and is retried with another token.
         State::Waiting if one_in(&mut sim.rng, odds.trouble) => {
             let call = sim.workflows[who].calls;
-            // While the call before is at work, only those whose clocks agree know which is which.
+            // While the call before is at work, only processes whose clocks agree can tell the two apart.
             let at_work = sim.is_at_work(&Purpose::For(who, What::Ask, call));
             if !(at_work && sim.clocks_differ) {
                 sim.hears(who, What::Ask, call, Answer::Died);

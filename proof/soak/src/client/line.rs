@@ -1,4 +1,4 @@
-//! A section in a line: waiting for a turn with a task token, and confirming it.
+//! A section in a queue: waiting for a turn with a task token, and confirming it.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ const LISTENS: Duration = Duration::from_secs(30);
 impl Client<'_> {
     pub(super) async fn in_line(&self, caller: &Caller<'_>, plan: &Section) {
         let key = plan.pick(&self.context.keys.lines);
-        // Some do not wait, and must not get past those who do.
+        // Some do not wait, and must not overtake the waiters.
         if plan.hot {
             return self.past_the_line(caller, plan, key).await;
         }

@@ -71,7 +71,7 @@ async fn a_lease_that_was_released_behind_its_holders_back_is_reported_lost_and_
     assert!(matches!(lost, Err(Error::Lost { .. })), "{lost:?}");
 }
 
-/// Who may acquire may have what anybody holds.
+/// A caller that may acquire may obtain any holder's lease.
 #[tokio::test]
 async fn a_name_is_enough_for_whoever_may_acquire() {
     let (leases, _) = table();
