@@ -225,7 +225,7 @@ impl History {
         failed.collect()
     }
 
-    /// What tasks were answered, by functions or by whoever had a token: the last answer with this field.
+    /// What tasks were answered, by functions or by a holder of the token: the last answer with this field.
     pub fn answer_with(&self, field: &str) -> Option<Value> {
         self.0.iter().rev().find_map(|event| {
             let output = event.task_succeeded_event_details()?.output()?;

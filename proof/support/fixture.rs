@@ -31,7 +31,7 @@ pub const TABLE: &str = "leases";
 /// The holder in the sample events.
 pub const HOLDER: &str = "arn:aws:states:us-east-1:123456789012:execution:deploy:7f3c";
 
-/// More than anything takes on a busy machine: whoever waits longer waits in vain.
+/// More than anything takes on a busy machine: a longer wait would never end.
 pub const TIMEOUT: Duration = Duration::from_secs(90);
 
 /// A string as an attribute.
@@ -152,7 +152,7 @@ impl Table {
         output.send().await.unwrap().item
     }
 
-    /// All that has this key: rows and those who wait in the queue.
+    /// Every item of this key: rows, and waiters in the queue.
     pub async fn items(&self, key: &Key) -> Vec<Item> {
         let query = self.client.query().table_name(TABLE).consistent_read(true);
         let query = query.key_condition_expression("pk = :pk");

@@ -18,7 +18,7 @@ use leasehold_proof::fixture::Table;
 use programs::{Program, RESOURCE, create_resource, example, s};
 
 const REFUSED: i32 = 3;
-/// Far more than anything here takes: only so that a test ends that waits in vain.
+/// Far more than anything here takes, so that a test ends whose wait would never end.
 const IN_VAIN: Duration = Duration::from_secs(30);
 
 struct Writer {

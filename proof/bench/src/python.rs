@@ -62,11 +62,11 @@ impl Python {
                 let answer: Value = serde_json::from_str(&line).unwrap_or(Value::Null);
                 let client = answer["client"].as_str().unwrap_or_default();
                 if let Some(sender) = lock(&answering).remove(client) {
-                    // Who does not wait any more needs no answer.
+                    // A client that no longer waits needs no answer.
                     let _ = sender.send(answer);
                 }
             }
-            // Who waits still learns that nothing comes.
+            // A client that still waits learns that no answer will come.
             lock(&answering).clear();
         });
         Ok(Self {

@@ -30,7 +30,7 @@ const APART: Duration = Duration::from_millis(20);
 /// How long a client rests whose call failed.
 const AFTER_A_FAILURE: Duration = Duration::from_millis(100);
 
-/// What one run came to. Everything but `served` and `overlaps` is for each who was served.
+/// The result of one run. Everything but `served` and `overlaps` is per served client.
 #[derive(Clone, Debug, Default)]
 pub struct WaitCost {
     /// How many were served before the run was over.
@@ -97,7 +97,7 @@ impl WaitCost {
         }
     }
 
-    /// Shares what was sent among those who were served.
+    /// Divides requests and units by the number of served clients.
     fn with(mut self, cost: &Cost, aside: &Cost) -> Self {
         let each = |total: f64| {
             if self.served == 0 {
@@ -196,7 +196,7 @@ pub async fn run(who: Who, waiters: usize, limit: Duration) -> Result<WaitCost, 
     })
 }
 
-/// Waits, holds, and gives the client back with the key still its own, so that whoever counts does so before the release.
+/// Waits, holds, and gives the client back with the key still its own, so that the count is taken before the release.
 async fn turn(mut client: Box<dyn Client>, began: Instant) -> (Turn, Vec<String>, Box<dyn Client>) {
     let now = || began.elapsed().as_secs_f64();
     let asked = now();

@@ -129,8 +129,8 @@ impl Counter {
                 Err(error) if has_reason(&error, "ConditionalCheckFailed") => {
                     return Ok(Written::Refused);
                 }
-                // Somebody wrote to one of the items at the same moment, be it only to ask for the
-                // lease in vain. It says nothing about the lease, and the SDK does not ask again.
+                // Another call wrote to one of the items at the same moment, or only tried to acquire the
+                // lease. The conflict says nothing about the lease, and the SDK does not retry it.
                 Err(error) if has_reason(&error, "TransactionConflict") && attempts < ATTEMPTS => {
                     attempts += 1;
                     tokio::time::sleep(PAUSE).await;

@@ -91,7 +91,7 @@ impl Room {
                 let refused = error
                     .as_service_error()
                     .is_some_and(UpdateItemError::is_conditional_check_failed_exception);
-                // Whoever still has the permit cannot have been overtaken on it.
+                // A process that still has the permit cannot have been overtaken on it.
                 let valid = SystemClock.now() < lease.safe_until;
                 return Err(match (refused, valid) {
                     (false, _) => "unavailable",

@@ -1,4 +1,4 @@
-//! What clients do: workflows that acquire, extend, release and write, or wait in line, and die.
+//! Clients: workflows that acquire, extend, release and write, or wait in the queue, and die.
 
 use crate::{
     message::{Ended, Floor, What},
@@ -10,7 +10,7 @@ use crate::{
 };
 
 impl Client {
-    /// What it has in its hands, if it goes on as one that holds.
+    /// The lease that it works with, if it continues as a holder.
     pub fn believes(&self, scope: &Scope, now: Tick) -> Option<Handle> {
         let ((Phase::Holding(handle), _) | (_, Some((handle, _)))) = (self.phase, self.stray)
         else {
@@ -52,7 +52,7 @@ pub fn actions(world: &World, state: &State, actions: &mut Vec<Action>) {
             Phase::Asking => actions.push(Action::AsksAgain(who)),
             Phase::Holding(_) => {
                 actions.push(Action::Extends(who));
-                // Not before a Lambda of before a redrive is done: that is the workflow's to know, no table can.
+                // Not while a Lambda function from before a redrive is running: a workflow can know that, a table cannot.
                 if client.stray.is_none() {
                     actions.push(Action::Releases(who));
                 }
@@ -73,7 +73,7 @@ pub fn actions(world: &World, state: &State, actions: &mut Vec<Action>) {
             Phase::Proving(_) => actions.push(Action::Extends(who)),
             Phase::Gone => continue,
         }
-        // Of those in line that die the line's own worlds tell.
+        // The queue's own worlds cover waiters that die.
         if !scope.once || client.phase != Phase::Asking {
             actions.push(Action::Crashes(who));
         }
@@ -86,7 +86,7 @@ pub fn actions(world: &World, state: &State, actions: &mut Vec<Action>) {
     }
 }
 
-/// The answers that a process may hear, and what may become of what it then has to tell.
+/// The answers that may reach a process, and the outcomes of the notification that it then has to send.
 pub fn hearings(world: &World, state: &State, who: Who, actions: &mut Vec<Action>) {
     let process = state.of(who);
     let Some(call) = process.call else { return };
@@ -132,7 +132,7 @@ pub fn acts(world: &World, state: &mut State, action: Action) -> Option<()> {
             let Phase::Holding(handle) = phase else {
                 return None;
             };
-            // One that believes; its write may arrive when it has long stopped to.
+            // It believes that it holds; its write may arrive long after that has ended.
             state.clients[n].believes(&world.scope, state.now)?;
             state.fly(crate::message::Message {
                 from: who,
@@ -192,7 +192,7 @@ fn asks(world: &World, state: &mut State, who: Who) -> Option<()> {
     } else {
         match (world.scope.clocks, client.observed) {
             (Clocks::Unasked, Some((version, since))) => {
-                // Its Wait state is over.
+                // Its Wait state has ended.
                 if state.now <= since + world.scope.ttl {
                     return None;
                 }
@@ -206,7 +206,7 @@ fn asks(world: &World, state: &mut State, who: Who) -> Option<()> {
     world.send(state, who, what).map(drop)
 }
 
-/// A client hears an answer to its call.
+/// An answer to its call reaches a client.
 pub fn hears(world: &World, state: &mut State, who: Who, reply: Reply, tell: Tell) -> Option<()> {
     let n = usize::from(who);
     let call = state.clients[n].process.call.take()?;
@@ -236,7 +236,7 @@ pub fn hears(world: &World, state: &mut State, who: Who, reply: Reply, tell: Tel
             let attempt = client.attempt;
             world.send(state, who, What::Grant(attempt, None))?;
         }
-        // Counted before it hears of it, with the token that this call brings.
+        // Counted before the answer reaches it, with the token that this call brings.
         (Reading::ItsTurn(lease, tries), Phase::Asking) => {
             world.send(state, who, What::TryAgain(lease, tries))?;
         }
@@ -252,7 +252,7 @@ pub fn hears(world: &World, state: &mut State, who: Who, reply: Reply, tell: Tel
             };
             world.send(state, who, what)?;
         }
-        // Whoever works in another branch goes on, and may still trust the lease.
+        // A worker in another branch continues, and may still trust the lease.
         (Reading::Awaited(version, held), _) => {
             if held.until + world.design.margin_of_late_extends(&world.scope) <= clock {
                 world.send(state, who, What::End(version, held.lease, Ended::Expired))?;
@@ -261,7 +261,7 @@ pub fn hears(world: &World, state: &mut State, who: Who, reply: Reply, tell: Tel
             }
         }
         (Reading::Over(kept), phase) => {
-            // It asked in line; or it ended a grant of its own.
+            // It asked to join the queue, or it ended a grant of its own.
             if !matches!(call.what, What::TryAgain(..)) && phase != Phase::Asking {
                 lost(world, state, who);
             }
@@ -275,7 +275,7 @@ pub fn hears(world: &World, state: &mut State, who: Who, reply: Reply, tell: Tel
     Some(())
 }
 
-/// It has its lease no more. If it thought that it had, its execution fails, while a Lambda of another branch goes on.
+/// It no longer has its lease. If it believed that it had, its execution fails, while a Lambda function of another branch continues.
 fn lost(world: &World, state: &mut State, who: Who) {
     let client = &mut state.clients[usize::from(who)];
     match client.phase {
@@ -287,7 +287,7 @@ fn lost(world: &World, state: &mut State, who: Who) {
     }
 }
 
-/// Tells the one whom the row is kept for. A sender that is the first to, and is refused, passes the turn on.
+/// Notifies the waiter that the row is reserved for. If the sender is the first to notify and is refused, it passes the turn on.
 pub fn tells(world: &World, state: &mut State, who: Who, kept: Kept, (first, tell): (bool, Tell)) {
     match tell {
         Tell::Not => {}
@@ -308,7 +308,7 @@ pub fn tells(world: &World, state: &mut State, who: Who, kept: Kept, (first, tel
     }
 }
 
-/// A waiting task hears that it is its turn. Whether it still waited.
+/// A waiting task is notified of its turn. Returns whether it still waited.
 pub fn is_woken(
     state: &mut State,
     (who, attempt): (Who, Attempt),
@@ -329,7 +329,7 @@ pub fn is_woken(
     true
 }
 
-/// A waiting task hears that it waits in vain.
+/// A waiting task is notified that it will not be served.
 pub fn is_dismissed(state: &mut State, (who, attempt): (Who, Attempt)) {
     if let Some(client) = state.clients.get_mut(usize::from(who))
         && client.phase == Phase::Asking
@@ -339,7 +339,7 @@ pub fn is_dismissed(state: &mut State, (who, attempt): (Who, Attempt)) {
     }
 }
 
-/// Lambdas live no longer than a Lambda may, and answers of Step Functions are no older than they may be.
+/// A Lambda function runs no longer than its limit, and answers of Step Functions are no older than their limit.
 pub fn end_in_time(state: &mut State) {
     let now = state.now;
     for client in &mut state.clients {

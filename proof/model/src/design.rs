@@ -1,4 +1,4 @@
-//! Designs that are wrong in one point each, most of them somebody's before us. Each must be found out.
+//! Designs that are wrong in one point each, most of them known from other locks. Each must be rejected.
 
 mod flawed;
 
@@ -118,12 +118,12 @@ impl Design {
         self.is(Flaw::ReapLooksUpBeforeItReads)
     }
 
-    /// Whether what an execution held can be freed that ended like this.
+    /// Whether the leases of an execution that ended like this can be freed.
     pub const fn may_be_freed(self, end: End) -> bool {
         end.all_answered || self.is(Flaw::WhatEndedIsReleasedAtOnce)
     }
 
-    /// Whether a redrive may have written this that the answer does not show yet. Two clocks may be a margin apart.
+    /// Whether a redrive that the answer does not show yet may have written this. Two clocks may differ by a margin.
     pub const fn spares(self, scope: &Scope, held: Held, end: End, now: Tick) -> bool {
         let margin = if self.is(Flaw::ReapComparesClocksAsTheyAre) {
             0

@@ -11,15 +11,15 @@ use crate::{
     world::{Action, State, World},
 };
 
-/// What came of it.
+/// The result.
 pub struct Explored {
     pub states: usize,
-    /// Whether that is not all of them.
+    /// Whether some states were left out.
     pub cut_off: bool,
     pub depth: usize,
     /// How many rows there were, and how often a message changed one or was refused by one.
     pub rows: (usize, u64, u64),
-    /// What was broken, and how that came about: the shortest way found.
+    /// Which invariant was broken, and the shortest trace found.
     pub broken: Vec<(&'static str, Vec<String>)>,
 }
 

@@ -1,4 +1,4 @@
-//! What a state shows that must never be; and each invariant as a property for the checker.
+//! States that must never occur; and each invariant as a property for the checker.
 
 use stateright::Property;
 
@@ -31,7 +31,7 @@ pub fn look(world: &World, state: &mut State) {
     waits(world, state);
 }
 
-/// What crashed comes free in time.
+/// A crashed holder's key becomes free in time.
 fn ends(world: &World, state: &mut State) {
     let scope = &world.scope;
     let facts = world.rows.facts(state.row);
@@ -39,7 +39,7 @@ fn ends(world: &World, state: &mut State) {
     // No deadline lies further ahead than a ttl, by the clock that is furthest ahead.
     let in_time = held.until <= state.now + scope.error + scope.ttl;
     state.seen.must(in_time, Invariant::L1);
-    // Even the clock that is furthest behind says that it is over.
+    // Even the clock that is furthest behind shows it as expired.
     let now = state.now - scope.error;
     if held.until + scope.margin > now {
         return;
@@ -64,7 +64,7 @@ fn ends(world: &World, state: &mut State) {
         .must(taken && (swept || !scope.sweep), Invariant::L1);
 }
 
-/// Nobody who is in line is left there: whatever was lost, one sweep after the claim sees to it.
+/// No waiter is left in the queue: whatever was lost, one sweep after the claim repairs it.
 fn waits(world: &World, state: &mut State) {
     let facts = world.rows.facts(state.row);
     if facts.held.is_some() || (facts.kept.is_none() && facts.line[0].is_none()) {

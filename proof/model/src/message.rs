@@ -1,4 +1,4 @@
-//! What is on its way. A message is never used up: it may arrive never, late, often, and in any order.
+//! Messages under way. A message is never used up: it may arrive never, late, often, and in any order.
 
 use leasehold::Counter;
 use leasehold::transition::{
@@ -73,9 +73,9 @@ pub enum What {
     Grant(Attempt, Option<Count>),
     Join(Attempt),
     Extend(LeaseNo, Count),
-    /// The first extend of a promise.
+    /// The first extend of a reservation.
     Take(LeaseNo, Count),
-    /// Of a grant, or of a promise.
+    /// Of a grant, or of a reservation.
     Release(LeaseNo, Count, bool),
     /// Sweep's, reap's, and a late extend's: of the version it read, which was this grant's.
     End(Count, LeaseNo, Ended),
@@ -84,7 +84,7 @@ pub enum What {
     Reserve,
     TryAgain(LeaseNo, u8),
     Pass(LeaseNo, u8),
-    /// Reap's: who was notified is not notified again, and has until then.
+    /// Reap's: a waiter that was notified is not notified again, and has until then.
     NoMore(LeaseNo, u8, Tick),
     Leave(Who, Attempt, u8),
     /// To the resource, with the token.

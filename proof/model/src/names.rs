@@ -18,9 +18,9 @@ pub type LeaseNo = u8;
 /// A token or a version, counted from the beginning in milliseconds.
 pub type Count = i32;
 
-/// Whoever sweeps and reaps.
+/// The process that sweeps and reaps.
 pub const SWEEPER: Who = 7;
-/// One who holds nothing and waits for nothing: asks only whether it could have the key.
+/// A caller that holds nothing and waits for nothing: it asks only whether it could have the key.
 pub const STRANGER: Who = 6;
 /// How many calls a process may make.
 pub const CALLS: u8 = 16;
@@ -66,7 +66,7 @@ pub fn count(counter: Counter) -> Count {
     Count::try_from(n).unwrap_or(Count::MIN / 2 + Count::try_from(counter.get()).unwrap_or(0))
 }
 
-/// How often somebody set out to tell, which starts at one.
+/// How many notifications were begun, which starts at one.
 pub fn tries(n: u8) -> Counter {
     Counter::new(n.into()).unwrap_or(Counter::MIN)
 }

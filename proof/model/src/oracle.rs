@@ -7,8 +7,8 @@ use crate::{
     scope::Scope,
 };
 
-/// What must hold, by name. S11, that no secret reaches a log, is no matter of order: the functions' own
-/// tests hold it.
+/// What must hold, by name. S11, that no secret reaches a log, does not depend on order: the functions' own
+/// tests check it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Invariant {
@@ -60,11 +60,11 @@ const REMEMBERED: usize = 4;
 pub struct Oracle {
     /// The largest token of a grant.
     pub granted: Count,
-    /// The largest token of a promise.
+    /// The largest token of a reservation.
     pub promised: Count,
-    /// The proof of the last grant, until it is over.
+    /// The proof of the last grant, until that grant ends.
     pub owner: Option<LeaseNo>,
-    /// The proof of the promise in force, and whose it is.
+    /// The proof of the current reservation, and the waiter that it is for.
     pub promise: Option<(LeaseNo, Who, Attempt)>,
     pub line: [Option<(Who, Attempt)>; LINE],
     /// The requests that the row has to remember, latest first.
@@ -108,7 +108,7 @@ impl Oracle {
         self.last == Some((message.from, message.call))
     }
 
-    /// The row is gone, with its line.
+    /// The row is gone, with its queue.
     pub fn gone(&mut self) {
         self.owner = None;
         self.promise = None;
@@ -117,7 +117,7 @@ impl Oracle {
         self.last = None;
     }
 
-    /// The row is as it was when this had been seen. What was given out since was given out.
+    /// The row is as it was when this had been seen. Tokens given out since remain given out.
     pub fn is_set_back(&mut self, seen: &Self) {
         *self = Self {
             granted: self.granted,
@@ -247,7 +247,7 @@ impl Oracle {
 
     fn grants(&mut self, request: (Who, Attempt), lease: LeaseNo, after: Facts, row: RowNo) {
         let known = self.recent.contains(&Some(request));
-        // Its own grant, which nobody ended; or one that is over.
+        // Its own grant, which nobody ended; or one that has ended.
         let twice = known && self.owner.is_some() && self.recent[0] == Some(request);
         self.must(!twice, Invariant::S7);
         self.must(!known || twice, Invariant::S9);

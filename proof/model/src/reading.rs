@@ -1,4 +1,4 @@
-//! What a caller takes an answer of the table to mean: by the library's own readers of refusals.
+//! How a caller reads an answer of the table: by the library's own readers of refusals.
 
 use leasehold::{
     row::{Row, Stored},
@@ -17,27 +17,27 @@ use crate::{
 
 #[derive(Clone, Copy, Debug)]
 pub enum Reading {
-    /// The caller has the lease, until then.
+    /// The caller has the lease, until this time.
     Has(Handle),
-    /// Somebody else has it, or it is somebody else's turn.
+    /// Somebody else has the lease, or the turn.
     Held(Count),
-    /// The request had its lease, and that is over.
+    /// The request had its lease, and that lease has ended.
     Consumed,
-    /// It is in line.
+    /// It is in the queue.
     InLine,
     /// There is nobody to wait for.
     Grantable,
-    /// It is kept for the caller, by this proof, after so many tries to tell.
+    /// The row is reserved for the caller, with this proof, after this number of notifications.
     ItsTurn(LeaseNo, u8),
-    /// The caller has a promise, where it thought it had a grant; or the other way round.
+    /// The caller has a reservation and believed that it had a grant; or the reverse.
     Promised(bool),
-    /// Its time is over and somebody waits: the caller ends it, by this version.
+    /// The lease has expired and others wait: the caller ends it, by this version.
     Awaited(Count, Held),
-    /// It is not the caller's any more.
+    /// The lease is no longer the caller's.
     Lost,
-    /// It is over, and kept for somebody by this very call, if for anybody.
+    /// The lease has ended, and this call reserved the row for the next waiter, if there is one.
     Over(Option<Kept>),
-    /// It can be had, by a call that knows on which side of the floor the row is.
+    /// The key can be acquired, by a call that knows on which side of the floor the row is.
     Suits(Floor),
     /// Nothing came of it.
     Nothing,
@@ -49,7 +49,7 @@ pub struct Handle {
     pub token: Count,
     /// Until when its holder believes that it holds, by its own clock.
     pub until: Tick,
-    /// Granted, and not only promised.
+    /// Granted, and not only reserved.
     pub confirmed: bool,
 }
 
@@ -131,7 +131,7 @@ pub fn of_refusal(scope: &Scope, message: &Message, stored: Stored, facts: Facts
     }
 }
 
-/// Nobody has set out since to tell the one it is kept for.
+/// Nobody has notified the waiter of this reservation since.
 fn ours(message: &Message, facts: Facts) -> Reading {
     let first = |kept: &Kept| kept.lease == message.lease() && kept.tries == 1;
     Reading::Over(facts.kept.filter(first))

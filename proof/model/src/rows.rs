@@ -1,5 +1,5 @@
-//! Every row that ever stood in the table, by number; and what each message does to each of them, worked
-//! out once, by the library.
+//! Every row that the table has ever held, by number; and the effect of each message on each row, computed
+//! once, by the library.
 
 use std::{
     collections::HashMap,
@@ -53,7 +53,7 @@ pub struct Kept {
     pub lease: LeaseNo,
     pub who: Who,
     pub attempt: Attempt,
-    /// The one that is promised.
+    /// The reserved one.
     pub token: Count,
     pub until: Tick,
     pub tries: u8,
@@ -66,7 +66,7 @@ pub struct Done {
     pub applied: bool,
 }
 
-/// What the table answered: what is stored now if the message was applied, what was in its way if not.
+/// The table's answer: the row as stored if the message was applied, the row that prevented it if not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Reply {
     pub row: RowNo,

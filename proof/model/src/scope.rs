@@ -17,9 +17,9 @@ pub struct Scope {
     pub ticks: Tick,
     /// How many calls all its processes may make together.
     pub calls: u8,
-    /// How long ago what is spent was spent.
+    /// How long ago the spent requests were spent.
     pub since: Tick,
-    /// How many calls they have made before: if any, the first holds, and the others stand in line or have seen it.
+    /// How many calls they have made before: if any, the first holds, and the others are in the queue or have seen it.
     pub spent: u8,
     /// How many acquires the first one has behind it, each granted and released, and still on its way.
     pub past: u8,
@@ -27,7 +27,7 @@ pub struct Scope {
     pub attempts: u8,
     pub ttl: Tick,
     pub margin: Tick,
-    /// How long one who was first in line may take to confirm.
+    /// How long the first waiter may take to confirm.
     pub claim: Tick,
     /// How long the leases of an execution that has ended are left alone; and how long its Lambda may go on.
     pub grace: Tick,
@@ -35,49 +35,49 @@ pub struct Scope {
     pub stale: Tick,
     /// How far a clock may be from the true time.
     pub error: Tick,
-    /// Which errors clocks start with, besides none.
+    /// Which errors clocks start with, in addition to none.
     pub wrong_from_the_start: bool,
     /// How often a clock may jump, anywhere within the error.
     pub jumps: u8,
     pub clocks: Clocks,
-    /// Clients wait in line.
+    /// Clients wait in the queue.
     pub queue: bool,
-    /// They cannot tell anybody: whoever sweeps keeps the row for the first in line.
+    /// They cannot notify anybody: a sweep reserves the row for the first waiter.
     pub mute: bool,
-    /// The last one does not wait, and asks like one that knows of no line: for several keys at once.
+    /// The last one does not wait, and asks like a caller that knows of no queue: for several keys at once.
     pub one_polls: bool,
     /// Clients write to a resource, with their tokens.
     pub writes: bool,
     /// Somebody sweeps.
     pub sweep: bool,
-    /// Executions have two branches: one makes the calls, the other works, by the slowest clock there may be, and hears
-    /// nothing of them. They end, somebody reaps what they left, and they are redriven.
+    /// Executions have two branches: one makes the calls; the other works, by the slowest possible clock, and receives
+    /// no answers. They end, are reaped, and are redriven.
     pub branches: bool,
-    /// Each call arrives once at most, and is answered at once or never; nothing is on its way at the beginning.
+    /// Each call arrives at most once, and is answered at once or never; nothing is under way at the beginning.
     pub once: bool,
     /// The table is restored, once, from a backup of the beginning; everybody has a floor for tokens from then on.
     pub restore: bool,
-    /// Rows are purged once free, or deleted by hand, when nothing old is on its way any more.
+    /// Rows are purged once free, or deleted by hand, when no old message is under way any more.
     pub purge: bool,
-    /// A stranger may have put an item there.
+    /// The row may hold an item that is not ours.
     pub strangers: bool,
 }
 
 impl Scope {
-    /// Whether this one does not wait in line, and asks for several keys.
+    /// Whether this one does not wait in the queue, and asks for several keys.
     pub fn polls(&self, who: Who) -> bool {
         self.one_polls && usize::from(who) + 1 == self.clients
     }
 }
 
-/// By what a lease counts as over.
+/// How a lease is found to have expired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clocks {
     /// Clocks are within half the margin of the true time: no two believe that they hold.
     Agree,
-    /// They are not: whatever else is promised still holds.
+    /// They are not: all other promises still hold.
     Differ,
-    /// They are not, but stand still towards each other, and leases are taken by observation only.
+    /// They are not, but run at the same rate, and leases are taken by observation only.
     Unasked,
 }
 

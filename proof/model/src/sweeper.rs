@@ -9,7 +9,7 @@ use crate::{
     world::{Action, End, Reaping, State, Tell, World},
 };
 
-/// What whoever sweeps and reaps may do next.
+/// The next possible steps of the process that sweeps and reaps.
 pub fn actions(world: &World, state: &State, actions: &mut Vec<Action>) {
     let scope = &world.scope;
     let facts = world.rows.facts(state.row);
@@ -103,7 +103,7 @@ fn ends(state: &State, who: Who) -> impl Iterator<Item = End> {
     client.ended.into_iter().chain(before)
 }
 
-/// Writes, by what it has read, and what it heard since.
+/// Writes, by what it has read and the answers since.
 pub fn reap_writes(world: &World, state: &mut State, end: End) -> Option<()> {
     let Reaping { of: who, row, .. } = state.reaping.take()?;
     let row = if world.design.looks_up_before_it_reads() {

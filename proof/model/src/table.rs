@@ -61,7 +61,7 @@ pub fn takes(world: &World, state: &mut State, message: Message) -> Option<()> {
     Some(())
 }
 
-/// Whoever was notified, and lives, has the time that it was promised, and the margin.
+/// A waiter that was notified, and lives, has the time to confirm, and the margin.
 fn nobody_notified_is_passed_over(world: &World, state: &mut State, lease: LeaseNo, before: Facts) {
     let scope = &world.scope;
     let notified =
@@ -114,7 +114,7 @@ fn cleared(state: &mut State) {
 }
 
 /// The table is as it was. Nothing that was sent to the other one is on its way any more, and nobody believes
-/// in a lease of it: whoever restores a table stops those who work first.
+/// in a lease of it: an operator who restores a table stops all work first.
 pub fn restored(state: &mut State) -> Option<()> {
     let (row, seen) = *state.backup.take()?;
     cleared(state);

@@ -58,7 +58,7 @@ pub struct Client {
     pub phase: Phase,
     /// The version that it was refused by, and when.
     pub observed: Option<(Count, Tick)>,
-    /// What a Lambda has in its hands whose execution has ended, and until when that one goes on, by the true time.
+    /// What a Lambda function still works with after its execution has ended, and until when it runs, by the true time.
     pub stray: Option<(Handle, Tick)>,
     /// How its execution ended.
     pub ended: Option<End>,
@@ -72,27 +72,27 @@ pub struct Client {
 pub enum Phase {
     /// Between two acquires, or done.
     Idle,
-    /// It wants the lease; in line, a task of it waits.
+    /// It wants the lease; in a queue, one of its tasks waits.
     Asking,
     Holding(Handle),
-    /// It believes no more that it holds.
+    /// It no longer believes that it holds.
     Releasing(Handle),
     /// Its execution has ended.
     Ended(Handle),
-    /// It was redriven, and proves its lease before it goes on.
+    /// It was redriven, and proves its lease before it continues.
     Proving(Handle),
     /// Dead.
     Gone,
 }
 
-/// What becomes of a call to a waiting task.
+/// The outcome of a notification of a waiting task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tell {
-    /// It gets there at once, or is refused at once.
+    /// It arrives at once, or is refused at once.
     Now,
-    /// It gets there some time or never, and the caller does not learn when.
+    /// It arrives some time or never, and the caller does not learn when.
     Sometime,
-    /// There is nobody to tell, or the caller dies before it does.
+    /// There is nobody to notify, or the caller dies first.
     Not,
 }
 
@@ -110,19 +110,19 @@ pub enum Action {
     Releases(Who),
     Writes(Who),
     Crashes(Who),
-    /// The execution ends, whatever its status; a Lambda of a branch that was aborted goes on.
+    /// The execution ends, with any status; a Lambda function of an aborted branch continues.
     Fails(Who),
     IsRedriven(Who),
     Sweeps,
-    /// Sweep finds that this one has waited long enough.
+    /// Sweep finds that this waiter has waited long enough.
     SendsAway(Who),
-    /// Reap sets out to see to what this one left.
+    /// Reap begins to clear what this execution left.
     Reaps(Who),
-    /// It hears that the execution ended like this, and does what it can.
+    /// Reap learns how the execution ended, and acts on it.
     ReapWrites(End),
-    /// The table is restored from a backup, and everybody deployed with a floor, before anybody asks for anything.
+    /// The table is restored from a backup, and every function deployed with a floor, before the next call.
     Restored,
-    /// The row goes: by DynamoDB's own hand once it is free, by somebody's before.
+    /// The row is deleted: by DynamoDB once it is free, or by a person before that.
     Purge,
 }
 
@@ -142,7 +142,7 @@ pub struct Reaping {
 pub struct End {
     /// By a clock that is as far ahead as any may be.
     pub stopped_at: Tick,
-    /// No task of it can be at work any more.
+    /// None of its tasks can still be running.
     pub all_answered: bool,
 }
 
@@ -249,7 +249,7 @@ impl State {
         self.flying.retain(|(_, times)| *times < 2);
     }
 
-    /// Who is a client, by number.
+    /// Each client, with its number.
     pub fn whos(&self) -> impl Iterator<Item = (Who, &Client)> {
         (0..).zip(&self.clients)
     }
@@ -269,8 +269,8 @@ impl Model for World {
         let mut worlds: Vec<Vec<Tick>> = vec![Vec::new()];
         let processes = self.scope.clients + usize::from(self.scope.sweep);
         for n in 0..processes {
-            // Clients are alike: which of them has which clock does not matter. Where the first one holds from the
-            // beginning, whoever waits for it does most harm if ahead, and whoever sweeps if as far apart as may be.
+            // Clients are alike, so it does not matter which of them has which clock. If the first one holds from the
+            // beginning, a waiter does most harm if its clock is ahead, and the sweeper if its clock is as wrong as possible.
             let sweeps = n == self.scope.clients;
             let alike = |errors_of: &[Tick], error: Tick| match errors_of {
                 [first, ..] if self.scope.branches && sweeps => error == -first,
@@ -414,7 +414,7 @@ impl World {
         }
     }
 
-    /// The first client has the key; the others stand in line, or have seen it, their calls still on their way.
+    /// The first client has the key. The others are in the queue, or have seen it; their calls are still under way.
     fn with_others_behind(&self, mut state: State) -> Option<State> {
         for who in (0..).take(self.scope.clients - usize::from(self.scope.one_polls)) {
             state = self.next_state(&state, Action::Asks(who))?;
@@ -424,7 +424,7 @@ impl World {
         Some(state)
     }
 
-    /// The first client has had the key a few times, and given it back. Its acquires are still on their way.
+    /// The first client has had the key a few times, and released it. Its acquires are still under way.
     fn with_a_past(&self, mut state: State) -> Option<State> {
         for _ in 0..self.scope.past {
             state = self.next_state(&state, Action::Asks(0))?;

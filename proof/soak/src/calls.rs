@@ -1,4 +1,4 @@
-//! One call of a function: what is sent, what comes back, and the line in the history.
+//! One call of a function: the request, the answer, and the entry in the history.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -15,7 +15,7 @@ use crate::watch::sleep_ms;
 /// A call that took longer than this may have given up an attempt that still arrives.
 const AN_ATTEMPT: Micros = 480_000;
 
-/// Who calls, on behalf of which section.
+/// The caller, and the section that it calls for.
 pub struct Caller<'a> {
     /// The round.
     pub context: &'a Context,
@@ -38,15 +38,15 @@ pub struct Reply {
     pub end: Micros,
     /// Between which instants the function read its clock, by that clock.
     pub clock: (Millis, Millis),
-    /// What was answered.
+    /// The answer.
     pub answer: Answer,
-    /// What it may have done besides.
+    /// Its possible further effect.
     pub besides: Besides,
     /// Who, and where in the plan.
     pub by: String,
 }
 
-/// What was answered.
+/// The answer.
 #[derive(Clone, Debug)]
 pub enum Answer {
     /// The function's answer.
@@ -57,7 +57,7 @@ pub enum Answer {
     Unknown,
 }
 
-/// A lease in somebody's hands.
+/// A lease as a client has it.
 #[derive(Clone, Debug)]
 pub struct Handle {
     /// The lease as the answer has it.

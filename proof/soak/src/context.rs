@@ -27,8 +27,8 @@ pub struct Context {
     pub keys: Keys,
     /// What names were seen.
     pub names: Names,
-    /// Of keys whose rows are deleted: whoever deletes is alone with the key, since a row that is deleted under an
-    /// acquire may be made anew with an old token, which is said and not promised.
+    /// Of keys whose rows are deleted: no call is made for a key during its deletion, since a row that is deleted under an
+    /// acquire may be created again with an old token, which is documented and not promised.
     pub gone: Vec<RwLock<()>>,
     /// Something failed that has to work.
     pub broken: Mutex<Option<crate::Error>>,
@@ -98,7 +98,7 @@ impl Context {
         }
     }
 
-    /// Writes down what was done to the processes or the wire.
+    /// Records a fault of the processes or the wire.
     pub fn note_disturbance(&self, what: String) {
         let at = self.watch.now();
         self.history().disturbances.push((at, what));

@@ -1,4 +1,4 @@
-//! What was asked and what was answered, when: the record of a round.
+//! The record of a round: requests and answers, with their times.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -24,17 +24,17 @@ pub struct Op {
     pub end: Micros,
     /// Between which instants the function read its clock, by that clock.
     pub clock: (Millis, Millis),
-    /// What was asked.
+    /// The request.
     pub ask: Ask,
-    /// What was answered.
+    /// The answer.
     pub response: Response,
-    /// What it may have done besides.
+    /// Its possible further effect.
     pub besides: Besides,
     /// Who, and where in the plan.
     pub by: String,
 }
 
-/// What a call may have done besides what it answered: an attempt whose answer was lost was followed by another.
+/// What a call may have done in addition to its answer: an attempt whose answer was lost was followed by another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Besides {
     /// Nothing.
@@ -45,7 +45,7 @@ pub enum Besides {
     Later,
 }
 
-/// What was asked.
+/// The request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ask {
     /// The key, or one of its permits.
@@ -69,7 +69,7 @@ pub enum Ask {
         lease: Name,
         /// For how long.
         ttl: Millis,
-        /// Not once it has expired.
+        /// Refused once the lease has expired.
         require_unexpired: bool,
     },
     /// The end.
@@ -93,11 +93,11 @@ pub enum Ask {
         /// Who.
         holder: Name,
     },
-    /// The row is deleted behind everybody's back.
+    /// The row is deleted without anybody's knowledge.
     Delete,
 }
 
-/// What was answered.
+/// The answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Response {
     /// A grant, or the same grant once more.
@@ -139,7 +139,7 @@ pub enum Response {
         /// The deadline in force.
         expires_at: Millis,
     },
-    /// It has run out, and the caller minds.
+    /// The lease has expired, and the caller asked to be refused then.
     Expired,
     /// An extend of a grant that is over; a release of one that others were granted since.
     Lost,
@@ -241,7 +241,7 @@ pub struct History {
     pub answered: u64,
     /// While somebody believed that a lease was theirs.
     pub beliefs: Vec<Belief>,
-    /// Those who waited in line.
+    /// The waiters in a queue.
     pub waits: Vec<Wait>,
     /// Those who have waited long without an answer, and where it would come.
     pub pending: Vec<PendingWait>,
@@ -249,7 +249,7 @@ pub struct History {
     pub late: u64,
     /// What must not be seen anywhere: lease ids and task tokens.
     pub secrets: BTreeSet<String>,
-    /// What was said to people: messages of errors, listings.
+    /// Text that people read: messages of errors, listings.
     pub said: Vec<String>,
     /// Answers that nobody should get.
     pub unexpected: Vec<String>,
@@ -257,7 +257,7 @@ pub struct History {
     pub writes: HashMap<String, (u64, u64)>,
     /// Writes that the fence refused.
     pub fenced: u64,
-    /// What was done to the processes and the wire, when.
+    /// Faults of the processes and the wire, with their times.
     pub disturbances: Vec<(Micros, String)>,
     /// Faults of processes and of the wire as a whole, by kind.
     pub faults: BTreeMap<String, u64>,
@@ -280,14 +280,14 @@ pub struct Belief {
     pub by: String,
 }
 
-/// Somebody waits in line, or asks for what others wait for.
+/// A waiter in the queue, or a caller that asks for a key that others wait for.
 #[derive(Clone, Debug)]
 pub struct Wait {
     /// For what.
     pub key: String,
     /// When it asked.
     pub begin: Micros,
-    /// When it knew that it was in line; none if it never was.
+    /// When it knew that it was in the queue; none if it never was.
     pub queued: Option<Micros>,
     /// Its grant's token, once it is confirmed.
     pub token: Option<u64>,

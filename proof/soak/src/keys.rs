@@ -6,7 +6,7 @@ pub const PERMITS: u16 = 3;
 /// See the module.
 #[derive(Clone, Debug)]
 pub struct Keys {
-    /// The few that all want.
+    /// The few that all clients want.
     pub hot: Vec<String>,
     /// Of these, operators evict holders.
     pub plain: Vec<String>,
@@ -16,9 +16,9 @@ pub struct Keys {
     pub permits: Vec<String>,
     /// Several of these are asked for at once.
     pub sets: Vec<String>,
-    /// Those who want these wait in line.
+    /// Clients wait for these in the queue.
     pub lines: Vec<String>,
-    /// Somebody else's items lie there.
+    /// Items that are not ours are there.
     pub strange: Vec<String>,
 }
 

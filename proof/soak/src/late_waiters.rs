@@ -1,5 +1,5 @@
-//! Those in line who have waited long without an answer. Whether they ever get one is judged by the sweeps that came to their
-//! end since, not by the time, which is up to the machine.
+//! Waiters that have been in a queue for long without an answer. The judgement depends on the number of sweeps that have finished
+//! since, not on the time, which depends on the machine.
 
 use std::sync::atomic::Ordering;
 
@@ -10,10 +10,10 @@ use crate::fixture::TaskResult;
 use crate::history::Wait;
 use crate::watch::sleep_ms;
 
-/// The first sweep sends away all whose time is over; the others are for what went wrong with it.
+/// The first sweep dismisses all waiters whose time has ended; the others allow for faults of the first.
 const SWEEPS_TO_TELL: u64 = 20;
 
-/// Who waits, and where it would hear.
+/// The waiter, and where its answer would arrive.
 pub type PendingWait = (Wait, Receiver<TaskResult>);
 
 /// L4: listens once more, now that all is over, until everybody has an answer or enough sweeps have come to

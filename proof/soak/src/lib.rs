@@ -1,5 +1,5 @@
-//! The soak: many processes of the real functions at work on one table, with faults of every kind; what was asked
-//! and answered is recorded, and checked against what is promised.
+//! The soak: many processes of the real functions at work on one table, with faults of every kind. Requests
+//! and answers are recorded, and checked against the promises.
 //!
 //! [`row`] is what one lease row may do, written anew and not taken from the library; [`linear`] asks whether a
 //! history follows it; [`checks`] are the promises that need no order. [`plan`] draws what everybody is going

@@ -23,7 +23,7 @@ const MOST: usize = 128;
 /// As many rows as may be possible at once before we give up: far more than were ever seen.
 const POSSIBLE: usize = 50_000;
 
-/// What came of it.
+/// The result.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// There is such an order.
@@ -42,7 +42,7 @@ enum What {
     IsOver,
 }
 
-/// Something that is under way: a call, or what it may do besides.
+/// Something under way: a call, or its possible further effect.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
     op: usize,
@@ -54,8 +54,8 @@ type Possible = (Row, u128);
 
 /// Checks the calls of one row.
 ///
-/// Nearly all grants that may have been and that nobody heard of have not been. So an order is looked for first
-/// without those of which there is no trace, and only if there is none with all.
+/// Nearly all grants that got no answer did not happen. So an order is looked for first
+/// without those that left no trace, and only if there is none with all.
 #[must_use]
 pub fn check(ops: &[Op]) -> Verdict {
     let traces = Traces::of(ops);
@@ -118,7 +118,7 @@ fn check_with(ops: &[Op], may_have_been: impl Fn(&Op) -> bool) -> Verdict {
     Verdict::Fine
 }
 
-/// Whether the call was answered, and until when it may have done something besides.
+/// Whether the call was answered, and until when it may have had a further effect.
 fn phases(op: &Op) -> (bool, Option<Micros>) {
     // What sweep and reap tell is about no row.
     let answered = !matches!(op.response, Response::Unknown)

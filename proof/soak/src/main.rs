@@ -19,7 +19,7 @@ struct Arguments {
     /// Draws the plan; a random one by default. Also `SOAK_SEED`.
     #[arg(long)]
     seed: Option<u64>,
-    /// How long, roughly: rounds of 30 s and what each takes besides, at least one of 3 s; 60 by default. Also
+    /// How long, roughly: rounds of 30 s and the time around each, at least one of 3 s; 60 by default. Also
     /// `SOAK_SECONDS`.
     #[arg(long)]
     seconds: Option<u64>,

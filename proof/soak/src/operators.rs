@@ -1,5 +1,5 @@
-//! Everybody else at the table: sweep on its schedule, an operator who evicts, somebody who deletes rows, somebody
-//! who looks.
+//! Everybody else at the table: sweep on its schedule, an operator who evicts, a person who deletes rows, and one
+//! who inspects.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -49,7 +49,7 @@ pub async fn sweep(context: &Context, fleet: usize, after: u64, number: u64) {
     context.anywhere(&reply.op(Ask::Sweep, Response::Done));
 }
 
-/// Looks at keys, and now and then evicts whoever holds one.
+/// Inspects keys, and now and then evicts a holder.
 pub async fn operate(context: &Context) {
     let rng = &mut seeded(context.seed, &[context.round, 0x0b5e]);
     let mut number = 0;
@@ -73,7 +73,7 @@ pub async fn operate(context: &Context) {
     }
 }
 
-/// The token of whoever holds the key.
+/// The token of the key's holder.
 async fn inspect(caller: &Caller<'_>, key: &str) -> Option<u64> {
     let reply = caller.call("inspect", STEP, &json!({"key": key}), "").await;
     let (response, token) = match &reply.answer {
@@ -122,7 +122,7 @@ async fn force(caller: &Caller<'_>, key: &str, token: u64) {
     record(caller, key, &reply, Ask::Force { token }, response);
 }
 
-/// Deletes rows, each when nobody asks for it.
+/// Deletes rows, each when nobody calls for it.
 pub async fn delete(context: &Context) {
     let rng = &mut seeded(context.seed, &[context.round, 0xde1e]);
     let mut number = 0;

@@ -1,4 +1,4 @@
-//! Random numbers that can be had again: the same seed and purpose, the same numbers.
+//! Reproducible random numbers: the same seed and purpose give the same numbers.
 
 use fastrand::Rng;
 

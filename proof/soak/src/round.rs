@@ -1,4 +1,4 @@
-//! One round: everybody does as was drawn; then all is put in order, and what was written down is checked.
+//! One round: every client follows its plan; then the faults end, and the record is checked.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,7 +22,7 @@ use crate::plan::Step;
 use crate::watch::{Watch, sleep_ms};
 use crate::{Error, faults, operators};
 
-/// How long clients may take to finish what they began, with everything that may befall it.
+/// How long clients may take to finish what they began, with every fault that may occur.
 const TO_FINISH: Duration = Duration::from_secs(90);
 /// When every lease of the round has run out: the longest ttl and the margin, after the last request that may be late.
 const UNTIL_ALL_IS_OVER: u64 = 5_500;
@@ -40,16 +40,16 @@ pub struct Round {
     pub clients: u64,
 }
 
-/// What came of it, or of several.
+/// The result of one round, or of several.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
     /// Calls of functions.
     pub operations: u64,
     /// Of these, calls with an answer.
     pub answered: u64,
-    /// What went wrong, by kind.
+    /// Faults, by kind.
     pub faults: BTreeMap<String, u64>,
-    /// What should not have been.
+    /// Broken promises.
     pub violations: Vec<Violation>,
     /// Rows of which too much was open to decide.
     pub undecided: u64,
@@ -59,7 +59,7 @@ pub struct Totals {
     pub fenced: u64,
     /// Leases that somebody believed in.
     pub grants: u64,
-    /// Those in line who were answered only when the round was over.
+    /// Waiters in a queue that were answered only after the end of the round.
     pub late: u64,
 }
 
@@ -117,7 +117,7 @@ impl Round {
     /// Plays it.
     ///
     /// # Errors
-    /// What keeps it from being played; never what is found.
+    /// An obstacle to playing the round; never a finding.
     pub async fn play(self, fixture: &Arc<Fixture>, watch: Watch) -> Result<Totals, Error> {
         let length = Micros::try_from(self.length.as_micros()).unwrap_or(Micros::MAX);
         let (fixture, watch) = (Arc::clone(fixture), watch);
@@ -239,7 +239,7 @@ impl Round {
     }
 }
 
-/// The rows that have an order to be found. Those of lines follow other rules, which are checked by themselves.
+/// The rows that have an order to be found. Those with queues follow other rules, which are checked by themselves.
 fn checked(context: &Context, history: &History) -> BTreeMap<Place, Vec<Op>> {
     let lines = &context.keys.lines;
     let ours = history.ops.iter();
@@ -264,7 +264,7 @@ const CLEAN: Step = Step {
     after: 0,
 };
 
-/// L1: whatever became of its holders, by now anybody can be granted the key.
+/// L1: whatever happened to its holders, anybody can now acquire the key.
 async fn free_again(context: &Context, key: &str) -> Option<Violation> {
     let mark = format!("r{}-last. ", context.round);
     let caller = Caller::new(context, "the last one".to_owned(), mark);

@@ -1,6 +1,6 @@
 //! What one lease row may do: a specification of its own, written from the protocol and not from the library.
 //!
-//! A row here knows what the history has shown of it. What nobody heard of is left open: the proof and the token of
+//! A row here knows what the history has shown of it. What no answer has shown is left open: the proof and the token of
 //! a grant whose answer was lost, and its deadline but for bounds. A later response settles it.
 
 use crate::history::{Ask, Before, Ended, Millis, Name, Op, Response};
@@ -16,7 +16,7 @@ const REMEMBERED: usize = 4;
 /// A lease row, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Row {
-    /// The highest token that anybody heard of, also before the row was deleted.
+    /// The highest token in any answer, also before the row was deleted.
     top: u64,
     /// At least this.
     version: u64,
@@ -85,7 +85,7 @@ impl Grant {
             ));
         }
         match self.previous {
-            // Nobody heard whose grant that was.
+            // No answer has shown whose grant that was.
             Some(before) if before.token == 0 => None,
             Some(before) => Some(before.token == token && before.ended == Ended::Released),
             None => Some(false),
@@ -133,7 +133,7 @@ impl Row {
         }
     }
 
-    /// The row after what the call may have done besides, if it can have.
+    /// The row after the call's further effect, if that is possible.
     #[must_use]
     pub fn after_all(&self, op: &Op) -> Option<Self> {
         let (from, to) = op.clock;

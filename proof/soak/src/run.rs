@@ -12,7 +12,7 @@ use crate::watch::Watch;
 
 /// A round lasts as long as this, or what is left.
 const ROUND: Duration = Duration::from_secs(30);
-/// What a round takes besides: to finish, to let everything run out, to check.
+/// The time around a round: to finish, to let everything expire, to check.
 const BESIDES: Duration = Duration::from_secs(12);
 /// As many of a kind are printed; more of the same help nobody.
 const PRINTED: usize = 8;

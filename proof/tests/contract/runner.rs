@@ -195,7 +195,7 @@ impl Player {
         Ok(())
     }
 
-    /// Who was called back, with their outputs read as JSON.
+    /// Who was notified, with their outputs read as JSON.
     fn judge_notifications(&mut self, expected: &[BTreeMap<String, Value>]) -> Result<(), String> {
         let calls = self.step_functions.calls().into_iter().map(|call| {
             let read = |text: &str| serde_json::from_str(text).unwrap_or(Value::Null);
@@ -230,7 +230,7 @@ impl Player {
         Ok(())
     }
 
-    /// Who acquires gets a proof, and whoever has one may be given it back; nobody else is shown any.
+    /// An acquire returns a proof, and a caller that has one may get it back; nobody else is shown any.
     fn keep_secrets(
         &mut self,
         function: &str,

@@ -90,8 +90,8 @@ async fn no_secret_reaches_the_logs() {
     }
 }
 
-/// Everything that can go wrong in a line: the tokens of those who waited, and the proofs of what
-/// they were promised.
+/// Everything that can go wrong in a queue: the tokens of the waiters, and the proofs of
+/// their reservations.
 async fn wait_in_line(fixture: &Fixture, step_functions: &FakeStepFunctionsServer) -> Vec<Value> {
     let proxy = fixture.stack.proxy();
     let token = |who: &str| format!("token of {who} {}", "x".repeat(40));

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::runner::{remove, set, with_fake_step_functions};
 
-/// The one who was notified since.
+/// The waiter that was notified since.
 pub fn one(step_functions: &FakeStepFunctionsServer) -> StepFunctionsCall {
     let mut notified = step_functions.calls();
     assert_eq!(notified.len(), 1);

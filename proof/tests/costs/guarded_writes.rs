@@ -10,7 +10,7 @@ use leasehold::{Clock as _, Lease, ManualClock, SweepBounds, SystemClock, fence}
 
 use leasehold_proof::fixture::{TABLE, Table, request, s};
 
-/// The lease of a holder that is asleep, and that of whoever came after it.
+/// The lease of a holder that is asleep, and that of its successor.
 async fn two_generations(table: &Table) -> (Lease, Lease) {
     let clock = Arc::new(ManualClock::at(SystemClock.now()));
     let leases = table.leases().with_clock(clock.clone());

@@ -1,4 +1,4 @@
-//! Those who wait in line in a real table: what a stranger put in their place, and what DynamoDB's own
+//! Waiters of a queue in a real table: what something else put in their place, and what DynamoDB's own
 //! TTL takes of them.
 use std::{sync::Arc, time::Duration};
 
@@ -19,7 +19,7 @@ async fn join(leases: &Leases<DynamoDb>, key: &str, who: &str) -> Result<Queued,
     leases.acquire_in_line(request(key, who, "1"), queue).await
 }
 
-/// The items of those who wait for a key.
+/// The items of the waiters for a key.
 async fn waiters(table: &Table, key: &str) -> Vec<Item> {
     let query = table.client.query().table_name(TABLE);
     let query = query

@@ -1,4 +1,4 @@
-//! What waiting in line costs, counted at the socket, and what a lost answer adds to it.
+//! The cost of waiting in the queue, counted at the socket, and the cost of a lost answer there.
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use leasehold::{
@@ -39,7 +39,7 @@ impl Waiting {
         joined.await.unwrap()
     }
 
-    /// The one who was notified just now, and the lease that it got.
+    /// The waiter that was notified just now, and the lease that it got.
     fn woken(&self) -> (String, Lease) {
         let answers = self.calls.take_answers();
         let [TaskAnswer { token, .. }] = &answers[..] else {
@@ -96,7 +96,7 @@ async fn a_hand_over_costs_three_requests_however_many_wait() {
         let lease = line.confirm(&lease).await;
         let confirming = line.requests();
         assert_eq!(confirming, of([("UpdateItem", 2)]), "{waiters}");
-        // From one who waited to the next it is the same.
+        // From one waiter to the next it is the same.
         assert_eq!(line.released(&lease).await, ReleaseOutcome::Released);
         assert_eq!(line.requests(), update_and_read, "{waiters}");
         line.woken();
@@ -123,7 +123,7 @@ async fn sweep_clears_up_at_two_requests_for_each_item_that_is_left() {
         }
         for _ in 0..served {
             line.released(&lease).await;
-            // Whoever does not hear that it was granted leaves its item.
+            // A waiter that does not learn that it was granted leaves its item.
             line.table
                 .proxy
                 .inject(Fault::LOST_ANSWERS[0], "UpdateItem", 1);
@@ -135,7 +135,7 @@ async fn sweep_clears_up_at_two_requests_for_each_item_that_is_left() {
         assert_eq!((swept.examined, swept.granted), (served, 0));
         let requests = line.requests();
         println!("sweep behind {served:>2} who were served: {requests:?}");
-        // The line is read before and after the items, each of which is read and deleted.
+        // The queue is read before and after the items, each of which is read and deleted.
         let total: u64 = requests.values().sum();
         assert_eq!(total, nothing + 2 + 2 * served, "{requests:?}");
         assert_eq!(
@@ -151,7 +151,7 @@ async fn sweep_sends_away_at_three_requests_each_however_many_wait() {
     let line = Waiting::start().await;
     line.leases.sweep(SweepBounds::Schedule).await.unwrap();
     let nothing: u64 = line.requests().values().sum();
-    // By this clock the hour of those who wait is over, and the lease is not: nobody's turn comes.
+    // By this clock the waiters' hour has passed, and the lease has not expired: nobody's turn comes.
     let later = line.leases.now().plus(Duration::from_hours(2));
     let late = line.leases.clone();
     let late = late.with_clock(Arc::new(ManualClock::at(later)));
@@ -176,7 +176,7 @@ async fn sweep_sends_away_at_three_requests_each_however_many_wait() {
         assert_eq!(answers.len(), usize::try_from(waiting).unwrap());
         assert!(answers.iter().all(away), "{answers:?}");
         assert!(line.table.row(&key).await.waiting().is_empty());
-        // The line is read once; then each item is read, its place is left, and it is deleted.
+        // The queue is read once; then each item is read, its place is left, and it is deleted.
         let total: u64 = requests.values().sum();
         assert_eq!(total, nothing + 1 + 3 * waiting, "{requests:?}");
     }

@@ -127,7 +127,7 @@ async fn a_clock_that_jumps_by_hours_shortens_nothing_and_turns_no_token_back() 
         let mut program = Program::new(&table, 0);
         let mut last = 0;
         for (n, jump) in jumps.into_iter().enumerate() {
-            // Whoever holds it from before has either run out by this clock, or holds on.
+            // An earlier holder's lease has either expired by this clock, or it still holds.
             let seconds = 10_000 * u64::try_from(n).unwrap();
             let id = n.to_string();
             let Some(lease) = program.at(START + seconds).ask("a", &id).await else {
@@ -183,7 +183,7 @@ async fn a_deadline_from_a_clock_hours_ahead_delays_the_next_but_not_an_observer
     assert!(taken.lease.fencing_token > lease.fencing_token);
 }
 
-/// Whatever a clock shows, what is written by it can be read again, and is no stranger to a clock that is right.
+/// Whatever a clock shows, the row that it writes can be read again, and a correct clock takes it for one of ours.
 #[tokio::test]
 async fn a_clock_at_either_end_of_time_leaves_rows_that_others_can_read() {
     // The year 1970 to its millisecond, and the end of what a date in JSON can say.

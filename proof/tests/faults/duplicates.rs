@@ -158,7 +158,7 @@ async fn a_duplicate_beyond_the_rows_memory_ends_at_the_deadline_that_it_carried
                 assert!(row.fencing_token > first, "another grant, after all others");
                 let until = row.holding().unwrap().expires_at;
                 assert_eq!(until, sent.expires_at);
-                // Which is over: whoever asks gets it at once.
+                // The lease has ended: the next caller gets it at once.
                 scenario.granted("c", "1").await;
             }
             other => panic!("{others}: {other:?}"),

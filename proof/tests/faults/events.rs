@@ -11,7 +11,7 @@ const SECRET: &str = "hunter2";
 /// As large as Lambda takes them.
 const LARGE: usize = 6 * 1024 * 1024 - 1024;
 
-/// Of an event that would be taken, what a stranger makes of it.
+/// The hostile variants of a valid event.
 fn hostile(whole: &Value, field: &str) -> Vec<String> {
     let text = whole.to_string();
     let inside = |value: &str| format!("{},\"{field}\":{value}}}", &text[..text.len() - 1]);

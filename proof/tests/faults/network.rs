@@ -13,7 +13,7 @@ use leasehold_proof::fixture::{TABLE, Table};
 
 use crate::operations::{KEY, Operation, Outcome, Scenario, TTL, UPDATE, each};
 
-/// What a call comes to.
+/// The result of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     /// It had happened before, and the answer says so.

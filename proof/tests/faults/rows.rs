@@ -1,4 +1,4 @@
-//! What else becomes of a row: strangers change it, it is purged or deleted, and sweep is at work on it.
+//! Other changes to a row: something else changes it, it is purged or deleted, and sweep runs at the same time.
 
 use std::time::Duration;
 

@@ -40,7 +40,7 @@ async fn start(template: Option<PathBuf>) -> Result<Stack, leasehold_local::Erro
     .await
 }
 
-/// Invokes as whoever has this access key id.
+/// Invokes as the owner of this access key id.
 async fn invoke(stack: &Stack, key: &str, function: &str, event: Value) -> Result<Value, String> {
     let config = Config::builder()
         .behavior_version(BehaviorVersion::latest())

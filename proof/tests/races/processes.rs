@@ -151,7 +151,7 @@ impl Race {
         get.send().await.unwrap().item.unwrap()
     }
 
-    /// Ends the race: every promise was kept, and it was a race.
+    /// Ends the race: every promise held, and it was a race.
     async fn end(&mut self) -> History {
         self.racers.clear();
         let history = self.history().await;

@@ -222,7 +222,7 @@ impl Bank {
         }
     }
 
-    /// Reads both, and then writes both: whoever comes in between is overwritten.
+    /// Reads both, and then writes both: a write in between is overwritten.
     async fn transfer(&self, transfer: Transfer) {
         let [from, to] = transfer.accounts;
         let (rich, poor) = (self.balance(from).await, self.balance(to).await);
@@ -342,7 +342,7 @@ impl Transfer {
     }
 }
 
-/// Many times what one of a crowd needs; whoever asks that often asks in vain.
+/// Many times the number that one of a crowd needs; that many tries never succeed.
 const ATTEMPTS: usize = 1000;
 
 /// Another one each time, which the test tells; `TRANSFERS_SEED` repeats one.

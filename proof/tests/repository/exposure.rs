@@ -92,7 +92,7 @@ const STARTING: [&str; 11] = [
     "Targets",
 ];
 
-/// Why a resource may end in an asterisk, by what is before it. An execution's may besides, since it has no name before it runs.
+/// Why a resource may end in an asterisk, by its prefix. An execution's may too, since it has no name before it runs.
 const REASONS: [(&str, &str); 2] = [
     (
         "${AWS::StackName}_leasing_",

@@ -103,7 +103,7 @@ impl Written<'_> {
             2 => Tokens::From(near(token, 1)),
             3 => Tokens::LiftedTo(near(token, 0)),
             4 => Tokens::LiftedTo(near(token, 1)),
-            // Above what was promised as well.
+            // Above what was reserved as well.
             5 => Tokens::LiftedTo(near(token, 2)),
             _ => Tokens::From(Counter::MIN),
         }
@@ -136,7 +136,7 @@ impl Written<'_> {
             }),
             Write::Release => Change::Release(Release {
                 lease_id: self.proof(),
-                // A promise is of the token to come.
+                // A reservation is of the token to come.
                 fencing_token: near(
                     self.token() + u64::from(step.reserved_for.is_some()),
                     step.away,

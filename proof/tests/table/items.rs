@@ -17,7 +17,7 @@ pub fn expected(row: &Row) -> Item {
 /// The same of what is in the table. Where the expressions say in two attributes what a row says in one, it is one.
 pub fn plain(row: &Row, item: &Item) -> Item {
     let mut item = item.clone();
-    // Kept for whoever was first, when nobody was: the rest of it says nothing.
+    // Reserved for the first waiter, when there was none: the rest of it says nothing.
     if item.get("claim").is_some_and(AttributeValue::is_null) && row.holding().is_none() {
         item.retain(|name, _| !["claim_id", "claim_until", "claim_tries"].contains(&name.as_str()));
     }
@@ -41,7 +41,7 @@ pub fn successor(item: &Item) -> Option<Blob> {
     }
 }
 
-/// Whoever is first in the queue of a row that is free, and reserved for nobody.
+/// The first waiter in the queue of a row that is free, and reserved for nobody.
 pub fn successor_of(row: &Row) -> Option<Blob> {
     let free = row.holding().is_none() && row.reserved().is_none();
     let item = row.to_item();

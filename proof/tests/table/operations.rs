@@ -191,7 +191,7 @@ fn one_of(calls: &[(usize, Call)]) -> impl Strategy<Value = Operation> + use<> {
     )
 }
 
-/// One store, and those who work with it through the library.
+/// One store, and the callers that use it through the library.
 pub struct World<B: Bench> {
     pub bench: B,
     pub clock: Arc<ManualClock>,
@@ -199,7 +199,7 @@ pub struct World<B: Bench> {
     calls: Arc<FakeStepFunctions>,
     /// Every handle that anybody was ever given, in order.
     handles: Vec<Lease>,
-    /// Who was ever in the queue, for what.
+    /// Every waiter that was ever in the queue, and for what.
     waiters: BTreeSet<(u8, u8, u8)>,
     touched: BTreeSet<u8>,
 }

@@ -113,7 +113,7 @@ pub fn of_every_part() -> Vec<Vec<Step>> {
         all.push(guarded(&queued, &last, &[&HELD]));
     }
     let ends = [release(None), release(NEXT), expire(None), expire(NEXT)];
-    // Who has asked later is not put back: the later ask comes last.
+    // A later call is not put back: it comes last.
     let joining =
         [2, 3, 9].map(|cap| [observes(0, 0, cap), observes(0, 2, cap), joins(0, 30, cap)]);
     let repeated = [join(1), observes(1, 2, 9), extend(20, 9, false)];

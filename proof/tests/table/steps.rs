@@ -64,7 +64,7 @@ pub struct Step {
     /// The lease id that is reserved for the next in the queue, until when.
     pub successor: Option<u8>,
     pub until: u8,
-    /// The end of what was reserved for this one, instead of a grant.
+    /// The end of this waiter's reservation, instead of a grant.
     pub reserved_for: Option<u8>,
     pub expired: bool,
     /// The place in the queue as seen; where it is if this does not say.
@@ -241,7 +241,7 @@ fn one_of(writes: &Weighted) -> impl Strategy<Value = Step> + use<> {
     )
 }
 
-/// The proofs of those who hold it, and of those for whom it is reserved, in the chosen sequences.
+/// The proofs of the holders, and of the waiters with a reservation, in the chosen sequences.
 pub const HOLDERS: u8 = 0;
 pub const SUCCESSORS: u8 = 1;
 /// Reserved for the next in the queue.

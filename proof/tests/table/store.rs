@@ -186,7 +186,7 @@ async fn a_purged_row_starts_again_above_every_token_it_gave_out() {
     assert!(still.is_ok(), "{still:?}");
 }
 
-/// Who joins a line writes both items in one transaction.
+/// A waiter that joins a queue writes both items in one transaction.
 #[tokio::test]
 async fn a_waiters_item_is_deleted_though_a_transaction_is_in_the_way() {
     let table = Table::start().await;

@@ -211,7 +211,7 @@ impl Stores {
         self.table.put(address, tampered).await;
     }
 
-    /// Who joins, and the item beside: both or neither, and the same on both tables.
+    /// The joining waiter, and its item: both or neither, and the same on both tables.
     async fn join(&self, address: &Address, stored: &Stored, step: &Step) -> Checked {
         let (join, waiter) = changes::join(stored, step);
         let key = &address.key;

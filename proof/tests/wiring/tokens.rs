@@ -254,7 +254,7 @@ fn what_functions_send_to_the_engine_can_be_counted_and_lost() {
         let action = "not authorized to perform: states:SendTaskSuccess (injected)";
         assert_eq!(denied.message(), Some(action));
         proxy.inject_matching(Fault::LoseAnswer, "SendTaskSuccess", &token, 1);
-        // It was taken, and nobody heard so: the repetition is refused.
+        // It was accepted, and the answer was lost: the retry is refused.
         assert!(
             send()
                 .await

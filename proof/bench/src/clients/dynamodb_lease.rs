@@ -24,7 +24,7 @@ pub(super) struct Leaser {
 }
 
 impl Leaser {
-    /// A client of its own: clones of one would wait in line inside the process.
+    /// Its own client: clones of one would wait for each other inside the process.
     pub(super) async fn at(
         config: &SdkConfig,
         door: &Arc<Proxy>,

@@ -1,4 +1,4 @@
-//! Ours by the library: asking again and again, or in line.
+//! Ours by the library: asking again and again, or in the queue.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -162,7 +162,7 @@ impl Client for Polling {
     }
 }
 
-/// Who waits in line, by task token. What a workflow gets from Step Functions, a client here gets through a channel.
+/// The waiters in the queue, by task token. A client here gets through a channel what a workflow gets from Step Functions.
 #[derive(Default)]
 struct Tokens(Mutex<HashMap<String, oneshot::Sender<Result<Lease, String>>>>);
 

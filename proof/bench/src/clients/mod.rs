@@ -18,10 +18,10 @@ use crate::{Error, failed};
 
 pub use self::leasehold::{Library, Line, TABLE, holder};
 
-/// What a call comes to: what it fails with is text, which is reported and not handled.
+/// The result of a call: a failure is text, which is reported and not handled.
 pub type Calling<'a, T = ()> = Pin<Box<dyn Future<Output = Result<T, String>> + Send + 'a>>;
 
-/// One who wants a key, and holds one at a time.
+/// A client that wants a key, and holds one at a time.
 pub trait Client: Send {
     /// Asks once; whether the key is its own.
     fn acquire<'a>(&'a mut self, key: &'a str) -> Calling<'a, bool>;
@@ -29,7 +29,7 @@ pub trait Client: Send {
     /// Asks, in whatever manner, until the key is its own, or it knows that it will not get it.
     fn wait<'a>(&'a mut self, key: &'a str) -> Calling<'a>;
 
-    /// Keeps the key for another length of a lease. Who extends in the background has done so when this comes back.
+    /// Keeps the key for another length of a lease. A client that extends in the background has done so when this returns.
     fn extend(&mut self) -> Calling<'_>;
 
     /// Gives the key back.
@@ -39,7 +39,7 @@ pub trait Client: Send {
 /// The ways to have a lease from a program.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Who {
-    /// Ours in line: called back when its turn has come. A sweep comes every second.
+    /// Ours in the queue: notified when its turn has come. A sweep comes every second.
     Line,
     /// Ours, asking again after random pauses.
     Polling,
@@ -92,7 +92,7 @@ impl Who {
         }
     }
 
-    /// So many clients at the site, each as in a process of its own.
+    /// This number of clients at the site, each as in its own process.
     ///
     /// # Errors
     /// [`Error`] when one cannot be set up.
@@ -186,7 +186,7 @@ impl Who {
                         holder.wait(&key).await?;
                         Ok::<_, Error>(holder)
                     })?;
-                    // It releases when it is dropped, which who crashes does not come to.
+                    // It releases when it is dropped, which a crashed process does not do.
                     std::mem::forget(holder);
                     runtime.shutdown_background();
                     Ok(())

@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 
 use crate::{Error, failed};
 
-/// Hands out events, one after the other; who asks for one more hears that it is over.
+/// Hands out events, one after the other; a call for one more learns that there are none.
 pub(super) struct RuntimeApi {
     address: SocketAddr,
     served: Arc<Mutex<Served>>,

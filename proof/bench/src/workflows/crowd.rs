@@ -23,9 +23,9 @@ const MANY: usize = 128;
 /// Whose machine the crowd runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Whose {
-    /// The shipped one that waits in line, without its second step.
+    /// The shipped one that waits in the queue, without its second step.
     Queued,
-    /// The same without Confirm: the step works under the promise, and Release ends it.
+    /// The same without Confirm: the step works under the reservation, and Release ends it.
     Unconfirmed,
     /// Somebody else's.
     Theirs(Peer),

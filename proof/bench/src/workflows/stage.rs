@@ -280,7 +280,7 @@ impl Stage {
         Ok(usize::try_from(found.count()).unwrap_or_default())
     }
 
-    /// Transitions of one round of somebody who waits.
+    /// Transitions of one round of a waiter.
     ///
     /// # Errors
     /// [`Error`] when it does not wait.
@@ -398,7 +398,7 @@ impl Run {
         self.arn.rsplit(':').next().unwrap_or_default()
     }
 
-    /// Whether its end is an event that reap hears of.
+    /// Whether its end is an event that reaches reap.
     fn is_ours(&self) -> bool {
         self.arn.contains(":leasehold-")
     }

@@ -26,7 +26,7 @@ pub type Placed = (String, String, Item);
 /// A minute after the sample events' leases were granted.
 pub const NOW: Timestamp = Timestamp::from_millis(1_795_230_060_000);
 
-/// Keys where items stand that are not ours.
+/// Keys whose rows are items that are not ours.
 pub const STRANGERS: [&str; 2] = ["stranger", "stranger-held"];
 
 /// A valid event.

@@ -180,7 +180,7 @@ pub fn part(parts: &str, choices: &mut Unstructured<'_>) -> Chosen<String> {
     Ok((*choices.choose(&parts)?).to_owned())
 }
 
-/// What was a secret in its place is none in another's: there it may be shown.
+/// A value that is a secret in its place is none in another's: there it may be shown.
 pub fn public(value: &Value) -> Value {
     let text = value.to_string().replace(MARK, "public");
     serde_json::from_str(&text).unwrap_or_default()

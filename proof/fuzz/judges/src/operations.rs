@@ -61,7 +61,7 @@ impl<S: Store> Caller<S> {
     pub fn new(leases: Leases<S>, key: Key, handle: &Value, items: &[Placed]) -> Self {
         let mut handle: Lease = serde_json::from_value(handle.clone()).expect("a handle");
         handle.permit = 0;
-        // Whoever holds it now, if that is readable: reap and lists go by the name.
+        // The current holder, if that is readable: reap and lists go by the name.
         let names = items.iter().filter_map(|(.., item)| item.get("holder"));
         let mut names = names.filter_map(|name| Holder::new(name.as_s().ok()?).ok());
         let holder = names.next().unwrap_or_else(|| handle.holder.clone());
@@ -137,7 +137,7 @@ impl<S: Store> Caller<S> {
     }
 }
 
-/// An answer that is shown to whoever asks.
+/// An answer that any caller may see.
 fn public<T: Debug + Serialize>(answer: Result<T, Error>) -> Outcome {
     let shown = answer.as_ref().ok().map(serde_json::to_string);
     let shown = shown.map(|text| text.expect("JSON"));

@@ -92,7 +92,7 @@ fn case(choices: &mut Unstructured<'_>) -> Chosen<Option<Case>> {
     }))
 }
 
-/// The handle of the lease that a row carries or promises; of a free row that of its last grant.
+/// The handle of the lease or reservation in a row; of a free row that of its last grant.
 fn handle_of(pk: &str, item: &Item) -> serde_json::Value {
     let row = Row::read(item).expect("ours");
     let (lease_id, token) = match (&row.state, row.reserved()) {
@@ -180,7 +180,7 @@ fn is_published(case: &Case) -> bool {
         .any(|text| secrets::is_published(&text))
 }
 
-/// A stranger's items are as they were, and every item of ours can still be read.
+/// Items that are not ours are unchanged, and every item of ours can still be read.
 fn judge_items(before: &[Placed], after: &[Placed]) -> Result<(), String> {
     for (pk, sk, item) in before {
         let now = after.iter().find(|(p, s, _)| (p, s) == (pk, sk));

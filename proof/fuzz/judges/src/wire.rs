@@ -20,7 +20,7 @@ fn value_to_json(value: &AttributeValue) -> Value {
         AttributeValue::S(text) => json!({"S": text}),
         AttributeValue::N(number) => json!({"N": number}),
         AttributeValue::Bool(yes) => json!({"BOOL": yes}),
-        // A byte is a letter of the same number: plainer than base64 for whoever mutates it.
+        // A byte is a letter of the same number: simpler for a mutator than base64.
         AttributeValue::B(blob) => {
             json!({"B": blob.as_ref().iter().copied().map(char::from).collect::<String>()})
         }

@@ -74,7 +74,7 @@ pub fn apply(
     })
 }
 
-/// What somebody would write who knows of no floor.
+/// What a caller would write that knows of no floor.
 fn without_the_floor(flaw: Flaw, mut change: Change) -> Change {
     let none = Tokens::From(Counter::MIN);
     match (flaw, &mut change) {
@@ -223,7 +223,7 @@ fn expired(flaw: Flaw, row: &Row, expire: &End) -> Option<Row> {
     ours(row, &Change::End(expire)).map(|row| kept(flaw, row))
 }
 
-/// A row that was kept for the first in line; or not.
+/// Whether the row was reserved for the first waiter.
 fn kept(flaw: Flaw, mut row: Row) -> Row {
     if let (Flaw::WakesWithoutKeeping, State::Free { reserved, .. }) = (flaw, &mut row.state) {
         *reserved = None;

@@ -1,8 +1,8 @@
-//! The rules under everything that can go wrong at once: functions that die between any two steps,
-//! calls and answers that are lost, late or doubled, clocks that differ, executions that are stopped,
-//! or fail while a function of theirs is at work, and are redriven while reap looks at them, operators
-//! who interfere, a table that is restored, floors; and a line, sets and permits side by side. Chance
-//! decides, and repeats itself: `LEASEHOLD_SEED=n` replays one run, `LEASEHOLD_RUNS=n` makes so many.
+//! The rules under all faults at once: functions that die between any two steps,
+//! calls and answers that are lost, late or duplicated, clocks that differ, executions that are stopped,
+//! or fail while one of their functions is at work, and are redriven while reap looks at them, operators
+//! who interfere, a table that is restored, floors; and a queue, sets and permits side by side. A seed
+//! decides: `LEASEHOLD_SEED=n` replays one run, `LEASEHOLD_RUNS=n` sets the number of runs.
 
 mod oracle;
 mod regressions;

@@ -28,9 +28,9 @@ pub struct Oracle {
     /// Requests that were sent away, or whose workflows were redriven, and when: who looked before may
     /// still act on it.
     returning: HashMap<RequestDigest, u64>,
-    /// Requests whose place in line went by, or was lost with its row.
+    /// Requests whose place in the queue was passed over, or was lost with its row.
     displaced: HashSet<RequestDigest>,
-    /// Leases that somebody heard of.
+    /// Leases that an answer has shown to somebody.
     heard: HashSet<LeaseId>,
     /// Leases, promised or granted, that are over.
     over: HashSet<LeaseId>,
@@ -65,7 +65,7 @@ impl Worker {
 
 #[derive(Default)]
 struct Line {
-    /// Who waits, and until when.
+    /// The waiters, and until when they wait.
     waiting: Vec<(RequestDigest, Timestamp)>,
     /// When somebody waited last, if nobody does.
     awaited: u64,
@@ -158,7 +158,7 @@ impl Oracle {
         self.returning.insert(request.clone(), now);
     }
 
-    /// Whether it is over, or was for one who looked a while ago. A place in line is given up by its
+    /// Whether it is over, or was for one who looked a while ago. A place in the queue is given up by its
     /// name, so that one who has come back to the very place may lose it again.
     fn may_seem_over(&self, request: &RequestDigest) -> bool {
         let at = self.returning.get(request);
@@ -169,7 +169,7 @@ impl Oracle {
         self.names.get(request).map_or("nobody", String::as_str)
     }
 
-    /// Somebody deleted the row by hand, and the line with it.
+    /// Somebody deleted the row by hand, and the queue with it.
     pub fn deleted(&mut self, address: &Address, row: &Row) {
         let line = self.lines.entry(address.clone()).or_default();
         let waiting = line.waiting.drain(..).map(|(request, _)| request);
@@ -260,7 +260,7 @@ impl Oracle {
         let was = before.and_then(Row::reserved);
         let is = after.reserved();
         if was.map(|kept| &kept.lease_id) == is.map(|kept| &kept.lease_id) {
-            // It may hear of another token, from below the floor that is in force now.
+            // It may learn of another token, from below the floor that is in force now.
             let lifted = before.is_some_and(|row| row.fencing_token < after.fencing_token);
             return match is.filter(|_| lifted) {
                 Some(is) => self.gives(at, after.fencing_token.get() + 1, &is.request),

@@ -47,7 +47,7 @@ impl Simulation {
         who
     }
 
-    /// Whoever set out last goes on until it is about to do this; it is taken aside then.
+    /// The latest function runs until it is about to do this; then it is set aside.
     fn until(&mut self, about: &str) -> super::tasks::Task {
         let last = self.tasks.len() - 1;
         self.step(last, None);
@@ -182,7 +182,7 @@ fn a_line_of_ghosts_gives_way(ghosts: usize) {
     sim.nothing_is_wrong();
 }
 
-/// Whoever released is slow, and its successor asks again meanwhile, and is notified.
+/// The releasing function is slow. Meanwhile its successor asks again, and is notified.
 fn notified_by_another(broken: Option<Broken>) -> Simulation {
     let mut sim = Simulation::broken(broken);
     let holder = sim.held();
@@ -233,7 +233,7 @@ fn who_asked_again_is_notified_by_its_latest_token_whichever_is_written_last() {
         sim.its_task_fails(twice);
         sim.act(twice, What::Ask);
     };
-    // Nobody heard from the second call, and so the third was made while it was at work.
+    // No answer of the second call arrived, so the third was made while it was at work.
     its_task_failed(&mut sim);
     let slow = sim.until("call back w1.2");
     its_task_failed(&mut sim);
@@ -245,7 +245,7 @@ fn who_asked_again_is_notified_by_its_latest_token_whichever_is_written_last() {
     sim.nothing_is_wrong();
 }
 
-/// Its acquire was granted, and it did not hear so. It fails, is redriven, and hears of the lease
+/// Its acquire was granted, and the answer was lost. It fails, is redriven, and learns of the lease
 /// that it has, while reap has found out that it had ended.
 fn redriven_to_what_it_had(broken: Option<Broken>) -> Simulation {
     let mut sim = Simulation::broken(broken);

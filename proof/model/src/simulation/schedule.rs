@@ -1,4 +1,4 @@
-//! A run in which chance decides who goes next, and what goes wrong.
+//! A run in which chance decides the next step and the faults.
 
 use super::first_of;
 use super::{
@@ -19,7 +19,7 @@ struct Odds {
     workflows: usize,
     dies: u64,
     fault: u64,
-    /// A workflow is stopped, or fails, or a record or an event goes astray: one in.
+    /// A workflow is stopped, or fails, or a record or an event is lost: one in.
     trouble: u64,
     operators: bool,
     deletions: bool,
@@ -180,7 +180,7 @@ fn to_the_edge(sim: &mut Simulation) {
     }
 }
 
-/// A workflow goes on, or comes to grief.
+/// A workflow continues, or fails.
 fn live(sim: &mut Simulation, who: usize, odds: &Odds) {
     let workflow = &sim.workflows[who];
     if let Some(end) = workflow.ended {
@@ -198,7 +198,7 @@ fn live(sim: &mut Simulation, who: usize, odds: &Odds) {
     }
     if one_in(&mut sim.rng, odds.trouble * 2) {
         if workflow.holds_at_leisure() && one_in(&mut sim.rng, 2) {
-            // Reap leaves alone what was written a moment ago.
+            // Reap leaves recent writes alone.
             sim.jump(35_000);
             sim.work(who);
         }
@@ -211,10 +211,10 @@ fn live(sim: &mut Simulation, who: usize, odds: &Odds) {
         return;
     }
     match sim.workflows[who].state {
-        // Its task fails, and is tried again with another token.
+        // Its task fails, and is retried with another token.
         State::Waiting if one_in(&mut sim.rng, odds.trouble) => {
             let call = sim.workflows[who].calls;
-            // While the call before is at work, only those whose clocks agree know which is which.
+            // While the call before is at work, only processes whose clocks agree can tell the two apart.
             let at_work = sim.is_at_work(&Purpose::For(who, What::Ask, call));
             if !(at_work && sim.clocks_differ) {
                 sim.hears(who, What::Ask, call, Answer::Died);

@@ -1,5 +1,5 @@
-//! What everybody in a simulation shares: the time, the fault to come, those who wait for a
-//! call back, and what was seen to happen.
+//! What everybody in a simulation shares: the time, the next fault, the waiters for a
+//! notification, and a record of what happened.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -24,38 +24,38 @@ use leasehold::{
 pub enum Fault {
     /// The call, or its answer, does not arrive.
     Lost,
-    /// The caller hears that it did not arrive, and it takes effect later.
+    /// The caller gets an error as if the call had not arrived, and it takes effect later.
     Late,
     /// Too busy to take it; or it is sent twice, and the second answer counts.
     Twice,
 }
 
-/// A step of the library that is done wrong, to see that somebody notices.
+/// A step of the library that is done wrong, to see that the simulation notices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Broken {
     /// Passing a turn on does not use up its token.
     TokenKept,
-    /// The row is kept for the second in line.
+    /// The row is reserved for the second waiter.
     OrderIgnored,
-    /// Nobody in the line keeps anybody else from being granted.
+    /// Waiters in the queue do not prevent grants to others.
     Barging,
-    /// Those who are sent away do not hear of it.
+    /// Dismissed waiters are not notified.
     Silence,
-    /// A place in line is lost when the turn goes to the one before.
+    /// A waiter loses its place in the queue when the turn goes to the waiter before it.
     Forgetful,
-    /// Whoever notifies a waiter retires its item, though nobody has taken up the turn.
+    /// The notifying function retires the waiter's item, although nobody has taken the turn.
     RetiredWhenNotified,
-    /// Any turn may be passed on: what was tried since is not looked at.
+    /// Any turn may be passed on, without a check of notifications sent since.
     Hasty,
-    /// An extend that finds somebody in line ends what has expired by its own clock.
+    /// An extend that finds a queue ends a lease that has expired by its own clock.
     NoMargin,
-    /// Whoever hands over counts on from the row's token, whatever the floor.
+    /// A hand-over continues from the row's token, whatever the floor.
     NoFloor,
     /// Reap ends all that an execution had, though a function of it may be at work.
     ReapEnds,
     /// Reap writes on whatever version the lease has by now.
     ReapLate,
-    /// Reap believes what it hears of an execution, though that may be old.
+    /// Reap trusts an answer about an execution, though that may be old.
     ReapTrusts,
     /// Sweep stops at the first key that it cannot see to.
     SweepStops,
@@ -89,7 +89,7 @@ pub struct Shared(Arc<Mutex<Environment>>);
 #[derive(Default)]
 pub struct Environment {
     pub now: u64,
-    /// Whoever is at work may go one step.
+    /// A function at work may take one step.
     pub turn: bool,
     /// What befalls it there.
     pub fault: Option<Fault>,
@@ -97,7 +97,7 @@ pub struct Environment {
     pub broken: Option<Broken>,
     /// Task tokens that somebody waits with, and who.
     pub tokens: BTreeMap<String, usize>,
-    /// Answers to task tokens, on their way to who waited.
+    /// Answers to task tokens, on their way to the waiters.
     pub results: Vec<(usize, TaskResult)>,
     /// How each execution has stood, and since when.
     pub executions: BTreeMap<String, Vec<(u64, Execution)>>,
@@ -111,7 +111,7 @@ pub struct Environment {
     pub read: HashMap<(Address, Counter), LeaseId>,
     pub oracle: Oracle,
     pub actor: String,
-    /// What whoever is at work is about to do, or has done and not heard of.
+    /// What a function at work is about to do, or has done without an answer yet.
     pub about: String,
     /// How often what has happened.
     pub seen: BTreeMap<String, u64>,
@@ -123,7 +123,7 @@ impl Shared {
         self.0.lock().expect("one thread")
     }
 
-    /// The end of a step of whoever is at work: it goes on when the schedule lets it.
+    /// The end of a step of a function at work: it continues when the schedule lets it.
     pub async fn step(&self, about: String) -> Option<Fault> {
         self.get().about = about;
         let mut been = false;
@@ -215,7 +215,7 @@ impl Clock for Skewed {
         Timestamp::from_millis(now.saturating_add_signed(self.1))
     }
 
-    /// Whoever sleeps by it waits for nobody.
+    /// A sleep by this clock ends at once.
     fn sleep(&self, _: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(std::future::ready(()))
     }

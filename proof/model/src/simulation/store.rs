@@ -1,5 +1,5 @@
 //! A table in memory whose every call is two steps: before it takes effect, and before its answer
-//! is heard.
+//! arrives.
 
 use std::{
     sync::{
@@ -177,7 +177,7 @@ impl FaultyStore {
         }
     }
 
-    /// What has set out takes effect, whether anybody still hears of it or not.
+    /// A call under way takes effect, whether anybody still waits for its answer or not.
     pub async fn arrive(&self, op: &Op) {
         let _ = self.perform(op).await;
     }

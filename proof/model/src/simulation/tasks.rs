@@ -59,7 +59,7 @@ pub enum Answer {
     Extended(Result<ExtendedAll, Error>),
     Released(Result<ReleasedAll, Error>),
     Done(Result<(), Error>),
-    /// It came to no end.
+    /// It did not end.
     Died,
 }
 
@@ -206,7 +206,7 @@ impl Simulation {
         });
     }
 
-    /// A function goes one step, and something may befall it there.
+    /// A function takes one step, and a fault may occur there.
     pub fn step(&mut self, place: usize, fault: Option<Fault>) {
         let task = &mut self.tasks[place];
         {
@@ -225,7 +225,7 @@ impl Simulation {
             task.about.clone_from(&shared.about);
             task.met.append(&mut shared.met);
         }
-        // What was called back goes on first: its function's own answer comes after.
+        // The notified workflow continues first: its function's own answer comes later.
         let results = std::mem::take(&mut self.shared.get().results);
         for (who, result) in results {
             self.task_ended(who, result);
@@ -249,8 +249,8 @@ impl Simulation {
         self.done(task.purpose, Answer::Died);
     }
 
-    /// What sweep is to see to now at the latest, whatever clock it goes by: leases that are over, lines
-    /// of which nobody heard, and those who were notified and do not come.
+    /// What sweep must now handle by any clock: expired leases, queues
+    /// that nobody was notified of, and notified waiters that do not confirm.
     fn due(&self) -> Vec<(Key, Stored)> {
         let now = self.shared.get().now;
         let past = |at: Timestamp, margin| at.plus(margin).as_millis() + SKEW <= now;
@@ -270,7 +270,7 @@ impl Simulation {
         rows.filter(due).collect()
     }
 
-    /// A sweep sees to all that is due, but where it met a fault: none of it is as it was.
+    /// A sweep handles everything that is due, except where it met a fault: none of it is as it was.
     fn left_lying(&mut self, due: &[(Key, Stored)], met: &[Option<Key>]) {
         for (key, stood) in due {
             let hindered = met.contains(&None) || met.contains(&Some(key.clone()));

@@ -1,5 +1,5 @@
-//! A workflow that asks for leases, in line or without waiting, confirms, works, and releases; or
-//! comes to grief, and is perhaps redriven.
+//! A workflow that asks for leases, in the queue or without waiting, confirms, works, and releases; or
+//! fails, and is perhaps redriven.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub struct Workflow {
     pub request: RequestDigest,
     pub ttl: Ttl,
     pub wait: WaitTime,
-    /// Its functions can call nobody back.
+    /// Its functions cannot notify anybody.
     pub mute: bool,
     pub attempts: u32,
     pub token: Option<String>,
@@ -35,7 +35,7 @@ pub struct Workflow {
     pub calls: u32,
     pub ended: Option<End>,
     pub redrives: u32,
-    /// A task of its ended without the word of its function.
+    /// One of its tasks ended without an answer of its function.
     pub unheard: bool,
     pub served: bool,
     pub came_at: u64,
@@ -44,7 +44,7 @@ pub struct Workflow {
 /// What a workflow asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wants {
-    /// A key, and to wait in line for it.
+    /// A key, for which it waits in the queue.
     InLine(Key),
     /// A key, now or not at all.
     AtOnce(Key),
@@ -102,7 +102,7 @@ impl Simulation {
         self.step(self.tasks.len() - 1, None);
     }
 
-    /// It ends, one way or another. A function that works for it goes on.
+    /// Its execution ends, with any status. A function that works for it continues.
     pub fn end(&mut self, who: usize, end: End) {
         let at_work = |task: &Task| matches!(task.purpose, Purpose::For(of, ..) if of == who);
         let left = self.works(who) || self.tasks.iter().any(at_work);
@@ -126,7 +126,7 @@ impl Simulation {
         self.ends.push(who);
     }
 
-    /// It goes on where it ended, and proves first that it has what it had.
+    /// It continues where it ended, and first proves that it has its leases.
     pub fn redrive(&mut self, who: usize) {
         let workflow = &mut self.workflows[who];
         workflow.ended = None;
@@ -144,7 +144,7 @@ impl Simulation {
         shared.note(|| format!("{} is redriven", workflow.name));
     }
 
-    /// What its functions say. Nobody hears those whose task was tried again, or ended.
+    /// The answers of its functions. If its task was retried or has ended, nobody receives them.
     pub fn hears(&mut self, who: usize, to: What, call: u32, answer: Answer) {
         let workflow = &mut self.workflows[who];
         let waits = match to {
@@ -221,7 +221,7 @@ impl Simulation {
         }
     }
 
-    /// Trouble that is gone when one tries again: there is none in calm times.
+    /// A fault that a retry removes: there is none in calm times.
     pub fn passing(&mut self, error: &Error) {
         if !matches!(error, Error::Unavailable { .. } | Error::Throttled { .. }) || self.calm {
             let problem = error.to_string();

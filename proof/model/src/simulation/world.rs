@@ -23,11 +23,11 @@ pub struct Simulation {
     pub rng: Rng,
     pub settings: Settings,
     pub clocks_differ: bool,
-    /// A machine that heard of trouble asks again; the others may fail.
+    /// A machine that gets an error retries; the others may fail.
     pub patient: bool,
-    /// How old what Step Functions tells of an execution may be.
+    /// How old an answer of Step Functions about an execution may be.
     pub stale: u64,
-    /// Nothing goes wrong any more.
+    /// No more faults.
     pub calm: bool,
     pub keys: Vec<Key>,
     pub workflows: Vec<Workflow>,
@@ -37,10 +37,10 @@ pub struct Simulation {
     pub backup: Option<Vec<(String, String, Item)>>,
 }
 
-/// No function lives longer, nor anything that it has sent: less than anybody has to confirm.
+/// No function runs longer, and no message of it stays under way longer: less than the time to confirm.
 pub const LIFE: u64 = 10_000;
 
-/// What Step Functions tells of an execution is at most so old.
+/// An answer of Step Functions about an execution is at most this old.
 pub const STALE: u64 = 5_000;
 
 /// What a new workflow is like.
@@ -110,7 +110,7 @@ impl Simulation {
         self.workflows.len() - 1
     }
 
-    /// Time passes. What has been under way for too long is over.
+    /// Time passes. Whatever has been under way for too long ends.
     pub fn jump(&mut self, millis: u64) {
         let now = {
             let mut shared = self.shared.get();
@@ -124,7 +124,7 @@ impl Simulation {
         self.shared.get().delayed.retain(fresh);
     }
 
-    /// Something arrives whose sender has given up on it.
+    /// A message arrives after its sender has given up on it.
     pub fn arrive(&mut self, place: usize) {
         let delayed = {
             let mut shared = self.shared.get();
@@ -176,7 +176,7 @@ impl Simulation {
         let floor = shared.now + SKEW;
         shared.saw("a floor");
         shared.note(|| format!("deployed with the floor {}", floor % 1_000_000));
-        // Those at work have the settings of before.
+        // Functions at work keep their earlier settings.
         let in_force = shared.now + LIFE + 1;
         shared.oracle.floor(in_force, floor);
         self.settings.token_floor = Counter::new(floor).expect("small");
@@ -231,7 +231,7 @@ impl Simulation {
         }
     }
 
-    /// Whatever goes wrong has an end: everybody does what is left to do, and sweep comes by.
+    /// All faults end: everybody finishes, and sweep runs.
     pub fn settle(&mut self) {
         self.finish();
         self.calm = true;
@@ -261,14 +261,14 @@ impl Simulation {
         self.shared.get().wrong(problem);
     }
 
-    /// What a workflow does that nothing goes wrong with.
+    /// The steps of a workflow without faults.
     pub fn go_on(&mut self, who: usize) {
         let workflow = &self.workflows[who];
         let what = match workflow.state {
             _ if workflow.busy.is_some() || workflow.is_over() => return,
             State::Asking => What::Ask,
             State::Woken => What::Extend,
-            // It releases what nobody works on any more.
+            // It releases leases that nobody works under any more.
             State::Holding | State::Releasing if self.works(who) => {
                 return self.shared.get().oracle.stop(who);
             }

@@ -83,8 +83,8 @@ pub fn once(ops: &BTreeMap<Place, Vec<Op>>) -> Vec<Violation> {
     violations
 }
 
-/// S8: no two believe at once that they hold the same row. A belief ends with the first release or eviction of its grant, whoever
-/// sends it (a holder that comes back releases for the one that died), and with its row.
+/// S8: no two believe at once that they hold the same row. A belief ends with the first release or eviction of its grant, by any
+/// sender (a holder that comes back releases for the one that died), and with its row.
 #[must_use]
 pub fn holders(ops: &BTreeMap<Place, Vec<Op>>, beliefs: &[Belief]) -> Vec<Violation> {
     let mut history = Judged::default();
@@ -136,8 +136,8 @@ pub fn writes(key: &str, observed: &Observed, done: u64) -> Vec<Violation> {
     violations
 }
 
-/// L3 and L4: whoever came later is not served before, and nobody waits in vain; and S1 of those who were served, of whose
-/// grants no call of acquire tells.
+/// L3 and L4: a later caller is not served before, and no waiter is left without an answer; and S1 of the served waiters, whose
+/// grants appear in no call of acquire.
 #[must_use]
 pub fn waiters(waits: &[Wait]) -> Vec<Violation> {
     let mut history = Judged::default();

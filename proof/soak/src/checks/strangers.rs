@@ -1,4 +1,4 @@
-//! S10: what is not ours is left as it is.
+//! S10: items that are not ours are unchanged.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! Each check on what it must let pass, and on the smallest thing that it must not. Times are in milliseconds.
+//! Each check on a history that it must accept, and on the smallest that it must not. Times are in milliseconds.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -121,7 +121,7 @@ fn no_two_believe_at_once_that_they_hold() {
         &[(0, 10, 2), (10, 20, 4)][..],
         // One grant in two hands of its holder's.
         &[(0, 10, 2), (5, 20, 2)],
-        // Who hears of it when it is over believes nothing.
+        // A client that gets its answer after the end believes nothing.
         &[(0, 20, 2), (10, 9, 4)],
     ] {
         assert!(believing(fine, vec![]).is_empty());

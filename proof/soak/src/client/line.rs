@@ -1,4 +1,4 @@
-//! A section in a line: waiting for a turn with a task token, and confirming it.
+//! A section in a queue: waiting for a turn with a task token, and confirming it.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::plan::{Comeback, End, Section, Step, Work};
 use crate::rng::seeded;
 use crate::watch::sleep_ms;
 
-/// How long a waiter stays in line.
+/// How long a waiter stays in the queue.
 const WAIT_SECONDS: u64 = 6;
 /// How long it listens before it does something else. By then it has its answer, whatever went wrong once, unless the
 /// machine is busy: whether it gets one at all is seen when the round is over.
@@ -24,7 +24,7 @@ const LISTENS: Duration = Duration::from_secs(30);
 impl Client<'_> {
     pub(super) async fn in_line(&self, caller: &Caller<'_>, plan: &Section) {
         let key = plan.pick(&self.context.keys.lines);
-        // Some do not wait, and must not get past those who do.
+        // Some do not wait, and must not overtake the waiters.
         if plan.hot {
             return self.past_the_line(caller, plan, key).await;
         }
@@ -71,7 +71,7 @@ impl Client<'_> {
         self.context.history().waits.push(wait);
     }
 
-    /// Whether it is in line or has it, and when it knew that it is in line.
+    /// Whether it is in the queue or has the lease, and when it knew that it was in the queue.
     async fn join(
         &self,
         caller: &Caller<'_>,

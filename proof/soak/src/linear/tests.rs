@@ -3,7 +3,7 @@
 //!
 //! A history is calls between semicolons, each `begin-end ask -> response`, in milliseconds of one clock. A grant, `granted 12 @10`,
 //! has what [`response`] fills in unless the words after it say otherwise; `first` and `freed` are the calls of that name below.
-//! After `~within` or `~later` the call may have done something besides.
+//! After `~within` or `~later` the call may have had a further effect.
 
 use super::{Verdict, check};
 use crate::history::{Ask, Before, Besides, Ended, Kind, Micros, Millis, Op, Response};
@@ -41,7 +41,7 @@ const FINE: [&str; 25] = [
     "0-20 acquire 1 101 -> unknown ~later; 100-110 acquire 1 101 -> granted 12 @10 kind replayed",
     "0-20 acquire 1 101 -> unknown ~later; 50-60 acquire 2 201 -> held 1 12 1010",
     "first; 30-40 release 12 -> unknown ~later; 45-48 acquire 2 201 -> held 1 12 1010; 50-60 acquire 2 202 -> granted 14 @55 after 1 12 released",
-    // Somebody took over and was never heard of: whoever had it before learns it.
+    // A takeover without an answer: the previous holder learns it.
     "first; 1700-1710 acquire 2 201 -> unknown ~later; 1720-1730 extend 12 -> lost",
     "first; 30-40 acquire 2 201 -> held 1 12 1010 ~later; freed; 120-130 acquire 2 201 -> granted 14 @35 after 1 12 released kind replayed",
 ];

@@ -6,7 +6,7 @@ use crate::history::{Ask, Kind, Name, Op, Response};
 
 /// See the module.
 pub(super) struct Traces {
-    /// Who was seen to hold a grant that nobody was answered as new.
+    /// The observed holder of a grant that no answer has reported as new.
     holders: HashSet<Name>,
     /// Requests whose answer was that they had had a grant, and not which.
     consumed: HashSet<Name>,
@@ -55,7 +55,7 @@ impl Traces {
         }
     }
 
-    /// Whether something may come of what the call did besides.
+    /// Whether the call's further effect may matter.
     pub(super) fn lead_to(&self, op: &Op) -> bool {
         match op.ask {
             Ask::Acquire {

@@ -1,4 +1,4 @@
-//! What acquire may tell, and others of what was acquired.
+//! What acquire may answer, and what other calls may report of the grant.
 
 use super::{Grant, MARGIN, Row, Standing};
 use crate::history::{Ask, Before, Ended, Kind, Op, Response};

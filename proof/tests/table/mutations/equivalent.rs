@@ -115,7 +115,7 @@ impl<'a> Mutant<'a> {
         self.form.contains("#version = :over") && self.name == "version"
     }
 
-    /// Whoever takes over asks for a deadline or a version.
+    /// A takeover asks for a deadline or a version.
     fn is_a_grant(&self) -> bool {
         self.form.contains(":over")
     }

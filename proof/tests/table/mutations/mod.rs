@@ -275,7 +275,7 @@ impl Tries<'_> {
         let mut steps = until(&self.sequences[sequence], step);
         let keep = steps.iter().position(|step| step.write == Write::Keep);
         let key = match keep {
-            // What is put there again is the row. Who joins leaves an item of its own behind.
+            // What is put there again is the row. A waiter that joins leaves its own item behind.
             Some(keep) if steps.last().is_none_or(|last| last.write != Write::Join) => {
                 let last = steps.split_off(keep + 1);
                 let before = std::mem::replace(&mut steps, last);

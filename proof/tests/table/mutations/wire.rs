@@ -30,7 +30,7 @@ impl Sent {
     }
 }
 
-/// What is the same of all writes of a kind: the condition, whichever place in line it asks for.
+/// What is the same of all writes of a kind: the condition, whichever place in the queue it asks for.
 pub fn form(condition: &Condition) -> String {
     any_place(&condition.to_string())
 }

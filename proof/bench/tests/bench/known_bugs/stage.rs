@@ -12,7 +12,7 @@ use super::ours::in_time;
 /// The stack outlives the tests that share it, so its tasks need a runtime that does, too.
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
 static STAGE: OnceCell<Stage> = OnceCell::const_new();
-/// Who changes what all requests meet has to be alone.
+/// A test that changes the fault of all requests must run alone.
 static CHANGING: RwLock<()> = RwLock::const_new(());
 
 async fn stage() -> &'static Stage {

@@ -48,7 +48,7 @@ async fn a_leaked_handle_extends_day_after_day_until_an_operator_ends_it() {
         assert_eq!(extended.holder, leaked.holder, "it cannot change the name");
         clock.advance(Duration::from_secs(86_399));
     }
-    // A freeze is not enough: who extends in time goes on.
+    // A freeze is not enough: a holder that extends in time continues.
     let _ = leases.freeze(&leaked.key, &because()).await.unwrap();
     let _ = leases.extend(&leaked, most).await.unwrap();
     let (which, because) = (Evict::default(), because());
@@ -71,7 +71,7 @@ async fn a_lease_that_was_released_behind_its_holders_back_is_reported_lost_and_
     assert!(matches!(lost, Err(Error::Lost { .. })), "{lost:?}");
 }
 
-/// Who may acquire may have what anybody holds.
+/// A caller that may acquire may obtain any holder's lease.
 #[tokio::test]
 async fn a_name_is_enough_for_whoever_may_acquire() {
     let (leases, _) = table();
