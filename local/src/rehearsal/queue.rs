@@ -179,16 +179,17 @@ async fn is_free(world: &World<'_>, machine: &str) -> Shown {
     world.success(&run).await.map(|_| ())
 }
 
-/// with-lease joins a queue only if it found the key held, so the key is released between the two requests. No attempt to
-/// join arrives, however long the release takes, so the next look finds the key free.
+/// with-lease joins a queue only if it found the key held, so the key is released between the two requests: no attempt to
+/// join arrives before the key is free, however long the release takes.
 async fn is_free_meanwhile(world: &World<'_>) -> Shown {
     let key = key(WRAPPER, "free");
     let lease = world.occupy(&key, 600.0).await?;
     let proxy = world.stack.proxy();
-    proxy.inject_matching(Fault::Hang, "TransactWriteItems", &key, 50);
+    proxy.inject_matching(Fault::Hang, "TransactWriteItems", &key, u32::MAX);
     let run = start(world, WRAPPER, &key, 100).await?;
     world.until_entered(&run, "AcquireInLine").await?;
     world.call("release", json!({"lease": lease})).await?;
+    proxy.withdraw_matching(&key);
     world.success(&run).await.map(|_| ())
 }
 
