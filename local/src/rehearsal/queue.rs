@@ -231,13 +231,25 @@ async fn is_released(world: &World<'_>, machine: &str) -> Shown {
 
 /// On a busy machine the lease may expire before anybody waits for it: then again, with another key.
 async fn expires(world: &World<'_>, machine: &str) -> Shown {
+    let once = async |key: &str| expires_once(world, machine, key).await;
+    until_notified_by(world, "SweepRole", machine, "expired", once).await
+}
+
+/// Plays a scene with one key after the other, until this role has notified a waiter of the machine.
+async fn until_notified_by(
+    world: &World<'_>,
+    role: &str,
+    machine: &str,
+    scene: &str,
+    once: impl AsyncFn(&str) -> Shown,
+) -> Shown {
     for round in 0..5 {
-        expires_once(world, machine, &key(machine, &format!("expired/{round}"))).await?;
-        if world.has_answered("SweepRole", machine) {
+        once(&key(machine, &format!("{scene}/{round}"))).await?;
+        if world.has_answered(role, machine) {
             return Ok(());
         }
     }
-    Err("sweep never notifies".to_owned())
+    Err(format!("{role} never notifies"))
 }
 
 async fn expires_once(world: &World<'_>, machine: &str, key: &str) -> Shown {
@@ -269,13 +281,8 @@ async fn has_waited_long_enough(world: &World<'_>, machine: &str) -> Shown {
 
 /// Sweep may come first and do grant's work. Then this tries again with another key.
 async fn is_forced(world: &World<'_>, machine: &str) -> Shown {
-    for round in 0..5 {
-        is_forced_once(world, machine, &key(machine, &format!("forced/{round}"))).await?;
-        if world.has_answered("GrantRole", machine) {
-            return Ok(());
-        }
-    }
-    Err("sweep is always first".to_owned())
+    let once = async |key: &str| is_forced_once(world, machine, key).await;
+    until_notified_by(world, "GrantRole", machine, "forced", once).await
 }
 
 async fn is_forced_once(world: &World<'_>, machine: &str, key: &str) -> Shown {
