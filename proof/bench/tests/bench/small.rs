@@ -5,6 +5,7 @@ use std::time::Duration;
 use leasehold_bench::clients::Who;
 use leasehold_bench::sections::section;
 use leasehold_bench::site::Cost;
+use leasehold_bench::sweeping::{self, Finds};
 use leasehold_bench::waiting::run;
 use leasehold_bench::workflows::alone;
 use leasehold_bench::workflows::crowd::{self, Whose};
@@ -56,4 +57,16 @@ async fn a_workflow_pays_two_transitions_for_a_lease_and_one_for_a_wait() {
     );
     assert_eq!((crowd.transitions, crowd.left), (4.0, 0.0), "{crowd:?}");
     stage.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sweep_of_many_takes_a_few_requests_for_each() {
+    for (finds, most) in [(Finds::TimedOut, 4), (Finds::Gone, 6), (Finds::Expired, 3)] {
+        let sweeps = sweeping::run(finds, 40).await.unwrap();
+        // A run itself reads the index.
+        assert!(
+            sweeps.requests <= 40 * most + 8 * sweeps.calls,
+            "{finds:?} {sweeps:?}"
+        );
+    }
 }
