@@ -85,7 +85,7 @@ test: translated $(SAM_ENV)/complete ## build everything, run every test, and li
 	cargo build --workspace --locked --bins --examples
 	cargo test --workspace --locked --no-fail-fast --lib --bins --tests $(TIMED) -- -Zunstable-options --report-time 2>&1 | tee target/test.log
 	cargo test --workspace --locked --doc 2>&1 | tee -a target/test.log
-	@echo "the slowest ten:"; sed -nE 's/^test (.*) \.\.\. ok <([0-9.]+)s>$$/\2 s  \1/p' target/test.log | sort -rn | head -10
+	@echo "the slowest ten:"; sed -nE 's/^test (.*) \.\.\. ok <([0-9.]+)s>$$/\2 s  \1/p' target/test.log | sort -rn | sed -n 1,10p
 	@awk '/^test result:/ { passed += $$4; ignored += $$8; suites++ } \
 	  END { printf "test: %d passed in %d suites, %d ignored, none failed\n", passed, suites, ignored }' target/test.log
 
