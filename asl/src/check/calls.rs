@@ -73,8 +73,17 @@ fn call<'a>(state: &State<'a>, options: &Options) -> Call<'a> {
         return Call::Fenced;
     }
     let ends = [".waitForTaskToken", ":lambda:invoke"];
-    let at_work = ends.iter().any(|end| resource.ends_with(end)) || resource.contains(":activity:");
+    let at_work = ends.iter().any(|end| resource.ends_with(end))
+        || resource.contains(":activity:")
+        || outlives_errors(state.node);
     Call::Work(if at_work { Left::AtWork } else { Left::Perhaps })
+}
+
+/// Whether the work of a task may still be running after any of its errors, because no error proves that it did not begin: an
+/// Express workflow, which goes on when the request for it has failed. Its own failure is a response, not an error.
+pub(crate) fn outlives_errors(task: &Node) -> bool {
+    let resource = task.text_of("Resource");
+    resource.is_some_and(|resource| resource.ends_with(":sfn:startSyncExecution"))
 }
 
 /// The arguments of a task.

@@ -3,7 +3,7 @@
 //! `States.Runtime` is left out, because no definition can catch it. `States.DataLimitExceeded` is left out if no clause names it,
 //! because `States.ALL` does not catch it.
 
-use crate::check::calls::{Call, Left};
+use crate::check::calls::{Call, Left, outlives_errors};
 use crate::check::lease::{Env, Key, join, key};
 use crate::read::error_names::{ALL, MAY_RUN, NO_VALUE, RUNTIME, TASK_FAILED, TIMEOUT, is_lost};
 use crate::read::machine::State;
@@ -38,7 +38,9 @@ pub(crate) fn failures<'a>(state: &'a State<'_>, call: &Call<'_>) -> Vec<(&'a st
         Call::Work(Left::AtWork) => {
             found[1].1 = Effect::Work(Left::AtWork);
             let is_lambda = state.node.text_of("Resource");
-            if is_lambda.is_none_or(|resource| !resource.contains(":activity:")) {
+            if outlives_errors(state.node) {
+                found[0].1 = Effect::Work(Left::AtWork);
+            } else if is_lambda.is_none_or(|resource| !resource.contains(":activity:")) {
                 found.extend(
                     MAY_RUN[1..]
                         .iter()

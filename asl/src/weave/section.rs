@@ -1,5 +1,6 @@
 //! A section of a definition: its members, and the decisions about it.
 
+use crate::check::calls::outlives_errors;
 use crate::weave::plain::{Limit, Machine, Plain, ScopeId, StateId, Target, Vars, is_written};
 use crate::weave::spec::{self, Mode};
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,7 +40,8 @@ pub(crate) enum Failing {
 
 impl Section<'_> {
     pub(crate) fn failing(&self, machine: &Machine<'_>, member: StateId) -> Failing {
-        let careful = if machine.states[member].has_scopes() {
+        let state = &machine.states[member];
+        let careful = if state.has_scopes() || outlives_errors(state.node) {
             Failing::Open
         } else {
             Failing::ByError
