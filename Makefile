@@ -330,10 +330,10 @@ $(eval $(call npm-packages,$(ASL_ROOT),tools/asl))
 $(eval $(call npm-packages,$(TYPES_ROOT),clients/typescript))
 $(eval $(call npm-packages,$(CDK_ROOT),examples/cdk))
 
-# A program of a crate. It runs for a second, so nobody waits for minutes until it is optimised.
+# A program of a crate. It runs for seconds, so it is not optimised at all.
 define cargo-program
 $(1):
-	$(QUICKLY) cargo install --quiet --locked --root $(2) --target-dir target/tools/build $(3)
+	$(QUICKLY) CARGO_PROFILE_RELEASE_OPT_LEVEL=0 cargo install --quiet --locked --root $(2) --target-dir target/tools/build $(3)
 	rm -rf target/tools/build
 endef
 $(eval $(call cargo-program,$(DENY),$(DENY_ROOT),cargo-deny@$(DENY_VERSION)))
