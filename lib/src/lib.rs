@@ -52,8 +52,6 @@ mod retry;
 pub mod row;
 #[cfg(feature = "schema")]
 pub mod schema;
-#[cfg(test)]
-mod secret_scanner;
 mod sets;
 mod settings;
 pub mod store;

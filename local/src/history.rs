@@ -1,9 +1,8 @@
-//! The acts of holders and waiters, and whether a lease's promises were kept: one record and one judge for the demo, the
-//! races, the whole-system tests and the soak.
+//! The acts of holders and waiters, and whether a lease's promises were kept: one record and one judge for the demo and
+//! the soak.
 //!
-//! A [`History`] is an append-only list of [`Event`]s. A separate program can write them as lines of JSON, one event each
-//! ([`Event::append_to`]). Several programs may write to one file. [`judge`] reads only the list, never the lease table, and
-//! reports every broken [`Promise`].
+//! A [`History`] is an append-only list of [`Event`]s. [`judge`] reads only the list, never the lease table, and reports
+//! every broken [`Promise`].
 //!
 //! All instants are in milliseconds by **one** clock, from any origin. If an observer cannot know an instant, it writes the
 //! one that makes a holder's belief shorter: a grant counts from the receipt of its response, an end from its request. So
@@ -13,14 +12,11 @@
 
 use std::collections::{BTreeMap, btree_map::Entry};
 use std::fmt;
-use std::fs::{File, OpenOptions};
-use std::io::{BufRead as _, BufReader, Error, ErrorKind, Result, Write as _};
-use std::path::Path;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// An event of a key.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// When, in milliseconds.
     pub at: u64,
@@ -29,13 +25,11 @@ pub struct Event {
     /// The holder or waiter.
     pub holder: String,
     /// What happened.
-    #[serde(flatten)]
     pub what: What,
 }
 
-/// What happened. In JSON the field `event` has its name in `snake_case`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "event", rename_all = "snake_case")]
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
     /// A waiter received the response that it is in the queue.
     Queued,
@@ -44,7 +38,6 @@ pub enum What {
     /// A holder received the response to an acquire. A replay is another such event with the same token.
     Granted {
         /// The grant.
-        #[serde(flatten)]
         grant: Grant,
         /// When the grant was requested. For a waiter, its first request.
         asked_at: u64,
@@ -54,7 +47,6 @@ pub enum What {
     /// A holder received the response to an extend.
     Extended {
         /// The grant.
-        #[serde(flatten)]
         grant: Grant,
         /// Until when the holder may touch the resource.
         safe_until: u64,
@@ -62,13 +54,11 @@ pub enum What {
     /// A release, an eviction or the row's deletion was requested.
     Ended {
         /// The grant.
-        #[serde(flatten)]
         grant: Grant,
     },
     /// A holder entered the resource, or prolonged its stay.
     Entered {
         /// The grant.
-        #[serde(flatten)]
         grant: Grant,
         /// The latest instant at which the holder has promised to be out.
         until: u64,
@@ -76,13 +66,11 @@ pub enum What {
     /// A holder left the resource.
     Left {
         /// The grant.
-        #[serde(flatten)]
         grant: Grant,
     },
     /// A holder sent a write to the resource.
     Wrote {
         /// The grant.
-        #[serde(flatten)]
         grant: Grant,
         /// Whether the resource accepted it.
         accepted: bool,
@@ -90,20 +78,14 @@ pub enum What {
 }
 
 /// Identifies a grant of a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// The fencing token.
     pub fencing_token: u64,
     /// The permit of a semaphore. 0 for a mutex.
-    #[serde(default)]
     pub permit: u16,
     /// The number of permits in the holder's request. 1 for a mutex.
-    #[serde(default = "one")]
     pub permits: u16,
-}
-
-const fn one() -> u16 {
-    1
 }
 
 impl Grant {
@@ -134,17 +116,6 @@ impl What {
     }
 }
 
-impl Event {
-    /// Appends the event as one line of JSON. Several programs can append to one file, even if they are killed meanwhile.
-    ///
-    /// # Errors
-    /// Those of the file.
-    pub fn append_to(&self, file: &Path) -> Result<()> {
-        let mut file = OpenOptions::new().create(true).append(true).open(file)?;
-        file.write_all(format!("{}\n", serde_json::to_string(self)?).as_bytes())
-    }
-}
-
 /// The list of events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
@@ -161,21 +132,6 @@ impl History {
             holder: holder.to_owned(),
             what,
         });
-    }
-
-    /// Reads the lines that programs have appended.
-    ///
-    /// # Errors
-    /// Errors of the file, and a line that is no event.
-    pub fn read(file: &Path) -> Result<Self> {
-        let mut events = Vec::new();
-        for line in BufReader::new(File::open(file)?).lines() {
-            let line = line?;
-            let event = serde_json::from_str(&line)
-                .map_err(|error| Error::new(ErrorKind::InvalidData, format!("{error}: {line}")))?;
-            events.push(event);
-        }
-        Ok(Self { events })
     }
 }
 
@@ -736,48 +692,20 @@ mod tests {
         assert!(!verdict(&events).is_kept());
     }
 
-    /// Keys are independent.
     #[test]
-    fn events_are_read_as_they_were_written_by_many() {
-        let directory = tempfile::tempdir().unwrap();
-        let file = directory.path().join("history.jsonl");
+    fn keys_are_independent() {
+        let grant = Grant::of(2);
         let mut history = History::default();
-        history.record(1, "k", "a", What::Queued);
-        history.record(2, "k", "a", What::GaveUp);
-        let grant = of(3, 2, 8);
         for key in ["k", "l"] {
-            let safe_until = 9;
-            let whats = [
-                What::Granted {
-                    grant,
-                    asked_at: 0,
-                    safe_until,
-                },
-                What::Extended { grant, safe_until },
-                What::Ended { grant },
-                What::Entered { grant, until: 9 },
-                What::Wrote {
-                    grant,
-                    accepted: true,
-                },
-                What::Left { grant },
-            ];
-            for what in whats {
-                history.record(3, key, key, what);
-            }
+            let granted = What::Granted {
+                grant,
+                asked_at: 0,
+                safe_until: 9,
+            };
+            history.record(1, key, key, granted);
+            history.record(2, key, key, What::Entered { grant, until: 9 });
         }
-        for event in &history.events {
-            event.append_to(&file).unwrap();
-        }
-        assert_eq!(History::read(&file).unwrap(), history);
-        assert!(judge(&history).is_kept());
-
-        let line =
-            r#"{"at":7,"key":"k","holder":"a","event":"wrote","fencing_token":4,"accepted":true}"#;
-        std::fs::write(&file, line).unwrap();
-        let read = History::read(&file).unwrap();
-        assert_eq!(read.events, [wrote(7, "a", 4, true)]);
-        std::fs::write(&file, "{\"at\":7}\n").unwrap();
-        assert!(History::read(&file).is_err());
+        let verdict = judge(&history);
+        assert!(verdict.is_kept(), "{verdict}");
     }
 }

@@ -5,21 +5,32 @@
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
-    process::{ChildStdin, Stdio},
+    process::{Child, ChildStdin, Command, Stdio},
     sync::mpsc,
     time::Duration,
 };
 
+use aws_sdk_dynamodb::types::{
+    AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
+};
+use leasehold_proof::fixture::{TABLE, Table, s};
 use rustix::process::{Pid, Signal, kill_process};
 
-mod programs;
-
-use leasehold_proof::fixture::Table;
-use programs::{Program, RESOURCE, create_resource, example, s};
-
+/// The table of the counter.
+const RESOURCE: &str = "resource";
 const REFUSED: i32 = 3;
 /// Far more than anything here takes, so that a test ends whose wait would never end.
 const IN_VAIN: Duration = Duration::from_secs(30);
+
+/// A process that does not outlive the test.
+struct Program(Child);
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
 
 struct Writer {
     program: Program,
@@ -29,7 +40,18 @@ struct Writer {
 
 impl Writer {
     fn start(table: &Table, guard: &str) -> Self {
-        let mut command = example("late_writer", table);
+        let mut command = Command::new(leasehold_proof::example("late_writer"));
+        // Margins that suit a lease of a second, and nothing else of this process's environment.
+        command.env_clear().envs([
+            ("AWS_ACCESS_KEY_ID", "local"),
+            ("AWS_SECRET_ACCESS_KEY", "local"),
+            ("AWS_REGION", "us-east-1"),
+            ("AWS_ENDPOINT_URL_DYNAMODB", table.proxy.url().as_str()),
+            ("LEASE_TABLE", TABLE),
+            ("LEASE_CLOCK_MARGIN_MS", "100"),
+            ("LEASE_GUARD_MS", "100"),
+            ("RESOURCE_TABLE", RESOURCE),
+        ]);
         command.args(["--guard", guard, "--ttl-seconds", "1"]);
         command.args(["--patience-seconds", "20"]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -104,6 +126,31 @@ impl Writer {
         let after_name = stat.rsplit(") ").next().unwrap();
         after_name[..1].to_owned()
     }
+}
+
+async fn create_resource(table: &Table) {
+    let key = |name: &str, kind| {
+        let part = KeySchemaElement::builder()
+            .attribute_name(name)
+            .key_type(kind);
+        part.build().unwrap()
+    };
+    let text = |name: &str| {
+        let attribute = AttributeDefinition::builder().attribute_name(name);
+        attribute
+            .attribute_type(ScalarAttributeType::S)
+            .build()
+            .unwrap()
+    };
+    let create = table.client.create_table().table_name(RESOURCE);
+    let create = create.billing_mode(BillingMode::PayPerRequest);
+    let create = create
+        .key_schema(key("pk", KeyType::Hash))
+        .key_schema(key("sk", KeyType::Range));
+    let create = create
+        .attribute_definitions(text("pk"))
+        .attribute_definitions(text("sk"));
+    create.send().await.unwrap();
 }
 
 async fn counter(table: &Table) -> u64 {

@@ -36,11 +36,6 @@ impl Deliveries {
         });
     }
 
-    /// Delivers everything twice.
-    pub fn repeat(&self, source: Source) {
-        self.meddle(source, |batch| vec![batch.clone(), batch]);
-    }
-
     /// From now on delivers the batches that `meddler` returns for each batch.
     pub fn meddle(
         &self,

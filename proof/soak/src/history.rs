@@ -253,8 +253,8 @@ pub struct History {
     pub said: Vec<String>,
     /// Answers that nobody should get.
     pub unexpected: Vec<String>,
-    /// Writes to the resource that were answered as done, by key: with the fence, and without.
-    pub writes: HashMap<String, (u64, u64)>,
+    /// Writes to the resource that were answered as done, by key.
+    pub writes: HashMap<String, u64>,
     /// Writes that the fence refused.
     pub fenced: u64,
     /// Faults of the processes and the wire, with their times.

@@ -53,8 +53,6 @@ pub struct Totals {
     pub violations: Vec<Violation>,
     /// Rows of which too much was open to decide.
     pub undecided: u64,
-    /// Times that two had written without a fence, and one of the writes is gone.
-    pub lost_without_fence: u64,
     /// Writes that the fence refused.
     pub fenced: u64,
     /// Leases that somebody believed in.
@@ -73,7 +71,6 @@ impl Totals {
         }
         self.violations.extend(other.violations);
         self.undecided += other.undecided;
-        self.lost_without_fence += other.lost_without_fence;
         self.fenced += other.fenced;
         self.grants += other.grants;
         self.late += other.late;
@@ -90,12 +87,11 @@ impl fmt::Display for Totals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} operations ({} of unknown outcome), {} grants, {} writes fenced off, {} lost without a fence, {} faults (",
+            "{} operations ({} of unknown outcome), {} grants, {} writes fenced off, {} faults (",
             self.operations,
             self.operations - self.answered,
             self.grants,
             self.fenced,
-            self.lost_without_fence,
             self.faults(),
         )?;
         for (n, (kind, count)) in self.faults.iter().enumerate() {
@@ -210,10 +206,9 @@ impl Round {
         found.extend(checks::once(&history.ops));
         found.extend(checks::holders(&history.ops, &history.beliefs));
         found.extend(checks::waiters(&history.waits));
-        for (key, (guarded, unguarded)) in &history.writes {
+        for (key, done) in &history.writes {
             let observed = context.fixture.resource.read(key).await?;
-            found.extend(checks::writes(key, &observed, *guarded));
-            totals.lost_without_fence += unguarded.saturating_sub(observed.unguarded);
+            found.extend(checks::writes(key, &observed, *done));
         }
         found.extend(strangers.check().await?);
         strangers.remove().await?;

@@ -131,3 +131,16 @@ async fn metrics_are_written_at_every_level() {
     follows_the_format(&line);
     assert_eq!(line["level"], "INFO");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operators_act_is_logged_with_who_and_why() {
+    let fixture = Fixture::with(quiet()).await;
+    fixture.acquire("k", "a", "1").await;
+    let operation = json!({"operation": "force_release", "key": "k", "who": "night shift", "why": "it is stuck"});
+    fixture.call("operate", operation).await.unwrap();
+    let log = fixture.log("operate");
+    let act = log.lines().find(|line| line.contains("an operator acted"));
+    for said in [r#""key":"k""#, "night shift", "it is stuck", "\"a\""] {
+        assert!(act.is_some_and(|act| act.contains(said)), "{said}: {log}");
+    }
+}

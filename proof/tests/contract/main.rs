@@ -9,7 +9,6 @@ mod malformed;
 mod runner;
 mod schemas;
 mod secret_scanner;
-mod secrets;
 mod triggered;
 
 use std::collections::BTreeMap;

@@ -66,6 +66,14 @@ pub fn requests() -> Vec<(String, String, Option<String>)> {
     }
     let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
     all.push(("acquire".to_owned(), deep, None));
+    // As large as Lambda takes them.
+    let mut large = event("extend");
+    large["lease"]["lease_id"] = json!("hunter2".repeat(6 * 1024 * 1024 / 7 - 100));
+    all.push((
+        "extend".to_owned(),
+        large.to_string(),
+        Some("lease.lease_id".to_owned()),
+    ));
     let keys: Vec<_> = (0..101).map(|n| format!("k{n}")).collect();
     let mut too_many = event("acquire-keys");
     too_many["keys"] = json!(keys);

@@ -1,5 +1,4 @@
-//! A holder that wakes up after its lease: what it writes with a guard is refused, and what it
-//! writes without one overwrites what its successor wrote.
+//! A holder that wakes up after its lease: what it writes with a guard is refused.
 use std::{sync::Arc, time::Duration};
 
 use aws_sdk_dynamodb::{
@@ -24,22 +23,14 @@ async fn two_generations(table: &Table) -> (Lease, Lease) {
 }
 
 /// Writes to a resource that happens to live in the same table.
-async fn write(
-    table: &Table,
-    who: &str,
-    guard: Option<fence::Fence>,
-) -> Result<(), UpdateItemError> {
+async fn write(table: &Table, who: &str, guard: fence::Fence) -> Result<(), UpdateItemError> {
     let update = table.client.update_item().table_name(TABLE);
     let update = update.key("pk", s("resource")).key("sk", s("STATE"));
-    let update = match guard {
-        Some(guard) => update
-            .condition_expression(guard.condition)
-            .update_expression(format!("SET {}, writer = :who", guard.assignment))
-            .set_expression_attribute_names(Some(guard.names))
-            .set_expression_attribute_values(Some(guard.values)),
-        None => update.update_expression("SET writer = :who"),
-    };
     let sent = update
+        .condition_expression(guard.condition)
+        .update_expression(format!("SET {}, writer = :who", guard.assignment))
+        .set_expression_attribute_names(Some(guard.names))
+        .set_expression_attribute_values(Some(guard.values))
         .expression_attribute_values(":who", s(who))
         .send()
         .await;
@@ -81,35 +72,18 @@ async fn write_under(
 }
 
 #[tokio::test]
-async fn without_a_guard_the_successors_write_is_lost() {
-    let table = Table::start().await;
-    two_generations(&table).await;
-    write(&table, "successor", None).await.unwrap();
-    write(&table, "sleeper", None).await.unwrap();
-    assert_eq!(
-        writer(&table).await,
-        "sleeper",
-        "which is the harm that guards are for"
-    );
-}
-
-#[tokio::test]
 async fn the_fence_refuses_an_older_token() {
     let table = Table::start().await;
     let (old, new) = two_generations(&table).await;
-    write(&table, "sleeper", Some(fence::condition(old.fencing_token)))
+    write(&table, "sleeper", fence::condition(old.fencing_token))
         .await
         .unwrap();
     for _ in 0..2 {
-        write(
-            &table,
-            "successor",
-            Some(fence::condition(new.fencing_token)),
-        )
-        .await
-        .unwrap();
+        write(&table, "successor", fence::condition(new.fencing_token))
+            .await
+            .unwrap();
     }
-    let late = write(&table, "sleeper", Some(fence::condition(old.fencing_token))).await;
+    let late = write(&table, "sleeper", fence::condition(old.fencing_token)).await;
     assert!(late.unwrap_err().is_conditional_check_failed_exception());
     assert_eq!(writer(&table).await, "successor");
 }

@@ -1,5 +1,4 @@
-//! What each way to wait or to hold costs on a real DynamoDB API, counted at the socket. Not beside the races, which take
-//! all of a machine: a request that is late is sent twice.
+//! What each way to wait or to hold costs on a real DynamoDB API, counted at the socket.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod guarded_writes;

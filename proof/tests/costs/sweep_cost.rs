@@ -1,4 +1,4 @@
-//! What a sweep costs: the same with a hundred thousand free rows in the table as with none.
+//! What a sweep costs: the same with thousands of free rows in the table as with none.
 use std::sync::Arc;
 
 use leasehold::{Key, ManualClock, SweepBounds, Timestamp, store::Address};
@@ -25,7 +25,7 @@ async fn sweep_costs_what_is_held_and_not_what_the_table_holds() {
     };
     hold().await;
     let alone = cost().await;
-    fill_with_free_rows(&table, 100_000).await;
+    fill_with_free_rows(&table, 5_000).await;
     for n in 0..100 {
         table
             .delete(&Address {
@@ -35,11 +35,7 @@ async fn sweep_costs_what_is_held_and_not_what_the_table_holds() {
             .await;
     }
     hold().await;
-    assert_eq!(
-        cost().await,
-        alone,
-        "a hundred thousand free rows cost nothing"
-    );
+    assert_eq!(cost().await, alone, "five thousand free rows cost nothing");
 }
 
 /// Rows that were released, written past the library, 25 at a time.
@@ -48,7 +44,6 @@ async fn fill_with_free_rows(table: &Table, rows: usize) {
     let lease = table.grant("model", "a", "1").await.lease;
     let _ = table.leases().release(&lease).await.unwrap();
     let model = table.row("model").await.to_item();
-    let mut writing = tokio::task::JoinSet::new();
     for batch in (0..rows).collect::<Vec<_>>().chunks(25) {
         let puts = batch.iter().map(|n| {
             let address = Address {
@@ -61,12 +56,7 @@ async fn fill_with_free_rows(table: &Table, rows: usize) {
             WriteRequest::builder().put_request(put).build()
         });
         let write = table.client.batch_write_item();
-        writing.spawn(write.request_items(TABLE, puts.collect()).send());
-        if writing.len() >= 16 {
-            writing.join_next().await.unwrap().unwrap().unwrap();
-        }
-    }
-    while let Some(written) = writing.join_next().await {
-        written.unwrap().unwrap();
+        let write = write.request_items(TABLE, puts.collect());
+        write.send().await.unwrap();
     }
 }

@@ -1,101 +1,18 @@
-//! Duplicates that come late: after the release, after others had the key, after the row has forgotten.
+//! Duplicates that come so late that the row has forgotten them.
 
 use std::time::Duration;
 
 use leasehold::{
-    Error, GrantKind, Holder, Key, LeaseId, Metadata, ReleaseOutcome, RequestDigest, RequestId,
-    Ttl,
+    GrantKind, Holder, Key, LeaseId, Metadata, RequestDigest, RequestId, Ttl,
     row::Stored,
     store::{Address, Applied, Store as _},
     transition::{Change, Grant, TakeoverRule, Tokens},
 };
 
-use leasehold_proof::fixture::request;
-
 use crate::operations::{KEY, Operation, Outcome, Scenario, TTL};
 
 /// How many requests a row remembers.
 const REMEMBERED: usize = 4;
-
-/// What became of the lease before its duplicate came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Meanwhile {
-    Released,
-    /// And somebody else holds the key.
-    ReleasedAndTaken,
-    /// And somebody else held it, and gave it back.
-    ReleasedTakenAndReleased,
-    /// It ran out, and somebody else holds the key.
-    TakenOver,
-    Swept,
-}
-
-const MEANWHILE: [Meanwhile; 5] = [
-    Meanwhile::Released,
-    Meanwhile::ReleasedAndTaken,
-    Meanwhile::ReleasedTakenAndReleased,
-    Meanwhile::TakenOver,
-    Meanwhile::Swept,
-];
-
-#[tokio::test]
-async fn a_duplicate_after_the_end_grants_nothing_and_moves_nobody() {
-    for meanwhile in MEANWHILE {
-        let scenario = Scenario::of(Operation::Release).await;
-        let lease = scenario.lease.clone().unwrap();
-        happen(&scenario, meanwhile).await;
-        let before = scenario.table.row(KEY).await;
-
-        let spent = scenario.leases.acquire(request(KEY, "a", "1")).await;
-        assert!(
-            matches!(spent, Err(Error::Consumed { .. })),
-            "{meanwhile:?}: {spent:?}"
-        );
-        let lost = scenario
-            .leases
-            .extend(&lease, leasehold::ExtendOptions::default())
-            .await;
-        assert!(
-            matches!(lost, Err(Error::Lost { .. })),
-            "{meanwhile:?}: {lost:?}"
-        );
-        let Outcome::Released(released) = scenario.call().await.unwrap() else {
-            unreachable!("it releases")
-        };
-        let expected = match meanwhile {
-            Meanwhile::TakenOver => ReleaseOutcome::Lost,
-            _ => ReleaseOutcome::AlreadyReleased,
-        };
-        assert_eq!(released, expected, "{meanwhile:?}");
-        assert_eq!(scenario.table.row(KEY).await, before, "{meanwhile:?}");
-    }
-}
-
-async fn happen(scenario: &Scenario, meanwhile: Meanwhile) {
-    let lease = scenario.lease.as_ref().unwrap();
-    match meanwhile {
-        Meanwhile::Released => drop(scenario.leases.release(lease).await.unwrap()),
-        Meanwhile::ReleasedAndTaken | Meanwhile::ReleasedTakenAndReleased => {
-            let _ = scenario.leases.release(lease).await.unwrap();
-            let other = scenario.granted("b", "2").await;
-            if meanwhile == Meanwhile::ReleasedTakenAndReleased {
-                let _ = scenario.leases.release(&other).await.unwrap();
-            }
-        }
-        Meanwhile::TakenOver => {
-            scenario.expire();
-            scenario.granted("b", "2").await;
-        }
-        Meanwhile::Swept => {
-            scenario.expire();
-            let swept = scenario
-                .leases
-                .sweep(leasehold::SweepBounds::Schedule)
-                .await;
-            assert_eq!(swept.unwrap().freed, 1);
-        }
-    }
-}
 
 /// The very request that a client once sent, as the network would deliver it again.
 fn delayed(scenario: &Scenario) -> Grant {

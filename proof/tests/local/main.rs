@@ -3,7 +3,6 @@
 
 mod https;
 mod lambda_host;
-mod names;
 mod proxy;
 mod roles;
 mod stack;

@@ -1,4 +1,4 @@
-//! The table against a real DynamoDB API: its schema, the conformance suite, what each call costs; and its condition
+//! The table against a real DynamoDB API: the conformance suite, what each call costs; and its condition
 //! expressions against the pure transition, whole and with a part of them left out.
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -7,7 +7,6 @@ mod changes;
 mod items;
 mod mutations;
 mod operations;
-mod schema;
 mod sequences;
 mod steps;
 mod store;

@@ -19,7 +19,7 @@ use leasehold_proof::fixture::Table;
 use proptest::{prelude::*, test_runner::TestRunner};
 
 use super::{
-    changes, items, sequences,
+    changes, items,
     steps::{Step, Write, steps},
 };
 
@@ -290,15 +290,6 @@ impl Stores {
         same(&ours, &theirs.map_err(failed(step))?, step)?;
         let theirs = Stored::read(self.table.get(&beside).await.as_ref());
         same(&self.ours(&beside).await, &theirs, step)
-    }
-}
-
-#[tokio::test]
-async fn it_does_so_of_rows_that_chance_brings_about_too_seldom() {
-    let stores = Stores::on(Table::start().await);
-    for (n, steps) in sequences::of_strangers().into_iter().enumerate() {
-        let same = stores.run(&format!("k{n}"), &steps).await;
-        assert!(same.is_ok(), "{steps:?}: {same:?}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! Events, rules and queues.
 
-use leasehold_local::{Invocation, Options, Source, Stack};
+use leasehold_local::{Invocation, Options, Stack};
 use serde_json::{Value, json};
 use tokio::sync::broadcast::Receiver;
 
@@ -111,26 +111,5 @@ async fn a_message_that_fails_comes_back_until_it_is_a_dead_letter() {
     let empty = async || stack.queue("LaterQueue").unwrap().is_empty().then_some(());
     eventually("an empty queue", empty).await;
     assert_eq!(dead_letters(&stack, 2).await.len(), 2);
-    stack.stop().await;
-}
-
-#[tokio::test]
-async fn a_test_may_lose_an_event_or_its_second_coming() {
-    let stack = stack().await;
-    let mut invocations = stack.functions().invocations();
-    stack.deliveries().lose(Source::Bus, 1);
-    stack.put_event(ended("first"));
-    stack.put_event(ended("second"));
-    let [(_, seen), (_, payload)] = both(&mut invocations).await;
-    assert_eq!((seen, body(&payload)), (ended("second"), ended("second")));
-
-    stack.deliveries().lose(Source::Queue, u32::MAX);
-    stack.put_event(ended("third"));
-    assert_eq!(next(&mut invocations).await.1, ended("third"));
-    let gone = async || stack.queue("LaterQueue").unwrap().is_empty().then_some(());
-    eventually("an empty queue", gone).await;
-    stack.deliveries().restore(Source::Queue);
-    stack.put_event(ended("fourth"));
-    assert_eq!(next(&mut invocations).await.1, ended("fourth"));
     stack.stop().await;
 }

@@ -1,6 +1,6 @@
 //! From a table's stream to a function.
 
-use leasehold_local::{Outcome, Source};
+use leasehold_local::Outcome;
 use serde_json::{Value, json};
 
 use leasehold_proof::fixture::event;
@@ -166,37 +166,6 @@ async fn more_than_a_batch_comes_in_batches() {
     let keys_of_all = ["a", "b", "c", "d", "e", "f"];
     write(&stack, &keys_of_all.map(|key| (key, "picky", ""))).await;
     assert_eq!(keys(&next(&mut invocations).await.1), ["a", "b", "c", "d"]);
-    assert_eq!(keys(&next(&mut invocations).await.1), ["e", "f"]);
-    stack.stop().await;
-}
-
-#[tokio::test]
-async fn a_test_may_lose_batches_repeat_them_and_turn_them_round() {
-    let stack = stack().await;
-    let mut invocations = stack.functions().invocations();
-    let deliveries = stack.deliveries();
-    let lost = std::sync::Arc::new(tokio::sync::Notify::new());
-    let notified = std::sync::Arc::clone(&lost);
-    deliveries.meddle(Source::Stream, move |_| {
-        notified.notify_one();
-        Vec::new()
-    });
-    write(&stack, &[("a", "picky", "")]).await;
-    lost.notified().await;
-
-    deliveries.repeat(Source::Stream);
-    write(&stack, &[("b", "picky", "")]).await;
-    assert_eq!(keys(&next(&mut invocations).await.1), ["b"]);
-    assert_eq!(keys(&next(&mut invocations).await.1), ["b"]);
-
-    deliveries.meddle(Source::Stream, |batch| {
-        vec![batch.into_iter().rev().collect()]
-    });
-    write(&stack, &[("c", "picky", ""), ("d", "picky", "")]).await;
-    assert_eq!(keys(&next(&mut invocations).await.1), ["d", "c"]);
-
-    deliveries.restore(Source::Stream);
-    write(&stack, &[("e", "picky", ""), ("f", "picky", "")]).await;
     assert_eq!(keys(&next(&mut invocations).await.1), ["e", "f"]);
     stack.stop().await;
 }

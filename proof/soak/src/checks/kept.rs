@@ -128,8 +128,8 @@ pub fn writes(key: &str, observed: &Observed, done: u64) -> Vec<Violation> {
         history.record(0, key, "", what);
     }
     let mut violations = found(&history, &[Promise::OldTokensAreRefused]);
-    if observed.guarded != done {
-        let shown = observed.guarded;
+    if observed.number != done {
+        let shown = observed.number;
         let what = format!("{done} writes were answered as done, and the number shows {shown}");
         violations.push(Violation::new("S3", key, what));
     }

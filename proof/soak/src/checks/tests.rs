@@ -148,10 +148,9 @@ fn a_belief_ends_with_the_release_the_eviction_or_the_row() {
 
 #[test]
 fn the_fence_lets_no_old_token_pass_and_loses_nothing() {
-    let observed = |tokens: &[u64], guarded| Observed {
+    let observed = |tokens: &[u64], number| Observed {
         tokens: tokens.to_vec(),
-        guarded,
-        unguarded: 3,
+        number,
     };
     assert!(writes("k", &observed(&[2, 2, 6], 2), 2).is_empty());
     assert_eq!(names(&writes("k", &observed(&[2, 6, 4], 2), 2)), ["S3"]);

@@ -18,9 +18,6 @@ pub(super) enum Extended {
     No,
 }
 
-/// The number of each kind that was read on coming in.
-type Read = Option<(u64, u64)>;
-
 impl Client<'_> {
     /// Holds it as planned, to the end. The handle as it was known last.
     pub(super) async fn hold(
@@ -106,17 +103,17 @@ impl Client<'_> {
         self.context.watch.at(safe_until - self.ahead)
     }
 
-    async fn enter(&self, handle: &Handle) -> Read {
+    /// The number that was read on coming in.
+    async fn enter(&self, handle: &Handle) -> Option<u64> {
         let entered = self
             .context
             .fixture
             .resource
             .enter(&handle.place.key, handle.token);
         match entered.await {
-            Ok(Some(entered)) => Some((entered.guarded, entered.unguarded)),
-            Ok(None) => {
-                self.context.history().fenced += 1;
-                None
+            Ok(read) => {
+                self.context.history().fenced += u64::from(read.is_none());
+                read
             }
             Err(error) => {
                 self.context.give_up(error);
@@ -125,20 +122,16 @@ impl Client<'_> {
         }
     }
 
-    /// Writes both numbers, whether its lease is over or not: the fence is to tell.
-    async fn add(&self, handle: &Handle, (guarded, unguarded): (u64, u64)) {
+    /// Writes the number, whether its lease is over or not: the fence is to tell.
+    async fn add(&self, handle: &Handle, read: u64) {
         let (resource, key) = (&self.context.fixture.resource, &handle.place.key);
-        let added = resource.add(key, handle.token, guarded).await;
-        let without = resource.add_without(key, unguarded).await;
-        match (added, without) {
-            (Ok(passed), Ok(())) => {
+        match resource.add(key, handle.token, read).await {
+            Ok(passed) => {
                 let mut history = self.context.history();
-                let writes = history.writes.entry(key.clone()).or_default();
-                writes.0 += u64::from(passed);
-                writes.1 += 1;
+                *history.writes.entry(key.clone()).or_default() += u64::from(passed);
                 history.fenced += u64::from(!passed);
             }
-            (Err(error), _) | (_, Err(error)) => self.context.give_up(error),
+            Err(error) => self.context.give_up(error),
         }
     }
 }
