@@ -20,7 +20,6 @@ mod lambda;
 pub mod metrics;
 mod process;
 mod proxy;
-pub mod scenes;
 mod signals;
 mod stack;
 mod task;
