@@ -17,7 +17,6 @@ pub mod history;
 mod host_header;
 mod iam;
 mod lambda;
-pub mod metrics;
 mod process;
 mod proxy;
 mod signals;
