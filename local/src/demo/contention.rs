@@ -47,12 +47,12 @@ pub(super) async fn play(director: &Director<'_>, cast: &[Role]) -> Result<(), E
     crowd.sort_by_key(|role| std::cmp::Reverse(role.after_ms));
     let began = Instant::now();
     while !(running.is_empty() && crowd.is_empty()) && began.elapsed() < PATIENCE {
-        let due = |role: &mut &Role| began.elapsed() >= Duration::from_millis(role.after_ms);
-        while let Some(role) = crowd.pop_if(due) {
-            running.push(director.start(role).await?);
-        }
         if let Some((_, arn)) = stop_at.take_if(|(at, _)| *at <= Instant::now()) {
             director.stop(&arn).await?;
+        }
+        let due = |role: &mut &Role| began.elapsed() >= Duration::from_millis(role.after_ms);
+        if let Some(role) = crowd.pop_if(due) {
+            running.push(director.start(role).await?);
         }
         director.look(&mut running).await?;
         tokio::time::sleep(LOOK_EVERY).await;

@@ -91,21 +91,3 @@ impl Counts {
         tally.units += units;
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::Counts;
-
-    #[test]
-    fn counts_since_a_snapshot_are_of_new_requests_only() {
-        let mut counts = Counts::default();
-        counts.request("GetItem", b"{}");
-        counts.request("UpdateItem", b"{}");
-        let before = counts.clone();
-        counts.request("UpdateItem", b"{}");
-        assert_eq!(counts.of("UpdateItem"), 2);
-        let since = counts.since(&before);
-        assert_eq!(since.of("UpdateItem"), 1);
-        assert_eq!(since.total(), 1);
-    }
-}
