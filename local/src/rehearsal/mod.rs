@@ -136,9 +136,7 @@ pub(crate) async fn run(rehearse: Rehearse) -> Result<ExitCode, Error> {
     wrong.extend(teams);
     wrong.extend(faults::seeded(&template, &out).await?);
     wrong.extend(isolation::seeded(&template, &out).await?);
-    println!(
-        "With a missing right, and with names that two stacks share, the same checks find the fault."
-    );
+    println!("Seeded, and to be found: a missing right, and names that two stacks share.");
 
     println!("\n{NOT_SHOWN}\n");
     for wrong in &wrong {

@@ -77,13 +77,13 @@ async fn work(
         let (event, steps) = &scene;
         let mut log = String::new();
         let invoke = async |fixture: &Fixture| invoke(fixture, event, &host, &mut log).await;
-        let played = player.play_with(steps, invoke).await;
-        let word = if played.is_ok() { "" } else { "NOT " };
+        let outcome = player.play_with(steps, invoke).await;
+        let word = if outcome.is_ok() { "" } else { "NOT " };
         println!("  {event:<24} {word}as expected");
         {
             let mut verdicts = verdicts.lock().unwrap();
             verdicts.invocations += 1;
-            let wrong = played.err().map(|misfit| format!("{event}: {misfit}"));
+            let wrong = outcome.err().map(|misfit| format!("{event}: {misfit}"));
             verdicts.wrong.extend(wrong);
             let counted = COUNTED.into_iter().filter(|name| log.contains(name));
             verdicts.counted.extend(counted);
