@@ -95,9 +95,9 @@ track-record: ## reproduce known bugs of other locks, and show that they are abs
 	cargo test --workspace --locked --test bench -- known_bugs --nocapture --test-threads=1
 
 # Shows that the roles allow exactly what is needed: everything runs with the permissions of the translated template, and each is used.
-rehearsal: translated ## run every workflow with only the permissions that the template gives; seed faults
+rehearsal: translated ## run every workflow with only the permissions that the template gives
 	cargo build --workspace --locked
-	cargo run --quiet --locked --bin leasehold-local -- rehearse --seeded-faults
+	cargo run --quiet --locked --bin leasehold-local -- rehearse
 
 model: ## check every order of events in small worlds, and detect broken designs (MODEL="--only line", "--help")
 	cargo run --quiet --locked --bin leasehold-model -- $(MODEL)

@@ -46,7 +46,7 @@ pub(crate) enum Verb {
     Show(Show),
     /// Show each holder and its leases
     Holders(Holders),
-    /// Watch leases change, on a terminal or line by line
+    /// Watch leases change, line by line
     Watch(Watch),
     /// Get a lease and run a command under it; without a command, print the lease's handle
     Acquire(Acquire),

@@ -17,10 +17,8 @@ pub mod history;
 mod host_header;
 mod iam;
 mod lambda;
-pub mod metrics;
 mod process;
 mod proxy;
-pub mod scenes;
 mod signals;
 mod stack;
 mod task;
@@ -36,9 +34,10 @@ pub use events::{Deliveries, Source};
 pub use fake_step_functions::{
     ExecutionState, FakeStepFunctionsServer, StepFunctionsCall, execution,
 };
-pub use iam::{Allowed, Asked, Condition, Context, Roles};
+pub use iam::{Asked, Roles};
 pub use lambda::{Function, Invocation, LambdaHost, Outcome};
 pub use proxy::{Counts, Fault, Proxy, Tally, Units};
 pub use signals::{Signals, report_interrupted};
 pub use stack::{EnvironmentChanges, Options, Ports, Schedules, Stack};
+pub use template::{Allowed, Condition, Context};
 pub use venv::{PythonEnvironment, prepare as prepare_python};

@@ -14,13 +14,13 @@ use aws_config::{BehaviorVersion, Region};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::Credentials;
 use aws_sdk_dynamodb::types::AttributeValue;
-use leasehold::row::{Item, Row, Stored};
+use leasehold::row::{Holding, Item, Row, State, Stored};
 use leasehold::store::Address;
 use leasehold::{
-    Acquire, Connection, DynamoDb, Granted, Holder, Key, Leases, RequestId, Settings, Ttl,
-    conformance,
+    Acquire, Connection, DynamoDb, Granted, Holder, Key, Lease, Leases, RequestDigest, RequestId,
+    Settings, Ttl, conformance,
 };
-use leasehold_local::{Options, Outcome, Proxy, Stack, scenes};
+use leasehold_local::{Options, Outcome, Proxy, Stack};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio::sync::OnceCell;
@@ -227,6 +227,15 @@ pub fn error_name(answer: &Answer) -> &str {
     answer.as_ref().unwrap_err().0.as_str()
 }
 
+/// The name and the message of an error as Lambda returns it.
+pub fn error(mut error: Value) -> (String, Value) {
+    let message = error["errorMessage"].take();
+    // One JSON object, as text.
+    let message = message.as_str().unwrap();
+    let message = serde_json::from_str(message).expect(message);
+    (error["errorType"].as_str().unwrap().to_owned(), message)
+}
+
 /// The directory of the sample events.
 pub fn events() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../events"))
@@ -279,14 +288,7 @@ impl Fixture {
         let invocation = functions.invoke(function, &payload.to_string()).await;
         match invocation.unwrap().outcome {
             Outcome::Answer(text) => Ok(serde_json::from_str(&text).unwrap()),
-            Outcome::FunctionError(text) => {
-                let mut error: Value = serde_json::from_str(&text).unwrap();
-                let message = error["errorMessage"].take();
-                // One JSON object, as text.
-                let message = message.as_str().unwrap();
-                let message = serde_json::from_str(message).expect(message);
-                Err((error["errorType"].as_str().unwrap().to_owned(), message))
-            }
+            Outcome::FunctionError(text) => Err(error(serde_json::from_str(&text).unwrap())),
             other @ Outcome::Throttled => panic!("{other:?}"),
         }
     }
@@ -353,7 +355,7 @@ impl Fixture {
         let one = event.get("lease").cloned();
         for handle in several.into_iter().chain(one) {
             let key = handle["key"].as_str().unwrap();
-            self.put(key, scenes::item_of(&handle).unwrap()).await;
+            self.put(key, item_of(&handle)).await;
         }
     }
 
@@ -361,6 +363,35 @@ impl Fixture {
     pub fn log(&self, function: &str) -> String {
         self.stack.functions().log(function).unwrap()
     }
+}
+
+/// The row for a handle, as if it had just been granted.
+fn item_of(handle: &Value) -> Item {
+    let lease: Lease = serde_json::from_value(handle.clone()).unwrap();
+    let request_id = RequestId::new("sample").unwrap();
+    let row = Row {
+        fencing_token: lease.fencing_token,
+        version: lease.version,
+        granted_to: lease.holder.clone(),
+        request: RequestDigest::of(&lease.holder, &request_id),
+        past_requests: [None, None, None],
+        previous: None,
+        frozen: None,
+        operator: None,
+        purge_at: None,
+        request_keys: None,
+        line: Vec::new(),
+        state: State::Held(Holding {
+            lease_id: lease.lease_id,
+            ttl: lease.ttl,
+            acquired_at: lease.acquired_at,
+            extended_at: None,
+            expires_at: lease.expires_at,
+            sweep_after: None,
+            metadata: lease.metadata,
+        }),
+    };
+    row.to_item()
 }
 
 /// One value for all tests of a binary, and the runtime that it lives on: a test's own runtime ends with the test, and

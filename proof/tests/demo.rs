@@ -37,7 +37,6 @@ fn a_run_keeps_its_promises_and_tells_them_as_text_as_data_and_as_a_picture() {
         "extends",
         "STOPPED while it waits",
         "leaves the queue",
-        " requests per hand-over",
     ] {
         assert!(
             output_text.contains(event),
@@ -55,7 +54,7 @@ fn a_run_keeps_its_promises_and_tells_them_as_text_as_data_and_as_a_picture() {
     let report: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(report["passed"], true);
     let checks = report["checks"].as_array().unwrap();
-    assert_eq!(checks.len(), 15);
+    assert_eq!(checks.len(), 11);
     assert!(checks.iter().all(|check| check["violations"] == json!([])));
     let figures = &report["figures"];
     assert_eq!(
@@ -69,7 +68,6 @@ fn a_run_keeps_its_promises_and_tells_them_as_text_as_data_and_as_a_picture() {
         (&second["grants"], 15),
         (&second["released"], 14),
         (&second["turns_missed"], 0),
-        (&figures["requests"]["lease_table_uncontended"], 3),
     ] {
         assert_eq!(*figure, number, "{figures}");
     }
@@ -81,10 +79,6 @@ fn a_run_keeps_its_promises_and_tells_them_as_text_as_data_and_as_a_picture() {
     ] {
         assert!(first[figure].as_u64() >= Some(least), "{figure}: {figures}");
     }
-    // A request that a busy machine has to repeat is counted, too.
-    let requests = figures["queue_requests"]["per_hand_over"].as_f64().unwrap();
-    assert!((3.0..3.5).contains(&requests), "{figures}");
-
     assert_queue(&report);
     let executions = report["executions"].as_array().unwrap();
     let of = |field: &str| -> BTreeSet<&str> {
@@ -106,10 +100,6 @@ fn a_run_keeps_its_promises_and_tells_them_as_text_as_data_and_as_a_picture() {
         assert!(pictures.contains(&format!("\n{name}\n")), "no {name}");
     }
     assert!(!pictures.contains("href") && !pictures.contains("script"));
-
-    let metrics = read("metrics.json");
-    assert!(!metrics.contains("lease_id") && !metrics.contains("token"));
-    assert_metrics(&serde_json::from_str(&metrics).unwrap(), first);
 }
 
 /// The eleventh, which was stopped while it waited, was passed over; the others held in the order of their coming.
@@ -125,36 +115,6 @@ fn assert_queue(report: &Value) {
         assert_eq!(times.len(), 15);
         assert!(times.is_sorted(), "{field}: {times:?}");
     }
-}
-
-/// What the functions counted agrees with what was seen of them, and with more: the second act is in it too.
-fn assert_metrics(metrics: &Value, figures: &Value) {
-    let metrics = metrics.as_array().unwrap();
-    let sum = |name: &str| {
-        let values = metrics.iter().filter(|datum| datum["metric"] == name);
-        values
-            .map(|datum| datum["value"].as_f64().unwrap())
-            .sum::<f64>()
-    };
-    for (name, figure) in [("TakeOvers", "takeovers"), ("Replays", "replays")] {
-        assert!(sum(name) >= figures[figure].as_f64().unwrap(), "{name}");
-    }
-    assert!(sum("Grants") + sum("TakeOvers") >= figures["grants"].as_f64().unwrap());
-    for seen in [
-        "Refusals",
-        "HeldTime",
-        "WaitTime",
-        "QueueDepth",
-        "Sweeps",
-        "Latency",
-    ] {
-        assert!(sum(seen) > 0.0, "{seen}");
-    }
-    for never in ["Corrupt", "Denied"] {
-        assert!(sum(never) < 1.0, "{never}");
-    }
-    let times = metrics.iter().map(|datum| datum["at"].as_u64().unwrap());
-    assert!(times.is_sorted());
 }
 
 #[test]

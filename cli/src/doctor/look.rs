@@ -487,65 +487,12 @@ pub(super) fn clock_here(account: &Account, margin: Duration, report: &mut Repor
 mod tests {
     use super::*;
 
-    fn all(value: &str) -> BTreeMap<&'static str, Variables> {
-        let of = |_: &str| {
-            BTreeMap::from([
-                ("LEASE_TABLE".to_owned(), "leases".to_owned()),
-                ("LEASE_CLOCK_MARGIN_MS".to_owned(), value.to_owned()),
-            ])
-        };
-        FUNCTIONS
-            .iter()
-            .map(|(_, verb, _)| (*verb, of(verb)))
-            .collect()
-    }
-
-    fn found(outcome: Outcome) -> Vec<String> {
-        match outcome {
-            Outcome::Fail(found) => found,
-            other => panic!("{other:?}"),
-        }
-    }
-
     #[test]
-    fn the_function_that_differs_is_named() {
-        let mut functions = all("2000");
-        assert_eq!(of_settings(&functions), Outcome::Pass);
+    fn a_table_may_be_named_by_its_arn() {
+        let arn = "arn:aws:dynamodb:eu-west-1:123456789012:table/leases";
+        let variables = BTreeMap::from([("LEASE_TABLE".to_owned(), arn.to_owned())]);
+        let functions = BTreeMap::from([("inspect", variables)]);
         assert_eq!(of_table_name(&functions, Some("leases")), Outcome::Pass);
-        let mut change = |verb: &str, name: &str, value: &str| {
-            let all = functions.get_mut(verb).unwrap();
-            all.insert(name.to_owned(), value.to_owned());
-        };
-        change("release", "LEASE_CLOCK_MARGIN_MS", "100");
-        change("sweep", "LEASE_KEY_PREFIX", "team/");
-        change("grant", "LEASE_QUEUE_CAP", "many");
-        change(
-            "reap",
-            "LEASE_TABLE",
-            "arn:aws:dynamodb:eu-west-1:123456789012:table/others",
-        );
-        change(
-            "inspect",
-            "LEASE_TABLE",
-            "arn:aws:dynamodb:eu-west-1:123456789012:table/leases",
-        );
-        let settings = found(of_settings(&functions));
-        assert!(
-            settings[0].starts_with("grant: environment variable LEASE_QUEUE_CAP"),
-            "{settings:?}"
-        );
-        assert_eq!(
-            settings[1..],
-            [
-                "LEASE_CLOCK_MARGIN_MS is 2000 in most functions, and 100 in release",
-                "LEASE_KEY_PREFIX is not set in most functions, and team/ in sweep",
-                "LEASE_QUEUE_CAP is not set in most functions, and many in grant",
-            ]
-        );
-        assert_eq!(
-            found(of_table_name(&functions, Some("leases"))),
-            ["LEASE_TABLE of reap is others, the stack's table is leases"]
-        );
     }
 
     #[test]

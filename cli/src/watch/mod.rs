@@ -1,25 +1,20 @@
-//! `leasehold watch`: leases as they change. On a terminal it redraws a table; elsewhere it prints a line for each change.
+//! `leasehold watch`: leases as they change, a line for each change.
 
 mod changes;
-mod screen;
 
 use std::collections::BTreeMap;
-use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use clap::Args;
 use leasehold::{Clock as _, Inspected, Key, LeaseView, SystemClock, Timestamp};
-use leasehold_asl::plain;
 use serde::Serialize;
 
-use crate::connect::Place;
-use crate::connect::Reached;
+use crate::connect::{Place, Reached};
+use crate::durations;
 use crate::exit::{Code, Failure};
 use crate::output::{complain, json, say};
 use crate::pages::Pages;
 use crate::signals::Signals;
-use crate::{durations, lease_text};
-use screen::{Key as Pressed, Screen};
 
 /// Read units per second that a watch consumes at most.
 const UNITS_A_SECOND: u32 = 25;
@@ -32,9 +27,9 @@ Examples:
   leasehold watch --prefix orders/ --every 10s
   leasehold watch --json | jq -r 'select(.change == \"expired\") | .lease.key'
 
-On a terminal, q or Ctrl-C ends it. Elsewhere it prints a line for each change, or with --json an object:
-{\"at\", \"change\", \"lease\"}, where change is held, extended, expired or free, and lease is as in `leasehold ls --json`.
-It does not see what happens between two looks.
+It prints a line for each change, or with --json an object: {\"at\", \"change\", \"lease\"}, where change is held, extended,
+expired or free, and lease is as in `leasehold ls --json`. At its start every held lease is a change. It does not see what
+happens between two looks. Ctrl-C ends it.
 
 A look costs about one read unit for each held lease and two more for the list, or one unit for each named key. A watch
 consumes at most 25 units a second: with many leases it looks less often than --every says.")]
@@ -68,13 +63,6 @@ fn every(text: &str) -> Result<Duration, String> {
     Ok(length)
 }
 
-fn counted(leases: usize) -> String {
-    match leases {
-        1 => "1 lease".to_owned(),
-        n => format!("{n} leases"),
-    }
-}
-
 /// A change as JSON.
 #[derive(Serialize)]
 struct Line {
@@ -99,10 +87,6 @@ impl Watch {
             )
         };
         let mut signals = Signals::listen().map_err(listening)?;
-        if std::io::stdout().is_terminal() && !self.json {
-            let screen = Screen::open().map_err(|error| Failure::new(Code::NO, error))?;
-            return self.draw(&reached, screen, &mut signals).await;
-        }
         self.tell(&reached, &mut signals).await
     }
 
@@ -174,64 +158,6 @@ impl Watch {
             tokio::select! {
                 () = SystemClock.sleep(pause) => {}
                 _ = signals.next() => return Ok(Code::DONE),
-            }
-        }
-    }
-
-    /// Draws a table on the terminal.
-    async fn draw(
-        &self,
-        reached: &Reached,
-        mut screen: Screen,
-        signals: &mut Signals,
-    ) -> Result<Code, Failure> {
-        let lost = |error: std::io::Error| Failure::new(Code::NO_READER, error);
-        let mut lines = vec!["looking …".to_owned()];
-        let mut foot = String::new();
-        loop {
-            Screen::draw(&lines, &foot).map_err(lost)?;
-            let look = tokio::select! {
-                look = self.look(reached) => look,
-                () = screen.quits() => return Ok(Code::DONE),
-                _ = signals.next() => return Ok(Code::DONE),
-            };
-            let now = reached.leases.now();
-            let pause = match look {
-                Ok(look) => {
-                    let rows: Vec<_> = look
-                        .leases
-                        .values()
-                        .map(|lease| lease_text::row(lease, now))
-                        .collect();
-                    let page = crate::columns::Columns::new(&lease_text::HEADER).page(&rows);
-                    lines = page.lines().map(str::to_owned).collect();
-                    let pause = self.pause(look.units);
-                    foot = format!(
-                        "{} at {now}, every {}, about {} read units a look; q quits",
-                        counted(look.leases.len()),
-                        durations::render(pause),
-                        look.units
-                    );
-                    pause
-                }
-                Err(failure) if failure.code == Code::UNREACHABLE && !foot.is_empty() => {
-                    foot = plain(&format!("not seen at {now}: {}", failure.what()));
-                    self.every
-                }
-                Err(failure) => return Err(failure),
-            };
-            Screen::draw(&lines, &foot).map_err(lost)?;
-            reached.credentials.freshen().await;
-            let next = crate::instants::Instants::now().plus(pause);
-            loop {
-                tokio::select! {
-                    () = next.comes() => break,
-                    pressed = screen.pressed() => match pressed {
-                        Pressed::Quit => return Ok(Code::DONE),
-                        Pressed::Resized => Screen::draw(&lines, &foot).map_err(lost)?,
-                    },
-                    _ = signals.next() => return Ok(Code::DONE),
-                }
             }
         }
     }

@@ -110,45 +110,6 @@ async fn a_command_is_not_stopped_by_ctrl_z_while_it_holds_a_lease() {
 }
 
 #[tokio::test]
-async fn a_watch_is_drawn_and_leaves_the_terminal_as_it_was() {
-    let fixture = Fixture::start().await;
-    fixture
-        .grant("orders/1", "worker 1", Duration::from_secs(600))
-        .await;
-    for key in ["q", "\u{3}"] {
-        let mut session = Session::start(
-            &fixture,
-            "sh -c 'trap : INT; $LEASEHOLD watch; echo code $?; stty -a'",
-        );
-        session.until_it_says("q quits").await;
-        assert!(
-            session.said().contains("\u{1b}[?1049h\u{1b}[?25l"),
-            "{}",
-            session.said()
-        );
-        assert!(session.said().contains("worker 1"), "{}", session.said());
-        assert!(
-            session.said().contains("1 lease at 20"),
-            "{}",
-            session.said()
-        );
-        assert!(
-            session.said().contains("about 3 read units a look"),
-            "{}",
-            session.said()
-        );
-        session.types(key);
-        session.until_it_says("code 0").await;
-        session.until_it_says(" icanon").await;
-        session.until_it_says(" echo ").await;
-        let said = session.said();
-        assert!(said.contains("\u{1b}[?25h\u{1b}[?1049l"), "{said}");
-        // The signal may have ended the shells around it.
-        session.code().await;
-    }
-}
-
-#[tokio::test]
 async fn only_the_one_who_was_shown_is_evicted() {
     let fixture = Fixture::start().await;
     let lease = fixture

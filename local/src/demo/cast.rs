@@ -10,7 +10,7 @@ pub(super) const QUEUE_KEY: &str = "payouts/eu";
 /// How many executions queue for it.
 pub(super) const WAITERS: u16 = 16;
 /// The ttl of their leases. It is long, so that only the end of an execution can free the key in time.
-pub(super) const QUEUE_TTL_SECONDS: u64 = 30;
+const QUEUE_TTL_SECONDS: u64 = 30;
 /// The state machine that the wrapper runs. The template allows machines of such names to be wrapped.
 pub(super) const WRAPPED: &str = "leasehold_wrapped_demo";
 
@@ -21,8 +21,6 @@ const STOPPED_WAITING: u16 = 11;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Part {
-    /// It runs before all others, so that a cycle without contention can be counted.
-    Alone,
     /// It is stopped in the middle of its section. Its work cannot be stopped, and goes on for too long.
     Stopped,
     /// The process of its acquire is killed before it can respond.
@@ -107,7 +105,6 @@ pub(super) fn contenders(executions: u16, seed: u64) -> Vec<Role> {
         work_seconds,
     };
     let mut roles = vec![
-        role("alone", other_key, Part::Alone, 10.0, [0.4, 0.4]),
         role("killed", other_key, Part::Killed, 10.0, [0.5, 0.5]),
         // Its first step outlasts its own lease and that of the next holder, because a wrapped machine may take over and writes no token.
         role("stopped", stopped_key, Part::Stopped, 5.0, [20.0, 0.0]),

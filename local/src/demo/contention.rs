@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use leasehold_local::Error;
 
 use super::cast::{Part, Role};
-use super::counts::Contention;
 use super::director::{Director, LOOK_EVERY};
 
 /// How long the stopped execution holds its lease before the stop.
@@ -14,24 +13,13 @@ const STOP_AFTER: Duration = Duration::from_secs(1);
 /// How long the act waits for executions. An execution that still runs then is a violation.
 const PATIENCE: Duration = Duration::from_secs(100);
 
-/// Runs all executions to their end, and returns the counts of their requests to DynamoDB.
-pub(super) async fn play(director: &Director<'_>, cast: &[Role]) -> Result<Contention, Error> {
+/// Runs all executions to their end.
+pub(super) async fn play(director: &Director<'_>, cast: &[Role]) -> Result<(), Error> {
     let functions = director.stack.functions();
-    let proxy = director.stack.proxy();
-    let began = Instant::now();
     let mut running = Vec::new();
-    let mut uncontended = proxy.counts();
     let mut stop_at = None;
     for role in cast {
         match role.part {
-            Part::Alone => {
-                running.push(director.start(role).await?);
-                while !running.is_empty() && began.elapsed() < PATIENCE {
-                    tokio::time::sleep(LOOK_EVERY).await;
-                    director.look(&mut running).await?;
-                }
-                uncontended = proxy.counts().since(&uncontended);
-            }
             Part::Stopped => {
                 let arn = director.start(role).await?;
                 let holds = director.hear("it holds", |record| {
@@ -59,23 +47,15 @@ pub(super) async fn play(director: &Director<'_>, cast: &[Role]) -> Result<Conte
     crowd.sort_by_key(|role| std::cmp::Reverse(role.after_ms));
     let began = Instant::now();
     while !(running.is_empty() && crowd.is_empty()) && began.elapsed() < PATIENCE {
-        let due = |role: &mut &Role| began.elapsed() >= Duration::from_millis(role.after_ms);
-        while let Some(role) = crowd.pop_if(due) {
-            running.push(director.start(role).await?);
-        }
         if let Some((_, arn)) = stop_at.take_if(|(at, _)| *at <= Instant::now()) {
             director.stop(&arn).await?;
+        }
+        let due = |role: &mut &Role| began.elapsed() >= Duration::from_millis(role.after_ms);
+        if let Some(role) = crowd.pop_if(due) {
+            running.push(director.start(role).await?);
         }
         director.look(&mut running).await?;
         tokio::time::sleep(LOOK_EVERY).await;
     }
-    let lease_table = director.stack.tables().first().copied().unwrap_or_default();
-    let resource_table = director.resource_table()?;
-    let counts = proxy.counts();
-    Ok(Contention::of(
-        &uncontended,
-        &counts,
-        lease_table,
-        &resource_table,
-    ))
+    Ok(())
 }

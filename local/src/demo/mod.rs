@@ -6,7 +6,6 @@
 mod cast;
 mod checks;
 mod contention;
-mod counts;
 mod director;
 mod picture;
 mod queue;
@@ -53,7 +52,7 @@ pub(crate) struct Demo {
     /// Seed of the lengths and starting times of the work [default: a new one for each run]
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
-    /// Directory for report.json, metrics.json, timeline.svg, line.svg and logs [default: target/demo]
+    /// Directory for report.json, timeline.svg, line.svg and logs [default: target/demo]
     #[arg(long, value_name = "DIRECTORY")]
     out: Option<PathBuf>,
 }
@@ -111,14 +110,14 @@ seed {seed}; to repeat: {program} demo{number} --seed {seed}
 
 async fn play(stack: &Stack, executions: u16, seed: u64, out: &Path) -> Result<ExitCode, Error> {
     let director = Director::new(stack).await?;
-    let contention = contention::play(&director, &cast::contenders(executions, seed)).await?;
+    contention::play(&director, &cast::contenders(executions, seed)).await?;
     let queue = queue::play(&director).await?;
     let record = director.finish().await?;
     let checks = checks::judge(&record, &queue);
-    let report = report::Report::new(seed, &record, &checks, contention, &queue);
+    let report = report::Report::new(seed, &record, &checks, &queue);
     show(&report.text());
     let passed = report.passed;
-    let files = report::write(out, stack, &record, &report)?;
+    let files = report::write(out, &record, &report)?;
     show(&files);
     Ok(if passed {
         ExitCode::SUCCESS

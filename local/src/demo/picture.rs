@@ -124,7 +124,7 @@ fn row(record: &Record, one: &Execution) -> Row {
         }
     }
     let stops = one.stopped.iter().chain(&one.refused_writes);
-    let stops = stops.chain(one.killed.iter().map(|death| &death.at));
+    let stops = stops.chain(&one.killed);
     row.marks.extend(stops.map(|at| (*at, STOPPED)));
     row.note = note(record, one);
     row

@@ -7,7 +7,6 @@ use leasehold_local::Error;
 use serde_json::{Value, json};
 
 use super::cast::{Part, QUEUE_KEY, waiters};
-use super::counts::{Meters, Queue};
 use super::director::{Director, Item, LOOK_EVERY};
 use super::record::{Record, now};
 use super::{GRACE_SECONDS, show};
@@ -31,14 +30,17 @@ pub(super) struct Left {
     pub(super) key: Value,
     /// How many items of the key are left, including its row. DynamoDB purges those of served waiters.
     pub(super) items: usize,
-    /// Requests by function.
-    pub(super) counts: Queue,
 }
 
 /// Plays the act to its end.
 pub(super) async fn play(director: &Director<'_>) -> Result<Left, Error> {
-    let grace = ("LEASE_REAP_GRACE_SECONDS", GRACE_SECONDS.to_string());
-    let meters = Meters::install(director.stack, &[grace]).await?;
+    // In the first act a lease has to outlive its stopped holder.
+    let functions = director.stack.functions();
+    let mut reap = functions.function("reap")?;
+    let grace = GRACE_SECONDS.to_string();
+    reap.environment
+        .insert("LEASE_REAP_GRACE_SECONDS".to_owned(), grace);
+    functions.register(reap);
     let request =
         json!({"key": QUEUE_KEY, "holder": "demo", "request_id": "demo", "ttl_seconds": 300});
     let lease = director.invoke("acquire", &request).await?["lease"].clone();
@@ -47,7 +49,6 @@ pub(super) async fn play(director: &Director<'_>) -> Result<Left, Error> {
         "the demo itself holds {QUEUE_KEY}; {} executions queue for it",
         cast.len()
     ));
-    let before = meters.read();
     let mut running = Vec::new();
     for role in &cast {
         let arn = director.start(role).await?;
@@ -78,7 +79,6 @@ pub(super) async fn play(director: &Director<'_>) -> Result<Left, Error> {
         given_back,
         key,
         items,
-        counts: Queue::of(&before, &meters.read()),
     })
 }
 

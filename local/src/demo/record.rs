@@ -52,8 +52,8 @@ pub(super) struct Execution {
     /// When a response said that it is in the queue. There are several if it missed its turn.
     pub(super) queued: Vec<u64>,
     pub(super) lease: Option<Hold>,
-    /// When processes were killed between request and response, and their requests.
-    pub(super) killed: Vec<Death>,
+    /// When processes were killed between request and response.
+    pub(super) killed: Vec<u64>,
     /// When it first entered the resource, and when it last left.
     pub(super) entered: Option<u64>,
     pub(super) left: Option<u64>,
@@ -68,22 +68,12 @@ pub(super) struct Execution {
     pub(super) ended: Option<u64>,
 }
 
-/// A process that was killed between request and response.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct Death {
-    pub(super) from: u64,
-    pub(super) at: u64,
-    pub(super) request_id: String,
-}
-
 /// A lease as its holder saw it.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Hold {
     pub(super) fencing_token: u64,
     /// The first response's `new`, `replayed` or `takeover`. `served` for a waiter of the queue.
     pub(super) grant: String,
-    #[serde(skip)]
-    pub(super) request_id: String,
     pub(super) previous: Option<Previous>,
     /// The start of the lease.
     pub(super) acquired: u64,
@@ -276,7 +266,7 @@ impl Record {
                 }
                 self.tell(at, holder, "is in the queue");
             }
-            "acquire" => self.granted(request, answer, from, at),
+            "acquire" => self.granted(answer, from, at),
             "extend" => self.extended(answer, at),
             "release" => {
                 let outcome = text(&answer["outcome"]);
@@ -304,7 +294,7 @@ impl Record {
         }
     }
 
-    fn granted(&mut self, request: &Value, answer: &Value, from: u64, at: u64) {
+    fn granted(&mut self, answer: &Value, from: u64, at: u64) {
         let Ok(lease) = Lease::deserialize(lease_of(answer)) else {
             return;
         };
@@ -327,7 +317,6 @@ impl Record {
         );
         let mut hold = self.hold(&lease, kind, at);
         hold.previous = previous;
-        text(&request["request_id"]).clone_into(&mut hold.request_id);
         self.record_grant(&lease, asked_at, at);
         if let Some(execution) = self.execution_mut(&lease.holder) {
             // A response that the holder already has is recorded once.
@@ -346,7 +335,6 @@ impl Record {
         Hold {
             fencing_token: lease.fencing_token,
             grant: grant.to_owned(),
-            request_id: String::new(),
             previous: None,
             acquired: self.at(lease.acquired_at.as_millis()),
             from: at,
@@ -442,14 +430,8 @@ impl Record {
                 self.tell(at, holder, &format!("waits for {by}"));
             }
             (_, "Runtime.ExitError") => {
-                let request_id = text(&request["request_id"]).to_owned();
-                let death = Death {
-                    from,
-                    at,
-                    request_id,
-                };
                 if let Some(execution) = self.execution_mut(holder) {
-                    execution.killed.push(death);
+                    execution.killed.push(at);
                 }
                 self.tell(at, holder, &format!("{verb} KILLED before its response"));
             }
@@ -540,61 +522,4 @@ fn lease_of(said: &Value) -> &Value {
 
 fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn what_is_heard_is_kept_without_the_secret() {
-        let mut record = Record {
-            began: 1_795_230_000_000,
-            ..Record::default()
-        };
-        for role in super::super::cast::waiters().iter().take(1) {
-            record.start(role, "me");
-        }
-        let lease = json!({
-            "key": "payouts/eu", "holder": "me", "lease_id": "0123456789abcdef0123456789abcdef",
-            "fencing_token": 7, "version": 9, "ttl_seconds": 4, "acquired_at": "2026-11-21T03:00:01.000Z",
-            "expires_at": "2026-11-21T03:00:05.000Z", "safe_until": "2026-11-21T03:00:04.000Z",
-        });
-        let request = json!({"key": "payouts/eu", "holder": "me", "request_id": "r"});
-        record.answered(
-            "acquire",
-            &request,
-            &json!({"outcome": "queued", "ticket": 3}),
-            1,
-            2,
-        );
-        let previous = json!({"holder": "you", "fencing_token": 5, "ended": "expired"});
-        let answer = json!({"lease": lease, "grant": "takeover", "previous": previous});
-        record.answered("acquire", &request, &answer, 3, 4);
-        record.failed(
-            "acquire",
-            &request,
-            &json!({"errorType": "Runtime.ExitError"}),
-            5,
-            6,
-        );
-        record.failed(
-            "release",
-            &json!({"lease": lease}),
-            &json!({"errorType": "Lease.Lost"}),
-            7,
-            8,
-        );
-        assert!(!format!("{record:?}").contains("0123456789abcdef"));
-        let one = record.execution("me").unwrap();
-        assert_eq!((one.asked, one.waited()), (Some(1), Some(3)));
-        assert_eq!((one.queued.len(), one.killed.len()), (1, 1));
-        let hold = one.lease.as_ref().unwrap();
-        assert!(hold.is_takeover());
-        assert_eq!(hold.safe_until - hold.acquired, 3_000);
-        assert_eq!(hold.until(), 7);
-        assert!(record.failures.is_empty());
-    }
 }

@@ -4,15 +4,13 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
-use std::time::{Duration, SystemTime};
 
 use leasehold::Timestamp;
-use leasehold_local::{Error, Stack, metrics};
+use leasehold_local::Error;
 use serde::Serialize;
 
 use super::cast::QUEUE_KEY;
 use super::checks::{self, Check};
-use super::counts::{Contention, QueueRequests, per};
 use super::picture;
 use super::queue::Left;
 use super::record::{Execution, Hold, Record, now, seconds};
@@ -45,8 +43,6 @@ struct Figures {
     executions_by_status: BTreeMap<String, usize>,
     contention: Act,
     queue: Act,
-    requests: Contention,
-    queue_requests: QueueRequests,
     /// Leases that sweep freed.
     swept: u64,
 }
@@ -115,14 +111,14 @@ impl Act {
     }
 }
 
+/// The mean, to hundredths.
+#[allow(clippy::cast_precision_loss)] // Hundreds.
+fn per(all: u64, each: usize) -> f64 {
+    (all as f64 / each.max(1) as f64 * 100.0).round() / 100.0
+}
+
 impl<'a> Report<'a> {
-    pub(super) fn new(
-        seed: u64,
-        record: &'a Record,
-        checks: &'a [Check],
-        requests: Contention,
-        left: &Left,
-    ) -> Self {
+    pub(super) fn new(seed: u64, record: &'a Record, checks: &'a [Check], left: &Left) -> Self {
         let mut executions_by_status = BTreeMap::new();
         for one in &record.executions {
             *executions_by_status.entry(one.status.clone()).or_default() += 1;
@@ -138,8 +134,6 @@ impl<'a> Report<'a> {
                 executions_by_status,
                 contention: of(false),
                 queue: of(true),
-                requests,
-                queue_requests: left.counts.per_hand_over(record),
                 swept: record.swept,
             },
             executions: &record.executions,
@@ -160,8 +154,6 @@ impl<'a> Report<'a> {
             executions_by_status,
             contention: first,
             queue: second,
-            requests,
-            queue_requests: each,
             swept,
         } = &self.figures;
         let statuses = executions_by_status.iter();
@@ -173,10 +165,7 @@ impl<'a> Report<'a> {
 executions      {}
 contention      {} grants, {} times refused Lease.Held, {} extends; waits: mean {:.1} s, longest {:.1} s
 accidents       taken over {}, replayed {}, late writes refused {}, freed by sweep {swept}
-DynamoDB        uncontended cycle: {} requests for the lease, {} for its work; in all {} for {} leases, {} of sweep
 queue           {} hand-overs; waits: mean {:.1} s, longest {:.1} s; between two: mean {:.2} s, longest {:.2} s
-DynamoDB        {:.1} requests per hand-over: join {:.1}, free {:.1}, read whom to wake {:.1}
-                apart: {} extends (each holder's first confirms), {} of sweep, {} of reap, {} of grant
 settings        ClockMarginMs {MARGIN_MS} instead of 2000, which one clock allows; ReapGraceSeconds {GRACE_SECONDS} instead of 900
 
 ",
@@ -189,24 +178,11 @@ settings        ClockMarginMs {MARGIN_MS} instead of 2000, which one clock allow
             first.takeovers,
             first.replays,
             first.writes_refused,
-            requests.lease_table_uncontended,
-            requests.resource_table_uncontended,
-            requests.lease_table_writes,
-            first.grants,
-            requests.lease_table_reads,
             second.grants,
             second.mean_wait_seconds,
             second.longest_wait_seconds,
             second.mean_idle_seconds,
             second.longest_idle_seconds,
-            each.per_hand_over,
-            each.join,
-            each.free,
-            each.read,
-            each.extends,
-            each.sweep,
-            each.reap,
-            each.grant,
         );
         // Writing to a String cannot fail.
         for error in self.errors_met {
@@ -227,7 +203,7 @@ settings        ClockMarginMs {MARGIN_MS} instead of 2000, which one clock allow
     }
 }
 
-const FILES: [&str; 4] = ["report.json", "timeline.svg", "line.svg", "metrics.json"];
+const FILES: [&str; 3] = ["report.json", "timeline.svg", "line.svg"];
 
 /// Removes all files that exist.
 pub(super) fn remove(out: &Path) {
@@ -237,20 +213,13 @@ pub(super) fn remove(out: &Path) {
 }
 
 /// Writes all files, and returns the text that lists them.
-pub(super) fn write(
-    out: &Path,
-    stack: &Stack,
-    record: &Record,
-    report: &Report,
-) -> Result<String, Error> {
-    let began = SystemTime::UNIX_EPOCH + Duration::from_millis(record.began);
-    let metrics = metrics::written(stack.functions(), began)?;
+pub(super) fn write(out: &Path, record: &Record, report: &Report) -> Result<String, Error> {
     let pictures = [
         picture::contention(record, report.passed)?,
         picture::queue(record, report.passed)?,
     ];
     let [timeline, line] = pictures;
-    let texts = [json(report)?, timeline, line, json(&metrics)?];
+    let texts = [json(report)?, timeline, line];
     for (file, text) in FILES.iter().zip(texts) {
         let file = out.join(file);
         std::fs::write(&file, text).map_err(|source| Error::Io {

@@ -19,11 +19,10 @@ use tokio::net::TcpListener;
 
 use super::deliveries::{Deliveries, Source};
 use super::queues::Queues;
-use super::transformer::Transformer;
 use crate::error::{Error, io};
 use crate::lambda::{Invoker, LambdaHost};
 use crate::task::OwnedTask;
-use crate::template::{RuleResource, Target};
+use crate::template::{RuleResource, Target, Transformer};
 
 /// Rules and their targets.
 pub(super) struct Bus {

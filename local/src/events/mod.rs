@@ -7,10 +7,8 @@ mod batch;
 mod bus;
 mod consumer;
 mod deliveries;
-mod pattern;
 mod queues;
 mod stream;
-mod transformer;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,8 +17,6 @@ use std::time::Duration;
 use serde_json::Value;
 
 pub use deliveries::{Deliveries, Source};
-pub(crate) use pattern::Pattern;
-pub(crate) use transformer::Transformer;
 
 use crate::cloudformation;
 use crate::dynamodb::DynamoDb;

@@ -6,7 +6,6 @@
 //! parts, callbacks by the machine that waits, and conditions on the partitions of a table that a request names. Left out: other
 //! conditions, denials, boundaries, and the policies of an organization.
 
-mod policy;
 mod requests;
 mod services;
 
@@ -17,12 +16,10 @@ use hyper::HeaderMap;
 use hyper::header::AUTHORIZATION;
 use serde_json::Value;
 
-pub use policy::{Allowed, Condition, Context};
-pub(crate) use policy::{allowed, list, texts};
 use requests::Need;
 
 use crate::arn::ACCOUNT;
-use crate::template::Template;
+use crate::template::{Allowed, Context, Template};
 
 /// The roles of a stack, and their requests.
 #[derive(Debug, Default)]

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
-
 use super::units::Units;
 
 /// Requests, bytes and units of one operation.
@@ -23,15 +21,6 @@ pub struct Tally {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Counts {
     by_operation: BTreeMap<String, Tally>,
-    /// Requests that name one table, by table and operation.
-    by_table: BTreeMap<(String, String), u64>,
-}
-
-/// The table of a request. Batches and transactions name theirs at a deeper level.
-#[derive(Deserialize)]
-struct Named {
-    #[serde(rename = "TableName")]
-    table: Option<String>,
 }
 
 impl Counts {
@@ -70,14 +59,6 @@ impl Counts {
             .map(|(operation, tally)| (operation.as_str(), *tally))
     }
 
-    /// Requests of one operation that named this table, without batches and transactions, which may name
-    /// several.
-    #[must_use]
-    pub fn on_table(&self, table: &str, operation: &str) -> u64 {
-        let place = (table.to_owned(), operation.to_owned());
-        self.by_table.get(&place).copied().unwrap_or_default()
-    }
-
     /// The counts since `earlier`. Operations without a new request are omitted.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
@@ -93,13 +74,8 @@ impl Counts {
                 (operation.clone(), tally)
             })
         });
-        let tables = self.by_table.iter().filter_map(|(place, now)| {
-            let then = earlier.by_table.get(place).copied().unwrap_or_default();
-            (*now > then).then(|| (place.clone(), now - then))
-        });
         Self {
             by_operation: added.collect(),
-            by_table: tables.collect(),
         }
     }
 
@@ -107,37 +83,11 @@ impl Counts {
         let tally = self.by_operation.entry(operation.to_owned()).or_default();
         tally.requests += 1;
         tally.request_bytes += body.len() as u64;
-        if let Ok(Named { table: Some(table) }) = serde_json::from_slice(body) {
-            let place = (table, operation.to_owned());
-            *self.by_table.entry(place).or_default() += 1;
-        }
     }
 
     pub(super) fn answer(&mut self, operation: &str, bytes: usize, units: Units) {
         let tally = self.by_operation.entry(operation.to_owned()).or_default();
         tally.answer_bytes += bytes as u64;
         tally.units += units;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Counts;
-
-    #[test]
-    fn a_request_counts_for_its_operation_and_for_the_table_it_names() {
-        let mut counts = Counts::default();
-        counts.request("UpdateItem", br#"{"TableName": "Rows", "Key": {}}"#);
-        let before = counts.clone();
-        counts.request("UpdateItem", br#"{"TableName": "Other"}"#);
-        counts.request("UpdateItem", br#"{"TableName": "Rows"}"#);
-        counts.request("TransactWriteItems", br#"{"TransactItems": []}"#);
-        counts.request("UpdateItem", b"no JSON");
-        assert_eq!(counts.of("UpdateItem"), 4);
-        assert_eq!(counts.on_table("Rows", "UpdateItem"), 2);
-        let since = counts.since(&before);
-        assert_eq!(since.on_table("Rows", "UpdateItem"), 1);
-        assert_eq!(since.on_table("Rows", "GetItem"), 0);
-        assert_eq!(since.total(), 4);
     }
 }

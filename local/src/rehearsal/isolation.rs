@@ -74,8 +74,6 @@ pub(super) async fn seeded(template: &Path, out: &Path) -> Result<Vec<String>, E
         std::fs::write(&file, text.replace(derived, shared)).map_err(failed)?;
         if crossings(&file, out).await?.0.is_empty() {
             missed.push(format!("machines by the name of {shared} are not found"));
-        } else {
-            println!("  found: machines by the name of {shared}");
         }
     }
     Ok(missed)

@@ -46,10 +46,13 @@ impl Usage {
         for (role, allowed) in &self.allowed {
             for (at, one) in allowed.iter().enumerate() {
                 let needed = self.asked.iter().any(|asked| {
+                    let allows = |one: &Allowed| {
+                        one.covers(&asked.action, asked.resource.as_deref(), &asked.context)
+                    };
                     let others = allowed.iter().enumerate().filter(|(other, _)| *other != at);
                     asked.role == *role
-                        && one.allows(asked)
-                        && !others.into_iter().any(|(_, other)| other.allows(asked))
+                        && allows(one)
+                        && !others.into_iter().any(|(_, other)| allows(other))
                 });
                 if !needed {
                     idle.push((role.as_str(), one));

@@ -5,7 +5,10 @@
 //! error.
 
 mod intrinsics;
+mod pattern;
+mod policy;
 mod properties;
+mod transformer;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -15,11 +18,12 @@ use serde_json::{Map, Value};
 
 use crate::arn;
 use crate::error::Error;
-use crate::events::{Pattern, Transformer};
-use crate::iam::{self, Allowed};
 use intrinsics::Resolver;
 pub(crate) use intrinsics::STACK;
+pub(crate) use pattern::Pattern;
+pub use policy::{Allowed, Condition, Context};
 use properties::EventSource;
+pub(crate) use transformer::Transformer;
 
 /// The stack as its template describes it, with every reference resolved to a local name or ARN.
 #[derive(Debug, Default)]
@@ -343,12 +347,12 @@ impl Template {
             }
             "AWS::Events::Rule" => self.rules.push(properties::rule(&name, properties)?),
             "AWS::IAM::ManagedPolicy" => {
-                let allowed = iam::allowed(&properties["PolicyDocument"])?;
+                let allowed = policy::allowed(&properties["PolicyDocument"])?;
                 self.shared
                     .extend(arn::of(kind, &name).map(|arn| (arn, allowed)));
             }
             "AWS::IAM::Role" => {
-                let policies = iam::texts(&properties["ManagedPolicyArns"])?;
+                let policies = policy::texts(&properties["ManagedPolicyArns"])?;
                 self.named.push((name.clone(), policies));
                 self.roles.insert(name, properties::allowed(&properties)?);
             }

@@ -9,13 +9,14 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::intrinsics::{text, texts};
+use super::pattern::Pattern;
+use super::policy::{self, Allowed};
+use super::transformer::Transformer;
 use super::{
     FunctionResource, Permission, QueueResource, QueueSource, RuleResource, StateMachineResource,
     StreamSource, Target,
 };
 use crate::arn;
-use crate::events::{Pattern, Transformer};
-use crate::iam::{self, Allowed};
 
 /// A `AWS::Lambda::EventSourceMapping`.
 pub(super) enum EventSource {
@@ -347,8 +348,8 @@ fn a_queue(arn: &str) -> Result<String, String> {
 
 /// The permissions in a role's own policies.
 pub(super) fn allowed(role: &Value) -> Result<Vec<Allowed>, String> {
-    let policies = iam::list(&role["Policies"]).into_iter();
-    let documents = policies.map(|policy| iam::allowed(&policy["PolicyDocument"]));
+    let policies = policy::list(&role["Policies"]).into_iter();
+    let documents = policies.map(|policy| policy::allowed(&policy["PolicyDocument"]));
     Ok(documents.collect::<Result<Vec<_>, _>>()?.concat())
 }
 
@@ -375,12 +376,12 @@ pub(super) fn permission(properties: Value) -> Result<Permission, String> {
 
 pub(super) fn queue_policy(properties: &Value) -> Result<Vec<Permission>, String> {
     let mut all = Vec::new();
-    for statement in iam::list(&properties["PolicyDocument"]["Statement"]) {
+    for statement in policy::list(&properties["PolicyDocument"]["Statement"]) {
         let source = text(&statement["Condition"]["ArnEquals"]["aws:SourceArn"])?;
         let mut unconditional = statement.clone();
         unconditional["Condition"] = Value::Null;
-        let allowed = iam::allowed(&serde_json::json!({"Statement": unconditional}))?;
-        for principal in iam::texts(&statement["Principal"]["Service"])? {
+        let allowed = policy::allowed(&serde_json::json!({"Statement": unconditional}))?;
+        for principal in policy::texts(&statement["Principal"]["Service"])? {
             all.extend(allowed.iter().map(|allowed| Permission {
                 principal: principal.clone(),
                 source: source.clone(),

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use leasehold::metrics::METRICS;
-use leasehold_local::metrics;
 use leasehold_proof::fixture::{Answer, Fixture, environment, quiet};
 use serde_json::{Value, json};
 
@@ -34,16 +33,18 @@ impl Written {
             (&metered["Table"], &metered["Operation"]),
             (&table, &operation)
         );
-        let counted = metrics::read(&log).into_iter().map(|datum| {
-            let dimensions: Vec<_> = datum.dimensions.keys().map(String::as_str).collect();
-            match datum.metric.as_str() {
-                "Latency" => assert_eq!(dimensions, ["Operation", "Table"]),
-                _ => assert_eq!(dimensions, ["Table"]),
+        let mut counted = BTreeMap::new();
+        for directive in metered["_aws"]["CloudWatchMetrics"].as_array().unwrap() {
+            for metric in directive["Metrics"].as_array().unwrap() {
+                let name = metric["Name"].as_str().unwrap();
+                let dimensions = match name {
+                    "Latency" => json!([["Table", "Operation"]]),
+                    _ => json!([["Table"]]),
+                };
+                assert_eq!(directive["Dimensions"], dimensions, "{name}");
+                counted.insert(name.to_owned(), metered[name].as_u64().unwrap());
             }
-            let value = metered[&datum.metric].as_u64().unwrap();
-            (datum.metric, value)
-        });
-        let counted: BTreeMap<_, _> = counted.collect();
+        }
         assert!(counted.contains_key("Latency"), "{log}");
         let lines = logged
             .into_iter()

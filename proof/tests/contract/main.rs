@@ -4,9 +4,11 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod failing;
+mod fit;
 mod log;
 mod malformed;
 mod runner;
+mod sam;
 mod schemas;
 mod secret_scanner;
 mod triggered;
@@ -50,7 +52,7 @@ async fn every_case_is_answered_as_the_contract_says() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_sample_event_is_answered_as_the_list_says() {
-    let list: BTreeMap<String, Value> = read("local/scenes.yaml");
+    let scenes = scenes();
     let mut samples: Vec<_> = std::fs::read_dir(events())
         .unwrap()
         .map(|file| {
@@ -67,13 +69,19 @@ async fn every_sample_event_is_answered_as_the_list_says() {
         .collect();
     samples.sort();
     assert_eq!(
-        list.keys().collect::<Vec<_>>(),
+        scenes.iter().map(|(event, _)| event).collect::<Vec<_>>(),
         samples.iter().collect::<Vec<_>>()
     );
     // The only setting that the list asks for.
     let mut player = Player::start("1").await;
-    let misfits = play(&mut player, list.into_iter().map(case)).await;
+    let misfits = play(&mut player, scenes).await;
     assert!(misfits.is_empty(), "{}", misfits.join("\n\n"));
+}
+
+/// The sample events' cases, in the order of their names.
+fn scenes() -> Vec<(String, Vec<Step>)> {
+    let list: BTreeMap<String, Value> = read("local/scenes.yaml");
+    list.into_iter().map(case).collect()
 }
 
 /// An entry of the list as a case: what goes before the sample event, and the event.

@@ -11,12 +11,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use leasehold_local::{FakeStepFunctionsServer, Fault, scenes::misfit};
+use leasehold_local::{FakeStepFunctionsServer, Fault};
 use leasehold_proof::fixture::{Answer, Fixture, environment, event, n, quiet, s};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::{log::Written, schemas};
+use crate::{fit::misfit, log::Written, schemas};
 
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
@@ -121,6 +121,22 @@ impl Player {
         Ok(())
     }
 
+    /// The same with the last step's sample event sent to its function by `invoke`, of which the log is not judged.
+    pub async fn play_with(
+        &mut self,
+        steps: &[Step],
+        invoke: impl AsyncFnOnce(&Fixture) -> Result<Answer, String>,
+    ) -> Result<(), String> {
+        let Some((Step::Call(last), before)) = steps.split_last() else {
+            return Err("the last step calls no function".to_owned());
+        };
+        let name = last.event.as_deref().unwrap_or_default();
+        let function = name.split('-').next().unwrap_or_default();
+        self.play(before).await?;
+        let answer = invoke(&self.fixture).await?;
+        self.judge(last, function, &event(name), &answer)
+    }
+
     async fn clear(&mut self) {
         let (client, table) = (self.fixture.stack.dynamodb(), self.fixture.table());
         let items = client.scan().table_name(table).send().await.unwrap();
@@ -154,9 +170,7 @@ impl Player {
         let before = self.fixture.stack.proxy().counts();
         let written = Written::of(&self.fixture, function, &request).await;
         let took = self.fixture.stack.proxy().counts().since(&before);
-        self.keep_secrets(function, &request, &written.answer)?;
-        self.judge(step, &written.answer)?;
-        self.judge_notifications(step.notifies.as_deref().unwrap_or_default())?;
+        self.judge(step, function, &request, &written.answer)?;
         if let Some(expected) = &step.requests {
             let took = took.iter().filter(|(_, tally)| tally.requests > 0);
             let took: BTreeMap<_, _> = took
@@ -180,7 +194,19 @@ impl Player {
         Ok(())
     }
 
-    fn judge(&self, step: &Call, answer: &Answer) -> Result<(), String> {
+    fn judge(
+        &mut self,
+        step: &Call,
+        function: &str,
+        request: &Value,
+        answer: &Answer,
+    ) -> Result<(), String> {
+        self.keep_secrets(function, request, answer)?;
+        self.judge_answer(step, answer)?;
+        self.judge_notifications(step.notifies.as_deref().unwrap_or_default())
+    }
+
+    fn judge_answer(&self, step: &Call, answer: &Answer) -> Result<(), String> {
         let got = match (answer, &step.error) {
             (Ok(answer), None) => answer,
             (Err((name, message)), Some(expected)) if name == expected => message,

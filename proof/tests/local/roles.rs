@@ -116,6 +116,27 @@ async fn a_stack_in_which_something_cannot_happen_by_itself_does_not_start() {
     let stream = without("dynamodb:GetShardIterator");
     let stream = changed(&directory, &actions("GrantRole", 1), stream);
     refuses(stream, "dynamodb:GetShardIterator").await;
+
+    let queues = "/Resources/ReapQueuesPolicy/Properties/PolicyDocument/Statement/0/Resource";
+    let queues = changed(&directory, queues, |arns| {
+        arns.as_array_mut().unwrap().remove(1);
+    });
+    let queue = "arn:aws:sqs:us-east-1:123456789012:ReapDeadLetterQueue";
+    refuses(queues, &format!("sqs:SendMessage on resource: {queue}")).await;
+    let shared = "/Resources/SemaphoreStateMachineRole/Properties/ManagedPolicyArns";
+    let shared = changed(&directory, shared, |policies| {
+        policies.as_array_mut().unwrap().remove(1);
+    });
+    refuses(shared, "lambda:InvokeFunction").await;
+    let named =
+        "/Resources/CriticalSectionStateMachine/Properties/DefinitionSubstitutions/ExtendFunction";
+    let named = changed(&directory, named, |arn| *arn = other("OperateFunction"));
+    let function = "arn:aws:lambda:us-east-1:123456789012:function:OperateFunction";
+    refuses(
+        named,
+        &format!("lambda:InvokeFunction on resource: {function}"),
+    )
+    .await;
 }
 
 async fn refuses(template: PathBuf, action: &str) {

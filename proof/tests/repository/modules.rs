@@ -4,7 +4,7 @@ use crate::{Fault, Files, Rule};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub const RULES: &[(&str, Rule, &[Fault])] = &[(
-    "no two modules of lib, asl or cli import each other",
+    "no two modules of lib, asl, cli or local import each other",
     circles,
     &[(
         "lib/src/clock.rs",
@@ -16,7 +16,7 @@ pub const RULES: &[(&str, Rule, &[Fault])] = &[(
 type Edges = BTreeMap<String, BTreeSet<String>>;
 
 fn circles(files: &Files) -> Vec<String> {
-    ["lib", "asl", "cli"]
+    ["lib", "asl", "cli", "local"]
         .iter()
         .flat_map(|package| {
             let edges = imports(files, &format!("{package}/src/"));

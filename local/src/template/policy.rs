@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::Asked;
-
 /// The attributes of a request besides its action and its resource, by condition key.
 pub type Context = BTreeMap<String, Vec<String>>;
 
@@ -46,13 +44,9 @@ impl Condition {
 }
 
 impl Allowed {
-    /// Whether it allows the request.
+    /// Whether it allows this action on this resource, if the request names one, in this context.
     #[must_use]
-    pub fn allows(&self, asked: &Asked) -> bool {
-        self.covers(&asked.action, asked.resource.as_deref(), &asked.context)
-    }
-
-    pub(super) fn covers(&self, action: &str, resource: Option<&str>, context: &Context) -> bool {
+    pub fn covers(&self, action: &str, resource: Option<&str>, context: &Context) -> bool {
         matches(&self.action.to_lowercase(), &action.to_lowercase())
             && resource.is_none_or(|resource| matches(&self.resource, resource))
             && self.conditions.iter().all(|one| one.holds(context))
@@ -64,7 +58,7 @@ impl Allowed {
 /// # Errors
 /// The part of the document that is not supported: a denial, a condition that does not compare texts, and anything
 /// but a list of actions on a list of resources.
-pub(crate) fn allowed(document: &Value) -> Result<Vec<Allowed>, String> {
+pub(super) fn allowed(document: &Value) -> Result<Vec<Allowed>, String> {
     let mut all = Vec::new();
     for statement in list(&document["Statement"]) {
         if statement["Effect"] != "Allow" {
@@ -113,7 +107,7 @@ fn conditions(said: &Value) -> Result<Vec<Condition>, String> {
 }
 
 /// A text or a list of texts, as everywhere in `IAM`.
-pub(crate) fn list(value: &Value) -> Vec<&Value> {
+pub(super) fn list(value: &Value) -> Vec<&Value> {
     match value {
         Value::Null => Vec::new(),
         Value::Array(items) => items.iter().collect(),
@@ -121,7 +115,7 @@ pub(crate) fn list(value: &Value) -> Vec<&Value> {
     }
 }
 
-pub(crate) fn texts(value: &Value) -> Result<Vec<String>, String> {
+pub(super) fn texts(value: &Value) -> Result<Vec<String>, String> {
     let text = |value: &Value| {
         let text = value.as_str().map(str::to_owned);
         text.ok_or_else(|| format!("{value} is no text"))
@@ -130,7 +124,7 @@ pub(crate) fn texts(value: &Value) -> Result<Vec<String>, String> {
 }
 
 /// Whether a text matches a pattern, in which `*` matches any text and `?` any character.
-pub(super) fn matches(pattern: &str, text: &str) -> bool {
+fn matches(pattern: &str, text: &str) -> bool {
     let mut characters = pattern.chars();
     match characters.next() {
         None => text.is_empty(),
