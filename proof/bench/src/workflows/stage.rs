@@ -25,6 +25,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 const QUIET: Duration = Duration::from_millis(600);
 /// How long an event waits for its second reading by reap, instead of a minute.
 const SECOND_READING: Duration = Duration::from_millis(200);
+/// How long reap lets what an ended execution started go on.
+pub const GRACE: Duration = Duration::from_secs(4);
 const ACCOUNT: &str = "123456789012";
 /// Where the items of the others' machines are, by name.
 pub const TABLE: &str = "PeerTable";
@@ -128,7 +130,7 @@ impl Stage {
         let settings = [
             setting("LEASE_CLOCK_MARGIN_MS", "300"),
             setting("LEASE_GUARD_MS", "200"),
-            setting("LEASE_REAP_GRACE_SECONDS", "4"),
+            setting("LEASE_REAP_GRACE_SECONDS", &GRACE.as_secs().to_string()),
         ];
         let stack = Stack::start(Options {
             engine: true,
