@@ -235,7 +235,10 @@ async fn stop_later(run: &Run) -> Timestamp {
 fn granted_after_the_grace(lease: &Value, stopped_at: Timestamp) -> Timestamp {
     let granted: Timestamp = serde_json::from_value(lease["acquired_at"].clone()).unwrap();
     let after = granted.since(stopped_at);
-    assert!(after >= GRACE && after < Duration::from_secs(30), "{after:?}");
+    assert!(
+        after >= GRACE && after < Duration::from_secs(30),
+        "{after:?}"
+    );
     granted
 }
 
