@@ -33,9 +33,7 @@ pub use dynamodb::DynamoDb;
 pub use dynoxide::storage_backend::ManualClock;
 pub use error::Error;
 pub use events::{Deliveries, Source};
-pub use fake_step_functions::{
-    ExecutionState, FakeStepFunctionsServer, StepFunctionsCall, execution,
-};
+pub use fake_step_functions::{FakeStepFunctionsServer, StepFunctionsCall};
 pub use iam::{Allowed, Asked, Condition, Context, Roles};
 pub use lambda::{Function, Invocation, LambdaHost, Outcome};
 pub use proxy::{Counts, Fault, Proxy, Tally, Units};
