@@ -7,10 +7,8 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use aws_sdk_dynamodb::types::{
-    AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType,
-    ScalarAttributeType,
-};
+use aws_sdk_dynamodb::types::AttributeValue;
+use leasehold_local::create_table;
 
 use leasehold_proof::fixture::{TABLE, Table};
 
@@ -66,28 +64,9 @@ pub fn racer(table: &Table, log: &Path, arguments: &[&str]) -> Program {
 }
 
 pub async fn create_resource(table: &Table) {
-    let key = |name: &str, kind| {
-        let part = KeySchemaElement::builder()
-            .attribute_name(name)
-            .key_type(kind);
-        part.build().unwrap()
-    };
-    let text = |name: &str| {
-        let attribute = AttributeDefinition::builder().attribute_name(name);
-        attribute
-            .attribute_type(ScalarAttributeType::S)
-            .build()
-            .unwrap()
-    };
-    let create = table.client.create_table().table_name(RESOURCE);
-    let create = create.billing_mode(BillingMode::PayPerRequest);
-    let create = create
-        .key_schema(key("pk", KeyType::Hash))
-        .key_schema(key("sk", KeyType::Range));
-    let create = create
-        .attribute_definitions(text("pk"))
-        .attribute_definitions(text("sk"));
-    create.send().await.unwrap();
+    create_table(&table.client, RESOURCE, &["pk", "sk"], None)
+        .await
+        .unwrap();
 }
 
 /// What the racers' resource accepted, in the order in which it did.

@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_sfn::types::ExecutionStatus;
-use leasehold_local::{Counts, Invocation, Options, Proxy, Stack};
+use leasehold_local::{Counts, Invocation, Options, Proxy, Stack, create_table};
 use serde_json::Value;
 use tokio::sync::broadcast::Receiver;
 use tokio::time::{Instant, sleep};
 
 use super::{History, Spent, work};
-use crate::site::{Cost, config, create_table};
+use crate::site::{Cost, config};
 use crate::{Error, failed};
 
 /// More than anything here takes on a busy machine.
@@ -163,7 +163,7 @@ impl Stage {
             tidying,
             aside,
         };
-        create_table(&stage.database().await, TABLE, "name", None).await?;
+        create_table(&stage.database().await, TABLE, &["name"], None).await?;
         Ok(stage)
     }
 
