@@ -1,6 +1,6 @@
 //! A fake Step Functions for the functions' calls: a server that records every call.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,6 +10,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::routing::post;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use tokio::sync::oneshot;
 
 use crate::error::{Error, io};
 use crate::stack::Options;
@@ -26,6 +27,8 @@ pub struct FakeStepFunctionsServer {
 #[derive(Debug, Default)]
 struct ServerState {
     received: Vec<StepFunctionsCall>,
+    /// Tokens somebody waits with, or has waited with. Once there is one, no other token is valid.
+    waiting: Option<HashMap<String, Option<oneshot::Sender<StepFunctionsCall>>>>,
     /// Tokens without a waiting task.
     expired: HashSet<String>,
     running: HashSet<String>,
@@ -57,6 +60,18 @@ impl FakeStepFunctionsServer {
     /// # Errors
     /// [`Error::Io`] when no port can be had.
     pub async fn start(options: &mut Options) -> Result<Self, Error> {
+        let server = Self::open().await?;
+        let everywhere = options.environment.entry("*".to_owned()).or_default();
+        let url = format!("http://{}", server.address);
+        everywhere.insert("AWS_ENDPOINT_URL_SFN".to_owned(), Some(url));
+        Ok(server)
+    }
+
+    /// Starts it, for callers that are told its address.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when no port can be had.
+    pub async fn open() -> Result<Self, Error> {
         let listener = TcpListener::bind("127.0.0.1:0")
             .await
             .map_err(io("bind a port for the fake Step Functions"))?;
@@ -69,10 +84,13 @@ impl FakeStepFunctionsServer {
             serving: Arc::default(),
         };
         server.serve(listener);
-        let everywhere = options.environment.entry("*".to_owned()).or_default();
-        let url = format!("http://{address}");
-        everywhere.insert("AWS_ENDPOINT_URL_SFN".to_owned(), Some(url));
         Ok(server)
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
     }
 
     /// Listens at the same port of `ip` too, for a container.
@@ -104,6 +122,21 @@ impl FakeStepFunctionsServer {
     #[expect(clippy::must_use_candidate, reason = "asked to forget, too")]
     pub fn calls(&self) -> Vec<StepFunctionsCall> {
         std::mem::take(&mut self.state().received)
+    }
+
+    /// Waits with this token, which is answered once. It is refused when the receiver is gone.
+    #[must_use]
+    pub fn wait(&self, token: &str) -> oneshot::Receiver<StepFunctionsCall> {
+        let (sender, receiver) = oneshot::channel();
+        let mut state = self.state();
+        let waiting = state.waiting.get_or_insert_default();
+        waiting.insert(token.to_owned(), Some(sender));
+        receiver
+    }
+
+    /// Forgets all tokens that somebody has waited with.
+    pub fn forget_tokens(&self) {
+        self.state().waiting = Some(HashMap::new());
     }
 
     /// From here on no task waits with this token.
@@ -163,24 +196,31 @@ impl ServerState {
         }) {
             return (StatusCode::OK, answer);
         }
-        if self
-            .expired
-            .contains(body["taskToken"].as_str().unwrap_or_default())
-        {
+        let token = body["taskToken"].as_str().unwrap_or_default().to_owned();
+        if self.expired.contains(&token) {
             return refused(StatusCode::BAD_REQUEST, "TaskTimedOut");
         }
-        self.received.push(StepFunctionsCall {
+        let call = StepFunctionsCall {
             operation: operation.to_owned(),
             body,
-        });
-        (StatusCode::OK, json!({}))
+        };
+        let Some(waiting) = &mut self.waiting else {
+            self.received.push(call);
+            return (StatusCode::OK, json!({}));
+        };
+        let Some(waiter) = waiting.get_mut(&token) else {
+            return refused(StatusCode::BAD_REQUEST, "InvalidToken");
+        };
+        match waiter.take().map(|waiter| waiter.send(call)) {
+            Some(Ok(())) => (StatusCode::OK, json!({})),
+            _ => refused(StatusCode::BAD_REQUEST, "TaskTimedOut"),
+        }
     }
 }
 
 /// The state of a fake execution.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ExecutionState {
-    /// It runs.
+#[derive(Clone, Copy)]
+enum ExecutionState {
     Running,
     /// It was stopped, with a task still running.
     Stopped,
@@ -189,7 +229,7 @@ pub enum ExecutionState {
 }
 
 /// The responses of `DescribeExecution` and `GetExecutionHistory` for such an execution. None for any other operation.
-pub fn execution(
+fn execution(
     operation: &str,
     body: &Value,
     how: impl FnOnce(&str) -> ExecutionState,

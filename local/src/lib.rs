@@ -21,6 +21,7 @@ mod process;
 mod proxy;
 mod signals;
 mod stack;
+mod tables;
 mod task;
 mod template;
 pub mod up;
@@ -31,13 +32,12 @@ pub use dynamodb::DynamoDb;
 pub use dynoxide::storage_backend::ManualClock;
 pub use error::Error;
 pub use events::{Deliveries, Source};
-pub use fake_step_functions::{
-    ExecutionState, FakeStepFunctionsServer, StepFunctionsCall, execution,
-};
+pub use fake_step_functions::{FakeStepFunctionsServer, StepFunctionsCall};
 pub use iam::{Asked, Roles};
 pub use lambda::{Function, Invocation, LambdaHost, Outcome};
 pub use proxy::{Counts, Fault, Proxy, Tally, Units};
 pub use signals::{Signals, report_interrupted};
 pub use stack::{EnvironmentChanges, Options, Ports, Schedules, Stack};
+pub use tables::create_table;
 pub use template::{Allowed, Condition, Context};
 pub use venv::{PythonEnvironment, prepare as prepare_python};

@@ -4,11 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 
-use aws_sdk_dynamodb::types::{
-    AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
-};
 use axum::{Router, routing::get};
-use leasehold_local::{FakeStepFunctionsServer, PythonEnvironment, prepare_python};
+use leasehold_local::{FakeStepFunctionsServer, PythonEnvironment, create_table, prepare_python};
 use leasehold_proof::{
     fixture::{Fixture, environment, events, quiet},
     root,
@@ -44,7 +41,9 @@ async fn play(mut program: Command) {
     let step_functions = FakeStepFunctionsServer::start(&mut options).await.unwrap();
     let fixture = Fixture::with(options).await;
     fixture.write_handles("extend-expired").await;
-    create_orders(&fixture).await;
+    // What guarded writes go to.
+    let orders = create_table(&fixture.stack.dynamodb(), "orders", &["pk"], None).await;
+    orders.unwrap();
     let notified = get(async move || {
         let calls = step_functions.calls();
         let bodies: Vec<_> = calls.into_iter().map(|call| call.body).collect();
@@ -78,20 +77,6 @@ async fn play(mut program: Command) {
 
 fn texts(output: &Output) -> [String; 2] {
     [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned())
-}
-
-/// The table that guarded writes go to.
-async fn create_orders(fixture: &Fixture) {
-    let key = KeySchemaElement::builder()
-        .attribute_name("pk")
-        .key_type(KeyType::Hash);
-    let attribute = AttributeDefinition::builder().attribute_name("pk");
-    let attribute = attribute.attribute_type(ScalarAttributeType::S);
-    let create = fixture.stack.dynamodb().create_table().table_name("orders");
-    let create = create.billing_mode(BillingMode::PayPerRequest);
-    let create = create.key_schema(key.build().unwrap());
-    let create = create.attribute_definitions(attribute.build().unwrap());
-    create.send().await.unwrap();
 }
 
 /// The Python of the state machine engine, whose packages have boto3 among them.

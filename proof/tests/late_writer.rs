@@ -10,9 +10,6 @@ use std::{
     time::Duration,
 };
 
-use aws_sdk_dynamodb::types::{
-    AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
-};
 use leasehold_proof::fixture::{TABLE, Table, s};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -129,28 +126,9 @@ impl Writer {
 }
 
 async fn create_resource(table: &Table) {
-    let key = |name: &str, kind| {
-        let part = KeySchemaElement::builder()
-            .attribute_name(name)
-            .key_type(kind);
-        part.build().unwrap()
-    };
-    let text = |name: &str| {
-        let attribute = AttributeDefinition::builder().attribute_name(name);
-        attribute
-            .attribute_type(ScalarAttributeType::S)
-            .build()
-            .unwrap()
-    };
-    let create = table.client.create_table().table_name(RESOURCE);
-    let create = create.billing_mode(BillingMode::PayPerRequest);
-    let create = create
-        .key_schema(key("pk", KeyType::Hash))
-        .key_schema(key("sk", KeyType::Range));
-    let create = create
-        .attribute_definitions(text("pk"))
-        .attribute_definitions(text("sk"));
-    create.send().await.unwrap();
+    leasehold_local::create_table(&table.client, RESOURCE, &["pk", "sk"], None)
+        .await
+        .unwrap();
 }
 
 async fn counter(table: &Table) -> u64 {

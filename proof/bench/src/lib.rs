@@ -85,8 +85,6 @@ pub enum Part {
 pub struct Options {
     /// Less of everything, for a first look and for CI.
     pub quick: bool,
-    /// How many clients wait for one key, a run each; the usual numbers if nothing is said.
-    pub waiters: Option<Vec<usize>>,
     /// How the binaries were built whose instructions are counted.
     pub build: instructions::Build,
 }

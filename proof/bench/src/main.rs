@@ -20,9 +20,6 @@ struct Arguments {
     /// What is measured [default: everything].
     #[arg(long, value_delimiter = ',', value_name = "PART,…")]
     parts: Vec<Part>,
-    /// How many clients wait for one key, a run each [default: 2,8,32,128; quickly 2,8].
-    #[arg(long, value_delimiter = ',', value_name = "N,…")]
-    waiters: Option<Vec<usize>>,
     /// How the binaries below target/instructions were built: each way has a budget.
     #[arg(
         long = "as",
@@ -66,7 +63,6 @@ async fn main() -> ExitCode {
 async fn run(arguments: Arguments) -> Result<bool, Error> {
     let options = Options {
         quick: arguments.quick,
-        waiters: arguments.waiters,
         build: arguments.build,
     };
     let parts = match &arguments.parts[..] {

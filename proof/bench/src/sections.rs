@@ -14,9 +14,8 @@ use crate::report::{Found, Measure};
 use crate::site::{Cost, Site};
 
 const KEY: &str = "orders/42";
-const EVERYBODY: [Who; 5] = [
+const EVERYBODY: [Who; 4] = [
     Who::Polling,
-    Who::Functions,
     Who::Direct,
     Who::DynamodbLease,
     Who::PythonLock,

@@ -4,15 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use aws_config::{BehaviorVersion, Region, SdkConfig};
-use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::Credentials;
-use aws_sdk_dynamodb::types::{
-    AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
-    TimeToLiveSpecification,
-};
 use leasehold_local::{Counts, DynamoDb, Proxy};
 
-use crate::{Error, failed};
+use crate::Error;
 
 /// A database of one run with two doors, counted apart: which one a client takes says what a request is for.
 pub struct Site {
@@ -123,53 +118,4 @@ pub async fn config(door: &Proxy) -> SdkConfig {
         .endpoint_url(door.url())
         .load()
         .await
-}
-
-/// Makes a table of items that have one text as their key, if there is none, and may have an attribute by which they are purged.
-///
-/// # Errors
-/// [`Error::Failed`] when the database refuses.
-pub async fn create_table(
-    client: &Client,
-    table: &str,
-    key: &str,
-    purged_by: Option<&str>,
-) -> Result<(), Error> {
-    if client
-        .describe_table()
-        .table_name(table)
-        .send()
-        .await
-        .is_ok()
-    {
-        return Ok(());
-    }
-    let hash = KeySchemaElement::builder()
-        .attribute_name(key)
-        .key_type(KeyType::Hash);
-    let text = AttributeDefinition::builder()
-        .attribute_name(key)
-        .attribute_type(ScalarAttributeType::S);
-    let create = client
-        .create_table()
-        .table_name(table)
-        .billing_mode(BillingMode::PayPerRequest);
-    let create = create
-        .key_schema(hash.build().map_err(failed("name the key"))?)
-        .attribute_definitions(text.build().map_err(failed("name the key"))?);
-    create.send().await.map_err(failed("create a table"))?;
-    if let Some(attribute) = purged_by {
-        let by = TimeToLiveSpecification::builder()
-            .enabled(true)
-            .attribute_name(attribute);
-        let by = by
-            .build()
-            .map_err(failed("name the attribute to purge by"))?;
-        let update = client
-            .update_time_to_live()
-            .table_name(table)
-            .time_to_live_specification(by);
-        update.send().await.map_err(failed("have items purged"))?;
-    }
-    Ok(())
 }

@@ -120,12 +120,11 @@ fn wide(count: usize) -> u64 {
 
 /// Everybody, one after the other, with more and more who wait.
 pub(crate) async fn measure(options: &Options) -> Result<Found, Error> {
-    let usual: &[usize] = if options.quick {
+    let numbers: &[usize] = if options.quick {
         &[2, 8]
     } else {
         &[2, 8, 32, 128]
     };
-    let numbers = options.waiters.as_deref().unwrap_or(usual);
     let limit = Duration::from_secs(if options.quick { 20 } else { 90 });
     let mut runs = Vec::new();
     for number in numbers {

@@ -1,6 +1,6 @@
 //! Designs that are wrong in one point each, most of them known from other locks. Each must be rejected.
 
-mod flawed;
+pub mod flawed;
 
 use leasehold::{row::Stored, transition::transition};
 

@@ -3,10 +3,10 @@
 
 use std::sync::atomic::Ordering;
 
+use leasehold_local::StepFunctionsCall;
 use tokio::sync::oneshot::{Receiver, error::TryRecvError};
 
 use crate::context::Context;
-use crate::fixture::TaskResult;
 use crate::history::Wait;
 use crate::watch::sleep_ms;
 
@@ -14,7 +14,7 @@ use crate::watch::sleep_ms;
 const SWEEPS_TO_TELL: u64 = 20;
 
 /// The waiter, and where its answer would arrive.
-pub type PendingWait = (Wait, Receiver<TaskResult>);
+pub type PendingWait = (Wait, Receiver<StepFunctionsCall>);
 
 /// L4: listens once more, now that all is over, until everybody has an answer or enough sweeps have come to
 /// their end. Dropped, it leaves those who had none by then in the history.

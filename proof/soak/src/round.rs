@@ -155,7 +155,7 @@ impl Round {
         stop.store(true, Ordering::Release);
         let _ = sweeping.await;
         self.check(&context, &strangers, &mut totals).await?;
-        context.fixture.step_functions.clear();
+        context.fixture.step_functions.forget_tokens();
         let broken = context.broken.lock().map(|mut broken| broken.take());
         match broken {
             Ok(Some(error)) => Err(error),

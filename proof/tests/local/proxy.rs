@@ -9,11 +9,10 @@ use aws_sdk_dynamodb::config::{
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::operation::put_item::{PutItemError, PutItemOutput};
 use aws_sdk_dynamodb::types::{
-    AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType, Put,
-    ReturnValuesOnConditionCheckFailure, ScalarAttributeType, TimeToLiveSpecification,
+    AttributeValue, Put, ReturnValuesOnConditionCheckFailure, TimeToLiveSpecification,
     TransactWriteItem,
 };
-use leasehold_local::{Counts, DynamoDb, Fault, ManualClock, Proxy, Units};
+use leasehold_local::{Counts, DynamoDb, Fault, ManualClock, Proxy, Units, create_table};
 
 struct Bench {
     client: Client,
@@ -43,26 +42,7 @@ async fn bench_on(database: DynamoDb, attempts: u32) -> Bench {
         .endpoint_url(proxy.url())
         .build();
     let client = Client::from_conf(config);
-    let key = KeySchemaElement::builder()
-        .attribute_name("pk")
-        .key_type(KeyType::Hash)
-        .build()
-        .unwrap();
-    let pk = AttributeDefinition::builder()
-        .attribute_name("pk")
-        .attribute_type(ScalarAttributeType::S)
-        .build()
-        .unwrap();
-    let create = client
-        .create_table()
-        .table_name("rows")
-        .billing_mode(BillingMode::PayPerRequest);
-    create
-        .key_schema(key)
-        .attribute_definitions(pk)
-        .send()
-        .await
-        .unwrap();
+    create_table(&client, "rows", &["pk"], None).await.unwrap();
     proxy.reset();
     Bench {
         client,

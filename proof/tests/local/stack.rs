@@ -5,9 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use aws_sdk_lambda::primitives::Blob;
-use aws_sdk_sfn::operation::describe_execution::DescribeExecutionOutput;
-use aws_sdk_sfn::types::ExecutionStatus;
 use leasehold_local::{Error, Options, Outcome, Schedules, Stack};
+use leasehold_proof::execution::Execution;
 use serde_json::{Value, json};
 
 fn options() -> Options {
@@ -135,22 +134,11 @@ async fn a_state_machine_of_the_template_runs_its_function_and_its_ends_are_even
     .unwrap();
     let mut invocations = stack.functions().invocations();
     let arns = stack.deploy().await.unwrap();
-    let sfn = stack.sfn();
-    let start = sfn
-        .start_execution()
-        .state_machine_arn(&arns["EchoStateMachine"])
-        .input(r#"{"n": 1}"#);
-    let execution = start.send().await.unwrap();
-    let ended = end_of(&sfn, execution.execution_arn()).await;
-    assert_eq!(
-        *ended.status(),
-        ExecutionStatus::Succeeded,
-        "{:?} {:?}",
-        ended.error(),
-        ended.cause()
-    );
-    let output: Value = serde_json::from_str(ended.output().unwrap()).unwrap();
-    assert_eq!(output["echo"], json!({"n": 1}));
+    let machine = &arns["EchoStateMachine"];
+    let execution = Execution::start(&stack.sfn(), machine, &json!({"n": 1})).await;
+    let ended = execution.ended().await;
+    assert_eq!(ended.status, "SUCCEEDED", "{ended:?}");
+    assert_eq!(ended.output["echo"], json!({"n": 1}));
 
     // Three invocations: RUNNING and SUCCEEDED from the rule, and the task itself, in any order.
     let mut statuses = Vec::new();
@@ -165,52 +153,4 @@ async fn a_state_machine_of_the_template_runs_its_function_and_its_ends_are_even
     statuses.sort();
     assert_eq!(statuses, ["RUNNING", "SUCCEEDED"]);
     stack.stop().await;
-}
-
-#[tokio::test]
-async fn the_repositorys_own_template_runs_a_critical_section() {
-    // `make test` has built the functions; the error says so otherwise.
-    let options = Options {
-        engine: true,
-        ..Options::default()
-    };
-    let stack = Stack::start(options)
-        .await
-        .unwrap_or_else(|error| panic!("{error}"));
-    let arns = stack.deploy().await.unwrap();
-    let sfn = stack.sfn();
-    let input = r#"{"key": "orders/7", "ttl_seconds": 30}"#;
-    let start = sfn
-        .start_execution()
-        .state_machine_arn(&arns["CriticalSectionStateMachine"])
-        .input(input);
-    let execution = start.send().await.unwrap();
-    let ended = end_of(&sfn, execution.execution_arn()).await;
-    assert_eq!(
-        *ended.status(),
-        ExecutionStatus::Succeeded,
-        "{:?} {:?}",
-        ended.error(),
-        ended.cause()
-    );
-    assert!(
-        stack.proxy().counts().of("UpdateItem") >= 3,
-        "acquire, extend, release"
-    );
-    stack.stop().await;
-}
-
-async fn end_of(sfn: &aws_sdk_sfn::Client, execution: &str) -> DescribeExecutionOutput {
-    loop {
-        let described = sfn
-            .describe_execution()
-            .execution_arn(execution)
-            .send()
-            .await
-            .unwrap();
-        if *described.status() != ExecutionStatus::Running {
-            return described;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
 }

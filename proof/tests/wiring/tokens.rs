@@ -1,12 +1,11 @@
 //! Task tokens on the engine: each is one attempt's, answered once.
 
 use aws_sdk_sfn::error::ProvideErrorMetadata as _;
-use aws_sdk_sfn::operation::describe_execution::DescribeExecutionOutput;
-use aws_sdk_sfn::types::ExecutionStatus;
 use leasehold_local::{Fault, Invocation, Options, Stack};
 use serde_json::{Value, json};
 use tokio::sync::broadcast;
 
+use leasehold_proof::execution::{Ended, Execution};
 use leasehold_proof::fixture::{Shared, eventually};
 
 use crate::fixture::{next, options};
@@ -31,20 +30,12 @@ impl Fixture {
         Self { stack, machine }
     }
 
-    async fn start(&self, wish: &str, seconds: u32) -> Waiting<'_> {
+    async fn start(&self, wish: &str, seconds: u32) -> Waiting {
         let invocations = self.stack.functions().invocations();
-        let start = self.stack.sfn().start_execution();
         let input = json!({"do": wish, "seconds": seconds});
-        let started = start
-            .state_machine_arn(&self.machine)
-            .input(input.to_string())
-            .send()
-            .await
-            .unwrap();
-        let arn = started.execution_arn().to_owned();
+        let execution = Execution::start(&self.stack.sfn(), &self.machine, &input).await;
         Waiting {
-            fixture: self,
-            arn,
+            execution,
             invocations,
         }
     }
@@ -68,43 +59,34 @@ impl Fixture {
 }
 
 /// An execution that waits.
-struct Waiting<'a> {
-    fixture: &'a Fixture,
-    arn: String,
+struct Waiting {
+    execution: Execution,
     invocations: broadcast::Receiver<Invocation>,
 }
 
-impl Waiting<'_> {
+impl Waiting {
     /// The token of the next attempt of this execution.
     async fn token(&mut self) -> String {
         // Tokens carry nothing of their execution, so the history says whose they are.
         loop {
             let (_, payload) = next(&mut self.invocations).await;
             if let Some(token) = payload["token"].as_str()
-                && self.history().await.contains(token)
+                && self.tokens().await.iter().any(|own| own == token)
             {
                 return token.to_owned();
             }
         }
     }
 
-    async fn history(&self) -> String {
-        let history = self.fixture.stack.sfn().get_execution_history();
-        let history = history.execution_arn(&self.arn).send().await.unwrap();
-        let scheduled = history.events().iter();
-        scheduled
-            .filter_map(|event| event.task_scheduled_event_details())
-            .map(|details| details.parameters().to_owned())
-            .collect()
+    /// The tokens of all attempts so far.
+    async fn tokens(&self) -> Vec<String> {
+        let history = self.execution.history().await;
+        let token = |(_, task): (_, Value)| Some(task["Payload"]["token"].as_str()?.to_owned());
+        history.tasks().into_iter().filter_map(token).collect()
     }
 
-    async fn ended(&self) -> DescribeExecutionOutput {
-        eventually("what is looked for", async || {
-            let describe = self.fixture.stack.sfn().describe_execution();
-            let described = describe.execution_arn(&self.arn).send().await.unwrap();
-            (*described.status() != ExecutionStatus::Running).then_some(described)
-        })
-        .await
+    async fn ended(&self) -> Ended {
+        self.execution.ended().await
     }
 }
 
@@ -125,8 +107,7 @@ fn a_token_is_answered_once_and_what_is_no_token_never() {
         assert_eq!(fixture.succeed("no token").await, "InvalidToken");
         assert_eq!(fixture.succeed(&token).await, "taken");
         let ended = waiting.ended().await;
-        let output: Value = serde_json::from_str(ended.output().unwrap()).unwrap();
-        assert_eq!(output, json!({"lease": 1}));
+        assert_eq!(ended.output, json!({"lease": 1}));
         assert_eq!(fixture.succeed(&token).await, "TaskTimedOut");
         assert_eq!(fixture.fail(&token).await, "TaskTimedOut");
     });
@@ -162,8 +143,8 @@ fn a_failure_is_the_tasks_own_with_name_and_cause() {
         assert_eq!(fixture.succeed(&first).await, "TaskTimedOut");
         assert_eq!(fixture.fail(&second).await, "taken");
         let ended = waiting.ended().await;
-        assert_eq!(ended.error(), Some("Lease.QueueTimeout"));
-        assert_eq!(ended.cause(), Some("late"));
+        assert_eq!(ended.error, "Lease.QueueTimeout");
+        assert_eq!(ended.cause, "late");
     });
 }
 
@@ -176,7 +157,7 @@ fn a_function_that_fails_ends_its_attempt_and_the_next_has_another_token() {
         assert_ne!(first, second);
         assert_eq!(fixture.succeed(&first).await, "TaskTimedOut");
         assert_eq!(fixture.succeed(&second).await, "taken");
-        assert_eq!(*waiting.ended().await.status(), ExecutionStatus::Succeeded);
+        assert_eq!(waiting.ended().await.status, "SUCCEEDED");
     });
 }
 
@@ -185,9 +166,7 @@ fn the_token_of_a_task_that_is_over_is_refused() {
     with_fixture(async |fixture| {
         let mut stopped = fixture.start("nothing", 60).await;
         let token = stopped.token().await;
-        let stop = fixture.stack.sfn().stop_execution();
-        stop.execution_arn(&stopped.arn).send().await.unwrap();
-        assert_eq!(*stopped.ended().await.status(), ExecutionStatus::Aborted);
+        stopped.execution.stop().await;
         // The state is left a moment after the execution.
         let refused = async || (fixture.fail(&token).await == "TaskTimedOut").then_some(());
         eventually("a refusal", refused).await;
@@ -195,7 +174,7 @@ fn the_token_of_a_task_that_is_over_is_refused() {
         let mut late = fixture.start("nothing", 1).await;
         let token = late.token().await;
         // No failure of the task: it is not retried.
-        assert_eq!(late.ended().await.error(), Some("States.Timeout"));
+        assert_eq!(late.ended().await.error, "States.Timeout");
         assert_eq!(fixture.succeed(&token).await, "TaskTimedOut");
     });
 }
@@ -205,19 +184,17 @@ fn every_end_is_an_event_and_so_is_a_redrive() {
     with_fixture(async |fixture| {
         let mut waiting = fixture.start("nothing", 60).await;
         waiting.token().await;
-        let stop = fixture.stack.sfn().stop_execution();
-        stop.execution_arn(&waiting.arn).send().await.unwrap();
-        let ended = async |waiting: &mut Waiting<'_>, status: &str| loop {
+        waiting.execution.stop().await;
+        let ended = async |waiting: &mut Waiting, status: &str| loop {
             let (_, payload) = next(&mut waiting.invocations).await;
             let detail = &payload["detail"];
-            if detail["executionArn"] == *waiting.arn && detail["status"] == status {
+            if detail["executionArn"] == *waiting.execution.arn && detail["status"] == status {
                 return detail.clone();
             }
         };
         ended(&mut waiting, "ABORTED").await;
 
-        let redrive = fixture.stack.sfn().redrive_execution();
-        redrive.execution_arn(&waiting.arn).send().await.unwrap();
+        waiting.execution.redrive().await;
         let token = waiting.token().await;
         assert_eq!(fixture.succeed(&token).await, "taken");
         let detail = ended(&mut waiting, "SUCCEEDED").await;
@@ -262,7 +239,7 @@ fn what_functions_send_to_the_engine_can_be_counted_and_lost() {
                 .into_service_error()
                 .is_task_timed_out()
         );
-        assert_eq!(*waiting.ended().await.status(), ExecutionStatus::Succeeded);
+        assert_eq!(waiting.ended().await.status, "SUCCEEDED");
         assert_eq!(proxy.pending_faults(), 0);
         assert_eq!(proxy.counts().since(&before).of("SendTaskSuccess"), 5);
     });
@@ -272,15 +249,9 @@ fn what_functions_send_to_the_engine_can_be_counted_and_lost() {
 fn an_answer_that_overtakes_its_function_ends_the_wait_at_once() {
     with_fixture(async |fixture| {
         let mut waiting = fixture.start("dawdle", 60).await;
-        let token = eventually("what is looked for", async || {
-            let history = waiting.history().await;
-            let scheduled: Value = serde_json::from_str(&history).ok()?;
-            let token = scheduled["Payload"]["token"].as_str();
-            token.map(str::to_owned)
-        });
-        let token = token.await;
+        let token = eventually("a token", async || waiting.tokens().await.pop()).await;
         assert_eq!(fixture.succeed(&token).await, "taken");
-        assert_eq!(*waiting.ended().await.status(), ExecutionStatus::Succeeded);
+        assert_eq!(waiting.ended().await.status, "SUCCEEDED");
         while let Ok(invocation) = waiting.invocations.try_recv() {
             assert!(
                 !invocation.payload.contains(&token),

@@ -1,17 +1,12 @@
 //! Changes between two requests of one call.
 
-use std::{
-    collections::HashSet,
-    future::Future,
-    pin::Pin,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{collections::HashSet, time::Duration};
 
 use super::*;
 use crate::{
-    Acquire, AcquireAll, Clock, Connection, Memory, Settings,
+    Acquire, AcquireAll, Connection, Memory, Settings,
     backoff::{FIRST_PAUSE, LONGEST_PAUSE},
+    clock::paused::Paused,
     conformance::{grant, invalid, make},
     store::wire::{Before, Wire},
 };
@@ -82,31 +77,15 @@ async fn a_lease_of_the_holders_own_that_ends_meanwhile_is_granted_anew_or_held(
     }
 }
 
-/// A clock that moves only by the pauses, and records them.
-#[derive(Default)]
-struct Pauses(Mutex<Vec<Duration>>);
-
-impl Clock for Pauses {
-    fn now(&self) -> Timestamp {
-        let slept = self.0.lock().expect("no panic").iter().sum();
-        Timestamp::from_millis(1_800_000_000_000).plus(slept)
-    }
-
-    fn sleep(&self, length: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
-        self.0.lock().expect("no panic").push(length);
-        Box::pin(std::future::ready(()))
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn conflicts_are_waited_out_with_jitter_and_not_for_ever() {
     let mut firsts = HashSet::new();
     for _ in 0..20 {
-        let clock = Arc::new(Pauses::default());
+        let clock = Paused::new();
         let leases = Leases::new(Wire::conflicting(u32::MAX), Settings::default());
         let answer = leases.with_clock(clock.clone()).acquire_all(set()).await;
         assert!(matches!(answer, Err(Error::Throttled { .. })), "{answer:?}");
-        let pauses = clock.0.lock().expect("no panic").clone();
+        let pauses = clock.pauses.lock().expect("no panic").clone();
         let total: Duration = pauses.iter().sum();
         let most = Connection::OPERATION;
         assert!(total <= most && total > most / 2, "{pauses:?}");

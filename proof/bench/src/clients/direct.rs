@@ -6,10 +6,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::types::AttributeValue;
-use leasehold_local::Proxy;
+use leasehold_local::{Proxy, create_table};
 
 use super::{Calling, Client};
-use crate::site::{config, create_table};
+use crate::site::config;
 use crate::{Error, message};
 
 const TABLE: &str = "locks";
@@ -26,7 +26,7 @@ pub(super) struct Direct {
 impl Direct {
     pub(super) async fn at(door: &Proxy, number: usize, lease: Duration) -> Result<Self, Error> {
         let client = aws_sdk_dynamodb::Client::new(&config(door).await);
-        create_table(&client, TABLE, "pk", None).await?;
+        create_table(&client, TABLE, &["pk"], None).await?;
         let owner =
             format!("arn:aws:states:us-east-1:123456789012:execution:orders:order-{number}");
         Ok(Self {

@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use aws_config::SdkConfig;
 use dynamodb_lease::Lease;
-use leasehold_local::Proxy;
+use leasehold_local::{Proxy, create_table};
 
 use super::{Calling, Client, Settings};
 use crate::Error;
-use crate::site::create_table;
 
 /// Its default.
 const TABLE: &str = "leases";
@@ -31,7 +30,7 @@ impl Leaser {
         settings: &Settings,
     ) -> Result<Self, Error> {
         let client = aws_sdk_dynamodb::Client::new(config);
-        create_table(&client, TABLE, "key", Some("lease_expiry")).await?;
+        create_table(&client, TABLE, &["key"], Some("lease_expiry")).await?;
         let mut builder = dynamodb_lease::Client::builder();
         if let Some(lease) = settings.lease {
             let hardly_ever = lease.saturating_sub(LOOK_EVERY);

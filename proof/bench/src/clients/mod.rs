@@ -2,7 +2,6 @@
 
 mod direct;
 mod dynamodb_lease;
-mod functions;
 pub(crate) mod leasehold;
 mod python_lock;
 
@@ -43,8 +42,6 @@ pub enum Who {
     Line,
     /// Ours, asking again after random pauses.
     Polling,
-    /// Ours through the functions' processes.
-    Functions,
     /// Conditional writes by the SDK, as one writes them oneself: neither a token nor a memory of requests.
     Direct,
     /// The Rust crate of that name: asks again every second, extends in the background.
@@ -74,7 +71,6 @@ impl Who {
         match self {
             Self::Line => "in line",
             Self::Polling => "polling",
-            Self::Functions => "by the functions",
             Self::Direct => "direct calls",
             Self::DynamodbLease => "dynamodb-lease",
             Self::PythonLock => "python_dynamodb_lock",
@@ -85,7 +81,7 @@ impl Who {
     #[must_use]
     pub const fn writes(self) -> [&'static str; 3] {
         match self {
-            Self::Line | Self::Polling | Self::Functions => ["UpdateItem"; 3],
+            Self::Line | Self::Polling => ["UpdateItem"; 3],
             Self::Direct | Self::DynamodbLease | Self::PythonLock => {
                 ["PutItem", "UpdateItem", "DeleteItem"]
             }
@@ -114,17 +110,6 @@ impl Who {
                 let library = Library::at(site.door()).await?;
                 for number in 0..many {
                     clients.push(Box::new(library.client(number, length(settings))));
-                }
-            }
-            Self::Functions => {
-                Library::at(site.aside()).await?;
-                let stack = functions::start(site).await?;
-                for number in 0..many {
-                    clients.push(Box::new(functions::Caller::new(
-                        &stack,
-                        number,
-                        length(settings),
-                    )));
                 }
             }
             Self::Direct => {
@@ -162,7 +147,7 @@ impl Who {
     pub async fn vanish(self, site: &Site, settings: &Settings, key: &str) -> Result<(), Error> {
         const NUMBER: usize = 999;
         match self {
-            Self::Line | Self::Polling | Self::Functions => {
+            Self::Line | Self::Polling => {
                 let library = Library::at(site.aside()).await?;
                 library.client(NUMBER, length(settings)).wait(key).await?;
             }

@@ -18,7 +18,6 @@ use leasehold_local::Proxy;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::chart::bars;
 use crate::clients::{Library, TABLE};
 use crate::report::{Found, Measure};
 use crate::{Error, Options, failed, ratio, root};
@@ -185,15 +184,9 @@ pub(crate) async fn measure(options: &Options) -> Result<Found, Error> {
             ratio(cold, 1),
         ));
     }
-    let groups: Vec<_> = measures
-        .iter()
-        .filter(|measure| measure.unit == "instructions")
-        .map(|measure| (measure.name.as_str(), measure))
-        .collect();
-    let chart = bars(&groups)?;
     Ok(Found {
         measures,
-        charts: vec![("instructions", chart)],
+        charts: Vec::new(),
     })
 }
 

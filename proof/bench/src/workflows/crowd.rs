@@ -25,15 +25,12 @@ const MANY: usize = 128;
 pub enum Whose {
     /// The shipped one that waits in the queue, without its second step.
     Queued,
-    /// The same without Confirm: the step works under the reservation, and Release ends it.
-    Unconfirmed,
     /// Somebody else's.
     Theirs(Peer),
 }
 
-const EVERYBODY: [Whose; 5] = [
+const EVERYBODY: [Whose; 4] = [
     Whose::Queued,
-    Whose::Unconfirmed,
     Whose::Theirs(Peer::Published),
     Whose::Theirs(Peer::Sample),
     Whose::Theirs(Peer::Loop),
@@ -43,7 +40,6 @@ impl Whose {
     const fn name(self) -> &'static str {
         match self {
             Self::Queued => "Leasehold",
-            Self::Unconfirmed => "Leasehold, a step that fits the promise",
             Self::Theirs(peer) => peer.name(),
         }
     }
@@ -172,8 +168,8 @@ const FIGURES: [(&str, &str, Look, Option<f64>); 8] = [
 pub async fn run(stage: &Stage, whose: Whose, size: usize) -> Result<Spent, Error> {
     let key = format!("crowd/{}/{size}", whose.name());
     let (machine, input) = match whose {
-        Whose::Queued | Whose::Unconfirmed => {
-            let definition = one_step(whose == Whose::Unconfirmed)?;
+        Whose::Queued => {
+            let definition = one_step()?;
             let function =
                 |name: &str| format!("arn:aws:lambda:us-east-1:123456789012:function:{name}");
             let extend = function("ExtendFunction");
@@ -246,18 +242,13 @@ async fn spent(stage: &Stage, mut mark: Mark, runs: &[Run]) -> Result<Spent, Err
 }
 
 /// The shipped machine with one step.
-fn one_step(unconfirmed: bool) -> Result<String, Error> {
+fn one_step() -> Result<String, Error> {
     let mut machine: Value = serde_json::from_str(QUEUED).map_err(failed("read a machine"))?;
     let states = &mut machine["States"];
     states["First"]["Next"] = "Release".into();
     if let Some(states) = states.as_object_mut() {
         states.remove("Extend");
         states.remove("Second");
-    }
-    if unconfirmed {
-        states["Acquire"]["Next"] = "First".into();
-        states["Acquire"]["Assign"]["proven"] =
-            "{% $states.context.Execution.RedriveCount %}".into();
     }
     Ok(machine.to_string())
 }

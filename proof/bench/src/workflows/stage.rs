@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_sfn::types::ExecutionStatus;
-use leasehold_local::{Counts, Invocation, Options, Proxy, Stack};
+use leasehold_local::{Counts, Invocation, Options, Proxy, Stack, create_table};
 use serde_json::Value;
 use tokio::sync::broadcast::Receiver;
 use tokio::time::{Instant, sleep};
 
 use super::{History, Spent, work};
-use crate::site::{Cost, config, create_table};
+use crate::site::{Cost, config};
 use crate::{Error, failed};
 
 /// More than anything here takes on a busy machine.
@@ -25,6 +25,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 const QUIET: Duration = Duration::from_millis(600);
 /// How long an event waits for its second reading by reap, instead of a minute.
 const SECOND_READING: Duration = Duration::from_millis(200);
+/// How long reap lets what an ended execution started go on.
+pub const GRACE: Duration = Duration::from_secs(4);
 const ACCOUNT: &str = "123456789012";
 /// Where the items of the others' machines are, by name.
 pub const TABLE: &str = "PeerTable";
@@ -128,7 +130,7 @@ impl Stage {
         let settings = [
             setting("LEASE_CLOCK_MARGIN_MS", "300"),
             setting("LEASE_GUARD_MS", "200"),
-            setting("LEASE_REAP_GRACE_SECONDS", "4"),
+            setting("LEASE_REAP_GRACE_SECONDS", &GRACE.as_secs().to_string()),
         ];
         let stack = Stack::start(Options {
             engine: true,
@@ -161,7 +163,7 @@ impl Stage {
             tidying,
             aside,
         };
-        create_table(&stage.database().await, TABLE, "name", None).await?;
+        create_table(&stage.database().await, TABLE, &["name"], None).await?;
         Ok(stage)
     }
 

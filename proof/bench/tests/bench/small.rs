@@ -13,7 +13,7 @@ use leasehold_bench::workflows::stage::{Peer, Stage};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_section_and_a_wait_cost_what_the_calls_send() {
-    for who in [Who::Functions, Who::Direct, Who::DynamodbLease] {
+    for who in [Who::Polling, Who::Direct, Who::DynamodbLease] {
         let steps = section(who).await.unwrap();
         let sent: Vec<_> = steps.iter().map(Cost::operations).collect();
         assert_eq!(sent, who.writes(), "{}", who.name());

@@ -75,7 +75,7 @@ pub fn apply(
 }
 
 /// What a caller would write that knows of no floor.
-fn without_the_floor(flaw: Flaw, mut change: Change) -> Change {
+pub fn without_the_floor(flaw: Flaw, mut change: Change) -> Change {
     let none = Tokens::From(Counter::MIN);
     match (flaw, &mut change) {
         (
@@ -142,14 +142,7 @@ fn granted(flaw: Flaw, stored: &Stored, (message, grant): (&Message, &Grant)) ->
             };
             ours(&over, &change)
         }
-        (Flaw::GrantsPassTheLineBy, Stored::Row(row)) => {
-            let nobody = Row {
-                line: Vec::new(),
-                ..row.clone()
-            };
-            let line = row.line.clone();
-            ours(&nobody, &change).map(|row| Row { line, ..row })
-        }
+        (Flaw::GrantsPassTheLineBy, Stored::Row(row)) => past_the_line(row, &change),
         (Flaw::ObservesTheToken, Stored::Row(row)) => {
             let mut grant = grant.clone();
             if grant.over == TakeoverRule::Unmoved(row.fencing_token.into()) {
@@ -159,6 +152,16 @@ fn granted(flaw: Flaw, stored: &Stored, (message, grant): (&Message, &Grant)) ->
         }
         _ => transition(stored, &change),
     }
+}
+
+/// What a change makes of a row as if nobody waited.
+pub fn past_the_line(row: &Row, change: &Change) -> Option<Row> {
+    let nobody = Row {
+        line: Vec::new(),
+        ..row.clone()
+    };
+    let line = row.line.clone();
+    ours(&nobody, change).map(|row| Row { line, ..row })
 }
 
 fn forgetful(row: &Row) -> Row {
@@ -187,11 +190,10 @@ fn extended(flaw: Flaw, scope: &Scope, row: &Row, extend: &Extend) -> Option<Row
         }
         _ => {}
     }
-    let line = row.line.clone();
     if flaw == Flaw::ExpiredHoldersComeBack {
-        row.line = Vec::new();
+        return past_the_line(&row, &Change::Extend(extend));
     }
-    ours(&row, &Change::Extend(extend)).map(|row| Row { line, ..row })
+    ours(&row, &Change::Extend(extend))
 }
 
 fn released(flaw: Flaw, row: &Row, (message, release): (&Message, &Release)) -> Option<Row> {

@@ -11,11 +11,12 @@ use std::{
 
 use super::first_of;
 use super::shared::{Broken, Delayed, Fault, Shared, kind_of, no_answer, too_busy};
+use crate::design::{Flaw, flawed};
 use leasehold::{
     Counter, Ended, Error, Holder, Key, RequestDigest, Timestamp,
     row::{Holding, Row, State, Stored},
     store::{Address, Applied, AppliedAll, Joined, Memory, Page, Part, Position, Store},
-    transition::{Change, End, Join, Next, Pass, Release, Reserve, ShortenDeadline, Tokens},
+    transition::{Change, End, Join, Next, ShortenDeadline},
     waiter::Waiter,
 };
 
@@ -283,7 +284,10 @@ impl FaultyStore {
         };
         let mut change = change.clone();
         match broken {
-            Broken::NoFloor => ignore_the_floor(&mut change),
+            Broken::NoFloor => {
+                change = flawed::without_the_floor(Flaw::HandOversIgnoreTheFloor, change);
+                change = flawed::without_the_floor(Flaw::PromisesOfBeforeAreTaken, change);
+            }
             Broken::ReapLate => {
                 let (Change::Cut(ShortenDeadline { version, .. })
                 | Change::End(End {
@@ -361,38 +365,16 @@ impl FaultyStore {
                     .await?;
                 return Ok(());
             }
-            (Broken::Barging, Change::Grant(grant)) if *before == row => {
-                let alone = Row {
-                    line: Vec::new(),
-                    ..before.clone()
+            (Broken::Barging, Change::Grant(_)) if *before == row => {
+                let Some(granted) = flawed::past_the_line(before, change) else {
+                    return Ok(());
                 };
-                self.memory.put(address.clone(), &alone.to_item());
-                let change = Change::Grant(grant.clone());
-                let _ = self.memory.apply(address, &change, LIMIT).await?;
-                if let Stored::Row(granted) = self.memory.read(address, LIMIT).await? {
-                    row = granted;
-                }
-                row.line.clone_from(&before.line);
+                row = granted;
             }
             _ => return Ok(()),
         }
         self.memory.put(address.clone(), &row.to_item());
         Ok(())
-    }
-}
-
-fn ignore_the_floor(change: &mut Change) {
-    let none = Tokens::From(Counter::MIN);
-    match change {
-        Change::Release(Release { next, .. }) | Change::End(End { next, .. }) => {
-            if let Next::Is(heir) = next {
-                heir.tokens = none;
-            }
-        }
-        Change::Reserve(Reserve { heir }) | Change::Pass(Pass { heir, .. }) => heir.tokens = none,
-        Change::TryAgain(again) => again.tokens = none,
-        Change::Take(take) => take.floor = Counter::MIN,
-        _ => {}
     }
 }
 

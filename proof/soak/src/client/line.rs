@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::holding::{Extended, extend};
 use super::mutex::Wanted;
 use super::{Client, Shape};
 use crate::calls::{Answer, Caller, Handle, seconds};
-use crate::fixture::TaskResult;
 use crate::history::Micros;
 use crate::history::Wait;
 use crate::plan::{Comeback, End, Section, Step, Work};
@@ -48,7 +47,8 @@ impl Client<'_> {
         };
         if joined {
             match tokio::time::timeout(LISTENS, &mut waiting).await {
-                Ok(Ok(TaskResult::Success(output))) => {
+                Ok(Ok(call)) if call.operation == "SendTaskSuccess" => {
+                    let output: Value = serde_json::from_str(call.output()).unwrap_or_default();
                     if let Some(handle) = caller.handle(&output["lease"]) {
                         if handle.place.key != key {
                             caller.unexpected(&format!("{} for {key}", handle.place));
@@ -56,9 +56,9 @@ impl Client<'_> {
                         wait.token = self.serve(caller, plan, handle).await;
                     }
                 }
-                Ok(Ok(TaskResult::Failure(name))) => {
-                    if name != "Lease.QueueTimeout" {
-                        caller.unexpected(&format!("answered in line: {name}"));
+                Ok(Ok(call)) => {
+                    if call.body["error"] != "Lease.QueueTimeout" {
+                        caller.unexpected(&format!("answered in line: {}", call.body["error"]));
                     }
                 }
                 Ok(Err(_)) => wait.answered = false,

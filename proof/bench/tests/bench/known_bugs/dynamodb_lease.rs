@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use dynamodb_lease::Client;
-use leasehold_local::Fault;
+use leasehold_local::{Fault, create_table};
 
 use super::ours::{Ours, found, in_time};
-use leasehold_bench::site::create_table;
 
 /// Its table.
 pub const LEASES: &str = "leases";
@@ -16,12 +15,8 @@ const TTL: u32 = 2;
 /// A client as a process of its own would have one: the SDK's and its own defaults, and a short lease.
 pub async fn client(world: &Ours) -> Client {
     let dynamodb = world.stack.dynamodb();
-    let tables = dynamodb.list_tables().send().await.unwrap();
-    if !tables.table_names().contains(&LEASES.to_owned()) {
-        create_table(&dynamodb, LEASES, "key", Some("lease_expiry"))
-            .await
-            .unwrap();
-    }
+    let created = create_table(&dynamodb, LEASES, &["key"], Some("lease_expiry")).await;
+    created.unwrap();
     let built = Client::builder()
         .lease_ttl_seconds(TTL)
         .extend_every(Duration::from_millis(300))

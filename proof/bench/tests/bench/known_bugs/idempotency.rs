@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use leasehold::{Clock as _, SystemClock};
-use leasehold_local::Stack;
+use leasehold_local::{Stack, create_table};
 
 use super::ours::{Ours, found, outwait, until};
 use super::signal;
 use leasehold_bench::python::Python;
-use leasehold_bench::site::create_table;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -39,7 +38,7 @@ async fn work(stack: &Stack, expires: u32) -> Python {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_failure_deletes_anothers_record() {
     let world = Ours::start().await;
-    create_table(&world.stack.dynamodb(), TABLE, "id", Some("expiration"))
+    create_table(&world.stack.dynamodb(), TABLE, &["id"], Some("expiration"))
         .await
         .unwrap();
     let first = work(&world.stack, 1).await;

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use aws_sdk_sfn::types::ExecutionStatus;
+use leasehold::{Clock as _, SystemClock, Timestamp};
+use leasehold_bench::workflows::stage::{GRACE, Run};
 use leasehold_local::Source;
 use serde_json::{Value, json};
 
-use super::ours::{call, found, outwait};
+use super::ours::{MARGIN, call, found, outwait};
 use super::sample::{LONG, SEMAPHORE, Sample, first_to_end, steps};
 use super::stage::{alone_with_stage, fresh_key, with_stage};
 
@@ -219,6 +221,27 @@ fn a_lost_event_leaks() {
     });
 }
 
+/// Stops our section in its first step, and later after its grant than clocks may be apart: of an execution that ends
+/// sooner, reap leaves the lease alone. When it was stopped.
+async fn stop_later(run: &Run) -> Timestamp {
+    run.works_in("First").await.unwrap();
+    tokio::time::sleep(2 * MARGIN).await;
+    let stopped_at = SystemClock.now();
+    run.stop().await.unwrap();
+    stopped_at
+}
+
+/// When this lease was granted, which has to be after the grace and long before the 60 s of the stopped execution's lease.
+fn granted_after_the_grace(lease: &Value, stopped_at: Timestamp) -> Timestamp {
+    let granted: Timestamp = serde_json::from_value(lease["acquired_at"].clone()).unwrap();
+    let after = granted.since(stopped_at);
+    assert!(
+        after >= GRACE && after < Duration::from_secs(30),
+        "{after:?}"
+    );
+    granted
+}
+
 #[test]
 fn a_clean_up_while_the_step_runs() {
     with_stage(async |stage| {
@@ -240,8 +263,7 @@ fn a_clean_up_while_the_step_runs() {
         let key = fresh_key();
         let input = json!({"key": key, "ttl_seconds": 60, "first": {"seconds": 2}});
         let run = stage.start(&section, &input).await.unwrap();
-        run.works_in("First").await.unwrap();
-        run.stop().await.unwrap();
+        let stopped_at = stop_later(&run).await;
         let event = json!({"key": key, "holder": "next", "ttl_seconds": 60, "on_held": "result"});
         let mut refusals = 0;
         let next = loop {
@@ -253,8 +275,7 @@ fn a_clean_up_while_the_step_runs() {
             tokio::time::sleep(Duration::from_millis(100)).await;
         };
         let stopped = steps(&mut ended, &key, 1).await;
-        let granted: leasehold::Timestamp =
-            serde_json::from_value(next["lease"]["acquired_at"].clone()).unwrap();
+        let granted = granted_after_the_grace(&next["lease"], stopped_at);
         let over = stopped[0]
             .ended_at
             .duration_since(std::time::UNIX_EPOCH)
@@ -298,13 +319,16 @@ fn a_redriven_step_is_unprotected() {
         let key = fresh_key();
         let input = json!({"key": key, "ttl_seconds": 60, "first": {"seconds": 2}});
         let run = stage.start(&section, &input).await.unwrap();
-        run.works_in("First").await.unwrap();
-        run.stop().await.unwrap();
+        let stopped_at = stop_later(&run).await;
         steps(&mut ended, &key, 1).await;
         let event = json!({"key": key, "holder": "next", "ttl_seconds": 60});
-        while call(&stage.stack, "AcquireFunction", &event).await.is_err() {
+        let next = loop {
+            if let Ok(next) = call(&stage.stack, "AcquireFunction", &event).await {
+                break next;
+            }
             tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+        };
+        granted_after_the_grace(&next["lease"], stopped_at);
         run.redrive().await.unwrap();
         let lost = run.ended().await.unwrap();
         assert_eq!(
