@@ -105,10 +105,10 @@ impl From<Error> for Failure {
                 "check the network, --region and --endpoint-url, then try again".to_owned()
             }
             Error::Frozen { key, .. } => {
-                format!("`leasehold unfreeze {key}` allows new grants")
+                format!("`leasehold unfreeze {key} --who YOU --why REASON` allows new grants")
             }
             Error::Corrupt { key, .. } => {
-                format!("inspect the item whose pk is {key}; leasehold leaves it unchanged")
+                format!("inspect the items whose pk is {key} and whose sk begins with LEASE#; leasehold leaves them unchanged")
             }
             Error::Lost { .. } | Error::Expired { .. } => {
                 "stop all work under this lease; `leasehold show` names the holder of the key now"

@@ -88,7 +88,7 @@ work until then: stop it first, or fence the resource with the token that is pri
 
 Exit codes: 0 ended, 1 nobody holds the key, or you declined.")]
 pub(crate) struct ForceRelease {
-    /// The permit, if the key is a semaphore
+    /// The permit, counted from 0, if the key is a semaphore
     #[arg(long, value_name = "N")]
     permit: Option<u16>,
     #[command(flatten)]
@@ -141,7 +141,7 @@ impl ForceRelease {
             .await?;
         match &forced {
             Forced::Forced { fencing_token, .. } => {
-                act.tell(&forced, &format!("{what} is free; {holder} had it"))?;
+                act.tell(&forced, &format!("{what} is released; {holder} had it"))?;
                 if !act.json {
                     say(&format!(
                         "write to the resource with token {fencing_token}, so that it refuses this holder's writes"

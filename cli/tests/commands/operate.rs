@@ -51,7 +51,7 @@ async fn nobody_is_evicted_without_a_yes() {
     assert_eq!(
         ran.out,
         format!(
-            "k is free; worker 7 had it\nwrite to the resource with token {above}, so that it refuses this holder's writes\n"
+            "k is released; worker 7 had it\nwrite to the resource with token {above}, so that it refuses this holder's writes\n"
         )
     );
     let again = fixture.run(&[&ask[..], &["--yes"]].concat()).await;
@@ -178,7 +178,7 @@ async fn of_several_permits_one_has_to_be_named() {
     let ran = fixture
         .run(&[&ask[..], &["--permit", other]].concat())
         .await;
-    let free = format!("permit {other} of p is free; ");
+    let free = format!("permit {other} of p is released; ");
     assert!(ran.out.starts_with(&free), "{ran:?}");
 }
 
