@@ -1,4 +1,6 @@
-//! Acquire: a key, or a permit of a semaphore.
+//! Acquire: a key, or a permit of a semaphore; at once, or with a place in the queue (`queued`).
+
+mod queued;
 
 use std::{borrow::Cow, collections::BTreeMap, time::Duration};
 
@@ -12,6 +14,8 @@ use crate::{
     transition::{Change, Grant, GrantRefusal, TakeoverRule, Tokens, transition, why_not_granted},
     values::{Holder, Key, KeysDigest, LeaseId, Metadata, Permits, RequestDigest, RequestId, Ttl},
 };
+
+pub use queued::Queued;
 
 /// What a grant says of each of its rows.
 pub(crate) struct Wish<'a> {

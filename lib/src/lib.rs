@@ -30,6 +30,7 @@ mod conflicts;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 mod error;
+mod extend;
 pub mod fence;
 mod hold;
 mod inspect;
@@ -66,6 +67,7 @@ mod values;
 pub mod waiter;
 mod workflows;
 
+pub use acquire::Queued;
 pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use error::{Cause, Error};
 pub use inspect::{HeldView, Inspected, Inspection, LeaseState, LeaseView, Listed};
@@ -76,7 +78,6 @@ pub use outcomes::{
     Previous, ReleaseOutcome, Released,
 };
 pub use pagination::{Cursor, PageSize};
-pub use queue::Queued;
 pub use reap::Reaped;
 pub use requests::{Acquire, AcquireAll, ExtendOptions, Queue};
 pub use retry::{AcquireOutcome, RetryPolicy};

@@ -163,46 +163,11 @@ mod tests {
 
     use super::*;
     use crate::{
-        Acquire, ExtendOptions, Settings,
-        clock::Clock as _,
-        conformance::{grant, make},
-        store::wire::{Before, Fate, Wire},
+        Acquire, Settings,
+        conformance::make,
+        store::wire::{Fate, Wire},
         values::{RequestDigest, RequestId},
     };
-
-    #[tokio::test(start_paused = true)]
-    async fn a_late_extend_does_not_end_what_another_one_has_extended_in_time() {
-        let ttl = make::ttl(Duration::from_mins(1));
-        let clock = make::clock();
-        let by =
-            |wire: &Wire| Leases::new(wire.clone(), Settings::default()).with_clock(clock.clone());
-        let store = Wire::default();
-        let (key, holder) = (make::key("k"), make::holder("h"));
-        let acquire = Acquire::new(key, holder.clone(), ttl);
-        let lease = grant(&by(&store), acquire).await.lease;
-        let before = Row {
-            line: vec![RequestDigest::of(&holder, &RequestId::random())],
-            ..store.row().await
-        };
-        store.table.put(address_of(&lease), &before.to_item());
-        clock.advance(ttl.as_duration().saturating_sub(Duration::from_millis(1)));
-        let in_time = by(&store).extend(&lease, ExtendOptions::default()).await;
-        drop(in_time.expect("extended"));
-        let after = store.row().await.to_item();
-        clock.advance(Duration::from_millis(2));
-        clock.advance(Settings::default().clock_margin);
-
-        // The row as the late extend reads it, and the row as it is when the late extend would end it.
-        let address = address_of(&lease);
-        let meddling = move |table: &crate::Memory| table.put(address, &after);
-        let store = Wire::meddled(Before::Apply, 2, meddling);
-        store.table.put(address_of(&lease), &before.to_item());
-        let late = by(&store).extend(&lease, ExtendOptions::default()).await;
-        assert!(store.is_done(), "it did look twice");
-        let late = late.expect("it is the holder's").into_lease();
-        assert_eq!(late.expires_at, clock.now().plus(ttl.as_duration()));
-        assert!(store.row().await.holding().is_some());
-    }
 
     #[tokio::test(start_paused = true)]
     async fn who_ends_a_grant_and_does_not_hear_so_tells_the_next_all_the_same() {

@@ -1,7 +1,5 @@
 //! Sweep: frees the leases of crashed holders. Sweep provides liveness, not safety.
 
-use std::time::Duration;
-
 use serde::Serialize;
 
 use crate::{
@@ -57,9 +55,6 @@ pub struct Swept {
 const fn is_zero(n: &u64) -> bool {
     *n == 0
 }
-
-/// Sweep stops when less than this is left of its invocation.
-const RESERVE: Duration = Duration::from_secs(1);
 
 /// Keys on one page of the index.
 const PAGE: u32 = 250;
@@ -179,11 +174,6 @@ impl<S: Store> Leases<S> {
         }
     }
 
-    pub(crate) fn is_nearly_over(&self) -> bool {
-        self.deadline()
-            .is_some_and(|at| at.since(self.now()) < RESERVE)
-    }
-
     async fn look(&self, address: &Address) -> Result<Seen, Error> {
         if self.is_nearly_over() {
             return Ok(Seen::LEFT);
@@ -253,7 +243,7 @@ fn one_bad_key_is_not_all(seen: Result<Seen, Error>, key: &Key) -> Result<Seen, 
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::{sync::Arc, time::Duration};
 
     use super::*;
     use crate::{

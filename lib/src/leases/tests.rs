@@ -3,7 +3,6 @@ use crate::{
     Acquire, GrantKind, Memory,
     clock::ManualClock,
     conformance::{grant, make},
-    store::wire::{Before, Wire},
 };
 
 const MINUTE: Duration = Duration::from_mins(1);
@@ -34,35 +33,6 @@ fn a_deadline_that_has_come_is_not_believed() {
     let leases = by(Memory::new(), &make::clock());
     assert_eq!(leases.for_call(leases.now().plus(MS)).limit(), MS);
     assert_eq!(leases.for_call(leases.now()).limit(), leases.limit());
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_extend_that_others_overtake_twice_moves_the_version_once_or_not_at_all() {
-    let clock = make::clock();
-    let first = Wire::default();
-    let lease = grant(&by(first.clone(), &clock), asking(MINUTE))
-        .await
-        .lease;
-    let extended = |minutes: u32| {
-        let (table, clock, lease) = (first.clone(), clock.clone(), lease.clone());
-        async move {
-            let options = make::extend_by(MINUTE * minutes);
-            let longer = by(table.clone(), &clock).extend(&lease, options).await;
-            drop(longer.expect("extended"));
-            table.row().await.to_item()
-        }
-    };
-    let (longer, longest) = (extended(2).await, extended(3).await);
-    let address = address_of(&lease);
-    let second = Wire::meddled(Before::Apply, 2, move |table| table.put(address, &longest));
-    second.table.put(address_of(&lease), &longer);
-    let late = by(second.clone(), &clock)
-        .extend(&lease, ExtendOptions::default())
-        .await;
-    assert!(second.is_done(), "it did look twice");
-    let late = late.expect("it is the holder's").into_lease();
-    assert_eq!(late.expires_at, clock.now().plus(MINUTE * 3));
-    assert_eq!(second.requests(), 2, "others have moved the version since");
 }
 
 /// After a lost response the same value finds its lease, although the caller set no request id.

@@ -241,7 +241,7 @@ impl<S: Store> Leases<S> {
     }
 }
 
-pub(super) fn its_place_is_lost(key: &Key) -> Error {
+pub(crate) fn its_place_is_lost(key: &Key) -> Error {
     Error::Unavailable {
         problem: format!("the place in the queue for {key} was lost"),
         source: None,
@@ -253,7 +253,7 @@ fn place_in(row: &Row, request: &RequestDigest) -> Option<usize> {
     row.waiting().iter().position(|waits| waits == request)
 }
 
-pub(super) fn is_next(row: &Row, request: &RequestDigest) -> bool {
+pub(crate) fn is_next(row: &Row, request: &RequestDigest) -> bool {
     row.reserved()
         .is_some_and(|reserved| reserved.request == *request)
 }

@@ -167,7 +167,7 @@ impl<S: Store> Leases<S> {
     }
 
     /// Sends the grant to a request that was granted at once.
-    pub(super) async fn answer(
+    pub(crate) async fn answer(
         &self,
         workflows: &dyn Workflows,
         token: &TaskToken,
@@ -183,13 +183,7 @@ impl<S: Store> Leases<S> {
 
     /// The lease in the notification of a waiter. Its deadline is that of the reservation, and always earlier than a
     /// whole ttl from now; by that, the holder's first extend is recognised.
-    pub(super) fn promised(
-        &self,
-        key: Key,
-        row: &Row,
-        reserved: &Reservation,
-        to: &Waiter,
-    ) -> Granted {
+    fn promised(&self, key: Key, row: &Row, reserved: &Reservation, to: &Waiter) -> Granted {
         let now = self.now();
         let in_full = now.plus(to.ttl.as_duration());
         let expires_at = reserved.until.min(in_full.minus(Duration::from_millis(1)));

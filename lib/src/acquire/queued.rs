@@ -2,15 +2,12 @@
 
 use serde::Serialize;
 
-use super::{
-    maintenance::{is_next, its_place_is_lost},
-    notify::{Sender, first_of},
-};
+use super::{Wish, other_keys};
 use crate::{
-    acquire::{Wish, other_keys},
     conflicts::ConflictBackoff,
     error::Error,
     leases::{Leases, TRIES, corrupt, frozen},
+    queue::{Sender, first_of, is_next, its_place_is_lost},
     requests::{Acquire, Queue},
     row::Row,
     store::{Joined, Store, occupied},

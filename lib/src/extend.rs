@@ -1,0 +1,139 @@
+//! Extend: moves the deadline of a lease, and confirms the reservation of a waiter.
+
+use std::time::Duration;
+
+use crate::{
+    error::Error,
+    leases::{Leases, TRIES, address_of, corrupt, frozen},
+    metrics::{self, Metric},
+    outcomes::{Ended, Extended, GrantKind, Lease},
+    requests::ExtendOptions,
+    store::{Applied, Store},
+    transition::{Change, Extend, ExtendRefusal, Take, TakeoverRule, why_not_extended},
+};
+
+impl<S: Store> Leases<S> {
+    /// Moves the deadline to now plus the ttl, and proves that the lease is still the caller's.
+    ///
+    /// This takes one conditional write. Extend never shortens a lease. If the call is repeated or delayed, or asks
+    /// for less than what is left, the deadline stays as it is; a second write then shows observers that the holder
+    /// is alive. A lease whose deadline has passed is revived if nobody was granted the key since and nobody waits
+    /// for it. If somebody waits, the lease is lost; extend also ends it if the clock margin has passed.
+    ///
+    /// For a waiter that was notified, the first extend is the grant.
+    ///
+    /// # Errors
+    /// [`Error::Lost`] if the key was granted to somebody else, the lease was released, swept or deleted, or the
+    /// reservation passed to another waiter; [`Error::Expired`] and [`Error::Frozen`] instead of a revival;
+    /// [`Error::Invalid`] for a ttl that is no longer than the guard; [`Error::Corrupt`]; and those of
+    /// [`Store::apply`]. After [`Error::Unavailable`] the deadline that the caller knows still holds.
+    pub async fn extend(&self, lease: &Lease, options: ExtendOptions) -> Result<Extended, Error> {
+        let ttl = options.ttl.unwrap_or(lease.ttl);
+        self.check_ttl(ttl)?;
+        let now = self.now();
+        let mut extend = Extend {
+            lease_id: lease.lease_id.clone(),
+            fencing_token: lease.fencing_token,
+            ttl,
+            now,
+            expires_at: now.plus(ttl.as_duration()),
+            require_unexpired: options.require_unexpired,
+        };
+        let (key, address) = (lease.key.clone(), address_of(lease));
+        let mut confirming = lease.looks_promised();
+        let mut once_more = true;
+        for _ in 0..TRIES {
+            // A failed extend must return before the lease expires.
+            let limit = match lease.remaining(self.now()) {
+                Duration::ZERO => self.limit(),
+                left => self.limit().min(left),
+            };
+            let change = if confirming {
+                Change::Take(self.take(lease, &extend))
+            } else {
+                Change::Extend(extend.clone())
+            };
+            let refused = match self.store().apply(&address, &change, limit).await? {
+                Applied::Done {
+                    row,
+                    deadline_before,
+                } => {
+                    if confirming {
+                        let kind = GrantKind::after(row.previous.as_ref());
+                        metrics::tell(Metric::of_grant(kind), 1);
+                        self.retire(&key, &row).await;
+                    }
+                    let lease = self.handle(address, row)?;
+                    return Ok(match deadline_before.filter(|deadline| *deadline <= now) {
+                        None => Extended::Extended { lease },
+                        Some(deadline) => Extended::Revived {
+                            lease,
+                            lapsed: now.since(deadline),
+                        },
+                    });
+                }
+                Applied::Refused(stored) => stored,
+            };
+            let floor = self.settings().token_floor;
+            match why_not_extended(refused, &extend, confirming, floor) {
+                ExtendRefusal::Unconfirmed => confirming = true,
+                ExtendRefusal::Confirmed => confirming = false,
+                ExtendRefusal::Taken(row) => {
+                    let lease = self.handle(address, row)?;
+                    return Ok(Extended::Extended { lease });
+                }
+                ExtendRefusal::Longer(row) => match row.holding() {
+                    // The version has to change, because an observer takes over a lease whose version has not
+                    // changed. The clocks of one holder's calls may differ as well.
+                    Some(held) if once_more => {
+                        (extend.expires_at, extend.ttl) = (held.expires_at, held.ttl);
+                        once_more = false;
+                    }
+                    _ => {
+                        let lease = self.handle(address, row)?;
+                        return Ok(Extended::Extended { lease });
+                    }
+                },
+                ExtendRefusal::Expired => return Err(Error::Expired { key }),
+                ExtendRefusal::Frozen(row) => return Err(frozen(key, row)),
+                ExtendRefusal::Awaited(row) => {
+                    // A holder whose clock is behind ours may still trust its lease. So end only a lease that anybody
+                    // may take over; then a waiter need not wait for sweep. If the row has changed since, another
+                    // extend of this lease may have been in time.
+                    let takeable = TakeoverRule::At(self.takeable()).holds(&row);
+                    if !takeable
+                        || self
+                            .end_as_read(&address, &row, Ended::Expired)
+                            .await?
+                            .is_some()
+                    {
+                        return Err(Error::Lost { key });
+                    }
+                }
+                ExtendRefusal::Lost => return Err(Error::Lost { key }),
+                ExtendRefusal::Corrupt(reason) => return Err(corrupt(key, reason)),
+            }
+        }
+        Err(self.never_still())
+    }
+
+    /// The first extend of a lease that was reserved for a waiter.
+    fn take(&self, lease: &Lease, extend: &Extend) -> Take {
+        Take {
+            lease_id: extend.lease_id.clone(),
+            fencing_token: extend.fencing_token,
+            floor: self.settings().token_floor,
+            holder: lease.holder.clone(),
+            metadata: lease.metadata.clone(),
+            ttl: extend.ttl,
+            acquired_at: lease.acquired_at,
+            now: extend.now,
+            expires_at: extend.expires_at,
+            sweep_after: extend.expires_at.plus(self.settings().clock_margin),
+            require_unexpired: extend.require_unexpired,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
