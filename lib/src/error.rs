@@ -196,45 +196,53 @@ fn words(error: &(dyn std::error::Error + 'static)) -> String {
     line
 }
 
-impl Error {
-    /// The names, as Retry and Catch match them.
-    pub const NAMES: [&str; 13] = [
-        "Lease.Held",
-        "Lease.Consumed",
-        "Lease.Lost",
-        "Lease.Expired",
-        "Lease.Frozen",
-        "Lease.Invalid",
-        "Lease.Corrupt",
-        "Lease.Denied",
-        "Lease.Misconfigured",
-        "Lease.Throttled",
-        "Lease.Unavailable",
-        "Lease.QueueTimeout",
-        "Lease.QueueFull",
-    ];
+/// The name of each error, its meaning, and what the caller should do.
+macro_rules! names {
+    ($($error:ident = $name:literal: $fact:literal)+) => {
+        impl Error {
+            /// The names, as Retry and Catch match them.
+            pub const NAMES: [&str; [$($name),+].len()] = [$($name),+];
 
-    /// The name for workflows, which is the whole `errorType`.
-    #[must_use]
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::OfSeveral { worst, .. } => worst.name(),
-            Self::Held(_) => Self::NAMES[0],
-            Self::Consumed { .. } => Self::NAMES[1],
-            Self::Lost { .. } => Self::NAMES[2],
-            Self::Expired { .. } => Self::NAMES[3],
-            Self::Frozen { .. } => Self::NAMES[4],
-            Self::Invalid { .. } => Self::NAMES[5],
-            Self::Corrupt { .. } => Self::NAMES[6],
-            Self::Denied { .. } => Self::NAMES[7],
-            Self::Misconfigured { .. } => Self::NAMES[8],
-            Self::Throttled { .. } => Self::NAMES[9],
-            Self::Unavailable { .. } => Self::NAMES[10],
-            Self::QueueTimeout { .. } => Self::NAMES[11],
-            Self::QueueFull { .. } => Self::NAMES[12],
+            #[cfg(feature = "schema")]
+            pub(crate) const FACTS: [(&str, &str); Self::NAMES.len()] = [$(($name, $fact)),+];
+
+            /// The name for workflows, which is the whole `errorType`.
+            #[must_use]
+            pub fn name(&self) -> &'static str {
+                match self {
+                    Self::OfSeveral { worst, .. } => worst.name(),
+                    $(Self::$error { .. } => $name,)+
+                }
+            }
         }
-    }
+    };
+}
 
+names! {
+    Held = "Lease.Held":
+        "Another holder has the key. Retry with backoff and full jitter, or wait in the queue."
+    Consumed = "Lease.Consumed":
+        "This request had its lease, and that lease has ended. A late duplicate: stop."
+    Lost = "Lease.Lost":
+        "Your grant has ended. Stop the work, then repair or acquire again; never retry."
+    Expired = "Lease.Expired":
+        "The lease expired and no one took it, but you required an unexpired one. As Lease.Lost."
+    Frozen = "Lease.Frozen": "An operator froze the key. Wait for the operator."
+    Invalid = "Lease.Invalid": "The request is malformed; field says where. Fix the definition."
+    Corrupt = "Lease.Corrupt": "The stored item is not a lease. An operator must look."
+    Denied = "Lease.Denied":
+        "IAM or credentials refused; the message names action and table. An operator must act."
+    Misconfigured = "Lease.Misconfigured":
+        "No such table, wrong keys, or a bad environment. An operator must act."
+    Throttled = "Lease.Throttled": "The table throttled the request. Retry with backoff."
+    Unavailable = "Lease.Unavailable":
+        "The outcome is unknown: time-out, connection, server error, a panic of the function. Retry with the same request."
+    QueueTimeout = "Lease.QueueTimeout":
+        "The request waited in the queue for its wait_seconds. Give up."
+    QueueFull = "Lease.QueueFull": "The queue is full (LEASE_QUEUE_CAP). Try again later."
+}
+
+impl Error {
     /// The error to match on: the error itself, or the worst one of [`Error::OfSeveral`].
     #[must_use]
     pub fn worst(&self) -> &Self {
@@ -257,7 +265,11 @@ impl Error {
             | Self::Frozen { key, .. }
             | Self::Corrupt { key, .. } => Some(key),
             Self::OfSeveral { worst, .. } => worst.key(),
-            _ => None,
+            Self::Invalid { .. }
+            | Self::Denied { .. }
+            | Self::Misconfigured { .. }
+            | Self::Throttled { .. }
+            | Self::Unavailable { .. } => None,
         }
     }
 

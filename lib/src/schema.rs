@@ -39,7 +39,7 @@ pub fn answer<T: JsonSchema>(title: &str) -> Value {
 /// The schema of a failed call: what Lambda returns, and what a Catch finds in its Cause.
 #[must_use]
 pub fn error() -> Value {
-    let names = Error::NAMES.map(|name| json!({"const": name, "description": fact(name)}));
+    let names = Error::FACTS.map(|(name, fact)| json!({"const": name, "description": fact}));
     let message = json!({
         "type": "object",
         "properties": {
@@ -98,39 +98,6 @@ pub fn error() -> Value {
     }
     open(&mut schema);
     finished(schema, "error")
-}
-
-/// The meaning of an error name, and what the caller should do.
-fn fact(name: &str) -> &'static str {
-    match name {
-        "Lease.Held" => {
-            "Another holder has the key. Retry with backoff and full jitter, or wait in the queue."
-        }
-        "Lease.Consumed" => {
-            "This request had its lease, and that lease has ended. A late duplicate: stop."
-        }
-        "Lease.Lost" => {
-            "Your grant has ended. Stop the work, then repair or acquire again; never retry."
-        }
-        "Lease.Expired" => {
-            "The lease expired and no one took it, but you required an unexpired one. As Lease.Lost."
-        }
-        "Lease.QueueTimeout" => "The request waited in the queue for its wait_seconds. Give up.",
-        "Lease.QueueFull" => "The queue is full (LEASE_QUEUE_CAP). Try again later.",
-        "Lease.Frozen" => "An operator froze the key. Wait for the operator.",
-        "Lease.Invalid" => "The request is malformed; field says where. Fix the definition.",
-        "Lease.Corrupt" => "The stored item is not a lease. An operator must look.",
-        "Lease.Denied" => {
-            "IAM or credentials refused; the message names action and table. An operator must act."
-        }
-        "Lease.Misconfigured" => {
-            "No such table, wrong keys, or a bad environment. An operator must act."
-        }
-        "Lease.Throttled" => "The table throttled the request. Retry with backoff.",
-        _ => {
-            "The outcome is unknown: time-out, connection, server error, a panic of the function. Retry with the same request."
-        }
-    }
 }
 
 /// The schema with its title, and without what only Rust needs.

@@ -269,7 +269,13 @@ const fn badness(error: &Error) -> u8 {
         Error::Frozen { .. } => 3,
         Error::Denied { .. } | Error::Misconfigured { .. } => 2,
         Error::Unavailable { .. } => 1,
-        _ => 0,
+        Error::Held(_)
+        | Error::Consumed { .. }
+        | Error::QueueTimeout { .. }
+        | Error::QueueFull { .. }
+        | Error::Invalid { .. }
+        | Error::Throttled { .. }
+        | Error::OfSeveral { .. } => 0,
     }
 }
 

@@ -119,7 +119,15 @@ impl About {
                             "refused"
                         );
                     }
-                    _ => line!(error, self, token, name, error.in_full(), latency, "failed"),
+                    Error::QueueTimeout { .. }
+                    | Error::OfSeveral { .. }
+                    | Error::Corrupt { .. }
+                    | Error::Denied { .. }
+                    | Error::Misconfigured { .. }
+                    | Error::Throttled { .. }
+                    | Error::Unavailable { .. } => {
+                        line!(error, self, token, name, error.in_full(), latency, "failed");
+                    }
                 }
             }
         }
