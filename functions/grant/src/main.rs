@@ -1,5 +1,6 @@
 //! Notifies the first waiter of a key that was freed without a notification: by an operator, or by a program that
-//! cannot call a waiter. Reads the table's stream; records that fail are delivered again.
+//! cannot call a waiter. A release notifies by itself. Reads the table's stream; records that fail are delivered
+//! again.
 
 use leasehold::{
     Error, Leases,
