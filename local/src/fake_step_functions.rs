@@ -118,7 +118,7 @@ impl FakeStepFunctionsServer {
         serving.push(task);
     }
 
-    /// The calls received since the last call of this method.
+    /// The calls received since the last call of this method, but for those that a waiter received.
     #[expect(clippy::must_use_candidate, reason = "asked to forget, too")]
     pub fn calls(&self) -> Vec<StepFunctionsCall> {
         std::mem::take(&mut self.state().received)
