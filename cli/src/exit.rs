@@ -108,7 +108,9 @@ impl From<Error> for Failure {
                 format!("`leasehold unfreeze {key} --who YOU --why REASON` allows new grants")
             }
             Error::Corrupt { key, .. } => {
-                format!("inspect the items whose pk is {key} and whose sk begins with LEASE#; leasehold leaves them unchanged")
+                format!(
+                    "inspect the items whose pk is {key} and whose sk begins with LEASE#; leasehold leaves them unchanged"
+                )
             }
             Error::Lost { .. } | Error::Expired { .. } => {
                 "stop all work under this lease; `leasehold show` names the holder of the key now"

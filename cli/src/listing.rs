@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use clap::{Args, ValueEnum};
-use leasehold::{Holder, Inspected, Key, LeaseView, Listed};
+use leasehold::{Holder, Inspected, Key, LeasePage, LeaseView};
 use serde::Serialize;
 
 use crate::columns::{Columns, pairs};
@@ -193,7 +193,7 @@ impl Holders {
         };
         if self.holder.is_some() {
             if self.json {
-                say(&json(&Listed {
+                say(&json(&LeasePage {
                     leases,
                     cursor: None,
                 })?)?;

@@ -2,7 +2,8 @@
 
 use clap::Args;
 use leasehold::{
-    AuditReason, Evict, Forced, Freeze, Inspected, Inspection, Key, Operator, Reason, Unfreeze,
+    AuditReason, ForceReleaseOptions, ForceReleaseOutcome, FreezeOutcome, Inspected, Inspection,
+    Key, Operator, Reason, UnfreezeOutcome,
 };
 
 use crate::caller;
@@ -111,7 +112,10 @@ impl ForceRelease {
         };
         let one = match held.as_slice() {
             [] => {
-                act.tell(&Forced::NotHeld, &format!("nobody holds {what}"))?;
+                act.tell(
+                    &ForceReleaseOutcome::NotHeld,
+                    &format!("nobody holds {what}"),
+                )?;
                 return Ok(Code::NO);
             }
             [one] => one,
@@ -131,7 +135,7 @@ impl ForceRelease {
         let holder = one.lease.held.as_ref().map(|held| held.holder.to_string());
         let holder = holder.unwrap_or_default();
         act.ask(&reached, &held, &format!("Evict {holder}?"))?;
-        let which = Evict {
+        let which = ForceReleaseOptions {
             permit: Some(one.lease.permit),
             fencing_token: Some(one.lease.fencing_token),
         };
@@ -140,7 +144,7 @@ impl ForceRelease {
             .force_release(&act.key, which, &act.because())
             .await?;
         match &forced {
-            Forced::Forced { fencing_token, .. } => {
+            ForceReleaseOutcome::Forced { fencing_token, .. } => {
                 act.tell(&forced, &format!("{what} is released; {holder} had it"))?;
                 if !act.json {
                     say(&format!(
@@ -149,7 +153,7 @@ impl ForceRelease {
                 }
                 Ok(Code::DONE)
             }
-            Forced::NotHeld => {
+            ForceReleaseOutcome::NotHeld => {
                 act.tell(&forced, &format!("{holder} no longer holds {what}"))?;
                 Ok(Code::NO)
             }
@@ -179,8 +183,8 @@ impl FreezeIt {
         act.ask(&reached, &seen, &format!("Freeze {}?", act.key))?;
         let frozen = reached.leases.freeze(&act.key, &act.because()).await?;
         let words = match frozen {
-            Freeze::Frozen => format!("{} is frozen", act.key),
-            Freeze::AlreadyFrozen => format!("{} was already frozen", act.key),
+            FreezeOutcome::Frozen => format!("{} is frozen", act.key),
+            FreezeOutcome::AlreadyFrozen => format!("{} was already frozen", act.key),
         };
         act.tell(&frozen, &words)?;
         if let Some(held) = seen.iter().find_map(|one| one.lease.held.as_ref()) {
@@ -211,8 +215,8 @@ impl UnfreezeIt {
         act.ask(&reached, &seen, &format!("Unfreeze {}?", act.key))?;
         let unfrozen = reached.leases.unfreeze(&act.key, &act.because()).await?;
         let (words, code) = match unfrozen {
-            Unfreeze::Unfrozen => (format!("{} can be granted again", act.key), Code::DONE),
-            Unfreeze::NotFrozen => (format!("{} was not frozen", act.key), Code::NO),
+            UnfreezeOutcome::Unfrozen => (format!("{} can be granted again", act.key), Code::DONE),
+            UnfreezeOutcome::NotFrozen => (format!("{} was not frozen", act.key), Code::NO),
         };
         act.tell(&unfrozen, &words)?;
         Ok(code)

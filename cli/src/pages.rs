@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal as _;
 
-use leasehold::{Cursor, Holder, LeaseView, Listed};
+use leasehold::{Cursor, Holder, LeasePage, LeaseView};
 
 use crate::connect::Reached;
 use crate::exit::Failure;
@@ -39,7 +39,7 @@ impl<'a> Pages<'a> {
             return Ok(None);
         }
         let cursor = self.cursor.take();
-        let Listed { leases, cursor } = match self.of {
+        let LeasePage { leases, cursor } = match self.of {
             Some(holder) => reached.leases.held_by(holder, PAGE, cursor).await?,
             None => reached.leases.list(PAGE, cursor).await?,
         };

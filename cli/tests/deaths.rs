@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 use fixture::{Fixture, Ran, children, guard, runs, until};
 use leasehold::{
-    AuditReason, Evict, Forced, Inspected, Key, LeaseState, ManualClock, Operator, Reason,
-    SweepBounds,
+    AuditReason, ForceReleaseOptions, ForceReleaseOutcome, Inspected, Key, LeaseState, ManualClock,
+    Operator, Reason, SweepBounds,
 };
 use leasehold_local::Fault;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
@@ -119,8 +119,13 @@ async fn force(fixture: &Fixture, key: &str) {
         why: Reason::new("test").unwrap(),
     };
     let (leases, key) = (fixture.leases(), Key::new(key).unwrap());
-    let forced = leases.force_release(&key, Evict::default(), &because).await;
-    assert!(matches!(forced.unwrap(), Forced::Forced { .. }));
+    let forced = leases
+        .force_release(&key, ForceReleaseOptions::default(), &because)
+        .await;
+    assert!(matches!(
+        forced.unwrap(),
+        ForceReleaseOutcome::Forced { .. }
+    ));
 }
 
 #[tokio::test]

@@ -6,19 +6,21 @@ use std::{borrow::Cow, collections::BTreeMap, time::Duration};
 
 use crate::{
     error::Error,
-    leases::{Leases, corrupt, frozen},
+    leases::{Leases, corrupt, frozen_error},
     outcomes::{Acquired, Contention, GrantKind, Granted, HeldLease, Lease},
     requests::Acquire,
     row::{Row, Stored},
     store::{Address, Applied, Store},
-    transition::{Change, Grant, GrantRefusal, TakeoverRule, Tokens, transition, why_not_granted},
+    transition::{
+        Change, Grant, GrantRefusal, TakeoverRule, TokenFloor, transition, why_not_granted,
+    },
     values::{Holder, Key, KeysDigest, LeaseId, Metadata, Permits, RequestDigest, RequestId, Ttl},
 };
 
 pub use queued::Queued;
 
 /// What a grant says of each of its rows.
-pub(crate) struct Wish<'a> {
+pub(crate) struct GrantRequest<'a> {
     pub(crate) holder: &'a Holder,
     pub(crate) request_id: RequestId,
     pub(crate) keys: Option<KeysDigest>,
@@ -55,13 +57,13 @@ impl<S: Store> Leases<S> {
             Some(_) => None,
             None => request.permits,
         };
-        let grant = self.grant(Wish {
+        let grant = self.grant(GrantRequest {
             holder: &request.holder,
             request_id: request.request_id,
             keys: None,
             ttl: request.ttl,
             metadata: request.metadata,
-            over: request.observed_version.map(TakeoverRule::Unmoved),
+            over: request.observed_version.map(TakeoverRule::VersionUnchanged),
         })?;
         if let Some(permits) = permits {
             let key = request.key;
@@ -126,15 +128,15 @@ impl<S: Store> Leases<S> {
             .and_then(ours)
             .filter(|row| row.frozen.is_some())
         {
-            return Err(frozen(key, row));
+            return Err(frozen_error(key, row));
         }
         let takeable = |stored: &Stored| {
             let suits = |tokens| {
-                let change = Change::Grant(grant.suited_to(tokens));
+                let change = Change::Grant(grant.with_tokens(tokens));
                 transition(stored, &change).is_some()
             };
             let floor = grant.tokens.floor();
-            suits(Tokens::From(floor)) || suits(Tokens::LiftedTo(floor))
+            suits(TokenFloor::Reached(floor)) || suits(TokenFloor::Below(floor))
         };
         for permit in from(grant.request.number(), permits) {
             // Permits above the number count as well: a lowered number takes effect when enough of them have been
@@ -173,13 +175,13 @@ impl<S: Store> Leases<S> {
         grant: &Grant,
     ) -> Result<Acquired, Error> {
         let mut out = Vec::new();
-        let (mut ice, mut strange) = (None, None);
+        let (mut frozen, mut foreign) = (None, None);
         for (permit, stored) in rows {
             match stored {
-                Stored::Row(row) if row.frozen.is_some() => ice = Some(row.clone()),
+                Stored::Row(row) if row.frozen.is_some() => frozen = Some(row.clone()),
                 Stored::Foreign(reason) => {
                     tracing::warn!(%key, permit, reason, "an item in the place of a permit is not leasehold's");
-                    strange = Some(*reason);
+                    foreign = Some(*reason);
                 }
                 _ => {}
             }
@@ -193,12 +195,12 @@ impl<S: Store> Leases<S> {
         }
         out.sort_by_key(|(at, permit, _)| (*at, *permit));
         let too_many = out.len().saturating_sub(permits.into());
-        match (out.into_iter().nth(too_many), ice, strange) {
+        match (out.into_iter().nth(too_many), frozen, foreign) {
             (Some((_, permit, row)), ..) => {
                 let refusal = GrantRefusal::Held(row.clone());
                 self.refused(Address { key, permit }, refusal, grant).await
             }
-            (None, Some(row), _) => Err(frozen(key, row)),
+            (None, Some(row), _) => Err(frozen_error(key, row)),
             (None, None, Some(reason)) => Err(corrupt(key, reason)),
             // All permits that were tried were taken and returned in the meantime.
             (None, None, None) => Err(Error::Unavailable {
@@ -208,23 +210,25 @@ impl<S: Store> Leases<S> {
         }
     }
 
-    /// The grant for `wish`, starting now.
-    pub(crate) fn grant(&self, wish: Wish<'_>) -> Result<Grant, Error> {
-        self.check_ttl(wish.ttl)?;
+    /// The grant for `asked`, starting now.
+    pub(crate) fn grant(&self, asked: GrantRequest<'_>) -> Result<Grant, Error> {
+        self.check_ttl(asked.ttl)?;
         // The deadline counts from before the request is sent.
         let now = self.now();
-        let expires_at = now.plus(wish.ttl.as_duration());
+        let expires_at = now.plus(asked.ttl.as_duration());
         let margin = self.settings().clock_margin;
         Ok(Grant {
-            request: RequestDigest::of(wish.holder, &wish.request_id),
-            holder: wish.holder.clone(),
-            keys: wish.keys,
+            request: RequestDigest::of(asked.holder, &asked.request_id),
+            holder: asked.holder.clone(),
+            keys: asked.keys,
             lease_id: LeaseId::random(),
-            ttl: wish.ttl,
-            metadata: wish.metadata,
+            ttl: asked.ttl,
+            metadata: asked.metadata,
             now,
-            over: wish.over.unwrap_or(TakeoverRule::At(now.minus(margin))),
-            tokens: Tokens::From(self.settings().token_floor),
+            over: asked
+                .over
+                .unwrap_or(TakeoverRule::ExpiredBy(now.minus(margin))),
+            tokens: TokenFloor::Reached(self.settings().token_floor),
             expires_at,
             sweep_after: expires_at.plus(margin),
         })
@@ -238,7 +242,7 @@ impl<S: Store> Leases<S> {
         reentrant: bool,
     ) -> Result<Result<Granted, GrantRefusal>, Error> {
         let mut grant = Cow::Borrowed(grant);
-        for _ in 0..SUITINGS {
+        for _ in 0..FLOOR_TRIES {
             let change = Change::Grant(Grant::clone(&grant));
             let stored = match self.store().apply(address, &change, self.limit()).await? {
                 Applied::Done { row, .. } => return self.granted(address.clone(), row).map(Ok),
@@ -248,8 +252,8 @@ impl<S: Store> Leases<S> {
                 GrantRefusal::Replayed(row) => {
                     return self.replayed(address.clone(), row).map(Ok);
                 }
-                GrantRefusal::Suits(tokens) => {
-                    grant = Cow::Owned(grant.suited_to(tokens));
+                GrantRefusal::Grantable(tokens) => {
+                    grant = Cow::Owned(grant.with_tokens(tokens));
                 }
                 refusal => return Ok(Err(refusal)),
             }
@@ -266,7 +270,7 @@ impl<S: Store> Leases<S> {
     fn granted(&self, address: Address, row: Row) -> Result<Granted, Error> {
         let previous = row.previous.clone();
         Ok(Granted {
-            lease: self.handle(address, row)?,
+            lease: self.lease_of(address, row)?,
             grant: GrantKind::after(previous.as_ref()),
             previous,
         })
@@ -295,11 +299,11 @@ impl<S: Store> Leases<S> {
                 .await
                 .map(Acquired::Held),
             GrantRefusal::OtherKeys => Err(other_keys()),
-            GrantRefusal::Suits(_) => {
+            GrantRefusal::Grantable(_) => {
                 Err(corrupt(key, "it can be granted, but the table refused it"))
             }
             GrantRefusal::Consumed => Err(Error::Consumed { key }),
-            GrantRefusal::Frozen(row) => Err(frozen(key, row)),
+            GrantRefusal::Frozen(row) => Err(frozen_error(key, row)),
             GrantRefusal::Corrupt(reason) => Err(corrupt(key, reason)),
         }
     }
@@ -314,10 +318,10 @@ impl<S: Store> Leases<S> {
         if row.holding().is_some() {
             return self.held(address, &row, asker);
         }
-        if let Some(lease) = self.next_in_line(&address.key, &row).await? {
+        if let Some(lease) = self.next_waiter_lease(&address.key, &row).await? {
             return Ok(self.in_the_way(lease, &row, asker));
         }
-        self.give_up_on_nobody(&address.key, &row).await?;
+        self.skip_missing_waiter(&address.key, &row).await?;
         Err(Error::Unavailable {
             problem: format!("{} changed during this request", address.key),
             source: None,
@@ -331,7 +335,7 @@ impl<S: Store> Leases<S> {
         row: &Row,
         asker: &Holder,
     ) -> Result<Contention, Error> {
-        let lease = self.handle(address, row.clone())?;
+        let lease = self.lease_of(address, row.clone())?;
         Ok(self.in_the_way(lease, row, asker))
     }
 
@@ -375,11 +379,11 @@ impl Acquired {
 }
 
 /// How many attempts adapt a write to the row. One is enough, unless somebody changes the floor meanwhile.
-const SUITINGS: usize = 4;
+const FLOOR_TRIES: usize = 4;
 
 /// Whether a permit is held by somebody; false if this grant may take it over.
 fn is_out(stored: &Stored, grant: &Grant) -> bool {
-    matches!(stored, Stored::Row(row) if !grant.over.holds(row) || row.is_spoken_for())
+    matches!(stored, Stored::Row(row) if !grant.over.allows(row) || row.is_reserved_or_queued())
 }
 
 pub(crate) fn other_keys() -> Error {

@@ -26,7 +26,7 @@ impl ConflictBackoff {
     /// Pauses for a random time below a limit that doubles. Fails if no time is left for another attempt.
     pub(crate) async fn wait<S: Store>(&mut self, leases: &Leases<S>) -> Result<(), Error> {
         let Some(pause) = self.pauses.next(self.left(leases)) else {
-            return Err(leases.never_still());
+            return Err(leases.contention_error());
         };
         leases.sleep(pause).await;
         Ok(())

@@ -29,22 +29,22 @@ macro_rules! refused {
 }
 
 mod acquiring;
-mod ending;
 mod extending;
 mod fake_step_functions;
 mod floors;
-mod handing_over;
+mod hand_over;
 mod handles;
 pub(crate) mod make;
 mod observing;
 mod operating;
 mod promises;
 mod queue;
+mod queue_maintenance;
 mod reaping;
+mod release;
 mod semaphores;
 mod sets;
 mod strangers;
-mod tending;
 mod waiting;
 
 pub use fake_step_functions::{FakeStepFunctions, Lost, TaskAnswer};
@@ -88,7 +88,7 @@ impl Bench for Memory {
 pub async fn all<B: Bench>(bench: &B) {
     acquiring::all(bench).await;
     extending::all(bench).await;
-    ending::all(bench).await;
+    release::all(bench).await;
     // From here on the table contains items that are not ours, which sweep would count.
     observing::all(bench).await;
     semaphores::all(bench).await;
@@ -97,9 +97,9 @@ pub async fn all<B: Bench>(bench: &B) {
     operating::all(bench).await;
     floors::all(bench).await;
     waiting::all(bench).await;
-    handing_over::all(bench).await;
+    hand_over::all(bench).await;
     promises::all(bench).await;
-    tending::all(bench).await;
+    queue_maintenance::all(bench).await;
     reaping::all(bench).await;
     strangers::all(bench).await;
 }

@@ -78,7 +78,7 @@ pub enum Error {
     /// Of several leases, some could not be extended or released. The name is that of the worst outcome; the message
     /// gives the outcome of each.
     #[error("{outcomes}")]
-    OfSeveral {
+    Multiple {
         /// The worst outcome.
         #[source]
         worst: Box<Error>,
@@ -210,7 +210,7 @@ macro_rules! names {
             #[must_use]
             pub fn name(&self) -> &'static str {
                 match self {
-                    Self::OfSeveral { worst, .. } => worst.name(),
+                    Self::Multiple { worst, .. } => worst.name(),
                     $(Self::$error { .. } => $name,)+
                 }
             }
@@ -243,11 +243,11 @@ names! {
 }
 
 impl Error {
-    /// The error to match on: the error itself, or the worst one of [`Error::OfSeveral`].
+    /// The error to match on: the error itself, or the worst one of [`Error::Multiple`].
     #[must_use]
     pub fn worst(&self) -> &Self {
         match self {
-            Self::OfSeveral { worst, .. } => worst.worst(),
+            Self::Multiple { worst, .. } => worst.worst(),
             error => error,
         }
     }
@@ -264,7 +264,7 @@ impl Error {
             | Self::QueueFull { key, .. }
             | Self::Frozen { key, .. }
             | Self::Corrupt { key, .. } => Some(key),
-            Self::OfSeveral { worst, .. } => worst.key(),
+            Self::Multiple { worst, .. } => worst.key(),
             Self::Invalid { .. }
             | Self::Denied { .. }
             | Self::Misconfigured { .. }

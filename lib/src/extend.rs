@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use crate::{
     error::Error,
-    leases::{Leases, TRIES, address_of, corrupt, frozen},
+    leases::{Leases, TRIES, address_of, corrupt, frozen_error},
     metrics::{self, Metric},
     outcomes::{Ended, Extended, GrantKind, Lease},
     requests::ExtendOptions,
     store::{Applied, Store},
-    transition::{Change, Extend, ExtendRefusal, Take, TakeoverRule, why_not_extended},
+    transition::{
+        Change, ConfirmReservation, Extend, ExtendRefusal, TakeoverRule, why_not_extended,
+    },
 };
 
 impl<S: Store> Leases<S> {
@@ -40,7 +42,7 @@ impl<S: Store> Leases<S> {
             require_unexpired: options.require_unexpired,
         };
         let (key, address) = (lease.key.clone(), address_of(lease));
-        let mut confirming = lease.looks_promised();
+        let mut confirming = lease.may_be_reservation();
         let mut once_more = true;
         for _ in 0..TRIES {
             // A failed extend must return before the lease expires.
@@ -49,7 +51,7 @@ impl<S: Store> Leases<S> {
                 left => self.limit().min(left),
             };
             let change = if confirming {
-                Change::Take(self.take(lease, &extend))
+                Change::ConfirmReservation(self.confirmation(lease, &extend))
             } else {
                 Change::Extend(extend.clone())
             };
@@ -60,10 +62,10 @@ impl<S: Store> Leases<S> {
                 } => {
                     if confirming {
                         let kind = GrantKind::after(row.previous.as_ref());
-                        metrics::tell(Metric::of_grant(kind), 1);
-                        self.retire(&key, &row).await;
+                        metrics::record(Metric::of_grant(kind), 1);
+                        self.mark_served(&key, &row).await;
                     }
-                    let lease = self.handle(address, row)?;
+                    let lease = self.lease_of(address, row)?;
                     return Ok(match deadline_before.filter(|deadline| *deadline <= now) {
                         None => Extended::Extended { lease },
                         Some(deadline) => Extended::Revived {
@@ -79,7 +81,7 @@ impl<S: Store> Leases<S> {
                 ExtendRefusal::Unconfirmed => confirming = true,
                 ExtendRefusal::Confirmed => confirming = false,
                 ExtendRefusal::Taken(row) => {
-                    let lease = self.handle(address, row)?;
+                    let lease = self.lease_of(address, row)?;
                     return Ok(Extended::Extended { lease });
                 }
                 ExtendRefusal::Longer(row) => match row.holding() {
@@ -90,17 +92,17 @@ impl<S: Store> Leases<S> {
                         once_more = false;
                     }
                     _ => {
-                        let lease = self.handle(address, row)?;
+                        let lease = self.lease_of(address, row)?;
                         return Ok(Extended::Extended { lease });
                     }
                 },
                 ExtendRefusal::Expired => return Err(Error::Expired { key }),
-                ExtendRefusal::Frozen(row) => return Err(frozen(key, row)),
+                ExtendRefusal::Frozen(row) => return Err(frozen_error(key, row)),
                 ExtendRefusal::Awaited(row) => {
                     // A holder whose clock is behind ours may still trust its lease. So end only a lease that anybody
                     // may take over; then a waiter need not wait for sweep. If the row has changed since, another
                     // extend of this lease may have been in time.
-                    let takeable = TakeoverRule::At(self.takeable()).holds(&row);
+                    let takeable = TakeoverRule::ExpiredBy(self.takeover_deadline()).allows(&row);
                     if !takeable
                         || self
                             .end_as_read(&address, &row, Ended::Expired)
@@ -114,12 +116,12 @@ impl<S: Store> Leases<S> {
                 ExtendRefusal::Corrupt(reason) => return Err(corrupt(key, reason)),
             }
         }
-        Err(self.never_still())
+        Err(self.contention_error())
     }
 
     /// The first extend of a lease that was reserved for a waiter.
-    fn take(&self, lease: &Lease, extend: &Extend) -> Take {
-        Take {
+    fn confirmation(&self, lease: &Lease, extend: &Extend) -> ConfirmReservation {
+        ConfirmReservation {
             lease_id: extend.lease_id.clone(),
             fencing_token: extend.fencing_token,
             floor: self.settings().token_floor,

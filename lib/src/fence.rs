@@ -22,8 +22,8 @@ use crate::{
 /// with your own by ` AND ` and by `, `.
 ///
 /// ```no_run
-/// # async fn example(client: aws_sdk_dynamodb::Client, lease: leasehold::Lease) -> Result<(), Box<dyn std::error::Error>> {
-/// use aws_sdk_dynamodb::types::AttributeValue::S;
+/// # async fn example(client: aws_sdk_dynamodb::Client, lease: leasehold::Lease) -> Result<(), Box<dyn
+/// std::error::Error>> { use aws_sdk_dynamodb::types::AttributeValue::S;
 /// use leasehold::fence;
 ///
 /// let guard = fence::condition(lease.fencing_token);
@@ -77,8 +77,9 @@ impl Lease {
     /// The expression contains the `lease_id`, which is a secret.
     ///
     /// ```no_run
-    /// # async fn example(client: aws_sdk_dynamodb::Client, lease: leasehold::Lease, update: aws_sdk_dynamodb::types::Update) -> Result<(), Box<dyn std::error::Error>> {
-    /// use aws_sdk_dynamodb::types::TransactWriteItem;
+    /// # async fn example(client: aws_sdk_dynamodb::Client, lease: leasehold::Lease, update:
+    /// aws_sdk_dynamodb::types::Update) -> Result<(), Box<dyn std::error::Error>> { use
+    /// aws_sdk_dynamodb::types::TransactWriteItem;
     ///
     /// let check = lease.condition_check("leases")?;
     /// client

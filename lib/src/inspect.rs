@@ -10,7 +10,7 @@ use crate::{
     leases::{Leases, corrupt},
     outcomes::{Lease, Previous},
     pagination::Cursor,
-    queue::first_of,
+    queue::queue_row,
     row::Record,
     row::{Row, Stored},
     store::{Address, Entry, Store, What},
@@ -111,7 +111,8 @@ pub struct HeldView {
 /// Leases that are held, or expired and not yet taken.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Listed {
+#[cfg_attr(feature = "schema", schemars(rename = "Listed"))]
+pub struct LeasePage {
     /// The leases.
     pub leases: Vec<LeaseView>,
     /// Where the list continues, if there is more.
@@ -122,7 +123,7 @@ pub struct Listed {
 /// How many rows to read before the size of the response and the time are checked again.
 const PAGE: u32 = 100;
 
-impl Listed {
+impl LeasePage {
     /// Whether another page might exceed the 6 MB that a Lambda response may have.
     fn is_large(&self) -> bool {
         const MOST: usize = 4_000_000;
@@ -155,7 +156,7 @@ impl<S: Store> Leases<S> {
                 Stored::Row(row) => {
                     let mut lease = self.view(Address { key, permit }, &row);
                     if row.reserved().is_some() {
-                        let next = self.next_in_line(&lease.key, &row).await?;
+                        let next = self.next_waiter_lease(&lease.key, &row).await?;
                         lease = next.map_or(lease, shown);
                     }
                     standings.push(Inspection {
@@ -189,9 +190,9 @@ impl<S: Store> Leases<S> {
         holder: &Holder,
         limit: u32,
         cursor: Option<Cursor>,
-    ) -> Result<Listed, Error> {
+    ) -> Result<LeasePage, Error> {
         let mut left = limit;
-        let mut listed = Listed::default();
+        let mut listed = LeasePage::default();
         let mut from = match cursor {
             None => None,
             Some(cursor) => Some(cursor.within(holder).ok_or_else(|| {
@@ -228,9 +229,9 @@ impl<S: Store> Leases<S> {
     ///
     /// # Errors
     /// Those of [`Store::apply`].
-    pub async fn list(&self, limit: u32, cursor: Option<Cursor>) -> Result<Listed, Error> {
+    pub async fn list(&self, limit: u32, cursor: Option<Cursor>) -> Result<LeasePage, Error> {
         let mut left = limit;
-        let mut listed = Listed::default();
+        let mut listed = LeasePage::default();
         let mut cursor = cursor.unwrap_or_else(|| Cursor::start(0));
         loop {
             let (entries, next) = self.page(cursor, left.min(PAGE)).await?;
@@ -260,7 +261,7 @@ impl<S: Store> Leases<S> {
                     addresses.insert(address, true);
                 }
                 What::Waiter(key, request) => {
-                    addresses.entry(first_of(&key)).or_insert(false);
+                    addresses.entry(queue_row(&key)).or_insert(false);
                     waiting.insert(request);
                 }
                 What::Foreign => {}
@@ -280,7 +281,7 @@ impl<S: Store> Leases<S> {
                 views.extend(is_listed.then(|| self.view(address, &row)));
             } else if row.reserved().is_some_and(|r| waiting.contains(&r.request)) {
                 // The waiter's turn has come, and it has not confirmed yet.
-                let next = self.next_in_line(&address.key, &row).await?;
+                let next = self.next_waiter_lease(&address.key, &row).await?;
                 views.extend(next.map(shown));
             }
         }

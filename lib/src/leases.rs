@@ -167,7 +167,7 @@ impl<S: Store> Leases<S> {
     ) -> Result<(Vec<Entry>, Option<Cursor>), Error> {
         let page = self
             .store()
-            .held(cursor.part(), cursor.after(), most, self.limit())
+            .scan_held(cursor.segment(), cursor.after(), most, self.limit())
             .await?;
         Ok((page.entries, cursor.next(page.next)))
     }
@@ -179,7 +179,7 @@ impl<S: Store> Leases<S> {
     }
 
     /// Others kept writing to the same rows. The writers conflict, not the holders.
-    pub(crate) fn never_still(&self) -> Error {
+    pub(crate) fn contention_error(&self) -> Error {
         Error::Throttled {
             action: "dynamodb:UpdateItem",
             resource: format!("table {}", self.store.name()),
@@ -189,7 +189,7 @@ impl<S: Store> Leases<S> {
 
     /// A lease that expired at this instant or earlier may be taken over now, because the clock margin has passed
     /// too.
-    pub(crate) fn takeable(&self) -> Timestamp {
+    pub(crate) fn takeover_deadline(&self) -> Timestamp {
         self.now().minus(self.settings.clock_margin)
     }
 
@@ -208,17 +208,17 @@ impl<S: Store> Leases<S> {
     }
 
     /// The handle of the lease that `row` carries.
-    pub(crate) fn handle(&self, address: Address, row: Row) -> Result<Lease, Error> {
+    pub(crate) fn lease_of(&self, address: Address, row: Row) -> Result<Lease, Error> {
         let (token, version) = (row.fencing_token, row.version);
         let holder = row.granted_to.clone();
         match row.state {
-            State::Held(held) => Ok(self.handle_of(address, holder, token, version, held)),
+            State::Held(held) => Ok(self.lease_from(address, holder, token, version, held)),
             // Only a store that violates its contract gets here.
             State::Free { .. } => Err(corrupt(address.key, "it is not held")),
         }
     }
 
-    fn handle_of(
+    fn lease_from(
         &self,
         address: Address,
         holder: Holder,
@@ -249,7 +249,7 @@ pub(crate) fn address_of(lease: &Lease) -> Address {
     }
 }
 
-pub(crate) fn frozen(key: Key, row: Row) -> Error {
+pub(crate) fn frozen_error(key: Key, row: Row) -> Error {
     Error::Frozen {
         key,
         record: match row.frozen {

@@ -70,9 +70,12 @@ mod workflows;
 pub use acquire::Queued;
 pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use error::{Cause, Error};
-pub use inspect::{HeldView, Inspected, Inspection, LeaseState, LeaseView, Listed};
+pub use inspect::{HeldView, Inspected, Inspection, LeasePage, LeaseState, LeaseView};
 pub use leases::Leases;
-pub use operate::{AuditReason, Evict, Forced, Freeze, Raised, Unfreeze};
+pub use operate::{
+    AuditReason, ForceReleaseOptions, ForceReleaseOutcome, FreezeOutcome, RaiseFloorOutcome,
+    UnfreezeOutcome,
+};
 pub use outcomes::{
     Acquired, Contention, Ended, Extended, GrantKind, Granted, HeldLease, Lease, LeaseStatus,
     Previous, ReleaseOutcome, Released,

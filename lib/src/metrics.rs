@@ -90,7 +90,7 @@ impl Metric {
 
     /// Whether several values of one call add up. Of the others the largest counts.
     #[cfg(feature = "lambda")]
-    pub(crate) const fn adds_up(self) -> bool {
+    pub(crate) const fn is_counter(self) -> bool {
         !matches!(
             self,
             Self::HeldTime
@@ -119,32 +119,32 @@ impl Metric {
             Error::Unavailable { .. } => Some(Self::Unavailable),
             Error::Throttled { .. } => Some(Self::Throttles),
             Error::Denied { .. } | Error::Misconfigured { .. } => Some(Self::Denied),
-            // `OfSeveral` counts as its worst error.
+            // `Multiple` counts as its worst error.
             Error::Consumed { .. }
             | Error::QueueTimeout { .. }
             | Error::Invalid { .. }
-            | Error::OfSeveral { .. } => None,
+            | Error::Multiple { .. } => None,
         }
     }
 }
 
 /// Reports a value that no response contains.
-pub(crate) fn tell(metric: Metric, value: u64) {
+pub(crate) fn record(metric: Metric, value: u64) {
     tracing::info!(target: TARGET, metric = metric.name(), value);
 }
 
 /// Reports a length of time.
-pub(crate) fn tell_length(metric: Metric, length: Duration) {
-    tell(
+pub(crate) fn record_duration(metric: Metric, length: Duration) {
+    record(
         metric,
         u64::try_from(length.as_millis()).unwrap_or(u64::MAX),
     );
 }
 
 /// Reports an error that no caller sees.
-pub(crate) fn tell_failure(error: &Error) {
+pub(crate) fn record_error(error: &Error) {
     if let Some(metric) = Metric::of_error(error) {
-        tell(metric, 1);
+        record(metric, 1);
     }
 }
 

@@ -10,7 +10,7 @@ use crate::{
     outcomes::Ended,
     row::{Act, Frozen, Record, Row, State, Stored},
     store::{Address, Applied, Store},
-    transition::{Change, Swap, TOKEN_STEP, TakeoverRule, seed},
+    transition::{Change, ReplaceIfUnchanged, TOKEN_STEP, TakeoverRule, seed},
     values::{Caller, Counter, Holder, Key, Operator, Reason, RequestDigest, RequestId},
 };
 
@@ -28,7 +28,7 @@ pub struct AuditReason {
 
 /// Which grant to end; if not set, the only one that the key has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Evict {
+pub struct ForceReleaseOptions {
     /// Of a semaphore, which permit.
     pub permit: Option<u16>,
     /// End only the grant with this token, as [`Leases::inspect`] shows it. If somebody else holds the key by then,
@@ -39,8 +39,9 @@ pub struct Evict {
 /// The result of a forced release.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Forced"))]
 #[serde(tag = "outcome", rename_all = "snake_case")]
-pub enum Forced {
+pub enum ForceReleaseOutcome {
     /// The grant has ended.
     Forced {
         /// The lease that was ended.
@@ -56,8 +57,9 @@ pub enum Forced {
 /// The result of a raise of the floor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Raised"))]
 #[serde(tag = "outcome", rename_all = "snake_case")]
-pub enum Raised {
+pub enum RaiseFloorOutcome {
     /// The next token will be above the floor.
     Raised,
     /// The next token would have been above the floor anyway.
@@ -67,8 +69,9 @@ pub enum Raised {
 /// The result of a freeze.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Freeze"))]
 #[serde(tag = "outcome", rename_all = "snake_case")]
-pub enum Freeze {
+pub enum FreezeOutcome {
     /// It is now frozen.
     Frozen,
     /// It was frozen before. The record still names who froze it first, and why.
@@ -78,8 +81,9 @@ pub enum Freeze {
 /// The result of an unfreeze.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Unfreeze"))]
 #[serde(tag = "outcome", rename_all = "snake_case")]
-pub enum Unfreeze {
+pub enum UnfreezeOutcome {
     /// It can be granted again.
     Unfrozen,
     /// It was not frozen.
@@ -94,7 +98,7 @@ impl<S: Store> Leases<S> {
     ///
     /// The call ends the grant that it reads first, or none. If somebody else is granted the key while the call runs,
     /// that grant is not ended. Of a semaphore it ends one permit; name the permit if more than one is held. A
-    /// repeated call may evict the next holder: set [`Evict::fencing_token`] if the call may be repeated.
+    /// repeated call may evict the next holder: set [`ForceReleaseOptions::fencing_token`] if the call may be repeated.
     ///
     /// # Errors
     /// [`Error::Invalid`] if a permit has to be named, [`Error::Corrupt`], [`Error::Throttled`] if others kept
@@ -102,11 +106,11 @@ impl<S: Store> Leases<S> {
     pub async fn force_release(
         &self,
         key: &Key,
-        which: Evict,
+        which: ForceReleaseOptions,
         because: &AuditReason,
-    ) -> Result<Forced, Error> {
+    ) -> Result<ForceReleaseOutcome, Error> {
         let Some((permit, mut seen)) = self.evictable(key, which).await? else {
-            return Ok(Forced::NotHeld);
+            return Ok(ForceReleaseOutcome::NotHeld);
         };
         let address = Address {
             key: key.clone(),
@@ -136,10 +140,10 @@ impl<S: Store> Leases<S> {
                     return Ok(self.forced(address, &seen));
                 }
                 Some(Stored::Foreign(reason)) => return Err(corrupt(key.clone(), reason)),
-                Some(_) => return Ok(Forced::NotHeld),
+                Some(_) => return Ok(ForceReleaseOutcome::NotHeld),
             }
         }
-        Err(self.never_still())
+        Err(self.contention_error())
     }
 
     /// Keeps `key` from being granted, taken over or revived, until [`Leases::unfreeze`]. The current holder may
@@ -152,7 +156,7 @@ impl<S: Store> Leases<S> {
     /// # Errors
     /// [`Error::Corrupt`], [`Error::Throttled`] if others kept writing to a row, and those of
     /// [`Store::apply`].
-    pub async fn freeze(&self, key: &Key, because: &AuditReason) -> Result<Freeze, Error> {
+    pub async fn freeze(&self, key: &Key, because: &AuditReason) -> Result<FreezeOutcome, Error> {
         let frozen = Some(Frozen::By(self.record(Act::Freeze, because)));
         let froze = self
             .change_all(key, Act::Freeze, because, |_, row| {
@@ -169,9 +173,9 @@ impl<S: Store> Leases<S> {
             })
             .await?;
         Ok(if froze {
-            Freeze::Frozen
+            FreezeOutcome::Frozen
         } else {
-            Freeze::AlreadyFrozen
+            FreezeOutcome::AlreadyFrozen
         })
     }
 
@@ -179,7 +183,11 @@ impl<S: Store> Leases<S> {
     ///
     /// # Errors
     /// As [`Leases::freeze`].
-    pub async fn unfreeze(&self, key: &Key, because: &AuditReason) -> Result<Unfreeze, Error> {
+    pub async fn unfreeze(
+        &self,
+        key: &Key,
+        because: &AuditReason,
+    ) -> Result<UnfreezeOutcome, Error> {
         let thawed = self
             .change_all(key, Act::Unfreeze, because, |_, row| {
                 Ok(row.filter(|row| row.frozen.is_some()).map(|row| Row {
@@ -194,9 +202,9 @@ impl<S: Store> Leases<S> {
             })
             .await?;
         Ok(if thawed {
-            Unfreeze::Unfrozen
+            UnfreezeOutcome::Unfrozen
         } else {
-            Unfreeze::NotFrozen
+            UnfreezeOutcome::NotFrozen
         })
     }
 
@@ -216,14 +224,14 @@ impl<S: Store> Leases<S> {
         key: &Key,
         floor: Option<Counter>,
         because: &AuditReason,
-    ) -> Result<Raised, Error> {
+    ) -> Result<RaiseFloorOutcome, Error> {
         let now = self.now();
         let floor = floor.unwrap_or_else(|| seed(now));
         if floor > Counter::HIGHEST_FLOOR {
             return Err(Error::invalid("floor", "must be at most 5 * 10^14"));
         }
         let floor = floor.max(self.settings().token_floor);
-        let over = TakeoverRule::At(self.takeable());
+        let over = TakeoverRule::ExpiredBy(self.takeover_deadline());
         let token = floor.plus(1);
         let raised = self
             .change_all(key, Act::RaiseFloor, because, |address, row| {
@@ -237,7 +245,7 @@ impl<S: Store> Leases<S> {
                 if row.fencing_token >= floor {
                     return Ok(None);
                 }
-                if !over.holds(row) {
+                if !over.allows(row) {
                     let asker = Holder::from(&because.who);
                     let contention = self.held(address.clone(), row, &asker)?;
                     return Err(Error::Held(Box::new(contention)));
@@ -264,13 +272,17 @@ impl<S: Store> Leases<S> {
             })
             .await?;
         Ok(if raised {
-            Raised::Raised
+            RaiseFloorOutcome::Raised
         } else {
-            Raised::HighEnough
+            RaiseFloorOutcome::HighEnough
         })
     }
 
-    async fn evictable(&self, key: &Key, which: Evict) -> Result<Option<(u16, Row)>, Error> {
+    async fn evictable(
+        &self,
+        key: &Key,
+        which: ForceReleaseOptions,
+    ) -> Result<Option<(u16, Row)>, Error> {
         let rows = self.rows(key).await?;
         let held = rows.into_iter().filter(|(permit, row)| {
             row.holding().is_some()
@@ -294,8 +306,8 @@ impl<S: Store> Leases<S> {
         }
     }
 
-    fn forced(&self, address: Address, evicted: &Row) -> Forced {
-        Forced::Forced {
+    fn forced(&self, address: Address, evicted: &Row) -> ForceReleaseOutcome {
+        ForceReleaseOutcome::Forced {
             fencing_token: self.operators(evicted.fencing_token),
             evicted: Box::new(self.view(address, evicted)),
         }
@@ -317,7 +329,7 @@ impl<S: Store> Leases<S> {
             frozen: None,
             operator: None,
             purge_at: Some(self.purge_at(now)),
-            line: Vec::new(),
+            queue: Vec::new(),
             state: State::Free {
                 ended: Ended::Released,
                 last_token: token,
@@ -378,7 +390,7 @@ impl<S: Store> Leases<S> {
                 return Ok(changed);
             }
         }
-        Err(self.never_still())
+        Err(self.contention_error())
     }
 
     /// Replaces `row` with `next` if nobody else has written in between; otherwise returns what is stored.
@@ -396,7 +408,7 @@ impl<S: Store> Leases<S> {
             ..next
         };
         let token = next.fencing_token.get();
-        let change = Change::Swap(Box::new(Swap {
+        let change = Change::ReplaceIfUnchanged(Box::new(ReplaceIfUnchanged {
             seen: row.map(|row| row.version),
             row: next.clone(),
         }));
@@ -434,8 +446,8 @@ impl<S: Store> Leases<S> {
 fn is_but_for_the_line(found: &Stored, next: Row) -> bool {
     match found {
         Stored::Row(row) => {
-            let line = row.line.clone();
-            *row == Row { line, ..next }
+            let queue = row.queue.clone();
+            *row == Row { queue, ..next }
         }
         _ => false,
     }

@@ -68,7 +68,7 @@ impl Lease {
     /// Whether this may be a lease that was reserved for a waiter and is not confirmed yet. Only such leases end
     /// before their whole ttl has passed. If clocks differ, any lease may look like one; then one more request finds
     /// out.
-    pub(crate) fn looks_promised(&self) -> bool {
+    pub(crate) fn may_be_reservation(&self) -> bool {
         self.expires_at < self.acquired_at.plus(self.ttl.as_duration())
     }
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::{
-    store::{Part, Position},
+    store::{Position, ScanSegment},
     values::{Holder, small},
 };
 
@@ -83,10 +83,10 @@ impl Cursor {
         self.after.as_ref()
     }
 
-    pub(crate) fn part(&self) -> Part {
-        Part {
-            part: (self.first + self.walked) % PARTS,
-            of: PARTS,
+    pub(crate) fn segment(&self) -> ScanSegment {
+        ScanSegment {
+            segment: (self.first + self.walked) % PARTS,
+            total: PARTS,
         }
     }
 
@@ -150,7 +150,7 @@ mod tests {
             let mut cursor = Some(Cursor::start(first));
             let mut parts = Vec::new();
             while let Some(at) = cursor {
-                parts.push(at.part().part);
+                parts.push(at.segment().segment);
                 cursor = at.next(None);
             }
             let start = u8::try_from(first).expect("small") % PARTS;

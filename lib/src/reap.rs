@@ -10,7 +10,7 @@ use crate::{
     leases::Leases,
     metrics::{self, Metric},
     outcomes::Ended,
-    queue::Sender,
+    queue::NotifyAttempt,
     row::{Holding, Row, Stored},
     store::{Address, Applied, Store, What},
     transition::{Change, ShortenDeadline},
@@ -62,9 +62,9 @@ struct End {
 
 impl<S: Store> Leases<S> {
     /// Ends or shortens the leases of the execution `holder`, and removes its waiters from the queues, if the
-    /// execution has ended. Reap does not trust its caller for that: it asks [`crate::Workflows::look_up`], once, and
-    /// only if the execution left anything. It does nothing for holders that are not executions, and for executions
-    /// that are unknown.
+    /// execution has ended. Reap does not trust its caller for that: it asks [`crate::Workflows::describe_execution`],
+    /// once, and only if the execution left anything. It does nothing for holders that are not executions, and for
+    /// executions that are unknown.
     ///
     /// A Lambda function of an execution may outlive it, if its branch was aborted because another one failed, or if
     /// its task timed out. So a lease is released only if the execution's history shows that every task it started
@@ -80,8 +80,8 @@ impl<S: Store> Leases<S> {
     /// repeat the call a minute later. It may be repeated for ever.
     ///
     /// # Errors
-    /// [`Error::Misconfigured`] without [`Leases::with_workflows`]; those of [`crate::Workflows::look_up`] and of
-    /// [`Store::apply`]. What was done before stays done.
+    /// [`Error::Misconfigured`] without [`Leases::with_workflows`]; those of [`crate::Workflows::describe_execution`]
+    /// and of [`Store::apply`]. What was done before stays done.
     pub async fn reap(&self, holder: &Holder) -> Result<Reaped, Error> {
         let Some(workflows) = self.workflows() else {
             return Err(Error::Misconfigured {
@@ -95,7 +95,7 @@ impl<S: Store> Leases<S> {
         let outcome = if all.is_empty() {
             Execution::Unknown
         } else {
-            workflows.look_up(holder, self.limit()).await?
+            workflows.describe_execution(holder, self.limit()).await?
         };
         let end = match outcome {
             Execution::Running => return Ok(Reaped::Running),
@@ -157,7 +157,7 @@ impl<S: Store> Leases<S> {
                             Stored::Row(_) | Stored::Absent => {}
                         }
                     }
-                    What::Waiter(key, request) => match self.line_of(&key).await {
+                    What::Waiter(key, request) => match self.read_queue_row(&key).await {
                         // A waiter that was served has left an item; sweep removes it.
                         Ok(Some(row)) if waits(&row, &request) => {
                             all.push(Left::Waiter(key, request, Box::new(row)));
@@ -187,7 +187,7 @@ impl<S: Store> Leases<S> {
             let ended = self.end_as_read(address, row, Ended::Released).await?;
             return Ok(ended.map_or(Done::Nothing, |_| {
                 let length = self.now().since(held.acquired_at);
-                metrics::tell_length(Metric::HeldTime, length);
+                metrics::record_duration(Metric::HeldTime, length);
                 Done::Released
             }));
         }
@@ -195,7 +195,7 @@ impl<S: Store> Leases<S> {
         if held.expires_at <= expires_at {
             return Ok(Done::Nothing);
         }
-        let change = Change::Cut(ShortenDeadline {
+        let change = Change::ShortenDeadline(ShortenDeadline {
             version: row.version,
             expires_at,
             sweep_after: expires_at.plus(self.settings().clock_margin),
@@ -240,12 +240,13 @@ impl<S: Store> Leases<S> {
         // row.
         if end.all_answered {
             if let Some(next) = self.pass_on(key, row).await? {
-                self.wake(key, next, Sender::First).await;
+                self.notify_next_waiter(key, next, NotifyAttempt::First)
+                    .await;
                 return Ok(Done::Left);
             }
         } else if reserved.tries == Counter::MIN {
             // The waiter may confirm until the reservation expires, and is not notified again.
-            self.count_a_try(key, row, reserved.until).await?;
+            self.record_attempt(key, row, reserved.until).await?;
         }
         Ok(Done::Nothing)
     }
@@ -258,7 +259,7 @@ fn waits(row: &Row, request: &RequestDigest) -> bool {
 }
 
 fn left_alone(key: &Key, reason: &str) {
-    metrics::tell(Metric::Corrupt, 1);
+    metrics::record(Metric::Corrupt, 1);
     tracing::warn!(%key, reason, "reap left an item alone");
 }
 
@@ -302,7 +303,7 @@ mod tests {
             unreachable!("nobody waits")
         }
 
-        fn look_up<'a>(&'a self, _: &'a Holder, _: Duration) -> Call<'a, Execution> {
+        fn describe_execution<'a>(&'a self, _: &'a Holder, _: Duration) -> Call<'a, Execution> {
             Box::pin(async {
                 let stopped_at = self.leases.now();
                 let proven = self.leases.extend(&self.lease, ExtendOptions::default());

@@ -5,10 +5,12 @@ use crate::{
     leases::{Leases, TRIES, address_of, corrupt},
     metrics::{self, Metric},
     outcomes::{Ended, Lease, ReleaseOutcome, Released},
-    queue::{Sender, is_kept_by},
+    queue::{NotifyAttempt, is_reserved_by},
     row::{Row, Stored},
     store::{Address, Applied, Store},
-    transition::{Change, End, Next, Release, ReleaseRefusal, ReleaseTarget, why_not_released},
+    transition::{
+        Change, EndIfUnchanged, HandOver, Release, ReleaseRefusal, ReleaseTarget, why_not_released,
+    },
     values::{Counter, Key, LeaseId},
 };
 
@@ -34,17 +36,17 @@ impl<S: Store> Leases<S> {
     /// Ends the lease by the write that suits the row, and notifies the next waiter.
     pub(crate) async fn end(&self, lease: &Lease) -> Result<ReleaseOutcome, Error> {
         let key = &lease.key;
-        let promised = lease.looks_promised();
+        let reserved = lease.may_be_reservation();
         let token = lease.fencing_token;
-        let next = self.next(if promised { token.before() } else { token });
+        let next = self.hand_over_after(if reserved { token.before() } else { token });
         let ours = match &next {
-            Next::Is(successor) => Some(successor.lease_id.clone()),
-            Next::Later => None,
+            HandOver::Now(successor) => Some(successor.lease_id.clone()),
+            HandOver::Later => None,
         };
         let mut release = Release {
             lease_id: lease.lease_id.clone(),
             fencing_token: lease.fencing_token,
-            of: if promised {
+            of: if reserved {
                 ReleaseTarget::Reservation(lease.holder.clone())
             } else {
                 ReleaseTarget::Grant
@@ -60,20 +62,21 @@ impl<S: Store> Leases<S> {
                 Applied::Done { row, .. } => {
                     if release.of == ReleaseTarget::Grant {
                         let held = self.now().since(lease.acquired_at);
-                        metrics::tell_length(Metric::HeldTime, held);
+                        metrics::record_duration(Metric::HeldTime, held);
                     } else {
-                        self.retire(key, &row).await;
+                        self.mark_served(key, &row).await;
                     }
-                    self.wake(key, row, Sender::First).await;
+                    self.notify_next_waiter(key, row, NotifyAttempt::First)
+                        .await;
                     return Ok(ReleaseOutcome::Released);
                 }
                 Applied::Refused(stored) => stored,
             };
             match why_not_released(stored, &release, &lease.holder) {
-                ReleaseRefusal::Suits(suited) => release = *suited,
+                ReleaseRefusal::Releasable(suited) => release = *suited,
                 ReleaseRefusal::Already(row) => {
                     if let Some(row) = row {
-                        self.wake_after_all(key, *row, ours.as_ref()).await?;
+                        self.notify_after_all(key, *row, ours.as_ref()).await?;
                     }
                     return Ok(ReleaseOutcome::AlreadyReleased);
                 }
@@ -81,25 +84,27 @@ impl<S: Store> Leases<S> {
                 ReleaseRefusal::Corrupt(reason) => return Err(corrupt(key.clone(), reason)),
             }
         }
-        Err(self.never_still())
+        Err(self.contention_error())
     }
 
     /// Handles a lease that was released before. If this call released it and the response was lost, nobody has
     /// notified the next waiter yet. If an earlier call released it, that call may have died before the notification.
-    async fn wake_after_all(
+    async fn notify_after_all(
         &self,
         key: &Key,
         row: Row,
         ours: Option<&LeaseId>,
     ) -> Result<(), Error> {
-        if ours.is_some_and(|lease_id| is_kept_by(&row, lease_id)) {
-            self.wake(key, row, Sender::First).await;
+        if ours.is_some_and(|lease_id| is_reserved_by(&row, lease_id)) {
+            self.notify_next_waiter(key, row, NotifyAttempt::First)
+                .await;
         } else if let Some(reserved) = row.reserved()
             && reserved.tries == Counter::MIN
             && ours.is_some()
-            && let Some(row) = self.try_again(key, &row).await?
+            && let Some(row) = self.renew_reservation(key, &row).await?
         {
-            self.wake(key, row, Sender::Again).await;
+            self.notify_next_waiter(key, row, NotifyAttempt::Repeat)
+                .await;
         }
         Ok(())
     }
@@ -115,11 +120,11 @@ impl<S: Store> Leases<S> {
         let key = &address.key;
         // Waiters of a frozen key are not notified.
         let next = if row.frozen.is_none() {
-            self.next(row.fencing_token)
+            self.hand_over_after(row.fencing_token)
         } else {
-            Next::Later
+            HandOver::Later
         };
-        let change = Change::End(End {
+        let change = Change::EndIfUnchanged(EndIfUnchanged {
             version: row.version,
             ended,
             next: next.clone(),
@@ -134,7 +139,10 @@ impl<S: Store> Leases<S> {
         };
         let token = row.fencing_token.get();
         tracing::info!(%key, holder = %row.granted_to, fencing_token = token, "freed");
-        Ok(Some(self.wake(key, row, Sender::First).await))
+        Ok(Some(
+            self.notify_next_waiter(key, row, NotifyAttempt::First)
+                .await,
+        ))
     }
 
     /// As [`Leases::release`], for a caller that must know if somebody else was granted the key while it worked.
@@ -153,8 +161,8 @@ impl<S: Store> Leases<S> {
     }
 }
 
-fn is_ours(row: &Row, next: &Next) -> bool {
-    matches!(next, Next::Is(successor) if is_kept_by(row, &successor.lease_id))
+fn is_ours(row: &Row, next: &HandOver) -> bool {
+    matches!(next, HandOver::Now(successor) if is_reserved_by(row, &successor.lease_id))
 }
 
 #[cfg(test)]
@@ -180,7 +188,7 @@ mod tests {
         let granted = leases.acquire(acquire).await.expect("an answer");
         let address = address_of(&granted.granted().expect("a grant").lease);
         let row = Row {
-            line: vec![RequestDigest::of(&holder, &RequestId::random())],
+            queue: vec![RequestDigest::of(&holder, &RequestId::random())],
             ..store.row().await
         };
         store.table.put(address.clone(), &row.to_item());

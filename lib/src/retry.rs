@@ -14,28 +14,28 @@ use crate::{
 
 /// How long to keep asking, and how often.
 ///
-/// Between two attempts the call waits for a random time below a limit. The limit starts at `period` and doubles each
-/// time, up to `longest`. The random times spread contenders that started together. If the lease expires during a
-/// pause, the pause ends then, or up to `period` later. A limit below 10 ms counts as 10 ms, because every attempt is
-/// a write; a limit above one day counts as one day.
+/// Between two attempts the call waits for a random time below a limit. The limit starts at `initial_backoff` and
+/// doubles each time, up to `max_backoff`. The random times spread contenders that started together. If the lease
+/// expires during a pause, the pause ends then, or up to `initial_backoff` later. A limit below 10 ms counts as 10 ms,
+/// because every attempt is a write; a limit above one day counts as one day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
     /// When to give up, counted from the call.
     pub budget: Duration,
     /// The first pause is at most this long.
-    pub period: Duration,
+    pub initial_backoff: Duration,
     /// No later pause is longer than this.
-    pub longest: Duration,
+    pub max_backoff: Duration,
 }
 
 impl RetryPolicy {
     /// Attempts for `budget`, with pauses of at most 100 ms at first and 5 s later.
     #[must_use]
-    pub const fn of(budget: Duration) -> Self {
+    pub const fn with_budget(budget: Duration) -> Self {
         Self {
             budget,
-            period: Duration::from_millis(100),
-            longest: Duration::from_secs(5),
+            initial_backoff: Duration::from_millis(100),
+            max_backoff: Duration::from_secs(5),
         }
     }
 }
@@ -74,7 +74,7 @@ impl<S: Store> Leases<S> {
         let end = self
             .deadline()
             .map_or(own, |deadline| own.min(last(deadline)));
-        let mut limit = within_reason(patience.period);
+        let mut limit = within_reason(patience.initial_backoff);
         loop {
             let refused = match self.acquire(request.clone()).await {
                 Ok(Acquired::Granted(granted)) => return Ok(AcquireOutcome::Granted(granted)),
@@ -96,7 +96,7 @@ impl<S: Store> Leases<S> {
                 _ => pause,
             })
             .await;
-            limit = within_reason((limit * 2).min(patience.longest));
+            limit = within_reason((limit * 2).min(patience.max_backoff));
         }
     }
 
@@ -110,7 +110,7 @@ impl<S: Store> Leases<S> {
     ) -> Duration {
         match contention.retry_at.since(self.now()) {
             Duration::ZERO => pause,
-            left => pause.min(left + up_to(within_reason(patience.period))),
+            left => pause.min(left + up_to(within_reason(patience.initial_backoff))),
         }
     }
 }

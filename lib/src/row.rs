@@ -62,7 +62,7 @@ pub struct Row {
     pub purge_at: Option<u64>,
     /// The queue, first come first: the digests of the requests. Everything else about the waiters is stored in items
     /// of their own.
-    pub line: Vec<RequestDigest>,
+    pub queue: Vec<RequestDigest>,
     /// Held or free.
     pub state: State,
 }
@@ -166,7 +166,7 @@ impl Row {
     /// The queue, first come first.
     #[must_use]
     pub fn waiting(&self) -> &[RequestDigest] {
-        &self.line
+        &self.queue
     }
 
     /// The first request in the queue.
@@ -177,7 +177,7 @@ impl Row {
 
     /// Whether the next grant belongs to a waiter, or to the request with the reservation: nobody else gets it.
     #[must_use]
-    pub fn is_spoken_for(&self) -> bool {
+    pub fn is_reserved_or_queued(&self) -> bool {
         self.head().is_some() || self.reserved().is_some()
     }
 

@@ -146,7 +146,7 @@ impl<S: Store> Leases<S> {
     ///
     /// # Errors
     /// As [`Leases::extend`]: [`Error::Lost`] if any is lost, otherwise the worst error. All were tried, and
-    /// [`Error::OfSeveral`] gives the outcome of each.
+    /// [`Error::Multiple`] gives the outcome of each.
     pub async fn extend_all(
         &self,
         leases: &LeaseSet,
@@ -181,7 +181,7 @@ impl<S: Store> Leases<S> {
     /// As [`Leases::release`], several leases at a time; each is independent of the others.
     ///
     /// # Errors
-    /// As [`Leases::release`], the worst error. All were tried, and [`Error::OfSeveral`] gives the outcome of each.
+    /// As [`Leases::release`], the worst error. All were tried, and [`Error::Multiple`] gives the outcome of each.
     pub async fn release_all(&self, leases: &LeaseSet) -> Result<ReleasedAll, Error> {
         let tried = leases.0.iter().map(|lease| self.release(lease));
         let tried = some_at_a_time(AT_ONCE, tried.collect()).await;
@@ -245,7 +245,11 @@ fn all_well<T>(tried: Vec<Result<T, Error>>, outcomes: String) -> Result<Vec<T>,
     for outcome in tried {
         match outcome {
             Ok(outcome) => well.push(outcome),
-            Err(error) if worst.as_ref().is_none_or(|w| badness(&error) > badness(w)) => {
+            Err(error)
+                if worst
+                    .as_ref()
+                    .is_none_or(|w| severity(&error) > severity(w)) =>
+            {
                 worst = Some(error);
             }
             Err(_) => {}
@@ -253,7 +257,7 @@ fn all_well<T>(tried: Vec<Result<T, Error>>, outcomes: String) -> Result<Vec<T>,
     }
     match worst {
         None => Ok(well),
-        Some(worst) => Err(Error::OfSeveral {
+        Some(worst) => Err(Error::Multiple {
             worst: Box::new(worst),
             outcomes,
         }),
@@ -261,7 +265,7 @@ fn all_well<T>(tried: Vec<Result<T, Error>>, outcomes: String) -> Result<Vec<T>,
 }
 
 /// The worst is what the caller has to know first: that it must stop.
-const fn badness(error: &Error) -> u8 {
+const fn severity(error: &Error) -> u8 {
     match error {
         Error::Lost { .. } => 6,
         Error::Corrupt { .. } => 5,
@@ -275,7 +279,7 @@ const fn badness(error: &Error) -> u8 {
         | Error::QueueFull { .. }
         | Error::Invalid { .. }
         | Error::Throttled { .. }
-        | Error::OfSeveral { .. } => 0,
+        | Error::Multiple { .. } => 0,
     }
 }
 

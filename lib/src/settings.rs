@@ -193,7 +193,8 @@ pub(crate) fn check_endpoint() -> Result<(), Error> {
     Ok(())
 }
 
-/// The level of the log lines. Lambda's own setting counts only where ours is not set: Lambda would drop the lines with metrics too.
+/// The level of the log lines. Lambda's own setting counts only where ours is not set: Lambda would drop the lines
+/// with metrics too.
 #[cfg(feature = "lambda")]
 #[expect(
     clippy::disallowed_methods,

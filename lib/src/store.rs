@@ -76,9 +76,9 @@ pub enum Joined {
     /// The row refused it; nothing was written.
     Refused(Stored),
     /// The item at the address of the waiter's item is not ours; nothing was written.
-    Occupied,
+    ForeignItem,
     /// The same request has asked later, with another token; nothing was written.
-    Overtaken,
+    SupersededByLaterCall,
     /// Somebody was writing one of the two items at that moment; nothing was written. Ask again.
     Conflict,
 }
@@ -121,13 +121,13 @@ pub struct Position {
     pub(crate) sk: String,
 }
 
-/// A part of the held rows: part `part` of `of`.
+/// A part of the held rows, as of a parallel scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct ScanSegment {
     /// Counted from 0.
-    pub part: u8,
+    pub segment: u8,
     /// The number of parts.
-    pub of: u8,
+    pub total: u8,
 }
 
 /// A table of lease rows.
@@ -226,7 +226,7 @@ pub trait Store: Send + Sync {
     ///
     /// # Errors
     /// As [`Store::apply`], and [`Error::Corrupt`] if the item is not ours.
-    fn call_back_by(
+    fn update_task_token(
         &self,
         key: &Key,
         waiter: &Waiter,
@@ -237,7 +237,7 @@ pub trait Store: Send + Sync {
     ///
     /// # Errors
     /// As [`Store::apply`].
-    fn forget(
+    fn delete_waiter(
         &self,
         key: &Key,
         waiter: &Waiter,
@@ -250,7 +250,7 @@ pub trait Store: Send + Sync {
     ///
     /// # Errors
     /// As [`Store::apply`].
-    fn served(
+    fn mark_waiter_served(
         &self,
         key: &Key,
         request: &RequestDigest,
@@ -262,9 +262,9 @@ pub trait Store: Send + Sync {
     ///
     /// # Errors
     /// As [`Store::apply`].
-    fn held(
+    fn scan_held(
         &self,
-        part: Part,
+        segment: ScanSegment,
         from: Option<&Position>,
         most: u32,
         limit: Duration,
@@ -302,7 +302,7 @@ pub(crate) fn what(pk: &str, sk: &str) -> What {
 }
 
 /// The item at the address of the waiter's item is not ours.
-pub(crate) fn occupied(key: &Key, request: &RequestDigest) -> Error {
+pub(crate) fn foreign_item(key: &Key, request: &RequestDigest) -> Error {
     let sk = attributes::wait_sk(request);
     Error::Corrupt {
         key: key.clone(),

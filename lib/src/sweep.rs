@@ -185,7 +185,7 @@ impl<S: Store> Leases<S> {
         if self.is_nearly_over() {
             return Ok(Seen::LEFT);
         }
-        let granted = self.tend(key, waiting, width).await;
+        let granted = self.maintain_queue(key, waiting, width).await;
         let seen = granted.map(|granted| Seen {
             granted,
             left: self.is_nearly_over(),
@@ -200,7 +200,7 @@ impl<S: Store> Leases<S> {
             Stored::Foreign(reason) => return Err(corrupt(address.key.clone(), reason)),
             Stored::Row(row) => row,
         };
-        let takeable = self.takeable();
+        let takeable = self.takeover_deadline();
         let expired = row
             .holding()
             .is_some_and(|held| held.expires_at <= takeable);
@@ -229,7 +229,7 @@ fn one_bad_key_is_not_all(seen: Result<Seen, Error>, key: &Key) -> Result<Seen, 
         }
         Err(error @ (Error::Denied { .. } | Error::Misconfigured { .. })) => Err(error),
         Err(error) => {
-            metrics::tell_failure(&error);
+            metrics::record_error(&error);
             let problem = error.in_full();
             tracing::error!(%key, problem, "sweep could not handle a key");
             Ok(Seen {
@@ -271,7 +271,7 @@ mod tests {
                 task_token: TaskToken::new(format!("t{n}")).expect("valid"),
                 wait: WaitTime::new(Duration::from_secs(1)).expect("valid"),
             };
-            let joined = leases.acquire_in_line(ask(&format!("w{n}")), queue).await;
+            let joined = leases.acquire_queued(ask(&format!("w{n}")), queue).await;
             joined.expect("in line");
         }
         leases.sleep(Duration::from_secs(60)).await;

@@ -15,7 +15,10 @@ mod refusals;
 #[cfg(test)]
 mod tests;
 
-pub use queue::{Join, Leave, Next, Pass, Reserve, Successor, Take, TryAgain};
+pub use queue::{
+    ConfirmReservation, HandOver, Join, Leave, PassReservation, RenewReservation, Reserve,
+    Successor,
+};
 pub use refusals::{
     ExtendRefusal, GrantRefusal, JoinRefusal, ReleaseRefusal, why_not_extended, why_not_granted,
     why_not_joined, why_not_released,
@@ -29,14 +32,14 @@ pub enum Change {
     /// Moves the deadline, if the named grant is still the current one.
     Extend(Extend),
     /// Shortens the lease; no other write may.
-    Cut(ShortenDeadline),
+    ShortenDeadline(ShortenDeadline),
     /// Ends the named grant.
     Release(Release),
     /// Ends the grant that the row had at the version that was read: by sweep, by reap, or by an extend that came too
     /// late.
-    End(End),
+    EndIfUnchanged(EndIfUnchanged),
     /// An operator's write: replaces the row that was read.
-    Swap(Box<Swap>),
+    ReplaceIfUnchanged(Box<ReplaceIfUnchanged>),
     /// Puts a request at the end of the queue.
     Join(Join),
     /// Removes a request from the queue.
@@ -44,14 +47,14 @@ pub enum Change {
     /// Reserves a free row for the first waiter.
     Reserve(Reserve),
     /// Extends the reservation, before its waiter is notified again.
-    TryAgain(TryAgain),
+    RenewReservation(RenewReservation),
     /// Reserves the row for the next waiter instead, or for nobody.
-    Pass(Pass),
+    PassReservation(PassReservation),
     /// The first extend of the waiter with the reservation: the grant.
-    Take(Take),
+    ConfirmReservation(ConfirmReservation),
     /// Writes nothing. In a set of changes, it requires that the named grant is still the current one and has not
     /// expired.
-    Confirm(Confirm),
+    CheckHeld(CheckHeld),
 }
 
 /// See [`Change::Grant`].
@@ -74,7 +77,7 @@ pub struct Grant {
     /// When the lease of another holder may be taken over.
     pub over: TakeoverRule,
     /// Which tokens a row may have, and what its next token is.
-    pub tokens: Tokens,
+    pub tokens: TokenFloor,
     /// The new deadline.
     pub expires_at: Timestamp,
     /// Before this instant sweep need not read the row.
@@ -85,28 +88,28 @@ pub struct Grant {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TakeoverRule {
     /// By the clock: its deadline is this instant or earlier. The instant is now minus the margin.
-    At(Timestamp),
+    ExpiredBy(Timestamp),
     /// By observation: its version is the one that was seen a whole ttl ago. No clock is compared.
-    Unmoved(ObservedVersion),
+    VersionUnchanged(ObservedVersion),
 }
 
 /// Which tokens a row may have, and what the next one is, for a grant or a reservation. Conditions have no maximum
 /// function, so a row below the floor takes another write than one above it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Tokens {
+pub enum TokenFloor {
     /// The floor or more: the next token is counted from the row's. A row that does not exist counts from the clock
     /// or the floor, whichever is larger.
-    From(Counter),
+    Reached(Counter),
     /// Less than the floor: the next is counted from the floor.
-    LiftedTo(Counter),
+    Below(Counter),
 }
 
-impl Tokens {
+impl TokenFloor {
     /// The floor: every new token is above it.
     #[must_use]
     pub const fn floor(self) -> Counter {
         match self {
-            Self::From(floor) | Self::LiftedTo(floor) => floor,
+            Self::Reached(floor) | Self::Below(floor) => floor,
         }
     }
 
@@ -115,13 +118,13 @@ impl Tokens {
     pub fn for_row(self, token: Counter) -> Self {
         let floor = self.floor();
         if token < floor {
-            Self::LiftedTo(floor)
+            Self::Below(floor)
         } else {
-            Self::From(floor)
+            Self::Reached(floor)
         }
     }
 
-    fn suit(self, row: &Row) -> bool {
+    fn matches(self, row: &Row) -> bool {
         self == self.for_row(row.fencing_token)
     }
 }
@@ -129,7 +132,7 @@ impl Tokens {
 impl Grant {
     /// The same grant, for a row with other tokens.
     #[must_use]
-    pub fn suited_to(&self, tokens: Tokens) -> Self {
+    pub fn with_tokens(&self, tokens: TokenFloor) -> Self {
         Self {
             tokens,
             ..self.clone()
@@ -144,11 +147,11 @@ impl Grant {
 
 impl TakeoverRule {
     /// Whether the lease of `row` may be taken over.
-    pub(crate) fn holds(self, row: &Row) -> bool {
+    pub(crate) fn allows(self, row: &Row) -> bool {
         match (self, row.holding()) {
             (_, None) => true,
-            (Self::At(instant), Some(held)) => held.expires_at <= instant,
-            (Self::Unmoved(version), Some(_)) => version == row.version.into(),
+            (Self::ExpiredBy(instant), Some(held)) => held.expires_at <= instant,
+            (Self::VersionUnchanged(version), Some(_)) => version == row.version.into(),
         }
     }
 }
@@ -170,7 +173,7 @@ pub struct Extend {
     pub require_unexpired: bool,
 }
 
-/// See [`Change::Cut`].
+/// See [`Change::ShortenDeadline`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ShortenDeadline {
     /// The version that was read.
@@ -193,7 +196,7 @@ pub struct Release {
     /// How the row records the end.
     pub ended: Ended,
     /// What happens to the queue.
-    pub next: Next,
+    pub next: HandOver,
     /// When DynamoDB may delete the row, in epoch seconds.
     pub purge_at: u64,
 }
@@ -207,31 +210,31 @@ pub enum ReleaseTarget {
     Reservation(Holder),
 }
 
-/// See [`Change::End`].
+/// See [`Change::EndIfUnchanged`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct End {
+pub struct EndIfUnchanged {
     /// The version that was read.
     pub version: Counter,
     /// How the row records the end.
     pub ended: Ended,
     /// What happens to the queue.
-    pub next: Next,
+    pub next: HandOver,
     /// When DynamoDB may delete the row, in epoch seconds.
     pub purge_at: u64,
 }
 
-/// See [`Change::Swap`].
+/// See [`Change::ReplaceIfUnchanged`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Swap {
+pub struct ReplaceIfUnchanged {
     /// The version of the row that was read; none if there was no row.
     pub seen: Option<Counter>,
     /// The new row. The queue in it is ignored; the stored one stays.
     pub row: Row,
 }
 
-/// See [`Change::Confirm`].
+/// See [`Change::CheckHeld`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Confirm {
+pub struct CheckHeld {
     /// Proof of the grant.
     pub lease_id: LeaseId,
     /// Its token.
@@ -246,7 +249,7 @@ pub fn transition(stored: &Stored, change: &Change) -> Option<Row> {
     let row = match (stored, change) {
         (Stored::Row(row), _) => row,
         (Stored::Absent, Change::Grant(grant)) => return first_grant(grant),
-        (Stored::Absent, Change::Swap(swap)) if swap.seen.is_none() => {
+        (Stored::Absent, Change::ReplaceIfUnchanged(swap)) if swap.seen.is_none() => {
             return Some(swap.row.clone());
         }
         _ => return None,
@@ -254,20 +257,20 @@ pub fn transition(stored: &Stored, change: &Change) -> Option<Row> {
     match change {
         Change::Grant(grant) => next_grant(row, grant),
         Change::Extend(extend) => extended(row, extend),
-        Change::Cut(cut) => shortened(row, cut),
+        Change::ShortenDeadline(cut) => shortened(row, cut),
         Change::Release(release) => released(row, release),
-        Change::End(end) => ended_as_read(row, end),
-        Change::Swap(swap) => (swap.seen == Some(row.version)).then(|| Row {
-            line: row.line.clone(),
+        Change::EndIfUnchanged(end) => ended_as_read(row, end),
+        Change::ReplaceIfUnchanged(swap) => (swap.seen == Some(row.version)).then(|| Row {
+            queue: row.queue.clone(),
             ..swap.row.clone()
         }),
         Change::Join(join) => queue::joined(row, join),
         Change::Leave(leave) => queue::left(row, leave),
         Change::Reserve(reserve) => queue::reserved(row, reserve),
-        Change::TryAgain(again) => queue::tried_again(row, again),
-        Change::Pass(pass) => queue::passed_on(row, pass),
-        Change::Take(take) => queue::taken(row, take),
-        Change::Confirm(confirm) => {
+        Change::RenewReservation(again) => queue::renewed(row, again),
+        Change::PassReservation(pass) => queue::passed_on(row, pass),
+        Change::ConfirmReservation(take) => queue::confirmed(row, take),
+        Change::CheckHeld(confirm) => {
             let held = owned(row, &confirm.lease_id, confirm.fencing_token)?;
             (held.expires_at > confirm.now).then(|| row.clone())
         }
@@ -275,7 +278,7 @@ pub fn transition(stored: &Stored, change: &Change) -> Option<Row> {
 }
 
 fn first_grant(grant: &Grant) -> Option<Row> {
-    matches!(grant.tokens, Tokens::From(_)).then(|| Row {
+    matches!(grant.tokens, TokenFloor::Reached(_)).then(|| Row {
         fencing_token: grant.seed().plus(TOKEN_STEP),
         version: seed(grant.now).plus(1),
         granted_to: grant.holder.clone(),
@@ -286,7 +289,7 @@ fn first_grant(grant: &Grant) -> Option<Row> {
         frozen: None,
         operator: None,
         purge_at: None,
-        line: Vec::new(),
+        queue: Vec::new(),
         state: State::Held(granted(grant)),
     })
 }
@@ -301,11 +304,11 @@ pub(crate) fn seed(now: Timestamp) -> Counter {
 pub(crate) const TOKEN_STEP: u64 = 2;
 
 fn next_grant(row: &Row, grant: &Grant) -> Option<Row> {
-    let may = grant.over.holds(row) && row.frozen.is_none() && !row.is_spoken_for();
+    let may = grant.over.allows(row) && row.frozen.is_none() && !row.is_reserved_or_queued();
     if !may || row.remembers(&grant.request) {
         return None;
     }
-    if !grant.tokens.suit(row) {
+    if !grant.tokens.matches(row) {
         return None;
     }
     let token = row.fencing_token.max(grant.tokens.floor()).plus(TOKEN_STEP);
@@ -379,7 +382,7 @@ fn shortened(row: &Row, cut: &ShortenDeadline) -> Option<Row> {
 }
 
 fn released(row: &Row, release: &Release) -> Option<Row> {
-    release.next.suits(row)?;
+    release.next.matches(row)?;
     let (lease_id, token) = (&release.lease_id, release.fencing_token);
     let row = match &release.of {
         ReleaseTarget::Grant => {
@@ -398,14 +401,14 @@ fn released(row: &Row, release: &Release) -> Option<Row> {
     ended(row, release.ended, release.purge_at, &release.next)
 }
 
-fn ended_as_read(row: &Row, end: &End) -> Option<Row> {
-    end.next.suits(row)?;
+fn ended_as_read(row: &Row, end: &EndIfUnchanged) -> Option<Row> {
+    end.next.matches(row)?;
     row.holding().filter(|_| row.version == end.version)?;
     ended(row, end.ended, end.purge_at, &end.next)
 }
 
 /// The row after the end of its current grant.
-fn ended(row: &Row, ended: Ended, purge_at: u64, next: &Next) -> Option<Row> {
+fn ended(row: &Row, ended: Ended, purge_at: u64, next: &HandOver) -> Option<Row> {
     let free = Row {
         version: row.version.plus(1),
         purge_at: row.purge_at.or(Some(purge_at)),
@@ -417,7 +420,7 @@ fn ended(row: &Row, ended: Ended, purge_at: u64, next: &Next) -> Option<Row> {
         ..row.clone()
     };
     match next {
-        Next::Later => Some(free),
-        Next::Is(successor) => queue::kept_for_the_first(free, successor),
+        HandOver::Later => Some(free),
+        HandOver::Now(successor) => queue::kept_for_the_first(free, successor),
     }
 }

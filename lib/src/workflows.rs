@@ -72,7 +72,11 @@ pub trait Workflows: Send + Sync {
     ) -> Call<'a, Delivery>;
 
     /// The state of an execution. The response may be some seconds old.
-    fn look_up<'a>(&'a self, execution: &'a Holder, limit: Duration) -> Call<'a, Execution>;
+    fn describe_execution<'a>(
+        &'a self,
+        execution: &'a Holder,
+        limit: Duration,
+    ) -> Call<'a, Execution>;
 }
 
 impl std::fmt::Debug for dyn Workflows {

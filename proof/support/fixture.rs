@@ -380,7 +380,7 @@ fn item_of(handle: &Value) -> Item {
         operator: None,
         purge_at: None,
         request_keys: None,
-        line: Vec::new(),
+        queue: Vec::new(),
         state: State::Held(Holding {
             lease_id: lease.lease_id,
             ttl: lease.ttl,

@@ -48,7 +48,7 @@ async fn ask(
         complain(&format!("{why}; retries for {}", render(wait)));
     }
     match leases
-        .acquire_within(request.clone(), RetryPolicy::of(wait))
+        .acquire_within(request.clone(), RetryPolicy::with_budget(wait))
         .await?
     {
         AcquireOutcome::Granted(granted) => Ok(granted),

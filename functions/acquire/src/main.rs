@@ -78,7 +78,7 @@ pub(crate) async fn handle<S: Store>(
     let queue = queue(&mut request)?;
     match (request.key.take(), request.keys.take()) {
         (Some(key), None) if let Some(queue) = queue => {
-            let queued = leases.acquire_in_line(one(request, key), queue).await?;
+            let queued = leases.acquire_queued(one(request, key), queue).await?;
             Ok(Answer::InLine(queued))
         }
         (Some(key), None) => {

@@ -2,7 +2,7 @@
 //! `Lease.Invalid` if the request does not name exactly one of the three.
 
 use leasehold::{
-    Cursor, Error, Holder, Inspected, Key, Leases, Listed, PageSize, lambda::Fatal, store::Store,
+    Cursor, Error, Holder, Inspected, Key, LeasePage, Leases, PageSize, lambda::Fatal, store::Store,
 };
 use serde::{Deserialize, Serialize};
 
@@ -31,7 +31,7 @@ pub(crate) struct Request {
 #[serde(untagged)]
 pub(crate) enum Answer {
     Key(Inspected),
-    List(Listed),
+    List(LeasePage),
 }
 
 #[tokio::main(flavor = "current_thread")]

@@ -2,8 +2,9 @@
 //! the floor of a key that somebody holds fails with `Lease.Held`.
 
 use leasehold::{
-    Act, AuditReason, Counter, Error, Evict, Forced, Freeze, Key, Leases, Operator, Permit, Raised,
-    Reason, Unfreeze, lambda::Fatal, store::Store,
+    Act, AuditReason, Counter, Error, ForceReleaseOptions, ForceReleaseOutcome, FreezeOutcome, Key,
+    Leases, Operator, Permit, RaiseFloorOutcome, Reason, UnfreezeOutcome, lambda::Fatal,
+    store::Store,
 };
 use serde::{Deserialize, Serialize};
 
@@ -34,10 +35,10 @@ pub(crate) struct Request {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub(crate) enum Answer {
-    Forced(Forced),
-    Freeze(Freeze),
-    Unfreeze(Unfreeze),
-    Raised(Raised),
+    Forced(ForceReleaseOutcome),
+    Freeze(FreezeOutcome),
+    Unfreeze(UnfreezeOutcome),
+    Raised(RaiseFloorOutcome),
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -51,11 +52,11 @@ pub(crate) async fn handle<S: Store>(leases: Leases<S>, request: Request) -> Res
         why: request.why,
     };
     let (key, operation) = (request.key, request.operation);
-    let which = Evict {
+    let which = ForceReleaseOptions {
         permit: request.permit.map(Permit::get),
         fencing_token: request.fencing_token,
     };
-    if operation != Act::ForceRelease && which != Evict::default() {
+    if operation != Act::ForceRelease && which != ForceReleaseOptions::default() {
         let field = match which.permit {
             Some(_) => "permit",
             None => "fencing_token",

@@ -2,15 +2,15 @@
 
 use serde::Serialize;
 
-use super::{Wish, other_keys};
+use super::{GrantRequest, other_keys};
 use crate::{
     conflicts::ConflictBackoff,
     error::Error,
-    leases::{Leases, TRIES, corrupt, frozen},
-    queue::{Sender, first_of, is_next, its_place_is_lost},
+    leases::{Leases, TRIES, corrupt, frozen_error},
+    queue::{NotifyAttempt, is_next, its_place_is_lost, queue_row},
     requests::{Acquire, Queue},
     row::Row,
-    store::{Joined, Store, occupied},
+    store::{Joined, Store, foreign_item},
     transition::{Grant, GrantRefusal, Join, JoinRefusal, why_not_joined},
     values::{Key, Permits},
     waiter::Waiter,
@@ -49,7 +49,7 @@ impl<S: Store> Leases<S> {
     /// without [`Leases::with_workflows`]; and those of [`Leases::acquire`]. None of them is sent to the token. If
     /// the call to the token failed ([`Error::Unavailable`], [`Error::Denied`] …) the lease may have been granted:
     /// repeat the request.
-    pub async fn acquire_in_line(&self, request: Acquire, queue: Queue) -> Result<Queued, Error> {
+    pub async fn acquire_queued(&self, request: Acquire, queue: Queue) -> Result<Queued, Error> {
         check(&request)?;
         let Some(workflows) = self.workflows() else {
             return Err(Error::Misconfigured {
@@ -59,7 +59,7 @@ impl<S: Store> Leases<S> {
             });
         };
         let (key, reentrant) = (request.key, request.reentrant);
-        let grant = self.grant(Wish {
+        let grant = self.grant(GrantRequest {
             holder: &request.holder,
             request_id: request.request_id,
             keys: None,
@@ -70,8 +70,9 @@ impl<S: Store> Leases<S> {
         let waiter = self.waiter(&grant, queue);
         // A holder does not wait for its own lease. Ignore any refusal here: it is handled below, after a check of
         // the queue.
-        if reentrant && let Ok(granted) = self.attempt(&first_of(&key), &grant, true).await? {
-            self.answer(workflows, &waiter.task_token, granted).await?;
+        if reentrant && let Ok(granted) = self.attempt(&queue_row(&key), &grant, true).await? {
+            self.send_grant(workflows, &waiter.task_token, granted)
+                .await?;
             return Ok(Queued::Acquired);
         }
         let join = Join {
@@ -84,8 +85,8 @@ impl<S: Store> Leases<S> {
             let (cap, limit) = (join.cap, self.limit());
             let stood = match self.store().join(&key, &join, &waiter, limit).await? {
                 Joined::Done => return Ok(queued(&waiter)),
-                Joined::Occupied => return Err(occupied(&key, &waiter.request)),
-                Joined::Overtaken => return Err(asked_again()),
+                Joined::ForeignItem => return Err(foreign_item(&key, &waiter.request)),
+                Joined::SupersededByLaterCall => return Err(asked_again()),
                 Joined::Conflict => {
                     backoff.wait(self).await?;
                     continue;
@@ -94,12 +95,12 @@ impl<S: Store> Leases<S> {
             };
             match why_not_joined(stood, &join, &grant) {
                 JoinRefusal::InLine => {
-                    let latest = self.store().call_back_by(&key, &waiter, self.limit());
+                    let latest = self.store().update_task_token(&key, &waiter, self.limit());
                     let latest = latest.await?;
                     check_latest(&latest, &waiter)?;
                     // Read the row after the new token is stored. A call that ended this wait earlier has notified
                     // the old token, or nobody.
-                    match self.line_of(&key).await? {
+                    match self.read_queue_row(&key).await? {
                         Some(row) if row.waiting().contains(&waiter.request) => {
                             return Ok(queued(&latest));
                         }
@@ -141,9 +142,10 @@ impl<S: Store> Leases<S> {
         grant: &Grant,
         waiter: &Waiter,
     ) -> Result<Option<Queued>, Error> {
-        match self.attempt(&first_of(key), grant, false).await? {
+        match self.attempt(&queue_row(key), grant, false).await? {
             Ok(granted) => {
-                self.answer(workflows, &waiter.task_token, granted).await?;
+                self.send_grant(workflows, &waiter.task_token, granted)
+                    .await?;
                 Ok(Some(Queued::Acquired))
             }
             Err(refusal) => self.judge(workflows, key, refusal, waiter).await,
@@ -161,16 +163,17 @@ impl<S: Store> Leases<S> {
         let key = key.clone();
         match refusal {
             GrantRefusal::Replayed(row) => {
-                let granted = self.replayed(first_of(&key), row)?;
-                self.answer(workflows, &waiter.task_token, granted).await?;
+                let granted = self.replayed(queue_row(&key), row)?;
+                self.send_grant(workflows, &waiter.task_token, granted)
+                    .await?;
                 Ok(Some(Queued::Acquired))
             }
             GrantRefusal::Reserved(row) => self.its_turn(&key, &row, waiter).await,
             GrantRefusal::OtherKeys => Err(other_keys()),
             GrantRefusal::Consumed => Err(Error::Consumed { key }),
-            GrantRefusal::Frozen(row) => Err(frozen(key, row)),
+            GrantRefusal::Frozen(row) => Err(frozen_error(key, row)),
             GrantRefusal::Corrupt(reason) => Err(corrupt(key, reason)),
-            GrantRefusal::Held(_) | GrantRefusal::Suits(_) => Ok(None),
+            GrantRefusal::Held(_) | GrantRefusal::Grantable(_) => Ok(None),
         }
     }
 
@@ -183,13 +186,18 @@ impl<S: Store> Leases<S> {
         waiter: &Waiter,
     ) -> Result<Option<Queued>, Error> {
         // Count the attempt before notifying, so that the call that notified the old token does not pass the turn on.
-        let Some(row) = self.try_again(key, row).await? else {
+        let Some(row) = self.renew_reservation(key, row).await? else {
             return Ok(None);
         };
-        let latest = self.store().call_back_by(key, waiter, self.limit()).await?;
-        let woken = self.wake(key, row, Sender::Again).await;
+        let latest = self
+            .store()
+            .update_task_token(key, waiter, self.limit())
+            .await?;
+        let notified = self
+            .notify_next_waiter(key, row, NotifyAttempt::Repeat)
+            .await;
         check_latest(&latest, waiter)?;
-        Ok(Some(if woken {
+        Ok(Some(if notified {
             Queued::Acquired
         } else {
             queued(&latest)

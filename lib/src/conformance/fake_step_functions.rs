@@ -159,7 +159,11 @@ impl Workflows for FakeStepFunctions {
         self.call(token, Err((error.to_owned(), cause)))
     }
 
-    fn look_up<'a>(&'a self, execution: &'a Holder, _limit: Duration) -> Call<'a, Execution> {
+    fn describe_execution<'a>(
+        &'a self,
+        execution: &'a Holder,
+        _limit: Duration,
+    ) -> Call<'a, Execution> {
         let status = self.state().executions.get(execution.as_str()).copied();
         Box::pin(std::future::ready(Ok(status.unwrap_or(Execution::Unknown))))
     }

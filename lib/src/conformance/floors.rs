@@ -6,7 +6,7 @@ use super::{
     queue::{QueueCase, Turn},
 };
 use crate::{
-    AcquireAll, Act, Counter, Ended, Error, ExtendOptions, GrantKind, Leases, Raised,
+    AcquireAll, Act, Counter, Ended, Error, ExtendOptions, GrantKind, Leases, RaiseFloorOutcome,
     ReleaseOutcome, Settings, row::Row,
 };
 
@@ -19,7 +19,7 @@ pub(super) async fn all<B: Bench>(bench: &B) {
 }
 
 impl<B: Bench> Case<'_, B> {
-    async fn raise(&self, floor: u64) -> Raised {
+    async fn raise(&self, floor: u64) -> RaiseFloorOutcome {
         let floor = Counter::new(floor);
         let raised = self
             .leases
@@ -43,10 +43,10 @@ async fn a_raised_floor_is_below_every_later_token<B: Bench>(bench: &B) {
     let lease = case.lease("a").await;
     case.give_back(&lease).await;
     let floor = lease.fencing_token.get() + 1_000_000;
-    assert_eq!(case.raise(floor).await, Raised::Raised);
+    assert_eq!(case.raise(floor).await, RaiseFloorOutcome::Raised);
     let row = case.signed(Act::RaiseFloor).await;
-    assert_eq!(case.raise(floor).await, Raised::HighEnough);
-    assert_eq!(case.raise(1).await, Raised::HighEnough);
+    assert_eq!(case.raise(floor).await, RaiseFloorOutcome::HighEnough);
+    assert_eq!(case.raise(1).await, RaiseFloorOutcome::HighEnough);
     assert_eq!(case.row().await, row, "nothing was written");
     // The old holder's release still finds its grant, and its request is still consumed.
     assert_eq!(
@@ -65,19 +65,22 @@ async fn a_raised_floor_is_below_every_later_token<B: Bench>(bench: &B) {
     // A frozen key stays frozen, and is not purged.
     let case = Case::new(bench, "operate/floor under ice");
     case.freeze_by_operator().await;
-    assert_eq!(case.raise(2 * floor).await, Raised::Raised);
+    assert_eq!(case.raise(2 * floor).await, RaiseFloorOutcome::Raised);
     let row = case.signed(Act::RaiseFloor).await;
     assert!(row.frozen.is_some() && row.purge_at == Some(Row::NEVER));
 
     // A key without a row, and one whose lease expired long ago.
     let case = Case::new(bench, "operate/floor of nothing");
-    assert_eq!(case.raise(case.now().as_millis()).await, Raised::HighEnough);
+    assert_eq!(
+        case.raise(case.now().as_millis()).await,
+        RaiseFloorOutcome::HighEnough
+    );
     let floor = case.now().as_millis() + 1_000_000;
-    assert_eq!(case.raise(floor).await, Raised::Raised);
+    assert_eq!(case.raise(floor).await, RaiseFloorOutcome::Raised);
     let lease = case.lease("a").await;
     assert!(lease.fencing_token.get() > floor);
     case.expire();
-    assert_eq!(case.raise(2 * floor).await, Raised::Raised);
+    assert_eq!(case.raise(2 * floor).await, RaiseFloorOutcome::Raised);
     let ended = case.row().await.last_grant().ended;
     assert_eq!(ended, Ended::Forced);
     refused!(case.extension(&lease).await, Lost);
@@ -87,7 +90,7 @@ async fn a_raised_floor_is_below_every_later_token<B: Bench>(bench: &B) {
     case.give_back(&lease).await;
     case.pass(TTL);
     let raised = case.leases.raise_floor(&lease.key, None, &because()).await;
-    assert_eq!(raised.expect("an answer"), Raised::Raised);
+    assert_eq!(raised.expect("an answer"), RaiseFloorOutcome::Raised);
     assert!(case.lease("b").await.fencing_token.get() > case.now().as_millis());
 }
 
@@ -102,7 +105,7 @@ async fn a_floor_is_not_raised_under_a_holder<B: Bench>(bench: &B) {
     case.evict(None).await;
     assert_eq!(
         case.raise(floor.expect("valid").get()).await,
-        Raised::Raised
+        RaiseFloorOutcome::Raised
     );
     let beyond = Counter::new(Counter::MAX);
     let answer = case

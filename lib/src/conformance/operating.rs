@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use super::{Bench, Case, TTL, grant, invalid, make, make::because};
 use crate::{
-    Act, Counter, Ended, Evict, Forced, Freeze, GrantKind, LeaseView, Previous, ReleaseOutcome,
-    Unfreeze,
+    Act, Counter, Ended, ForceReleaseOptions, ForceReleaseOutcome, FreezeOutcome, GrantKind,
+    LeaseView, Previous, ReleaseOutcome, UnfreezeOutcome,
     row::{Row, Stored, s},
     store::{Applied, Store as _},
-    transition::{Change, Swap},
+    transition::{Change, ReplaceIfUnchanged},
 };
 
 pub(super) async fn all<B: Bench>(bench: &B) {
@@ -21,10 +21,10 @@ pub(super) async fn all<B: Bench>(bench: &B) {
 }
 
 impl<B: Bench> Case<'_, B> {
-    pub(super) async fn force(&self, permit: Option<u16>) -> Forced {
-        let which = Evict {
+    pub(super) async fn force(&self, permit: Option<u16>) -> ForceReleaseOutcome {
+        let which = ForceReleaseOptions {
             permit,
-            ..Evict::default()
+            ..ForceReleaseOptions::default()
         };
         let key = &self.address.key;
         let forced = self.leases.force_release(key, which, &because()).await;
@@ -34,20 +34,20 @@ impl<B: Bench> Case<'_, B> {
     /// The lease that a forced release ends, and the operator's token.
     pub(super) async fn evict(&self, permit: Option<u16>) -> (LeaseView, Counter) {
         match self.force(permit).await {
-            Forced::Forced {
+            ForceReleaseOutcome::Forced {
                 evicted,
                 fencing_token,
             } => (*evicted, fencing_token),
-            Forced::NotHeld => panic!("nobody was evicted"),
+            ForceReleaseOutcome::NotHeld => panic!("nobody was evicted"),
         }
     }
 
-    async fn freeze_it(&self) -> Freeze {
+    async fn freeze_it(&self) -> FreezeOutcome {
         let froze = self.leases.freeze(&self.address.key, &because()).await;
         froze.expect("an answer")
     }
 
-    async fn thaw(&self) -> Unfreeze {
+    async fn thaw(&self) -> UnfreezeOutcome {
         let thawed = self.leases.unfreeze(&self.address.key, &because()).await;
         thawed.expect("an answer")
     }
@@ -63,7 +63,7 @@ impl<B: Bench> Case<'_, B> {
 
 async fn a_forced_release_evicts_and_fences<B: Bench>(bench: &B) {
     let case = Case::new(bench, "operate/force");
-    assert_eq!(case.force(None).await, Forced::NotHeld);
+    assert_eq!(case.force(None).await, ForceReleaseOutcome::NotHeld);
     let lease = case.lease("a").await;
     case.pass(TTL / 10);
     let (evicted, fencing_token) = case.evict(None).await;
@@ -72,7 +72,7 @@ async fn a_forced_release_evicts_and_fences<B: Bench>(bench: &B) {
     assert!(fencing_token > lease.fencing_token);
     let row = case.signed(Act::ForceRelease).await;
     assert!(row.purge_at.is_some_and(|at| at < Row::NEVER));
-    assert_eq!(case.force(None).await, Forced::NotHeld);
+    assert_eq!(case.force(None).await, ForceReleaseOutcome::NotHeld);
 
     // Every call of the evicted holder shows that its lease has ended.
     refused!(case.extension(&lease).await, Lost);
@@ -108,10 +108,10 @@ async fn of_a_semaphore_one_permit_is_forced<B: Bench>(bench: &B) {
         let request = case.request(&format!("h{n}"), "1").permits(permits);
         leases.push(grant(&case.leases, request).await.lease);
     }
-    let (key, any) = (&case.address.key, Evict::default());
+    let (key, any) = (&case.address.key, ForceReleaseOptions::default());
     let which = case.leases.force_release(key, any, &because()).await;
     invalid(which, "permit");
-    assert_eq!(case.force(Some(77)).await, Forced::NotHeld);
+    assert_eq!(case.force(Some(77)).await, ForceReleaseOutcome::NotHeld);
     for (n, lease) in leases.iter().enumerate() {
         // The last permit that is held need not be named.
         let permit = (n < 2).then_some(lease.permit);
@@ -127,10 +127,10 @@ async fn of_a_semaphore_one_permit_is_forced<B: Bench>(bench: &B) {
 async fn a_frozen_key_stays_frozen<B: Bench>(bench: &B) {
     let case = Case::new(bench, "operate/freeze");
     let lease = case.lease("a").await;
-    assert_eq!(case.freeze_it().await, Freeze::Frozen);
+    assert_eq!(case.freeze_it().await, FreezeOutcome::Frozen);
     case.signed(Act::Freeze).await;
     case.pass(TTL / 10);
-    assert_eq!(case.freeze_it().await, Freeze::AlreadyFrozen);
+    assert_eq!(case.freeze_it().await, FreezeOutcome::AlreadyFrozen);
     case.extended(&lease).await;
     let error = case.ask("b", "1").await.expect_err("it is frozen");
     assert_eq!(error.name(), "Lease.Frozen");
@@ -146,15 +146,15 @@ async fn a_frozen_key_stays_frozen<B: Bench>(bench: &B) {
     assert_eq!(case.row().await.purge_at, Some(Row::NEVER));
     refused!(case.ask("b", "1").await, Frozen);
 
-    assert_eq!(case.thaw().await, Unfreeze::Unfrozen);
+    assert_eq!(case.thaw().await, UnfreezeOutcome::Unfrozen);
     let row = case.signed(Act::Unfreeze).await;
     assert!(row.purge_at.is_some_and(|at| at < Row::NEVER));
-    assert_eq!(case.thaw().await, Unfreeze::NotFrozen);
+    assert_eq!(case.thaw().await, UnfreezeOutcome::NotFrozen);
     let next = case.grant("b", "1").await;
     assert_eq!(next.previous.map(|p| p.ended), Some(Ended::Released));
     // A freeze that was set by hand is removed as well, and a held row is not purged.
     case.freeze().await;
-    assert_eq!(case.thaw().await, Unfreeze::Unfrozen);
+    assert_eq!(case.thaw().await, UnfreezeOutcome::Unfrozen);
     assert_eq!(case.row().await.purge_at, None);
     assert_eq!(
         case.grant("b", "1").await.lease.fencing_token,
@@ -169,12 +169,12 @@ async fn a_frozen_key_stays_frozen<B: Bench>(bench: &B) {
 
 async fn a_key_that_was_never_leased_can_be_frozen<B: Bench>(bench: &B) {
     let case = Case::new(bench, "operate/freeze ahead");
-    assert_eq!(case.thaw().await, Unfreeze::NotFrozen);
-    assert_eq!(case.freeze_it().await, Freeze::Frozen);
+    assert_eq!(case.thaw().await, UnfreezeOutcome::NotFrozen);
+    assert_eq!(case.freeze_it().await, FreezeOutcome::Frozen);
     let row = case.signed(Act::Freeze).await;
     assert_eq!(row.purge_at, Some(Row::NEVER));
     refused!(case.ask("a", "1").await, Frozen);
-    assert_eq!(case.thaw().await, Unfreeze::Unfrozen);
+    assert_eq!(case.thaw().await, UnfreezeOutcome::Unfrozen);
     let first = case.grant("a", "1").await;
     assert_eq!(first.grant, GrantKind::New);
     assert!(first.lease.fencing_token > row.fencing_token);
@@ -188,7 +188,9 @@ async fn a_stranger_is_not_operated_on<B: Bench>(bench: &B) {
     let (leases, key, because) = (&case.leases, &case.address.key, because());
     for _ in 0..2 {
         refused!(
-            leases.force_release(key, Evict::default(), &because).await,
+            leases
+                .force_release(key, ForceReleaseOptions::default(), &because)
+                .await,
             Corrupt
         );
         refused!(leases.freeze(key, &because).await, Corrupt);
@@ -204,7 +206,7 @@ async fn an_operators_write_is_for_the_row_it_has_seen<B: Bench>(bench: &B) {
     case.extended(&lease).await;
     let stored = case.row().await;
     for version in [Some(seen.version), None] {
-        let swap = Change::Swap(Box::new(Swap {
+        let swap = Change::ReplaceIfUnchanged(Box::new(ReplaceIfUnchanged {
             seen: version,
             row: seen.clone(),
         }));

@@ -111,7 +111,7 @@ impl<'a, B: Bench> QueueCase<'a, B> {
     /// The result for a request that waits with this token.
     pub(super) async fn ask(&self, who: &str, token: &str) -> Result<Queued, Error> {
         let queue = self.queue(token, WAIT);
-        self.leases.acquire_in_line(self.request(who), queue).await
+        self.leases.acquire_queued(self.request(who), queue).await
     }
 
     /// Asks with this token, and asserts that the request has the lease or that its turn has come.
@@ -134,7 +134,7 @@ impl<'a, B: Bench> QueueCase<'a, B> {
 
     pub(super) async fn join_for(&self, who: &str, wait: Duration) -> u64 {
         let queue = self.queue(who, wait);
-        let answer = self.leases.acquire_in_line(self.request(who), queue);
+        let answer = self.leases.acquire_queued(self.request(who), queue);
         match answer.await.expect("an answer") {
             Queued::Queued { ticket } => ticket,
             Queued::Acquired => panic!("{who} need not wait"),

@@ -7,7 +7,7 @@ use crate::{
     AcquireAll, AcquiredAll, Contention, Ended, Error, GrantKind, GrantedAll, Key, Lease,
     row::{Row, Stored},
     store::{Address, AppliedAll, Store as _},
-    transition::{Change, Confirm},
+    transition::{Change, CheckHeld},
 };
 
 pub(super) async fn all<B: Bench>(bench: &B) {
@@ -236,7 +236,7 @@ async fn a_reentrant_set_takes_what_its_holder_has<B: Bench>(bench: &B) {
     }
     // A confirmed lease must not have expired.
     for (now, lasts) in [(own.expires_at.minus(MS), true), (own.expires_at, false)] {
-        let change = Change::Confirm(Confirm {
+        let change = Change::CheckHeld(CheckHeld {
             lease_id: own.lease_id.clone(),
             fencing_token: own.fencing_token,
             now,

@@ -58,7 +58,7 @@ async fn what_is_free_is_granted_and_told_at_once<B: Bench>(bench: &B) {
     let line = QueueCase::new(bench, "line/reentrant");
     let lease = line.lease("a").await;
     let other = line.case.request("a", "another").reentrant();
-    let asked = line.leases.acquire_in_line(other, line.queue("a", WAIT));
+    let asked = line.leases.acquire_queued(other, line.queue("a", WAIT));
     assert_eq!(asked.await.expect("an answer"), Queued::Acquired);
     assert_eq!(line.turn().lease, lease);
     line.has_waiting(&[]).await;
@@ -87,8 +87,8 @@ async fn what_is_held_is_waited_for<B: Bench>(bench: &B) {
     line.has_waiting(&["a", "b", "c"]).await;
     // Observers of the holder do not mistake new waiters for an extend.
     let row = line.row().await;
-    let line = row.line.clone();
-    assert_eq!(Row { line, ..before }, row);
+    let queue = row.queue.clone();
+    assert_eq!(Row { queue, ..before }, row);
 }
 
 async fn a_place_in_line_is_kept_however_often_it_is_asked_for<B: Bench>(bench: &B) {
@@ -135,7 +135,7 @@ async fn a_call_that_was_overtaken_does_not_come_back_into_the_line<B: Bench>(be
     assert!(left.expect("an answer"));
     let join = Join {
         request,
-        over: TakeoverRule::At(line.now()),
+        over: TakeoverRule::ExpiredBy(line.now()),
         cap: 1,
     };
     let asking = |asked_at, token: &str| Waiter {
@@ -145,7 +145,7 @@ async fn a_call_that_was_overtaken_does_not_come_back_into_the_line<B: Bench>(be
     };
     let late = asking(first.asked_at.minus(MS), "late");
     let joined = store.join(key, &join, &late, limit).await;
-    assert_eq!(joined.expect("an answer"), Joined::Overtaken);
+    assert_eq!(joined.expect("an answer"), Joined::SupersededByLaterCall);
     line.has_waiting(&[]).await;
     assert_eq!(line.waiter("a").await, Some(first.clone()));
     let again = asking(first.asked_at.plus(MS), "again");
@@ -238,7 +238,7 @@ async fn nobody_waits_for_what_is_frozen_or_was_had_before<B: Bench>(bench: &B) 
     line.join("b").await;
     let reentrant = line.request("b").reentrant();
     let queue = line.queue("b: another token", WAIT);
-    let again = line.leases.acquire_in_line(reentrant, queue).await;
+    let again = line.leases.acquire_queued(reentrant, queue).await;
     let again = again.expect("it is in line already");
     assert!(matches!(again, Queued::Queued { .. }), "{again:?}");
     line.expect_no_answers();
@@ -251,11 +251,11 @@ async fn what_makes_no_sense_in_line_is_refused<B: Bench>(bench: &B) {
     let several = line.request("a").permits(make::permits(2));
     let observing = line.request("a").observed_version(line.row().await.version);
     for (request, named) in [(several, "permits"), (observing, "observed_version")] {
-        let answer = line.leases.acquire_in_line(request, line.queue("a", WAIT));
+        let answer = line.leases.acquire_queued(request, line.queue("a", WAIT));
         invalid(answer.await, named);
     }
     let silent = crate::Leases::new(bench.store(), Settings::default());
-    let asked = silent.acquire_in_line(line.request("a"), line.queue("a", WAIT));
+    let asked = silent.acquire_queued(line.request("a"), line.queue("a", WAIT));
     refused!(asked.await, Misconfigured);
     line.has_waiting(&[]).await;
 }

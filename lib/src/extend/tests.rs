@@ -57,7 +57,7 @@ async fn a_late_extend_does_not_end_what_another_one_has_extended_in_time() {
     let acquire = Acquire::new(key, holder.clone(), ttl);
     let lease = grant(&by(store.clone(), &clock), acquire).await.lease;
     let before = Row {
-        line: vec![RequestDigest::of(&holder, &RequestId::random())],
+        queue: vec![RequestDigest::of(&holder, &RequestId::random())],
         ..store.row().await
     };
     store.table.put(address_of(&lease), &before.to_item());

@@ -109,7 +109,7 @@ impl Workflows for CallbacksOnly {
         self.0.fail(token, error, cause, limit)
     }
 
-    fn look_up<'a>(&'a self, _: &'a Holder, _: Duration) -> Call<'a, Execution> {
+    fn describe_execution<'a>(&'a self, _: &'a Holder, _: Duration) -> Call<'a, Execution> {
         Box::pin(async {
             Err(Error::Misconfigured {
                 problem: "this function cannot ask how executions stand: serve it with `serve_with_executions`".to_owned(),

@@ -116,7 +116,7 @@ impl ExecutionEvents {
                 Err(error) => Err(error),
             };
             if let Err(error) = done {
-                metrics::tell_failure(&error);
+                metrics::record_error(&error);
                 let problem = error.in_full();
                 tracing::error!(message = id, problem, "a message of the queue failed");
                 if let Some(id) = id {

@@ -29,7 +29,7 @@ impl InvocationMetrics {
         let recorded = &mut self.0[metric as usize];
         *recorded = Some(match *recorded {
             None => value,
-            Some(before) if metric.adds_up() => before.saturating_add(value),
+            Some(before) if metric.is_counter() => before.saturating_add(value),
             Some(before) => before.max(value),
         });
     }
@@ -214,7 +214,7 @@ mod tests {
             ),
             (Error::invalid("key", "is wrong"), vec![]),
             (
-                Error::OfSeveral {
+                Error::Multiple {
                     worst: Box::new(lost()),
                     outcomes: String::new(),
                 },
@@ -285,11 +285,11 @@ mod tests {
     async fn what_the_rules_tell_is_counted_where_it_happens() {
         let subscriber = tracing_subscriber::registry().with(Collect);
         let _listening = tracing::subscriber::set_default(subscriber);
-        metrics::tell(Metric::QueueDepth, 5);
+        metrics::record(Metric::QueueDepth, 5);
         let tally = INVOCATION_METRICS.scope(RefCell::default(), async {
-            metrics::tell(Metric::QueueDepth, 7);
-            metrics::tell_length(Metric::HeldTime, Duration::from_secs(2));
-            metrics::tell_failure(&Error::Unavailable {
+            metrics::record(Metric::QueueDepth, 7);
+            metrics::record_duration(Metric::HeldTime, Duration::from_secs(2));
+            metrics::record_error(&Error::Unavailable {
                 problem: String::new(),
                 source: None,
             });

@@ -120,7 +120,7 @@ impl About {
                         );
                     }
                     Error::QueueTimeout { .. }
-                    | Error::OfSeveral { .. }
+                    | Error::Multiple { .. }
                     | Error::Corrupt { .. }
                     | Error::Denied { .. }
                     | Error::Misconfigured { .. }

@@ -87,7 +87,7 @@ impl StreamRecords {
                         continue;
                     }
                     Err(error) => {
-                        metrics::tell_failure(&error);
+                        metrics::record_error(&error);
                         error.in_full()
                     }
                 },

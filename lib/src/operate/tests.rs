@@ -22,19 +22,19 @@ async fn grant(leases: &Leases<Memory>, holder: &str) -> Lease {
     conformance::grant(leases, request).await.lease
 }
 
-fn evicted(forced: Forced) -> (Counter, Counter) {
+fn evicted(forced: ForceReleaseOutcome) -> (Counter, Counter) {
     match forced {
-        Forced::Forced {
+        ForceReleaseOutcome::Forced {
             evicted,
             fencing_token,
         } => (evicted.fencing_token, fencing_token),
-        Forced::NotHeld => panic!("nobody was evicted"),
+        ForceReleaseOutcome::NotHeld => panic!("nobody was evicted"),
     }
 }
 
-async fn force<S: Store>(leases: &Leases<S>) -> Forced {
+async fn force<S: Store>(leases: &Leases<S>) -> ForceReleaseOutcome {
     let (key, because) = (address().key, because());
-    let forced = leases.force_release(&key, Evict::default(), &because);
+    let forced = leases.force_release(&key, ForceReleaseOptions::default(), &because);
     forced.await.expect("an answer")
 }
 
@@ -58,7 +58,7 @@ fn quicker(before: Option<Item>, after: Item) -> (Leases<Wire>, Wire) {
 
 /// A forced release that read `before` and writes to the current row in the table of `leases`, which stays as it is.
 /// Then the next holder is granted the key.
-async fn force_after(leases: &Leases<Memory>, before: &Item) -> Forced {
+async fn force_after(leases: &Leases<Memory>, before: &Item) -> ForceReleaseOutcome {
     let after = row(leases.store()).await;
     let (quick, store) = quicker(Some(before.clone()), after.to_item());
     let forced = force(&quick).await;
@@ -75,7 +75,7 @@ async fn a_freeze_is_tried_again() {
     grant(&leases, "a").await;
     let (leases, store) = quicker(None, row(leases.store()).await.to_item());
     let froze = leases.freeze(&address().key, &because()).await;
-    assert_eq!(froze.expect("an answer"), Freeze::Frozen);
+    assert_eq!(froze.expect("an answer"), FreezeOutcome::Frozen);
     assert!(store.is_done());
     let row = row(&store.table).await;
     assert!(row.frozen.is_some() && row.holding().is_some());
@@ -110,7 +110,10 @@ async fn whoever_comes_next_is_not_evicted_in_the_first_ones_place() {
     let before = row(leases.store()).await.to_item();
     let _ = leases.release(&lease).await.expect("released");
     for _ in 0..2 {
-        assert_eq!(force_after(&leases, &before).await, Forced::NotHeld);
+        assert_eq!(
+            force_after(&leases, &before).await,
+            ForceReleaseOutcome::NotHeld
+        );
     }
 }
 

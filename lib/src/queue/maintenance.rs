@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::notify::first_of;
+use super::notify::queue_row;
 use crate::{
     clock::Timestamp,
     concurrency::some_at_a_time,
@@ -28,7 +28,7 @@ const BETWEEN_LOOKS: usize = 100;
 impl<S: Store> Leases<S> {
     /// Maintains the queue of `key`: notifies the next waiter, removes waiters whose waiting time has passed, and
     /// removes the items of waiters that were served, `at_once` at a time. Returns how many were notified.
-    pub(crate) async fn tend(
+    pub(crate) async fn maintain_queue(
         &self,
         key: &Key,
         waiting: &[Waits],
@@ -37,17 +37,17 @@ impl<S: Store> Leases<S> {
         if self.workflows().is_none() {
             return Ok(0);
         }
-        let Some(mut row) = self.line_of(key).await? else {
+        let Some(mut row) = self.read_queue_row(key).await? else {
             // The row was deleted by hand, and the queue with it; perhaps it exists again by now.
             let strays = waiting.iter().map(|(request, _)| request);
             self.clear(key, strays.collect(), at_once).await?;
             return Ok(0);
         };
-        metrics::tell(Metric::QueueDepth, row.waiting().len() as u64);
+        metrics::record(Metric::QueueDepth, row.waiting().len() as u64);
         let mut notified = 0;
-        if self.see_to(key, row.clone()).await? {
+        if self.notify_if_due(key, row.clone()).await? {
             notified = 1;
-            row = self.line_of(key).await?.unwrap_or(row);
+            row = self.read_queue_row(key).await?.unwrap_or(row);
         }
         let mut strays = Vec::new();
         for (request, gives_up) in waiting {
@@ -56,7 +56,7 @@ impl<S: Store> Leases<S> {
             }
             if row.waiting().contains(request) {
                 if gives_up.is_none_or(|at| at <= self.now()) {
-                    row = self.send_away(key, request, row).await?;
+                    row = self.expire_waiter(key, request, row).await?;
                 }
             } else if !is_next(&row, request) {
                 strays.push(request);
@@ -86,7 +86,7 @@ impl<S: Store> Leases<S> {
                 continue;
             }
             // Read after the items: a request that joined again has another token by now, or is in this row's queue.
-            let row = self.line_of(key).await?;
+            let row = self.read_queue_row(key).await?;
             let ends = waiters.iter();
             let ends = ends.map(|waiter| self.clear_one(key, row.as_ref(), waiter));
             for end in some_at_a_time(at_once, ends.collect()).await {
@@ -102,14 +102,14 @@ impl<S: Store> Leases<S> {
         match row {
             Some(row) if back(row) => Ok(()),
             Some(row) if row.remembers(request) => {
-                self.store().forget(key, waiter, self.limit()).await
+                self.store().delete_waiter(key, waiter, self.limit()).await
             }
-            _ => self.dismiss(key, waiter).await,
+            _ => self.fail_waiter(key, waiter).await,
         }
     }
 
-    pub(crate) async fn line_of(&self, key: &Key) -> Result<Option<Row>, Error> {
-        match self.store().read(&first_of(key), self.limit()).await? {
+    pub(crate) async fn read_queue_row(&self, key: &Key) -> Result<Option<Row>, Error> {
+        match self.store().read(&queue_row(key), self.limit()).await? {
             Stored::Row(row) => Ok(Some(row)),
             Stored::Absent => Ok(None),
             Stored::Foreign(reason) => Err(corrupt(key.clone(), reason)),
@@ -122,7 +122,7 @@ impl<S: Store> Leases<S> {
 
     /// Removes a waiter if its waiting time has passed. `row` is the row as it was last read or written; the result
     /// is the row as it is now. Reading it again for each waiter of a long queue would cost more than removing them.
-    async fn send_away(
+    async fn expire_waiter(
         &self,
         key: &Key,
         request: &RequestDigest,
@@ -141,7 +141,7 @@ impl<S: Store> Leases<S> {
                 Applied::Done { row, .. } => {
                     // Without its item nobody can notify the waiter.
                     if let Some(waiter) = waiter {
-                        self.dismiss(key, &waiter).await?;
+                        self.fail_waiter(key, &waiter).await?;
                     }
                     return Ok(row);
                 }
@@ -153,7 +153,7 @@ impl<S: Store> Leases<S> {
                 }
             }
         }
-        Err(self.never_still())
+        Err(self.contention_error())
     }
 
     /// Removes a request from the queue, at whatever place it is by now. `row` is the latest known row. Returns
@@ -178,7 +178,7 @@ impl<S: Store> Leases<S> {
                 }
             }
         }
-        Err(self.never_still())
+        Err(self.contention_error())
     }
 
     /// Removes the request if it is still at this place.
@@ -192,12 +192,12 @@ impl<S: Store> Leases<S> {
             request: request.clone(),
             place,
         });
-        let address = first_of(key);
+        let address = queue_row(key);
         self.store().apply(&address, &change, self.limit()).await
     }
 
     /// Ends the task of a waiter that lost its place, unless it was notified of its turn, and deletes its item.
-    async fn dismiss(&self, key: &Key, waiter: &Waiter) -> Result<(), Error> {
+    async fn fail_waiter(&self, key: &Key, waiter: &Waiter) -> Result<(), Error> {
         if let Some(workflows) = self.workflows() {
             let error = if waiter.deadline <= self.now() {
                 Error::QueueTimeout { key: key.clone() }
@@ -218,23 +218,25 @@ impl<S: Store> Leases<S> {
                 // Its item stays, and every later sweep tries again. Nobody else has to wait for that: perhaps the
                 // role does not allow the call for this one state machine.
                 Err(error) => {
-                    metrics::tell_failure(&error);
+                    metrics::record_error(&error);
                     let problem = error.in_full();
                     tracing::error!(%key, holder, problem, "a waiter that lost its place could not be notified");
                     return Ok(());
                 }
             }
         }
-        self.store().forget(key, waiter, self.limit()).await
+        self.store().delete_waiter(key, waiter, self.limit()).await
     }
 
     /// Retires the waiter's item of the request that `row` was granted to last, if that request came from the queue.
     /// The reservation is confirmed, so nobody reads the item again. This never fails: sweep removes what is left.
-    pub(crate) async fn retire(&self, key: &Key, row: &Row) {
+    pub(crate) async fn mark_served(&self, key: &Key, row: &Row) {
         let (now, limit) = (self.now(), self.limit());
-        let retired = self.store().served(key, &row.request, now, limit);
+        let retired = self
+            .store()
+            .mark_waiter_served(key, &row.request, now, limit);
         if let Err(error) = retired.await {
-            metrics::tell_failure(&error);
+            metrics::record_error(&error);
             let problem = error.in_full();
             tracing::warn!(%key, problem, "the item of a served waiter is left to sweep");
         }
@@ -274,14 +276,14 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_has_moved_in_line_meanwhile_is_sent_away_too() {
         let key = make::key("k");
-        let first = first_of(&key);
+        let first = queue_row(&key);
         let turned = move |table: &Memory| {
             let mut items = table.all().into_iter();
             let found = items.find(|(_, sk, _)| sk.starts_with("LEASE#"));
             let (.., item) = found.expect("a row");
             let row = Row::read(&item).expect("ours");
-            let line = row.waiting().iter().rev().cloned().collect();
-            table.put(first, &Row { line, ..row }.to_item());
+            let queue = row.waiting().iter().rev().cloned().collect();
+            table.put(first, &Row { queue, ..row }.to_item());
         };
         // The grant, and the first removal; then the second of three.
         let store = Wire::meddled(Before::Apply, 3, turned);
@@ -300,7 +302,7 @@ mod tests {
                 task_token: TaskToken::new(who).expect("valid"),
                 wait: WaitTime::new(Duration::from_secs(1)).expect("valid"),
             };
-            let joined = leases.acquire_in_line(ask(who), queue).await;
+            let joined = leases.acquire_queued(ask(who), queue).await;
             joined.expect("in line");
         }
         clock.advance(Duration::from_secs(2));

@@ -11,39 +11,41 @@ use crate::{
     outcomes::{Acquired, Granted, Lease},
     row::{Reservation, Row, Stored},
     store::{Address, Applied, Store},
-    transition::{Change, Next, Pass, Reserve, Successor, Tokens, TryAgain},
+    transition::{
+        Change, HandOver, PassReservation, RenewReservation, Reserve, Successor, TokenFloor,
+    },
     values::{Counter, Key, LeaseId, TaskToken},
     waiter::Waiter,
     workflows::{Delivery, Workflows},
 };
 
-/// Whether the caller made the reservation, or found it.
+/// Whether the waiter of this reservation may have been notified before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sender {
+pub(crate) enum NotifyAttempt {
     /// It has just made it. Nobody was notified before, so a refused token was no longer valid.
     First,
     /// Somebody may have been notified before, so a refused token may have been answered.
-    Again,
+    Repeat,
 }
 
 /// The outcome of a notification.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Notified {
-    Yes,
+    Delivered,
     /// It is certain that nobody will confirm with this token.
-    NoGood,
+    TokenExpired,
     /// It is certain that nobody was notified: the role may not call this state machine.
-    Forbidden,
+    AccessDenied,
     Unknown,
 }
 
 impl<S: Store> Leases<S> {
     /// What happens to the queue when these leases end the grant of a row with this token. They make the reservation
     /// themselves if they can notify the waiter.
-    pub(crate) fn next(&self, token: Counter) -> Next {
+    pub(crate) fn hand_over_after(&self, token: Counter) -> HandOver {
         match self.workflows() {
-            Some(_) => Next::Is(self.successor(token)),
-            None => Next::Later,
+            Some(_) => HandOver::Now(self.successor(token)),
+            None => HandOver::Later,
         }
     }
 
@@ -57,28 +59,35 @@ impl<S: Store> Leases<S> {
     }
 
     /// The tokens for a row with this token, with the current floor.
-    fn tokens_for(&self, token: Counter) -> Tokens {
-        Tokens::From(self.settings().token_floor).for_row(token)
+    fn tokens_for(&self, token: Counter) -> TokenFloor {
+        TokenFloor::Reached(self.settings().token_floor).for_row(token)
     }
 
     /// Notifies the waiter that `row` is reserved for, if it is reserved, and the next one if that waiter is gone. It
     /// never fails: a later sweep notifies waiters that this call could not. Returns whether a waiter was notified.
-    pub(crate) async fn wake(&self, key: &Key, mut row: Row, sender: Sender) -> bool {
+    pub(crate) async fn notify_next_waiter(
+        &self,
+        key: &Key,
+        mut row: Row,
+        attempt: NotifyAttempt,
+    ) -> bool {
         let Some(workflows) = self.workflows() else {
             return false;
         };
         let mut forbidden = false;
         while let Some(reserved) = row.reserved().cloned() {
-            let may_pass = sender == Sender::First && !self.is_nearly_over();
-            match self.tell(workflows, key, &row, &reserved).await {
-                Ok(Notified::Yes) => return true,
-                Ok(Notified::NoGood) if may_pass => {}
+            let may_pass = attempt == NotifyAttempt::First && !self.is_nearly_over();
+            match self.notify_waiter(workflows, key, &row, &reserved).await {
+                Ok(Notified::Delivered) => return true,
+                Ok(Notified::TokenExpired) if may_pass => {}
                 // Skip one waiter, because its state machine may be at fault. If the next one is forbidden as well,
                 // our own role is at fault, and no further waiter loses its place.
-                Ok(Notified::Forbidden) if may_pass && !forbidden => forbidden = true,
-                Ok(Notified::NoGood | Notified::Forbidden | Notified::Unknown) => return false,
+                Ok(Notified::AccessDenied) if may_pass && !forbidden => forbidden = true,
+                Ok(Notified::TokenExpired | Notified::AccessDenied | Notified::Unknown) => {
+                    return false;
+                }
                 Err(error) => {
-                    metrics::tell_failure(&error);
+                    metrics::record_error(&error);
                     let problem = error.in_full();
                     tracing::error!(%key, problem, "the next waiter could not be notified");
                     return false;
@@ -88,7 +97,7 @@ impl<S: Store> Leases<S> {
                 Ok(Some(next)) => row = next,
                 Ok(None) => return false,
                 Err(error) => {
-                    metrics::tell_failure(&error);
+                    metrics::record_error(&error);
                     let problem = error.in_full();
                     tracing::error!(%key, problem, "the turn could not be passed on");
                     return false;
@@ -98,7 +107,7 @@ impl<S: Store> Leases<S> {
         false
     }
 
-    async fn tell(
+    async fn notify_waiter(
         &self,
         workflows: &dyn Workflows,
         key: &Key,
@@ -111,26 +120,29 @@ impl<S: Store> Leases<S> {
             tracing::warn!(%key, "the item of the next waiter is gone");
             return Ok(Notified::Unknown);
         };
-        let granted = self.promised(key.clone(), row, reserved, &waiter);
+        let granted = self.reserved_lease(key.clone(), row, reserved, &waiter);
         let (holder, token) = (waiter.holder.as_str(), granted.lease.fencing_token.get());
-        let delivery = match self.call_back(workflows, &waiter.task_token, granted).await {
+        let delivery = match self
+            .send_task_success(workflows, &waiter.task_token, granted)
+            .await
+        {
             Err(denied @ Error::Denied { .. }) => {
-                metrics::tell_failure(&denied);
+                metrics::record_error(&denied);
                 let problem = denied.in_full();
                 tracing::error!(%key, holder, problem, "the role may not notify the next waiter");
-                Notified::Forbidden
+                Notified::AccessDenied
             }
             result => result?,
         };
         match delivery {
-            Notified::Yes => {
+            Notified::Delivered => {
                 let joined = Timestamp::from_millis(waiter.ticket);
-                metrics::tell_length(Metric::WaitTime, self.now().since(joined));
-                metrics::tell(Metric::QueueDepth, row.waiting().len() as u64);
+                metrics::record_duration(Metric::WaitTime, self.now().since(joined));
+                metrics::record(Metric::QueueDepth, row.waiting().len() as u64);
                 tracing::info!(%key, holder, fencing_token = token, "woken");
             }
-            Notified::Forbidden => {}
-            Notified::NoGood | Notified::Unknown => {
+            Notified::AccessDenied => {}
+            Notified::TokenExpired | Notified::Unknown => {
                 tracing::info!(%key, holder, fencing_token = token, "nobody waits with this token");
             }
         }
@@ -139,7 +151,7 @@ impl<S: Store> Leases<S> {
 
     /// Ends a waiter's task with the response that acquire would have given. If there was no response, it tries once
     /// more; then a refusal may mean that the first call did arrive.
-    async fn call_back(
+    async fn send_task_success(
         &self,
         workflows: &dyn Workflows,
         token: &TaskToken,
@@ -152,11 +164,11 @@ impl<S: Store> Leases<S> {
         })?;
         let first = workflows.succeed(token, output.clone(), self.limit()).await;
         Ok(match first {
-            Ok(Delivery::Delivered) => Notified::Yes,
-            Ok(Delivery::Refused) => Notified::NoGood,
+            Ok(Delivery::Delivered) => Notified::Delivered,
+            Ok(Delivery::Refused) => Notified::TokenExpired,
             Err(Error::Unavailable { .. } | Error::Throttled { .. }) => {
                 match workflows.succeed(token, output, self.limit()).await {
-                    Ok(Delivery::Delivered) => Notified::Yes,
+                    Ok(Delivery::Delivered) => Notified::Delivered,
                     // The first call may have arrived.
                     Ok(Delivery::Refused) | Err(Error::Denied { .. }) => Notified::Unknown,
                     Err(error) => return Err(error),
@@ -167,15 +179,15 @@ impl<S: Store> Leases<S> {
     }
 
     /// Sends the grant to a request that was granted at once.
-    pub(crate) async fn answer(
+    pub(crate) async fn send_grant(
         &self,
         workflows: &dyn Workflows,
         token: &TaskToken,
         granted: Granted,
     ) -> Result<(), Error> {
         let key = granted.lease.key.clone();
-        metrics::tell(Metric::of_grant(granted.grant), 1);
-        if self.call_back(workflows, token, granted).await? == Notified::NoGood {
+        metrics::record(Metric::of_grant(granted.grant), 1);
+        if self.send_task_success(workflows, token, granted).await? == Notified::TokenExpired {
             tracing::warn!(%key, "granted, and nobody waits with the task token");
         }
         Ok(())
@@ -183,7 +195,7 @@ impl<S: Store> Leases<S> {
 
     /// The lease in the notification of a waiter. Its deadline is that of the reservation, and always earlier than a
     /// whole ttl from now; by that, the holder's first extend is recognised.
-    fn promised(&self, key: Key, row: &Row, reserved: &Reservation, to: &Waiter) -> Granted {
+    fn reserved_lease(&self, key: Key, row: &Row, reserved: &Reservation, to: &Waiter) -> Granted {
         let now = self.now();
         let in_full = now.plus(to.ttl.as_duration());
         let expires_at = reserved.until.min(in_full.minus(Duration::from_millis(1)));
@@ -209,7 +221,11 @@ impl<S: Store> Leases<S> {
 
     /// For a row that nobody holds and that has a next waiter: the lease to come, from the waiter's item. None if
     /// there is no such item.
-    pub(crate) async fn next_in_line(&self, key: &Key, row: &Row) -> Result<Option<Lease>, Error> {
+    pub(crate) async fn next_waiter_lease(
+        &self,
+        key: &Key,
+        row: &Row,
+    ) -> Result<Option<Lease>, Error> {
         let reserved = match (row.reserved(), row.head()) {
             (Some(reserved), _) => reserved.clone(),
             // Not reserved yet; the next sweep or `hand_over` reserves it.
@@ -224,7 +240,9 @@ impl<S: Store> Leases<S> {
         let waiter = self.store().waiter(key, &reserved.request, self.limit());
         let waiter = waiter.await?;
         Ok(waiter.map(|waiter| {
-            let lease = self.promised(key.clone(), row, &reserved, &waiter).lease;
+            let lease = self
+                .reserved_lease(key.clone(), row, &reserved, &waiter)
+                .lease;
             Lease {
                 acquired_at: reserved.until.minus(self.settings().claim),
                 expires_at: reserved.until,
@@ -236,8 +254,8 @@ impl<S: Store> Leases<S> {
 
     /// For a row that is reserved for a waiter whose item is gone. Nobody can notify that waiter, and if the queue is
     /// empty sweep does not see the key. So the next request for the key frees it.
-    pub(crate) async fn give_up_on_nobody(&self, key: &Key, row: &Row) -> Result<(), Error> {
-        let over = self.takeable();
+    pub(crate) async fn skip_missing_waiter(&self, key: &Key, row: &Row) -> Result<(), Error> {
+        let over = self.takeover_deadline();
         match (row.reserved(), row.head()) {
             (Some(reserved), _) if reserved.until <= over => self.pass_on(key, row).await.map(drop),
             // First in the queue, and its item is gone: reserve the key for it first, because only a reservation can
@@ -247,7 +265,9 @@ impl<S: Store> Leases<S> {
                 let change = Change::Reserve(Reserve {
                     heir: successor.clone(),
                 });
-                self.kept_by(key, &change, &successor).await.map(drop)
+                self.write_reservation(key, &change, &successor)
+                    .await
+                    .map(drop)
             }
             _ => Ok(()),
         }
@@ -260,17 +280,17 @@ impl<S: Store> Leases<S> {
             return Ok(None);
         };
         let successor = self.successor(row.fencing_token);
-        let change = Change::Pass(Pass {
+        let change = Change::PassReservation(PassReservation {
             lease_id: reserved.lease_id.clone(),
             tries: reserved.tries,
             heir: successor.clone(),
         });
-        self.kept_by(key, &change, &successor).await
+        self.write_reservation(key, &change, &successor).await
     }
 
     /// Writes a change that reserves the row for the first waiter. If the response was lost, the row shows that the
     /// write was ours.
-    async fn kept_by(
+    async fn write_reservation(
         &self,
         key: &Key,
         change: &Change,
@@ -279,11 +299,11 @@ impl<S: Store> Leases<S> {
         Ok(
             match self
                 .store()
-                .apply(&first_of(key), change, self.limit())
+                .apply(&queue_row(key), change, self.limit())
                 .await?
             {
                 Applied::Done { row, .. } => Some(row),
-                Applied::Refused(Stored::Row(row)) if is_kept_by(&row, &successor.lease_id) => {
+                Applied::Refused(Stored::Row(row)) if is_reserved_by(&row, &successor.lease_id) => {
                     Some(row)
                 }
                 Applied::Refused(_) => None,
@@ -297,7 +317,7 @@ impl<S: Store> Leases<S> {
     ///
     /// # Errors
     /// Those of [`Store::apply`].
-    pub(crate) async fn see_to(&self, key: &Key, row: Row) -> Result<bool, Error> {
+    pub(crate) async fn notify_if_due(&self, key: &Key, row: Row) -> Result<bool, Error> {
         if row.holding().is_some() || row.frozen.is_some() || self.workflows().is_none() {
             return Ok(false);
         }
@@ -309,36 +329,51 @@ impl<S: Store> Leases<S> {
             let change = Change::Reserve(Reserve {
                 heir: successor.clone(),
             });
-            let kept = self.kept_by(key, &change, &successor).await?;
-            return Ok(self.wake_if(key, kept, Sender::First).await);
+            let kept = self.write_reservation(key, &change, &successor).await?;
+            return Ok(self
+                .notify_next_waiter_if(key, kept, NotifyAttempt::First)
+                .await);
         };
         let now = self.now();
         if reserved.tries == Counter::MIN && reserved.until <= now {
-            let again = self.try_again(key, &row).await?;
-            return Ok(self.wake_if(key, again, Sender::Again).await);
+            let again = self.renew_reservation(key, &row).await?;
+            return Ok(self
+                .notify_next_waiter_if(key, again, NotifyAttempt::Repeat)
+                .await);
         }
         // Until then the waiter may still confirm, because its clock may be behind.
         if reserved.until.plus(self.settings().clock_margin) <= now {
             let next = self.pass_on(key, &row).await?;
-            return Ok(self.wake_if(key, next, Sender::First).await);
+            return Ok(self
+                .notify_next_waiter_if(key, next, NotifyAttempt::First)
+                .await);
         }
         Ok(false)
     }
 
-    async fn wake_if(&self, key: &Key, row: Option<Row>, sender: Sender) -> bool {
+    async fn notify_next_waiter_if(
+        &self,
+        key: &Key,
+        row: Option<Row>,
+        attempt: NotifyAttempt,
+    ) -> bool {
         match row {
-            Some(row) => self.wake(key, row, sender).await,
+            Some(row) => self.notify_next_waiter(key, row, attempt).await,
             None => false,
         }
     }
 
     /// Extends the reservation, and marks that the waiter is notified again.
-    pub(crate) async fn try_again(&self, key: &Key, row: &Row) -> Result<Option<Row>, Error> {
+    pub(crate) async fn renew_reservation(
+        &self,
+        key: &Key,
+        row: &Row,
+    ) -> Result<Option<Row>, Error> {
         let until = self.now().plus(self.settings().claim);
-        self.count_a_try(key, row, until).await
+        self.record_attempt(key, row, until).await
     }
 
-    pub(crate) async fn count_a_try(
+    pub(crate) async fn record_attempt(
         &self,
         key: &Key,
         row: &Row,
@@ -347,13 +382,13 @@ impl<S: Store> Leases<S> {
         let Some(reserved) = row.reserved() else {
             return Ok(None);
         };
-        let change = Change::TryAgain(TryAgain {
+        let change = Change::RenewReservation(RenewReservation {
             lease_id: reserved.lease_id.clone(),
             tries: reserved.tries,
             until,
             tokens: self.tokens_for(row.fencing_token),
         });
-        let address = first_of(key);
+        let address = queue_row(key);
         let applied = self.store().apply(&address, &change, self.limit());
         Ok(match applied.await? {
             Applied::Done { row, .. } => Some(row),
@@ -368,8 +403,8 @@ impl<S: Store> Leases<S> {
     /// # Errors
     /// [`Error::Corrupt`], and those of [`Store::apply`].
     pub async fn hand_over(&self, key: &Key) -> Result<bool, Error> {
-        match self.store().read(&first_of(key), self.limit()).await? {
-            Stored::Row(row) => self.see_to(key, row).await,
+        match self.store().read(&queue_row(key), self.limit()).await? {
+            Stored::Row(row) => self.notify_if_due(key, row).await,
             Stored::Absent => Ok(false),
             Stored::Foreign(reason) => Err(crate::leases::corrupt(key.clone(), reason)),
         }
@@ -378,13 +413,13 @@ impl<S: Store> Leases<S> {
 
 /// Whether the row has this very reservation, and nobody has notified its waiter again since. Then the caller made
 /// it, although the response was lost, and is the first to notify.
-pub(crate) fn is_kept_by(row: &Row, lease_id: &LeaseId) -> bool {
+pub(crate) fn is_reserved_by(row: &Row, lease_id: &LeaseId) -> bool {
     row.reserved()
         .is_some_and(|reserved| reserved.lease_id == *lease_id && reserved.tries == Counter::MIN)
 }
 
 /// The row that has the queue of `key`.
-pub(crate) fn first_of(key: &Key) -> Address {
+pub(crate) fn queue_row(key: &Key) -> Address {
     Address {
         key: key.clone(),
         permit: 0,

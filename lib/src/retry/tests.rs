@@ -66,7 +66,7 @@ async fn every_budget_is_kept_among_32_contenders() {
                 let budget = Duration::from_secs(n);
                 let start = leases.now();
                 let waited = leases
-                    .acquire_within(request(&format!("h{n}")), RetryPolicy::of(budget))
+                    .acquire_within(request(&format!("h{n}")), RetryPolicy::with_budget(budget))
                     .await
                     .expect("an answer");
                 let took = leases.now().since(start);
@@ -103,7 +103,7 @@ async fn the_last_attempt_is_made_when_the_budget_runs_out() {
         let start = leases.now();
         let dead = grant(&leases, request("dead")).await;
         assert_eq!(dead.expires_at.plus(seconds(2)), start.plus(seconds(11)));
-        let patience = RetryPolicy::of(Duration::from_millis(budget));
+        let patience = RetryPolicy::with_budget(Duration::from_millis(budget));
         let waited = leases.acquire_within(request("b"), patience).await;
         assert_eq!(leases.now(), start.plus(Duration::from_millis(budget)));
         assert_eq!(matches!(waited, Ok(AcquireOutcome::Granted(_))), in_time);
@@ -115,7 +115,7 @@ async fn no_budget_is_one_attempt() {
     let store = Wire::default();
     let leases = leases_in(store.clone());
     grant(&leases, request("a")).await;
-    let waited = leases.acquire_within(request("b"), RetryPolicy::of(Duration::ZERO));
+    let waited = leases.acquire_within(request("b"), RetryPolicy::with_budget(Duration::ZERO));
     assert_eq!(last_holder(waited.await), "a");
     assert_eq!(store.requests(), 2);
 }
@@ -126,8 +126,8 @@ async fn pauses_are_jittered_in_full_under_a_limit_that_doubles_up_to_the_longes
     const RUNS: usize = 200;
     let patience = RetryPolicy {
         budget: seconds(60),
-        period: Duration::from_millis(100),
-        longest: Duration::from_millis(700),
+        initial_backoff: Duration::from_millis(100),
+        max_backoff: Duration::from_millis(700),
     };
     let limits = [100_u32, 200, 400, 700, 700, 700].map(f64::from);
     let (mut least, mut most) = ([f64::MAX; 6], [0_f64; 6]);
@@ -158,7 +158,7 @@ async fn pauses_are_jittered_in_full_under_a_limit_that_doubles_up_to_the_longes
 #[tokio::test(start_paused = true)]
 async fn who_crashed_is_not_slept_through() {
     for _ in 0..5 {
-        let (leases, patience) = (leases(), RetryPolicy::of(seconds(300)));
+        let (leases, patience) = (leases(), RetryPolicy::with_budget(seconds(300)));
         let crashed = grant(&leases, request("crashed")).await;
         granted(leases.acquire_within(request("next"), patience).await);
         let free = crashed.expires_at.plus(Settings::default().clock_margin);
@@ -175,8 +175,8 @@ async fn limits_out_of_reason_are_brought_within_it() {
         grant(&leases, asking("a", seconds(600))).await;
         let patience = RetryPolicy {
             budget: seconds(10),
-            period: limit,
-            longest: limit,
+            initial_backoff: limit,
+            max_backoff: limit,
         };
         let waited = leases.acquire_within(request("b"), patience).await;
         assert_eq!(last_holder(waited), "a");
@@ -192,7 +192,7 @@ async fn running_out_tells_who_held_it_last() {
     let waiting = tokio::spawn({
         let leases = leases.clone();
         async move {
-            let patience = RetryPolicy::of(seconds(8));
+            let patience = RetryPolicy::with_budget(seconds(8));
             leases.acquire_within(request("b"), patience).await
         }
     });
@@ -208,7 +208,7 @@ async fn a_grant_whose_answer_was_lost_is_found_again_even_without_a_request_id(
     let store = Wire::default();
     let leases = leases_in(store.clone());
     store.script([Fate::Throttled, Fate::AnswerLost, Fate::AnswerLost]);
-    let found = leases.acquire_within(request("a"), RetryPolicy::of(seconds(30)));
+    let found = leases.acquire_within(request("a"), RetryPolicy::with_budget(seconds(30)));
     let found = granted(found.await);
     assert_eq!(found.grant, GrantKind::Replayed);
     assert_eq!((store.requests(), store.grants()), (4, 1));
@@ -220,7 +220,7 @@ async fn an_outage_is_told_only_if_the_last_attempt_met_it() {
     let store = Wire::default();
     let leases = leases_in(store.clone());
     grant(&leases, asking("a", seconds(600))).await;
-    let patience = RetryPolicy::of(seconds(20));
+    let patience = RetryPolicy::with_budget(seconds(20));
     store.script([Fate::RequestLost, Fate::Throttled]);
     let waited = leases.acquire_within(request("b"), patience).await;
     assert_eq!(last_holder(waited), "a");
@@ -244,7 +244,7 @@ async fn what_waiting_cannot_change_is_told_at_once() {
     let lease = grant(&leases, named("a")).await;
     let _ = leases.release(&lease).await.expect("released");
     let start = leases.now();
-    let waited = leases.acquire_within(named("a"), RetryPolicy::of(seconds(60)));
+    let waited = leases.acquire_within(named("a"), RetryPolicy::with_budget(seconds(60)));
     assert!(matches!(waited.await, Err(Error::Consumed { .. })));
     assert_eq!(leases.now(), start);
 }
@@ -254,7 +254,7 @@ async fn dropped_in_a_pause_nothing_goes_on() {
     let store = Wire::default();
     let leases = leases_in(store.clone());
     let first = grant(&leases, request("first")).await;
-    let waiting = leases.acquire_within(named("b"), RetryPolicy::of(seconds(600)));
+    let waiting = leases.acquire_within(named("b"), RetryPolicy::with_budget(seconds(600)));
     timeout(seconds(3), waiting).await.expect_err("dropped");
     let asked = store.requests();
     assert!(asked > 1, "it had asked, and slept");
@@ -268,7 +268,7 @@ async fn dropped_in_a_pause_and_called_again_it_is_one_grant() {
     let store = Wire::default();
     let leases = leases_in(store.clone());
     let first = grant(&leases, request("first")).await;
-    let patience = RetryPolicy::of(seconds(600));
+    let patience = RetryPolicy::with_budget(seconds(600));
     for _ in 0..3 {
         let waiting = leases.acquire_within(named("b"), patience);
         timeout(seconds(1), waiting).await.expect_err("dropped");
@@ -293,7 +293,7 @@ async fn dropped_in_flight_and_called_again_it_is_one_grant() {
     ] {
         let store = Wire::default();
         let leases = leases_in(store.clone());
-        let patience = RetryPolicy::of(seconds(600));
+        let patience = RetryPolicy::with_budget(seconds(600));
         store.script([fate]);
         let waiting = leases.acquire_within(named("b"), patience);
         timeout(ROUND_TRIP * 2, waiting).await.expect_err("dropped");
@@ -314,7 +314,7 @@ async fn dropped_in_flight_for_good_the_grant_runs_out() {
     let leases = leases_in(store.clone());
     let start = leases.now();
     store.script([Fate::AnswerLost]);
-    let waiting = leases.acquire_within(named("b"), RetryPolicy::of(seconds(600)));
+    let waiting = leases.acquire_within(named("b"), RetryPolicy::with_budget(seconds(600)));
     timeout(ROUND_TRIP * 2, waiting).await.expect_err("dropped");
     let free = start.plus(TTL).plus(leases.settings().clock_margin);
     leases.sleep(free.since(leases.now()) / 2).await;
@@ -325,7 +325,7 @@ async fn dropped_in_flight_for_good_the_grant_runs_out() {
     );
     let just_before = free.minus(Duration::from_millis(1));
     leases.sleep(just_before.since(leases.now())).await;
-    let held = leases.acquire_within(request("c"), RetryPolicy::of(Duration::ZERO));
+    let held = leases.acquire_within(request("c"), RetryPolicy::with_budget(Duration::ZERO));
     assert_eq!(last_holder(held.await), "b");
     leases.sleep(free.since(leases.now())).await;
     let next = leases.acquire(request("c")).await.expect("an answer");
@@ -340,7 +340,7 @@ async fn in_an_invocation_the_last_attempt_is_made_while_it_can_be_answered() {
     let leases = leases_in(Wire::default());
     let start = leases.now();
     let dead = grant(&leases, request("dead")).await;
-    let patience = RetryPolicy::of(seconds(60));
+    let patience = RetryPolicy::with_budget(seconds(60));
     let short = leases.for_call(start.plus(seconds(4)));
     let waited = short.acquire_within(request("b"), patience).await;
     assert_eq!(last_holder(waited), "dead");

@@ -39,7 +39,7 @@ impl Row {
             purge_at: item
                 .contains_key(at::PURGE_AT)
                 .then(|| whole(item, at::PURGE_AT).unwrap_or(Self::NEVER)),
-            line: line(item).ok_or("line is not a list of binaries")?,
+            queue: queue(item).ok_or("line is not a list of binaries")?,
             state: if item.contains_key(at::HOLDER) {
                 if text(item, at::HOLDER) != Some(granted_to) {
                     return Err("holder is not the holder that it was granted to");
@@ -90,7 +90,7 @@ impl Row {
         if let Some(at) = self.purge_at {
             set(at::PURGE_AT, n(at));
         }
-        let line = self.line.iter().map(|request| b(request.as_bytes()));
+        let line = self.queue.iter().map(|request| b(request.as_bytes()));
         set(at::LINE, AttributeValue::L(line.collect()));
         match &self.state {
             State::Held(held) => {
@@ -203,7 +203,7 @@ fn previous(item: &Item) -> Option<Previous> {
     })
 }
 
-fn line(item: &Item) -> Option<Vec<RequestDigest>> {
+fn queue(item: &Item) -> Option<Vec<RequestDigest>> {
     let digests = item.get(at::LINE)?.as_l().ok()?.iter();
     digests
         .map(|digest| Some(RequestDigest::stored(digest.as_b().ok()?.as_ref())))

@@ -2,16 +2,16 @@
 
 use super::{AcquiredAll, GrantedAll};
 use crate::{
-    acquire::{Wish, other_keys},
+    acquire::{GrantRequest, other_keys},
     clock::Timestamp,
     conflicts::ConflictBackoff,
     error::Error,
-    leases::{Leases, corrupt, frozen},
+    leases::{Leases, corrupt, frozen_error},
     outcomes::GrantKind,
     requests::AcquireAll,
     row::{Row, Stored},
     store::{Address, AppliedAll, Store},
-    transition::{Change, Confirm, Grant, GrantRefusal, why_not_granted},
+    transition::{Change, CheckHeld, Grant, GrantRefusal, why_not_granted},
     values::{Key, KeysDigest, LeaseId},
 };
 
@@ -20,15 +20,15 @@ use crate::{
     clippy::large_enum_variant,
     reason = "one value at a time, and short-lived"
 )]
-enum Verdict {
+enum SetRefusal {
     /// No other holder is in the way: these changes may be tried (again).
-    Try(Vec<(Address, Change)>),
+    Retry(Vec<(Address, Change)>),
     /// The caller has the whole set already: these are its rows.
     Replayed(Vec<Row>),
     /// The same, but the refusal did not contain all rows: these leases are unchanged.
-    Stands(Vec<(Address, Change)>),
+    AlreadyGranted(Vec<(Address, Change)>),
     /// The caller had the set already. A part of it may have ended, or was only missing in the refusal.
-    Over(Key),
+    Ended(Key),
     Held(Address, Row),
 }
 
@@ -48,7 +48,7 @@ impl<S: Store> Leases<S> {
     pub async fn acquire_all(&self, request: AcquireAll) -> Result<AcquiredAll, Error> {
         let keys = request.keys.as_slice();
         check_size(&request)?;
-        let grant = self.grant(Wish {
+        let grant = self.grant(GrantRequest {
             holder: &request.holder,
             request_id: request.request_id,
             keys: KeysDigest::of(&request.keys),
@@ -71,18 +71,18 @@ impl<S: Store> Leases<S> {
                 AppliedAll::Conflict => backoff.wait(self).await?,
                 AppliedAll::Refused(stood) => {
                     match judge(&changes, stood, &grant, request.reentrant)? {
-                        Verdict::Try(again) => changes = again,
-                        Verdict::Replayed(rows) => {
+                        SetRefusal::Retry(again) => changes = again,
+                        SetRefusal::Replayed(rows) => {
                             let addresses = changes.into_iter().map(|(address, _)| address);
                             let rows = addresses.zip(rows);
                             return self.together(rows, GrantKind::Replayed);
                         }
-                        Verdict::Stands(leases) => return self.read_back(&leases).await,
-                        Verdict::Over(key) => {
+                        SetRefusal::AlreadyGranted(leases) => return self.read_back(&leases).await,
+                        SetRefusal::Ended(key) => {
                             let asked = (&grant, request.reentrant);
                             return self.replayed_all(&changes, asked, key).await;
                         }
-                        Verdict::Held(address, row) => {
+                        SetRefusal::Held(address, row) => {
                             return self
                                 .contention(address, row, &grant.holder)
                                 .await
@@ -161,7 +161,7 @@ impl<S: Store> Leases<S> {
         let (mut leases, mut previous) = (Vec::new(), Vec::new());
         for (address, row) in rows {
             previous.push(row.previous.clone());
-            leases.push(self.handle(address, row)?);
+            leases.push(self.lease_of(address, row)?);
         }
         Ok(AcquiredAll::Granted(GrantedAll {
             leases,
@@ -211,7 +211,7 @@ fn one_of(grant: &Grant) -> Change {
 fn is_of(row: &Row, change: &Change) -> bool {
     let lease_id = match change {
         Change::Grant(grant) => &grant.lease_id,
-        Change::Confirm(confirm) => &confirm.lease_id,
+        Change::CheckHeld(confirm) => &confirm.lease_id,
         _ => return false,
     };
     row.holding().is_some_and(|held| held.lease_id == *lease_id)
@@ -223,9 +223,9 @@ fn judge(
     stood: Vec<Option<Stored>>,
     grant: &Grant,
     reentrant: bool,
-) -> Result<Verdict, Error> {
+) -> Result<SetRefusal, Error> {
     let mut again = Vec::with_capacity(changes.len());
-    let (mut consumed, mut others, mut ice, mut held) = (None, false, None, None);
+    let (mut consumed, mut others, mut frozen, mut held) = (None, false, None, None);
     let (mut own, mut rows) = (false, Vec::new());
     for ((address, change), stood) in changes.iter().zip(stood) {
         let Some(stood) = stood else {
@@ -244,11 +244,11 @@ fn judge(
                 consumed = consumed.or_else(|| Some(Error::Consumed { key: key.clone() }));
             }
             GrantRefusal::OtherKeys => others = true,
-            GrantRefusal::Suits(tokens) => {
-                let grant = one_of(&grant.suited_to(tokens));
+            GrantRefusal::Grantable(tokens) => {
+                let grant = one_of(&grant.with_tokens(tokens));
                 again.push((address.clone(), grant));
             }
-            GrantRefusal::Frozen(row) => ice = ice.or_else(|| Some((key.clone(), row))),
+            GrantRefusal::Frozen(row) => frozen = frozen.or_else(|| Some((key.clone(), row))),
             GrantRefusal::Held(row) | GrantRefusal::Reserved(row) => {
                 held = held.or_else(|| Some((address.clone(), row)));
             }
@@ -271,26 +271,26 @@ fn judge(
     let grants = |(_, change): &&(_, Change)| matches!(change, Change::Grant(_));
     let missing = again.iter().find(grants).map(|(address, _)| &address.key);
     // A part of the set that was granted to this very request has ended, or was missing in the refusal.
-    let over = missing.or(ice.as_ref().map(|(key, _)| key));
+    let over = missing.or(frozen.as_ref().map(|(key, _)| key));
     let over = over.or(held.as_ref().map(|(address, _)| &address.key));
     if let Some(key) = over.filter(|_| own) {
-        return Ok(Verdict::Over(key.clone()));
+        return Ok(SetRefusal::Ended(key.clone()));
     }
     let missing = missing.is_some();
-    if let Some((key, row)) = ice {
-        return Err(frozen(key, row));
+    if let Some((key, row)) = frozen {
+        return Err(frozen_error(key, row));
     }
     Ok(match held {
-        Some((address, row)) => Verdict::Held(address, row),
-        None if missing => Verdict::Try(again),
-        None if rows.len() == changes.len() => Verdict::Replayed(rows),
-        None => Verdict::Stands(again),
+        Some((address, row)) => SetRefusal::Held(address, row),
+        None if missing => SetRefusal::Retry(again),
+        None if rows.len() == changes.len() => SetRefusal::Replayed(rows),
+        None => SetRefusal::AlreadyGranted(again),
     })
 }
 
 /// A check that a lease which the holder already has is unchanged, while the others are granted.
 fn confirm(row: &Row, lease_id: &LeaseId, now: Timestamp) -> Change {
-    Change::Confirm(Confirm {
+    Change::CheckHeld(CheckHeld {
         lease_id: lease_id.clone(),
         fencing_token: row.fencing_token,
         now,

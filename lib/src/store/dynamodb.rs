@@ -19,7 +19,7 @@ mod transactions;
 mod waiters;
 
 use super::{
-    Address, Applied, AppliedAll, Entry, Joined, Page, Part, Position, Store, What,
+    Address, Applied, AppliedAll, Entry, Joined, Page, Position, ScanSegment, Store, What,
     expressions::{self, Expressions},
     failures::Request,
     sweep_after, what,
@@ -184,7 +184,7 @@ impl Store for DynamoDb {
         limit: Duration,
     ) -> Result<Applied, Error> {
         // On the heap, because otherwise the futures of the callers nest too deep for the compiler.
-        let answered = Box::pin(through_conflicts(limit, |limit| {
+        let answered = Box::pin(retry_on_conflict(limit, |limit| {
             self.update(address, change, limit)
         }));
         match answered.await {
@@ -194,7 +194,7 @@ impl Store for DynamoDb {
                     deadline_before: None,
                 }),
                 // There was no row, and not every engine says so in the same way.
-                (_, Change::Swap(swap)) if swap.seen.is_none() => Ok(Applied::Done {
+                (_, Change::ReplaceIfUnchanged(swap)) if swap.seen.is_none() => Ok(Applied::Done {
                     row: swap.row.clone(),
                     deadline_before: None,
                 }),
@@ -298,7 +298,7 @@ impl Store for DynamoDb {
         self.read_waiter(key, request, limit).await
     }
 
-    async fn call_back_by(
+    async fn update_task_token(
         &self,
         key: &Key,
         waiter: &Waiter,
@@ -307,11 +307,16 @@ impl Store for DynamoDb {
         self.write_token(key, waiter, limit).await
     }
 
-    async fn forget(&self, key: &Key, waiter: &Waiter, limit: Duration) -> Result<(), Error> {
+    async fn delete_waiter(
+        &self,
+        key: &Key,
+        waiter: &Waiter,
+        limit: Duration,
+    ) -> Result<(), Error> {
         self.delete_waiter(key, waiter, limit).await
     }
 
-    async fn served(
+    async fn mark_waiter_served(
         &self,
         key: &Key,
         request: &RequestDigest,
@@ -321,9 +326,9 @@ impl Store for DynamoDb {
         self.retire_waiter(key, request, now, limit).await
     }
 
-    async fn held(
+    async fn scan_held(
         &self,
-        part: Part,
+        segment: ScanSegment,
         from: Option<&Position>,
         most: u32,
         limit: Duration,
@@ -333,8 +338,8 @@ impl Store for DynamoDb {
             .scan()
             .table_name(&self.table)
             .index_name(at::INDEX)
-            .segment(i32::from(part.part))
-            .total_segments(i32::from(part.of))
+            .segment(i32::from(segment.segment))
+            .total_segments(i32::from(segment.total))
             .limit(i32::try_from(most).unwrap_or(i32::MAX))
             .set_exclusive_start_key(from.map(start_key));
         let output = within(scan.customize(), limit)
@@ -413,7 +418,7 @@ fn overwritten(address: &Address, before: &Stored) -> Error {
     clippy::disallowed_methods,
     reason = "the SDK waits in real time as well"
 )]
-pub(super) async fn through_conflicts<T, E, R, F>(
+pub(super) async fn retry_on_conflict<T, E, R, F>(
     limit: Duration,
     write: impl Fn(Duration) -> F,
 ) -> Result<T, SdkError<E, R>>

@@ -14,8 +14,8 @@ use crate::{
     row::attributes as at,
     row::{b, instant, metadata_value, n, s},
     transition::{
-        Change, Confirm, End, Extend, Grant, Next, Release, ReleaseTarget, ShortenDeadline, Swap,
-        TOKEN_STEP, TakeoverRule, Tokens,
+        Change, CheckHeld, EndIfUnchanged, Extend, Grant, HandOver, Release, ReleaseTarget,
+        ReplaceIfUnchanged, ShortenDeadline, TOKEN_STEP, TakeoverRule, TokenFloor,
     },
     values::{Counter, KeysDigest},
 };
@@ -39,17 +39,17 @@ pub(super) fn of(change: &Change) -> Expressions {
     match change {
         Change::Grant(grant) => granting(grant),
         Change::Extend(extend) => extending(extend),
-        Change::Cut(cut) => cutting(cut),
+        Change::ShortenDeadline(cut) => shortening(cut),
         Change::Release(release) => releasing(release),
-        Change::End(end) => ending_as_read(end),
-        Change::Swap(swap) => swapping(swap),
+        Change::EndIfUnchanged(end) => ending_if_unchanged(end),
+        Change::ReplaceIfUnchanged(swap) => replacing(swap),
         Change::Join(join) => queue::joining(join),
         Change::Leave(leave) => queue::leaving(leave),
         Change::Reserve(reserve) => queue::reserving(reserve),
-        Change::TryAgain(again) => queue::trying_again(again),
-        Change::Pass(pass) => queue::passing(pass),
-        Change::Take(take) => queue::taking(take),
-        Change::Confirm(confirm) => confirming(confirm),
+        Change::RenewReservation(again) => queue::renewing(again),
+        Change::PassReservation(pass) => queue::passing(pass),
+        Change::ConfirmReservation(take) => queue::confirming_reservation(take),
+        Change::CheckHeld(confirm) => checking_held(confirm),
     }
 }
 
@@ -107,8 +107,8 @@ const ABSENT: &str = "attribute_not_exists(#pk) OR ";
 
 fn granting(grant: &Grant) -> Expressions {
     let (over, which) = match grant.over {
-        TakeoverRule::At(instant) => ("#expires_at <= :over", at_least_one(instant)),
-        TakeoverRule::Unmoved(version) => ("#version = :over", n(version.get())),
+        TakeoverRule::ExpiredBy(instant) => ("#expires_at <= :over", at_least_one(instant)),
+        TakeoverRule::VersionUnchanged(version) => ("#version = :over", n(version.get())),
     };
     let expired = format!("{HELD} AND {over}");
     let keys = grant.keys.as_ref().map(KeysDigest::as_bytes);
@@ -116,11 +116,11 @@ fn granting(grant: &Grant) -> Expressions {
         None => ("", ", #request_keys"),
         Some(_) => (", #request_keys = :request_keys", ""),
     };
-    let which_tokens = suiting(grant.tokens);
+    let which_tokens = floor_condition(grant.tokens);
     // Where there need be no row, there need be no queue.
     let (next_token, absent, queue) = match grant.tokens {
-        Tokens::From(_) => (COUNTED_ON, ABSENT, "#line = if_not_exists(#line, :empty), "),
-        Tokens::LiftedTo(_) => (":lifted", "", ""),
+        TokenFloor::Reached(_) => (COUNTED_ON, ABSENT, "#line = if_not_exists(#line, :empty), "),
+        TokenFloor::Below(_) => (":lifted", "", ""),
     };
     let not_remembered = not_remembered("request");
     let condition = format!(
@@ -159,11 +159,11 @@ fn granting(grant: &Grant) -> Expressions {
 }
 
 /// The row's token is one that this takes. Every row's is at least the least floor.
-pub(super) fn suiting(tokens: Tokens) -> &'static str {
+pub(super) fn floor_condition(tokens: TokenFloor) -> &'static str {
     match tokens {
-        Tokens::From(Counter::MIN) => "",
-        Tokens::From(_) => " AND #fencing_token >= :floor",
-        Tokens::LiftedTo(_) => " AND #fencing_token < :floor",
+        TokenFloor::Reached(Counter::MIN) => "",
+        TokenFloor::Reached(_) => " AND #fencing_token >= :floor",
+        TokenFloor::Below(_) => " AND #fencing_token < :floor",
     }
 }
 
@@ -196,7 +196,7 @@ fn extending(extend: &Extend) -> Expressions {
     )
 }
 
-fn cutting(cut: &ShortenDeadline) -> Expressions {
+fn shortening(cut: &ShortenDeadline) -> Expressions {
     build(
         format!("{HELD} AND {OURS} AND #version = :version AND #expires_at > :expires_at"),
         "SET #expires_at = :expires_at, #sweep_after = :sweep_after, #version = #version + :one"
@@ -235,7 +235,7 @@ fn releasing(release: &Release) -> Expressions {
     }
 }
 
-fn ending_as_read(end: &End) -> Expressions {
+fn ending_if_unchanged(end: &EndIfUnchanged) -> Expressions {
     let which = format!("{HELD} AND #version = :version");
     let version = [("version", n(end.version.get()))];
     let (next, purge_at) = (&end.next, end.purge_at);
@@ -248,7 +248,7 @@ fn ending(
     which: &str,
     granted: Option<(&str, Counter)>,
     how: Ended,
-    next: &Next,
+    next: &HandOver,
     purge_at: u64,
     values: impl IntoIterator<Item = (&'static str, AttributeValue)>,
 ) -> Expressions {
@@ -259,12 +259,12 @@ fn ending(
         values: handed,
     } = queue::handed(next);
     let lifted = match next {
-        Next::Is(successor) => match successor.tokens {
-            Tokens::From(_) => false,
+        HandOver::Now(successor) => match successor.tokens {
+            TokenFloor::Reached(_) => false,
             // The token of the proof may be the floor itself.
-            Tokens::LiftedTo(floor) => granted.is_none_or(|(_, token)| token < floor),
+            TokenFloor::Below(floor) => granted.is_none_or(|(_, token)| token < floor),
         },
-        Next::Later => false,
+        HandOver::Later => false,
     };
     let (granted, token, last, forget) = match (granted, lifted) {
         (None, false) => ("", "", "#last_fencing_token, ", ""),
@@ -305,7 +305,7 @@ fn ending(
 
 /// Every attribute anew: sets those that the row has, and removes the others. The queue stays, because it may grow
 /// and shrink without a change of the version.
-fn swapping(swap: &Swap) -> Expressions {
+fn replacing(swap: &ReplaceIfUnchanged) -> Expressions {
     let item = swap.row.to_item();
     let (has, lacks): (Vec<_>, Vec<_>) = at::ALL
         .into_iter()
@@ -336,7 +336,7 @@ fn swapping(swap: &Swap) -> Expressions {
 }
 
 /// A condition and nothing else.
-fn confirming(confirm: &Confirm) -> Expressions {
+fn checking_held(confirm: &CheckHeld) -> Expressions {
     build(
         format!("{HELD} AND {OURS} AND {OWNED} AND #expires_at > :now"),
         String::new(),

@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::{
-    Address, Applied, AppliedAll, Entry, Joined, Page, Part, Position, Store, occupied,
+    Address, Applied, AppliedAll, Entry, Joined, Page, Position, ScanSegment, Store, foreign_item,
     sweep_after, what,
 };
 use crate::{
@@ -215,10 +215,10 @@ impl Store for Memory {
             return Ok(Joined::Refused(before));
         };
         if !is_vacant(items.get(&beside), waiter) {
-            return Ok(Joined::Occupied);
+            return Ok(Joined::ForeignItem);
         }
         if !is_latest(items.get(&beside), waiter) {
-            return Ok(Joined::Overtaken);
+            return Ok(Joined::SupersededByLaterCall);
         }
         items.insert(place(&address), row.to_item());
         items.insert(beside, to_item(waiter));
@@ -237,7 +237,7 @@ impl Store for Memory {
             .and_then(Waiter::read))
     }
 
-    async fn call_back_by(
+    async fn update_task_token(
         &self,
         key: &Key,
         waiter: &Waiter,
@@ -246,7 +246,7 @@ impl Store for Memory {
         let mut items = self.items();
         let place = place_of_waiter(key, &waiter.request);
         if !is_vacant(items.get(&place), waiter) {
-            return Err(occupied(key, &waiter.request));
+            return Err(foreign_item(key, &waiter.request));
         }
         let item = items.entry(place).or_insert_with(|| to_item(waiter));
         if is_latest(Some(item), waiter) {
@@ -256,10 +256,15 @@ impl Store for Memory {
             item.insert(at::TASK_TOKEN.to_owned(), s(waiter.task_token.expose()));
             item.insert(at::ASKED_AT.to_owned(), instant(waiter.asked_at));
         }
-        Waiter::read(item).ok_or_else(|| occupied(key, &waiter.request))
+        Waiter::read(item).ok_or_else(|| foreign_item(key, &waiter.request))
     }
 
-    async fn forget(&self, key: &Key, waiter: &Waiter, _limit: Duration) -> Result<(), Error> {
+    async fn delete_waiter(
+        &self,
+        key: &Key,
+        waiter: &Waiter,
+        _limit: Duration,
+    ) -> Result<(), Error> {
         let mut items = self.items();
         let place = place_of_waiter(key, &waiter.request);
         let found = items.get(&place).and_then(Waiter::read);
@@ -269,7 +274,7 @@ impl Store for Memory {
         Ok(())
     }
 
-    async fn served(
+    async fn mark_waiter_served(
         &self,
         key: &Key,
         request: &RequestDigest,
@@ -288,15 +293,15 @@ impl Store for Memory {
         Ok(())
     }
 
-    async fn held(
+    async fn scan_held(
         &self,
-        part: Part,
+        segment: ScanSegment,
         from: Option<&Position>,
         most: u32,
         _limit: Duration,
     ) -> Result<Page, Error> {
         // One part is enough for a map; the others are empty.
-        if part.part > 0 {
+        if segment.segment > 0 {
             return Ok(Page::default());
         }
         Ok(self.walk(from, most as usize, None))

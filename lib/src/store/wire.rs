@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Address, Applied, AppliedAll, Joined, Memory, Page, Part, Position, Store};
+use super::{Address, Applied, AppliedAll, Joined, Memory, Page, Position, ScanSegment, Store};
 use crate::{
     clock::Timestamp,
     conformance::make,
@@ -259,37 +259,44 @@ impl Store for Wire {
         self.table.waiter(key, request, limit).await
     }
 
-    async fn call_back_by(
+    async fn update_task_token(
         &self,
         key: &Key,
         waiter: &Waiter,
         limit: Duration,
     ) -> Result<Waiter, Error> {
-        self.table.call_back_by(key, waiter, limit).await
+        self.table.update_task_token(key, waiter, limit).await
     }
 
-    async fn forget(&self, key: &Key, waiter: &Waiter, limit: Duration) -> Result<(), Error> {
-        self.table.forget(key, waiter, limit).await
+    async fn delete_waiter(
+        &self,
+        key: &Key,
+        waiter: &Waiter,
+        limit: Duration,
+    ) -> Result<(), Error> {
+        self.table.delete_waiter(key, waiter, limit).await
     }
 
-    async fn served(
+    async fn mark_waiter_served(
         &self,
         key: &Key,
         request: &RequestDigest,
         now: Timestamp,
         limit: Duration,
     ) -> Result<(), Error> {
-        self.table.served(key, request, now, limit).await
+        self.table
+            .mark_waiter_served(key, request, now, limit)
+            .await
     }
 
-    async fn held(
+    async fn scan_held(
         &self,
-        part: Part,
+        segment: ScanSegment,
         from: Option<&Position>,
         most: u32,
         limit: Duration,
     ) -> Result<Page, Error> {
-        self.table.held(part, from, most, limit).await
+        self.table.scan_held(segment, from, most, limit).await
     }
 
     async fn held_by(

@@ -1,6 +1,6 @@
 //! The queue's changes of a row: join, leave, reserve, confirm.
 
-use super::{State, TakeoverRule, Tokens, succeeded};
+use super::{State, TakeoverRule, TokenFloor, succeeded};
 use crate::{
     clock::Timestamp,
     row::{Holding, Reservation, Row},
@@ -9,9 +9,9 @@ use crate::{
 
 /// What happens to the queue when a grant ends.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Next {
+pub enum HandOver {
     /// The row is reserved for the first waiter, if there is one. Not for a frozen key.
-    Is(Successor),
+    Now(Successor),
     /// Somebody else makes the reservation, because the writer cannot notify.
     Later,
 }
@@ -24,23 +24,23 @@ pub struct Successor {
     /// When the reservation expires.
     pub until: Timestamp,
     /// Which tokens the row may have, and which one is reserved: the one above the row's, or above the floor.
-    pub tokens: Tokens,
+    pub tokens: TokenFloor,
 }
 
-impl Next {
+impl HandOver {
     /// Whether the row's token suits this reservation.
-    pub(super) fn suits(&self, row: &Row) -> Option<()> {
+    pub(super) fn matches(&self, row: &Row) -> Option<()> {
         match self {
-            Self::Is(successor) => successor.tokens.suit(row).then_some(()),
+            Self::Now(successor) => successor.tokens.matches(row).then_some(()),
             Self::Later => Some(()),
         }
     }
 
     /// The same, for a row with this token.
     #[must_use]
-    pub fn suited_to(&self, token: Counter) -> Self {
+    pub fn for_row(&self, token: Counter) -> Self {
         match self {
-            Self::Is(successor) => Self::Is(Successor {
+            Self::Now(successor) => Self::Now(Successor {
                 tokens: successor.tokens.for_row(token),
                 ..successor.clone()
             }),
@@ -76,9 +76,9 @@ pub struct Reserve {
     pub heir: Successor,
 }
 
-/// See [`Change::TryAgain`](super::Change::TryAgain).
+/// See [`Change::RenewReservation`](super::Change::RenewReservation).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct TryAgain {
+pub struct RenewReservation {
     /// The lease id of the reservation.
     pub lease_id: LeaseId,
     /// How many notifications had been attempted when the row was read.
@@ -86,12 +86,12 @@ pub struct TryAgain {
     /// When the reservation expires now.
     pub until: Timestamp,
     /// Which tokens the row may have, and which one is reserved now.
-    pub tokens: Tokens,
+    pub tokens: TokenFloor,
 }
 
-/// See [`Change::Pass`](super::Change::Pass).
+/// See [`Change::PassReservation`](super::Change::PassReservation).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Pass {
+pub struct PassReservation {
     /// The lease id of the reservation.
     pub lease_id: LeaseId,
     /// How many notifications had been attempted when the row was read: there must have been none since.
@@ -100,9 +100,9 @@ pub struct Pass {
     pub heir: Successor,
 }
 
-/// See [`Change::Take`](super::Change::Take).
+/// See [`Change::ConfirmReservation`](super::Change::ConfirmReservation).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Take {
+pub struct ConfirmReservation {
     /// Proof of the grant.
     pub lease_id: LeaseId,
     /// The reserved token.
@@ -128,38 +128,38 @@ pub struct Take {
 }
 
 pub(super) fn joined(row: &Row, join: &Join) -> Option<Row> {
-    let line = &row.line;
-    let waits = row.is_spoken_for() || !join.over.holds(row);
-    let known = row.remembers(&join.request) || line.contains(&join.request);
+    let queue = &row.queue;
+    let waits = row.is_reserved_or_queued() || !join.over.allows(row);
+    let known = row.remembers(&join.request) || queue.contains(&join.request);
     let theirs = row.reserved().is_some_and(|r| r.request == join.request);
-    let room = line.len() < usize::from(join.cap);
+    let room = queue.len() < usize::from(join.cap);
     (waits && !known && !theirs && room && row.frozen.is_none()).then(|| {
-        let mut line = line.clone();
-        line.push(join.request.clone());
-        in_line(row, line)
+        let mut queue = queue.clone();
+        queue.push(join.request.clone());
+        with_queue(row, queue)
     })
 }
 
 pub(super) fn left(row: &Row, leave: &Leave) -> Option<Row> {
-    let mut line = row.line.clone();
-    if line.get(leave.place) != Some(&leave.request) {
+    let mut queue = row.queue.clone();
+    if queue.get(leave.place) != Some(&leave.request) {
         return None;
     }
-    line.remove(leave.place);
-    Some(in_line(row, line))
+    queue.remove(leave.place);
+    Some(with_queue(row, queue))
 }
 
 /// The version stays, because observers watch the holder.
-fn in_line(row: &Row, line: Vec<RequestDigest>) -> Row {
+fn with_queue(row: &Row, queue: Vec<RequestDigest>) -> Row {
     Row {
-        line,
+        queue,
         ..row.clone()
     }
 }
 
 pub(super) fn reserved(row: &Row, reserve: &Reserve) -> Option<Row> {
     row.head()?;
-    if !reserve.heir.tokens.suit(row) {
+    if !reserve.heir.tokens.matches(row) {
         return None;
     }
     if row.holding().is_some() || row.reserved().is_some() {
@@ -181,15 +181,15 @@ pub(super) fn kept_for_the_first(row: Row, successor: &Successor) -> Option<Row>
     else {
         return None;
     };
-    let mut line = row.line.into_iter();
-    let reserved = line.next().map(|request| Reservation {
+    let mut queue = row.queue.into_iter();
+    let reserved = queue.next().map(|request| Reservation {
         request,
         lease_id: successor.lease_id.clone(),
         until: successor.until,
         tries: Counter::MIN,
     });
     row.frozen.is_none().then(|| Row {
-        line: line.collect(),
+        queue: queue.collect(),
         state: State::Free {
             ended,
             last_token,
@@ -200,10 +200,10 @@ pub(super) fn kept_for_the_first(row: Row, successor: &Successor) -> Option<Row>
 }
 
 /// A row below the floor gets the floor as its token, and the next one is reserved.
-fn lifted(row: Row, tokens: Tokens) -> Row {
+fn lifted(row: Row, tokens: TokenFloor) -> Row {
     match tokens {
-        Tokens::From(_) => row,
-        Tokens::LiftedTo(floor) => Row {
+        TokenFloor::Reached(_) => row,
+        TokenFloor::Below(floor) => Row {
             fencing_token: row.fencing_token.max(floor),
             ..row
         },
@@ -226,9 +226,9 @@ fn of_try<'a>(row: &'a Row, lease_id: &LeaseId, tries: Counter) -> Option<&'a Re
         .filter(|reserved| reserved.lease_id == *lease_id && reserved.tries == tries)
 }
 
-pub(super) fn tried_again(row: &Row, again: &TryAgain) -> Option<Row> {
+pub(super) fn renewed(row: &Row, again: &RenewReservation) -> Option<Row> {
     let reserved = of_try(row, &again.lease_id, again.tries)?;
-    if !again.tokens.suit(row) {
+    if !again.tokens.matches(row) {
         return None;
     }
     let State::Free {
@@ -254,9 +254,9 @@ pub(super) fn tried_again(row: &Row, again: &TryAgain) -> Option<Row> {
 }
 
 /// The reserved token is used up, whether or not its waiter knows of it.
-pub(super) fn passed_on(row: &Row, pass: &Pass) -> Option<Row> {
+pub(super) fn passed_on(row: &Row, pass: &PassReservation) -> Option<Row> {
     of_try(row, &pass.lease_id, pass.tries)?;
-    if !pass.heir.tokens.suit(row) {
+    if !pass.heir.tokens.matches(row) {
         return None;
     }
     let row = Row {
@@ -267,7 +267,7 @@ pub(super) fn passed_on(row: &Row, pass: &Pass) -> Option<Row> {
     kept_for_the_first(row, &pass.heir)
 }
 
-pub(super) fn taken(row: &Row, take: &Take) -> Option<Row> {
+pub(super) fn confirmed(row: &Row, take: &ConfirmReservation) -> Option<Row> {
     let reserved = kept(row, &take.lease_id, take.fencing_token)?;
     let late = reserved.until <= take.now && take.require_unexpired;
     let void = take.fencing_token <= take.floor;

@@ -1,7 +1,7 @@
 //! The meaning of a refusal, according to the item that was stored.
 
 use super::{
-    Change, Extend, Grant, Join, Next, Release, ReleaseTarget, Tokens, owned, queue::kept,
+    Change, Extend, Grant, HandOver, Join, Release, ReleaseTarget, TokenFloor, owned, queue::kept,
     transition,
 };
 use crate::{
@@ -24,7 +24,7 @@ pub enum GrantRefusal {
     /// An operator froze the key.
     Frozen(Row),
     /// It can be granted, with these tokens.
-    Suits(Tokens),
+    Grantable(TokenFloor),
     /// Somebody holds it, or waits for it.
     Held(Row),
     /// The item is not ours.
@@ -41,8 +41,8 @@ pub fn why_not_granted(stored: Stored, grant: &Grant, reentrant: bool) -> GrantR
         Stored::Foreign(reason) => return GrantRefusal::Corrupt(reason),
         Stored::Absent => {
             return match grant.tokens {
-                Tokens::LiftedTo(floor) => GrantRefusal::Suits(Tokens::From(floor)),
-                Tokens::From(_) => GrantRefusal::Corrupt("the table refused to create it"),
+                TokenFloor::Below(floor) => GrantRefusal::Grantable(TokenFloor::Reached(floor)),
+                TokenFloor::Reached(_) => GrantRefusal::Corrupt("the table refused to create it"),
             };
         }
     };
@@ -64,10 +64,10 @@ pub fn why_not_granted(stored: Stored, grant: &Grant, reentrant: bool) -> GrantR
         GrantRefusal::Frozen(row)
     } else if kept_for == Some(&grant.request) {
         GrantRefusal::Reserved(row)
-    } else if row.is_spoken_for() {
+    } else if row.is_reserved_or_queued() {
         GrantRefusal::Held(row)
-    } else if suits != grant.tokens && grant.over.holds(&row) {
-        GrantRefusal::Suits(suits)
+    } else if suits != grant.tokens && grant.over.allows(&row) {
+        GrantRefusal::Grantable(suits)
     } else if held.is_some() {
         GrantRefusal::Held(row)
     } else {
@@ -99,9 +99,9 @@ pub fn why_not_joined(stored: Stored, join: &Join, grant: &Grant) -> JoinRefusal
     {
         return JoinRefusal::InLine;
     }
-    let suits = |tokens| transition(&stored, &Change::Grant(grant.suited_to(tokens))).is_some();
+    let suits = |tokens| transition(&stored, &Change::Grant(grant.with_tokens(tokens))).is_some();
     let floor = grant.tokens.floor();
-    if suits(Tokens::From(floor)) || suits(Tokens::LiftedTo(floor)) {
+    if suits(TokenFloor::Reached(floor)) || suits(TokenFloor::Below(floor)) {
         return JoinRefusal::Grantable;
     }
     match why_not_granted(stored, grant, false) {
@@ -179,7 +179,7 @@ pub fn why_not_extended(
 #[derive(Debug, PartialEq, Eq)]
 pub enum ReleaseRefusal {
     /// It can be released, by this write.
-    Suits(Box<Release>),
+    Releasable(Box<Release>),
     /// It was released or swept before, or the row is gone. This very call may have released it and lost the
     /// response, or an earlier call that died since. So the caller gets the row and can notify the next waiter.
     Already(Option<Box<Row>>),
@@ -200,10 +200,10 @@ pub fn why_not_released(stored: Stored, release: &Release, holder: &Holder) -> R
     let (lease_id, token) = (&release.lease_id, release.fencing_token);
     if let Some(of) = what_it_is(&row, lease_id, token, holder) {
         let next = match &release.next {
-            Next::Is(_) if row.frozen.is_some() => Next::Later,
-            next => next.suited_to(row.fencing_token),
+            HandOver::Now(_) if row.frozen.is_some() => HandOver::Later,
+            next => next.for_row(row.fencing_token),
         };
-        return ReleaseRefusal::Suits(Box::new(Release {
+        return ReleaseRefusal::Releasable(Box::new(Release {
             of,
             next,
             ..release.clone()

@@ -17,7 +17,7 @@ fn holder(name: &str) -> Holder {
     make::holder(name)
 }
 
-fn grant(name: &str, now: Timestamp, tokens: Tokens) -> Grant {
+fn grant(name: &str, now: Timestamp, tokens: TokenFloor) -> Grant {
     let ttl = make::ttl(Duration::from_secs(5));
     let request = make::request_id(name);
     Grant {
@@ -28,7 +28,7 @@ fn grant(name: &str, now: Timestamp, tokens: Tokens) -> Grant {
         ttl,
         metadata: Metadata::default(),
         now,
-        over: TakeoverRule::At(now),
+        over: TakeoverRule::ExpiredBy(now),
         tokens,
         expires_at: now.plus(ttl.as_duration()),
         sweep_after: now.plus(ttl.as_duration()),
@@ -36,7 +36,7 @@ fn grant(name: &str, now: Timestamp, tokens: Tokens) -> Grant {
 }
 
 fn first(name: &str) -> Row {
-    let grant = grant(name, at(0), Tokens::From(Counter::MIN));
+    let grant = grant(name, at(0), TokenFloor::Reached(Counter::MIN));
     transition(&Stored::Absent, &Change::Grant(grant)).expect("a first grant")
 }
 
@@ -46,10 +46,10 @@ fn release(row: &Row) -> Change {
         fencing_token: row.fencing_token,
         of: ReleaseTarget::Grant,
         ended: Ended::Released,
-        next: Next::Is(Successor {
+        next: HandOver::Now(Successor {
             lease_id: LeaseId::stored("heir"),
             until: at(9),
-            tokens: Tokens::From(Counter::MIN),
+            tokens: TokenFloor::Reached(Counter::MIN),
         }),
         purge_at: 77,
     })
@@ -64,11 +64,14 @@ fn a_floor_lifts_what_is_below_it_and_nothing_else() {
         transition(&Stored::Row(row.clone()), &change).map(|row| row.fencing_token.get())
     };
     for floor in [token - 1, token] {
-        assert_eq!(takes(Tokens::From(counter(floor))), Some(token + 2));
-        assert_eq!(takes(Tokens::LiftedTo(counter(floor))), None);
+        assert_eq!(takes(TokenFloor::Reached(counter(floor))), Some(token + 2));
+        assert_eq!(takes(TokenFloor::Below(counter(floor))), None);
     }
-    assert_eq!(takes(Tokens::From(counter(token + 1))), None);
-    assert_eq!(takes(Tokens::LiftedTo(counter(token + 1))), Some(token + 3));
+    assert_eq!(takes(TokenFloor::Reached(counter(token + 1))), None);
+    assert_eq!(
+        takes(TokenFloor::Below(counter(token + 1))),
+        Some(token + 3)
+    );
 }
 
 #[test]
@@ -76,7 +79,10 @@ fn a_row_that_is_gone_is_not_put_back_by_who_saw_one() {
     let row = first("a");
     let swap = |seen| {
         let row = row.clone();
-        transition(&Stored::Absent, &Change::Swap(Box::new(Swap { seen, row })))
+        transition(
+            &Stored::Absent,
+            &Change::ReplaceIfUnchanged(Box::new(ReplaceIfUnchanged { seen, row })),
+        )
     };
     assert_eq!(swap(None), Some(row.clone()));
     assert_eq!(swap(Some(row.version)), None);
@@ -87,7 +93,7 @@ fn a_grant_keeps_a_row_that_was_to_be_purged() {
     let held = first("a");
     let free = transition(&Stored::Row(held.clone()), &release(&held)).expect("a release");
     assert_eq!(free.purge_at, Some(77));
-    let next = Change::Grant(grant("b", at(10), Tokens::From(Counter::MIN)));
+    let next = Change::Grant(grant("b", at(10), TokenFloor::Reached(Counter::MIN)));
     let held = transition(&Stored::Row(free), &next).expect("a grant");
     assert_eq!(held.purge_at, None);
 }
@@ -95,16 +101,16 @@ fn a_grant_keeps_a_row_that_was_to_be_purged() {
 #[test]
 fn who_takes_up_a_promise_asked_for_one_key() {
     let held = first("a");
-    let b = grant("b", at(1), Tokens::From(Counter::MIN));
+    let b = grant("b", at(1), TokenFloor::Reached(Counter::MIN));
     let join = Change::Join(Join {
         request: b.request.clone(),
-        over: TakeoverRule::At(at(1)),
+        over: TakeoverRule::ExpiredBy(at(1)),
         cap: 9,
     });
     let in_line = transition(&Stored::Row(held.clone()), &join).expect("a place in line");
     let kept = transition(&Stored::Row(in_line), &release(&held)).expect("a release");
     assert_eq!(kept.request_keys, held.request_keys);
-    let take = Change::Take(Take {
+    let take = Change::ConfirmReservation(ConfirmReservation {
         lease_id: LeaseId::stored("heir"),
         fencing_token: kept.fencing_token.plus(1),
         floor: Counter::MIN,
@@ -142,7 +148,7 @@ fn an_extend_says_when() {
 fn a_holder_has_its_lease_again_by_another_request_only_if_it_asks_so_and_in_time() {
     let row = Stored::Row(first("a"));
     let refused = |name: &str, now, reentrant| {
-        let mut again = grant("again", now, Tokens::From(Counter::MIN));
+        let mut again = grant("again", now, TokenFloor::Reached(Counter::MIN));
         again.holder = holder(name);
         why_not_granted(row.clone(), &again, reentrant)
     };
@@ -164,11 +170,11 @@ fn a_holder_has_its_lease_again_by_another_request_only_if_it_asks_so_and_in_tim
 #[test]
 fn a_line_is_full_when_as_many_wait_as_it_takes() {
     let row = Stored::Row(first("a"));
-    let b = grant("b", at(1), Tokens::From(Counter::MIN));
+    let b = grant("b", at(1), TokenFloor::Reached(Counter::MIN));
     let refused = |cap| {
         let join = Join {
             request: b.request.clone(),
-            over: TakeoverRule::At(at(1)),
+            over: TakeoverRule::ExpiredBy(at(1)),
             cap,
         };
         why_not_joined(row.clone(), &join, &b)
@@ -223,7 +229,7 @@ fn an_extend_that_is_repeated_is_known_by_its_time_and_its_deadline() {
 fn a_lease_is_confirmed_until_it_ends_and_not_from_then_on() {
     let row = Stored::Row(first("a"));
     let confirmed = |now| {
-        let change = Change::Confirm(Confirm {
+        let change = Change::CheckHeld(CheckHeld {
             lease_id: LeaseId::stored("a"),
             fencing_token: first("a").fencing_token,
             now,

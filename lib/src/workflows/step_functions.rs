@@ -72,7 +72,7 @@ impl StepFunctions {
                 Err(error) => {
                     let what = format!("execution {execution}");
                     let error = failed("states:GetExecutionHistory", what, error);
-                    metrics::tell_failure(&error);
+                    metrics::record_error(&error);
                     let problem = error.in_full();
                     tracing::warn!(%execution, problem, "its history could not be read");
                     return None;
@@ -144,7 +144,11 @@ impl Workflows for StepFunctions {
         })
     }
 
-    fn look_up<'a>(&'a self, execution: &'a Holder, limit: Duration) -> Call<'a, Execution> {
+    fn describe_execution<'a>(
+        &'a self,
+        execution: &'a Holder,
+        limit: Duration,
+    ) -> Call<'a, Execution> {
         let call = self.client.describe_execution();
         // Without input and output, because a KMS key of the state machine may protect them.
         let call = call.execution_arn(execution.as_str());

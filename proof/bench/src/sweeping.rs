@@ -115,7 +115,7 @@ pub async fn run(finds: Finds, many: usize) -> Result<Sweeps, Error> {
                 };
                 let queue = queue().map_err(failed::<BadValue>("wait"))?;
                 let ask = ask(&format!("queue/{}", n % QUEUES), &format!("waiter-{n}"), 60)?;
-                let joined = leases.acquire_in_line(ask, queue).await;
+                let joined = leases.acquire_queued(ask, queue).await;
                 joined.map_err(failed("join a queue"))?;
             }
         }

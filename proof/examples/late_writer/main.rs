@@ -76,8 +76,8 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error
     let holder = Holder::new(format!("writer {}", std::process::id()))?;
     let request = Acquire::new(arguments.key, holder, Ttl::new(arguments.ttl_seconds)?);
     let patience = RetryPolicy {
-        longest: Duration::from_millis(500),
-        ..RetryPolicy::of(arguments.patience_seconds)
+        max_backoff: Duration::from_millis(500),
+        ..RetryPolicy::with_budget(arguments.patience_seconds)
     };
     println!("asking for {}", request.key);
     let lease = match leases.acquire_within(request, patience).await? {

@@ -2,8 +2,9 @@
 
 use leasehold::Counter;
 use leasehold::transition::{
-    Change, End, Extend, Grant, Join, Leave, Next, Pass, Release, ReleaseTarget, Reserve,
-    ShortenDeadline, Successor, Take, TakeoverRule, Tokens, TryAgain,
+    Change, ConfirmReservation, EndIfUnchanged, Extend, Grant, HandOver, Join, Leave,
+    PassReservation, Release, ReleaseTarget, RenewReservation, Reserve, ShortenDeadline, Successor,
+    TakeoverRule, TokenFloor,
 };
 
 use crate::{
@@ -44,11 +45,11 @@ impl Floor {
     }
 
     /// By what the library says of the row.
-    pub fn suited_to(tokens: Tokens) -> Self {
+    pub fn suited_to(tokens: TokenFloor) -> Self {
         match tokens {
-            Tokens::From(Counter::MIN) => Self::None,
-            Tokens::From(_) => Self::Reached,
-            Tokens::LiftedTo(_) => Self::Lifts,
+            TokenFloor::Reached(Counter::MIN) => Self::None,
+            TokenFloor::Reached(_) => Self::Reached,
+            TokenFloor::Below(_) => Self::Lifts,
         }
     }
 
@@ -59,10 +60,10 @@ impl Floor {
         }
     }
 
-    fn tokens(self) -> Tokens {
+    fn tokens(self) -> TokenFloor {
         match self {
-            Self::None | Self::Reached => Tokens::From(self.least()),
-            Self::Lifts => Tokens::LiftedTo(self.least()),
+            Self::None | Self::Reached => TokenFloor::Reached(self.least()),
+            Self::Lifts => TokenFloor::Below(self.least()),
         }
     }
 }
@@ -121,11 +122,11 @@ impl Message {
             What::Grant(..) => Change::Grant(self.grant(scope)),
             What::Join(_) => Change::Join(self.join(scope)),
             What::Extend(lease, token) => Change::Extend(self.extend(lease, token, scope)),
-            What::Take(lease, token) => Change::Take(self.take(lease, token, scope)),
+            What::Take(lease, token) => Change::ConfirmReservation(self.take(lease, token, scope)),
             What::Release(lease, token, promise) => {
                 Change::Release(self.release(lease, token, promise, scope))
             }
-            What::End(version, _, ended) => Change::End(End {
+            What::End(version, _, ended) => Change::EndIfUnchanged(EndIfUnchanged {
                 version: names::counter(version),
                 ended: ended.into(),
                 next: self.next(scope),
@@ -133,7 +134,7 @@ impl Message {
             }),
             What::Cut(version) => {
                 let expires_at = instant(self.sent + scope.grace);
-                Change::Cut(ShortenDeadline {
+                Change::ShortenDeadline(ShortenDeadline {
                     version: names::counter(version),
                     expires_at,
                     sweep_after: expires_at,
@@ -143,12 +144,12 @@ impl Message {
                 heir: self.heir(scope),
             }),
             What::TryAgain(lease, tries) => {
-                Change::TryAgain(self.try_again(lease, tries, self.sent + scope.claim))
+                Change::RenewReservation(self.try_again(lease, tries, self.sent + scope.claim))
             }
             What::NoMore(lease, tries, until) => {
-                Change::TryAgain(self.try_again(lease, tries, until))
+                Change::RenewReservation(self.try_again(lease, tries, until))
             }
-            What::Pass(lease, tries) => Change::Pass(Pass {
+            What::Pass(lease, tries) => Change::PassReservation(PassReservation {
                 lease_id: names::lease_id(lease),
                 tries: names::tries(tries),
                 heir: self.heir(scope),
@@ -161,8 +162,8 @@ impl Message {
         })
     }
 
-    fn try_again(&self, lease: LeaseNo, tries: u8, until: Tick) -> TryAgain {
-        TryAgain {
+    fn try_again(&self, lease: LeaseNo, tries: u8, until: Tick) -> RenewReservation {
+        RenewReservation {
             lease_id: names::lease_id(lease),
             tries: names::tries(tries),
             until: instant(until),
@@ -180,7 +181,7 @@ impl Message {
     /// The grant that it asks for: a join would, if there were nobody to wait for.
     pub fn grant(&self, scope: &Scope) -> Grant {
         let over = match self.what {
-            What::Grant(_, Some(seen)) => TakeoverRule::Unmoved(names::version(seen)),
+            What::Grant(_, Some(seen)) => TakeoverRule::VersionUnchanged(names::version(seen)),
             _ => self.over(scope),
         };
         let expires_at = instant(self.sent + scope.ttl);
@@ -200,7 +201,7 @@ impl Message {
     }
 
     fn over(&self, scope: &Scope) -> TakeoverRule {
-        TakeoverRule::At(instant(self.sent - scope.margin))
+        TakeoverRule::ExpiredBy(instant(self.sent - scope.margin))
     }
 
     pub fn join(&self, scope: &Scope) -> Join {
@@ -222,9 +223,9 @@ impl Message {
         }
     }
 
-    fn take(&self, lease: LeaseNo, token: Count, scope: &Scope) -> Take {
+    fn take(&self, lease: LeaseNo, token: Count, scope: &Scope) -> ConfirmReservation {
         let expires_at = instant(self.sent + scope.ttl);
-        Take {
+        ConfirmReservation {
             lease_id: names::lease_id(lease),
             fencing_token: names::counter(token),
             floor: self.floor.least(),
@@ -254,11 +255,11 @@ impl Message {
         }
     }
 
-    fn next(&self, scope: &Scope) -> Next {
+    fn next(&self, scope: &Scope) -> HandOver {
         if scope.mute && self.from != SWEEPER {
-            Next::Later
+            HandOver::Later
         } else {
-            Next::Is(self.heir(scope))
+            HandOver::Now(self.heir(scope))
         }
     }
 

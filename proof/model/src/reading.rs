@@ -3,7 +3,7 @@
 use leasehold::{
     row::{Row, Stored},
     transition::{
-        ExtendRefusal, GrantRefusal, JoinRefusal, Next, ReleaseRefusal, why_not_extended,
+        ExtendRefusal, GrantRefusal, HandOver, JoinRefusal, ReleaseRefusal, why_not_extended,
         why_not_granted, why_not_joined, why_not_released,
     },
 };
@@ -111,8 +111,8 @@ pub fn of_refusal(scope: &Scope, message: &Message, stored: Stored, facts: Facts
         What::Release(lease, token, promise) => {
             let release = message.release(lease, token, promise, scope);
             match why_not_released(stored, &release, &names::holder(message.from)) {
-                ReleaseRefusal::Suits(suited) => match suited.next {
-                    Next::Is(heir) if suited.of == release.of => {
+                ReleaseRefusal::Releasable(suited) => match suited.next {
+                    HandOver::Now(heir) if suited.of == release.of => {
                         Reading::Suits(Floor::suited_to(heir.tokens))
                     }
                     _ => Reading::Promised(!promise),
@@ -145,7 +145,7 @@ fn not_granted(refusal: &GrantRefusal, facts: Facts) -> Reading {
         }),
         GrantRefusal::Consumed => Reading::Consumed,
         GrantRefusal::Held(_) => Reading::Held(facts.version),
-        GrantRefusal::Suits(tokens) => Reading::Suits(Floor::suited_to(*tokens)),
+        GrantRefusal::Grantable(tokens) => Reading::Suits(Floor::suited_to(*tokens)),
         GrantRefusal::OtherKeys | GrantRefusal::Frozen(_) | GrantRefusal::Corrupt(_) => {
             Reading::Nothing
         }

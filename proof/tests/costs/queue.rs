@@ -16,7 +16,7 @@ async fn join(leases: &Leases<DynamoDb>, key: &str, who: &str) -> Result<Queued,
         task_token: TaskToken::new(format!("{key}: {who}")).unwrap(),
         wait: WaitTime::new(WAIT).unwrap(),
     };
-    leases.acquire_in_line(request(key, who, "1"), queue).await
+    leases.acquire_queued(request(key, who, "1"), queue).await
 }
 
 /// The items of the waiters for a key.

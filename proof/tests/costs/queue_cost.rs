@@ -35,7 +35,7 @@ impl Waiting {
             task_token: TaskToken::new(format!("{key}: {who}")).unwrap(),
             wait: WaitTime::new(Duration::from_hours(1)).unwrap(),
         };
-        let joined = self.leases.acquire_in_line(request(key, who, "1"), queue);
+        let joined = self.leases.acquire_queued(request(key, who, "1"), queue);
         joined.await.unwrap()
     }
 

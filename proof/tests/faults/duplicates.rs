@@ -6,7 +6,7 @@ use leasehold::{
     GrantKind, Holder, Key, LeaseId, Metadata, RequestDigest, RequestId, Ttl,
     row::Stored,
     store::{Address, Applied, Store as _},
-    transition::{Change, Grant, TakeoverRule, Tokens},
+    transition::{Change, Grant, TakeoverRule, TokenFloor},
 };
 
 use crate::operations::{KEY, Operation, Outcome, Scenario, TTL};
@@ -27,8 +27,8 @@ fn delayed(scenario: &Scenario) -> Grant {
         ttl: Ttl::new(TTL).unwrap(),
         metadata: Metadata::default(),
         now,
-        over: TakeoverRule::At(now.minus(margin)),
-        tokens: Tokens::From(leasehold::Counter::MIN),
+        over: TakeoverRule::ExpiredBy(now.minus(margin)),
+        tokens: TokenFloor::Reached(leasehold::Counter::MIN),
         expires_at: now.plus(TTL),
         sweep_after: now.plus(TTL + margin),
     }

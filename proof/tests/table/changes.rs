@@ -7,8 +7,9 @@ use leasehold::{
     Reason, Record, RequestDigest, RequestId, TaskToken, Timestamp, Ttl,
     row::{Frozen, Holding, Reservation, Row, State, Stored},
     transition::{
-        Change, Confirm, End, Extend, Grant, Join, Leave, Next, Pass, Release, ReleaseTarget,
-        Reserve, ShortenDeadline, Successor, Swap, Take, TakeoverRule, Tokens, TryAgain,
+        Change, CheckHeld, ConfirmReservation, EndIfUnchanged, Extend, Grant, HandOver, Join,
+        Leave, PassReservation, Release, ReleaseTarget, RenewReservation, ReplaceIfUnchanged,
+        Reserve, ShortenDeadline, Successor, TakeoverRule, TokenFloor,
     },
     waiter::Waiter,
 };
@@ -89,23 +90,23 @@ impl Written<'_> {
 
     fn over(&self) -> TakeoverRule {
         if self.step.observed {
-            TakeoverRule::Unmoved(self.version().into())
+            TakeoverRule::VersionUnchanged(self.version().into())
         } else {
-            TakeoverRule::At(seconds(self.step.at).minus(MARGIN))
+            TakeoverRule::ExpiredBy(seconds(self.step.at).minus(MARGIN))
         }
     }
 
     /// No floor, or one at the row's token or just above it, in either way.
-    fn tokens(&self) -> Tokens {
+    fn tokens(&self) -> TokenFloor {
         let token = self.token();
         match self.step.floor {
-            1 => Tokens::From(near(token, 0)),
-            2 => Tokens::From(near(token, 1)),
-            3 => Tokens::LiftedTo(near(token, 0)),
-            4 => Tokens::LiftedTo(near(token, 1)),
+            1 => TokenFloor::Reached(near(token, 0)),
+            2 => TokenFloor::Reached(near(token, 1)),
+            3 => TokenFloor::Below(near(token, 0)),
+            4 => TokenFloor::Below(near(token, 1)),
             // Above what was reserved as well.
-            5 => Tokens::LiftedTo(near(token, 2)),
-            _ => Tokens::From(Counter::MIN),
+            5 => TokenFloor::Below(near(token, 2)),
+            _ => TokenFloor::Reached(Counter::MIN),
         }
     }
 
@@ -123,7 +124,7 @@ impl Written<'_> {
 
     fn change(&self) -> Option<Change> {
         let (step, now) = (self.step, seconds(self.step.at));
-        let next = self.heir().map_or(Next::Later, Next::Is);
+        let next = self.heir().map_or(HandOver::Later, HandOver::Now);
         Some(match step.write {
             Write::Grant => Change::Grant(self.grant()),
             Write::Extend => Change::Extend(Extend {
@@ -152,31 +153,31 @@ impl Written<'_> {
                 next,
                 purge_at: 2000,
             }),
-            Write::Expire => Change::End(End {
+            Write::Expire => Change::EndIfUnchanged(EndIfUnchanged {
                 version: self.version(),
                 ended: Ended::Expired,
                 next,
                 purge_at: 3000,
             }),
-            Write::Cut => Change::Cut(ShortenDeadline {
+            Write::Cut => Change::ShortenDeadline(ShortenDeadline {
                 version: self.version(),
                 expires_at: now,
                 sweep_after: now.plus(MARGIN),
             }),
             Write::Leave => Change::Leave(self.leave()),
             Write::Reserve => Change::Reserve(Reserve { heir: self.heir()? }),
-            Write::TryAgain => Change::TryAgain(TryAgain {
+            Write::TryAgain => Change::RenewReservation(RenewReservation {
                 tokens: self.tokens(),
                 lease_id: self.proof(),
                 tries: self.tries(),
                 until: seconds(step.until),
             }),
-            Write::Pass => Change::Pass(Pass {
+            Write::Pass => Change::PassReservation(PassReservation {
                 lease_id: self.proof(),
                 tries: self.tries(),
                 heir: self.heir()?,
             }),
-            Write::Take => Change::Take(Take {
+            Write::Take => Change::ConfirmReservation(ConfirmReservation {
                 lease_id: self.proof(),
                 fencing_token: near(self.token() + 1, step.away),
                 floor: self.tokens().floor(),
@@ -189,11 +190,11 @@ impl Written<'_> {
                 sweep_after: self.expires_at().plus(MARGIN),
                 require_unexpired: step.strict,
             }),
-            Write::Swap => Change::Swap(Box::new(Swap {
+            Write::Swap => Change::ReplaceIfUnchanged(Box::new(ReplaceIfUnchanged {
                 seen: Some(self.version()),
                 row: operated(self.row?.clone(), step.act),
             })),
-            Write::Make => Change::Swap(Box::new(Swap {
+            Write::Make => Change::ReplaceIfUnchanged(Box::new(ReplaceIfUnchanged {
                 seen: None,
                 row: made(step.act),
             })),
@@ -280,7 +281,7 @@ pub fn together(stored: &Stored, step: &Step) -> [Change; 2] {
         }
         .grant(),
     );
-    let confirm = Change::Confirm(Confirm {
+    let confirm = Change::CheckHeld(CheckHeld {
         lease_id: id(step.proof),
         fencing_token: near(Written { step, row }.token(), step.away),
         now: seconds(step.at),
@@ -330,7 +331,7 @@ fn operated(row: Row, act: u8) -> Row {
         },
         // The queue is not the operator's, whatever the write says of it.
         3 => Row {
-            line: vec![digest(0, 0)],
+            queue: vec![digest(0, 0)],
             ..row
         },
         _ => another(row, act),
@@ -350,7 +351,7 @@ fn made(act: u8) -> Row {
         frozen: None,
         operator: None,
         purge_at: None,
-        line: Vec::new(),
+        queue: Vec::new(),
         state: State::Free {
             ended: Ended::Released,
             last_token: Counter::MIN,

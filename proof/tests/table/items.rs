@@ -54,7 +54,10 @@ pub fn successor_of(row: &Row) -> Option<Blob> {
 pub fn sets_the_successor(change: &Change) -> bool {
     !matches!(
         change,
-        Change::Extend(_) | Change::Cut(_) | Change::Leave(_) | Change::TryAgain(_)
+        Change::Extend(_)
+            | Change::ShortenDeadline(_)
+            | Change::Leave(_)
+            | Change::RenewReservation(_)
     )
 }
 

@@ -3,9 +3,10 @@
 use std::{collections::BTreeSet, fmt, fmt::Write as _, sync::Arc, time::Duration};
 
 use leasehold::{
-    Acquire, AcquireAll, Acquired, AcquiredAll, AuditReason, Clock as _, Counter, Error, Evict,
-    Execution, ExtendOptions, Key, Keys, Lease, Leases, ManualClock, ObservedVersion, Operator,
-    Permits, Queue, Reason, RequestId, Settings, SweepBounds, TaskToken, Timestamp, WaitTime,
+    Acquire, AcquireAll, Acquired, AcquiredAll, AuditReason, Clock as _, Counter, Error, Execution,
+    ExtendOptions, ForceReleaseOptions, Key, Keys, Lease, Leases, ManualClock, ObservedVersion,
+    Operator, Permits, Queue, Reason, RequestId, Settings, SweepBounds, TaskToken, Timestamp,
+    WaitTime,
     conformance::{Bench, FakeStepFunctions},
     row::{Row, Stored},
     store::Store as _,
@@ -372,7 +373,7 @@ impl<B: Bench> World<B> {
             }
             Call::ForceRelease => {
                 let forced = leases
-                    .force_release(&name, Evict::default(), &because())
+                    .force_release(&name, ForceReleaseOptions::default(), &because())
                     .await?;
                 format!("{forced:?}")
             }
@@ -407,7 +408,7 @@ impl<B: Bench> World<B> {
             task_token: TaskToken::new(token).unwrap(),
             wait: WaitTime::new(Duration::from_secs(operation.wait.into())).unwrap(),
         };
-        let queued = self.leases.acquire_in_line(asked, queue).await?;
+        let queued = self.leases.acquire_queued(asked, queue).await?;
         Ok(format!("Queued({queued:?})"))
     }
 

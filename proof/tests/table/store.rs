@@ -202,11 +202,14 @@ async fn a_waiters_item_is_deleted_though_a_transaction_is_in_the_way() {
     };
     let asked = request("k", "b", "1");
     let digest = RequestDigest::of(&asked.holder, &asked.request_id);
-    leases.acquire_in_line(asked, queue).await.unwrap();
+    leases.acquire_queued(asked, queue).await.unwrap();
     let waiter = store.waiter(&lease.key, &digest, limit).await.unwrap();
     table.proxy.inject(Fault::Conflict, "DeleteItem", 4);
     let waiter = waiter.expect("an item");
-    store.forget(&lease.key, &waiter, limit).await.unwrap();
+    store
+        .delete_waiter(&lease.key, &waiter, limit)
+        .await
+        .unwrap();
     let gone = store.waiter(&lease.key, &digest, limit).await.unwrap();
     assert_eq!(gone, None);
 }

@@ -30,17 +30,17 @@ pub const LIMIT: Duration = Duration::from_secs(30);
 const KINDS: [&str; 13] = [
     "Grant",
     "Extend",
-    "Cut",
+    "ShortenDeadline",
     "Release",
     "Release of a reservation",
-    "End",
-    "Swap",
+    "EndIfUnchanged",
+    "ReplaceIfUnchanged",
     "Join",
     "Leave",
     "Reserve",
-    "TryAgain",
-    "Pass",
-    "Take",
+    "RenewReservation",
+    "PassReservation",
+    "ConfirmReservation",
 ];
 
 /// The memory store, which runs the pure transition, and the table, which is to do the same.
@@ -228,19 +228,31 @@ impl Stores {
         let (key, table) = (&address.key, self.table.store());
         let waiter = changes::waiter(step, 0);
         if step.write == Write::CallBack {
-            let ours = self.memory.call_back_by(key, &waiter, LIMIT).await.unwrap();
-            let theirs = table.call_back_by(key, &waiter, LIMIT).await;
+            let ours = self
+                .memory
+                .update_task_token(key, &waiter, LIMIT)
+                .await
+                .unwrap();
+            let theirs = table.update_task_token(key, &waiter, LIMIT).await;
             same(&ours, &theirs.map_err(failed(step))?, step)?;
         } else if step.write == Write::Retire {
             // The moment at which the last of the sequences has asked, or long after.
             let now = changes::seconds(if step.token == 0 { 3 } else { 200 });
-            let ours = self.memory.served(key, &waiter.request, now, LIMIT).await;
+            let ours = self
+                .memory
+                .mark_waiter_served(key, &waiter.request, now, LIMIT)
+                .await;
             ours.unwrap();
-            let theirs = table.served(key, &waiter.request, now, LIMIT).await;
+            let theirs = table
+                .mark_waiter_served(key, &waiter.request, now, LIMIT)
+                .await;
             theirs.map_err(failed(step))?;
         } else {
-            self.memory.forget(key, &waiter, LIMIT).await.unwrap();
-            let theirs = table.forget(key, &waiter, LIMIT).await;
+            self.memory
+                .delete_waiter(key, &waiter, LIMIT)
+                .await
+                .unwrap();
+            let theirs = table.delete_waiter(key, &waiter, LIMIT).await;
             theirs.map_err(failed(step))?;
         }
         self.same_waiter(key, &waiter.request, step).await

@@ -61,7 +61,7 @@ impl Intercept for CompareClocks {
         let date = context.response().headers().get("date");
         if let (Some(&Sent(sent)), Some(date)) = (cfg.load::<Sent>(), date.and_then(instant)) {
             let apart = difference(sent, SystemClock.now(), date);
-            metrics::tell(Metric::ClockDifference, apart);
+            metrics::record(Metric::ClockDifference, apart);
         }
         Ok(())
     }

@@ -34,7 +34,7 @@ impl DynamoDb {
         changes: &[(Address, Change)],
         limit: Duration,
     ) -> Result<AppliedAll, Error> {
-        let checks = |(_, change): &(_, Change)| matches!(change, Change::Confirm(_));
+        let checks = |(_, change): &(_, Change)| matches!(change, Change::CheckHeld(_));
         let action = if changes.iter().any(checks) {
             WRITE_AND_CHECK
         } else {

@@ -12,7 +12,7 @@ use aws_sdk_dynamodb::{
 };
 
 use super::{
-    DynamoDb, is_condition, place, through_conflicts,
+    DynamoDb, is_condition, place, retry_on_conflict,
     transactions::{cancellation, unbuilt},
     within,
 };
@@ -21,7 +21,7 @@ use crate::{
     error::Error,
     row::attributes as at,
     row::{Stored, instant, n, s},
-    store::{Address, Joined, occupied},
+    store::{Address, Joined, foreign_item},
     transition::{Change, Join},
     values::{Key, RequestDigest},
     waiter::Waiter,
@@ -71,8 +71,8 @@ impl DynamoDb {
         }
         Ok(match codes {
             ["None", _] => match cancelled[1].item().and_then(Waiter::read) {
-                Some(found) if found.request == waiter.request => Joined::Overtaken,
-                _ => Joined::Occupied,
+                Some(found) if found.request == waiter.request => Joined::SupersededByLaterCall,
+                _ => Joined::ForeignItem,
             },
             _ => Joined::Refused(Stored::read(cancelled[0].item())),
         })
@@ -145,14 +145,14 @@ impl DynamoDb {
                 .expression_attribute_names(format!("#{name}"), name)
                 .expression_attribute_values(format!(":{name}"), value);
         }
-        let answered = through_conflicts(limit, |limit| {
+        let answered = retry_on_conflict(limit, |limit| {
             within(update.clone().customize(), limit).send()
         });
         match answered.await {
             Ok(output) => output
                 .attributes()
                 .and_then(Waiter::read)
-                .ok_or_else(|| occupied(key, &waiter.request)),
+                .ok_or_else(|| foreign_item(key, &waiter.request)),
             Err(SdkError::ServiceError(refusal)) if is_condition(refusal.err()) => {
                 let item = match refusal.err() {
                     UpdateItemError::ConditionalCheckFailedException(refused) => refused.item(),
@@ -160,7 +160,7 @@ impl DynamoDb {
                 };
                 let found = item.and_then(Waiter::read);
                 let same = found.filter(|found| found.request == waiter.request);
-                same.ok_or_else(|| occupied(key, &waiter.request))
+                same.ok_or_else(|| foreign_item(key, &waiter.request))
             }
             Err(error) => Err(self.request("dynamodb:UpdateItem", Some(key)).failed(error)),
         }
@@ -182,7 +182,7 @@ impl DynamoDb {
             .expression_attribute_names("#task_token", at::TASK_TOKEN)
             .expression_attribute_values(":task_token", token)
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::None);
-        let answered = through_conflicts(limit, |limit| {
+        let answered = retry_on_conflict(limit, |limit| {
             within(delete.clone().customize(), limit).send()
         });
         match answered.await {

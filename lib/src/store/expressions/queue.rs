@@ -4,12 +4,13 @@ use aws_sdk_dynamodb::types::AttributeValue;
 
 use super::{
     Expressions, FREE, HELD, HISTORY, KEPT, OURS, UNKEPT, at_least_one, build, build_once,
-    not_remembered, suiting,
+    floor_condition, not_remembered,
 };
 use crate::{
     row::{b, instant, metadata_value, n, s},
     transition::{
-        Join, Leave, Next, Pass, Reserve, Successor, Take, TakeoverRule, Tokens, TryAgain,
+        ConfirmReservation, HandOver, Join, Leave, PassReservation, RenewReservation, Reserve,
+        Successor, TakeoverRule, TokenFloor,
     },
     values::Counter,
 };
@@ -45,18 +46,18 @@ pub(super) struct Handed {
     pub(super) values: Vec<(&'static str, AttributeValue)>,
 }
 
-pub(super) fn handed(next: &Next) -> Handed {
+pub(super) fn handed(next: &HandOver) -> Handed {
     match next {
-        Next::Is(successor) => Handed {
+        HandOver::Now(successor) => Handed {
             condition: format!(
                 " AND attribute_not_exists(#frozen){}",
-                suiting(successor.tokens)
+                floor_condition(successor.tokens)
             ),
             set: KEEP_FOR_THE_FIRST,
             remove: "#heir, #line[0]",
             values: successor_values(successor).into(),
         },
-        Next::Later => Handed {
+        HandOver::Later => Handed {
             condition: String::new(),
             set: "#heir = if_not_exists(#line[0], :null)",
             remove: "#claim, #claim_id, #claim_until, #claim_tries",
@@ -77,15 +78,15 @@ fn successor_values(successor: &Successor) -> [(&'static str, AttributeValue); 3
     ]
 }
 
-fn floor_of(tokens: Tokens) -> (&'static str, AttributeValue) {
+fn floor_of(tokens: TokenFloor) -> (&'static str, AttributeValue) {
     ("floor", n(tokens.floor().get()))
 }
 
 /// The token of a free row before the next one is reserved: unchanged, or lifted to the floor.
-fn lifting(tokens: Tokens) -> &'static str {
+fn lifting(tokens: TokenFloor) -> &'static str {
     match tokens {
-        Tokens::From(_) => "",
-        Tokens::LiftedTo(_) => {
+        TokenFloor::Reached(_) => "",
+        TokenFloor::Below(_) => {
             "#last_fencing_token = if_not_exists(#last_fencing_token, #fencing_token), \
              #fencing_token = :floor, "
         }
@@ -95,8 +96,8 @@ fn lifting(tokens: Tokens) -> &'static str {
 /// The version stays, because observers watch the holder.
 pub(super) fn joining(join: &Join) -> Expressions {
     let (lasts, which) = match join.over {
-        TakeoverRule::At(instant) => ("#expires_at > :over", at_least_one(instant)),
-        TakeoverRule::Unmoved(version) => ("#version <> :over", n(version.get())),
+        TakeoverRule::ExpiredBy(instant) => ("#expires_at > :over", at_least_one(instant)),
+        TakeoverRule::VersionUnchanged(version) => ("#version <> :over", n(version.get())),
     };
     let kept = kept();
     let not_remembered = not_remembered("request");
@@ -128,12 +129,12 @@ pub(super) fn leaving(leave: &Leave) -> Expressions {
 }
 
 pub(super) fn reserving(reserve: &Reserve) -> Expressions {
-    let suiting = suiting(reserve.heir.tokens);
+    let floor_condition = floor_condition(reserve.heir.tokens);
     let lifting = lifting(reserve.heir.tokens);
     build(
         format!(
             "{FREE} AND {UNKEPT} AND {OURS} AND attribute_exists(#line[0]) \
-             AND attribute_not_exists(#frozen){suiting}"
+             AND attribute_not_exists(#frozen){floor_condition}"
         ),
         format!(
             "SET #version = #version + :one, {lifting}{KEEP_FOR_THE_FIRST} REMOVE #heir, #line[0]"
@@ -142,11 +143,13 @@ pub(super) fn reserving(reserve: &Reserve) -> Expressions {
     )
 }
 
-pub(super) fn trying_again(again: &TryAgain) -> Expressions {
+pub(super) fn renewing(again: &RenewReservation) -> Expressions {
     let kept = kept();
-    let (suiting, lifting) = (suiting(again.tokens), lifting(again.tokens));
+    let (floor_condition, lifting) = (floor_condition(again.tokens), lifting(again.tokens));
     build(
-        format!("{kept} AND {OURS} AND #claim_id = :lease_id AND #claim_tries = :tries{suiting}"),
+        format!(
+            "{kept} AND {OURS} AND #claim_id = :lease_id AND #claim_tries = :tries{floor_condition}"
+        ),
         format!(
             "SET {lifting}#claim_until = :until, \
              #claim_tries = #claim_tries + :one, #version = #version + :one"
@@ -160,24 +163,24 @@ pub(super) fn trying_again(again: &TryAgain) -> Expressions {
     )
 }
 
-pub(super) fn passing(pass: &Pass) -> Expressions {
+pub(super) fn passing(pass: &PassReservation) -> Expressions {
     let kept = kept();
     let values = [
         ("lease_id", s(pass.lease_id.expose())),
         ("tries", n(pass.tries.get())),
     ];
     let token = match pass.heir.tokens {
-        Tokens::From(_) => {
+        TokenFloor::Reached(_) => {
             "#last_fencing_token = if_not_exists(#last_fencing_token, #fencing_token), \
              #fencing_token = #fencing_token + :one, "
         }
-        lifted @ Tokens::LiftedTo(_) => lifting(lifted),
+        lifted @ TokenFloor::Below(_) => lifting(lifted),
     };
-    let suiting = suiting(pass.heir.tokens);
+    let floor_condition = floor_condition(pass.heir.tokens);
     build(
         format!(
             "{kept} AND {OURS} AND #claim_id = :lease_id AND #claim_tries = :tries \
-             AND attribute_not_exists(#frozen){suiting}"
+             AND attribute_not_exists(#frozen){floor_condition}"
         ),
         format!(
             "SET {token}#version = #version + :one, {KEEP_FOR_THE_FIRST} REMOVE #heir, #line[0]"
@@ -186,14 +189,14 @@ pub(super) fn passing(pass: &Pass) -> Expressions {
     )
 }
 
-pub(super) fn taking(take: &Take) -> Expressions {
+pub(super) fn confirming_reservation(take: &ConfirmReservation) -> Expressions {
     let kept = kept();
     let in_time = if take.require_unexpired {
         " AND #claim_until > :now"
     } else {
         ""
     };
-    let in_force = suiting(Tokens::From(take.floor));
+    let in_force = floor_condition(TokenFloor::Reached(take.floor));
     build(
         format!(
             "{kept} AND {OURS} AND {PROMISED} AND attribute_not_exists(#frozen){in_time}{in_force}"
@@ -217,7 +220,7 @@ pub(super) fn taking(take: &Take) -> Expressions {
             ("sweep_after", instant(take.sweep_after)),
             ("fencing_token", n(take.fencing_token.get())),
             promise_of(take.fencing_token),
-            floor_of(Tokens::From(take.floor)),
+            floor_of(TokenFloor::Reached(take.floor)),
         ],
     )
 }

@@ -2,7 +2,10 @@ use super::*;
 use crate::{
     conformance::make,
     row::Stored,
-    transition::{Join, Leave, Pass, Reserve, Successor, Take, TryAgain, transition},
+    transition::{
+        ConfirmReservation, Join, Leave, PassReservation, RenewReservation, Reserve, Successor,
+        transition,
+    },
     values::{LeaseId, Metadata, RequestDigest, RequestId},
 };
 
@@ -32,16 +35,16 @@ fn every_change() -> Vec<Change> {
             metadata: Metadata::default(),
             now,
             over,
-            tokens: Tokens::From(Counter::MIN),
+            tokens: TokenFloor::Reached(Counter::MIN),
             expires_at: now,
             sweep_after: now,
         })
     };
-    let clock = grant(TakeoverRule::At(now), None);
+    let clock = grant(TakeoverRule::ExpiredBy(now), None);
     let row = transition(&Stored::Absent, &clock).expect("a first grant");
     let swap = |seen| {
         let row = row.clone();
-        Change::Swap(Box::new(Swap { seen, row }))
+        Change::ReplaceIfUnchanged(Box::new(ReplaceIfUnchanged { seen, row }))
     };
     let Change::Grant(plain) = clock.clone() else {
         unreachable!("a grant")
@@ -50,7 +53,7 @@ fn every_change() -> Vec<Change> {
     let successor = Successor {
         lease_id: LeaseId::random(),
         until: now,
-        tokens: Tokens::From(Counter::MIN),
+        tokens: TokenFloor::Reached(Counter::MIN),
     };
     let floor = Counter::new(7).expect("valid");
     let above = |tokens| Successor {
@@ -73,7 +76,7 @@ fn every_change() -> Vec<Change> {
         cap: 1,
     };
     let take = |require_unexpired| {
-        Change::Take(Take {
+        Change::ConfirmReservation(ConfirmReservation {
             lease_id: lease_id.clone(),
             fencing_token,
             floor,
@@ -87,14 +90,14 @@ fn every_change() -> Vec<Change> {
             require_unexpired,
         })
     };
-    let suited = |tokens| Change::Grant(plain.suited_to(tokens));
+    let suited = |tokens| Change::Grant(plain.with_tokens(tokens));
     let reserve = |tokens| {
         Change::Reserve(Reserve {
             heir: above(tokens),
         })
     };
     let try_again = |tokens| {
-        Change::TryAgain(TryAgain {
+        Change::RenewReservation(RenewReservation {
             lease_id: lease_id.clone(),
             tries: Counter::MIN,
             until: now,
@@ -102,7 +105,7 @@ fn every_change() -> Vec<Change> {
         })
     };
     let pass = |tokens| {
-        Change::Pass(Pass {
+        Change::PassReservation(PassReservation {
             lease_id: lease_id.clone(),
             tries: Counter::MIN,
             heir: above(tokens),
@@ -112,56 +115,59 @@ fn every_change() -> Vec<Change> {
         clock,
         extend(false),
         extend(true),
-        release(ReleaseTarget::Grant, Next::Later),
-        release(ReleaseTarget::Grant, Next::Is(successor.clone())),
-        release(ReleaseTarget::Reservation(holder.clone()), Next::Later),
+        release(ReleaseTarget::Grant, HandOver::Later),
+        release(ReleaseTarget::Grant, HandOver::Now(successor.clone())),
+        release(ReleaseTarget::Reservation(holder.clone()), HandOver::Later),
         release(
             ReleaseTarget::Reservation(holder.clone()),
-            Next::Is(successor.clone()),
+            HandOver::Now(successor.clone()),
         ),
-        release(ReleaseTarget::Grant, Next::Is(above(Tokens::From(floor)))),
         release(
             ReleaseTarget::Grant,
-            Next::Is(above(Tokens::LiftedTo(floor))),
+            HandOver::Now(above(TokenFloor::Reached(floor))),
+        ),
+        release(
+            ReleaseTarget::Grant,
+            HandOver::Now(above(TokenFloor::Below(floor))),
         ),
         release(
             ReleaseTarget::Reservation(holder.clone()),
-            Next::Is(above(Tokens::LiftedTo(floor))),
+            HandOver::Now(above(TokenFloor::Below(floor))),
         ),
-        Change::End(End {
+        Change::EndIfUnchanged(EndIfUnchanged {
             version: Counter::MIN,
             ended: Ended::Expired,
-            next: Next::Is(successor.clone()),
+            next: HandOver::Now(successor.clone()),
             purge_at: 1,
         }),
-        Change::Cut(ShortenDeadline {
+        Change::ShortenDeadline(ShortenDeadline {
             version: Counter::MIN,
             expires_at: now,
             sweep_after: now,
         }),
-        Change::Join(join(TakeoverRule::At(now))),
-        Change::Join(join(TakeoverRule::Unmoved(Counter::MIN.into()))),
+        Change::Join(join(TakeoverRule::ExpiredBy(now))),
+        Change::Join(join(TakeoverRule::VersionUnchanged(Counter::MIN.into()))),
         Change::Leave(Leave {
             request: request.clone(),
             place: 17,
         }),
-        reserve(Tokens::From(Counter::MIN)),
-        reserve(Tokens::LiftedTo(floor)),
-        try_again(Tokens::From(Counter::MIN)),
-        try_again(Tokens::LiftedTo(floor)),
-        pass(Tokens::From(Counter::MIN)),
-        pass(Tokens::LiftedTo(floor)),
+        reserve(TokenFloor::Reached(Counter::MIN)),
+        reserve(TokenFloor::Below(floor)),
+        try_again(TokenFloor::Reached(Counter::MIN)),
+        try_again(TokenFloor::Below(floor)),
+        pass(TokenFloor::Reached(Counter::MIN)),
+        pass(TokenFloor::Below(floor)),
         take(false),
         take(true),
         grant(
-            TakeoverRule::Unmoved(Counter::MIN.into()),
+            TakeoverRule::VersionUnchanged(Counter::MIN.into()),
             Some(KeysDigest::stored(b"k")),
         ),
-        suited(Tokens::From(floor)),
-        suited(Tokens::LiftedTo(floor)),
+        suited(TokenFloor::Reached(floor)),
+        suited(TokenFloor::Below(floor)),
         swap(None),
         swap(Some(Counter::MIN)),
-        Change::Confirm(Confirm {
+        Change::CheckHeld(CheckHeld {
             lease_id: lease_id.clone(),
             fencing_token,
             now,

@@ -142,7 +142,7 @@ impl Client for Polling {
             let request = ask(key, self.number, self.ttl)?;
             match self
                 .leases
-                .acquire_within(request, RetryPolicy::of(BUDGET))
+                .acquire_within(request, RetryPolicy::with_budget(BUDGET))
                 .await
             {
                 Ok(AcquireOutcome::Granted(granted)) => self.held = Some(granted.lease),
@@ -206,7 +206,7 @@ impl Workflows for Tokens {
         self.answer(token, Err(error.to_owned()))
     }
 
-    fn look_up<'a>(&'a self, _: &'a Holder, _: Duration) -> Call<'a, Execution> {
+    fn describe_execution<'a>(&'a self, _: &'a Holder, _: Duration) -> Call<'a, Execution> {
         Box::pin(std::future::ready(Ok(Execution::Running)))
     }
 }
@@ -309,7 +309,7 @@ impl Client for Waiter {
             let request = ask(key, self.number, self.ttl)?.request_id(id);
             let (sender, answer) = oneshot::channel();
             self.tokens.all().insert(name, sender);
-            let joined = self.leases.acquire_in_line(request, queue).await;
+            let joined = self.leases.acquire_queued(request, queue).await;
             joined.map_err(|error| message(&error))?;
             let mut lease = Some(answer.await.map_err(|error| message(&error))??);
             extend(&self.aside, &mut lease).await?;

@@ -164,7 +164,7 @@ fn put_leases(table: &Memory, event: &Value) {
             operator: None,
             purge_at: None,
             request_keys: None,
-            line: Vec::new(),
+            queue: Vec::new(),
             state: State::Held(Holding {
                 lease_id: lease.lease_id,
                 ttl: lease.ttl,
@@ -207,7 +207,7 @@ async fn put_states(table: &Memory) {
                     task_token: TaskToken::new(format!("token of {who} for {key}")).expect("valid"),
                     wait: WaitTime::new(Duration::from_secs(600)).expect("valid"),
                 };
-                let queued = leases.acquire_in_line(ask(key, who, 300), queue).await;
+                let queued = leases.acquire_queued(ask(key, who, 300), queue).await;
                 let _ = queued.expect("an answer");
             }
         }
@@ -215,7 +215,7 @@ async fn put_states(table: &Memory) {
             "line" => {}
             "freed-by-force" => {
                 let key = Key::new(key).expect("valid");
-                let (which, because) = (leasehold::Evict::default(), because());
+                let (which, because) = (leasehold::ForceReleaseOptions::default(), because());
                 let forced = leases.force_release(&key, which, &because).await;
                 let _ = forced.expect("an answer");
             }

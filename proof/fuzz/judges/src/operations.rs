@@ -3,8 +3,9 @@
 use std::{fmt::Debug, time::Duration};
 
 use leasehold::{
-    AcquireAll, Counter, Error, Evict, ExtendOptions, Holder, Key, Keys, Lease, LeaseSet, Leases,
-    ObservedVersion, Permits, Queue, SweepBounds, TaskToken, Ttl, WaitTime, store::Store,
+    AcquireAll, Counter, Error, ExtendOptions, ForceReleaseOptions, Holder, Key, Keys, Lease,
+    LeaseSet, Leases, ObservedVersion, Permits, Queue, SweepBounds, TaskToken, Ttl, WaitTime,
+    store::Store,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -107,7 +108,7 @@ impl<S: Store> Caller<S> {
                     task_token: TaskToken::new(secrets::secret("token")).expect("valid"),
                     wait: WaitTime::new(Duration::from_secs(60)).expect("valid"),
                 };
-                public(leases.acquire_in_line(ask("second"), queue).await)
+                public(leases.acquire_queued(ask("second"), queue).await)
             }
             "extend" => private(leases.extend(lease, options).await),
             "extend in time" => {
@@ -124,7 +125,11 @@ impl<S: Store> Caller<S> {
             "inspect" => public(leases.inspect(key).await),
             "list" => public(leases.list(100, None).await),
             "held by" => public(leases.held_by(&self.holder, 100, None).await),
-            "force release" => public(leases.force_release(key, Evict::default(), &because).await),
+            "force release" => public(
+                leases
+                    .force_release(key, ForceReleaseOptions::default(), &because)
+                    .await,
+            ),
             "freeze" => public(leases.freeze(key, &because).await),
             "unfreeze" => public(leases.unfreeze(key, &because).await),
             "raise floor" => {

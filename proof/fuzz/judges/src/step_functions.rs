@@ -65,7 +65,7 @@ impl Workflows for UnreliableStepFunctions {
         Box::pin(async { self.delivery() })
     }
 
-    fn look_up<'a>(&'a self, _: &'a Holder, _: Duration) -> Call<'a, Execution> {
+    fn describe_execution<'a>(&'a self, _: &'a Holder, _: Duration) -> Call<'a, Execution> {
         Box::pin(async {
             Ok(match self.turn.fetch_add(1, Ordering::Relaxed) % 6 {
                 0 => Execution::Running,

@@ -4,8 +4,8 @@ use leasehold::{
     Counter, Ended, LeaseId,
     row::{Row, State, Stored},
     transition::{
-        Change, End, Extend, Grant, Next, Pass, Release, ReleaseTarget, Reserve, ShortenDeadline,
-        TakeoverRule, Tokens, transition,
+        Change, EndIfUnchanged, Extend, Grant, HandOver, PassReservation, Release, ReleaseTarget,
+        Reserve, ShortenDeadline, TakeoverRule, TokenFloor, transition,
     },
 };
 
@@ -32,7 +32,7 @@ pub fn apply(
         (Change::Grant(grant), _) => granted(flaw, stored, (message, grant)),
         (Change::Extend(extend), Some(row)) => extended(flaw, scope, row, extend),
         (Change::Release(release), Some(row)) => released(flaw, row, (message, release)),
-        (Change::End(expire), Some(row)) => expired(flaw, row, expire),
+        (Change::EndIfUnchanged(expire), Some(row)) => expired(flaw, row, expire),
         (Change::Join(_), Some(row)) if flaw == Flaw::JoinsWhatItWasPromised => {
             let mut for_another = row.clone();
             if let State::Free {
@@ -52,14 +52,14 @@ pub fn apply(
             }
             ours(&unkept, change)
         }
-        (Change::Cut(cut), Some(row)) if flaw == Flaw::CutsWhoeverHoldsItByNow => {
+        (Change::ShortenDeadline(cut), Some(row)) if flaw == Flaw::CutsWhoeverHoldsItByNow => {
             let cut = ShortenDeadline {
                 version: row.version,
                 ..cut.clone()
             };
-            ours(row, &Change::Cut(cut))
+            ours(row, &Change::ShortenDeadline(cut))
         }
-        (Change::Pass(_), Some(row)) if flaw == Flaw::PassingKeepsTheToken => {
+        (Change::PassReservation(_), Some(row)) if flaw == Flaw::PassingKeepsTheToken => {
             let fencing_token = row.fencing_token;
             ours(row, change).map(|row| Row {
                 fencing_token,
@@ -76,23 +76,25 @@ pub fn apply(
 
 /// What a caller would write that knows of no floor.
 pub fn without_the_floor(flaw: Flaw, mut change: Change) -> Change {
-    let none = Tokens::From(Counter::MIN);
+    let none = TokenFloor::Reached(Counter::MIN);
     match (flaw, &mut change) {
         (
             Flaw::HandOversIgnoreTheFloor,
             Change::Release(Release {
-                next: Next::Is(heir),
+                next: HandOver::Now(heir),
                 ..
             })
-            | Change::End(End {
-                next: Next::Is(heir),
+            | Change::EndIfUnchanged(EndIfUnchanged {
+                next: HandOver::Now(heir),
                 ..
             })
             | Change::Reserve(Reserve { heir })
-            | Change::Pass(Pass { heir, .. }),
+            | Change::PassReservation(PassReservation { heir, .. }),
         ) => heir.tokens = none,
-        (Flaw::HandOversIgnoreTheFloor, Change::TryAgain(again)) => again.tokens = none,
-        (Flaw::PromisesOfBeforeAreTaken, Change::Take(take)) => take.floor = Counter::MIN,
+        (Flaw::HandOversIgnoreTheFloor, Change::RenewReservation(again)) => again.tokens = none,
+        (Flaw::PromisesOfBeforeAreTaken, Change::ConfirmReservation(take)) => {
+            take.floor = Counter::MIN;
+        }
         _ => {}
     }
     change
@@ -145,8 +147,8 @@ fn granted(flaw: Flaw, stored: &Stored, (message, grant): (&Message, &Grant)) ->
         (Flaw::GrantsPassTheLineBy, Stored::Row(row)) => past_the_line(row, &change),
         (Flaw::ObservesTheToken, Stored::Row(row)) => {
             let mut grant = grant.clone();
-            if grant.over == TakeoverRule::Unmoved(row.fencing_token.into()) {
-                grant.over = TakeoverRule::Unmoved(row.version.into());
+            if grant.over == TakeoverRule::VersionUnchanged(row.fencing_token.into()) {
+                grant.over = TakeoverRule::VersionUnchanged(row.version.into());
             }
             ours(row, &Change::Grant(grant))
         }
@@ -157,11 +159,11 @@ fn granted(flaw: Flaw, stored: &Stored, (message, grant): (&Message, &Grant)) ->
 /// What a change makes of a row as if nobody waited.
 pub fn past_the_line(row: &Row, change: &Change) -> Option<Row> {
     let nobody = Row {
-        line: Vec::new(),
+        queue: Vec::new(),
         ..row.clone()
     };
-    let line = row.line.clone();
-    ours(&nobody, change).map(|row| Row { line, ..row })
+    let queue = row.queue.clone();
+    ours(&nobody, change).map(|row| Row { queue, ..row })
 }
 
 fn forgetful(row: &Row) -> Row {
@@ -217,12 +219,12 @@ fn released(flaw: Flaw, row: &Row, (message, release): (&Message, &Release)) -> 
     ours(row, &Change::Release(release)).map(|row| kept(flaw, row))
 }
 
-fn expired(flaw: Flaw, row: &Row, expire: &End) -> Option<Row> {
+fn expired(flaw: Flaw, row: &Row, expire: &EndIfUnchanged) -> Option<Row> {
     let mut expire = expire.clone();
     if flaw == Flaw::SweepFreesWhateverIsThere {
         expire.version = row.version;
     }
-    ours(row, &Change::End(expire)).map(|row| kept(flaw, row))
+    ours(row, &Change::EndIfUnchanged(expire)).map(|row| kept(flaw, row))
 }
 
 /// Whether the row was reserved for the first waiter.

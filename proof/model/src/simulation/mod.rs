@@ -137,18 +137,18 @@ fn the_runs_see_all_that_can_happen_to_a_line() {
     }
     println!("{seen:?}");
     for what in [
-        "Cut",
+        "ShortenDeadline",
         "End expired",
         "End released",
         "Extend",
         "Grant",
         "Leave",
-        "Pass",
+        "PassReservation",
         "Release",
         "Reserve",
-        "Swap",
-        "Take",
-        "TryAgain",
+        "ReplaceIfUnchanged",
+        "ConfirmReservation",
+        "RenewReservation",
         "Join",
         "answered success",
         "nobody's token",

@@ -201,7 +201,8 @@ impl Oracle {
         };
         match (change, waiter) {
             (Change::Join(_), Some(waiter)) => {
-                if !before.is_some_and(|row| row.holding().is_some() || row.is_spoken_for()) {
+                if !before.is_some_and(|row| row.holding().is_some() || row.is_reserved_or_queued())
+                {
                     return Err("waits for a key that nobody has".into());
                 }
                 let place = (waiter.request.clone(), waiter.deadline);
@@ -269,8 +270,8 @@ impl Oracle {
         }
         if let Some(was) = was {
             match change {
-                Change::Take(_) if after.request == was.request => {}
-                Change::Pass(_) => self.passed(was)?,
+                Change::ConfirmReservation(_) if after.request == was.request => {}
+                Change::PassReservation(_) => self.passed(was)?,
                 Change::Release(release) if release.of != ReleaseTarget::Grant => {
                     self.over.insert(was.lease_id.clone());
                     let token = release.fencing_token.get();
@@ -320,7 +321,7 @@ impl Oracle {
         }
         if let Some(was) = was {
             self.ends(change, was)?;
-            if let Change::Swap(_) = change {
+            if let Change::ReplaceIfUnchanged(_) = change {
                 self.evicted.insert(was.lease_id.clone());
                 self.spend(at, after.fencing_token.get(), &after.request)?;
             }
@@ -331,11 +332,15 @@ impl Oracle {
         let token = after.fencing_token.get();
         self.rises(at, token)?;
         match change {
-            Change::Take(_) if self.line(at).tokens.get(&token) == Some(&after.request) => {
+            Change::ConfirmReservation(_)
+                if self.line(at).tokens.get(&token) == Some(&after.request) =>
+            {
                 self.is_above_the_floor(token)
             }
-            Change::Take(_) => Err("took what was not promised".into()),
-            _ if !self.line(at).waiting.is_empty() || before.is_some_and(Row::is_spoken_for) => {
+            Change::ConfirmReservation(_) => Err("took what was not promised".into()),
+            _ if !self.line(at).waiting.is_empty()
+                || before.is_some_and(Row::is_reserved_or_queued) =>
+            {
                 Err("barged in".into())
             }
             _ => self.gives(at, token, &after.request),
@@ -346,8 +351,8 @@ impl Oracle {
     fn ends(&mut self, change: &Change, was: &Holding) -> Check {
         self.over.insert(was.lease_id.clone());
         let by_time = match change {
-            Change::Swap(_) => return Ok(()),
-            Change::End(end) => end.ended == Ended::Expired,
+            Change::ReplaceIfUnchanged(_) => return Ok(()),
+            Change::EndIfUnchanged(end) => end.ended == Ended::Expired,
             Change::Grant(_) => true,
             Change::Release(release) => release.ended == Ended::Expired,
             _ => return Err(format!("a grant is gone after {}", kind_of(change))),

@@ -161,7 +161,7 @@ fn a_line_of_ghosts_gives_way(ghosts: usize) {
         let item = at_once(sim.memory.waiter(&key, &request, Duration::MAX));
         let item = item.expect("an answer").expect("an item");
         sim.end(who, End::Stopped);
-        at_once(sim.memory.forget(&key, &item, Duration::MAX)).expect("an answer");
+        at_once(sim.memory.delete_waiter(&key, &item, Duration::MAX)).expect("an answer");
     }
     let asker = sim.enter(Plan {
         wants: Wants::AtOnce(sim.keys[0].clone()),

@@ -238,7 +238,7 @@ pub fn too_busy() -> Error {
 
 /// The kind of a change.
 pub fn kind_of(change: &Change) -> String {
-    if let Change::End(end) = change {
+    if let Change::EndIfUnchanged(end) = change {
         return format!("End {:?}", end.ended)
             .to_lowercase()
             .replacen('e', "E", 1);

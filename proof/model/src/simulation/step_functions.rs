@@ -60,7 +60,7 @@ impl Workflows for FaultyStepFunctions {
         Box::pin(self.call(token, Err(error.to_owned())))
     }
 
-    fn look_up<'a>(&'a self, execution: &'a Holder, _: Duration) -> Call<'a, Execution> {
+    fn describe_execution<'a>(&'a self, execution: &'a Holder, _: Duration) -> Call<'a, Execution> {
         Box::pin(async move {
             if self.shared.step("look".to_owned()).await.is_some() {
                 return Err(no_answer());

@@ -15,8 +15,8 @@ use crate::design::{Flaw, flawed};
 use leasehold::{
     Counter, Ended, Error, Holder, Key, RequestDigest, Timestamp,
     row::{Holding, Row, State, Stored},
-    store::{Address, Applied, AppliedAll, Joined, Memory, Page, Part, Position, Store},
-    transition::{Change, End, Join, Next, ShortenDeadline},
+    store::{Address, Applied, AppliedAll, Joined, Memory, Page, Position, ScanSegment, Store},
+    transition::{Change, EndIfUnchanged, HandOver, Join, ShortenDeadline},
     waiter::Waiter,
 };
 
@@ -41,7 +41,7 @@ pub enum Op {
     CallBackBy(Key, Waiter),
     Forget(Key, Waiter),
     Served(Key, RequestDigest, Timestamp),
-    Held(Part, Option<Position>, u32),
+    Held(ScanSegment, Option<Position>, u32),
     HeldBy(Holder, Option<Position>, u32),
 }
 
@@ -250,24 +250,28 @@ impl FaultyStore {
             Op::Waiter(key, request) => {
                 let found = memory.waiter(key, request, LIMIT).await?;
                 if self.shared.get().broken == Some(Broken::RetiredWhenNotified) {
-                    memory.served(key, request, Timestamp::MAX, LIMIT).await?;
+                    memory
+                        .mark_waiter_served(key, request, Timestamp::MAX, LIMIT)
+                        .await?;
                 }
                 Answer::Waiter(found)
             }
             Op::CallBackBy(key, waiter) => {
-                Answer::Found(memory.call_back_by(key, waiter, LIMIT).await?)
+                Answer::Found(memory.update_task_token(key, waiter, LIMIT).await?)
             }
             Op::Forget(key, waiter) => {
-                memory.forget(key, waiter, LIMIT).await?;
+                memory.delete_waiter(key, waiter, LIMIT).await?;
                 Answer::Forgotten
             }
             Op::Served(key, request, now) => {
-                memory.served(key, request, *now, LIMIT).await?;
+                memory.mark_waiter_served(key, request, *now, LIMIT).await?;
                 Answer::Forgotten
             }
-            Op::Held(part, from, most) => {
-                Answer::Page(memory.held(*part, from.as_ref(), *most, LIMIT).await?)
-            }
+            Op::Held(segment, from, most) => Answer::Page(
+                memory
+                    .scan_held(*segment, from.as_ref(), *most, LIMIT)
+                    .await?,
+            ),
             Op::HeldBy(holder, from, most) => {
                 Answer::Page(memory.held_by(holder, from.as_ref(), *most, LIMIT).await?)
             }
@@ -289,8 +293,8 @@ impl FaultyStore {
                 change = flawed::without_the_floor(Flaw::PromisesOfBeforeAreTaken, change);
             }
             Broken::ReapLate => {
-                let (Change::Cut(ShortenDeadline { version, .. })
-                | Change::End(End {
+                let (Change::ShortenDeadline(ShortenDeadline { version, .. })
+                | Change::EndIfUnchanged(EndIfUnchanged {
                     version,
                     ended: Ended::Released,
                     ..
@@ -322,10 +326,10 @@ impl FaultyStore {
         let over =
             |held: &Holding| held.lease_id == extend.lease_id && held.expires_at <= extend.now;
         if row.holding().is_some_and(over) && row.head().is_some() {
-            let end = Change::End(End {
+            let end = Change::EndIfUnchanged(EndIfUnchanged {
                 version: row.version,
                 ended: Ended::Expired,
-                next: Next::Later,
+                next: HandOver::Later,
                 purge_at: 0,
             });
             Box::pin(self.perform(&Op::Apply(address.clone(), end))).await?;
@@ -349,19 +353,19 @@ impl FaultyStore {
             return Ok(());
         };
         match (broken, change) {
-            (Broken::TokenKept, Change::Pass(_)) if *before != row => {
+            (Broken::TokenKept, Change::PassReservation(_)) if *before != row => {
                 row.fencing_token = before.fencing_token;
             }
             (Broken::OrderIgnored, _) if *before != row => second_first(&mut row),
-            (Broken::Forgetful, Change::Take(_)) if *before != row => {
-                row.line = row.waiting().iter().skip(1).cloned().collect();
+            (Broken::Forgetful, Change::ConfirmReservation(_)) if *before != row => {
+                row.queue = row.waiting().iter().skip(1).cloned().collect();
             }
-            (Broken::Hasty, Change::Pass(pass)) if *before == row => {
+            (Broken::Hasty, Change::PassReservation(pass)) if *before == row => {
                 let mut pass = pass.clone();
                 pass.tries = before.reserved().map_or(Counter::MIN, |kept| kept.tries);
                 let _ = self
                     .memory
-                    .apply(address, &Change::Pass(pass), LIMIT)
+                    .apply(address, &Change::PassReservation(pass), LIMIT)
                     .await?;
                 return Ok(());
             }
@@ -385,7 +389,7 @@ fn second_first(row: &mut Row) {
             ..
         },
         line,
-    ) = (&mut row.state, &mut row.line)
+    ) = (&mut row.state, &mut row.queue)
     else {
         return;
     };
@@ -466,7 +470,12 @@ impl Store for FaultyStore {
         )
     }
 
-    async fn call_back_by(&self, key: &Key, waiter: &Waiter, _: Duration) -> Result<Waiter, Error> {
+    async fn update_task_token(
+        &self,
+        key: &Key,
+        waiter: &Waiter,
+        _: Duration,
+    ) -> Result<Waiter, Error> {
         ask!(
             self,
             Op::CallBackBy(key.clone(), waiter.clone()),
@@ -474,13 +483,13 @@ impl Store for FaultyStore {
         )
     }
 
-    async fn forget(&self, key: &Key, waiter: &Waiter, _: Duration) -> Result<(), Error> {
+    async fn delete_waiter(&self, key: &Key, waiter: &Waiter, _: Duration) -> Result<(), Error> {
         self.call(Op::Forget(key.clone(), waiter.clone()))
             .await
             .map(drop)
     }
 
-    async fn served(
+    async fn mark_waiter_served(
         &self,
         key: &Key,
         request: &RequestDigest,
@@ -492,14 +501,14 @@ impl Store for FaultyStore {
             .map(drop)
     }
 
-    async fn held(
+    async fn scan_held(
         &self,
-        part: Part,
+        segment: ScanSegment,
         from: Option<&Position>,
         most: u32,
         _: Duration,
     ) -> Result<Page, Error> {
-        ask!(self, Op::Held(part, from.cloned(), most), Answer::Page)
+        ask!(self, Op::Held(segment, from.cloned(), most), Answer::Page)
     }
 
     async fn held_by(

@@ -17,9 +17,9 @@ use super::{
     world::Simulation,
 };
 use leasehold::{
-    Acquire, AcquireAll, Acquired, AcquiredAll, AuditReason, Counter, Error, Evict, ExtendOptions,
-    ExtendedAll, Key, Keys, LeaseSet, Leases, Operator, Permits, Queue, Queued, Reason,
-    ReleasedAll, SweepBounds, TaskToken, Timestamp,
+    Acquire, AcquireAll, Acquired, AcquiredAll, AuditReason, Counter, Error, ExtendOptions,
+    ExtendedAll, ForceReleaseOptions, Key, Keys, LeaseSet, Leases, Operator, Permits, Queue,
+    Queued, Reason, ReleasedAll, SweepBounds, TaskToken, Timestamp,
     row::{Row, Stored},
 };
 
@@ -129,7 +129,7 @@ impl Simulation {
         self.spawn(name, purpose, async move {
             match (what, wants) {
                 (What::Ask, Wants::InLine(key)) => {
-                    Answer::Queued(leases.acquire_in_line(ask(key), queue).await)
+                    Answer::Queued(leases.acquire_queued(ask(key), queue).await)
                 }
                 (What::Ask, Wants::AtOnce(key)) => Answer::Acquired(leases.acquire(ask(key)).await),
                 (What::Ask, Wants::Permit(key, of)) => {
@@ -191,7 +191,7 @@ impl Simulation {
                 Command::Freeze => leases.freeze(&key, &because).await.map(drop),
                 Command::Unfreeze => leases.unfreeze(&key, &because).await.map(drop),
                 Command::Evict => {
-                    let which = Evict {
+                    let which = ForceReleaseOptions {
                         permit: Some(0),
                         fencing_token: None,
                     };

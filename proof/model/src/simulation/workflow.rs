@@ -171,7 +171,7 @@ impl Simulation {
                 self.asked(who, Err(error));
             }
             Answer::Extended(Ok(extended)) => self.holds(who, extended.leases),
-            Answer::Extended(Err(Error::OfSeveral { worst, .. })) => match *worst {
+            Answer::Extended(Err(Error::Multiple { worst, .. })) => match *worst {
                 Error::Lost { key } => {
                     self.shared.get().saw("Lease.Lost");
                     self.lost(who, &key);
@@ -189,7 +189,7 @@ impl Simulation {
                 }
                 self.end(who, End::Succeeded);
             }
-            Answer::Released(Err(Error::OfSeveral { worst, .. })) => self.passing(&worst),
+            Answer::Released(Err(Error::Multiple { worst, .. })) => self.passing(&worst),
             Answer::Extended(Err(error)) | Answer::Released(Err(error)) => self.passing(&error),
             Answer::Died if to == What::Ask => self.asked(who, Err(super::shared::no_answer())),
             Answer::Died | Answer::Done(_) => {}

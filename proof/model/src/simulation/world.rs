@@ -14,7 +14,7 @@ use fastrand::Rng;
 use leasehold::{
     Counter, Execution, Holder, Key, RequestDigest, RequestId, Settings, Ttl, WaitTime,
     row::{Item, Row, Stored},
-    store::{Address, Memory, Part, Store as _, What as Known},
+    store::{Address, Memory, ScanSegment, Store as _, What as Known},
 };
 
 pub struct Simulation {
@@ -284,8 +284,11 @@ impl Simulation {
 
     /// Whatever the index has, by key.
     pub fn index(&self) -> Vec<Key> {
-        let part = Part { part: 0, of: 1 };
-        let page = at_once(self.memory.held(part, None, 100, Duration::MAX));
+        let segment = ScanSegment {
+            segment: 0,
+            total: 1,
+        };
+        let page = at_once(self.memory.scan_held(segment, None, 100, Duration::MAX));
         let entries = page.expect("memory does not fail").entries.into_iter();
         let keys = entries.map(|entry| match entry.what {
             Known::Lease(address) => address.key,
@@ -298,7 +301,7 @@ impl Simulation {
     /// What is left behind, if anything.
     fn unrest(&self) -> Option<String> {
         for (Address { key, .. }, row) in self.rows() {
-            if row.holding().is_some() || row.is_spoken_for() {
+            if row.holding().is_some() || row.is_reserved_or_queued() {
                 return Some(format!("{key} is not free for anybody"));
             }
         }

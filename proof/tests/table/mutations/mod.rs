@@ -303,7 +303,7 @@ async fn waiters_are_kept_apart(stores: &Stores, key: &str) -> Result<(), String
     let (key, store) = (Key::new(key).unwrap(), stores.table.store());
     let (join, waiter) = changes::join(&Stored::Absent, &join(1));
     store
-        .call_back_by(&key, &waiter, LIMIT)
+        .update_task_token(&key, &waiter, LIMIT)
         .await
         .map_err(text)?;
     let items = stores.table.items(&key).await;
@@ -312,20 +312,20 @@ async fn waiters_are_kept_apart(stores: &Stores, key: &str) -> Result<(), String
     let mut old = item.clone();
     old.remove("asked_at");
     put(stores, old).await;
-    let asked = store.call_back_by(&key, &waiter, LIMIT).await;
+    let asked = store.update_task_token(&key, &waiter, LIMIT).await;
     asked.map_err(|e| format!("an item from before was not taken up: {e}"))?;
 
     let mut strange = item;
     let another = AttributeValue::B(Blob::new("another"));
     strange.insert("request".to_owned(), another);
     put(stores, strange.clone()).await;
-    if store.call_back_by(&key, &waiter, LIMIT).await.is_ok() {
+    if store.update_task_token(&key, &waiter, LIMIT).await.is_ok() {
         return Err("a stranger's item was taken for a waiter's".to_owned());
     }
     let granted = stores.run(key.as_str(), &[grant(0, 1)]).await;
     granted.map_err(|e| e.to_string())?;
     match store.join(&key, &join, &waiter, LIMIT).await {
-        Ok(Joined::Occupied) => {}
+        Ok(Joined::ForeignItem) => {}
         joined => {
             return Err(format!(
                 "a stranger's item was in the way, and yet {joined:?}"

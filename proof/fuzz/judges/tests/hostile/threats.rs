@@ -3,9 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use leasehold::{
-    Acquire, Acquired, AuditReason, Error, Evict, ExtendOptions, GrantKind, Holder, Key, Lease,
-    Leases, ManualClock, Memory, ObservedVersion, Operator, Reason, RequestId, Settings, Timestamp,
-    Ttl,
+    Acquire, Acquired, AuditReason, Error, ExtendOptions, ForceReleaseOptions, GrantKind, Holder,
+    Key, Lease, Leases, ManualClock, Memory, ObservedVersion, Operator, Reason, RequestId,
+    Settings, Timestamp, Ttl,
 };
 
 const DAY: Duration = Duration::from_hours(24);
@@ -51,7 +51,7 @@ async fn a_leaked_handle_extends_day_after_day_until_an_operator_ends_it() {
     // A freeze is not enough: a holder that extends in time continues.
     let _ = leases.freeze(&leaked.key, &because()).await.unwrap();
     let _ = leases.extend(&leaked, most).await.unwrap();
-    let (which, because) = (Evict::default(), because());
+    let (which, because) = (ForceReleaseOptions::default(), because());
     let forced = leases.force_release(&leaked.key, which, &because).await;
     let _ = forced.unwrap();
     let lost = leases.extend(&leaked, most).await;

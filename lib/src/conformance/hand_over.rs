@@ -63,7 +63,7 @@ async fn the_first_extend_of_a_promise_is_the_grant<B: Bench>(bench: &B) {
     let metadata = make::metadata("order", "42");
     let mut asked = line.request("a").metadata(metadata.clone());
     asked.ttl = make::ttl(2 * TTL);
-    let queued = line.leases.acquire_in_line(asked, line.queue("a", WAIT));
+    let queued = line.leases.acquire_queued(asked, line.queue("a", WAIT));
     queued.await.expect("in line");
     line.join("b").await;
     line.pass(TTL / 2);

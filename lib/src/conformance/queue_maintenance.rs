@@ -90,7 +90,7 @@ async fn whoever_has_waited_long_enough_is_sent_away<B: Bench>(bench: &B) {
     for who in ["holder", "c"] {
         let request = make::request(elsewhere.clone(), who, TTL);
         let queue = line.queue(who, Duration::ZERO);
-        let asked = line.leases.acquire_in_line(request, queue);
+        let asked = line.leases.acquire_queued(request, queue);
         asked.await.expect("an answer");
     }
     let answers = || -> std::collections::BTreeSet<_> {
@@ -132,7 +132,7 @@ async fn whoever_lost_his_place_is_told<B: Bench>(bench: &B) {
     let (key, limit) = (&line.address.key, Duration::from_secs(1));
     let waiter = line.waiter("a").await.expect("an item");
     let store = line.leases.store();
-    crate::store::Store::forget(store, key, &waiter, limit)
+    crate::store::Store::delete_waiter(store, key, &waiter, limit)
         .await
         .expect("forgotten");
     line.release(&holder).await;
@@ -199,10 +199,10 @@ async fn whoever_takes_up_a_turn_leaves_no_item<B: Bench>(bench: &B) {
         deadline: holder.expires_at,
         purge_at: 1,
     };
-    let found = store.call_back_by(key, &again, limit).await;
+    let found = store.update_task_token(key, &again, limit).await;
     assert_eq!(found.expect("an answer").task_token, again.task_token);
     // A late copy of the call that retires the earlier wait does not change the new one.
-    let late = store.served(key, &again.request, again.asked_at, limit);
+    let late = store.mark_waiter_served(key, &again.request, again.asked_at, limit);
     late.await.expect("an answer");
     let waits = line.waiter("a").await.expect("still waiting");
     assert_eq!(waits.task_token, again.task_token);
