@@ -57,4 +57,4 @@ pub use escape::{plain, plain_lines};
 pub use read::error_names::KNOWN as KNOWN_ERRORS;
 pub use read::node::{Member, Node, Span, Value};
 pub use read::source::{LARGEST, Place, Source, Unreadable};
-pub use read::within::within;
+pub use read::within::confine_path;

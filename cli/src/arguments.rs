@@ -5,12 +5,12 @@ use clap::{Parser, Subcommand};
 use crate::acquire::{Acquire, launch::Launch};
 use crate::check::Check;
 use crate::doctor::Doctor;
-use crate::handle::{ExtendIt, ReleaseIt};
+use crate::handle::{ExtendArgs, ReleaseArgs};
 use crate::listing::{Holders, Ls, Show};
 #[cfg(feature = "local")]
 use crate::local::Local;
 use crate::manual::{Completions, Man};
-use crate::operate::{ForceRelease, FreezeIt, UnfreezeIt};
+use crate::operate::{ForceRelease, FreezeArgs, UnfreezeArgs};
 use crate::table::Table;
 use crate::watch::Watch;
 use crate::weave::Weave;
@@ -51,15 +51,15 @@ pub(crate) enum Verb {
     /// Get a lease and run a command under it; without a command, print the lease's handle
     Acquire(Acquire),
     /// Extend a lease by its handle
-    Extend(ExtendIt),
+    Extend(ExtendArgs),
     /// Release a lease by its handle
-    Release(ReleaseIt),
+    Release(ReleaseArgs),
     /// End a lease without its handle, whoever holds it
     ForceRelease(ForceRelease),
     /// Stop new grants of a key
-    Freeze(FreezeIt),
+    Freeze(FreezeArgs),
     /// Allow new grants of a frozen key
-    Unfreeze(UnfreezeIt),
+    Unfreeze(UnfreezeArgs),
     /// Create a lease table, or check one
     Table(Table),
     /// Inspect and exercise a deployed stack, and report which promises hold there

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use leasehold_asl::{
-    Options, Report, Rule, Source, Unreadable, Verb, definitions, draw, pictures, plain, report,
-    within,
+    Options, Report, Rule, Source, Unreadable, Verb, confine_path, definitions, draw, pictures,
+    plain, report,
 };
 
 use crate::environment::variable;
 use crate::exit::{Code, Failure};
-use crate::output::{json_in_lines, say_lines, write};
+use crate::output::{json_in_lines, print_lines, write};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -140,13 +140,13 @@ impl Check {
         }
         match self.format {
             Format::Human => write(&report::human(&reports, &unreadable, coloured()))?,
-            Format::Json => say_lines(&json_in_lines(&report::json(&reports, &unreadable))?)?,
-            Format::Sarif => say_lines(&json_in_lines(&report::sarif(&reports, &unreadable))?)?,
+            Format::Json => print_lines(&json_in_lines(&report::json(&reports, &unreadable))?)?,
+            Format::Sarif => print_lines(&json_in_lines(&report::sarif(&reports, &unreadable))?)?,
         }
         let found = |report: &Report| !report.checked.findings.is_empty();
         Ok(match (unreadable.is_empty(), reports.iter().any(found)) {
             (false, _) => Code::USAGE,
-            (true, true) => Code::NO,
+            (true, true) => Code::FAILURE,
             (true, false) => Code::DONE,
         })
     }
@@ -169,7 +169,7 @@ impl Check {
     fn open(&self, file: &str) -> impl Fn(&Path) -> std::io::Result<String> {
         let beside = Path::new(file).parent().map(Path::to_owned);
         let tree = self.within.clone().or(beside).unwrap_or_default();
-        move |path| std::fs::read_to_string(within(&tree, path)?)
+        move |path| std::fs::read_to_string(confine_path(&tree, path)?)
     }
 }
 

@@ -10,7 +10,7 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
 use crate::durations::render;
-use crate::output::complain;
+use crate::output::print_error;
 
 /// Subscribes to the clock difference, and warns once if it comes near the limit that `margin` sets.
 pub(crate) fn listen(margin: Duration) {
@@ -39,7 +39,7 @@ impl Subscriber for Listener {
             && let Some(warning) = warning(Duration::from_millis(heard.value), self.margin)
             && !self.warned.swap(true, Ordering::Relaxed)
         {
-            complain(&warning);
+            print_error(&warning);
         }
     }
 

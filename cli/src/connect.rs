@@ -24,7 +24,7 @@ const FINDING: Duration = Duration::from_secs(60);
 /// The options that locate the table.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Where the table is")]
-pub(crate) struct Place {
+pub(crate) struct TableArgs {
     /// Name or ARN of the table [default: `LEASE_TABLE`]
     #[arg(long, value_name = "NAME")]
     pub(crate) table: Option<String>,
@@ -40,22 +40,22 @@ pub(crate) struct Place {
 }
 
 /// A connection to the table.
-pub(crate) struct Reached {
+pub(crate) struct TableClient {
     pub(crate) leases: Leases<DynamoDb>,
     pub(crate) settings: Settings,
     pub(crate) config: SdkConfig,
     pub(crate) table: String,
-    pub(crate) credentials: Arc<Kept>,
+    pub(crate) credentials: Arc<CachedCredentials>,
 }
 
-impl Place {
+impl TableArgs {
     /// Finds the table's name, Region, endpoint and credentials. Sends no request to the table.
-    pub(crate) async fn reach(&self) -> Result<Reached, Failure> {
+    pub(crate) async fn connect(&self) -> Result<TableClient, Failure> {
         let environment = self.environment()?;
         clock_warning::listen(environment.settings.clock_margin);
         let (config, credentials) = self.sign_in().await?;
         let store = DynamoDb::new(Connection::client(&config), environment.table.clone());
-        Ok(Reached {
+        Ok(TableClient {
             leases: Leases::new(store, environment.settings),
             settings: environment.settings,
             config,
@@ -65,9 +65,9 @@ impl Place {
     }
 
     /// Finds Region and credentials, for any service.
-    pub(crate) async fn sign_in(&self) -> Result<(SdkConfig, Arc<Kept>), Failure> {
+    pub(crate) async fn sign_in(&self) -> Result<(SdkConfig, Arc<CachedCredentials>), Failure> {
         let config = self.config().await?;
-        let credentials = Arc::new(Kept::of(&config).await?);
+        let credentials = Arc::new(CachedCredentials::of(&config).await?);
         let provider: Arc<dyn ProvideCredentials> = Arc::clone(&credentials) as _;
         let config = config
             .into_builder()
@@ -84,7 +84,7 @@ impl Place {
         };
         if lookup("LEASE_TABLE").is_none() {
             let failure = Failure::new(Code::UNREACHABLE, "no table is named");
-            return Err(failure.cure("use --table NAME, or set LEASE_TABLE"));
+            return Err(failure.advice("use --table NAME, or set LEASE_TABLE"));
         }
         let read = Environment::from(lookup);
         read.map_err(|error| Failure::new(Code::UNREACHABLE, in_full(&error)))
@@ -122,8 +122,8 @@ impl Place {
                 Code::UNREACHABLE,
                 "no Region: no option names one, and none is configured",
             );
-            let cure = "use --region, or set AWS_REGION, or add a region to the profile";
-            return Err(failure.cure(cure));
+            let advice = "use --region, or set AWS_REGION, or add a region to the profile";
+            return Err(failure.advice(advice));
         }
         Ok(config)
     }
@@ -132,12 +132,12 @@ impl Place {
 /// Credentials, found before the first request and kept while they are valid. The library limits a request to a second and a
 /// half, and single sign-on or a credential process may take longer.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct CachedCredentials {
     source: SharedCredentialsProvider,
     last: Mutex<Credentials>,
 }
 
-impl Kept {
+impl CachedCredentials {
     /// Credentials with less time left than this are refreshed.
     const SPARE: Duration = Duration::from_mins(5);
 
@@ -153,7 +153,7 @@ impl Kept {
     }
 
     /// Looks for new credentials if the old ones expire soon. If none are found, the old ones stay in use.
-    pub(crate) async fn freshen(&self) {
+    pub(crate) async fn refresh_if_expiring(&self) {
         let _ = self.provide().await;
     }
 
@@ -178,7 +178,7 @@ impl Kept {
     }
 }
 
-impl ProvideCredentials for Kept {
+impl ProvideCredentials for CachedCredentials {
     fn provide_credentials<'a>(&'a self) -> future::ProvideCredentials<'a>
     where
         Self: 'a,
@@ -201,9 +201,9 @@ fn unfound(error: &CredentialsError) -> Failure {
     let text = in_full(error);
     let lines: Vec<_> = text.lines().map(str::trim).collect();
     let what = format!("no AWS credentials could be loaded: {}", lines.join("; "));
-    let cure = "sign in (`aws sso login`, `aws configure`), choose a --profile, or set AWS_ACCESS_KEY_ID and \
+    let advice = "sign in (`aws sso login`, `aws configure`), choose a --profile, or set AWS_ACCESS_KEY_ID and \
                 AWS_SECRET_ACCESS_KEY";
-    Failure::new(Code::UNREACHABLE, what).cure(cure)
+    Failure::new(Code::UNREACHABLE, what).advice(advice)
 }
 
 #[cfg(test)]
@@ -246,7 +246,7 @@ mod tests {
             ends: Mutex::new(Some(now.plus(soon))),
         });
         let provider: Arc<dyn ProvideCredentials> = Arc::clone(&source) as _;
-        let kept = Kept {
+        let kept = CachedCredentials {
             source: SharedCredentialsProvider::new(provider),
             last: Mutex::new(ending(now.plus(later))),
         };
@@ -259,7 +259,7 @@ mod tests {
         assert_eq!(expiry().await.ok(), Some(ending(now.plus(soon)).expiry()));
         assert_eq!(asked(), 1, "the old ones go on while they last");
         *source.ends.lock().expect("nobody panics") = Some(now.plus(later));
-        kept.freshen().await;
+        kept.refresh_if_expiring().await;
         assert_eq!(asked(), 2);
         assert_eq!(expiry().await.ok(), Some(ending(now.plus(later)).expiry()));
         assert_eq!(asked(), 2);

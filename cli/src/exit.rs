@@ -11,7 +11,7 @@ pub(crate) struct Code(pub(crate) u8);
 
 impl Code {
     pub(crate) const DONE: Self = Self(0);
-    pub(crate) const NO: Self = Self(1);
+    pub(crate) const FAILURE: Self = Self(1);
     pub(crate) const USAGE: Self = Self(2);
     pub(crate) const UNREACHABLE: Self = Self(3);
     /// `EX_TEMPFAIL` of `sysexits.h`.
@@ -21,7 +21,7 @@ impl Code {
     pub(crate) const NOT_RUNNABLE: Self = Self(126);
     pub(crate) const NOT_THERE: Self = Self(127);
     /// The reader has closed the pipe: 128 + SIGPIPE.
-    pub(crate) const NO_READER: Self = Self(141);
+    pub(crate) const BROKEN_PIPE: Self = Self(141);
 
     /// The code that a shell reports for a signal.
     pub(crate) fn of_signal(signal: i32) -> Self {
@@ -36,7 +36,7 @@ impl Code {
             Error::Denied { .. } | Error::Misconfigured { .. } | Error::Unavailable { .. } => {
                 Self::UNREACHABLE
             }
-            _ => Self::NO,
+            _ => Self::FAILURE,
         }
     }
 }
@@ -52,7 +52,7 @@ impl From<Code> for ExitCode {
 pub(crate) struct Failure {
     pub(crate) code: Code,
     what: String,
-    cure: Option<String>,
+    advice: Option<String>,
 }
 
 impl Failure {
@@ -61,7 +61,7 @@ impl Failure {
         Self {
             code,
             what,
-            cure: None,
+            advice: None,
         }
     }
 
@@ -69,9 +69,9 @@ impl Failure {
         Self::new(Code::USAGE, what)
     }
 
-    pub(crate) fn cure(self, cure: impl Into<String>) -> Self {
+    pub(crate) fn advice(self, advice: impl Into<String>) -> Self {
         Self {
-            cure: Some(cure.into()),
+            advice: Some(advice.into()),
             ..self
         }
     }
@@ -86,14 +86,14 @@ impl Failure {
 
     /// What to do about it.
     pub(crate) fn remedy(&self) -> Option<&str> {
-        self.cure.as_deref()
+        self.advice.as_deref()
     }
 }
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let failure = Self::new(Code::of(&error), in_full(&error));
-        let cure = match &error {
+        let advice = match &error {
             Error::Denied { action, .. } => format!(
                 "this command needs {action} on the table; docs/reference/permissions.md lists the actions of every command"
             ),
@@ -118,7 +118,7 @@ impl From<Error> for Failure {
             }
             _ => return failure,
         };
-        failure.cure(cure)
+        failure.advice(advice)
     }
 }
 

@@ -7,11 +7,11 @@ use clap::Args;
 use leasehold::{ExtendOptions, Extended, Lease, ReleaseOutcome, Ttl};
 use serde_json::Value;
 
-use crate::connect::Place;
+use crate::connect::TableArgs;
 use crate::durations;
 use crate::exit::{Code, Failure};
 use crate::lease_text::when;
-use crate::output::{json, say};
+use crate::output::{json, print};
 
 #[derive(Args, Debug)]
 struct Handle {
@@ -33,7 +33,7 @@ impl Handle {
         let text = text.map_err(|error| Failure::usage(format!("{name}: {error}")))?;
         let not_one = || {
             let failure = Failure::usage(format!("{name}: this is not a lease handle"));
-            failure.cure("`leasehold acquire KEY` without a command prints one")
+            failure.advice("`leasehold acquire KEY` without a command prints one")
         };
         let mut value: Value = serde_json::from_str(&text).map_err(|_| not_one())?;
         if let Some(lease) = value.get_mut("lease") {
@@ -53,7 +53,7 @@ The old handle remains valid. --json prints the response of the function extend 
 as the old one.
 
 Exit codes: 0 extended, 79 the lease is lost.")]
-pub(crate) struct ExtendIt {
+pub(crate) struct ExtendArgs {
     #[command(flatten)]
     handle: Handle,
     /// New length of the lease, counted from now [default: the lease's own ttl]
@@ -63,24 +63,24 @@ pub(crate) struct ExtendIt {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    place: Place,
+    table_args: TableArgs,
 }
 
 fn ttl(text: &str) -> Result<Ttl, String> {
     Ttl::new(durations::parse(text)?).map_err(|error| error.to_string())
 }
 
-impl ExtendIt {
+impl ExtendArgs {
     pub(crate) async fn run(self) -> Result<Code, Failure> {
         let lease = self.handle.read()?;
-        let reached = self.place.reach().await?;
+        let table_client = self.table_args.connect().await?;
         let options = ExtendOptions {
             ttl: self.ttl,
             ..ExtendOptions::default()
         };
-        let extended = reached.leases.extend(&lease, options).await?;
+        let extended = table_client.leases.extend(&lease, options).await?;
         if self.json {
-            say(&json(&extended)?)?;
+            print(&json(&extended)?)?;
             return Ok(Code::DONE);
         }
         let how = match &extended {
@@ -88,8 +88,8 @@ impl ExtendIt {
             Extended::Revived { .. } => "had expired, and is held again by you",
         };
         let lease = extended.into_lease();
-        let ends = when(lease.expires_at, reached.leases.now());
-        say(&format!(
+        let ends = when(lease.expires_at, table_client.leases.now());
+        print(&format!(
             "{} {how} until {} ({ends})",
             lease.key, lease.expires_at
         ))?;
@@ -105,21 +105,21 @@ Examples:
 Release is idempotent, and never frees somebody else's lease. --json prints the response of the function release.
 
 Exit codes: 0 released, now or before, 79 the lease expired and was taken over, or an operator ended it.")]
-pub(crate) struct ReleaseIt {
+pub(crate) struct ReleaseArgs {
     #[command(flatten)]
     handle: Handle,
     /// Print JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    place: Place,
+    table_args: TableArgs,
 }
 
-impl ReleaseIt {
+impl ReleaseArgs {
     pub(crate) async fn run(self) -> Result<Code, Failure> {
         let lease = self.handle.read()?;
-        let reached = self.place.reach().await?;
-        let released = reached.leases.release(&lease).await?;
+        let table_client = self.table_args.connect().await?;
+        let released = table_client.leases.release(&lease).await?;
         let key = &lease.key;
         let (words, code) = match released.outcome {
             ReleaseOutcome::Released => (format!("{key} is free"), Code::DONE),
@@ -132,9 +132,9 @@ impl ReleaseIt {
             ),
         };
         if self.json {
-            say(&json(&released)?)?;
+            print(&json(&released)?)?;
         } else {
-            say(&words)?;
+            print(&words)?;
         }
         Ok(code)
     }

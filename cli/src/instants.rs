@@ -70,7 +70,7 @@ impl Instants {
     }
 
     /// Returns at this instant. It sleeps in short steps, because meanwhile the machine may sleep or its clock be set.
-    pub(crate) async fn comes(self) {
+    pub(crate) async fn wait_until(self) {
         const STEP: Duration = Duration::from_millis(200);
         loop {
             let left = self.left(Self::now());

@@ -82,10 +82,10 @@ pub fn run() -> ExitCode {
 
 /// Prints a failure and its remedy, and returns the exit code.
 fn report(failure: &Failure) -> ExitCode {
-    if failure.code != Code::NO_READER {
-        output::complain(failure.what());
+    if failure.code != Code::BROKEN_PIPE {
+        output::print_error(failure.what());
         if let Some(remedy) = failure.remedy() {
-            output::complain(&format!("  {remedy}"));
+            output::print_error(&format!("  {remedy}"));
         }
     }
     failure.code.into()

@@ -7,10 +7,10 @@ use leasehold::{Holder, Inspected, Key, LeasePage, LeaseView};
 use serde::Serialize;
 
 use crate::columns::{Columns, pairs};
-use crate::connect::Place;
+use crate::connect::TableArgs;
 use crate::exit::{Code, Failure};
 use crate::lease_text;
-use crate::output::{complain, json, json_in_lines, say, say_lines, write};
+use crate::output::{json, json_in_lines, print, print_error, print_lines, write};
 use crate::pages::Pages;
 
 #[derive(Args, Debug)]
@@ -44,7 +44,7 @@ pub(crate) struct Ls {
     #[arg(long, short)]
     quiet: bool,
     #[command(flatten)]
-    place: Place,
+    table_args: TableArgs,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -57,15 +57,15 @@ enum State {
 
 impl Ls {
     pub(crate) async fn run(self) -> Result<Code, Failure> {
-        let reached = self.place.reach().await?;
+        let table_client = self.table_args.connect().await?;
         let mut columns = Columns::new(&lease_text::HEADER);
         let mut pages = Pages::of(None);
         let mut shown = 0;
         if self.json {
             write("{\"leases\":[")?;
         }
-        while let Some(listed) = pages.next(&reached).await? {
-            let now = reached.leases.now();
+        while let Some(listed) = pages.next(&table_client).await? {
+            let now = table_client.leases.now();
             let mut leases: Vec<_> = listed
                 .into_iter()
                 .filter(|lease| self.wants(lease_text::state(lease, now), lease))
@@ -82,7 +82,7 @@ impl Ls {
                     .iter()
                     .map(|lease| lease_text::row(lease, now))
                     .collect();
-                say_lines(&columns.page(&rows))?;
+                print_lines(&columns.page(&rows))?;
             }
             shown += leases.len();
             pages.show_progress(self.quiet);
@@ -94,7 +94,7 @@ impl Ls {
         if self.json {
             write("\n]}\n")?;
         } else if shown == 0 && !self.quiet {
-            complain("no lease matches");
+            print_error("no lease matches");
         }
         Ok(Code::DONE)
     }
@@ -125,37 +125,37 @@ pub(crate) struct Show {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    place: Place,
+    table_args: TableArgs,
 }
 
 impl Show {
     pub(crate) async fn run(self) -> Result<Code, Failure> {
-        let reached = self.place.reach().await?;
-        let seen = reached.leases.inspect(&self.key).await?;
+        let table_client = self.table_args.connect().await?;
+        let seen = table_client.leases.inspect(&self.key).await?;
         let code = match seen {
             Inspected::Found { .. } => Code::DONE,
-            Inspected::Absent => Code::NO,
+            Inspected::Absent => Code::FAILURE,
         };
         if self.json {
-            say_lines(&json_in_lines(&seen)?)?;
+            print_lines(&json_in_lines(&seen)?)?;
             return Ok(code);
         }
-        let now = reached.leases.now();
+        let now = table_client.leases.now();
         match seen {
             Inspected::Found { first, permits } => {
-                say_lines(&pairs(lease_text::details(&first, now)))?;
+                print_lines(&pairs(lease_text::details(&first, now)))?;
                 if !permits.is_empty() {
                     let rows: Vec<_> = permits
                         .iter()
                         .map(|seen| lease_text::row(&seen.lease, now))
                         .collect();
-                    say_lines(&format!(
+                    print_lines(&format!(
                         "\n{}",
                         Columns::new(&lease_text::HEADER).page(&rows)
                     ))?;
                 }
             }
-            Inspected::Absent => complain(&format!(
+            Inspected::Absent => print_error(&format!(
                 "{} was never leased, or its row has been purged",
                 self.key
             )),
@@ -179,32 +179,32 @@ pub(crate) struct Holders {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    place: Place,
+    table_args: TableArgs,
 }
 
 impl Holders {
     pub(crate) async fn run(self) -> Result<Code, Failure> {
-        let reached = self.place.reach().await?;
-        let leases = Pages::of(self.holder.as_ref()).all(&reached).await?;
-        let now = reached.leases.now();
+        let table_client = self.table_args.connect().await?;
+        let leases = Pages::of(self.holder.as_ref()).all(&table_client).await?;
+        let now = table_client.leases.now();
         let code = match (&self.holder, leases.is_empty()) {
-            (Some(_), true) => Code::NO,
+            (Some(_), true) => Code::FAILURE,
             _ => Code::DONE,
         };
         if self.holder.is_some() {
             if self.json {
-                say(&json(&LeasePage {
+                print(&json(&LeasePage {
                     leases,
                     cursor: None,
                 })?)?;
             } else if leases.is_empty() {
-                complain("this holder has no leases");
+                print_error("this holder has no leases");
             } else {
                 let rows: Vec<_> = leases
                     .iter()
                     .map(|lease| lease_text::row(lease, now))
                     .collect();
-                say_lines(&Columns::new(&lease_text::HEADER).page(&rows))?;
+                print_lines(&Columns::new(&lease_text::HEADER).page(&rows))?;
             }
             return Ok(code);
         }
@@ -217,18 +217,18 @@ impl Holders {
         if self.json {
             let each = |(holder, leases)| Held { holder, leases };
             let holders = holders.into_iter().map(each).collect();
-            say(&json(&Answer { holders })?)?;
+            print(&json(&Answer { holders })?)?;
             return Ok(code);
         }
         if holders.is_empty() {
-            complain("no lease is held");
+            print_error("no lease is held");
             return Ok(code);
         }
         let rows: Vec<_> = holders
             .into_iter()
             .map(|(holder, leases)| in_a_line(holder, &leases, now))
             .collect();
-        say_lines(&Columns::new(&["LEASES", "FIRST ENDS", "HOLDER", "KEYS"]).page(&rows))?;
+        print_lines(&Columns::new(&["LEASES", "FIRST ENDS", "HOLDER", "KEYS"]).page(&rows))?;
         Ok(code)
     }
 }

@@ -38,7 +38,7 @@ impl Local {
             .with_writer(std::io::stderr)
             .init();
         let ended = up::run(self.up).await;
-        let failed = |error| Failure::new(Code::NO, in_full(&error));
+        let failed = |error| Failure::new(Code::FAILURE, in_full(&error));
         ended.map(|()| Code::DONE).map_err(failed)
     }
 }

@@ -43,7 +43,7 @@ pub(crate) struct Man {
 
 impl Man {
     pub(crate) fn run(&self, command: &Command) -> Result<Code, Failure> {
-        let failed = |error: std::io::Error| Failure::new(Code::NO, error);
+        let failed = |error: std::io::Error| Failure::new(Code::FAILURE, error);
         if let Some(directory) = &self.to {
             std::fs::create_dir_all(directory).map_err(failed)?;
             clap_mangen::generate_to(shown(command), directory).map_err(failed)?;

@@ -8,12 +8,12 @@ use leasehold::{
 
 use crate::caller;
 use crate::columns::pairs;
-use crate::confirm::is_meant;
-use crate::connect::Place;
-use crate::connect::Reached;
+use crate::confirm::confirm;
+use crate::connect::TableArgs;
+use crate::connect::TableClient;
 use crate::exit::{Code, Failure};
 use crate::lease_text;
-use crate::output::{complain, json, say};
+use crate::output::{json, print, print_error};
 
 /// The arguments of every act on a key.
 #[derive(Args, Debug)]
@@ -34,7 +34,7 @@ pub(crate) struct Act {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    place: Place,
+    table_args: TableArgs,
 }
 
 impl Act {
@@ -45,34 +45,39 @@ impl Act {
         }
     }
 
-    async fn look(&self) -> Result<(Reached, Vec<Inspection>), Failure> {
-        let mut reached = self.place.reach().await?;
-        let caller = caller::of(&reached).await;
-        reached.leases = reached.leases.with_caller(caller);
-        let seen = match reached.leases.inspect(&self.key).await? {
+    async fn look(&self) -> Result<(TableClient, Vec<Inspection>), Failure> {
+        let mut table_client = self.table_args.connect().await?;
+        let caller = caller::of(&table_client).await;
+        table_client.leases = table_client.leases.with_caller(caller);
+        let seen = match table_client.leases.inspect(&self.key).await? {
             Inspected::Found { first, permits } if permits.is_empty() => vec![first],
             Inspected::Found { permits, .. } => permits,
             Inspected::Absent => Vec::new(),
         };
-        Ok((reached, seen))
+        Ok((table_client, seen))
     }
 
     /// Shows the leases concerned, and asks for confirmation.
-    fn ask(&self, reached: &Reached, seen: &[Inspection], question: &str) -> Result<(), Failure> {
+    fn ask(
+        &self,
+        table_client: &TableClient,
+        seen: &[Inspection],
+        question: &str,
+    ) -> Result<(), Failure> {
         if !self.yes {
-            let now = reached.leases.now();
+            let now = table_client.leases.now();
             for one in seen {
                 eprintln!("{}\n", pairs(lease_text::details(one, now)));
             }
         }
-        is_meant(self.yes, question)
+        confirm(self.yes, question)
     }
 
     fn tell(&self, answer: &impl serde::Serialize, words: &str) -> Result<(), Failure> {
         if self.json {
-            say(&json(answer)?)
+            print(&json(answer)?)
         } else {
-            say(words)
+            print(words)
         }
     }
 }
@@ -99,7 +104,7 @@ pub(crate) struct ForceRelease {
 impl ForceRelease {
     pub(crate) async fn run(self) -> Result<Code, Failure> {
         let act = &self.act;
-        let (reached, seen) = act.look().await?;
+        let (table_client, seen) = act.look().await?;
         let held: Vec<_> = seen
             .into_iter()
             .filter(|one| one.lease.held.is_some())
@@ -116,7 +121,7 @@ impl ForceRelease {
                     &ForceReleaseOutcome::NotHeld,
                     &format!("nobody holds {what}"),
                 )?;
-                return Ok(Code::NO);
+                return Ok(Code::FAILURE);
             }
             [one] => one,
             several => {
@@ -129,17 +134,17 @@ impl ForceRelease {
                     several.len(),
                     act.key
                 ));
-                return Err(failure.cure(format!("--permit {}", permits.join(", or "))));
+                return Err(failure.advice(format!("--permit {}", permits.join(", or "))));
             }
         };
         let holder = one.lease.held.as_ref().map(|held| held.holder.to_string());
         let holder = holder.unwrap_or_default();
-        act.ask(&reached, &held, &format!("Evict {holder}?"))?;
+        act.ask(&table_client, &held, &format!("Evict {holder}?"))?;
         let which = ForceReleaseOptions {
             permit: Some(one.lease.permit),
             fencing_token: Some(one.lease.fencing_token),
         };
-        let forced = reached
+        let forced = table_client
             .leases
             .force_release(&act.key, which, &act.because())
             .await?;
@@ -147,7 +152,7 @@ impl ForceRelease {
             ForceReleaseOutcome::Forced { fencing_token, .. } => {
                 act.tell(&forced, &format!("{what} is released; {holder} had it"))?;
                 if !act.json {
-                    say(&format!(
+                    print(&format!(
                         "write to the resource with token {fencing_token}, so that it refuses this holder's writes"
                     ))?;
                 }
@@ -155,7 +160,7 @@ impl ForceRelease {
             }
             ForceReleaseOutcome::NotHeld => {
                 act.tell(&forced, &format!("{holder} no longer holds {what}"))?;
-                Ok(Code::NO)
+                Ok(Code::FAILURE)
             }
         }
     }
@@ -171,24 +176,24 @@ A frozen key has no new grants, takeovers or revivals. The present holder may st
 with `leasehold force-release`. A key that was never leased can be frozen too.
 
 Exit codes: 0 frozen, now or before, 1 you declined.")]
-pub(crate) struct FreezeIt {
+pub(crate) struct FreezeArgs {
     #[command(flatten)]
     act: Act,
 }
 
-impl FreezeIt {
+impl FreezeArgs {
     pub(crate) async fn run(self) -> Result<Code, Failure> {
         let act = &self.act;
-        let (reached, seen) = act.look().await?;
-        act.ask(&reached, &seen, &format!("Freeze {}?", act.key))?;
-        let frozen = reached.leases.freeze(&act.key, &act.because()).await?;
+        let (table_client, seen) = act.look().await?;
+        act.ask(&table_client, &seen, &format!("Freeze {}?", act.key))?;
+        let frozen = table_client.leases.freeze(&act.key, &act.because()).await?;
         let words = match frozen {
             FreezeOutcome::Frozen => format!("{} is frozen", act.key),
             FreezeOutcome::AlreadyFrozen => format!("{} was already frozen", act.key),
         };
         act.tell(&frozen, &words)?;
         if let Some(held) = seen.iter().find_map(|one| one.lease.held.as_ref()) {
-            complain(&format!(
+            print_error(&format!(
                 "{} still holds the key, until it releases the lease or the lease expires",
                 held.holder
             ));
@@ -203,20 +208,23 @@ Examples:
   leasehold unfreeze deploy/production --who alice --why 'incident 77 is over'
 
 Exit codes: 0 the key can be granted again, 1 it was not frozen, or you declined.")]
-pub(crate) struct UnfreezeIt {
+pub(crate) struct UnfreezeArgs {
     #[command(flatten)]
     act: Act,
 }
 
-impl UnfreezeIt {
+impl UnfreezeArgs {
     pub(crate) async fn run(self) -> Result<Code, Failure> {
         let act = &self.act;
-        let (reached, seen) = act.look().await?;
-        act.ask(&reached, &seen, &format!("Unfreeze {}?", act.key))?;
-        let unfrozen = reached.leases.unfreeze(&act.key, &act.because()).await?;
+        let (table_client, seen) = act.look().await?;
+        act.ask(&table_client, &seen, &format!("Unfreeze {}?", act.key))?;
+        let unfrozen = table_client
+            .leases
+            .unfreeze(&act.key, &act.because())
+            .await?;
         let (words, code) = match unfrozen {
             UnfreezeOutcome::Unfrozen => (format!("{} can be granted again", act.key), Code::DONE),
-            UnfreezeOutcome::NotFrozen => (format!("{} was not frozen", act.key), Code::NO),
+            UnfreezeOutcome::NotFrozen => (format!("{} was not frozen", act.key), Code::FAILURE),
         };
         act.tell(&unfrozen, &words)?;
         Ok(code)

@@ -10,12 +10,12 @@ use serde::Serialize;
 use crate::exit::{Code, Failure};
 
 /// Prints one line of the answer.
-pub(crate) fn say(line: &str) -> Result<(), Failure> {
+pub(crate) fn print(line: &str) -> Result<(), Failure> {
     write(&format!("{}\n", plain(line)))
 }
 
 /// Prints several lines of the answer, whose parts are already plain.
-pub(crate) fn say_lines(lines: &str) -> Result<(), Failure> {
+pub(crate) fn print_lines(lines: &str) -> Result<(), Failure> {
     write(&format!("{}\n", plain_lines(lines)))
 }
 
@@ -24,9 +24,9 @@ pub(crate) fn write(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     written.map_err(|error| match error.kind() {
-        ErrorKind::BrokenPipe => Failure::new(Code::NO_READER, error),
+        ErrorKind::BrokenPipe => Failure::new(Code::BROKEN_PIPE, error),
         _ => Failure::new(
-            Code::NO,
+            Code::FAILURE,
             format!("the answer could not be written: {error}"),
         ),
     })
@@ -48,12 +48,12 @@ pub(crate) fn json_in_lines(answer: &impl Serialize) -> Result<String, Failure> 
 
 fn unwritten(error: impl Display) -> Failure {
     Failure::new(
-        Code::NO,
+        Code::FAILURE,
         format!("the answer could not be written: {error}"),
     )
 }
 
 /// Prints one line to standard error. If it cannot be written, the work goes on.
-pub(crate) fn complain(line: &str) {
+pub(crate) fn print_error(line: &str) {
     let _ = writeln!(std::io::stderr(), "leasehold: {}", plain(line));
 }

@@ -4,7 +4,7 @@ use std::io::IsTerminal as _;
 
 use leasehold::{Cursor, Holder, LeasePage, LeaseView};
 
-use crate::connect::Reached;
+use crate::connect::TableClient;
 use crate::exit::Failure;
 
 /// Rows per page.
@@ -33,15 +33,15 @@ impl<'a> Pages<'a> {
 
     pub(crate) async fn next(
         &mut self,
-        reached: &Reached,
+        table_client: &TableClient,
     ) -> Result<Option<Vec<LeaseView>>, Failure> {
         if self.is_over {
             return Ok(None);
         }
         let cursor = self.cursor.take();
         let LeasePage { leases, cursor } = match self.of {
-            Some(holder) => reached.leases.held_by(holder, PAGE, cursor).await?,
-            None => reached.leases.list(PAGE, cursor).await?,
+            Some(holder) => table_client.leases.held_by(holder, PAGE, cursor).await?,
+            None => table_client.leases.list(PAGE, cursor).await?,
         };
         self.is_over = cursor.is_none();
         self.cursor = cursor;
@@ -49,9 +49,12 @@ impl<'a> Pages<'a> {
         Ok(Some(leases))
     }
 
-    pub(crate) async fn all(mut self, reached: &Reached) -> Result<Vec<LeaseView>, Failure> {
+    pub(crate) async fn all(
+        mut self,
+        table_client: &TableClient,
+    ) -> Result<Vec<LeaseView>, Failure> {
         let mut all = Vec::new();
-        while let Some(page) = self.next(reached).await? {
+        while let Some(page) = self.next(table_client).await? {
             all.extend(page);
             self.show_progress(false);
         }

@@ -6,9 +6,9 @@ use leasehold::{Connection, Error, table};
 use leasehold_asl::plain;
 use serde::Serialize;
 
-use crate::connect::Place;
+use crate::connect::TableArgs;
 use crate::exit::{Code, Failure, in_full};
-use crate::output::{json, say, say_lines};
+use crate::output::{json, print, print_lines};
 
 #[derive(Args, Debug)]
 pub(crate) struct Table {
@@ -27,7 +27,7 @@ Use it where no template creates the table. It is idempotent. Point-in-time reco
 you: `leasehold table check` reports whether they are on.")]
     Create {
         #[command(flatten)]
-        place: Place,
+        table_args: TableArgs,
     },
     /// Check whether the table can hold leases, and list what is missing
     #[command(after_help = "\
@@ -41,24 +41,24 @@ if point-in-time recovery or deletion protection is off, which does not change t
         #[arg(long)]
         json: bool,
         #[command(flatten)]
-        place: Place,
+        table_args: TableArgs,
     },
 }
 
 impl Table {
     pub(crate) async fn run(self) -> Result<Code, Failure> {
         match self.what {
-            What::Create { place } => {
-                let reached = place.reach().await?;
-                let client = Connection::client(&reached.config);
-                table::create(&client, &reached.table).await?;
-                say(&format!("table {} is ready", reached.table))?;
+            What::Create { table_args } => {
+                let table_client = table_args.connect().await?;
+                let client = Connection::client(&table_client.config);
+                table::create(&client, &table_client.table).await?;
+                print(&format!("table {} is ready", table_client.table))?;
                 Ok(Code::DONE)
             }
-            What::Check { json, place } => {
-                let reached = place.reach().await?;
-                let client = Connection::client(&reached.config);
-                check(&client, &reached.table, json).await
+            What::Check { json, table_args } => {
+                let table_client = table_args.connect().await?;
+                let client = Connection::client(&table_client.config);
+                check(&client, &table_client.table, json).await
             }
         }
     }
@@ -81,7 +81,7 @@ async fn check(client: &Client, name: &str, for_programs: bool) -> Result<Code, 
     };
     let notes = notes(client, name).await;
     let code = if fault.is_some() {
-        Code::NO
+        Code::FAILURE
     } else {
         Code::DONE
     };
@@ -92,18 +92,18 @@ async fn check(client: &Client, name: &str, for_programs: bool) -> Result<Code, 
             problem: fault,
             notes,
         };
-        say(&json(&answer)?)?;
+        print(&json(&answer)?)?;
         return Ok(code);
     }
     match fault {
         Some(fault) => {
             let fault = plain(&fault).replacen(": ", ":\n  ", 1);
-            say_lines(&fault.replace("; ", "\n  "))?;
+            print_lines(&fault.replace("; ", "\n  "))?;
         }
-        None => say(&format!("{name} is a lease table"))?,
+        None => print(&format!("{name} is a lease table"))?,
     }
     for note in notes {
-        say(&format!("note: {note}"))?;
+        print(&format!("note: {note}"))?;
     }
     Ok(code)
 }

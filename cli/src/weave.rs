@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use leasehold_asl::weave::{Refusal, Spec, is_woven, weave};
-use leasehold_asl::{Options, Source, plain, plain_lines, within};
+use leasehold_asl::{Options, Source, confine_path, plain, plain_lines};
 use similar::TextDiff;
 
 const EXAMPLES: &str = "\
@@ -77,7 +77,7 @@ impl Weave {
         // Others may have written the specification, so files elsewhere are refused.
         let own = self.spec.parent().unwrap_or(Path::new(""));
         let tree = self.within.as_deref().unwrap_or(own);
-        let beside = |file: &str| match within(tree, &own.join(file)) {
+        let beside = |file: &str| match confine_path(tree, &own.join(file)) {
             Ok(_) => Ok(own.join(file)),
             Err(error) => Err(Refusal::of(&spec_source.name, format!("{file}: {error}"))),
         };

@@ -6,8 +6,8 @@
 //!
 //! All instants are in milliseconds by **one** clock, from any origin. If an observer cannot know an instant, it writes the
 //! one that makes a holder's belief shorter: a grant counts from the receipt of its response, an end from its request. So
-//! a reported overlap is a real one. The events of one protected resource ([`What::Entered`], [`What::Left`],
-//! [`What::Wrote`]) are in the order in which the resource accepted them. For all other events only `at` matters, not
+//! a reported overlap is a real one. The events of one protected resource ([`EventKind::Entered`], [`EventKind::Left`],
+//! [`EventKind::Wrote`]) are in the order in which the resource accepted them. For all other events only `at` matters, not
 //! their position in the list.
 
 use std::collections::{BTreeMap, btree_map::Entry};
@@ -25,12 +25,12 @@ pub struct Event {
     /// The holder or waiter.
     pub holder: String,
     /// What happened.
-    pub what: What,
+    pub what: EventKind,
 }
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum EventKind {
     /// A waiter received the response that it is in the queue.
     Queued,
     /// A waiter left the queue without a grant, or was removed from it.
@@ -100,7 +100,7 @@ impl Grant {
     }
 }
 
-impl What {
+impl EventKind {
     /// The grant of the event. None for a waiter's event.
     #[must_use]
     pub const fn grant(&self) -> Option<Grant> {
@@ -125,7 +125,7 @@ pub struct History {
 
 impl History {
     /// Records an event.
-    pub fn record(&mut self, at: u64, key: &str, holder: &str, what: What) {
+    pub fn record(&mut self, at: u64, key: &str, holder: &str, what: EventKind) {
         self.events.push(Event {
             at,
             key: key.to_owned(),
@@ -200,7 +200,7 @@ impl fmt::Display for Finding {
 
 /// The result of [`judge`], with figures of the history.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Verdict {
+pub struct HistoryReport {
     /// The broken promises. Empty if all were kept.
     pub findings: Vec<Finding>,
     /// Fencing tokens, each counted once for its key and permit.
@@ -219,7 +219,7 @@ pub struct Verdict {
     pub queued: usize,
 }
 
-impl Verdict {
+impl HistoryReport {
     /// Whether every promise was kept.
     #[must_use]
     pub const fn is_kept(&self) -> bool {
@@ -234,7 +234,7 @@ impl Verdict {
 }
 
 /// One line of figures, then one for each violation.
-impl fmt::Display for Verdict {
+impl fmt::Display for HistoryReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -255,8 +255,8 @@ impl fmt::Display for Verdict {
 
 /// Finds every violation.
 #[must_use]
-pub fn judge(history: &History) -> Verdict {
-    let mut verdict = Verdict::default();
+pub fn judge(history: &History) -> HistoryReport {
+    let mut report = HistoryReport::default();
     let mut keys: BTreeMap<&str, Vec<&Event>> = BTreeMap::new();
     for event in &history.events {
         keys.entry(&event.key).or_default().push(event);
@@ -265,7 +265,7 @@ pub fn judge(history: &History) -> Verdict {
         let mut judge = Judge {
             key,
             events: &events,
-            verdict: &mut verdict,
+            report: &mut report,
         };
         judge.tokens();
         judge.writes();
@@ -273,7 +273,7 @@ pub fn judge(history: &History) -> Verdict {
         judge.entries();
         judge.queue();
     }
-    verdict
+    report
 }
 
 /// Identifies a grant within its key: permit and fencing token.
@@ -286,12 +286,12 @@ const fn id(grant: Grant) -> Id {
 struct Judge<'a> {
     key: &'a str,
     events: &'a [&'a Event],
-    verdict: &'a mut Verdict,
+    report: &'a mut HistoryReport,
 }
 
 impl Judge<'_> {
     fn find(&mut self, promise: Promise, what: String) {
-        self.verdict.findings.push(Finding {
+        self.report.findings.push(Finding {
             promise,
             key: self.key.to_owned(),
             what,
@@ -315,9 +315,9 @@ impl Judge<'_> {
                 let what = format!("{holder} and {} have the token {token}", event.holder);
                 self.find(Promise::TokensAreUnique, what);
             }
-            let end = matches!(event.what, What::Ended { .. } | What::Left { .. });
+            let end = matches!(event.what, EventKind::Ended { .. } | EventKind::Left { .. });
             *ended.entry(id(grant)).or_default() |= end;
-            if let What::Granted { asked_at, .. } = event.what {
+            if let EventKind::Granted { asked_at, .. } = event.what {
                 let tokens = times.entry(grant.permit).or_default();
                 let (asked, heard) = tokens
                     .entry(grant.fencing_token)
@@ -325,8 +325,8 @@ impl Judge<'_> {
                 (*asked, *heard) = ((*asked).min(asked_at), (*heard).min(event.at));
             }
         }
-        self.verdict.grants += holders.len();
-        self.verdict.abandoned += ended.values().filter(|ended| !**ended).count();
+        self.report.grants += holders.len();
+        self.report.abandoned += ended.values().filter(|ended| !**ended).count();
         for tokens in times.values() {
             // From the largest token down: the earliest receipt among the larger tokens.
             let mut first: Option<(u64, u64)> = None;
@@ -349,18 +349,18 @@ impl Judge<'_> {
         let mut newest: BTreeMap<u16, u64> = BTreeMap::new();
         for event in self.events {
             let grant = match &event.what {
-                What::Wrote {
+                EventKind::Wrote {
                     accepted: false, ..
                 } => {
-                    self.verdict.writes_refused += 1;
+                    self.report.writes_refused += 1;
                     continue;
                 }
-                What::Wrote { grant, .. } | What::Entered { grant, .. } | What::Left { grant } => {
-                    *grant
-                }
+                EventKind::Wrote { grant, .. }
+                | EventKind::Entered { grant, .. }
+                | EventKind::Left { grant } => *grant,
                 _ => continue,
             };
-            self.verdict.writes_accepted += 1;
+            self.report.writes_accepted += 1;
             let newest = newest.entry(grant.permit).or_default();
             if grant.fencing_token < *newest {
                 let (token, holder, at) = (grant.fencing_token, &event.holder, event.at);
@@ -377,17 +377,17 @@ impl Judge<'_> {
     fn holders(&mut self) {
         let mut ends: BTreeMap<Id, u64> = BTreeMap::new();
         for event in self.events {
-            if let What::Ended { grant } = event.what {
+            if let EventKind::Ended { grant } = event.what {
                 let end = ends.entry(id(grant)).or_insert(event.at);
                 *end = event.at.min(*end);
             }
         }
         let mut beliefs = Vec::new();
         for event in self.events {
-            if let What::Granted {
+            if let EventKind::Granted {
                 grant, safe_until, ..
             }
-            | What::Extended { grant, safe_until } = event.what
+            | EventKind::Extended { grant, safe_until } = event.what
             {
                 let end = ends.get(&id(grant)).copied().unwrap_or(u64::MAX);
                 beliefs.push((event.at, safe_until.min(end), grant, event.holder.as_str()));
@@ -395,18 +395,20 @@ impl Judge<'_> {
         }
         beliefs.sort_by_key(|(from, ..)| *from);
         let most = self.limit(Promise::HoldersAreLimited, beliefs.into_iter());
-        self.verdict.most_holders = self.verdict.most_holders.max(most);
+        self.report.most_holders = self.report.most_holders.max(most);
     }
 
     /// A holder is inside from its entry until it leaves, at most until the promised instant.
     fn entries(&mut self) {
         let stays = self.events.iter().filter_map(|event| match event.what {
-            What::Entered { grant, until } => Some((event.at, until, grant, event.holder.as_str())),
-            What::Left { grant } => Some((event.at, 0, grant, event.holder.as_str())),
+            EventKind::Entered { grant, until } => {
+                Some((event.at, until, grant, event.holder.as_str()))
+            }
+            EventKind::Left { grant } => Some((event.at, 0, grant, event.holder.as_str())),
             _ => None,
         });
         let most = self.limit(Promise::EntriesAreLimited, stays);
-        self.verdict.most_inside = self.verdict.most_inside.max(most);
+        self.report.most_inside = self.report.most_inside.max(most);
     }
 
     /// Goes through intervals in order, and finds each instant at which one too many begins. An interval that
@@ -455,12 +457,12 @@ impl Judge<'_> {
         let mut grants: Vec<(u64, u64, &str)> = Vec::new();
         for event in events {
             match event.what {
-                What::Queued => {
-                    self.verdict.queued += 1;
+                EventKind::Queued => {
+                    self.report.queued += 1;
                     waiting.entry(&event.holder).or_insert(event.at);
                 }
-                What::GaveUp => drop(waiting.remove(event.holder.as_str())),
-                What::Granted {
+                EventKind::GaveUp => drop(waiting.remove(event.holder.as_str())),
+                EventKind::Granted {
                     grant, asked_at, ..
                 } => {
                     let token = grant.fencing_token;
@@ -499,7 +501,7 @@ mod tests {
     use super::*;
 
     /// An event of the test's only key.
-    fn event(at: u64, holder: &str, what: What) -> Event {
+    fn event(at: u64, holder: &str, what: EventKind) -> Event {
         let key = "k".to_owned();
         let holder = holder.to_owned();
         Event {
@@ -520,7 +522,7 @@ mod tests {
     }
 
     fn granted(asked_at: u64, at: u64, holder: &str, grant: Grant, safe_until: u64) -> Event {
-        let what = What::Granted {
+        let what = EventKind::Granted {
             grant,
             asked_at,
             safe_until,
@@ -530,26 +532,26 @@ mod tests {
 
     fn ended(at: u64, holder: &str, token: u64) -> Event {
         let grant = Grant::of(token);
-        event(at, holder, What::Ended { grant })
+        event(at, holder, EventKind::Ended { grant })
     }
 
     fn extended(at: u64, holder: &str, token: u64, safe_until: u64) -> Event {
         let grant = Grant::of(token);
-        event(at, holder, What::Extended { grant, safe_until })
+        event(at, holder, EventKind::Extended { grant, safe_until })
     }
 
     fn entered(at: u64, holder: &str, grant: Grant, until: u64) -> Event {
-        event(at, holder, What::Entered { grant, until })
+        event(at, holder, EventKind::Entered { grant, until })
     }
 
     fn left(at: u64, holder: &str, token: u64) -> Event {
         let grant = Grant::of(token);
-        event(at, holder, What::Left { grant })
+        event(at, holder, EventKind::Left { grant })
     }
 
     fn wrote(at: u64, holder: &str, token: u64, accepted: bool) -> Event {
         let grant = Grant::of(token);
-        event(at, holder, What::Wrote { grant, accepted })
+        event(at, holder, EventKind::Wrote { grant, accepted })
     }
 
     /// A history without violations, in which each event is just within a promise.
@@ -559,13 +561,13 @@ mod tests {
         let events = vec![
             granted(0, 10, "a", g(2), 100),
             entered(11, "a", g(2), 100),
-            event(12, "b", What::Queued),
-            event(13, "c", What::Queued),
-            event(14, "d", What::Queued),
+            event(12, "b", EventKind::Queued),
+            event(13, "c", EventKind::Queued),
+            event(14, "d", EventKind::Queued),
             extended(20, "a", 2, 150),
             // An eviction, recorded as an end in the holder's name.
             ended(120, "a", 2),
-            event(125, "c", What::GaveUp),
+            event(125, "c", EventKind::GaveUp),
             granted(5, 120, "b", g(4), 200),
             wrote(140, "a", 2, true),
             // After the instant that `a` had promised.
@@ -579,12 +581,12 @@ mod tests {
             granted(290, 300, "e", g(10), 310),
             granted(300, 310, "f", g(8), 320),
         ];
-        let verdict = judge(&History { events });
-        assert!(verdict.is_kept(), "{verdict}");
-        let numbers = (verdict.grants, verdict.abandoned, verdict.queued);
+        let report = judge(&History { events });
+        assert!(report.is_kept(), "{report}");
+        let numbers = (report.grants, report.abandoned, report.queued);
         assert_eq!(numbers, (5, 3, 3));
-        assert_eq!((verdict.most_holders, verdict.most_inside), (1, 1));
-        assert_eq!((verdict.writes_accepted, verdict.writes_refused), (4, 1));
+        assert_eq!((report.most_holders, report.most_inside), (1, 1));
+        assert_eq!((report.writes_accepted, report.writes_refused), (4, 1));
     }
 
     #[test]
@@ -655,20 +657,20 @@ mod tests {
             (
                 ServedInOrder,
                 vec![
-                    event(5, "a", What::Queued),
+                    event(5, "a", EventKind::Queued),
                     granted(6, 20, "b", g(2), 30),
                     granted(1, 40, "a", g(4), 50),
                 ],
             ),
-            (EverybodyIsServed, vec![event(5, "a", What::Queued)]),
+            (EverybodyIsServed, vec![event(5, "a", EventKind::Queued)]),
         ];
         for promise in Promise::ALL {
             assert!(cases.iter().any(|(of, _)| *of == promise), "{promise}");
         }
         for (promise, events) in cases {
-            let verdict = judge(&History { events });
-            let found: Vec<_> = verdict.findings.iter().map(|f| f.promise).collect();
-            assert_eq!(found, [promise], "{verdict}");
+            let report = judge(&History { events });
+            let found: Vec<_> = report.findings.iter().map(|f| f.promise).collect();
+            assert_eq!(found, [promise], "{report}");
         }
     }
 
@@ -681,15 +683,15 @@ mod tests {
             granted(3, 4, "c", of(3, 2, 2), 10),
             granted(5, 11, "d", of(2, 2, 4), 30),
         ];
-        let verdict = |events: &[Event]| {
+        let report = |events: &[Event]| {
             let events = events.to_vec();
             judge(&History { events })
         };
-        assert!(verdict(&events).is_kept());
+        assert!(report(&events).is_kept());
         events.push(granted(12, 21, "e", of(2, 0, 4), 30));
-        assert!(verdict(&events).is_kept());
+        assert!(report(&events).is_kept());
         events.push(granted(12, 22, "f", of(2, 1, 4), 30));
-        assert!(!verdict(&events).is_kept());
+        assert!(!report(&events).is_kept());
     }
 
     #[test]
@@ -697,15 +699,15 @@ mod tests {
         let grant = Grant::of(2);
         let mut history = History::default();
         for key in ["k", "l"] {
-            let granted = What::Granted {
+            let granted = EventKind::Granted {
                 grant,
                 asked_at: 0,
                 safe_until: 9,
             };
             history.record(1, key, key, granted);
-            history.record(2, key, key, What::Entered { grant, until: 9 });
+            history.record(2, key, key, EventKind::Entered { grant, until: 9 });
         }
-        let verdict = judge(&history);
-        assert!(verdict.is_kept(), "{verdict}");
+        let report = judge(&history);
+        assert!(report.is_kept(), "{report}");
     }
 }

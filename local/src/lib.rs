@@ -6,7 +6,6 @@
 //! alone. Nothing in the library or the functions depends on this crate.
 
 mod arn;
-mod canary;
 mod cloudformation;
 mod dynamodb;
 mod engine;
@@ -19,6 +18,7 @@ mod iam;
 mod lambda;
 mod process;
 mod proxy;
+mod secret_scanner;
 mod signals;
 mod stack;
 mod tables;
@@ -27,15 +27,15 @@ mod template;
 pub mod up;
 mod venv;
 
-pub use canary::Canary;
 pub use dynamodb::DynamoDb;
 pub use dynoxide::storage_backend::ManualClock;
 pub use error::Error;
 pub use events::{Deliveries, Source};
 pub use fake_step_functions::{FakeStepFunctionsServer, StepFunctionsCall};
-pub use iam::{Asked, Roles};
+pub use iam::{AuthorizationRequest, Roles};
 pub use lambda::{Function, Invocation, LambdaHost, Outcome};
 pub use proxy::{Counts, Fault, Proxy, Tally, Units};
+pub use secret_scanner::SecretScanner;
 pub use signals::{Signals, report_interrupted};
 pub use stack::{EnvironmentChanges, Options, Ports, Schedules, Stack};
 pub use tables::create_table;

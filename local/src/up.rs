@@ -113,7 +113,7 @@ impl Up {
                 sfn: self.sfn_port,
                 events: self.events_port,
             },
-            canary: false,
+            secret_scanner: false,
             ..defaults
         }
     }

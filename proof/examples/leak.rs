@@ -1,5 +1,5 @@
 //! A handler that logs the proof of its caller's lease, in the form that the event asks for: for the test that the
-//! canary finds it.
+//! secret scanner finds it.
 
 use leasehold::{
     Error, Lease, Leases,

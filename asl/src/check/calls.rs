@@ -18,20 +18,20 @@ pub(crate) enum Call<'a> {
     /// A write conditioned on the lease. If it is late, it changes nothing.
     Fenced,
     /// Everything else: the work that a lease protects.
-    Work(Left),
+    Work(StillRunning),
     /// The state is no task.
     Nothing,
 }
 
 /// What may still be running after a task has failed without a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Left {
+pub(crate) enum StillRunning {
     /// Nothing.
-    Over,
+    No,
     /// The service stops the job, or the request ends soon. Both a release and letting the lease expire are right.
-    Perhaps,
+    Maybe,
     /// A function or a worker, which the service does not stop.
-    AtWork,
+    Yes,
 }
 
 /// An acquire.
@@ -63,7 +63,7 @@ fn call<'a>(state: &State<'a>, options: &Options) -> Call<'a> {
             Some(Verb::Acquire) => return Call::Acquire(request(resource, payload)),
             Some(Verb::Extend) => return Call::Extend(payload),
             Some(Verb::Release) => return Call::Release(payload),
-            None => return Call::Work(Left::AtWork),
+            None => return Call::Work(StillRunning::Yes),
         }
     }
     if is_read(resource) {
@@ -76,7 +76,11 @@ fn call<'a>(state: &State<'a>, options: &Options) -> Call<'a> {
     let at_work = ends.iter().any(|end| resource.ends_with(end))
         || resource.contains(":activity:")
         || outlives_errors(state.node);
-    Call::Work(if at_work { Left::AtWork } else { Left::Perhaps })
+    Call::Work(if at_work {
+        StillRunning::Yes
+    } else {
+        StillRunning::Maybe
+    })
 }
 
 /// Whether the work of a task may still be running after any of its errors, because no error proves that it did not begin: an
@@ -368,16 +372,16 @@ mod tests {
         );
         assert_eq!(
             reported("!Sub arn:${AWS::Partition}:states:::dynamodb:putItem"),
-            "Work(Perhaps)"
+            "Work(Maybe)"
         );
-        assert_eq!(reported("!GetAtt CountFunction.Arn"), "Work(AtWork)");
+        assert_eq!(reported("!GetAtt CountFunction.Arn"), "Work(Yes)");
         assert_eq!(
             reported("{Fn::GetAtt: [ReleaseFunction, Arn]}"),
             "Release(None)"
         );
         assert_eq!(
             reported("arn:aws:states:eu-west-1:123456789012:activity:x"),
-            "Work(AtWork)"
+            "Work(Yes)"
         );
     }
 

@@ -61,9 +61,9 @@ pub fn check(definition: &Node, options: &Options) -> Checked {
             );
         }
     }
-    requests::look(&machine, &calls, &mut findings);
+    requests::check(&machine, &calls, &mut findings);
     requests::look_at_clauses(&machine, &calls, &mut findings);
-    loops::look(&machine, &calls, &mut findings);
+    loops::check(&machine, &calls, &mut findings);
     findings
         .sort_by(|a, b| (a.at.start, a.rule, &a.message).cmp(&(b.at.start, b.rule, &b.message)));
     findings.dedup();

@@ -1,6 +1,6 @@
 //! A lease at a position of the walk.
 
-use crate::check::calls::Left;
+use crate::check::calls::StillRunning;
 use crate::check::handle_flow::HandleFlow;
 use crate::read::machine::StateId;
 use crate::read::timing::FOREVER;
@@ -24,7 +24,7 @@ pub(crate) struct Lease {
     /// How long it is safe to use, in ms. `None` if its ttl is not a literal number.
     pub budget: Option<u64>,
     pub status: Status,
-    pub left: Left,
+    pub left: StillRunning,
     /// It was granted through the queue, and is a reservation until the first extend.
     pub unconfirmed: bool,
     /// Another branch extends it for as long as this one runs.
@@ -47,7 +47,7 @@ pub(crate) type Key = Vec<(
     StateId,
     Option<u64>,
     Status,
-    Left,
+    StillRunning,
     [bool; 3],
     Rc<HandleFlow>,
 )>;
@@ -66,13 +66,13 @@ impl Lease {
 
     /// Whether it is left to expire: its work may still be running, and its handle was set to null.
     pub(crate) fn is_left_alone(&self) -> bool {
-        self.is_held() && self.left > Left::Over && self.handle.dropped
+        self.is_held() && self.left > StillRunning::No && self.handle.dropped
     }
 
     /// Ends the lease. Its time no longer matters.
     pub(crate) fn end(&mut self, status: Status) {
         self.status = status;
-        self.left = Left::Over;
+        self.left = StillRunning::No;
         (self.unconfirmed, self.kept, self.reported) = (false, false, false);
         (self.age, self.unsure, self.cause) = (0, 0, None);
     }

@@ -21,7 +21,7 @@ const EVENTS: u64 = 25_000;
 /// Scheduled, started, failed.
 const EVENTS_OF_A_RETRY: u64 = 3;
 
-pub(crate) fn look(machine: &Machine<'_>, calls: &[Call<'_>], findings: &mut Vec<Finding>) {
+pub(crate) fn check(machine: &Machine<'_>, calls: &[Call<'_>], findings: &mut Vec<Finding>) {
     let mut reported: BTreeSet<StateId> = BTreeSet::new();
     for (id, call) in calls.iter().enumerate() {
         let mut say = |rule, state: StateId, message: String| {

@@ -3,9 +3,11 @@
 //! `States.Runtime` is left out, because no definition can catch it. `States.DataLimitExceeded` is left out if no clause names it,
 //! because `States.ALL` does not catch it.
 
-use crate::check::calls::{Call, Left, outlives_errors};
+use crate::check::calls::{Call, StillRunning, outlives_errors};
 use crate::check::lease::{Env, Key, join, key};
-use crate::read::error_names::{ALL, MAY_RUN, NO_VALUE, RUNTIME, TASK_FAILED, TIMEOUT, is_lost};
+use crate::read::error_names::{
+    ALL, MAY_STILL_RUN, NO_VALUE, RUNTIME, TASK_FAILED, TIMEOUT, is_lost,
+};
 use crate::read::machine::State;
 use std::collections::{HashMap, HashSet};
 
@@ -25,7 +27,7 @@ pub(crate) enum Effect {
     /// Nothing.
     Same,
     /// The work may still be running.
-    Work(Left),
+    Work(StillRunning),
     /// The lease is lost.
     Lost,
 }
@@ -35,16 +37,16 @@ pub(crate) fn failures<'a>(state: &'a State<'_>, call: &Call<'_>) -> Vec<(&'a st
     let mut found: Vec<(&str, Effect)> = vec![("", Effect::Same), (TIMEOUT, Effect::Same)];
     match call {
         Call::Extend(_) => found.push(("Lease.Lost", Effect::Lost)),
-        Call::Work(Left::AtWork) => {
-            found[1].1 = Effect::Work(Left::AtWork);
+        Call::Work(StillRunning::Yes) => {
+            found[1].1 = Effect::Work(StillRunning::Yes);
             let is_lambda = state.node.text_of("Resource");
             if outlives_errors(state.node) {
-                found[0].1 = Effect::Work(Left::AtWork);
+                found[0].1 = Effect::Work(StillRunning::Yes);
             } else if is_lambda.is_none_or(|resource| !resource.contains(":activity:")) {
                 found.extend(
-                    MAY_RUN[1..]
+                    MAY_STILL_RUN[1..]
                         .iter()
-                        .map(|&name| (name, Effect::Work(Left::AtWork))),
+                        .map(|&name| (name, Effect::Work(StillRunning::Yes))),
                 );
             }
         }
@@ -60,7 +62,7 @@ pub(crate) fn failures<'a>(state: &'a State<'_>, call: &Call<'_>) -> Vec<(&'a st
     if state.jsonata {
         // If the service stops the job, no failure proves that all of it has ended: a job from before a redrive may still run.
         let effect = match found[0].1 {
-            Effect::Work(Left::Perhaps) => found[0].1,
+            Effect::Work(StillRunning::Maybe) => found[0].1,
             _ => Effect::Same,
         };
         found.push((NO_VALUE, effect));

@@ -73,7 +73,7 @@ pub fn human(reports: &[Report], unreadable: &[Unreadable], colour: bool) -> Str
             if finding.path.len() > 1 {
                 _ = writeln!(out, "  {gap} = path: {}", plain(&finding.trail()));
             }
-            _ = writeln!(out, "  {gap} = cure: {}\n", finding.rule.cure());
+            _ = writeln!(out, "  {gap} = cure: {}\n", finding.rule.remedy());
         }
     }
     let findings = reports
@@ -161,7 +161,7 @@ fn one(source: &Source, finding: &Finding) -> Value {
         "line": place.line,
         "column": place.column,
         "path": finding.path,
-        "cure": finding.rule.cure(),
+        "cure": finding.rule.remedy(),
     })
 }
 
@@ -173,8 +173,8 @@ pub fn sarif(reports: &[Report], unreadable: &[Unreadable]) -> Value {
         .map(|rule| {
             json!({
                 "id": rule.id(),
-                "shortDescription": { "text": rule.sentence() },
-                "help": { "text": rule.cure() },
+                "shortDescription": { "text": rule.statement() },
+                "help": { "text": rule.remedy() },
                 "defaultConfiguration": { "level": "error" },
             })
         })

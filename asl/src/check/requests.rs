@@ -4,7 +4,7 @@
 use crate::check::calls::{Call, Request};
 use crate::check::finding::Finding;
 use crate::check::rule::Rule;
-use crate::read::error_names::{KNOWN, NOT_RAISED, OUTCOME_UNKNOWN, is_lost, matches, nearest};
+use crate::read::error_names::{KNOWN, NEVER_RAISED, OUTCOME_UNKNOWN, is_lost, matches, nearest};
 use crate::read::expression as text;
 use crate::read::machine::{Kind, Machine, StateId};
 use crate::read::node::{Node, Span};
@@ -21,7 +21,7 @@ const VOLATILE: [&str; 7] = [
     "RetryCount",
 ];
 
-pub(crate) fn look(machine: &Machine<'_>, calls: &[Call<'_>], findings: &mut Vec<Finding>) {
+pub(crate) fn check(machine: &Machine<'_>, calls: &[Call<'_>], findings: &mut Vec<Finding>) {
     for (id, call) in calls.iter().enumerate() {
         let Call::Acquire(request) = call else {
             continue;
@@ -230,7 +230,7 @@ pub(crate) fn look_at_clauses(
             );
         }
         for (at, name) in unknown(machine, id) {
-            let real = NOT_RAISED.into_iter().find(|(other, _)| *other == name);
+            let real = NEVER_RAISED.into_iter().find(|(other, _)| *other == name);
             let near = real
                 .map(|(_, real)| real)
                 .or_else(|| nearest(KNOWN.into_iter(), name, "Lease.".len() + 2))
@@ -293,7 +293,7 @@ fn unknown<'a>(machine: &Machine<'a>, id: StateId) -> Vec<(Span, &'a str)> {
     };
     written
         .filter(|(_, name)| {
-            NOT_RAISED.iter().any(|(other, _)| other == name)
+            NEVER_RAISED.iter().any(|(other, _)| other == name)
                 || name.starts_with("Lease.") && !raised(name)
         })
         .collect()

@@ -12,7 +12,7 @@ pub(crate) const TOO_LARGE: &str = "States.DataLimitExceeded";
 pub(crate) const RUNTIME: &str = "States.Runtime";
 
 /// Errors after which the work may still be running: the timeout first, then those of Lambda.
-pub(crate) const MAY_RUN: [&str; 6] = [
+pub(crate) const MAY_STILL_RUN: [&str; 6] = [
     TIMEOUT,
     "Lambda.ServiceException",
     "Lambda.AWSLambdaException",
@@ -27,7 +27,7 @@ pub(crate) const OUTCOME_UNKNOWN: [&str; 3] =
 
 /// Errors of Leasehold's functions and of Lambda after which a retry helps, because the outcome is unknown or the cause passes.
 /// The timeout is last.
-pub(crate) const ASKED_AGAIN: [&str; 11] = [
+pub(crate) const RETRYABLE: [&str; 11] = [
     "Lease.Throttled",
     "Lease.Unavailable",
     "Lambda.ServiceException",
@@ -42,7 +42,7 @@ pub(crate) const ASKED_AGAIN: [&str; 11] = [
 ];
 
 /// Lambda did not start the function, because its concurrency limit is reached.
-pub(crate) const NOT_BEGUN: &str = "Lambda.TooManyRequestsException";
+pub(crate) const THROTTLED: &str = "Lambda.TooManyRequestsException";
 
 pub(crate) const HELD: &str = "Lease.Held";
 pub(crate) const LOST: [&str; 2] = ["Lease.Lost", "Lease.Expired"];
@@ -68,7 +68,7 @@ pub const KNOWN: [&str; 14] = [
 
 /// Names that are never raised because they are missing from the model of Step Functions, and the names raised instead: by the
 /// SDK integration, and by the optimised one.
-pub(crate) const NOT_RAISED: [(&str, &str); 2] = [
+pub(crate) const NEVER_RAISED: [(&str, &str); 2] = [
     ("Sfn.ThrottlingException", "Sfn.SfnException"),
     (
         "StepFunctions.ThrottlingException",

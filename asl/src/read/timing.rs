@@ -1,6 +1,6 @@
 //! The longest time that a state can take according to its definition.
 
-use crate::read::error_names::NOT_BEGUN;
+use crate::read::error_names::THROTTLED;
 use crate::read::expression;
 use crate::read::node::{Node, Span};
 
@@ -23,7 +23,7 @@ const REFUSED: u64 = 1000;
 impl Retrier {
     /// Whether each of its attempts follows one that did not start.
     fn follows_refusals(&self) -> bool {
-        !self.errors.is_empty() && self.errors.iter().all(|error| error == NOT_BEGUN)
+        !self.errors.is_empty() && self.errors.iter().all(|error| error == THROTTLED)
     }
 
     pub(crate) fn read(node: &Node, errors: Vec<String>) -> Self {
@@ -184,8 +184,8 @@ mod tests {
             waits: 31_000,
             at: Span::new(0, 0),
         };
-        let refused = retrier(&[NOT_BEGUN]);
-        let other = retrier(&[NOT_BEGUN, "Lambda.Unknown"]);
+        let refused = retrier(&[THROTTLED]);
+        let other = retrier(&[THROTTLED, "Lambda.Unknown"]);
         assert_eq!(with_retries(60_000, std::slice::from_ref(&refused)), 97_000);
         assert_eq!(with_retries(60_000, std::slice::from_ref(&other)), 451_000);
         assert_eq!(with_retries(60_000, &[refused, other]), 488_000);

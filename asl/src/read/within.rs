@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// # Errors
 ///
 /// If it is anywhere else, or if its place cannot be determined.
-pub fn within(directory: &Path, path: &Path) -> Result<PathBuf> {
+pub fn confine_path(directory: &Path, path: &Path) -> Result<PathBuf> {
     let real = |path: &Path| {
         let here = path.as_os_str().is_empty();
         if here { Path::new(".") } else { path }.canonicalize()
@@ -48,7 +48,7 @@ mod tests {
         symlink("../outside", tree.join("out")).unwrap();
         symlink("..", tree.join("up")).unwrap();
         symlink("a/inside", tree.join("in")).unwrap();
-        let leads = |path: &str| within(&tree, &tree.join(path));
+        let leads = |path: &str| confine_path(&tree, &tree.join(path));
         for inside in ["a/inside", "a/b/../inside", "in", "new", "a/new"] {
             assert!(leads(inside).is_ok(), "{inside}");
         }
@@ -68,7 +68,7 @@ mod tests {
             assert!(error.to_string().contains("--within"), "{outside}: {error}");
         }
         assert!(leads("nowhere/new").is_err());
-        assert!(within(Path::new(""), Path::new("Cargo.toml")).is_ok());
+        assert!(confine_path(Path::new(""), Path::new("Cargo.toml")).is_ok());
         std::fs::remove_dir_all(place).unwrap();
     }
 }

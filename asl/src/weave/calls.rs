@@ -1,20 +1,20 @@
 //! The parts that all calls of the functions have in common, in both languages.
 
 use crate::read::error_names::{
-    ALL, ASKED_AGAIN, HELD, LOST, MAY_RUN, NO_VALUE, NOT_BEGUN, TASK_FAILED, TOO_LARGE, matches,
+    ALL, HELD, LOST, MAY_STILL_RUN, NO_VALUE, RETRYABLE, TASK_FAILED, THROTTLED, TOO_LARGE, matches,
 };
 use crate::read::node::Node;
-use crate::weave::plain::{Slot, StateId, Target, comment, errors};
+use crate::weave::authored::{Slot, StateId, Target, comment, errors};
 use crate::weave::plan::{Clause, Planner};
-use crate::weave::render::{Piece, object};
-use crate::weave::section::{Failing, Language, Role, language};
+use crate::weave::render::{JsonValue, object};
+use crate::weave::section::{Language, Role, UncertainAfter, language};
 
 const INVOKE: &str = ":states:::lambda:invoke";
 /// More than the functions' own time limit of 10 s.
 pub(crate) const LIMIT: f64 = 15.0;
 impl Planner<'_, '_> {
     /// An extend, without its Catch and its Next.
-    pub(crate) fn extending(&self, section: usize, reason: &str) -> Piece {
+    pub(crate) fn extending(&self, section: usize, reason: &str) -> JsonValue {
         let payload = self.handle(section);
         let mut state = self.call(section, reason, &self.spec.functions.extend, payload);
         let from = self.either("{% $states.result.Payload.lease %}", "$.Payload.lease");
@@ -28,8 +28,8 @@ impl Planner<'_, '_> {
         section: usize,
         reason: &str,
         function: &str,
-        payload: Piece,
-    ) -> Piece {
+        payload: JsonValue,
+    ) -> JsonValue {
         let arguments = self.either("Arguments", "Parameters");
         object! {
             "Type" => "Task",
@@ -37,13 +37,13 @@ impl Planner<'_, '_> {
             "Resource" => self.invoke(),
             "TimeoutSeconds" => LIMIT,
             arguments => object! { "FunctionName" => function, "Payload" => payload },
-            "Retry" => Piece::List(vec![again(true)]),
+            "Retry" => JsonValue::List(vec![again(true)]),
         }
     }
 
-    pub(crate) fn handle(&self, section: usize) -> Piece {
+    pub(crate) fn handle(&self, section: usize) -> JsonValue {
         let lease = self.sections[section].vars.lease();
-        Piece::Object(vec![self.field(
+        JsonValue::Object(vec![self.field(
             "lease",
             &format!("${lease}"),
             &format!("${lease}"),
@@ -51,16 +51,16 @@ impl Planner<'_, '_> {
     }
 
     /// The variables that a grant or an extend assigns.
-    pub(crate) fn taken(&self, section: usize, from: &str) -> Piece {
+    pub(crate) fn taken(&self, section: usize, from: &str) -> JsonValue {
         let vars = &self.sections[section].vars;
         let key = vars.lease() + self.either("", ".$");
         let lease = (key, from.into());
         let proven = self.context(&vars.proven(), "Execution.RedriveCount");
-        Piece::Object(vec![lease, proven])
+        JsonValue::Object(vec![lease, proven])
     }
 
     /// The `request_id`: new for each entry of the state, and the same for all its attempts.
-    pub(crate) fn request(&self, section: usize) -> (String, Piece) {
+    pub(crate) fn request(&self, section: usize) -> (String, JsonValue) {
         let mut parts = vec!["State.Name", "State.EnteredTime", "Execution.RedriveCount"];
         let around = self.machine.enclosing(self.sections[section].scope);
         if around.iter().any(|(state, _)| self.machine.is_map(*state)) {
@@ -77,7 +77,7 @@ impl Planner<'_, '_> {
     }
 
     /// A field from the context.
-    pub(crate) fn context(&self, key: &str, path: &str) -> (String, Piece) {
+    pub(crate) fn context(&self, key: &str, path: &str) -> (String, JsonValue) {
         self.field(
             key,
             &format!("$states.context.{path}"),
@@ -86,12 +86,12 @@ impl Planner<'_, '_> {
     }
 
     /// A computed field, in the definition's language.
-    pub(crate) fn field(&self, key: &str, jsonata: &str, json_path: &str) -> (String, Piece) {
+    pub(crate) fn field(&self, key: &str, jsonata: &str, json_path: &str) -> (String, JsonValue) {
         computed(self.machine.jsonata, key, jsonata, json_path)
     }
 
     /// A field with the specification's value.
-    pub(crate) fn specified(&self, key: &str, text: &str) -> (String, Piece) {
+    pub(crate) fn specified(&self, key: &str, text: &str) -> (String, JsonValue) {
         let is_path = !self.machine.jsonata && language(text) == Some(Language::JsonPath);
         (
             key.to_owned() + if is_path { ".$" } else { "" },
@@ -111,7 +111,7 @@ impl Planner<'_, '_> {
     }
 
     /// A clause of a written state.
-    pub(crate) fn uncaught(&self, section: usize, names: &[&str], next: String) -> Piece {
+    pub(crate) fn uncaught(&self, section: usize, names: &[&str], next: String) -> JsonValue {
         failed(
             self.machine.jsonata,
             &self.sections[section].vars.failure(),
@@ -121,16 +121,16 @@ impl Planner<'_, '_> {
     }
 
     /// The state's output is its input, whatever the result.
-    pub(crate) fn keeps_data(&self, state: &mut Piece) {
+    pub(crate) fn keeps_data(&self, state: &mut JsonValue) {
         if self.machine.jsonata {
             state.set("Output", "{% $states.input %}".into());
         } else {
-            state.set("ResultPath", Piece::Null);
+            state.set("ResultPath", JsonValue::Null);
         }
     }
 
     /// Makes a state JSONata: one that passes no data on, and computes what JSONPath cannot.
-    pub(crate) fn in_jsonata(&self, state: &mut Piece) {
+    pub(crate) fn in_jsonata(&self, state: &mut JsonValue) {
         if !self.machine.jsonata {
             state.set("QueryLanguage", "JSONata".into());
         }
@@ -151,16 +151,16 @@ impl Planner<'_, '_> {
 }
 
 /// The Retry while the outcome is unknown.
-pub(crate) fn again(after_timeout: bool) -> Piece {
+pub(crate) fn again(after_timeout: bool) -> JsonValue {
     let names = if after_timeout {
-        &ASKED_AGAIN[..]
+        &RETRYABLE[..]
     } else {
-        &ASKED_AGAIN[..ASKED_AGAIN.len() - 1]
+        &RETRYABLE[..RETRYABLE.len() - 1]
     };
-    asked_again(Piece::texts(names))
+    asked_again(JsonValue::texts(names))
 }
 
-fn asked_again(names: Piece) -> Piece {
+fn asked_again(names: JsonValue) -> JsonValue {
     object! {
         "ErrorEquals" => names,
         "IntervalSeconds" => 1.0,
@@ -172,17 +172,17 @@ fn asked_again(names: Piece) -> Piece {
 }
 
 /// The Retry of a step that Lambda did not start, because its concurrency limit is reached.
-pub(crate) fn not_begun(section: &str) -> Piece {
-    let mut clause = asked_again(Piece::texts(&[NOT_BEGUN]));
+pub(crate) fn not_begun(section: &str) -> JsonValue {
+    let mut clause = asked_again(JsonValue::texts(&[THROTTLED]));
     let reason = "Lambda did not start the step, and the lease is long enough for a retry.";
     clause.set("Comment", comment(section, reason).into());
     clause
 }
 
 /// The Retry while somebody else holds the key.
-pub(crate) fn held() -> Piece {
+pub(crate) fn held() -> JsonValue {
     object! {
-        "ErrorEquals" => Piece::texts(&[HELD]),
+        "ErrorEquals" => JsonValue::texts(&[HELD]),
         "IntervalSeconds" => 1.0,
         "BackoffRate" => 1.5,
         "MaxDelaySeconds" => 10.0,
@@ -199,11 +199,11 @@ pub(crate) struct Catching {
 }
 
 /// The errors after which something may still be running, unless that holds for all errors.
-fn left_by(failing: Failing) -> &'static [&'static str] {
-    match failing {
-        Failing::ByError => &MAY_RUN,
-        Failing::ByTimeout => &MAY_RUN[..1],
-        Failing::Open | Failing::Over => &[],
+fn left_by(uncertain_after: UncertainAfter) -> &'static [&'static str] {
+    match uncertain_after {
+        UncertainAfter::LambdaErrors => &MAY_STILL_RUN,
+        UncertainAfter::Timeout => &MAY_STILL_RUN[..1],
+        UncertainAfter::AnyError | UncertainAfter::Never => &[],
     }
 }
 
@@ -218,8 +218,8 @@ fn closes(before: &[Vec<&str>], names: &[&str], left: &[&str]) -> bool {
 
 impl Planner<'_, '_> {
     pub(crate) fn catching(&mut self, section: usize, id: StateId, own: &[usize]) -> Catching {
-        let failing = self.sections[section].failing(self.machine, id);
-        let left = left_by(failing);
+        let uncertain_after = self.sections[section].uncertain_after(self.machine, id);
+        let left = left_by(uncertain_after);
         let all = self.machine.catch(id);
         let listed: Vec<Vec<&str>> = own.iter().map(|&nth| errors(&all[nth])).collect();
         let covered = |error: &str| listed.iter().any(|names| matches(names, error));
@@ -230,7 +230,7 @@ impl Planner<'_, '_> {
         let mut open = Vec::new();
         for (at, &nth) in own.iter().enumerate() {
             if Some(at) == last {
-                clauses.extend(self.ours(section, id, failing, &covered, &named));
+                clauses.extend(self.ours(section, id, uncertain_after, &covered, &named));
             }
             let leaves = self.leaves(section, id, nth);
             let first_of_all = |error: &&str| {
@@ -238,9 +238,9 @@ impl Planner<'_, '_> {
                 matches(&listed[at], error) && !earlier.iter().any(|names| matches(names, error))
             };
             let may_run: Vec<&str> = left.iter().copied().filter(first_of_all).collect();
-            let is_open = match failing {
-                Failing::Open => true,
-                Failing::Over => false,
+            let is_open = match uncertain_after {
+                UncertainAfter::AnyError => true,
+                UncertainAfter::Never => false,
                 _ => !closes(&listed[..at], &listed[at], left),
             };
             if let (Some(to), false, false) = (leaves, is_open, may_run.is_empty()) {
@@ -251,14 +251,14 @@ impl Planner<'_, '_> {
             open.push(is_open);
         }
         if last.is_none() {
-            clauses.extend(self.ours(section, id, failing, &covered, &named));
+            clauses.extend(self.ours(section, id, uncertain_after, &covered, &named));
         }
         Catching { clauses, open }
     }
 
     /// The state outside the section that a clause leads to.
     fn leaves(&self, section: usize, id: StateId, nth: usize) -> Option<StateId> {
-        match self.plain.ways.get(&Slot::Catch(id, nth)) {
+        match self.authored.edges.get(&Slot::Catch(id, nth)) {
             Some(&Target::To(to)) if !self.sections[section].members.contains(&to) => Some(to),
             _ => None,
         }
@@ -269,7 +269,7 @@ impl Planner<'_, '_> {
         &mut self,
         section: usize,
         id: StateId,
-        failing: Failing,
+        uncertain_after: UncertainAfter,
         covered: &dyn Fn(&str) -> bool,
         named: &dyn Fn(&str) -> bool,
     ) -> Vec<Clause> {
@@ -278,25 +278,25 @@ impl Planner<'_, '_> {
         let mut clauses = Vec::new();
         let is_task = self.machine.states[id].is_task();
         // A read never raises an error about leases.
-        let may_lose = failing != Failing::Over || !is_task;
+        let may_lose = uncertain_after != UncertainAfter::Never || !is_task;
         if may_lose && !covered(LOST[0]) {
             let to = self.need(section, Role::Lost);
             clauses.push(failed(jsonata, &vars.failure(), &LOST, to));
         }
-        let rest = if failing == Failing::Open {
-            Role::RunOut
+        let rest = if uncertain_after == UncertainAfter::AnyError {
+            Role::WaitForExpiry
         } else {
             Role::AfterFailure
         };
-        let left = left_by(failing);
+        let left = left_by(uncertain_after);
         if !left.is_empty() {
             let open: Vec<&str> = left.iter().copied().filter(|name| !covered(name)).collect();
             if !open.is_empty() {
-                let to = self.need(section, Role::MayRun);
+                let to = self.need(section, Role::FailStillRunning);
                 clauses.push(failed(jsonata, &vars.failure(), &open, to));
             }
         }
-        let bounds = self.sections[section].bounds(self.machine, self.plain, id);
+        let bounds = self.sections[section].bounds(self.machine, self.authored, id);
         if bounds && !covered(NO_VALUE) {
             let (proven, doubts) = (vars.proven(), vars.doubts());
             let count = format!(
@@ -310,12 +310,12 @@ impl Planner<'_, '_> {
             );
             clause.set("Output", "{% $states.input %}".into());
             // The next state is the last field, as everywhere.
-            if let Piece::Object(members) = &mut clause {
+            if let JsonValue::Object(members) = &mut clause {
                 members.swap(2, 3);
             }
             clauses.push(clause);
         }
-        let needs_all = !covered("") || (left.is_empty() && !covered(MAY_RUN[0]));
+        let needs_all = !covered("") || (left.is_empty() && !covered(MAY_STILL_RUN[0]));
         // A Parallel or Map passes on the errors of the tasks inside.
         if !named(TOO_LARGE) && !named(TASK_FAILED) && (is_task || needs_all) {
             let to = self.need(section, rest);
@@ -336,21 +336,21 @@ impl Planner<'_, '_> {
         clause: &Node,
         names: &[&str],
         to: StateId,
-    ) -> Piece {
+    ) -> JsonValue {
         let failure = self.sections[section].vars.failure();
         let jsonata = self.machine.states[id].jsonata;
-        let mut copy = Piece::from(clause);
-        copy.set("ErrorEquals", Piece::texts(names));
+        let mut copy = JsonValue::from(clause);
+        copy.set("ErrorEquals", JsonValue::texts(names));
         let mut assign = copy
             .get("Assign")
             .cloned()
-            .unwrap_or(Piece::Object(Vec::new()));
+            .unwrap_or(JsonValue::Object(Vec::new()));
         // This field marks it as a copy.
         let (key, value) = kept(jsonata, &failure);
         assign.set(&key, value);
         copy.set("Assign", assign);
-        let next = self.need(section, Role::Leave(to));
-        if let Piece::Object(members) = &mut copy {
+        let next = self.need(section, Role::KeepLease(to));
+        if let JsonValue::Object(members) = &mut copy {
             members.retain(|(key, _)| key != "Next");
             members.push(("Next".to_owned(), next.into()));
         }
@@ -359,12 +359,12 @@ impl Planner<'_, '_> {
 }
 
 /// The assignment of the failure to a variable.
-fn kept(jsonata: bool, failure: &str) -> (String, Piece) {
+fn kept(jsonata: bool, failure: &str) -> (String, JsonValue) {
     computed(jsonata, failure, "$states.errorOutput", "$")
 }
 
 /// A computed field: an expression, or a path or intrinsic under a name that ends with `.$`.
-fn computed(jsonata: bool, key: &str, expression: &str, path: &str) -> (String, Piece) {
+fn computed(jsonata: bool, key: &str, expression: &str, path: &str) -> (String, JsonValue) {
     if jsonata {
         (key.to_owned(), format!("{{% {expression} %}}").into())
     } else {
@@ -373,13 +373,13 @@ fn computed(jsonata: bool, key: &str, expression: &str, path: &str) -> (String, 
 }
 
 /// A clause that keeps the failure in a variable and leads to `next`.
-pub(crate) fn failed(jsonata: bool, failure: &str, names: &[&str], next: String) -> Piece {
+pub(crate) fn failed(jsonata: bool, failure: &str, names: &[&str], next: String) -> JsonValue {
     let mut clause = object! {
-        "ErrorEquals" => Piece::texts(names),
-        "Assign" => Piece::Object(vec![kept(jsonata, failure)]),
+        "ErrorEquals" => JsonValue::texts(names),
+        "Assign" => JsonValue::Object(vec![kept(jsonata, failure)]),
     };
     if !jsonata {
-        clause.set("ResultPath", Piece::Null);
+        clause.set("ResultPath", JsonValue::Null);
     }
     clause.set("Next", next.into());
     clause

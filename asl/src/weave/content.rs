@@ -1,10 +1,10 @@
 //! The written states, each with its reason as Comment.
 
 use crate::read::error_names::HELD;
+use crate::weave::authored::Target;
 use crate::weave::calls::{LIMIT, again, failed, held};
-use crate::weave::plain::Target;
 use crate::weave::plan::Planner;
-use crate::weave::render::{Piece, object};
+use crate::weave::render::{JsonValue, object};
 use crate::weave::section::{Role, line};
 use crate::weave::spec::{Mode, Unfinished};
 
@@ -16,7 +16,7 @@ const LATE: f64 = 120.0;
 const TURNS: f64 = 3.0;
 
 impl Planner<'_, '_> {
-    pub(crate) fn content(&mut self, section: usize, role: Role) -> Piece {
+    pub(crate) fn content(&mut self, section: usize, role: Role) -> JsonValue {
         match role {
             Role::Begin => self.begin(section),
             Role::Acquire => self.acquire(section),
@@ -29,11 +29,11 @@ impl Planner<'_, '_> {
                 "Type" => "Succeed",
                 "Comment" => self.reason(section, "The work is done. A lease that could not be released expires, so the execution does not fail."),
             },
-            Role::GiveBack(to) => {
+            Role::ReleaseAfterCaughtError(to) => {
                 let next = self.enter(to);
                 self.give_back(section, &next, "The step failed and its author catches the failure. Nothing touches the resource any more, so the lease is released before the Catch's target.")
             }
-            Role::Leave(to) => {
+            Role::KeepLease(to) => {
                 let next = self.enter(to);
                 self.run_out(section, next)
             }
@@ -42,16 +42,16 @@ impl Planner<'_, '_> {
                 self.give_back(section, &next, "The step failed, and nothing touches the resource any more, so the lease is released. If the release fails after its Retries, the step's failure is still the result.")
             }
             Role::Failed => self.fail(section, "Fails with the step's own error and cause. The prefix States. is reserved to the service, and becomes Step.", false),
-            Role::RunOut => {
-                let next = self.need(section, Role::MayRun);
+            Role::WaitForExpiry => {
+                let next = self.need(section, Role::FailStillRunning);
                 self.run_out(section, next)
             }
-            Role::MayRun => self.fail(section, "The step may still be running, so the lease is left to expire: a release would let another holder in at the same time.", true),
+            Role::FailStillRunning => self.fail(section, "The step may still be running, so the lease is left to expire: a release would let another holder in at the same time.", true),
             Role::Lost => self.fail(section, "Another holder may have the key, so there is nothing to release.", false),
         }
     }
 
-    fn begin(&mut self, section: usize) -> Piece {
+    fn begin(&mut self, section: usize) -> JsonValue {
         let turns = self.sections[section].vars.turns();
         let next = self.need(section, Role::Acquire);
         object! {
@@ -62,7 +62,7 @@ impl Planner<'_, '_> {
         }
     }
 
-    fn acquire(&mut self, section: usize) -> Piece {
+    fn acquire(&mut self, section: usize) -> JsonValue {
         let jsonata = self.machine.jsonata;
         let spec = self.sections[section].spec;
         let vars = self.sections[section].vars.clone();
@@ -79,7 +79,7 @@ impl Planner<'_, '_> {
             let members = metadata.members().iter();
             let shown = members
                 .map(|member| self.specified(&member.key, member.value.text().unwrap_or_default()));
-            payload.push(("metadata".to_owned(), Piece::Object(shown.collect())));
+            payload.push(("metadata".to_owned(), JsonValue::Object(shown.collect())));
         }
         let wait = line(spec.mode);
         if let Some(wait) = wait {
@@ -101,7 +101,7 @@ impl Planner<'_, '_> {
                 "The lease arrives through the task token, at once if the key is free. All Retries of this entry use one request_id, so that a new attempt keeps its place in the queue. After wait_seconds a sweep ends the wait with Lease.QueueTimeout; the two minutes more are for a late sweep. The handle is a variable, which no step's result can overwrite."
             }
         };
-        let mut state = self.call(section, reason, &function, Piece::Object(payload));
+        let mut state = self.call(section, reason, &function, JsonValue::Object(payload));
         if wait.is_some() {
             state.set("Resource", (self.invoke() + IN_LINE).into());
         }
@@ -111,7 +111,7 @@ impl Planner<'_, '_> {
         if spec.mode == Mode::Retry {
             retry.insert(0, held());
         }
-        state.set("Retry", Piece::List(retry));
+        state.set("Retry", JsonValue::List(retry));
         let from = match (jsonata, wait) {
             (true, None) => "{% $states.result.Payload.lease %}".to_owned(),
             // The lease is read from this key, whatever the callback contains.
@@ -135,19 +135,19 @@ impl Planner<'_, '_> {
                 "Cause" => "No response within wait_seconds and two minutes. Does sweep run?",
             };
             let mut clause = object! {
-                "ErrorEquals" => Piece::texts(&["States.Timeout"]),
+                "ErrorEquals" => JsonValue::texts(&["States.Timeout"]),
                 "Assign" => object! { vars.failure() => failure },
             };
             if !jsonata {
-                clause.set("ResultPath", Piece::Null);
+                clause.set("ResultPath", JsonValue::Null);
             }
             clause.set("Next", failed.into());
-            state.set("Catch", Piece::List(vec![clause]));
+            state.set("Catch", JsonValue::List(vec![clause]));
         }
         if spec.mode == Mode::Skip {
             let skipped = self.need(section, Role::Skipped);
             let clause = failed(jsonata, &vars.failure(), &[HELD], skipped);
-            state.set("Catch", Piece::List(vec![clause]));
+            state.set("Catch", JsonValue::List(vec![clause]));
         }
         let entry = self.sections[section].entry;
         let next = match wait {
@@ -159,7 +159,7 @@ impl Planner<'_, '_> {
         state
     }
 
-    fn skipped(&self, section: usize) -> Piece {
+    fn skipped(&self, section: usize) -> JsonValue {
         let failure = self.sections[section].vars.failure();
         let held = format!(
             "{{% $sift($parse($parse(${failure}.Cause).errorMessage), function($value, $name) {{ $not($name in ['message', 'retry_at', 'wait_seconds']) }}) %}}"
@@ -174,7 +174,7 @@ impl Planner<'_, '_> {
         state
     }
 
-    fn confirm(&mut self, section: usize) -> Piece {
+    fn confirm(&mut self, section: usize) -> JsonValue {
         let vars = self.sections[section].vars.clone();
         let missed = self.need(section, Role::TurnMissed);
         let after = self.need(section, Role::AfterFailure);
@@ -188,7 +188,7 @@ impl Planner<'_, '_> {
             &["Lease.Lost", "Lease.Expired"],
             missed,
         );
-        if let Piece::Object(members) = &mut late
+        if let JsonValue::Object(members) = &mut late
             && let Some((_, assign)) = members.iter_mut().find(|(key, _)| key == "Assign")
         {
             let turns = vars.turns();
@@ -201,13 +201,13 @@ impl Planner<'_, '_> {
             }
         }
         let catch = vec![late, self.uncaught(section, &["States.ALL"], after)];
-        state.set("Catch", Piece::List(catch));
+        state.set("Catch", JsonValue::List(catch));
         let entry = self.machine.states[self.sections[section].entry].name;
         state.set("Next", entry.into());
         state
     }
 
-    fn turn_missed(&mut self, section: usize) -> Piece {
+    fn turn_missed(&mut self, section: usize) -> JsonValue {
         let turns = self.sections[section].vars.turns();
         let again = self.need(section, Role::Acquire);
         let lost = self.need(section, Role::Lost);
@@ -218,12 +218,12 @@ impl Planner<'_, '_> {
             "Comment" => self.reason(section, "The confirmation came too late, and the reservation went to the next waiter. No step has started, so the execution joins the queue again, a limited number of times."),
         };
         self.in_jsonata(&mut state);
-        state.set("Choices", Piece::List(vec![rule]));
+        state.set("Choices", JsonValue::List(vec![rule]));
         state.set("Default", lost.into());
         state
     }
 
-    fn extend(&mut self, section: usize, before: usize) -> Piece {
+    fn extend(&mut self, section: usize, before: usize) -> JsonValue {
         let vars = self.sections[section].vars.clone();
         let bound = self.sections[section].spec.bound;
         let lost = self.need(section, Role::Lost);
@@ -248,12 +248,12 @@ impl Planner<'_, '_> {
             rest.set("Assign", object! { failure => kept });
         }
         catch.push(rest);
-        state.set("Catch", Piece::List(catch));
+        state.set("Catch", JsonValue::List(catch));
         state.set("Next", name.into());
         state
     }
 
-    fn release(&mut self, section: usize, target: Target) -> Piece {
+    fn release(&mut self, section: usize, target: Target) -> JsonValue {
         let vars = self.sections[section].vars.clone();
         let proven = vars.proven();
         // JSONPath compares two numbers only by intrinsics.
@@ -272,14 +272,14 @@ impl Planner<'_, '_> {
             Target::End => self.need(section, Role::Done),
             Target::To(to) => self.enter(to),
         };
-        let mut not_released = object! { "ErrorEquals" => Piece::texts(&["States.ALL"]) };
+        let mut not_released = object! { "ErrorEquals" => JsonValue::texts(&["States.ALL"]) };
         self.keeps_data(&mut not_released);
         not_released.set("Next", onward.clone().into());
         let catch = vec![
             self.uncaught(section, &["Lease.Lost", "Lease.Expired"], lost),
             not_released,
         ];
-        state.set("Catch", Piece::List(catch));
+        state.set("Catch", JsonValue::List(catch));
         match target {
             Target::End => state.set("End", true.into()),
             Target::To(_) => state.set("Next", onward.into()),
@@ -287,22 +287,22 @@ impl Planner<'_, '_> {
         state
     }
 
-    fn give_back(&mut self, section: usize, next: &str, reason: &str) -> Piece {
+    fn give_back(&mut self, section: usize, next: &str, reason: &str) -> JsonValue {
         let function = self.spec.functions.release.clone();
         let payload = self.handle(section);
         let mut state = self.call(section, reason, &function, payload);
         self.keeps_data(&mut state);
-        let mut clause = object! { "ErrorEquals" => Piece::texts(&["States.ALL"]) };
+        let mut clause = object! { "ErrorEquals" => JsonValue::texts(&["States.ALL"]) };
         self.keeps_data(&mut clause);
         clause.set("Next", next.into());
-        state.set("Catch", Piece::List(vec![clause]));
+        state.set("Catch", JsonValue::List(vec![clause]));
         state.set("Next", next.into());
         state
     }
 
-    fn run_out(&self, section: usize, next: String) -> Piece {
+    fn run_out(&self, section: usize, next: String) -> JsonValue {
         let lease = self.sections[section].vars.lease();
-        let dropped = object! { lease.clone() => Piece::Null };
+        let dropped = object! { lease.clone() => JsonValue::Null };
         match self.sections[section].spec.unfinished {
             Unfinished::Wait => {
                 let (key, until) = if self.machine.jsonata {
@@ -327,7 +327,7 @@ impl Planner<'_, '_> {
         }
     }
 
-    fn fail(&self, section: usize, reason: &str, is_open: bool) -> Piece {
+    fn fail(&self, section: usize, reason: &str, is_open: bool) -> JsonValue {
         let failure = self.sections[section].vars.failure();
         let own = format!("$replace(${failure}.Error, /^States[.]/, 'Step.')");
         let error = if is_open {

@@ -2,13 +2,13 @@
 
 use crate::read::node::{Member, Node, Span, Value};
 use crate::read::source::Source;
-use crate::weave::render::{Form, Manner, Piece};
+use crate::weave::render::{Form, JsonValue, Style};
 
 /// A text and its pending changes.
 pub(crate) struct Editor<'a> {
     source: &'a Source,
     text: &'a str,
-    manner: Manner,
+    style: Style,
     yaml: bool,
     edits: Vec<Edit>,
 }
@@ -30,7 +30,7 @@ impl<'a> Editor<'a> {
         let mut editor = Self {
             source,
             text,
-            manner: Manner {
+            style: Style {
                 form: Form::Json,
                 unit: "  ".to_owned(),
             },
@@ -48,7 +48,7 @@ impl<'a> Editor<'a> {
                 (editor.indent(outer.at.start), editor.indent(inner.at.start))
             && let Some(unit) = inner.strip_prefix(outer).filter(|unit| !unit.is_empty())
         {
-            editor.manner.unit = unit.to_owned();
+            editor.style.unit = unit.to_owned();
         }
         editor
     }
@@ -104,7 +104,7 @@ impl<'a> Editor<'a> {
     }
 
     /// The manner for an insertion at this place of an object or a list.
-    fn manner_at(&self, within: &Node, at: usize) -> Manner {
+    fn style_at(&self, within: &Node, at: usize) -> Style {
         let form = if !self.is_flow(within) {
             Form::Yaml
         } else if self.yaml || self.indent(at).is_none() {
@@ -112,7 +112,7 @@ impl<'a> Editor<'a> {
         } else {
             Form::Json
         };
-        self.manner.of(form)
+        self.style.of(form)
     }
 
     /// Whether a field's value is elsewhere, as with an alias in YAML.
@@ -167,43 +167,49 @@ impl<'a> Editor<'a> {
     }
 
     /// Replaces a field's value.
-    pub(crate) fn replace(&mut self, within: &Node, member: &Member, piece: &Piece) {
-        let manner = self.manner_at(within, member.at.start);
+    pub(crate) fn replace(&mut self, within: &Node, member: &Member, piece: &JsonValue) {
+        let style = self.style_at(within, member.at.start);
         let indent = self.line_indent(member.at.start).to_owned();
-        let text = manner.member(&member.key, piece, &indent);
+        let text = style.member(&member.key, piece, &indent);
         let span = Span::new(member.at.start, self.end_of_member(member));
         self.put(span, text);
     }
 
     /// Replaces a text, and keeps its quotes.
     pub(crate) fn rename(&mut self, node: &Node, to: &str) {
-        let manner = self.manner.of(
+        let style = self.style.of(
             if self.yaml && !self.text[node.span.start..].starts_with('"') {
                 Form::Yaml
             } else {
                 Form::Compact
             },
         );
-        let text = manner.value(&Piece::text(to), "");
+        let text = style.value(&JsonValue::text(to), "");
         self.put(node.span, text);
     }
 
     /// Replaces a field by one with another name.
-    pub(crate) fn swap(&mut self, within: &Node, member: &Member, key: &str, piece: &Piece) {
+    pub(crate) fn swap(&mut self, within: &Node, member: &Member, key: &str, piece: &JsonValue) {
         let text = self
-            .manner_at(within, member.at.start)
+            .style_at(within, member.at.start)
             .member(key, piece, "");
         let span = Span::new(member.at.start, self.end_of_member(member));
         self.put(span, text);
     }
 
     /// Inserts a field into an object, before this one.
-    pub(crate) fn insert_before(&mut self, within: &Node, nth: usize, key: &str, piece: &Piece) {
+    pub(crate) fn insert_before(
+        &mut self,
+        within: &Node,
+        nth: usize,
+        key: &str,
+        piece: &JsonValue,
+    ) {
         let member = &within.members()[nth];
-        let manner = self.manner_at(within, member.at.start);
+        let style = self.style_at(within, member.at.start);
         let indent = self.line_indent(member.at.start).to_owned();
-        let text = manner.member(key, piece, &indent);
-        match manner.form {
+        let text = style.member(key, piece, &indent);
+        match style.form {
             // After the field before it, so that comments stay with their field.
             Form::Yaml if nth > 0 => {
                 let at = self.line_end(self.end_of_member(&within.members()[nth - 1]));
@@ -211,23 +217,28 @@ impl<'a> Editor<'a> {
             }
             _ => {
                 let at = member.at.start;
-                self.insert(at, text + &manner.gap(&indent));
+                self.insert(at, text + &style.separator(&indent));
             }
         }
     }
 
     /// Inserts fields into an object, after this one.
-    pub(crate) fn insert_after(&mut self, within: &Node, nth: usize, fields: &[(String, &Piece)]) {
+    pub(crate) fn insert_after(
+        &mut self,
+        within: &Node,
+        nth: usize,
+        fields: &[(String, &JsonValue)],
+    ) {
         let member = &within.members()[nth];
-        let manner = self.manner_at(within, member.at.start);
+        let style = self.style_at(within, member.at.start);
         let indent = self.line_indent(member.at.start).to_owned();
         let mut text = String::new();
         for (key, piece) in fields {
-            text.push_str(&manner.gap(&indent));
-            text.push_str(&manner.member(key, piece, &indent));
+            text.push_str(&style.separator(&indent));
+            text.push_str(&style.member(key, piece, &indent));
         }
         let end = self.end_of_member(member);
-        let at = if manner.form == Form::Yaml {
+        let at = if style.form == Form::Yaml {
             self.line_end(end)
         } else {
             end
@@ -236,16 +247,16 @@ impl<'a> Editor<'a> {
     }
 
     /// Inserts elements into a list, before the nth or at the end.
-    pub(crate) fn insert_element(&mut self, list: &Node, nth: usize, pieces: &[&Piece]) {
+    pub(crate) fn insert_element(&mut self, list: &Node, nth: usize, pieces: &[&JsonValue]) {
         let elements = list.list();
         let first = &elements[0];
-        let manner = self.manner_at(list, first.span.start);
-        if manner.form == Form::Yaml {
+        let style = self.style_at(list, first.span.start);
+        if style.form == Form::Yaml {
             let dash = self.dash(first);
             let indent = self.line_indent(dash).to_owned();
             let text = pieces
                 .iter()
-                .map(|piece| format!("{indent}- {}", manner.element(piece, &indent)));
+                .map(|piece| format!("{indent}- {}", style.element(piece, &indent)));
             let text: Vec<String> = text.collect();
             if nth == 0 {
                 let at = self.line_start(dash);
@@ -258,32 +269,32 @@ impl<'a> Editor<'a> {
             return;
         }
         let indent = self.line_indent(first.span.start).to_owned();
-        let gap = manner.gap(&indent);
+        let separator = style.separator(&indent);
         let text: Vec<String> = pieces
             .iter()
-            .map(|piece| manner.value(piece, &indent))
+            .map(|piece| style.value(piece, &indent))
             .collect();
-        let text = text.join(&gap);
+        let text = text.join(&separator);
         if nth < elements.len() {
             let at = elements[nth].span.start;
-            self.insert(at, text + &gap);
+            self.insert(at, text + &separator);
         } else {
             let at = elements[nth - 1].span.end;
-            self.insert(at, gap + &text);
+            self.insert(at, separator + &text);
         }
     }
 
     /// Replaces an element.
-    pub(crate) fn replace_element(&mut self, list: &Node, nth: usize, piece: &Piece) {
+    pub(crate) fn replace_element(&mut self, list: &Node, nth: usize, piece: &JsonValue) {
         let element = &list.list()[nth];
-        let manner = self.manner_at(list, list.list()[0].span.start);
+        let style = self.style_at(list, list.list()[0].span.start);
         let (indent, text);
-        if manner.form == Form::Yaml {
+        if style.form == Form::Yaml {
             indent = self.line_indent(self.dash(element)).to_owned();
-            text = manner.element(piece, &indent);
+            text = style.element(piece, &indent);
         } else {
             indent = self.line_indent(element.span.start).to_owned();
-            text = manner.value(piece, &indent);
+            text = style.value(piece, &indent);
         }
         let span = Span::new(element.span.start, self.end_of(element));
         self.put(span, text);

@@ -1,11 +1,11 @@
 //! From the plan to the text: changes only the parts that differ.
 
 use crate::read::node::{Member, Node};
+use crate::weave::authored::{Machine, Slot, StateId, is_written, section_of};
 use crate::weave::edit::Editor;
-use crate::weave::plain::{Machine, Slot, StateId, is_written, section_of};
-use crate::weave::plan::{Clause, Lead, Plan, Written};
+use crate::weave::plan::{Clause, EdgeTarget, Plan, Written};
 use crate::weave::refusal::Refusal;
-use crate::weave::render::Piece;
+use crate::weave::render::JsonValue;
 use crate::weave::section::Section;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ pub(crate) fn emit(
         machine,
         editor: Editor::new(machine.source, machine.root),
     };
-    for (&slot, lead) in &plan.leads {
+    for (&slot, lead) in &plan.edges {
         emitter.lead(slot, lead)?;
     }
     for (&state, limit) in &plan.limits {
@@ -45,7 +45,7 @@ struct Emitter<'m> {
 }
 
 impl Emitter<'_> {
-    fn lead(&mut self, slot: Slot, lead: &Lead) -> Result<(), Refusal> {
+    fn lead(&mut self, slot: Slot, lead: &EdgeTarget) -> Result<(), Refusal> {
         let (within, key) = match slot {
             Slot::Start(scope) => (self.machine.scopes[scope].node, "StartAt"),
             Slot::Next(id) => (self.machine.node(id), "Next"),
@@ -58,22 +58,24 @@ impl Emitter<'_> {
         };
         let member = within.member(key);
         match (member, lead) {
-            (Some(member), Lead::To(name)) if member.value.text() == Some(name) => {}
-            (Some(member), Lead::To(name)) => {
+            (Some(member), EdgeTarget::To(name)) if member.value.text() == Some(name) => {}
+            (Some(member), EdgeTarget::To(name)) => {
                 self.own_place(slot, member)?;
                 self.editor.rename(&member.value, name);
             }
-            (None, Lead::To(name)) => {
+            (None, EdgeTarget::To(name)) => {
                 if let Some(end) = within.member("End") {
                     self.own_place(slot, end)?;
-                    self.editor.swap(within, end, "Next", &Piece::text(name));
+                    self.editor
+                        .swap(within, end, "Next", &JsonValue::text(name));
                 }
             }
-            (Some(next), Lead::End) => {
+            (Some(next), EdgeTarget::End) => {
                 self.own_place(slot, next)?;
-                self.editor.swap(within, next, "End", &Piece::Bool(true));
+                self.editor
+                    .swap(within, next, "End", &JsonValue::Bool(true));
             }
-            (None, Lead::End) => {}
+            (None, EdgeTarget::End) => {}
         }
         Ok(())
     }
@@ -102,7 +104,7 @@ impl Emitter<'_> {
         )
     }
 
-    fn limit(&mut self, id: StateId, limit: Option<&Piece>) -> Result<(), Refusal> {
+    fn limit(&mut self, id: StateId, limit: Option<&JsonValue>) -> Result<(), Refusal> {
         let node = self.machine.node(id);
         let members = node.members();
         let at = members
@@ -128,7 +130,7 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    fn retry(&mut self, id: StateId, clause: Option<&Piece>) -> Result<(), Refusal> {
+    fn retry(&mut self, id: StateId, clause: Option<&JsonValue>) -> Result<(), Refusal> {
         let node = self.machine.node(id);
         let members = node.members();
         let at = members.iter().rposition(|member| member.key == "Retry");
@@ -141,7 +143,7 @@ impl Emitter<'_> {
         }
         let Some(at) = at else {
             if let Some(clause) = clause {
-                let new = Piece::List(vec![clause.clone()]);
+                let new = JsonValue::List(vec![clause.clone()]);
                 let catch = members.iter().position(|member| member.key == "Catch");
                 let before = catch.unwrap_or_else(|| onward(node));
                 self.editor.insert_before(node, before, "Retry", &new);
@@ -157,7 +159,7 @@ impl Emitter<'_> {
             (Some(_), None) if list.len() == 1 => self.editor.remove_members(node, &(at..at + 1)),
             (Some(nth), None) => self.editor.remove_elements(written, &(nth..nth + 1)),
             (None, Some(clause)) if list.is_empty() => {
-                let new = Piece::List(vec![clause.clone()]);
+                let new = JsonValue::List(vec![clause.clone()]);
                 self.editor.replace(node, &members[at], &new);
             }
             (None, Some(clause)) => self.editor.insert_element(written, list.len(), &[clause]),
@@ -172,15 +174,20 @@ impl Emitter<'_> {
         let at = members.iter().rposition(|member| member.key == "Catch");
         let current = self.machine.catch(id);
         let Some(at) = at.filter(|_| !current.is_empty()) else {
-            let new: Vec<Piece> = clauses.iter().filter_map(written).cloned().collect();
+            let new: Vec<JsonValue> = clauses.iter().filter_map(written).cloned().collect();
             if !new.is_empty() {
                 match at {
                     Some(at) => {
-                        self.editor.replace(node, &members[at], &Piece::List(new));
+                        self.editor
+                            .replace(node, &members[at], &JsonValue::List(new));
                     }
                     None => {
-                        self.editor
-                            .insert_before(node, onward(node), "Catch", &Piece::List(new));
+                        self.editor.insert_before(
+                            node,
+                            onward(node),
+                            "Catch",
+                            &JsonValue::List(new),
+                        );
                     }
                 }
             }
@@ -265,7 +272,7 @@ impl Emitter<'_> {
                 }
             }
         }
-        let mut after: BTreeMap<(usize, usize), Vec<(String, &Piece)>> = BTreeMap::new();
+        let mut after: BTreeMap<(usize, usize), Vec<(String, &JsonValue)>> = BTreeMap::new();
         for (nth, section) in sections.iter().enumerate() {
             let scope = &self.machine.scopes[section.scope];
             let Some(states) = scope.node.get("States") else {
@@ -314,7 +321,7 @@ fn own(clause: &Clause) -> Option<usize> {
     }
 }
 
-fn written(clause: &Clause) -> Option<&Piece> {
+fn written(clause: &Clause) -> Option<&JsonValue> {
     match clause {
         Clause::Written(piece) => Some(piece),
         Clause::Own(_) => None,

@@ -2,8 +2,8 @@
 
 use crate::read::error_names::nearest;
 use crate::read::node::Node;
-use crate::weave::plain::{
-    Limit, Machine, Plain, ScopeId, Slot, StateId, Target, Vars, is_written,
+use crate::weave::authored::{
+    AuthoredMachine, Limit, Machine, ScopeId, Slot, StateId, Target, Vars, is_written,
 };
 use crate::weave::refusal::Refusal;
 use crate::weave::section::{Language, Section, language, slug};
@@ -13,14 +13,14 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Finds the sections of a specification.
 pub(crate) fn find<'s>(
     machine: &Machine<'_>,
-    plain: &Plain,
+    authored: &AuthoredMachine,
     spec: &'s Spec,
 ) -> Result<Vec<Section<'s>>, Refusal> {
     let mut sections: Vec<Section<'s>> = Vec::new();
     for section in &spec.sections {
         let finder = Finder {
             machine,
-            plain,
+            authored,
             source: spec,
             section,
         };
@@ -70,7 +70,7 @@ fn beside(machine: &Machine<'_>, a: &Section<'_>, b: &Section<'_>) -> Option<Sta
 
 struct Finder<'f, 's> {
     machine: &'f Machine<'f>,
-    plain: &'f Plain,
+    authored: &'f AuthoredMachine,
     source: &'s Spec,
     section: &'s spec::Section,
 }
@@ -94,7 +94,7 @@ impl<'s> Finder<'_, 's> {
                 return Err(self.refuse(name, format!("{text} is named twice")));
             }
         }
-        let reached = self.plain.reached(scope);
+        let reached = self.authored.reached(scope);
         if let Some(&never) = members.iter().find(|member| !reached.contains(member)) {
             let message = format!(
                 "no path leads to {}: leave it out, or add a path to it",
@@ -115,7 +115,7 @@ impl<'s> Finder<'_, 's> {
             entry,
             extends: BTreeSet::new(),
             extends_first: false,
-            failing: BTreeMap::new(),
+            uncertain_after: BTreeMap::new(),
             asks_again: false,
         };
         self.limits(&section)?;
@@ -126,7 +126,7 @@ impl<'s> Finder<'_, 's> {
             let tasks = machine.all_inside(*member).into_iter().chain([*member]);
             tasks
                 .into_iter()
-                .any(|task| section.bounds(machine, self.plain, task))
+                .any(|task| section.bounds(machine, self.authored, task))
         };
         section.extends = section.members.iter().copied().filter(deserves).collect();
         Ok(section)
@@ -182,7 +182,7 @@ impl<'s> Finder<'_, 's> {
 
     fn entry(&self, members: &BTreeSet<StateId>) -> Result<StateId, Refusal> {
         let mut entered: BTreeMap<StateId, String> = BTreeMap::new();
-        for (slot, target) in self.plain.edges() {
+        for (slot, target) in self.authored.edges() {
             let Target::To(to) = target else { continue };
             if !members.contains(&to) || slot.from().is_some_and(|from| members.contains(&from)) {
                 continue;
@@ -283,7 +283,7 @@ impl<'s> Finder<'_, 's> {
         for &member in &section.members {
             for task in self.machine.all_inside(member).into_iter().chain([member]) {
                 let state = &self.machine.states[task];
-                let is_open = self.plain.limits.get(&task) == Some(&Limit::Absent);
+                let is_open = self.authored.limits.get(&task) == Some(&Limit::Absent);
                 if !state.jsonata && is_open {
                     let message = format!(
                         "{} is in JSONPath, which cannot compute a time limit: give it a TimeoutSeconds, or \"QueryLanguage\": \"JSONata\"",
@@ -313,7 +313,8 @@ impl<'s> Finder<'_, 's> {
             }
             let node = self.machine.node(id);
             let clauses = self.machine.catch(id).iter().enumerate();
-            let clauses = clauses.filter(|(nth, _)| !self.plain.ours.contains(&(id, *nth)));
+            let clauses =
+                clauses.filter(|(nth, _)| !self.authored.written_catches.contains(&(id, *nth)));
             let rules = node.list_of("Choices").iter();
             for assigning in clauses.map(|(_, clause)| clause).chain(rules).chain([node]) {
                 let assigned = assigning.members_of("Assign");

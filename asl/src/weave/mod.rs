@@ -21,7 +21,7 @@
 //! # How it works
 //!
 //! The definition is read with the place of every node, and every edge is led past the states that were woven before. The result
-//! is the plain machine, whether the text is plain or woven. The weaver finds the sections in it and makes a plan: where each edge
+//! is the authored machine, whether the text is plain or woven. The weaver finds the sections in it and makes a plan: where each edge
 //! leads, what each Catch lists, and which states are written. It changes only those parts of the text that differ from the plan.
 //! So order, indentation and comments stay, and weaving twice changes nothing.
 //!
@@ -32,17 +32,17 @@
 //!
 //! `docs/how-to/weave.md` describes the specification's fields, the refusals, and the limits.
 
+mod authored;
 mod calls;
 mod content;
 mod edit;
 mod emit;
 mod finder;
-mod plain;
 mod plan;
+mod refine;
 mod refusal;
 mod render;
 mod section;
-mod settle;
 mod spec;
 mod weaver;
 

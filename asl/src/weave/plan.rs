@@ -1,17 +1,19 @@
 //! The plan of the woven machine: where every edge leads, what every Catch lists, and which states are written.
 
-use crate::read::error_names::{NOT_BEGUN, matches};
+use crate::read::error_names::{THROTTLED, matches};
+use crate::weave::authored::{
+    AuthoredMachine, Limit, Machine, Slot, StateId, Target, errors, is_written,
+};
 use crate::weave::calls::not_begun;
-use crate::weave::plain::{Limit, Machine, Plain, Slot, StateId, Target, errors, is_written};
 use crate::weave::refusal::Refusal;
-use crate::weave::render::Piece;
+use crate::weave::render::JsonValue;
 use crate::weave::section::{Names, Role, Section, line};
 use crate::weave::spec::Spec;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Where an edge is to lead.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Lead {
+pub(crate) enum EdgeTarget {
     End,
     To(String),
 }
@@ -21,7 +23,7 @@ pub(crate) enum Lead {
 pub(crate) enum Clause {
     /// The author's clause, by its index. Its target is an edge.
     Own(usize),
-    Written(Piece),
+    Written(JsonValue),
 }
 
 /// A written state.
@@ -30,24 +32,24 @@ pub(crate) struct Written {
     /// The index of its section.
     pub section: usize,
     pub name: String,
-    pub state: Piece,
+    pub state: JsonValue,
 }
 
 #[derive(Debug, PartialEq)]
 pub(crate) struct Plan {
-    pub leads: BTreeMap<Slot, Lead>,
+    pub edges: BTreeMap<Slot, EdgeTarget>,
     pub catches: BTreeMap<StateId, Vec<Clause>>,
     /// The time limits of tasks. `None` for no limit.
-    pub limits: BTreeMap<StateId, Option<Piece>>,
+    pub limits: BTreeMap<StateId, Option<JsonValue>>,
     /// The clause added to a task's Retry. `None` for no clause.
-    pub retries: BTreeMap<StateId, Option<Piece>>,
+    pub retries: BTreeMap<StateId, Option<JsonValue>>,
     /// Sorted by section and role.
     pub written: Vec<Written>,
 }
 
 pub(crate) struct Planner<'p, 's> {
     pub machine: &'p Machine<'p>,
-    pub plain: &'p Plain,
+    pub authored: &'p AuthoredMachine,
     pub spec: &'s Spec,
     pub sections: &'p [Section<'s>],
     names: Names,
@@ -67,39 +69,39 @@ enum How {
 /// Plans the woven machine.
 pub(crate) fn plan<'p, 's>(
     machine: &'p Machine<'p>,
-    plain: &'p Plain,
+    authored: &'p AuthoredMachine,
     spec: &'s Spec,
     sections: &'p [Section<'s>],
 ) -> Result<Plan, Refusal> {
     let mut planner = Planner {
         machine,
-        plain,
+        authored,
         spec,
         sections,
         names: Names::of(machine),
         needed: BTreeSet::new(),
     };
     let mut woven = Plan {
-        leads: BTreeMap::new(),
+        edges: BTreeMap::new(),
         catches: BTreeMap::new(),
         limits: BTreeMap::new(),
         retries: BTreeMap::new(),
         written: Vec::new(),
     };
-    for (slot, target) in plain.edges() {
+    for (slot, target) in authored.edges() {
         if !matches!(slot, Slot::Catch(..)) {
             woven
-                .leads
+                .edges
                 .insert(slot, planner.lead(slot.from(), target, How::Success));
         }
     }
     for (id, state) in machine.states.iter().enumerate() {
         if !is_written(state) && (state.is_task() || state.has_scopes()) {
-            let clauses = planner.catch(id, &mut woven.leads);
+            let clauses = planner.catch(id, &mut woven.edges);
             woven.catches.insert(id, clauses);
         }
     }
-    for (&task, limit) in &plain.limits {
+    for (&task, limit) in &authored.limits {
         woven.limits.insert(task, planner.limit(task, *limit));
         woven.retries.insert(task, planner.retry(task));
     }
@@ -140,48 +142,48 @@ impl Planner<'_, '_> {
         }
     }
 
-    fn lead(&mut self, from: Option<StateId>, target: Target, how: How) -> Lead {
+    fn lead(&mut self, from: Option<StateId>, target: Target, how: How) -> EdgeTarget {
         let inside = from.and_then(|from| self.section_of(from));
         let Some(section) = inside else {
             return match target {
-                Target::End => Lead::End,
-                Target::To(to) => Lead::To(self.enter(to)),
+                Target::End => EdgeTarget::End,
+                Target::To(to) => EdgeTarget::To(self.enter(to)),
             };
         };
         if let Target::To(to) = target
             && self.section_of(to) == inside
         {
-            return Lead::To(self.go_on(section, to));
+            return EdgeTarget::To(self.go_on(section, to));
         }
         let role = match (target, how) {
-            (Target::To(to), How::Over) => Role::GiveBack(to),
-            (Target::To(to), How::Open) => Role::Leave(to),
+            (Target::To(to), How::Over) => Role::ReleaseAfterCaughtError(to),
+            (Target::To(to), How::Open) => Role::KeepLease(to),
             _ => Role::Release(target),
         };
-        Lead::To(self.need(section, role))
+        EdgeTarget::To(self.need(section, role))
     }
 
-    /// The clauses of a Catch. Adds the targets of the author's clauses to `leads`.
-    fn catch(&mut self, id: StateId, leads: &mut BTreeMap<Slot, Lead>) -> Vec<Clause> {
+    /// The clauses of a Catch. Adds the targets of the author's clauses to `edges`.
+    fn catch(&mut self, id: StateId, edges: &mut BTreeMap<Slot, EdgeTarget>) -> Vec<Clause> {
         let count = self.machine.catch(id).len();
         let own: Vec<usize> = (0..count)
-            .filter(|nth| !self.plain.ours.contains(&(id, *nth)))
+            .filter(|nth| !self.authored.written_catches.contains(&(id, *nth)))
             .collect();
         let Some(section) = self.section_of(id) else {
             for &nth in &own {
-                if let Some(&target) = self.plain.ways.get(&Slot::Catch(id, nth)) {
+                if let Some(&target) = self.authored.edges.get(&Slot::Catch(id, nth)) {
                     let lead = self.lead(None, target, How::Over);
-                    leads.insert(Slot::Catch(id, nth), lead);
+                    edges.insert(Slot::Catch(id, nth), lead);
                 }
             }
             return own.into_iter().map(Clause::Own).collect();
         };
         let catching = self.catching(section, id, &own);
         for (&nth, open) in own.iter().zip(&catching.open) {
-            if let Some(&target) = self.plain.ways.get(&Slot::Catch(id, nth)) {
+            if let Some(&target) = self.authored.edges.get(&Slot::Catch(id, nth)) {
                 let how = if *open { How::Open } else { How::Over };
                 let lead = self.lead(Some(id), target, how);
-                leads.insert(Slot::Catch(id, nth), lead);
+                edges.insert(Slot::Catch(id, nth), lead);
             }
         }
         catching.clauses
@@ -195,7 +197,7 @@ impl Planner<'_, '_> {
         })
     }
 
-    fn limit(&self, task: StateId, own: Limit) -> Option<Piece> {
+    fn limit(&self, task: StateId, own: Limit) -> Option<JsonValue> {
         let outer = self.around(task);
         let seconds = match own {
             Limit::Absent => None,
@@ -206,31 +208,32 @@ impl Planner<'_, '_> {
                     .machine
                     .node(task)
                     .get("TimeoutSeconds")
-                    .map(Piece::from);
+                    .map(JsonValue::from);
             }
         };
         match outer {
-            Some(section) if section.bounds(self.machine, self.plain, task) => {
+            Some(section) if section.bounds(self.machine, self.authored, task) => {
                 Some(section.vars.limit(seconds).into())
             }
-            _ => seconds.map(Piece::from),
+            _ => seconds.map(JsonValue::from),
         }
     }
 
     /// The added Retry for a step that Lambda did not start, unless the author's own Retry covers that error.
-    fn retry(&self, task: StateId) -> Option<Piece> {
+    fn retry(&self, task: StateId) -> Option<JsonValue> {
         let section = self.around(task).filter(|section| section.asks_again)?;
         let node = self.machine.node(task);
         let is_lambda = node.text_of("Resource")?.contains(":lambda:");
         let retry = node.list_of("Retry").iter().enumerate();
-        let mut own = retry.filter(|(nth, _)| !self.plain.our_retries.contains(&(task, *nth)));
-        let said = own.any(|(_, clause)| matches(&errors(clause), NOT_BEGUN));
+        let mut own =
+            retry.filter(|(nth, _)| !self.authored.written_retries.contains(&(task, *nth)));
+        let said = own.any(|(_, clause)| matches(&errors(clause), THROTTLED));
         (is_lambda && !said).then(|| not_begun(&section.name))
     }
 
     /// All states that are needed, including those that other written states need.
     fn written(&mut self) -> Result<Vec<Written>, Refusal> {
-        let mut states: BTreeMap<(usize, Role), Piece> = BTreeMap::new();
+        let mut states: BTreeMap<(usize, Role), JsonValue> = BTreeMap::new();
         loop {
             let missing: Vec<_> = self
                 .needed

@@ -16,12 +16,12 @@ pub(crate) enum Form {
 
 /// How a file is written, and its unit of indentation.
 #[derive(Debug, Clone)]
-pub(crate) struct Manner {
+pub(crate) struct Style {
     pub form: Form,
     pub unit: String,
 }
 
-impl Manner {
+impl Style {
     pub(crate) fn of(&self, form: Form) -> Self {
         Self {
             form,
@@ -30,7 +30,7 @@ impl Manner {
     }
 
     /// The separator of two fields or elements at this indentation.
-    pub(crate) fn gap(&self, indent: &str) -> String {
+    pub(crate) fn separator(&self, indent: &str) -> String {
         match self.form {
             Form::Yaml => format!("\n{indent}"),
             Form::Json => format!(",\n{indent}"),
@@ -39,7 +39,7 @@ impl Manner {
     }
 
     /// A value after its key, on a line with this indentation.
-    pub(crate) fn value(&self, piece: &Piece, indent: &str) -> String {
+    pub(crate) fn value(&self, piece: &JsonValue, indent: &str) -> String {
         let mut text = String::new();
         match self.form {
             Form::Json => self.json(&mut text, piece, indent),
@@ -50,7 +50,7 @@ impl Manner {
     }
 
     /// A field and its value, without indentation before it.
-    pub(crate) fn member(&self, key: &str, piece: &Piece, indent: &str) -> String {
+    pub(crate) fn member(&self, key: &str, piece: &JsonValue, indent: &str) -> String {
         let value = self.value(piece, indent);
         match self.form {
             Form::Yaml if value.starts_with('\n') => format!("{}:{value}", word(key)),
@@ -60,8 +60,8 @@ impl Manner {
     }
 
     /// An element of a block list, after its dash, which has this indentation.
-    pub(crate) fn element(&self, piece: &Piece, indent: &str) -> String {
-        let Piece::Object(members) = piece else {
+    pub(crate) fn element(&self, piece: &JsonValue, indent: &str) -> String {
+        let JsonValue::Object(members) = piece else {
             return self.value(piece, indent);
         };
         let inner = format!("{indent}  ");
@@ -72,10 +72,10 @@ impl Manner {
         members.join(&format!("\n{inner}"))
     }
 
-    fn json(&self, text: &mut String, piece: &Piece, indent: &str) {
+    fn json(&self, text: &mut String, piece: &JsonValue, indent: &str) {
         let inner = format!("{indent}{}", self.unit);
         match piece {
-            Piece::List(list) if list.iter().any(is_block) => {
+            JsonValue::List(list) if list.iter().any(is_block) => {
                 text.push('[');
                 for (at, value) in list.iter().enumerate() {
                     text.push_str(if at == 0 { "\n" } else { ",\n" });
@@ -84,7 +84,7 @@ impl Manner {
                 }
                 text.extend(["\n", indent, "]"]);
             }
-            Piece::Object(members) if !members.is_empty() => {
+            JsonValue::Object(members) if !members.is_empty() => {
                 text.push('{');
                 for (at, (key, value)) in members.iter().enumerate() {
                     text.push_str(if at == 0 { "\n" } else { ",\n" });
@@ -97,20 +97,20 @@ impl Manner {
         }
     }
 
-    fn yaml(&self, text: &mut String, piece: &Piece, indent: &str) {
+    fn yaml(&self, text: &mut String, piece: &JsonValue, indent: &str) {
         let inner = format!("{indent}{}", self.unit);
         match piece {
-            Piece::List(list) if list.iter().any(is_block) => {
+            JsonValue::List(list) if list.iter().any(is_block) => {
                 for value in list {
                     text.extend(["\n", &inner, "- ", &self.element(value, &inner)]);
                 }
             }
-            Piece::Object(members) if !members.is_empty() => {
+            JsonValue::Object(members) if !members.is_empty() => {
                 for (key, value) in members {
                     text.extend(["\n", &inner, &self.member(key, value, &inner)]);
                 }
             }
-            Piece::List(list) => {
+            JsonValue::List(list) => {
                 let words: Vec<String> = list.iter().map(scalar).collect();
                 _ = write!(text, "[{}]", words.join(", "));
             }
@@ -119,17 +119,17 @@ impl Manner {
     }
 }
 
-fn is_block(piece: &Piece) -> bool {
-    matches!(piece, Piece::Object(_) | Piece::List(_))
+fn is_block(piece: &JsonValue) -> bool {
+    matches!(piece, JsonValue::Object(_) | JsonValue::List(_))
 }
 
-fn compact(text: &mut String, piece: &Piece) {
+fn compact(text: &mut String, piece: &JsonValue) {
     match piece {
-        Piece::Null => text.push_str("null"),
-        Piece::Bool(value) => _ = write!(text, "{value}"),
-        Piece::Number(value) => _ = write!(text, "{value}"),
-        Piece::Text(value) => text.push_str(&quoted(value)),
-        Piece::List(list) => {
+        JsonValue::Null => text.push_str("null"),
+        JsonValue::Bool(value) => _ = write!(text, "{value}"),
+        JsonValue::Number(value) => _ = write!(text, "{value}"),
+        JsonValue::Text(value) => text.push_str(&quoted(value)),
+        JsonValue::List(list) => {
             text.push('[');
             for (at, value) in list.iter().enumerate() {
                 text.push_str(if at == 0 { "" } else { ", " });
@@ -137,8 +137,8 @@ fn compact(text: &mut String, piece: &Piece) {
             }
             text.push(']');
         }
-        Piece::Object(members) if members.is_empty() => text.push_str("{}"),
-        Piece::Object(members) => {
+        JsonValue::Object(members) if members.is_empty() => text.push_str("{}"),
+        JsonValue::Object(members) => {
             text.push_str("{ ");
             for (at, (key, value)) in members.iter().enumerate() {
                 text.push_str(if at == 0 { "" } else { ", " });
@@ -151,9 +151,9 @@ fn compact(text: &mut String, piece: &Piece) {
 }
 
 /// A YAML value on one line.
-fn scalar(piece: &Piece) -> String {
+fn scalar(piece: &JsonValue) -> String {
     match piece {
-        Piece::Text(text) => word(text),
+        JsonValue::Text(text) => word(text),
         piece => {
             let mut text = String::new();
             compact(&mut text, piece);
@@ -200,16 +200,16 @@ pub(crate) fn quoted(text: &str) -> String {
 
 /// A value without a place.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Piece {
+pub(crate) enum JsonValue {
     Null,
     Bool(bool),
     Number(f64),
     Text(String),
-    List(Vec<Piece>),
-    Object(Vec<(String, Piece)>),
+    List(Vec<JsonValue>),
+    Object(Vec<(String, JsonValue)>),
 }
 
-impl Piece {
+impl JsonValue {
     pub(crate) fn text(text: impl Into<String>) -> Self {
         Self::Text(text.into())
     }
@@ -260,7 +260,7 @@ impl Piece {
     }
 }
 
-impl From<&Node> for Piece {
+impl From<&Node> for JsonValue {
     fn from(node: &Node) -> Self {
         match &node.value {
             Value::Null => Self::Null,
@@ -278,25 +278,25 @@ impl From<&Node> for Piece {
     }
 }
 
-impl From<&str> for Piece {
+impl From<&str> for JsonValue {
     fn from(text: &str) -> Self {
         Self::text(text)
     }
 }
 
-impl From<String> for Piece {
+impl From<String> for JsonValue {
     fn from(text: String) -> Self {
         Self::Text(text)
     }
 }
 
-impl From<f64> for Piece {
+impl From<f64> for JsonValue {
     fn from(number: f64) -> Self {
         Self::Number(number)
     }
 }
 
-impl From<bool> for Piece {
+impl From<bool> for JsonValue {
     fn from(value: bool) -> Self {
         Self::Bool(value)
     }
@@ -305,7 +305,7 @@ impl From<bool> for Piece {
 /// An object, field by field.
 macro_rules! object {
     ($($key:expr => $value:expr),* $(,)?) => {
-        $crate::weave::render::Piece::Object(vec![$(($key.to_owned(), $crate::weave::render::Piece::from($value))),*])
+        $crate::weave::render::JsonValue::Object(vec![$(($key.to_owned(), $crate::weave::render::JsonValue::from($value))),*])
     };
 }
 pub(crate) use object;

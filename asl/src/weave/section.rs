@@ -1,7 +1,9 @@
 //! A section of a definition: its members, and the decisions about it.
 
 use crate::check::calls::outlives_errors;
-use crate::weave::plain::{Limit, Machine, Plain, ScopeId, StateId, Target, Vars, is_written};
+use crate::weave::authored::{
+    AuthoredMachine, Limit, Machine, ScopeId, StateId, Target, Vars, is_written,
+};
 use crate::weave::spec::{self, Mode};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,40 +22,48 @@ pub(crate) struct Section<'s> {
     /// Whether there is an extend between the acquire and the entry.
     pub extends_first: bool,
     /// The assumption about a member's failure. Without an entry it is the most careful one.
-    pub failing: BTreeMap<StateId, Failing>,
+    pub uncertain_after: BTreeMap<StateId, UncertainAfter>,
     /// Whether steps that Lambda did not start are retried.
     pub asks_again: bool,
 }
 
 /// What may still be running after a failure of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Failing {
+pub(crate) enum UncertainAfter {
     /// After any error something may still be running.
-    Open,
+    AnyError,
     /// After a timeout or an error of Lambda itself something may still be running, but after no other error.
-    ByError,
+    LambdaErrors,
     /// After a timeout something may still be running, but after no other error.
-    ByTimeout,
+    Timeout,
     /// Nothing is running.
-    Over,
+    Never,
 }
 
 impl Section<'_> {
-    pub(crate) fn failing(&self, machine: &Machine<'_>, member: StateId) -> Failing {
+    pub(crate) fn uncertain_after(&self, machine: &Machine<'_>, member: StateId) -> UncertainAfter {
         let state = &machine.states[member];
         let careful = if state.has_scopes() || outlives_errors(state.node) {
-            Failing::Open
+            UncertainAfter::AnyError
         } else {
-            Failing::ByError
+            UncertainAfter::LambdaErrors
         };
-        self.failing.get(&member).copied().unwrap_or(careful)
+        self.uncertain_after
+            .get(&member)
+            .copied()
+            .unwrap_or(careful)
     }
 
     /// Whether a task in the section takes its time limit from the lease.
-    pub(crate) fn bounds(&self, machine: &Machine<'_>, plain: &Plain, task: StateId) -> bool {
+    pub(crate) fn bounds(
+        &self,
+        machine: &Machine<'_>,
+        authored: &AuthoredMachine,
+        task: StateId,
+    ) -> bool {
         self.spec.bound
             && machine.states[task].jsonata
-            && plain
+            && authored
                 .limits
                 .get(&task)
                 .is_some_and(|limit| *limit != Limit::Computed)
@@ -119,15 +129,15 @@ pub(crate) enum Role {
     /// After a release of the last state that failed.
     Done,
     /// The release after a failure that the author catches. It leads to the target of that clause.
-    GiveBack(StateId),
+    ReleaseAfterCaughtError(StateId),
     /// The same if something may still be running. It does not release the lease, and by default waits until the lease ends.
-    Leave(StateId),
+    KeepLease(StateId),
     /// The release after a failure that the author does not catch.
     AfterFailure,
     Failed,
     /// After a failure that the author does not catch, if something may still be running after any error.
-    RunOut,
-    MayRun,
+    WaitForExpiry,
+    FailStillRunning,
     Lost,
 }
 
@@ -169,12 +179,12 @@ impl Names {
             Role::Release(Target::End) => "Release".to_owned(),
             Role::Release(Target::To(to)) => format!("ReleaseThen{}", slug(to)),
             Role::Done => "Done".to_owned(),
-            Role::GiveBack(to) => format!("GiveBackThen{}", slug(to)),
-            Role::Leave(to) => format!("LeaveThen{}", slug(to)),
+            Role::ReleaseAfterCaughtError(to) => format!("GiveBackThen{}", slug(to)),
+            Role::KeepLease(to) => format!("LeaveThen{}", slug(to)),
             Role::AfterFailure => "ReleaseAfterFailure".to_owned(),
             Role::Failed => "Failed".to_owned(),
-            Role::RunOut => "RunOut".to_owned(),
-            Role::MayRun => "StepMayRun".to_owned(),
+            Role::WaitForExpiry => "RunOut".to_owned(),
+            Role::FailStillRunning => "StepMayRun".to_owned(),
             Role::Lost => "LeaseLost".to_owned(),
         };
         format!("{}{what}", section.name)

@@ -1,13 +1,13 @@
-//! From a plain machine and a specification to the woven one.
+//! From an authored machine and a specification to the woven one.
 
 use crate::check::calls::{Options, Verb};
 use crate::check::checker::check;
 use crate::check::rule::Rule;
 use crate::read::source::Source;
+use crate::weave::authored::{AuthoredMachine, Machine, is_written};
 use crate::weave::finder;
-use crate::weave::plain::{Machine, Plain, is_written};
+use crate::weave::refine::Refiner;
 use crate::weave::refusal::Refusal;
-use crate::weave::settle::Settler;
 use crate::weave::spec::Spec;
 
 /// Weaves sections into a state machine.
@@ -66,19 +66,19 @@ fn once(source: &Source, spec: &Spec, options: &Options) -> Result<String, Refus
         });
     }
     let machine = Machine::read(source, &root);
-    let plain = Plain::of(&machine);
-    let sections = finder::find(&machine, &plain, spec)?;
+    let authored = AuthoredMachine::of(&machine);
+    let sections = finder::find(&machine, &authored, spec)?;
     let ours = machine.states.iter().filter(|state| {
         let asks = |text: &str| text.contains("State.EnteredTime");
         is_written(state) && state.node.any_text(asks)
     });
-    let settler = Settler {
+    let refiner = Refiner {
         has_leases: checked.acquires > ours.count(),
         machine: &machine,
-        plain: &plain,
+        authored: &authored,
         spec,
         options,
         known: &known,
     };
-    settler.settle(sections)
+    refiner.refine(sections)
 }

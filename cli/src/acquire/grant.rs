@@ -5,72 +5,72 @@ use std::time::Duration;
 use leasehold::{Acquire, AcquireOutcome, Acquired, Contention, Error, Granted, RetryPolicy};
 use rustix::process::Signal;
 
-use crate::connect::Reached;
+use crate::connect::TableClient;
 use crate::durations::render;
 use crate::exit::{Code, Failure, in_full};
-use crate::output::complain;
+use crate::output::print_error;
 use crate::signals::Signals;
 
 /// Retries acquire until the lease is granted or `wait` has passed. A signal ends the wait, and a lease that was granted
 /// meanwhile is released.
 pub(crate) async fn get(
-    reached: &Reached,
+    table_client: &TableClient,
     request: &Acquire,
     wait: Duration,
     quiet: bool,
     signals: &mut Signals,
 ) -> Result<Granted, Failure> {
     tokio::select! {
-        granted = ask(reached, request, wait, quiet) => granted,
-        signal = signals.next() => Err(give_up(reached, request, signal).await),
+        granted = ask(table_client, request, wait, quiet) => granted,
+        signal = signals.next() => Err(give_up(table_client, request, signal).await),
     }
 }
 
 async fn ask(
-    reached: &Reached,
+    table_client: &TableClient,
     request: &Acquire,
     wait: Duration,
     quiet: bool,
 ) -> Result<Granted, Failure> {
-    let leases = &reached.leases;
+    let leases = &table_client.leases;
     let why = match leases.acquire(request.clone()).await {
         Ok(Acquired::Granted(granted)) => return Ok(granted),
         Ok(Acquired::Held(contention)) if wait.is_zero() => {
-            return Err(held(reached, &contention));
+            return Err(held(table_client, &contention));
         }
-        Ok(Acquired::Held(contention)) => describe(reached, &contention),
+        Ok(Acquired::Held(contention)) => describe(table_client, &contention),
         Err(error @ (Error::Throttled { .. } | Error::Unavailable { .. })) if !wait.is_zero() => {
             in_full(&error)
         }
         Err(error) => return Err(error.into()),
     };
     if !quiet {
-        complain(&format!("{why}; retries for {}", render(wait)));
+        print_error(&format!("{why}; retries for {}", render(wait)));
     }
     match leases
         .acquire_within(request.clone(), RetryPolicy::with_budget(wait))
         .await?
     {
         AcquireOutcome::Granted(granted) => Ok(granted),
-        AcquireOutcome::TimedOut(contention) => Err(held(reached, &contention)),
+        AcquireOutcome::TimedOut(contention) => Err(held(table_client, &contention)),
     }
 }
 
 /// A request may still be in flight. Repeating it with the same request id shows its outcome.
-async fn give_up(reached: &Reached, request: &Acquire, signal: Signal) -> Failure {
-    if let Ok(Acquired::Granted(granted)) = reached.leases.acquire(request.clone()).await {
-        let _ = reached.leases.release(&granted.lease).await;
+async fn give_up(table_client: &TableClient, request: &Acquire, signal: Signal) -> Failure {
+    if let Ok(Acquired::Granted(granted)) = table_client.leases.acquire(request.clone()).await {
+        let _ = table_client.leases.release(&granted.lease).await;
     }
     let code = Code::of_signal(signal.as_raw());
     Failure::new(code, "interrupted; no lease is held")
 }
 
-fn held(reached: &Reached, contention: &Contention) -> Failure {
-    Failure::new(Code::HELD, describe(reached, contention))
+fn held(table_client: &TableClient, contention: &Contention) -> Failure {
+    Failure::new(Code::HELD, describe(table_client, contention))
 }
 
-fn describe(reached: &Reached, Contention { held, .. }: &Contention) -> String {
-    let left = held.expires_at.since(reached.leases.now());
+fn describe(table_client: &TableClient, Contention { held, .. }: &Contention) -> String {
+    let left = held.expires_at.since(table_client.leases.now());
     let line = match held.waiting {
         0 => String::new(),
         n => format!("; {n} in the queue"),

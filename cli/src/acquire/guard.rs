@@ -16,7 +16,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::limit::Limit;
 use crate::exit::{Code, Failure};
 use crate::instants::Instants;
-use crate::output::complain;
+use crate::output::print_error;
 
 /// What the guard writes once it has the first limit.
 pub(crate) const READY: &str = "ready";
@@ -50,7 +50,7 @@ pub(crate) async fn run() -> Result<Code, Failure> {
         let next = watch.next();
         tokio::select! {
             biased;
-            () = next.comes(), if watch.is_set() => watch.come(),
+            () = next.wait_until(), if watch.is_set() => watch.come(),
             order = orders.next_line() => match order {
                 Ok(Some(order)) => obey(&order, &mut watch),
                 Ok(None) | Err(_) => kill("the process that held the lease is gone"),
@@ -132,7 +132,7 @@ fn give_back(to: &str) {
 }
 
 fn kill(why: &str) -> ! {
-    complain(&format!("{why}: the command is killed"));
+    print_error(&format!("{why}: the command is killed"));
     let _ = kill_current_process_group(Signal::KILL);
     // Not reached, because SIGKILL ends this process too.
     std::process::exit(i32::from(Code::LOST.0))

@@ -16,7 +16,7 @@ use super::guard::{BACK, READY};
 use super::limit::Limit;
 
 /// A command that runs this program again.
-pub(crate) fn ourselves() -> Command {
+pub(crate) fn self_command() -> Command {
     // This works even if an update has replaced the program's file.
     #[cfg(target_os = "linux")]
     let program = "/proc/self/exe";
@@ -28,21 +28,21 @@ pub(crate) fn ourselves() -> Command {
 }
 
 /// A running guard, and the group that it leads.
-pub(crate) struct Post {
+pub(crate) struct GuardProcess {
     pub(crate) group: Pid,
-    pub(crate) orders: Orders,
-    pub(crate) answers: Answers,
+    pub(crate) commands: GuardCommands,
+    pub(crate) replies: GuardReplies,
     guard: Child,
     has_terminal: bool,
 }
 
 /// The pipe to the guard.
-pub(crate) struct Orders(ChildStdin);
+pub(crate) struct GuardCommands(ChildStdin);
 
 /// The pipe from the guard. It ends when the guard does.
-pub(crate) struct Answers(Lines<BufReader<ChildStdout>>);
+pub(crate) struct GuardReplies(Lines<BufReader<ChildStdout>>);
 
-impl Orders {
+impl GuardCommands {
     /// Sends the guard a new limit.
     pub(crate) async fn limit(&mut self, limit: Limit) {
         // If the guard is gone, the end of its answers shows it.
@@ -50,7 +50,7 @@ impl Orders {
     }
 }
 
-impl Answers {
+impl GuardReplies {
     /// Returns when the guard is gone.
     pub(crate) async fn end(&mut self) {
         while let Ok(Some(_)) = self.0.next_line().await {}
@@ -61,10 +61,10 @@ impl Answers {
     }
 }
 
-impl Post {
+impl GuardProcess {
     /// Starts a guard, and waits until it has the first limit.
     pub(crate) async fn take(limit: Limit) -> io::Result<Self> {
-        let mut command = ourselves();
+        let mut command = self_command();
         command
             .arg("__guard")
             .env_clear()
@@ -74,17 +74,17 @@ impl Post {
         let mut guard = command.spawn()?;
         let gone = || io::Error::other("the guard is gone");
         let id = guard.id().and_then(|id| i32::try_from(id).ok());
-        let mut post = Self {
+        let mut started = Self {
             group: id.and_then(Pid::from_raw).ok_or_else(gone)?,
-            orders: Orders(guard.stdin.take().ok_or_else(gone)?),
-            answers: Answers(BufReader::new(guard.stdout.take().ok_or_else(gone)?).lines()),
+            commands: GuardCommands(guard.stdin.take().ok_or_else(gone)?),
+            replies: GuardReplies(BufReader::new(guard.stdout.take().ok_or_else(gone)?).lines()),
             guard,
             has_terminal: false,
         };
-        post.orders.limit(limit).await;
+        started.commands.limit(limit).await;
         tokio::select! {
-            is_ready = post.answers.is(READY) => if is_ready { Ok(post) } else { Err(gone()) },
-            () = limit.kill.comes() => Err(gone()),
+            is_ready = started.replies.is(READY) => if is_ready { Ok(started) } else { Err(gone()) },
+            () = limit.kill.wait_until() => Err(gone()),
         }
     }
 
@@ -107,9 +107,9 @@ impl Post {
         const PATIENCE: Duration = Duration::from_secs(2);
         if self.has_terminal {
             let order = format!("{BACK} {}\n", getpgrp().as_raw_pid());
-            let _ = self.orders.0.write_all(order.as_bytes()).await;
+            let _ = self.commands.0.write_all(order.as_bytes()).await;
             tokio::select! {
-                _ = self.answers.is(BACK) => {}
+                _ = self.replies.is(BACK) => {}
                 () = SystemClock.sleep(PATIENCE) => {}
             }
         }

@@ -36,7 +36,7 @@ impl Limit {
     }
 
     /// The limit of a command that is asked to end now.
-    pub(crate) fn hurried(self, now: Instants) -> Self {
+    pub(crate) fn ending_now(self, now: Instants) -> Self {
         Self {
             kill: self.kill.earlier(now.plus(self.grace)),
             grace: self.grace,
@@ -107,11 +107,11 @@ mod tests {
     #[test]
     fn who_is_told_to_end_now_has_no_longer_than_before() {
         let limit = Limit::of(&lease(), NOW, Duration::from_secs(10));
-        let hurried = limit.hurried(NOW);
-        assert_eq!(hurried.warning().left(NOW), Duration::ZERO);
-        assert_eq!(hurried.kill.left(NOW), Duration::from_secs(10));
+        let ending_now = limit.ending_now(NOW);
+        assert_eq!(ending_now.warning().left(NOW), Duration::ZERO);
+        assert_eq!(ending_now.kill.left(NOW), Duration::from_secs(10));
         let late = limit.kill.minus(Duration::from_secs(1));
-        assert_eq!(limit.hurried(late).kill, limit.kill);
+        assert_eq!(limit.ending_now(late).kill, limit.kill);
     }
 
     #[test]

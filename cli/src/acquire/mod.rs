@@ -22,10 +22,10 @@ use std::time::Duration;
 use clap::Args;
 use leasehold::{Acquired, BadValue, Holder, Key, Metadata, Permits, RequestId, Ttl};
 
-use crate::connect::Place;
+use crate::connect::TableArgs;
 use crate::exit::{Code, Failure};
 use crate::instants::Instants;
-use crate::output::{complain, json_in_lines, say_lines};
+use crate::output::{json_in_lines, print_error, print_lines};
 use crate::signals::Signals;
 use crate::{durations, environment};
 use supervise::Work;
@@ -98,7 +98,7 @@ pub(crate) struct Acquire {
     #[arg(last = true)]
     command: Vec<OsString>,
     #[command(flatten)]
-    place: Place,
+    table_args: TableArgs,
 }
 
 fn ttl(text: &str) -> Result<Ttl, String> {
@@ -121,11 +121,11 @@ impl Acquire {
         if let Some(path) = &self.handle_file {
             handle_file::may_write(path).map_err(Failure::usage)?;
         }
-        let reached = self.place.reach().await?;
+        let table_client = self.table_args.connect().await?;
         let usable = self
             .ttl
             .as_duration()
-            .saturating_sub(reached.settings.guard);
+            .saturating_sub(table_client.settings.guard);
         if !self.command.is_empty() && usable < Duration::from_secs(1) {
             let problem = "--ttl: to run a command, it must be at least a second longer than the guard (LEASE_GUARD_MS)";
             return Err(Failure::usage(problem));
@@ -143,7 +143,7 @@ impl Acquire {
             self.wait
         };
         let before = Instants::now();
-        let granted = grant::get(&reached, &request, wait, self.quiet, &mut signals).await;
+        let granted = grant::get(&table_client, &request, wait, self.quiet, &mut signals).await;
         let granted = granted.map_err(|failure| match self.conflict_exit_code {
             Some(code) if failure.code == Code::HELD => failure.code(Code(code)),
             _ => failure,
@@ -151,19 +151,19 @@ impl Acquire {
         if self.command.is_empty() {
             let is_printed = self.handle_file.is_none();
             if is_printed && !self.quiet && std::io::IsTerminal::is_terminal(&std::io::stdout()) {
-                complain("keep this handle secret: it can extend and release the lease");
+                print_error("keep this handle secret: it can extend and release the lease");
             }
             let lease = granted.lease.clone();
             let handle = json_in_lines(&Acquired::Granted(granted));
             let given = handle.and_then(|handle| match &self.handle_file {
                 Some(path) => handle_file::write(path, &handle)
-                    .map_err(|problem| Failure::new(Code::NO, problem)),
-                None => say_lines(&handle),
+                    .map_err(|problem| Failure::new(Code::FAILURE, problem)),
+                None => print_lines(&handle),
             });
             if given.is_err() {
                 // Without its handle nobody could extend or release the lease.
-                let _ = reached.leases.release(&lease).await;
-                complain(&format!("so {} is released again", self.key));
+                let _ = table_client.leases.release(&lease).await;
+                print_error(&format!("so {} is released again", self.key));
             }
             return given.map(|()| Code::DONE);
         }
@@ -171,7 +171,7 @@ impl Acquire {
             command: &self.command,
             grace: self.grace,
         };
-        work.run(&reached, granted.lease, before, &mut signals)
+        work.run(&table_client, granted.lease, before, &mut signals)
             .await
     }
 

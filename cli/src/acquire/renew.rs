@@ -5,17 +5,17 @@ use std::time::Duration;
 
 use leasehold::{Clock as _, Error, ExtendOptions, Lease, SystemClock};
 
-use super::guard_pipe::Orders;
+use super::guard_pipe::GuardCommands;
 use super::limit::{Limit, length_of};
-use crate::connect::Reached;
+use crate::connect::TableClient;
 use crate::durations::render;
 use crate::exit::in_full;
 use crate::instants::Instants;
-use crate::output::complain;
+use crate::output::print_error;
 
 /// Why a lease could not be kept.
 #[derive(Debug)]
-pub(crate) enum Fate {
+pub(crate) enum LeaseEnd {
     /// It is lost, or cannot be extended any more.
     Lost(Error),
     /// No extend succeeded in time, for this reason.
@@ -27,28 +27,28 @@ pub(crate) enum Fate {
 }
 
 /// The lease as last confirmed, and the grace of the command.
-pub(crate) struct Kept {
+pub(crate) struct HeldLease {
     pub(crate) lease: Lease,
     pub(crate) grace: Duration,
 }
 
-impl Kept {
+impl HeldLease {
     /// Extends the lease whenever a third of it has passed, until that fails for good or for too long. It sends each new
     /// deadline to the guard as soon as the extend succeeds.
-    pub(crate) async fn keep(
+    pub(crate) async fn extend_until_lost(
         &mut self,
-        reached: &Reached,
-        orders: &mut Orders,
+        table_client: &TableClient,
+        commands: &mut GuardCommands,
         limit: &Cell<Limit>,
-    ) -> Fate {
+    ) -> LeaseEnd {
         loop {
             let length = length_of(&self.lease);
             let end = limit.get().warning();
             let due = limit.get().kill.minus(length * 2 / 3);
-            due.earlier(end).comes().await;
+            due.earlier(end).wait_until().await;
             let mut failed = None;
             let late = |failed: Option<String>| {
-                Fate::Late(failed.unwrap_or_else(|| "the table does not answer".to_owned()))
+                LeaseEnd::Late(failed.unwrap_or_else(|| "the table does not answer".to_owned()))
             };
             loop {
                 let before = Instants::now();
@@ -56,29 +56,29 @@ impl Kept {
                     return late(failed);
                 }
                 let extend = async {
-                    reached.credentials.freshen().await;
+                    table_client.credentials.refresh_if_expiring().await;
                     let options = ExtendOptions::default();
-                    reached.leases.extend(&self.lease, options).await
+                    table_client.leases.extend(&self.lease, options).await
                 };
                 let extended = tokio::select! {
                     extended = extend => extended,
-                    () = end.comes() => return late(failed),
+                    () = end.wait_until() => return late(failed),
                 };
                 match extended {
                     Ok(extended) => {
                         self.lease = extended.into_lease();
                         limit.set(Limit::of(&self.lease, before, self.grace));
-                        orders.limit(limit.get()).await;
+                        commands.limit(limit.get()).await;
                         break;
                     }
                     Err(
                         over @ (Error::Lost { .. } | Error::Expired { .. } | Error::Frozen { .. }),
-                    ) => return Fate::Lost(over),
+                    ) => return LeaseEnd::Lost(over),
                     Err(error) => {
                         let why = in_full(&error);
                         if failed.is_none() {
                             let left = render(end.left(Instants::now()));
-                            complain(&format!("cannot extend, and retries for {left}: {why}"));
+                            print_error(&format!("cannot extend, and retries for {left}: {why}"));
                         }
                         failed = Some(why);
                         let pause = length / 20;

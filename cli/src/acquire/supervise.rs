@@ -11,13 +11,13 @@ use leasehold::{Ended, Error, Inspected, Lease, ReleaseOutcome};
 use rustix::process::{Signal, getpid};
 use tokio::process::Child;
 
-use super::guard_pipe::{Post, adopt_orphans, ourselves};
+use super::guard_pipe::{GuardProcess, adopt_orphans, self_command};
 use super::limit::Limit;
-use super::renew::{Fate, Kept};
-use crate::connect::Reached;
+use super::renew::{HeldLease, LeaseEnd};
+use crate::connect::TableClient;
 use crate::exit::{Code, Failure, in_full};
 use crate::instants::Instants;
-use crate::output::complain;
+use crate::output::print_error;
 use crate::signals::Signals;
 
 /// How often a release is tried if its outcome is unknown.
@@ -35,51 +35,59 @@ impl Work<'_> {
     /// empty. Returns the command's own exit code if the lease lasted to the end.
     pub(crate) async fn run(
         &self,
-        reached: &Reached,
+        table_client: &TableClient,
         lease: Lease,
         before: Instants,
         signals: &mut Signals,
     ) -> Result<Code, Failure> {
-        let mut kept = Kept {
+        let mut kept = HeldLease {
             grace: self.grace,
             lease,
         };
         let limit = Cell::new(Limit::of(&kept.lease, before, self.grace));
         adopt_orphans();
-        let (mut post, mut child) = match self.start(&kept.lease, limit.get()).await {
+        let (mut guard, mut child) = match self.start(&kept.lease, limit.get()).await {
             Ok(started) => started,
             Err(error) => {
-                release(reached, &kept.lease).await;
+                release(table_client, &kept.lease).await;
                 let what = format!("the command could not be started: {error}");
                 return Err(Failure::new(Code::NOT_RUNNABLE, what));
             }
         };
-        let ended = attend(reached, &mut kept, &mut post, &mut child, &limit, signals).await;
+        let ended = attend(
+            table_client,
+            &mut kept,
+            &mut guard,
+            &mut child,
+            &limit,
+            signals,
+        )
+        .await;
         let (status, fate) = ended.map_err(|error| broken(&error))?;
-        let is_empty = post.leave().await.map_err(|error| broken(&error))?;
+        let is_empty = guard.leave().await.map_err(|error| broken(&error))?;
         match fate {
             Some(fate) => {
-                if !matches!(fate, Fate::Lost(_)) && is_empty {
-                    release(reached, &kept.lease).await;
+                if !matches!(fate, LeaseEnd::Lost(_)) && is_empty {
+                    release(table_client, &kept.lease).await;
                 }
                 Err(doomed(&kept.lease, &fate))
             }
             None if !is_empty => {
-                complain(&format!(
+                print_error(&format!(
                     "a process of the command cannot be killed, so the lease is not released; it ends at {}",
                     kept.lease.expires_at
                 ));
                 Ok(code_of(status))
             }
-            None if release(reached, &kept.lease).await => Ok(code_of(status)),
-            None => Err(doomed(&kept.lease, &Fate::Over)),
+            None if release(table_client, &kept.lease).await => Ok(code_of(status)),
+            None => Err(doomed(&kept.lease, &LeaseEnd::Over)),
         }
     }
 
-    async fn start(&self, lease: &Lease, limit: Limit) -> io::Result<(Post, Child)> {
-        let mut post = Post::take(limit).await?;
-        post.hand_terminal_over();
-        let mut command = ourselves();
+    async fn start(&self, lease: &Lease, limit: Limit) -> io::Result<(GuardProcess, Child)> {
+        let mut guard = GuardProcess::take(limit).await?;
+        guard.hand_terminal_over();
+        let mut command = self_command();
         command
             .arg("__launch")
             .arg("--parent")
@@ -92,11 +100,11 @@ impl Work<'_> {
             .env("LEASEHOLD_FENCING_TOKEN", lease.fencing_token.to_string())
             .env("LEASEHOLD_PERMIT", lease.permit.to_string())
             .env("LEASEHOLD_SAFE_UNTIL", lease.safe_until.to_string())
-            .process_group(post.group.as_raw_pid());
+            .process_group(guard.group.as_raw_pid());
         match command.spawn() {
-            Ok(child) => Ok((post, child)),
+            Ok(child) => Ok((guard, child)),
             Err(error) => {
-                let _ = post.leave().await;
+                let _ = guard.leave().await;
                 Err(error)
             }
         }
@@ -110,30 +118,31 @@ fn variable(text: &str) -> String {
 
 /// Until the command has ended: extends the lease, passes signals on, and ends the command if the lease ends.
 async fn attend(
-    reached: &Reached,
-    kept: &mut Kept,
-    post: &mut Post,
+    table_client: &TableClient,
+    kept: &mut HeldLease,
+    guard: &mut GuardProcess,
     child: &mut Child,
     limit: &Cell<Limit>,
     signals: &mut Signals,
-) -> io::Result<(ExitStatus, Option<Fate>)> {
+) -> io::Result<(ExitStatus, Option<LeaseEnd>)> {
     let mut fate = None;
     let mut killed = false;
     {
-        let group = post.group;
-        let mut keeping = std::pin::pin!(kept.keep(reached, &mut post.orders, limit));
+        let group = guard.group;
+        let mut keeping =
+            std::pin::pin!(kept.extend_until_lost(table_client, &mut guard.commands, limit));
         loop {
             tokio::select! {
                 biased;
                 status = child.wait() => {
                     // The guard may have killed it, if this process was not scheduled in time.
                     let late = limit.get().kill.left(Instants::now()).is_zero();
-                    let late = late.then_some(Fate::Over);
+                    let late = late.then_some(LeaseEnd::Over);
                     return Ok((status?, fate.or(late)));
                 }
                 signal = signals.next() => drop(rustix::process::kill_process_group(group, signal)),
-                () = post.answers.end(), if fate.is_none() => {
-                    fate = Some(Fate::Unguarded);
+                () = guard.replies.end(), if fate.is_none() => {
+                    fate = Some(LeaseEnd::Unguarded);
                     break;
                 }
                 over = &mut keeping => {
@@ -144,31 +153,31 @@ async fn attend(
             }
         }
     }
-    if matches!(fate, Some(Fate::Lost(_) | Fate::Late(_))) {
+    if matches!(fate, Some(LeaseEnd::Lost(_) | LeaseEnd::Late(_))) {
         if let Some(fate) = &fate {
-            complain(&format!("{}: the command is asked to end", why(fate)));
+            print_error(&format!("{}: the command is asked to end", why(fate)));
         }
-        limit.set(limit.get().hurried(Instants::now()));
-        post.orders.limit(limit.get()).await;
+        limit.set(limit.get().ending_now(Instants::now()));
+        guard.commands.limit(limit.get()).await;
     }
     loop {
-        let now = matches!(fate, None | Some(Fate::Unguarded));
+        let now = matches!(fate, None | Some(LeaseEnd::Unguarded));
         if now && !killed {
-            killed = kill(post, child);
+            killed = kill(guard, child);
         }
         tokio::select! {
             biased;
-            status = child.wait() => return Ok((status?, fate.or(Some(Fate::Over)))),
-            signal = signals.next() => post.signal(signal),
+            status = child.wait() => return Ok((status?, fate.or(Some(LeaseEnd::Over)))),
+            signal = signals.next() => guard.signal(signal),
             // The guard does this too, in case one of the two fails.
-            () = limit.get().kill.comes(), if !killed => killed = kill(post, child),
+            () = limit.get().kill.wait_until(), if !killed => killed = kill(guard, child),
         }
     }
 }
 
 /// Kills the whole group, and the command itself in case it has left the group.
-fn kill(post: &Post, child: &mut Child) -> bool {
-    post.signal(Signal::KILL);
+fn kill(guard: &GuardProcess, child: &mut Child) -> bool {
+    guard.signal(Signal::KILL);
     let _ = child.start_kill();
     true
 }
@@ -177,7 +186,7 @@ fn kill(post: &Post, child: &mut Child) -> bool {
 async fn passed(limit: &Cell<Limit>) {
     loop {
         let known = limit.get();
-        known.kill.comes().await;
+        known.kill.wait_until().await;
         if limit.get() == known {
             return;
         }
@@ -186,20 +195,20 @@ async fn passed(limit: &Cell<Limit>) {
 
 /// Releases the lease, and returns whether it was still held. If the outcome stays unknown, this returns true: the command has
 /// ended, and the lease expires by itself.
-async fn release(reached: &Reached, lease: &Lease) -> bool {
+async fn release(table_client: &TableClient, lease: &Lease) -> bool {
     for tries in 1.. {
-        match reached.leases.release(lease).await {
+        match table_client.leases.release(lease).await {
             Ok(released) => {
                 return match released.outcome {
                     ReleaseOutcome::Released => true,
-                    ReleaseOutcome::AlreadyReleased => was_released(reached, lease).await,
+                    ReleaseOutcome::AlreadyReleased => was_released(table_client, lease).await,
                     ReleaseOutcome::Lost => false,
                 };
             }
             Err(Error::Unavailable { .. } | Error::Throttled { .. }) if tries < RELEASES => {}
             Err(error) => {
                 let (key, end, why) = (&lease.key, lease.expires_at, in_full(&error));
-                complain(&format!(
+                print_error(&format!(
                     "{key} could not be released, and becomes free at {end}: {why}"
                 ));
                 return true;
@@ -210,8 +219,9 @@ async fn release(reached: &Reached, lease: &Lease) -> bool {
 }
 
 /// Whether an already released lease was released by this program, after a lost response, and not by an operator or by sweep.
-async fn was_released(reached: &Reached, lease: &Lease) -> bool {
-    let Ok(Inspected::Found { first, permits }) = reached.leases.inspect(&lease.key).await else {
+async fn was_released(table_client: &TableClient, lease: &Lease) -> bool {
+    let Ok(Inspected::Found { first, permits }) = table_client.leases.inspect(&lease.key).await
+    else {
         return true;
     };
     let mut seen = permits.into_iter().chain([first]);
@@ -222,26 +232,26 @@ async fn was_released(reached: &Reached, lease: &Lease) -> bool {
     previous.is_none_or(|previous| previous.ended == Ended::Released)
 }
 
-fn why(fate: &Fate) -> String {
+fn why(fate: &LeaseEnd) -> String {
     match fate {
-        Fate::Lost(error) => in_full(error),
-        Fate::Late(why) => format!("the lease could not be extended in time: {why}"),
-        Fate::Over => "the lease ended before the command did".to_owned(),
-        Fate::Unguarded => "the command's guard was killed".to_owned(),
+        LeaseEnd::Lost(error) => in_full(error),
+        LeaseEnd::Late(why) => format!("the lease could not be extended in time: {why}"),
+        LeaseEnd::Over => "the lease ended before the command did".to_owned(),
+        LeaseEnd::Unguarded => "the command's guard was killed".to_owned(),
     }
 }
 
-fn doomed(lease: &Lease, fate: &Fate) -> Failure {
+fn doomed(lease: &Lease, fate: &LeaseEnd) -> Failure {
     let what = format!("{}: {}; the command has been ended", lease.key, why(fate));
     let failure = Failure::new(Code::LOST, what);
-    failure.cure("its work may be half done, and somebody else may hold the key: check before you run it again")
+    failure.advice("its work may be half done, and somebody else may hold the key: check before you run it again")
 }
 
 fn code_of(status: ExitStatus) -> Code {
     match (status.code(), status.signal()) {
         (Some(code), _) => Code(u8::try_from(code).unwrap_or(u8::MAX)),
         (None, Some(signal)) => Code::of_signal(signal),
-        (None, None) => Code::NO,
+        (None, None) => Code::FAILURE,
     }
 }
 

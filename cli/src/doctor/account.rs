@@ -36,7 +36,7 @@ pub(super) struct Account {
 
 /// Why a service did not answer a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Trouble {
+pub(super) enum CallError {
     /// No response, or one that could not be read.
     NoAnswer(&'static str),
     /// The caller lacks a permission.
@@ -47,7 +47,7 @@ pub(super) enum Trouble {
     Said(String),
 }
 
-impl Trouble {
+impl CallError {
     /// The trouble behind an error of `action`, such as `dynamodb:DescribeTable`.
     pub(super) fn of<E: ProvideErrorMetadata, R>(
         action: &'static str,
@@ -109,7 +109,7 @@ pub(super) type Answer = Result<Value, Refusal>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
     /// It was not called at all.
-    Uncalled(Trouble),
+    Uncalled(CallError),
     /// Its own error: the name, and the message for people.
     Error { name: String, message: String },
 }
@@ -144,12 +144,12 @@ impl Account {
     }
 
     /// The resources of a stack, by its name or ARN.
-    pub(super) async fn resources(&self, stack: &str) -> Result<Resources, Trouble> {
+    pub(super) async fn resources(&self, stack: &str) -> Result<Resources, CallError> {
         let list = self.cloudformation.list_stack_resources();
         let mut pages = list.stack_name(stack).into_paginator().send();
         let mut resources = Resources::new();
         while let Some(page) = pages.next().await {
-            let page = page.map_err(|e| Trouble::of("cloudformation:ListStackResources", &e))?;
+            let page = page.map_err(|e| CallError::of("cloudformation:ListStackResources", &e))?;
             resources.extend(page.stack_resource_summaries().iter().filter_map(named));
         }
         Ok(resources)
@@ -162,7 +162,7 @@ impl Account {
         let answer = invoke
             .send()
             .await
-            .map_err(|error| Refusal::Uncalled(Trouble::of("lambda:InvokeFunction", &error)))?;
+            .map_err(|error| Refusal::Uncalled(CallError::of("lambda:InvokeFunction", &error)))?;
         let payload = answer.payload().map(AsRef::as_ref).unwrap_or_default();
         let body: Value = serde_json::from_slice(payload).unwrap_or_default();
         if answer.function_error().is_none() {
@@ -199,17 +199,17 @@ fn named(summary: &StackResourceSummary) -> Option<(String, Resource)> {
 }
 
 /// The failure if the stack's resources cannot be listed, since every check needs them.
-pub(super) fn unlisted(stack: &str, trouble: &Trouble) -> Failure {
+pub(super) fn unlisted(stack: &str, trouble: &CallError) -> Failure {
     let unreachable = |what: &dyn Display| Failure::new(Code::UNREACHABLE, what);
     match trouble {
-        Trouble::NoAnswer(service) => unreachable(&format!("{service} does not answer"))
-            .cure("check the network, --region and AWS_ENDPOINT_URL_CLOUDFORMATION"),
-        Trouble::Refused(why) => unreachable(why).cure(
+        CallError::NoAnswer(service) => unreachable(&format!("{service} does not answer"))
+            .advice("check the network, --region and AWS_ENDPOINT_URL_CLOUDFORMATION"),
+        CallError::Refused(why) => unreachable(why).advice(
             "doctor lists the stack's resources with this action; docs/reference/permissions.md lists the actions of every command",
         ),
-        Trouble::Missing => unreachable(&format!("there is no stack {stack}")),
-        Trouble::Said(said) => unreachable(said)
-            .cure("check --stack, --region and --profile; `aws cloudformation list-stacks` lists the stacks"),
+        CallError::Missing => unreachable(&format!("there is no stack {stack}")),
+        CallError::Said(said) => unreachable(said)
+            .advice("check --stack, --region and --profile; `aws cloudformation list-stacks` lists the stacks"),
     }
 }
 
@@ -222,13 +222,13 @@ mod tests {
     fn the_policy_has_each_action_that_is_asked_for_and_no_other() {
         let sources = [
             include_str!("account.rs"),
-            include_str!("look.rs"),
+            include_str!("inspect.rs"),
             include_str!("queue.rs"),
         ];
         let sources = sources
             .iter()
             .filter_map(|source| source.split("mod tests {").next());
-        let asked = sources.flat_map(|source| source.split("Trouble::of(").skip(1));
+        let asked = sources.flat_map(|source| source.split("CallError::of(").skip(1));
         let asked = asked.filter_map(|rest| rest.trim_start().strip_prefix('"')?.split('"').next());
         let mut asked: BTreeSet<_> = asked.collect();
         asked.extend(["dynamodb:DescribeTable", "dynamodb:DescribeTimeToLive"]);

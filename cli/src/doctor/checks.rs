@@ -10,19 +10,19 @@ pub(super) struct Check {
     pub(super) says: &'static str,
     /// What to do if the check fails.
     pub(super) action: &'static str,
-    pub(super) by: By,
+    pub(super) by: CheckMethod,
 }
 
 /// How a check is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum By {
+pub(super) enum CheckMethod {
     /// The check writes nothing.
-    Looking,
+    Inspection,
     /// The check acquires and releases leases on keys of its own.
-    Doing,
+    Exercise,
 }
 
-const fn look(
+const fn inspection(
     id: &'static str,
     promise: &'static str,
     says: &'static str,
@@ -33,11 +33,11 @@ const fn look(
         promise,
         says,
         action,
-        by: By::Looking,
+        by: CheckMethod::Inspection,
     }
 }
 
-const fn act(
+const fn exercise(
     id: &'static str,
     promise: &'static str,
     says: &'static str,
@@ -48,187 +48,187 @@ const fn act(
         promise,
         says,
         action,
-        by: By::Doing,
+        by: CheckMethod::Exercise,
     }
 }
 
 /// Every check, in the order of the report.
 pub(super) const CHECKS: &[Check] = &[
-    look(
+    inspection(
         "stack",
         "F26",
         "The stack has its table, functions, roles, rules, queues and the machine with-lease, and none of them is in a failed state.",
         "deploy the stack again, and read its CloudFormation events to see what failed",
     ),
-    look(
+    inspection(
         "table",
         "F11",
         "The table has the keys, attributes and billing of a lease table.",
         "use the table that the stack created, or restore its shape; a key schema cannot be changed, so a wrong one needs a new table",
     ),
-    look(
+    inspection(
         "index",
         "F21",
         "The table has its index held, by which sweep, reap and listings find the held leases.",
         "deploy the stack again, which restores the index held",
     ),
-    look(
+    inspection(
         "ttl",
         "F10",
         "The table's TTL purges a released row after the retention.",
         "enable the table's TTL: aws dynamodb update-time-to-live --table-name TABLE --time-to-live-specification Enabled=true,AttributeName=purge_at",
     ),
-    look(
+    inspection(
         "stream",
         "F19",
         "The table's stream reaches the function grant, which hands a freed key to the next waiter.",
         "deploy the stack again, which restores the table's stream (NEW_IMAGE) and grant's event source mapping; enable the mapping if it was disabled",
     ),
-    look(
+    inspection(
         "ends",
         "F20",
         "The end of each execution reaches the function reap a second time, through its queue.",
         "enable the event source mapping of the function reap, or deploy the stack again",
     ),
-    look(
+    inspection(
         "functions",
         "F26",
         "Every function exists, is active, and has the runtime, instruction set and time limit of the template.",
         "deploy the stack again from one version, which also undoes changes made by hand",
     ),
-    look(
+    inspection(
         "table-name",
         "F12",
         "Every function uses this stack's table.",
         "deploy the stack again, which sets LEASE_TABLE of the named functions to this stack's table",
     ),
-    look(
+    inspection(
         "settings",
         "S8",
         "All functions have the same margin, guard and other settings, and every value parses.",
         "give every function the same variables: deploy the stack again; the parameters ClockMarginMs, GuardMs and the others set them everywhere",
     ),
-    look(
+    inspection(
         "machine",
         "F23",
         "The state machine with-lease is active, and calls the functions of this stack.",
         "deploy the stack again, which restores the definition of the machine with-lease",
     ),
-    look(
+    inspection(
         "alarms",
         "F28",
         "The alarms that notify operators exist.",
         "deploy with Monitoring=enabled; deploy the nested stack MonitoringStack again to restore a deleted alarm",
     ),
-    look(
+    inspection(
         "listing",
         "S11",
         "The function inspect lists the held leases, without their secrets.",
         "read the logs of the function inspect; if a lease_id was listed, report that as a security problem",
     ),
-    look(
+    inspection(
         "clock-here",
         "S8",
         "This machine's clock agrees with DynamoDB's to within half of the margin.",
         "synchronize this machine's clock by NTP; until then take no lease from this machine with the command line or the crate",
     ),
-    act(
+    exercise(
         "clock-functions",
         "S8",
         "The functions' clocks agree with DynamoDB's to within half of the margin.",
         "AWS sets these clocks: report it to AWS, and until it is fixed raise ClockMarginMs to more than twice the difference",
     ),
-    act(
+    exercise(
         "roles",
         "F29",
         "Every called function has the permissions that it needs.",
         "deploy the stack again, which gives the function's role the named action on the named table; look for a permissions boundary or service control policy that denies it",
     ),
-    act(
+    exercise(
         "grant",
         "F1",
         "A free key is granted.",
         "read the logs of the function acquire for the named error",
     ),
-    act(
+    exercise(
         "copies",
         "S7",
         "A repeated request gets the same lease.",
         "stop work with this stack and report it: a retry may get a second lease",
     ),
-    act(
+    exercise(
         "exclusive",
         "S8",
         "A key that is held is granted to nobody else.",
         "stop work with this stack and report it: two holders may work at the same time",
     ),
-    act(
+    exercise(
         "extend",
         "S5",
         "An extend moves the deadline, and never to an earlier instant.",
         "read the logs of the function extend for the named error",
     ),
-    act(
+    exercise(
         "secrets",
         "S11",
         "The function inspect shows a held key without its lease_id.",
         "report it as a security problem, and let nobody invoke the function inspect until it is fixed",
     ),
-    act(
+    exercise(
         "release",
         "F2",
         "A release frees the key, and is idempotent.",
         "read the logs of the function release for the named error",
     ),
-    act(
+    exercise(
         "spent",
         "S9",
         "A request whose lease has ended is never granted again.",
         "stop work with this stack and report it: a late duplicate may hold a key that nobody releases",
     ),
-    act(
+    exercise(
         "tokens",
         "S2",
         "A later grant has a larger fencing token.",
         "stop work with this stack and report it; if the table was restored from a backup, raise TokenFloor first",
     ),
-    act(
+    exercise(
         "permits",
         "F17",
         "A semaphore of two permits grants two and no third.",
         "read the logs of the function acquire; if a third permit was granted, stop work with semaphores and report it",
     ),
-    act(
+    exercise(
         "keys",
         "F18",
         "Several keys are leased together or not at all.",
         "read the logs of the function acquire; if only one key was leased, report it",
     ),
-    act(
+    exercise(
         "takeover",
         "L1",
         "The key of a crashed holder is granted again after its ttl and the margin, and the grant says that the lease expired.",
         "check the clocks above, and read the logs of the function acquire",
     ),
-    act(
+    exercise(
         "lost",
         "S4",
         "The old holder's handle neither extends nor releases the next holder's lease.",
         "stop work with this stack and report it: an old holder can end another's lease",
     ),
-    act(
+    exercise(
         "queue",
         "L3",
         "Executions that wait in the queue get the key in turn.",
         "inspect the named executions, read the logs of grant and release, and check that their roles allow states:SendTaskSuccess",
     ),
-    act(
+    exercise(
         "redrive",
         "F20",
         "An execution that was stopped in the queue and redriven waits again, and gets its turn.",
         "inspect the named execution in Step Functions, and read the logs of the function reap",
     ),
-    act(
+    exercise(
         "sweep",
         "L1",
         "Sweep frees the lease of a crashed holder, on its schedule.",

@@ -19,12 +19,12 @@ use crate::durations::render;
 
 /// By how many milliseconds another clock is ahead of this machine's: the least and the most possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ahead {
+pub(super) struct ClockOffset {
     least: i64,
     most: i64,
 }
 
-impl Ahead {
+impl ClockOffset {
     /// This machine's own clock.
     pub(super) const HERE: Self = Self { least: 0, most: 0 };
 
@@ -80,17 +80,17 @@ impl Ahead {
 }
 
 /// Narrows what is known of a clock by one more reading.
-pub(super) fn narrow(known: &mut Option<Ahead>, reading: Ahead) {
+pub(super) fn narrow(known: &mut Option<ClockOffset>, reading: ClockOffset) {
     *known = Some(known.map_or(reading, |known| known.and(reading)));
 }
 
 /// Reads DynamoDB's clock from each of its responses.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Dates(Arc<Mutex<Option<Ahead>>>);
+pub(super) struct Dates(Arc<Mutex<Option<ClockOffset>>>);
 
 impl Dates {
     /// By how much DynamoDB's clock is ahead, if a response had a date.
-    pub(super) fn ahead(&self) -> Option<Ahead> {
+    pub(super) fn ahead(&self) -> Option<ClockOffset> {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -129,7 +129,7 @@ impl Intercept for Dates {
         if let (Some(&Sent(sent)), Some(date)) = (bag.load::<Sent>(), date.and_then(instant)) {
             // A date has whole seconds.
             let last = date.plus(Duration::from_millis(999));
-            let reading = Ahead::of(sent, SystemClock.now(), date, last);
+            let reading = ClockOffset::of(sent, SystemClock.now(), date, last);
             narrow(
                 &mut self.0.lock().unwrap_or_else(PoisonError::into_inner),
                 reading,
@@ -155,8 +155,8 @@ mod tests {
         Timestamp::from_millis(1_795_230_000_000_u64.saturating_add_signed(millis))
     }
 
-    fn date(asked: i64, answered: i64, second: i64) -> Ahead {
-        Ahead::of(at(asked), at(answered), at(second), at(second + 999))
+    fn date(asked: i64, answered: i64, second: i64) -> ClockOffset {
+        ClockOffset::of(at(asked), at(answered), at(second), at(second + 999))
     }
 
     #[test]
@@ -174,22 +174,27 @@ mod tests {
         narrow(&mut known, date(1_010, 1_015, 1_000));
         assert_eq!(
             known,
-            Some(Ahead {
+            Some(ClockOffset {
                 least: -15,
                 most: 99
             })
         );
         // A clock that was set contradicts itself: it counts as it is now.
         narrow(&mut known, date(0, 5, 60_000));
-        assert_eq!(known.map(Ahead::apart), Some(Duration::from_millis(59_995)));
+        assert_eq!(
+            known.map(ClockOffset::apart),
+            Some(Duration::from_millis(59_995))
+        );
     }
 
     #[test]
     fn a_function_is_judged_by_dynamodb_and_not_by_this_machine() {
         // This machine is a minute behind both.
         let dynamodb = date(-60_010, -60_000, 0);
-        let function = Ahead::of(at(-60_010), at(-60_000), at(4), at(4));
-        let fault = Ahead::HERE.than(dynamodb).fault("this machine's", MARGIN);
+        let function = ClockOffset::of(at(-60_010), at(-60_000), at(4), at(4));
+        let fault = ClockOffset::HERE
+            .than(dynamodb)
+            .fault("this machine's", MARGIN);
         assert_eq!(
             fault.as_deref(),
             Some(
@@ -199,7 +204,7 @@ mod tests {
         assert_eq!(function.than(dynamodb).fault("its", MARGIN), None);
         // The function is a minute ahead of both.
         let dynamodb = date(0, 10, 0);
-        let function = Ahead::of(at(0), at(10), at(60_004), at(60_004));
+        let function = ClockOffset::of(at(0), at(10), at(60_004), at(60_004));
         let fault = function.than(dynamodb).fault("acquire's", MARGIN);
         assert_eq!(
             fault.as_deref(),
@@ -208,7 +213,9 @@ mod tests {
             )
         );
         assert_eq!(
-            Ahead::HERE.than(dynamodb).fault("this machine's", MARGIN),
+            ClockOffset::HERE
+                .than(dynamodb)
+                .fault("this machine's", MARGIN),
             None
         );
     }

@@ -1,10 +1,10 @@
 //! `leasehold doctor`: inspects a deployed stack, exercises it on keys of its own, and reports which promises hold there.
 
 mod account;
-mod act;
 mod checks;
 mod clocks;
-mod look;
+mod exercise;
+mod inspect;
 mod queue;
 mod report;
 
@@ -15,13 +15,13 @@ use aws_config::timeout::TimeoutConfig;
 use clap::{Args, ValueEnum};
 use leasehold::{Clock as _, SystemClock};
 
-use crate::connect::Place;
+use crate::connect::TableArgs;
 use crate::durations;
 use crate::exit::{Code, Failure};
-use crate::output::{complain, json_in_lines, say_lines};
+use crate::output::{json_in_lines, print_error, print_lines};
 use account::{Account, unlisted};
-use act::Actor;
 use checks::CHECKS;
+use exercise::Actor;
 use report::Report;
 
 const CONNECTING: Duration = Duration::from_secs(3);
@@ -93,13 +93,13 @@ fn check(text: &str) -> Result<String, String> {
 
 impl Doctor {
     pub(crate) async fn run(self) -> Result<Code, Failure> {
-        let place = Place {
+        let table_args = TableArgs {
             table: None,
             profile: self.profile,
             region: self.region,
             endpoint_url: None,
         };
-        let (config, _) = place.sign_in().await?;
+        let (config, _) = table_args.sign_in().await?;
         let timeouts = TimeoutConfig::builder()
             .connect_timeout(CONNECTING)
             .operation_attempt_timeout(ANSWERING)
@@ -121,11 +121,11 @@ impl Doctor {
             });
         let mut report = Report::new(name.to_owned(), region, SystemClock.now(), self.read_only);
         report.skip(self.skip);
-        let seen = look::look(&account, &resources, &mut report).await;
-        look::list(&account, &seen, &mut report).await;
-        look::clock_here(&account, seen.settings.clock_margin, &mut report);
+        let seen = inspect::inspect(&account, &resources, &mut report).await;
+        inspect::list(&account, &seen, &mut report).await;
+        inspect::clock_here(&account, seen.settings.clock_margin, &mut report);
         if !self.read_only {
-            complain(
+            print_error(
                 "takes leases of its own, and waits for a sweep; use --read-only to take none",
             );
             Actor::new(&account, &seen, &mut report, self.patience)
@@ -136,9 +136,9 @@ impl Doctor {
             Format::Markdown => report.markdown().trim_end().to_owned(),
             Format::Json => json_in_lines(&report.json())?,
         };
-        say_lines(&text)?;
+        print_lines(&text)?;
         Ok(if report.has_failed() {
-            Code::NO
+            Code::FAILURE
         } else {
             Code::DONE
         })

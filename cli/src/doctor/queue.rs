@@ -7,8 +7,8 @@ use leasehold::{Clock as _, SystemClock};
 use leasehold_asl::plain;
 use serde_json::{Value, json};
 
-use super::account::Trouble;
-use super::act::{Actor, PAUSE, Step};
+use super::account::CallError;
+use super::exercise::{Actor, PAUSE, Step};
 use super::report::Outcome;
 use crate::durations::render;
 
@@ -79,7 +79,7 @@ impl Actor<'_> {
             .state_machine_arn(machine);
         let started = start.input(input.to_string()).send().await;
         let started = started.map_err(|error| {
-            Trouble::of("states:StartExecution", &error).outcome("the state machine with-lease")
+            CallError::of("states:StartExecution", &error).outcome("the state machine with-lease")
         })?;
         let execution = started.execution_arn().to_owned();
         self.executions.push(execution.clone());
@@ -113,8 +113,9 @@ impl Actor<'_> {
     async fn describe(&self, execution: &str) -> Step<Described> {
         let describe = self.account.sfn.describe_execution();
         let described = describe.execution_arn(execution).send().await;
-        let described = described
-            .map_err(|error| Trouble::of("states:DescribeExecution", &error).outcome(execution))?;
+        let described = described.map_err(|error| {
+            CallError::of("states:DescribeExecution", &error).outcome(execution)
+        })?;
         Ok(Described {
             status: described.status().as_str().to_owned(),
             error: plain(described.error().unwrap_or_default()),
@@ -127,7 +128,7 @@ impl Actor<'_> {
         let stop = self.account.sfn.stop_execution().execution_arn(execution);
         stop.send()
             .await
-            .map_err(|error| Trouble::of("states:StopExecution", &error).outcome(execution))?;
+            .map_err(|error| CallError::of("states:StopExecution", &error).outcome(execution))?;
         self.until(execution, |described| described.status == "ABORTED")
             .await?;
         let redrive = self
@@ -138,7 +139,7 @@ impl Actor<'_> {
         redrive
             .send()
             .await
-            .map_err(|error| Trouble::of("states:RedriveExecution", &error).outcome(execution))?;
+            .map_err(|error| CallError::of("states:RedriveExecution", &error).outcome(execution))?;
         let again = self
             .until(execution, |described| described.redriven > 0)
             .await?;

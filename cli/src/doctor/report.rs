@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use leasehold::Timestamp;
 use serde::Serialize;
 
-use super::checks::{By, CHECKS, Check};
+use super::checks::{CHECKS, Check, CheckMethod};
 
 /// The outcome of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,7 +101,7 @@ impl Report {
         }
         match self.outcomes.get(check.id) {
             Some(outcome) => outcome.clone(),
-            None if self.read_only && check.by == By::Doing => {
+            None if self.read_only && check.by == CheckMethod::Exercise => {
                 Outcome::not_checked("it takes leases, which --read-only forbids")
             }
             None => Outcome::not_checked("an earlier check failed"),

@@ -9,10 +9,10 @@ use clap::Args;
 use leasehold::{Clock as _, Inspected, Key, LeaseView, SystemClock, Timestamp};
 use serde::Serialize;
 
-use crate::connect::{Place, Reached};
+use crate::connect::{TableArgs, TableClient};
 use crate::durations;
 use crate::exit::{Code, Failure};
-use crate::output::{complain, json, say};
+use crate::output::{json, print, print_error};
 use crate::pages::Pages;
 use crate::signals::Signals;
 
@@ -52,7 +52,7 @@ pub(crate) struct Watch {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    place: Place,
+    table_args: TableArgs,
 }
 
 fn every(text: &str) -> Result<Duration, String> {
@@ -79,7 +79,7 @@ struct Look {
 
 impl Watch {
     pub(crate) async fn run(self) -> Result<Code, Failure> {
-        let reached = self.place.reach().await?;
+        let table_client = self.table_args.connect().await?;
         let listening = |error| {
             Failure::new(
                 Code::UNREACHABLE,
@@ -87,10 +87,10 @@ impl Watch {
             )
         };
         let mut signals = Signals::listen().map_err(listening)?;
-        self.tell(&reached, &mut signals).await
+        self.tell(&table_client, &mut signals).await
     }
 
-    async fn look(&self, reached: &Reached) -> Result<Look, Failure> {
+    async fn look(&self, table_client: &TableClient) -> Result<Look, Failure> {
         let mut leases = BTreeMap::new();
         let mut add = |lease: LeaseView| {
             leases.insert((lease.key.as_str().to_owned(), lease.permit), lease);
@@ -98,7 +98,7 @@ impl Watch {
         if self.keys.is_empty() {
             let mut pages = Pages::of(None);
             let mut read = 0;
-            while let Some(page) = pages.next(reached).await? {
+            while let Some(page) = pages.next(table_client).await? {
                 read += page.len();
                 page.into_iter()
                     .filter(|lease| lease.key.as_str().starts_with(&self.prefix))
@@ -108,7 +108,7 @@ impl Watch {
             return Ok(Look { leases, units });
         }
         for key in &self.keys {
-            if let Inspected::Found { first, permits } = reached.leases.inspect(key).await? {
+            if let Inspected::Found { first, permits } = table_client.leases.inspect(key).await? {
                 permits
                     .into_iter()
                     .chain([first])
@@ -126,22 +126,26 @@ impl Watch {
     }
 
     /// Prints a line for each change.
-    async fn tell(&self, reached: &Reached, signals: &mut Signals) -> Result<Code, Failure> {
+    async fn tell(
+        &self,
+        table_client: &TableClient,
+        signals: &mut Signals,
+    ) -> Result<Code, Failure> {
         let mut known = changes::Seen::default();
         loop {
             let look = tokio::select! {
-                look = self.look(reached) => look,
+                look = self.look(table_client) => look,
                 _ = signals.next() => return Ok(Code::DONE),
             };
             let pause = match look {
                 Ok(look) => {
-                    let now = reached.leases.now();
+                    let now = table_client.leases.now();
                     for (change, lease) in changes::between(&known, &look.leases, now) {
                         if self.json {
                             let at = now;
-                            say(&json(&Line { at, change, lease })?)?;
+                            print(&json(&Line { at, change, lease })?)?;
                         } else {
-                            say(&changes::line(now, change, &lease))?;
+                            print(&changes::line(now, change, &lease))?;
                         }
                     }
                     known = changes::Seen::of(look.leases, now);
@@ -149,12 +153,12 @@ impl Watch {
                 }
                 // Only an error that may pass is retried at the next look.
                 Err(failure) if failure.code == Code::UNREACHABLE && !known.is_empty() => {
-                    complain(&format!("{}; retries", failure.what()));
+                    print_error(&format!("{}; retries", failure.what()));
                     self.every
                 }
                 Err(failure) => return Err(failure),
             };
-            reached.credentials.freshen().await;
+            table_client.credentials.refresh_if_expiring().await;
             tokio::select! {
                 () = SystemClock.sleep(pause) => {}
                 _ = signals.next() => return Ok(Code::DONE),

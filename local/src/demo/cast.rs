@@ -20,7 +20,7 @@ const STOPPED_WAITING: u16 = 11;
 /// The special part of an execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Part {
+pub(super) enum Scenario {
     /// It is stopped in the middle of its section. Its work cannot be stopped, and goes on for too long.
     Stopped,
     /// The process of its acquire is killed before it can respond.
@@ -39,10 +39,10 @@ pub(super) enum Part {
 
 /// An execution to start.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Role {
+pub(super) struct PlannedExecution {
     pub(super) name: String,
     pub(super) key: &'static str,
-    pub(super) part: Part,
+    pub(super) part: Scenario,
     /// Its start, counted from the start of the crowd.
     pub(super) after_ms: u64,
     ttl_seconds: f64,
@@ -50,11 +50,11 @@ pub(super) struct Role {
     work_seconds: [f64; 2],
 }
 
-impl Role {
+impl PlannedExecution {
     pub(super) const fn machine(&self) -> &'static str {
         match self.part {
-            Part::Wrapping => "WithLeaseStateMachine",
-            Part::Waits | Part::StoppedWaiting | Part::StoppedHolding => {
+            Scenario::Wrapping => "WithLeaseStateMachine",
+            Scenario::Waits | Scenario::StoppedWaiting | Scenario::StoppedHolding => {
                 "QueuedSectionStateMachine"
             }
             _ => "CriticalSectionStateMachine",
@@ -63,7 +63,7 @@ impl Role {
 
     pub(super) const fn expected_status(&self) -> &'static str {
         match self.part {
-            Part::Stopped | Part::StoppedWaiting | Part::StoppedHolding => "ABORTED",
+            Scenario::Stopped | Scenario::StoppedWaiting | Scenario::StoppedHolding => "ABORTED",
             _ => "SUCCEEDED",
         }
     }
@@ -90,13 +90,13 @@ impl Role {
 }
 
 /// The executions of the first act: first those with a special part, then sections on the keys in turn.
-pub(super) fn contenders(executions: u16, seed: u64) -> Vec<Role> {
+pub(super) fn contenders(executions: u16, seed: u64) -> Vec<PlannedExecution> {
     let mut random = fastrand::Rng::with_seed(seed);
     // Rounded to hundredths, so that inputs are easy to read.
     let mut between =
         |low: f64, high: f64| ((low + (high - low) * random.f64()) * 100.0).round() / 100.0;
     let [stopped_key, other_key] = KEYS;
-    let role = |name: &str, key, part, ttl_seconds, work_seconds| Role {
+    let role = |name: &str, key, part, ttl_seconds, work_seconds| PlannedExecution {
         name: name.to_owned(),
         key,
         part,
@@ -105,21 +105,28 @@ pub(super) fn contenders(executions: u16, seed: u64) -> Vec<Role> {
         work_seconds,
     };
     let mut roles = vec![
-        role("killed", other_key, Part::Killed, 10.0, [0.5, 0.5]),
+        role("killed", other_key, Scenario::Killed, 10.0, [0.5, 0.5]),
         // Its first step outlasts its own lease and that of the next holder, because a wrapped machine may take over and writes no token.
-        role("stopped", stopped_key, Part::Stopped, 5.0, [20.0, 0.0]),
-        role("wrapping-1", other_key, Part::Wrapping, 6.0, [4.4, 0.0]),
-        role("wrapping-2", stopped_key, Part::Wrapping, 6.0, [4.4, 0.0]),
+        role("stopped", stopped_key, Scenario::Stopped, 5.0, [20.0, 0.0]),
+        role("wrapping-1", other_key, Scenario::Wrapping, 6.0, [4.4, 0.0]),
+        role(
+            "wrapping-2",
+            stopped_key,
+            Scenario::Wrapping,
+            6.0,
+            [4.4, 0.0],
+        ),
     ];
     let special = u16::try_from(roles.len()).unwrap_or(u16::MAX);
     for number in 1..=executions.saturating_sub(special) {
         let key = KEYS[usize::from((number + 1) % 2)];
         let work = [between(0.3, 0.9), between(0.3, 0.9)];
         let name = format!("section-{number}");
-        roles.push(role(&name, key, Part::Section, 10.0, work));
+        roles.push(role(&name, key, Scenario::Section, 10.0, work));
     }
     let mut after_ms = 0;
-    let crowd = |role: &&mut Role| matches!(role.part, Part::Section | Part::Wrapping);
+    let crowd =
+        |role: &&mut PlannedExecution| matches!(role.part, Scenario::Section | Scenario::Wrapping);
     for role in roles.iter_mut().filter(crowd) {
         after_ms += random.u64(60..260);
         role.after_ms = after_ms;
@@ -128,14 +135,14 @@ pub(super) fn contenders(executions: u16, seed: u64) -> Vec<Role> {
 }
 
 /// The executions of the second act, in the order of their start.
-pub(super) fn waiters() -> Vec<Role> {
+pub(super) fn waiters() -> Vec<PlannedExecution> {
     let role = |number| {
         let (part, first) = match number {
-            STOPPED_HOLDING => (Part::StoppedHolding, 1.5),
-            STOPPED_WAITING => (Part::StoppedWaiting, 0.1),
-            _ => (Part::Waits, 0.1),
+            STOPPED_HOLDING => (Scenario::StoppedHolding, 1.5),
+            STOPPED_WAITING => (Scenario::StoppedWaiting, 0.1),
+            _ => (Scenario::Waits, 0.1),
         };
-        Role {
+        PlannedExecution {
             name: format!("waiter-{number}"),
             key: QUEUE_KEY,
             part,
@@ -181,7 +188,10 @@ mod tests {
         assert_eq!(cast.len(), 12);
         for key in KEYS {
             let on_key = |part| cast.iter().any(|role| role.key == key && role.part == part);
-            assert!(on_key(Part::Section) && on_key(Part::Wrapping), "{key}");
+            assert!(
+                on_key(Scenario::Section) && on_key(Scenario::Wrapping),
+                "{key}"
+            );
         }
     }
 }

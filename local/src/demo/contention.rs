@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use leasehold_local::Error;
 
-use super::cast::{Part, Role};
+use super::cast::{PlannedExecution, Scenario};
 use super::director::{Director, LOOK_EVERY};
 
 /// How long the stopped execution holds its lease before the stop.
@@ -14,26 +14,26 @@ const STOP_AFTER: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(100);
 
 /// Runs all executions to their end.
-pub(super) async fn play(director: &Director<'_>, cast: &[Role]) -> Result<(), Error> {
+pub(super) async fn play(director: &Director<'_>, cast: &[PlannedExecution]) -> Result<(), Error> {
     let functions = director.stack.functions();
     let mut running = Vec::new();
     let mut stop_at = None;
     for role in cast {
         match role.part {
-            Part::Stopped => {
+            Scenario::Stopped => {
                 let arn = director.start(role).await?;
-                let holds = director.hear("it holds", |record| {
+                let holds = director.wait_for("it holds", |record| {
                     record.execution(&arn)?.lease.as_ref().map(|_| ())
                 });
                 holds.await?;
                 stop_at = Some((Instant::now() + STOP_AFTER, arn.clone()));
                 running.push(arn);
             }
-            Part::Killed => {
+            Scenario::Killed => {
                 // No other execution calls a function now, so this execution's process dies.
                 functions.kill_before_answer("acquire", 1)?;
                 let arn = director.start(role).await?;
-                let died = director.hear("its process is killed", |record| {
+                let died = director.wait_for("its process is killed", |record| {
                     record.execution(&arn)?.killed.first().map(|_| ())
                 });
                 died.await?;
@@ -42,7 +42,8 @@ pub(super) async fn play(director: &Director<'_>, cast: &[Role]) -> Result<(), E
             _ => {}
         }
     }
-    let in_crowd = |role: &&Role| matches!(role.part, Part::Section | Part::Wrapping);
+    let in_crowd =
+        |role: &&PlannedExecution| matches!(role.part, Scenario::Section | Scenario::Wrapping);
     let mut crowd: Vec<_> = cast.iter().filter(in_crowd).collect();
     crowd.sort_by_key(|role| std::cmp::Reverse(role.after_ms));
     let began = Instant::now();
@@ -50,11 +51,12 @@ pub(super) async fn play(director: &Director<'_>, cast: &[Role]) -> Result<(), E
         if let Some((_, arn)) = stop_at.take_if(|(at, _)| *at <= Instant::now()) {
             director.stop(&arn).await?;
         }
-        let due = |role: &mut &Role| began.elapsed() >= Duration::from_millis(role.after_ms);
+        let due =
+            |role: &mut &PlannedExecution| began.elapsed() >= Duration::from_millis(role.after_ms);
         if let Some(role) = crowd.pop_if(due) {
             running.push(director.start(role).await?);
         }
-        director.look(&mut running).await?;
+        director.poll(&mut running).await?;
         tokio::time::sleep(LOOK_EVERY).await;
     }
     Ok(())

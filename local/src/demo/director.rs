@@ -11,7 +11,7 @@ use leasehold_local::{Error, Options, Outcome, Schedules, Stack};
 use serde_json::{Value, json};
 use tokio::sync::broadcast::error::RecvError;
 
-use super::cast::{KEYS, QUEUE_KEY, Role, WRAPPED, wrapped_definition};
+use super::cast::{KEYS, PlannedExecution, QUEUE_KEY, WRAPPED, wrapped_definition};
 use super::record::{Record, now};
 use super::{MARGIN_MS, SWEEP_EVERY};
 
@@ -29,7 +29,7 @@ pub(super) fn options(out: &Path) -> Options {
         run_directory: Some(out.to_owned()),
         engine: true,
         schedules: Schedules::Every(SWEEP_EVERY),
-        canary: false,
+        secret_scanner: false,
         ..Options::default()
     }
 }
@@ -54,7 +54,7 @@ impl<'a> Director<'a> {
                 let invocation = invocations.recv().await;
                 let mut record = heard.lock().unwrap_or_else(PoisonError::into_inner);
                 match invocation {
-                    Ok(invocation) => record.hear(&invocation),
+                    Ok(invocation) => record.observe(&invocation),
                     Err(RecvError::Lagged(missed)) => record.missed += missed,
                     Err(RecvError::Closed) => return,
                 }
@@ -90,7 +90,7 @@ impl<'a> Director<'a> {
     }
 
     /// Starts an execution, and returns its ARN.
-    pub(super) async fn start(&self, role: &Role) -> Result<String, Error> {
+    pub(super) async fn start(&self, role: &PlannedExecution) -> Result<String, Error> {
         let machine = self.machine(role.machine());
         let execution = machine.replacen(":stateMachine:", ":execution:", 1);
         let arn = format!("{execution}:{}", role.name);
@@ -116,7 +116,7 @@ impl<'a> Director<'a> {
     }
 
     /// Polls all running executions, and removes those that have ended.
-    pub(super) async fn look(&self, running: &mut Vec<String>) -> Result<(), Error> {
+    pub(super) async fn poll(&self, running: &mut Vec<String>) -> Result<(), Error> {
         let mut left = Vec::new();
         for arn in running.drain(..) {
             let asked = self.sfn.describe_execution().execution_arn(&arn);
@@ -134,7 +134,7 @@ impl<'a> Director<'a> {
     }
 
     /// Waits until `tell` finds something in the record.
-    pub(super) async fn hear<T>(
+    pub(super) async fn wait_for<T>(
         &self,
         what: &str,
         mut tell: impl FnMut(&Record) -> Option<T>,
@@ -182,7 +182,7 @@ impl<'a> Director<'a> {
     /// The whole record, once the last late write has come, with the resource's own record.
     pub(super) async fn finish(&self) -> Result<Record, Error> {
         let late = |record: &Record| {
-            let stopped = record.with_part(super::cast::Part::Stopped);
+            let stopped = record.with_part(super::cast::Scenario::Stopped);
             stopped.is_none_or(|one| !one.refused_writes.is_empty())
         };
         let began = tokio::time::Instant::now();

@@ -5,7 +5,7 @@ use std::error::Error as StdError;
 use leasehold_local::Error;
 use plotters::prelude::*;
 
-use super::cast::{KEYS, Part, QUEUE_KEY};
+use super::cast::{KEYS, QUEUE_KEY, Scenario};
 use super::record::{Execution, Record, seconds};
 use super::{GRACE_SECONDS, MARGIN_MS};
 
@@ -106,7 +106,7 @@ fn row(record: &Record, one: &Execution) -> Row {
         match one.stopped {
             Some(stopped) => {
                 let free = match one.part {
-                    Part::StoppedHolding => stopped + GRACE_SECONDS * 1000,
+                    Scenario::StoppedHolding => stopped + GRACE_SECONDS * 1000,
                     _ => hold.expires + MARGIN_MS,
                 };
                 row.bars.push((hold.from, stopped, 6, HOLDING));
@@ -139,10 +139,10 @@ fn note(record: &Record, one: &Execution) -> String {
     let taken = hold.filter(|hold| hold.is_takeover());
     let previous = taken.and_then(|hold| hold.previous.as_ref());
     match (one.part, previous) {
-        (Part::Stopped, _) => "stopped; late write refused".to_owned(),
-        (Part::StoppedWaiting, _) => "stopped; gave up its place".to_owned(),
-        (Part::StoppedHolding, _) => "stopped; its grace, then sweep".to_owned(),
-        (Part::Killed, _) => "killed, same lease by replay".to_owned(),
+        (Scenario::Stopped, _) => "stopped; late write refused".to_owned(),
+        (Scenario::StoppedWaiting, _) => "stopped; gave up its place".to_owned(),
+        (Scenario::StoppedHolding, _) => "stopped; its grace, then sweep".to_owned(),
+        (Scenario::Killed, _) => "killed, same lease by replay".to_owned(),
         (_, Some(previous)) => format!("takes over from {}", record.name(&previous.holder)),
         _ => format!("waited {:.1} s", seconds(one.waited().unwrap_or(0))),
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use leasehold_local::Error;
 use serde_json::{Value, json};
 
-use super::cast::{Part, QUEUE_KEY, waiters};
+use super::cast::{QUEUE_KEY, Scenario, waiters};
 use super::director::{Director, Item, LOOK_EVERY};
 use super::record::{Record, now};
 use super::{GRACE_SECONDS, show};
@@ -52,7 +52,7 @@ pub(super) async fn play(director: &Director<'_>) -> Result<Left, Error> {
     let mut running = Vec::new();
     for role in &cast {
         let arn = director.start(role).await?;
-        let queued = director.hear("it is in the queue", |record| {
+        let queued = director.wait_for("it is in the queue", |record| {
             record.execution(&arn)?.queued.first().map(|_| ())
         });
         queued.await?;
@@ -69,7 +69,7 @@ pub(super) async fn play(director: &Director<'_>) -> Result<Left, Error> {
         }
         // One call at a time, because they end one after the other, apart from the stopped one.
         let mut next: Vec<_> = running.drain(..1).collect();
-        director.look(&mut next).await?;
+        director.poll(&mut next).await?;
         next.append(&mut running);
         running = next;
         tokio::time::sleep(LOOK_EVERY).await;
@@ -91,8 +91,8 @@ fn due(record: &Record) -> Vec<String> {
         let inside = one.lease.as_ref();
         one.stopped.is_none()
             && match one.part {
-                Part::StoppedWaiting => turns >= STOP_AFTER_TURNS,
-                Part::StoppedHolding => {
+                Scenario::StoppedWaiting => turns >= STOP_AFTER_TURNS,
+                Scenario::StoppedHolding => {
                     inside.is_some_and(|hold| now >= hold.from + STOP_INSIDE_MS)
                 }
                 _ => false,

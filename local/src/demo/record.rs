@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use leasehold::Timestamp;
-use leasehold_local::history::{Grant, History, What};
+use leasehold_local::history::{EventKind, Grant, History};
 use leasehold_local::{Invocation, Outcome};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::cast::{Part, Role};
+use super::cast::{PlannedExecution, Scenario};
 use super::{GRACE_SECONDS, show};
 
 /// The whole run. Instants are in milliseconds since `began`.
@@ -41,7 +41,7 @@ pub(super) struct Execution {
     pub(super) arn: String,
     pub(super) key: &'static str,
     pub(super) machine: &'static str,
-    pub(super) part: Part,
+    pub(super) part: Scenario,
     pub(super) expected_status: &'static str,
     pub(super) status: String,
     pub(super) error: Option<String>,
@@ -143,7 +143,7 @@ impl Record {
     }
 
     /// Adds an execution before it starts, so that none of its invocations comes too early.
-    pub(super) fn start(&mut self, role: &Role, arn: &str) {
+    pub(super) fn start(&mut self, role: &PlannedExecution, arn: &str) {
         self.executions.push(Execution {
             name: role.name.clone(),
             arn: arn.to_owned(),
@@ -209,7 +209,7 @@ impl Record {
     }
 
     /// The first execution with this part.
-    pub(super) fn with_part(&self, part: Part) -> Option<&Execution> {
+    pub(super) fn with_part(&self, part: Scenario) -> Option<&Execution> {
         self.executions.iter().find(|one| one.part == part)
     }
 
@@ -230,7 +230,7 @@ impl Record {
     }
 
     /// Records an invocation.
-    pub(super) fn hear(&mut self, invocation: &Invocation) {
+    pub(super) fn observe(&mut self, invocation: &Invocation) {
         let Ok(request) = serde_json::from_str::<Value>(&invocation.payload) else {
             return;
         };
@@ -259,7 +259,7 @@ impl Record {
             "acquire" if answer["outcome"] == "queued" => {
                 let holder = text(&request["holder"]);
                 let key = text(&request["key"]);
-                self.history.record(at, key, holder, What::Queued);
+                self.history.record(at, key, holder, EventKind::Queued);
                 self.asks(holder, from);
                 if let Some(execution) = self.execution_mut(holder) {
                     execution.queued.push(at);
@@ -287,7 +287,7 @@ impl Record {
                 };
                 execution.unqueued.get_or_insert(at);
                 let key = execution.key;
-                self.history.record(at, key, arn, What::GaveUp);
+                self.history.record(at, key, arn, EventKind::GaveUp);
                 self.tell(at, arn, "leaves the queue");
             }
             _ => {}
@@ -346,7 +346,7 @@ impl Record {
     }
 
     fn record_grant(&mut self, lease: &Lease, asked_at: u64, at: u64) {
-        let granted = What::Granted {
+        let granted = EventKind::Granted {
             grant: Grant::of(lease.fencing_token),
             asked_at,
             safe_until: self.at(lease.safe_until.as_millis()),
@@ -374,7 +374,7 @@ impl Record {
         hold.extends.push(at);
         hold.safe_until = hold.safe_until.max(safe_until);
         let grant = Grant::of(lease.fencing_token);
-        let extended = What::Extended { grant, safe_until };
+        let extended = EventKind::Extended { grant, safe_until };
         self.history.record(at, &lease.key, &lease.holder, extended);
         self.tell(at, &lease.holder, "extends");
     }
@@ -386,7 +386,7 @@ impl Record {
         };
         let grant = Grant::of(token);
         self.history
-            .record(from, key, holder, What::Ended { grant });
+            .record(from, key, holder, EventKind::Ended { grant });
         let hold = self
             .execution_mut(holder)
             .and_then(|one| one.lease.as_mut());
@@ -439,7 +439,7 @@ impl Record {
             ("step", "Step.StaleToken" | "Step.Overlap") => {
                 self.stepped(request);
                 let lease = lease_of(request);
-                let refused = What::Wrote {
+                let refused = EventKind::Wrote {
                     grant: Grant::of(lease["fencing_token"].as_u64().unwrap_or(0)),
                     accepted: false,
                 };
@@ -467,9 +467,9 @@ impl Record {
         let what = if enters {
             // Without the step's input its end is unknown.
             let until = promised.copied().unwrap_or(u64::MAX);
-            What::Entered { grant, until }
+            EventKind::Entered { grant, until }
         } else {
-            What::Left { grant }
+            EventKind::Left { grant }
         };
         self.history.record(at, key, holder, what);
         if let Some(execution) = self.execution_mut(holder) {
@@ -483,7 +483,11 @@ impl Record {
     pub(super) fn cut(&mut self) {
         let stopped = self.executions.iter().filter_map(|one| {
             let hold = one.lease.as_ref()?;
-            (one.part == Part::StoppedHolding).then_some((one, hold.fencing_token, one.stopped?))
+            (one.part == Scenario::StoppedHolding).then_some((
+                one,
+                hold.fencing_token,
+                one.stopped?,
+            ))
         });
         let stopped: Vec<_> = stopped
             .map(|(one, token, at)| (one.key, one.arn.clone(), token, at))
@@ -491,7 +495,8 @@ impl Record {
         for (key, arn, token, at) in stopped {
             let grant = Grant::of(token);
             let until = at + GRACE_SECONDS * 1000;
-            self.history.record(until, key, &arn, What::Ended { grant });
+            self.history
+                .record(until, key, &arn, EventKind::Ended { grant });
         }
     }
 }

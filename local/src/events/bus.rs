@@ -65,7 +65,7 @@ impl Bus {
 
     /// Sends an event to the targets of the matching rules. Functions are invoked asynchronously and once; the service would retry.
     pub(super) fn put(&self, event: Value) {
-        for batch in self.deliveries.fate(Source::Bus, vec![event]) {
+        for batch in self.deliveries.planned_batches(Source::Bus, vec![event]) {
             for event in batch {
                 self.route(&event);
             }

@@ -23,7 +23,7 @@ pub(super) fn start(
         loop {
             let messages = queues.receive(&source.queue, source.batch_size).await;
             let bodies = messages.iter().map(|message| json!(message.body)).collect();
-            for bodies in deliveries.fate(Source::Queue, bodies) {
+            for bodies in deliveries.planned_batches(Source::Queue, bodies) {
                 let batch = in_place_of(&messages, &bodies);
                 if batch.is_empty() {
                     continue;

@@ -17,17 +17,17 @@ pub enum Source {
 }
 
 /// Turns a batch into the batches that are delivered instead. None loses it, two repeat it.
-type Meddler = Box<dyn FnMut(Vec<Value>) -> Vec<Vec<Value>> + Send>;
+type DeliveryHook = Box<dyn FnMut(Vec<Value>) -> Vec<Vec<Value>> + Send>;
 
 /// A test's control of the deliveries. Clones share it.
 #[derive(Clone, Default)]
-pub struct Deliveries(Arc<Mutex<BTreeMap<Source, Meddler>>>);
+pub struct Deliveries(Arc<Mutex<BTreeMap<Source, DeliveryHook>>>);
 
 impl Deliveries {
     /// Loses the next `times` deliveries, and delivers those after them. `u32::MAX` loses practically all.
     pub fn lose(&self, source: Source, times: u32) {
         let mut left = times;
-        self.meddle(source, move |batch| {
+        self.transform(source, move |batch| {
             if left == 0 {
                 return vec![batch];
             }
@@ -36,13 +36,13 @@ impl Deliveries {
         });
     }
 
-    /// From now on delivers the batches that `meddler` returns for each batch.
-    pub fn meddle(
+    /// From now on delivers the batches that `hook` returns for each batch.
+    pub fn transform(
         &self,
         source: Source,
-        meddler: impl FnMut(Vec<Value>) -> Vec<Vec<Value>> + Send + 'static,
+        hook: impl FnMut(Vec<Value>) -> Vec<Vec<Value>> + Send + 'static,
     ) {
-        self.plans().insert(source, Box::new(meddler));
+        self.plans().insert(source, Box::new(hook));
     }
 
     /// Delivers everything once, as before.
@@ -51,15 +51,15 @@ impl Deliveries {
     }
 
     /// The batches that are delivered instead of this one.
-    pub(super) fn fate(&self, source: Source, batch: Vec<Value>) -> Vec<Vec<Value>> {
+    pub(super) fn planned_batches(&self, source: Source, batch: Vec<Value>) -> Vec<Vec<Value>> {
         match self.plans().get_mut(&source) {
-            Some(meddler) => meddler(batch),
+            Some(hook) => hook(batch),
             None => vec![batch],
         }
     }
 
-    fn plans(&self) -> MutexGuard<'_, BTreeMap<Source, Meddler>> {
-        // A meddler that panics fails its test. The next meddler replaces it.
+    fn plans(&self) -> MutexGuard<'_, BTreeMap<Source, DeliveryHook>> {
+        // A hook that panics fails its test. The next hook replaces it.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -85,7 +85,7 @@ async fn run_lane(
     while waiting.recv_many(&mut reads, usize::MAX).await > 0 {
         let records: Vec<Value> = reads.drain(..).flatten().collect();
         for batch in records.chunks(source.batch_size) {
-            for batch in deliveries.fate(Source::Stream, batch.to_vec()) {
+            for batch in deliveries.planned_batches(Source::Stream, batch.to_vec()) {
                 let delivered = batch::deliver(&source, &invoker, &queues, batch).await;
                 if delivered.is_none() {
                     return;

@@ -31,7 +31,7 @@ pub struct Roles {
 #[derive(Debug, Default)]
 struct Seen {
     requests: u64,
-    asked: BTreeSet<Asked>,
+    asked: BTreeSet<AuthorizationRequest>,
     refused: Vec<String>,
     /// The machine of each role: one of the template's, or one that a test has created.
     machines: BTreeMap<String, String>,
@@ -41,7 +41,7 @@ struct Seen {
 
 /// A granted request of a role.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Asked {
+pub struct AuthorizationRequest {
     /// The role's name.
     pub role: String,
     /// As in `dynamodb:UpdateItem`.
@@ -82,7 +82,7 @@ impl Roles {
 
     /// The granted requests of roles, each once.
     #[must_use]
-    pub fn asked(&self) -> BTreeSet<Asked> {
+    pub fn asked(&self) -> BTreeSet<AuthorizationRequest> {
         self.seen().asked.clone()
     }
 
@@ -109,9 +109,9 @@ impl Roles {
             return Ok(());
         };
         let machine_of = |token: &str| self.seen().tokens.get(token).cloned();
-        let needs = requests::needs(target, body, machine_of);
+        let required_permissions = requests::required_permissions(target, body, machine_of);
         self.seen().requests += 1;
-        needs
+        required_permissions
             .into_iter()
             .try_for_each(|need| self.need(&role, need))
     }
@@ -152,7 +152,7 @@ impl Roles {
         let may = allowed.any(|one| one.covers(&need.action, resource, &context));
         let mut seen = self.seen();
         if may {
-            seen.asked.insert(Asked {
+            seen.asked.insert(AuthorizationRequest {
                 role: role.to_owned(),
                 action: need.action,
                 resource: need.resource,

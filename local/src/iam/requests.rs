@@ -25,7 +25,7 @@ impl Need {
 
 /// The permissions that a request of the JSON protocols needs, from its `X-Amz-Target` and body. `machine_of` maps a task token to
 /// its machine.
-pub(super) fn needs(
+pub(super) fn required_permissions(
     target: &str,
     body: &[u8],
     machine_of: impl Fn(&str) -> Option<String>,
@@ -132,7 +132,7 @@ mod tests {
 
     fn needed(target: &str, body: &Value) -> Vec<(String, String)> {
         let machine = |token: &str| (token == "t").then(|| "machine".to_owned());
-        needs(target, body.to_string().as_bytes(), machine)
+        required_permissions(target, body.to_string().as_bytes(), machine)
             .into_iter()
             .map(|need| (need.action, need.resource.unwrap_or_default()))
             .collect()
@@ -157,8 +157,11 @@ mod tests {
     fn a_request_names_its_partition_unless_it_scans() {
         let named = |operation: &str, body: &Value| {
             let target = format!("DynamoDB_20120810.{operation}");
-            let needs = needs(&target, body.to_string().as_bytes(), |_| None);
-            let named = needs.into_iter().flat_map(|need| need.leading_keys);
+            let required_permissions =
+                required_permissions(&target, body.to_string().as_bytes(), |_| None);
+            let named = required_permissions
+                .into_iter()
+                .flat_map(|need| need.leading_keys);
             named.collect::<Vec<_>>()
         };
         let key = json!({"TableName": "T", "Key": {"pk": {"S": "a"}, "sk": {"S": "x"}}});
@@ -192,14 +195,20 @@ mod tests {
 
     #[test]
     fn a_token_is_its_machines() {
-        let needs = |token| {
+        let required_permissions = |token| {
             needed(
                 "AWSStepFunctions.SendTaskSuccess",
                 &json!({"taskToken": token}),
             )
         };
-        assert_eq!(needs("t"), [need("states:SendTaskSuccess", "machine")]);
-        assert_eq!(needs("other"), [need("states:SendTaskSuccess", "")]);
+        assert_eq!(
+            required_permissions("t"),
+            [need("states:SendTaskSuccess", "machine")]
+        );
+        assert_eq!(
+            required_permissions("other"),
+            [need("states:SendTaskSuccess", "")]
+        );
         let stop = json!({"executionArn": "e"});
         let expected = [need("states:StopExecution", "e")];
         assert_eq!(needed("AWSStepFunctions.StopExecution", &stop), expected);

@@ -18,10 +18,10 @@ use super::function::{Function, name_of};
 use super::outcome::{Invocation, Outcome};
 use super::sandbox::{Order, Sandbox};
 use super::{invoke_api, runtime_api};
-use crate::canary::Canary;
 use crate::error::{Error, io};
 use crate::iam::Roles;
 use crate::process::Program;
+use crate::secret_scanner::SecretScanner;
 use crate::task::OwnedTask;
 
 /// How many invocations a slow reader of the live view may lag behind before it misses some.
@@ -60,7 +60,7 @@ pub(super) struct Inner {
     invocations: broadcast::Sender<Invocation>,
     started: AtomicU64,
     stopped: AtomicBool,
-    canary: OnceLock<Arc<Canary>>,
+    secret_scanner: OnceLock<Arc<SecretScanner>>,
     pub(super) roles: OnceLock<Arc<Roles>>,
     pub(super) event_sources: OnceLock<BTreeMap<String, Value>>,
 }
@@ -93,7 +93,7 @@ impl LambdaHost {
             invocations: broadcast::channel(INVOCATIONS_KEPT).0,
             started: AtomicU64::new(0),
             stopped: AtomicBool::new(false),
-            canary: OnceLock::new(),
+            secret_scanner: OnceLock::new(),
             roles: OnceLock::new(),
             event_sources: OnceLock::new(),
         });
@@ -120,7 +120,7 @@ impl LambdaHost {
     }
 
     /// Enforces these roles on callers with a role. The first roles stay.
-    pub fn hold_to(&self, roles: &Arc<Roles>) {
+    pub fn enforce_roles(&self, roles: &Arc<Roles>) {
         let _ = self.inner.roles.set(Arc::clone(roles));
     }
 
@@ -145,10 +145,10 @@ impl LambdaHost {
         Ok(())
     }
 
-    /// From now on functions log everything, and a canary learns the secrets in their events and responses. When the host
-    /// ends, the canary searches all logs for every known secret. Finding one is a panic.
-    pub fn watch(&self, canary: &Arc<Canary>) {
-        let _ = self.inner.canary.set(Arc::clone(canary));
+    /// From now on functions log everything, and a secret scanner learns the secrets in their events and responses. When the host
+    /// ends, the secret scanner searches all logs for every known secret. Finding one is a panic.
+    pub fn watch(&self, secret_scanner: &Arc<SecretScanner>) {
+        let _ = self.inner.secret_scanner.set(Arc::clone(secret_scanner));
     }
 
     /// Adds a function, or replaces the one with the same logical id and kills its sandboxes.
@@ -354,7 +354,11 @@ impl Inner {
         let program = Program {
             path: &function.binary,
             arguments: Vec::new(),
-            environment: function.environment(&runtime_api, &id, self.canary.get().is_some()),
+            environment: function.environment(
+                &runtime_api,
+                &id,
+                self.secret_scanner.get().is_some(),
+            ),
             output: OpenOptions::new()
                 .create(true)
                 .append(true)
@@ -380,20 +384,20 @@ impl Inner {
         )))
     }
 
-    /// Teaches the canary the secrets of an invocation that has ended.
+    /// Teaches the secret scanner the secrets of an invocation that has ended.
     fn learn(&self, invocation: &Invocation) {
-        let Some(canary) = self.canary.get() else {
+        let Some(secret_scanner) = self.secret_scanner.get() else {
             return;
         };
-        canary.learn(invocation.payload.as_bytes());
+        secret_scanner.learn(invocation.payload.as_bytes());
         if let Outcome::Answer(text) | Outcome::FunctionError(text) = &invocation.outcome {
-            canary.learn(text.as_bytes());
+            secret_scanner.learn(text.as_bytes());
         }
     }
 
     /// The first secret in the log of each function that has one.
     fn leaks(&self) -> Vec<String> {
-        let Some(canary) = self.canary.get() else {
+        let Some(secret_scanner) = self.secret_scanner.get() else {
             return Vec::new();
         };
         let functions = self
@@ -405,7 +409,9 @@ impl Inner {
             .filter(|(name, hosted)| **name == hosted.function.logical_id);
         let leaks = own.filter_map(|(name, hosted)| {
             let log = std::fs::read(self.log_file(&hosted.function)).unwrap_or_default();
-            canary.finds(&log).map(|leak| format!("{name}, {leak}"))
+            secret_scanner
+                .finds(&log)
+                .map(|leak| format!("{name}, {leak}"))
         });
         leaks.collect()
     }

@@ -23,9 +23,9 @@ pub use count::{Counts, Tally};
 pub use fault::Fault;
 pub use units::Units;
 
-use crate::canary::Canary;
 use crate::error::{Error, io};
 use crate::iam::Roles;
+use crate::secret_scanner::SecretScanner;
 use crate::task::OwnedTask;
 use fault::Injection;
 use rewrite::Rewriting;
@@ -48,7 +48,7 @@ struct Wire {
         http_body_util::Full<bytes::Bytes>,
     >,
     state: Mutex<State>,
-    canary: OnceLock<Arc<Canary>>,
+    secret_scanner: OnceLock<Arc<SecretScanner>>,
     roles: OnceLock<Arc<Roles>>,
     counts_units: AtomicBool,
 }
@@ -69,11 +69,11 @@ impl Proxy {
     /// [`Error::Io`] when the port cannot be bound.
     pub async fn start(upstream: SocketAddr, port: u16) -> Result<Self, Error> {
         let proxy = Self::start_before(port).await?;
-        proxy.lead_to(upstream);
+        proxy.set_upstream(upstream);
         Ok(proxy)
     }
 
-    /// Starts a proxy without an upstream. Until [one is set](Self::lead_to), it answers 502.
+    /// Starts a proxy without an upstream. Until [one is set](Self::set_upstream), it answers 502.
     pub(crate) async fn start_before(port: u16) -> Result<Self, Error> {
         let what = format!("bind port {port} of 127.0.0.1 for DynamoDB");
         let listener = TcpListener::bind(("127.0.0.1", port))
@@ -85,7 +85,7 @@ impl Proxy {
             upstream: OnceLock::new(),
             client,
             state: Mutex::default(),
-            canary: OnceLock::new(),
+            secret_scanner: OnceLock::new(),
             roles: OnceLock::new(),
             counts_units: AtomicBool::new(false),
         });
@@ -111,18 +111,18 @@ impl Proxy {
     }
 
     /// Sets the upstream. The first one stays.
-    pub(crate) fn lead_to(&self, upstream: SocketAddr) {
+    pub(crate) fn set_upstream(&self, upstream: SocketAddr) {
         let _ = self.wire.upstream.set(upstream);
     }
 
     /// Enforces these roles on callers with a role. The first roles stay.
-    pub fn hold_to(&self, roles: &Arc<Roles>) {
+    pub fn enforce_roles(&self, roles: &Arc<Roles>) {
         let _ = self.wire.roles.set(Arc::clone(roles));
     }
 
-    /// Lets a canary learn the secrets in all requests and responses. The first canary stays.
-    pub fn teach(&self, canary: &Arc<Canary>) {
-        let _ = self.wire.canary.set(Arc::clone(canary));
+    /// Lets a secret scanner learn the secrets in all requests and responses. The first secret scanner stays.
+    pub fn attach_scanner(&self, secret_scanner: &Arc<SecretScanner>) {
+        let _ = self.wire.secret_scanner.set(Arc::clone(secret_scanner));
     }
 
     /// Counts capacity units from now on, by adding `ReturnConsumedCapacity` to each request. The added bytes of requests
@@ -160,7 +160,7 @@ impl Proxy {
     }
 
     /// Removes the faults that were injected for requests whose body contains this same `text` and have not happened yet.
-    pub fn withdraw_matching(&self, text: &str) {
+    pub fn cancel_matching_faults(&self, text: &str) {
         let injections = &mut self.wire.state().injections;
         injections.retain(|injection| injection.body_contains.as_deref() != Some(text));
     }
@@ -210,8 +210,8 @@ impl Proxy {
 
 impl Wire {
     fn learn(&self, body: &[u8]) {
-        if let Some(canary) = self.canary.get() {
-            canary.learn(body);
+        if let Some(secret_scanner) = self.secret_scanner.get() {
+            secret_scanner.learn(body);
         }
     }
 

@@ -17,7 +17,10 @@ const SHARED: &str = "rule/StepFunctionsGetEventsForStepFunctionsExecutionRule";
 type Deed = (String, String);
 
 /// The acts that one of the two may do to the other under the policies of the template's roles, and how many acts were tried.
-pub(super) async fn crossings(template: &Path, out: &Path) -> Result<(Vec<String>, usize), Error> {
+pub(super) async fn cross_stack_permissions(
+    template: &Path,
+    out: &Path,
+) -> Result<(Vec<String>, usize), Error> {
     let [one, other] = NAMES;
     let one = open(template, out, one).await?;
     let other = open(template, out, other).await?;
@@ -72,7 +75,7 @@ pub(super) async fn seeded(template: &Path, out: &Path) -> Result<Vec<String>, E
     ] {
         let file = out.join("crossed.json");
         std::fs::write(&file, text.replace(derived, shared)).map_err(failed)?;
-        if crossings(&file, out).await?.0.is_empty() {
+        if cross_stack_permissions(&file, out).await?.0.is_empty() {
             missed.push(format!("machines by the name of {shared} are not found"));
         }
     }

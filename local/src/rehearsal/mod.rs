@@ -1,13 +1,13 @@
 //! `leasehold-local rehearse`, run by `make rehearsal`. A local stack of the translated template enforces the roles. All workflows
 //! run on it, and every permission of a role must be needed at least once.
 
-mod acts;
-mod faults;
+mod fixture;
 mod isolation;
 mod queue;
+mod scenarios;
 mod teams;
+mod template_mutations;
 mod usage;
-mod world;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use leasehold_local::{Error, Options, Schedules, Stack};
 
-use world::World;
+use fixture::Fixture;
 
 /// Instead of the template's 2000, so that expired leases are taken over soon.
 const MARGIN_MS: &str = "500";
@@ -119,22 +119,23 @@ pub(crate) async fn run(rehearse: Rehearse) -> Result<ExitCode, Error> {
         println!("  {kind} {count}");
     }
     println!();
-    let world = World::open(&stack).await?;
-    let mut wrong = Box::pin(acts::play(&world)).await;
+    let fixture = Fixture::open(&stack).await?;
+    let mut wrong = Box::pin(scenarios::play(&fixture)).await;
     let usage = usage::Usage::of(stack.roles());
     stack.stop().await;
     wrong.extend(usage.wrong(queue::STRANGER));
-    let (crossings, tried) = isolation::crossings(&template, &out).await?;
+    let (cross_stack_permissions, tried) =
+        isolation::cross_stack_permissions(&template, &out).await?;
     println!(
         "\nOf two stacks whose names begin alike, neither may do any of {tried} things to the other."
     );
-    wrong.extend(crossings);
+    wrong.extend(cross_stack_permissions);
     let teams = teams::play(&template, &out).await?;
     println!(
         "Of two teams on one table, neither can reach the other's leases, by its functions or by its role."
     );
     wrong.extend(teams);
-    wrong.extend(faults::seeded(&template, &out).await?);
+    wrong.extend(template_mutations::seeded(&template, &out).await?);
     wrong.extend(isolation::seeded(&template, &out).await?);
     println!("Seeded, and to be found: a missing right, and names that two stacks share.");
 

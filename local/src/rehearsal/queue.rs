@@ -3,7 +3,7 @@
 use leasehold_local::{Error, Fault, LambdaHost};
 use serde_json::{Value, json};
 
-use super::world::{Shown, World};
+use super::fixture::{CheckResult, Fixture};
 
 const STACKS: &str = "leasehold-queued-section";
 const WRAPPER: &str = "leasehold-with-lease";
@@ -94,30 +94,30 @@ pub(super) fn own_machines(functions: &LambdaHost) -> Result<[(String, Value); 3
 }
 
 /// Every role that may notify a waiter notifies one.
-pub(super) async fn play(world: &World<'_>) -> Vec<(String, Shown)> {
+pub(super) async fn play(fixture: &Fixture<'_>) -> Vec<(String, CheckResult)> {
     let mut shown = Vec::new();
     for machine in [STACKS, WRAPPER, USERS] {
-        shown.extend(Box::pin(play_with(world, machine)).await);
+        shown.extend(Box::pin(play_with(fixture, machine)).await);
     }
     shown.push((
         "with-lease stops the execution that it replaces".to_owned(),
-        replaces(world).await,
+        replaces(fixture).await,
     ));
     shown.push((
         "reap, by the rule, reads the history of a failed execution".to_owned(),
-        fails(world).await,
+        fails(fixture).await,
     ));
     shown
 }
 
-async fn play_with(world: &World<'_>, machine: &str) -> Vec<(String, Shown)> {
+async fn play_with(fixture: &Fixture<'_>, machine: &str) -> Vec<(String, CheckResult)> {
     let (free, released, expired, late, forced, reaped) = tokio::join!(
-        is_free(world, machine),
-        is_released(world, machine),
-        expires(world, machine),
-        has_waited_long_enough(world, machine),
-        is_forced(world, machine),
-        is_reaped(world, machine),
+        is_free(fixture, machine),
+        is_released(fixture, machine),
+        expires(fixture, machine),
+        has_waited_long_enough(fixture, machine),
+        is_forced(fixture, machine),
+        is_reaped(fixture, machine),
     );
     [
         ("acquire finds the key free, and responds by callback", free),
@@ -145,7 +145,7 @@ fn key(machine: &str, scene: &str) -> String {
 }
 
 async fn start(
-    world: &World<'_>,
+    fixture: &Fixture<'_>,
     machine: &str,
     key: &str,
     wait_seconds: u32,
@@ -154,165 +154,165 @@ async fn start(
     let input = match machine {
         USERS => json!({"key": key, "wait_seconds": wait_seconds, "then": "release"}),
         WRAPPER => {
-            let child = world.machine(CHILD)?;
+            let child = fixture.machine(CHILD)?;
             json!({"key": key, "ttl_seconds": 60, "wait_seconds": wait_seconds, "state_machine_arn": child, "input": at_once})
         }
         _ => {
             json!({"key": key, "ttl_seconds": 60, "wait_seconds": wait_seconds, "first": at_once, "second": at_once})
         }
     };
-    world.start(machine, input).await
+    fixture.start(machine, input).await
 }
 
 /// Starts an execution that must wait, and returns when it does.
-async fn queued(world: &World<'_>, machine: &str, key: &str) -> Result<String, String> {
-    let waiting = start(world, machine, key, 100).await?;
-    world.until_waited_for(key).await?;
+async fn queued(fixture: &Fixture<'_>, machine: &str, key: &str) -> Result<String, String> {
+    let waiting = start(fixture, machine, key, 100).await?;
+    fixture.until_waited_for(key).await?;
     Ok(waiting)
 }
 
-async fn is_free(world: &World<'_>, machine: &str) -> Shown {
+async fn is_free(fixture: &Fixture<'_>, machine: &str) -> CheckResult {
     if machine == WRAPPER {
-        return is_free_meanwhile(world).await;
+        return is_free_meanwhile(fixture).await;
     }
-    let run = start(world, machine, &key(machine, "free"), 100).await?;
-    world.success(&run).await.map(|_| ())
+    let run = start(fixture, machine, &key(machine, "free"), 100).await?;
+    fixture.success(&run).await.map(|_| ())
 }
 
 /// with-lease joins a queue only if it found the key held, so the key is released between the two requests: no attempt to
 /// join arrives before the key is free, however long the release takes.
-async fn is_free_meanwhile(world: &World<'_>) -> Shown {
+async fn is_free_meanwhile(fixture: &Fixture<'_>) -> CheckResult {
     let key = key(WRAPPER, "free");
-    let lease = world.occupy(&key, 600.0).await?;
-    let proxy = world.stack.proxy();
+    let lease = fixture.occupy(&key, 600.0).await?;
+    let proxy = fixture.stack.proxy();
     proxy.inject_matching(Fault::Hang, "TransactWriteItems", &key, u32::MAX);
-    let run = start(world, WRAPPER, &key, 100).await?;
-    world.until_entered(&run, "AcquireInLine").await?;
-    world.call("release", json!({"lease": lease})).await?;
-    proxy.withdraw_matching(&key);
-    world.success(&run).await.map(|_| ())
+    let run = start(fixture, WRAPPER, &key, 100).await?;
+    fixture.until_entered(&run, "AcquireInLine").await?;
+    fixture.call("release", json!({"lease": lease})).await?;
+    proxy.cancel_matching_faults(&key);
+    fixture.success(&run).await.map(|_| ())
 }
 
 /// with-lease replaces an execution of its own, and one of a user's.
-async fn replaces(world: &World<'_>) -> Shown {
+async fn replaces(fixture: &Fixture<'_>) -> CheckResult {
     for machine in [WRAPPER, USERS] {
         let key = key(machine, "replaced");
-        let child = world.machine(CHILD)?;
+        let child = fixture.machine(CHILD)?;
         let input = |seconds: u32, if_held: &str| json!({"key": key, "ttl_seconds": 60, "if_held": if_held, "state_machine_arn": child, "input": {"seconds": seconds}});
         let held = match machine {
             USERS => json!({"key": key, "wait_seconds": 100, "then": "keep"}),
             _ => input(600, "fail"),
         };
-        let holder = world.start(machine, held).await?;
+        let holder = fixture.start(machine, held).await?;
         let is_held = |shown: &Value| shown["state"] == "held";
-        world.until(&key, "held", is_held).await?;
-        let heir = world.start(WRAPPER, input(0, "replace")).await?;
-        let end = world.end(&holder).await?;
+        fixture.until(&key, "held", is_held).await?;
+        let heir = fixture.start(WRAPPER, input(0, "replace")).await?;
+        let end = fixture.end(&holder).await?;
         if (end.status.as_str(), end.error.as_str()) != ("ABORTED", "WithLease.Replaced") {
             return Err(format!("{end:?}"));
         }
         let moves_on = |shown: &Value| shown["waiting"] == 1 || shown["lease"]["holder"] != *holder;
-        world.until(&key, "waited for", moves_on).await?;
+        fixture.until(&key, "waited for", moves_on).await?;
         // Its grace is longer than a rehearsal, unless reap has seen that none of its work is running.
         let force = json!({"operation": "force_release", "key": key, "who": "a person", "why": "a rehearsal"});
-        world.call("operate", force).await.ok();
-        world.success(&heir).await?;
+        fixture.call("operate", force).await.ok();
+        fixture.success(&heir).await?;
     }
     Ok(())
 }
 
-async fn is_released(world: &World<'_>, machine: &str) -> Shown {
+async fn is_released(fixture: &Fixture<'_>, machine: &str) -> CheckResult {
     let key = key(machine, "released");
-    let lease = world.occupy(&key, 600.0).await?;
-    let waiting = queued(world, machine, &key).await?;
-    world.call("release", json!({"lease": lease})).await?;
-    world.success(&waiting).await.map(|_| ())
+    let lease = fixture.occupy(&key, 600.0).await?;
+    let waiting = queued(fixture, machine, &key).await?;
+    fixture.call("release", json!({"lease": lease})).await?;
+    fixture.success(&waiting).await.map(|_| ())
 }
 
 /// On a busy machine the lease may expire before anybody waits for it: then again, with another key.
-async fn expires(world: &World<'_>, machine: &str) -> Shown {
-    let once = async |key: &str| expires_once(world, machine, key).await;
-    until_notified_by(world, "SweepRole", machine, "expired", once).await
+async fn expires(fixture: &Fixture<'_>, machine: &str) -> CheckResult {
+    let once = async |key: &str| expires_once(fixture, machine, key).await;
+    until_notified_by(fixture, "SweepRole", machine, "expired", once).await
 }
 
 /// Plays a scene with one key after the other, until this role has notified a waiter of the machine.
 async fn until_notified_by(
-    world: &World<'_>,
+    fixture: &Fixture<'_>,
     role: &str,
     machine: &str,
     scene: &str,
-    once: impl AsyncFn(&str) -> Shown,
-) -> Shown {
+    once: impl AsyncFn(&str) -> CheckResult,
+) -> CheckResult {
     for round in 0..5 {
         once(&key(machine, &format!("{scene}/{round}"))).await?;
-        if world.has_answered(role, machine) {
+        if fixture.has_answered(role, machine) {
             return Ok(());
         }
     }
     Err(format!("{role} never notifies"))
 }
 
-async fn expires_once(world: &World<'_>, machine: &str, key: &str) -> Shown {
-    let mut lease = world.occupy(key, 6.0).await?;
-    let waiting = start(world, machine, key, 100).await?;
+async fn expires_once(fixture: &Fixture<'_>, machine: &str, key: &str) -> CheckResult {
+    let mut lease = fixture.occupy(key, 6.0).await?;
+    let waiting = start(fixture, machine, key, 100).await?;
     // Not before an execution waits, however long that takes.
-    while world.call("inspect", json!({"key": key})).await?["waiting"] != 1 {
-        let Ok(extended) = world.call("extend", json!({"lease": lease})).await else {
+    while fixture.call("inspect", json!({"key": key})).await?["waiting"] != 1 {
+        let Ok(extended) = fixture.call("extend", json!({"lease": lease})).await else {
             break;
         };
         lease = extended["lease"].clone();
     }
-    world.success(&waiting).await.map(|_| ())
+    fixture.success(&waiting).await.map(|_| ())
 }
 
-async fn has_waited_long_enough(world: &World<'_>, machine: &str) -> Shown {
+async fn has_waited_long_enough(fixture: &Fixture<'_>, machine: &str) -> CheckResult {
     let key = key(machine, "late");
-    let lease = world.occupy(&key, 600.0).await?;
-    let waiting = start(world, machine, &key, 0).await?;
-    let end = world.end(&waiting).await?;
+    let lease = fixture.occupy(&key, 600.0).await?;
+    let waiting = start(fixture, machine, &key, 0).await?;
+    let end = fixture.end(&waiting).await?;
     if end.error != "Lease.QueueTimeout" {
         return Err(format!("{end:?}"));
     }
-    world
+    fixture
         .call("release", json!({"lease": lease}))
         .await
         .map(|_| ())
 }
 
 /// Sweep may come first and do grant's work. Then this tries again with another key.
-async fn is_forced(world: &World<'_>, machine: &str) -> Shown {
-    let once = async |key: &str| is_forced_once(world, machine, key).await;
-    until_notified_by(world, "GrantRole", machine, "forced", once).await
+async fn is_forced(fixture: &Fixture<'_>, machine: &str) -> CheckResult {
+    let once = async |key: &str| is_forced_once(fixture, machine, key).await;
+    until_notified_by(fixture, "GrantRole", machine, "forced", once).await
 }
 
-async fn is_forced_once(world: &World<'_>, machine: &str, key: &str) -> Shown {
-    world.occupy(key, 600.0).await?;
-    let waiting = queued(world, machine, key).await?;
+async fn is_forced_once(fixture: &Fixture<'_>, machine: &str, key: &str) -> CheckResult {
+    fixture.occupy(key, 600.0).await?;
+    let waiting = queued(fixture, machine, key).await?;
     let force =
         json!({"operation": "force_release", "key": key, "who": "a person", "why": "a rehearsal"});
-    world.call("operate", force).await?;
-    world.success(&waiting).await.map(|_| ())
+    fixture.call("operate", force).await?;
+    fixture.success(&waiting).await.map(|_| ())
 }
 
-async fn is_reaped(world: &World<'_>, machine: &str) -> Shown {
+async fn is_reaped(fixture: &Fixture<'_>, machine: &str) -> CheckResult {
     let key = key(machine, "reaped");
     let keeps = json!({"key": key, "wait_seconds": 100, "then": "keep"});
-    let keeper = world.start(USERS, keeps).await?;
-    world
+    let keeper = fixture.start(USERS, keeps).await?;
+    fixture
         .until(&key, "held", |shown| shown["state"] == "held")
         .await?;
-    let waiting = queued(world, machine, &key).await?;
-    world.success(&keeper).await?;
-    world.success(&waiting).await.map(|_| ())
+    let waiting = queued(fixture, machine, &key).await?;
+    fixture.success(&keeper).await?;
+    fixture.success(&waiting).await.map(|_| ())
 }
 
-async fn fails(world: &World<'_>) -> Shown {
+async fn fails(fixture: &Fixture<'_>) -> CheckResult {
     let key = key(USERS, "failed");
     let fails = json!({"key": key, "wait_seconds": 100, "then": "fail"});
-    let run = world.start(USERS, fails).await?;
-    let end = world.end(&run).await?;
+    let run = fixture.start(USERS, fails).await?;
+    let end = fixture.end(&run).await?;
     if end.error != "Mine" {
         return Err(format!("{end:?}"));
     }
-    world.until_free(&key).await
+    fixture.until_free(&key).await
 }

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use leasehold_local::{Allowed, Asked, Roles};
+use leasehold_local::{Allowed, AuthorizationRequest, Roles};
 
 /// The permissions, the requests and the refusals.
 #[derive(Debug)]
 pub(super) struct Usage {
     allowed: BTreeMap<String, Vec<Allowed>>,
-    asked: BTreeSet<Asked>,
+    asked: BTreeSet<AuthorizationRequest>,
     refused: Vec<String>,
     requests: u64,
 }
@@ -85,7 +85,7 @@ mod tests {
             resource: (*resource).to_owned(),
             conditions: Vec::new(),
         };
-        let asked = asked.iter().map(|(action, resource)| Asked {
+        let asked = asked.iter().map(|(action, resource)| AuthorizationRequest {
             role: "R".to_owned(),
             action: (*action).to_owned(),
             resource: Some((*resource).to_owned()),

@@ -14,7 +14,6 @@ use serde_json::{Value, json};
 pub use options::{EnvironmentChanges, Options, Ports, Schedules};
 
 use crate::arn;
-use crate::canary::Canary;
 use crate::dynamodb::DynamoDb;
 use crate::engine::{Engine, Wiring};
 use crate::error::{Error, io};
@@ -22,6 +21,7 @@ use crate::events::{Deliveries, Events};
 use crate::iam::{self, Roles};
 use crate::lambda::LambdaHost;
 use crate::proxy::Proxy;
+use crate::secret_scanner::SecretScanner;
 use crate::task::OwnedTask;
 use crate::template::{StateMachineResource, Target, Template};
 
@@ -123,13 +123,13 @@ impl Stack {
         let proxy = Proxy::start(dynamodb.address(), options.ports.dynamodb).await?;
         let lambda = LambdaHost::start(&logs, options.ports.lambda).await?;
         let delay = options.queue_delay;
-        let canary = options.canary.then(Arc::<Canary>::default);
-        if let Some(canary) = &canary {
-            proxy.teach(canary);
-            lambda.watch(canary);
+        let secret_scanner = options.secret_scanner.then(Arc::<SecretScanner>::default);
+        if let Some(secret_scanner) = &secret_scanner {
+            proxy.attach_scanner(secret_scanner);
+            lambda.watch(secret_scanner);
         }
-        proxy.hold_to(&roles);
-        lambda.hold_to(&roles);
+        proxy.enforce_roles(&roles);
+        lambda.enforce_roles(&roles);
         let mut events = Events::start(&template, &lambda, delay, options.ports.events).await?;
         let mut machines = None;
         if options.engine {
@@ -140,8 +140,8 @@ impl Stack {
                 status_events: format!("{}/events", events.url()),
             };
             let started = Machines::start(&options, &logs, wiring, &roles).await?;
-            if let Some(canary) = &canary {
-                started.proxy.teach(canary);
+            if let Some(secret_scanner) = &secret_scanner {
+                started.proxy.attach_scanner(secret_scanner);
             }
             machines = Some(started);
         }
@@ -437,12 +437,12 @@ impl Machines {
         roles: &Arc<Roles>,
     ) -> Result<Self, Error> {
         let nested = Proxy::start_before(0).await?;
-        nested.hold_to(roles);
+        nested.enforce_roles(roles);
         wiring.sfn = nested.url();
         let engine = Engine::start(&options.root, logs, options.ports.sfn, &wiring).await?;
-        nested.lead_to(engine.address());
+        nested.set_upstream(engine.address());
         let proxy = Proxy::start(engine.address(), 0).await?;
-        proxy.hold_to(roles);
+        proxy.enforce_roles(roles);
         Ok(Self {
             engine,
             proxy,

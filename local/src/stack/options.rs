@@ -11,7 +11,7 @@ use crate::template::STACK;
 pub type EnvironmentChanges = BTreeMap<String, Option<String>>;
 
 /// How to start a [`Stack`](crate::Stack). The default suits tests: everything in the template, no
-/// state machine engine, streams and rules on, no schedules, a canary, free ports, and a temporary run directory.
+/// state machine engine, streams and rules on, no schedules, a secret scanner, free ports, and a temporary run directory.
 #[derive(Clone)]
 pub struct Options {
     /// The repository: where `local/asl/` and `target/` are.
@@ -38,9 +38,9 @@ pub struct Options {
     pub queue_delay: Option<Duration>,
     /// Changes to environments, by logical id or verb; `"*"` is every function.
     pub environment: BTreeMap<String, EnvironmentChanges>,
-    /// Whether functions log everything, and a [`Canary`](crate::Canary) searches the logs for secrets when the stack ends,
+    /// Whether functions log everything, and a [`SecretScanner`](crate::SecretScanner) searches the logs for secrets when the stack ends,
     /// and panics if it finds one.
-    pub canary: bool,
+    pub secret_scanner: bool,
     /// Ports for DynamoDB, Lambda, Step Functions and events. 0 takes a free one.
     pub ports: Ports,
 }
@@ -88,7 +88,7 @@ impl Default for Options {
             follow: true,
             queue_delay: None,
             environment: BTreeMap::new(),
-            canary: true,
+            secret_scanner: true,
             ports: Ports::default(),
         }
     }

@@ -11,11 +11,11 @@ use leasehold_local::{PythonEnvironment, prepare_python};
 
 mod chart;
 pub mod clients;
+pub mod fixture;
 pub mod instructions;
 pub mod python;
 pub mod report;
 pub mod sections;
-pub mod site;
 pub mod sweeping;
 pub mod waiting;
 pub mod workflows;

@@ -9,16 +9,16 @@ use tokio::task::JoinSet;
 
 use crate::Error;
 use crate::chart::bars;
-use crate::clients::{Settings, Who};
+use crate::clients::{ClientKind, Settings};
+use crate::fixture::{Cost, Fixture};
 use crate::report::{Found, Measure};
-use crate::site::{Cost, Site};
 
 const KEY: &str = "orders/42";
-const EVERYBODY: [Who; 4] = [
-    Who::Polling,
-    Who::Direct,
-    Who::DynamodbLease,
-    Who::PythonLock,
+const EVERYBODY: [ClientKind; 4] = [
+    ClientKind::Polling,
+    ClientKind::Direct,
+    ClientKind::DynamodbLease,
+    ClientKind::PythonLock,
 ];
 const STEPS: [&str; 3] = ["acquire", "extend", "release"];
 
@@ -86,7 +86,12 @@ fn requests(cost: &Cost) -> f64 {
 }
 
 /// A measure over everybody, the first of whom is ours.
-fn over<T>(found: &[(Who, T)], name: &str, unit: &str, figure: impl Fn(&T) -> f64) -> Measure {
+fn over<T>(
+    found: &[(ClientKind, T)],
+    name: &str,
+    unit: &str,
+    figure: impl Fn(&T) -> f64,
+) -> Measure {
     let ours = found.first().map_or(f64::NAN, |(_, found)| figure(found));
     let others = found.iter().skip(1);
     others.fold(Measure::new(name, unit, ours), |measure, (who, found)| {
@@ -98,36 +103,36 @@ fn over<T>(found: &[(Who, T)], name: &str, unit: &str, figure: impl Fn(&T) -> f6
 ///
 /// # Errors
 /// [`Error`] when the client cannot be set up, or is refused.
-pub async fn section(who: Who) -> Result<[Cost; 3], Error> {
-    let site = Site::start().await?;
+pub async fn section(who: ClientKind) -> Result<[Cost; 3], Error> {
+    let fixture = Fixture::start().await?;
     let settings = Settings {
         lease: Some(LONG),
         extends_every: Some(Duration::from_millis(200)),
     };
-    let mut clients = who.clients(&site, &settings, 1).await?;
+    let mut clients = who.clients(&fixture, &settings, 1).await?;
     let client = &mut clients[0];
     client.wait(KEY).await?;
     client.release().await?;
-    let (acquired, acquire) = site.cost(client.acquire(KEY)).await?;
+    let (acquired, acquire) = fixture.cost(client.acquire(KEY)).await?;
     if !acquired {
         return Err(Error::Failed(format!(
             "{} was refused a free key",
             who.name()
         )));
     }
-    let ((), extend) = site.cost(client.extend()).await?;
-    let ((), release) = site.cost(client.release()).await?;
+    let ((), extend) = fixture.cost(client.extend()).await?;
+    let ((), release) = fixture.cost(client.release()).await?;
     Ok([acquire, extend, release])
 }
 
 /// One request is applied, and its answer lost with the connection: that of the step of this number. How many requests it takes
 /// until the client knows.
-async fn lost_answer(who: Who, step: usize) -> Result<u64, Error> {
-    let site = Site::start().await?;
+async fn lost_answer(who: ClientKind, step: usize) -> Result<u64, Error> {
+    let fixture = Fixture::start().await?;
     let extends_every = (step == 1).then_some(Duration::from_millis(1200));
     let mut clients = who
         .clients(
-            &site,
+            &fixture,
             &Settings {
                 lease: Some(SHORT),
                 extends_every,
@@ -141,16 +146,18 @@ async fn lost_answer(who: Who, step: usize) -> Result<u64, Error> {
     if step > 0 {
         client.wait(KEY).await?;
     }
-    let before = site.door().counts();
-    site.door().inject(Fault::LoseAnswer, who.writes()[step], 1);
+    let before = fixture.measured_endpoint().counts();
+    fixture
+        .measured_endpoint()
+        .inject(Fault::LoseAnswer, who.writes()[step], 1);
     // What it then takes for true is for the known bugs.
     let _ = match step {
         0 => client.wait(KEY).await,
         1 => client.extend().await,
         _ => client.release().await,
     };
-    let requests = site.door().counts().since(&before).total();
-    if site.door().pending_faults() > 0 {
+    let requests = fixture.measured_endpoint().counts().since(&before).total();
+    if fixture.measured_endpoint().pending_faults() > 0 {
         return Err(Error::Failed(format!(
             "{} sent no {}",
             who.name(),
@@ -167,13 +174,13 @@ struct Crash {
 }
 
 /// All at once, since everybody waits for a lease to run out.
-async fn crashes() -> Result<Vec<(Who, Crash)>, Error> {
+async fn crashes() -> Result<Vec<(ClientKind, Crash)>, Error> {
     let everybody = [
-        Who::Line,
-        Who::Polling,
-        Who::Direct,
-        Who::DynamodbLease,
-        Who::PythonLock,
+        ClientKind::Queued,
+        ClientKind::Polling,
+        ClientKind::Direct,
+        ClientKind::DynamodbLease,
+        ClientKind::PythonLock,
     ];
     let mut crashes = JoinSet::new();
     for who in everybody {
@@ -188,16 +195,16 @@ async fn crashes() -> Result<Vec<(Who, Crash)>, Error> {
     Ok(found)
 }
 
-async fn crash(who: Who) -> Result<Crash, Error> {
-    let site = Site::start().await?;
+async fn crash(who: ClientKind) -> Result<Crash, Error> {
+    let fixture = Fixture::start().await?;
     let settings = Settings {
         lease: Some(SHORT),
         extends_every: None,
     };
-    let mut clients = who.clients(&site, &settings, 1).await?;
-    who.vanish(&site, &settings, KEY).await?;
+    let mut clients = who.clients(&fixture, &settings, 1).await?;
+    who.crash(&fixture, &settings, KEY).await?;
     let began = Instant::now();
-    let ((), cost) = site.cost(clients[0].wait(KEY)).await?;
+    let ((), cost) = fixture.cost(clients[0].wait(KEY)).await?;
     Ok(Crash {
         leases: began.elapsed().div_duration_f64(SHORT),
         requests: requests(&cost),

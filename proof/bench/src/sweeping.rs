@@ -13,8 +13,8 @@ use leasehold::{
 };
 
 use crate::clients::leasehold::{Library, holder};
+use crate::fixture::Fixture;
 use crate::report::{Found, Measure};
-use crate::site::Site;
 use crate::{Error, Options, failed, ratio};
 
 /// How long each request takes.
@@ -81,8 +81,8 @@ pub(crate) async fn measure(options: &Options) -> Result<Found, Error> {
 /// # Errors
 /// [`Error`] when a call fails, or sweep leaves something for good.
 pub async fn run(finds: Finds, many: usize) -> Result<Sweeps, Error> {
-    let site = Site::start().await?;
-    let library = Library::at(site.door()).await?;
+    let fixture = Fixture::start().await?;
+    let library = Library::at(fixture.measured_endpoint()).await?;
     let workflows = Arc::new(FakeStepFunctions::default());
     let clock = Arc::new(ManualClock::at(Timestamp::from_millis(1_795_000_000_000)));
     let leases = library.leases.clone().with_clock(clock.clone());
@@ -121,8 +121,8 @@ pub async fn run(finds: Finds, many: usize) -> Result<Sweeps, Error> {
         }
     }
     clock.advance(Duration::from_secs(120));
-    site.door().set_latency(LATENCY);
-    let before = site.door().counts();
+    fixture.measured_endpoint().set_latency(LATENCY);
+    let before = fixture.measured_endpoint().counts();
     let began = Instant::now();
     let mut calls = 0;
     while left(&library.client).await? > usize::from(finds == Finds::TimedOut) * QUEUES {
@@ -133,7 +133,7 @@ pub async fn run(finds: Finds, many: usize) -> Result<Sweeps, Error> {
             return Err(Error::Failed("sweep leaves something".to_owned()));
         }
     }
-    let counts = site.door().counts().since(&before);
+    let counts = fixture.measured_endpoint().counts().since(&before);
     Ok(Sweeps {
         seconds: began.elapsed().as_secs_f64(),
         // The look whether anything is left, before each and at the end, is not sweep's.

@@ -10,18 +10,18 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::chart::{Panel, lines};
-use crate::clients::{Client, Settings, Who};
+use crate::clients::{Client, ClientKind, Settings};
+use crate::fixture::{Cost, Fixture};
 use crate::report::{Found, Measure};
-use crate::site::{Cost, Site};
 use crate::{Error, Options, ratio};
 
 const KEY: &str = "orders/42";
-const EVERYBODY: [Who; 5] = [
-    Who::Line,
-    Who::Polling,
-    Who::Direct,
-    Who::DynamodbLease,
-    Who::PythonLock,
+const EVERYBODY: [ClientKind; 5] = [
+    ClientKind::Queued,
+    ClientKind::Polling,
+    ClientKind::Direct,
+    ClientKind::DynamodbLease,
+    ClientKind::PythonLock,
 ];
 /// How long each holds the key.
 const HOLD: Duration = Duration::from_millis(50);
@@ -38,7 +38,7 @@ pub struct WaitCost {
     /// Requests to ask, to wait and to hand over.
     pub requests: f64,
     /// Requests to confirm and to clean up, which only ours has.
-    pub aside: f64,
+    pub background: f64,
     /// Write units of all of them, refused conditions included.
     pub write_units: f64,
     /// Read units of all of them.
@@ -98,7 +98,7 @@ impl WaitCost {
     }
 
     /// Divides requests and units by the number of served clients.
-    fn with(mut self, cost: &Cost, aside: &Cost) -> Self {
+    fn with(mut self, cost: &Cost, background: &Cost) -> Self {
         let each = |total: f64| {
             if self.served == 0 {
                 f64::NAN
@@ -107,9 +107,9 @@ impl WaitCost {
             }
         };
         self.requests = each(ratio(cost.requests(), 1));
-        self.aside = each(ratio(aside.requests(), 1));
-        self.write_units = each(cost.write_units + aside.write_units);
-        self.read_units = each(cost.read_units + aside.read_units);
+        self.background = each(ratio(background.requests(), 1));
+        self.write_units = each(cost.write_units + background.write_units);
+        self.read_units = each(cost.read_units + background.read_units);
         self
     }
 }
@@ -139,16 +139,21 @@ pub(crate) async fn measure(options: &Options) -> Result<Found, Error> {
 ///
 /// # Errors
 /// [`Error`] when the clients cannot be set up.
-pub async fn run(who: Who, waiters: usize, limit: Duration) -> Result<WaitCost, Error> {
-    let site = Site::start().await?;
+pub async fn run(who: ClientKind, waiters: usize, limit: Duration) -> Result<WaitCost, Error> {
+    let fixture = Fixture::start().await?;
     let mut clients = who
-        .clients(&site, &Settings::default(), waiters + 1)
+        .clients(&fixture, &Settings::default(), waiters + 1)
         .await?;
     let Some(mut holder) = clients.pop() else {
         return Ok(WaitCost::default());
     };
     holder.wait(KEY).await?;
-    let counts = || (site.door().counts(), site.aside().counts());
+    let counts = || {
+        (
+            fixture.measured_endpoint().counts(),
+            fixture.background_endpoint().counts(),
+        )
+    };
     let before = counts();
     let began = Instant::now();
     let mut running = JoinSet::new();
@@ -161,7 +166,7 @@ pub async fn run(who: Who, waiters: usize, limit: Duration) -> Result<WaitCost, 
     }
     // A busy machine may need longer than they take to come.
     let everybody = before.0.total() + wide(waiters);
-    while site.door().counts().total() < everybody && began.elapsed() < limit {
+    while fixture.measured_endpoint().counts().total() < everybody && began.elapsed() < limit {
         sleep(APART).await;
     }
     sleep(Duration::from_millis(200)).await;
@@ -188,10 +193,10 @@ pub async fn run(who: Who, waiters: usize, limit: Duration) -> Result<WaitCost, 
     }
     running.shutdown().await;
     let cost = Cost::from(&after.0.since(&before.0));
-    let aside = Cost::from(&after.1.since(&before.1));
+    let background = Cost::from(&after.1.since(&before.1));
     Ok(WaitCost {
         errors,
-        ..WaitCost::of(&turns, from).with(&cost, &aside)
+        ..WaitCost::of(&turns, from).with(&cost, &background)
     })
 }
 
@@ -226,7 +231,7 @@ const FIGURES: [(&str, &str, Look, Option<f64>); 10] = [
     (
         "requests to confirm and to sweep per served waiter",
         "requests",
-        |run| run.aside,
+        |run| run.background,
         None,
     ),
     (WRITE_UNITS, "write units", |run| run.write_units, None),

@@ -1,18 +1,19 @@
 //! Clients: workflows that acquire, extend, release and write, or wait in the queue, and die.
 
 use crate::{
-    message::{Ended, Floor, What},
+    message::{Ended, Floor, Operation},
     names::{Attempt, Count, LeaseNo, Tick, Who},
     reading::{Handle, Reading},
-    rows::{Kept, Reply},
+    rows::{Reply, Reservation},
     scope::{Clocks, Scope},
-    world::{Action, Client, End, Phase, State, Tell, World},
+    world::{Action, Client, End, Notification, Phase, State, World},
 };
 
 impl Client {
     /// The lease that it works with, if it continues as a holder.
-    pub fn believes(&self, scope: &Scope, now: Tick) -> Option<Handle> {
-        let ((Phase::Holding(handle), _) | (_, Some((handle, _)))) = (self.phase, self.stray)
+    pub fn believes_held(&self, scope: &Scope, now: Tick) -> Option<Handle> {
+        let ((Phase::Holding(handle), _) | (_, Some((handle, _)))) =
+            (self.phase, self.outlived_task)
         else {
             return None;
         };
@@ -28,11 +29,11 @@ impl Client {
     fn fails(&mut self, scope: &Scope, now: Tick, handle: Handle, all_answered: bool) {
         self.ends(Phase::Ended(handle));
         if !all_answered {
-            self.stray = Some((handle, now + scope.grace));
+            self.outlived_task = Some((handle, now + scope.grace));
         }
         self.ended = Some(End {
             stopped_at: now + scope.error,
-            all_answered: all_answered && self.stray.is_none(),
+            all_answered: all_answered && self.outlived_task.is_none(),
         });
     }
 }
@@ -46,14 +47,14 @@ pub fn actions(world: &World, state: &State, actions: &mut Vec<Action>) {
                 if client.attempt < scope.attempts {
                     actions.push(Action::Asks(who));
                 }
-                hearings(world, state, who, actions);
+                response_actions(world, state, who, actions);
                 continue;
             }
             Phase::Asking => actions.push(Action::AsksAgain(who)),
             Phase::Holding(_) => {
                 actions.push(Action::Extends(who));
                 // Not while a Lambda function from before a redrive is running: a workflow can know that, a table cannot.
-                if client.stray.is_none() {
+                if client.outlived_task.is_none() {
                     actions.push(Action::Releases(who));
                 }
                 if scope.writes {
@@ -71,7 +72,7 @@ pub fn actions(world: &World, state: &State, actions: &mut Vec<Action>) {
                 continue;
             }
             Phase::Proving(_) => actions.push(Action::Extends(who)),
-            Phase::Gone => continue,
+            Phase::Crashed => continue,
         }
         // The queue's own worlds cover waiters that die.
         if !scope.once || client.phase != Phase::Asking {
@@ -82,25 +83,31 @@ pub fn actions(world: &World, state: &State, actions: &mut Vec<Action>) {
             let others = errors.filter(|error| *error != client.process.error);
             actions.extend(others.map(|error| Action::Jump(who, error)));
         }
-        hearings(world, state, who, actions);
+        response_actions(world, state, who, actions);
     }
 }
 
 /// The answers that may reach a process, and the outcomes of the notification that it then has to send.
-pub fn hearings(world: &World, state: &State, who: Who, actions: &mut Vec<Action>) {
+pub fn response_actions(world: &World, state: &State, who: Who, actions: &mut Vec<Action>) {
     let process = state.of(who);
     let Some(call) = process.call else { return };
     for reply in &process.replies {
         let tells = match world.rows.reading(call, *reply) {
-            Reading::Over(Some(_)) => &[Tell::Now, Tell::Sometime, Tell::Not][..],
-            _ => &[Tell::Not],
+            Reading::Over(Some(_)) => {
+                &[Notification::Now, Notification::Sometime, Notification::Not][..]
+            }
+            _ => &[Notification::Not],
         };
-        actions.extend(tells.iter().map(|tell| Action::Hears(who, *reply, *tell)));
+        actions.extend(
+            tells
+                .iter()
+                .map(|notification| Action::Hears(who, *reply, *notification)),
+        );
     }
 }
 
 /// A client does something of its own accord.
-pub fn acts(world: &World, state: &mut State, action: Action) -> Option<()> {
+pub fn perform(world: &World, state: &mut State, action: Action) -> Option<()> {
     let (Action::Asks(who)
     | Action::AsksAgain(who)
     | Action::Extends(who)
@@ -125,7 +132,7 @@ pub fn acts(world: &World, state: &mut State, action: Action) -> Option<()> {
         }
         (Action::Releases(_), Phase::Holding(handle) | Phase::Releasing(handle)) => {
             state.clients[n].phase = Phase::Releasing(handle);
-            let what = What::Release(handle.lease, handle.token, !handle.confirmed);
+            let what = Operation::Release(handle.lease, handle.token, !handle.confirmed);
             world.send(state, who, what).map(drop)
         }
         (Action::Writes(_), phase) => {
@@ -133,12 +140,12 @@ pub fn acts(world: &World, state: &mut State, action: Action) -> Option<()> {
                 return None;
             };
             // It believes that it holds; its write may arrive long after that has ended.
-            state.clients[n].believes(&world.scope, state.now)?;
-            state.fly(crate::message::Message {
+            state.clients[n].believes_held(&world.scope, state.now)?;
+            state.put_in_flight(crate::message::Message {
                 from: who,
                 call: 0,
                 sent: 0,
-                what: What::Write(handle.token),
+                what: Operation::ResourceWrite(handle.token),
                 floor: Floor::None,
             });
             Some(())
@@ -151,10 +158,10 @@ pub fn acts(world: &World, state: &mut State, action: Action) -> Option<()> {
         }
         (Action::Crashes(_), _) => {
             // When does not matter: it does not come back.
-            state.clients[n].ends(Phase::Gone);
+            state.clients[n].ends(Phase::Crashed);
             state.clients[n].ended = Some(End {
                 stopped_at: 0,
-                all_answered: state.clients[n].stray.is_none(),
+                all_answered: state.clients[n].outlived_task.is_none(),
             });
             Some(())
         }
@@ -177,9 +184,9 @@ pub fn acts(world: &World, state: &mut State, action: Action) -> Option<()> {
 
 fn extends(world: &World, state: &mut State, who: Who, handle: Handle) -> Option<()> {
     let what = if handle.confirmed {
-        What::Extend(handle.lease, handle.token)
+        Operation::Extend(handle.lease, handle.token)
     } else {
-        What::Take(handle.lease, handle.token)
+        Operation::Take(handle.lease, handle.token)
     };
     world.send(state, who, what).map(drop)
 }
@@ -188,7 +195,7 @@ fn asks(world: &World, state: &mut State, who: Who) -> Option<()> {
     let client = &state.clients[usize::from(who)];
     let attempt = client.attempt;
     let what = if world.scope.queue && !world.scope.polls(who) {
-        What::Join(attempt)
+        Operation::Join(attempt)
     } else {
         match (world.scope.clocks, client.observed) {
             (Clocks::Unasked, Some((version, since))) => {
@@ -196,18 +203,24 @@ fn asks(world: &World, state: &mut State, who: Who) -> Option<()> {
                 if state.now <= since + world.scope.ttl {
                     return None;
                 }
-                What::Grant(attempt, Some(version))
+                Operation::Grant(attempt, Some(version))
             }
             // A version that no row has: a first ask that trusts no clock.
-            (Clocks::Unasked, None) => What::Grant(attempt, Some(Count::MIN / 4)),
-            _ => What::Grant(attempt, None),
+            (Clocks::Unasked, None) => Operation::Grant(attempt, Some(Count::MIN / 4)),
+            _ => Operation::Grant(attempt, None),
         }
     };
     world.send(state, who, what).map(drop)
 }
 
 /// An answer to its call reaches a client.
-pub fn hears(world: &World, state: &mut State, who: Who, reply: Reply, tell: Tell) -> Option<()> {
+pub fn on_response(
+    world: &World,
+    state: &mut State,
+    who: Who,
+    reply: Reply,
+    notification: Notification,
+) -> Option<()> {
     let n = usize::from(who);
     let call = state.clients[n].process.call.take()?;
     state.clients[n].process.replies.clear();
@@ -234,11 +247,11 @@ pub fn hears(world: &World, state: &mut State, who: Who, reply: Reply, tell: Tel
         }
         (Reading::Grantable, Phase::Asking) => {
             let attempt = client.attempt;
-            world.send(state, who, What::Grant(attempt, None))?;
+            world.send(state, who, Operation::Grant(attempt, None))?;
         }
         // Counted before the answer reaches it, with the token that this call brings.
         (Reading::ItsTurn(lease, tries), Phase::Asking) => {
-            world.send(state, who, What::TryAgain(lease, tries))?;
+            world.send(state, who, Operation::TryAgain(lease, tries))?;
         }
         (
             Reading::Promised(promised),
@@ -246,28 +259,32 @@ pub fn hears(world: &World, state: &mut State, who: Who, reply: Reply, tell: Tel
         ) => {
             let (lease, token) = (handle.lease, handle.token);
             let what = match (call.what, promised) {
-                (What::Release(..), promise) => What::Release(lease, token, promise),
-                (_, true) => What::Take(lease, token),
-                (_, false) => What::Extend(lease, token),
+                (Operation::Release(..), promise) => Operation::Release(lease, token, promise),
+                (_, true) => Operation::Take(lease, token),
+                (_, false) => Operation::Extend(lease, token),
             };
             world.send(state, who, what)?;
         }
         // A worker in another branch continues, and may still trust the lease.
         (Reading::Awaited(version, held), _) => {
             if held.until + world.design.margin_of_late_extends(&world.scope) <= clock {
-                world.send(state, who, What::End(version, held.lease, Ended::Expired))?;
+                world.send(
+                    state,
+                    who,
+                    Operation::End(version, held.lease, Ended::Expired),
+                )?;
             } else {
                 lost(world, state, who);
             }
         }
         (Reading::Over(kept), phase) => {
             // It asked to join the queue, or it ended a grant of its own.
-            if !matches!(call.what, What::TryAgain(..)) && phase != Phase::Asking {
+            if !matches!(call.what, Operation::TryAgain(..)) && phase != Phase::Asking {
                 lost(world, state, who);
             }
             if let Some(kept) = kept {
-                let first = !matches!(call.what, What::TryAgain(..));
-                tells(world, state, who, kept, (first, tell));
+                let first = !matches!(call.what, Operation::TryAgain(..));
+                notify(world, state, who, kept, (first, notification));
             }
         }
         _ => {}
@@ -288,21 +305,27 @@ fn lost(world: &World, state: &mut State, who: Who) {
 }
 
 /// Notifies the waiter that the row is reserved for. If the sender is the first to notify and is refused, it passes the turn on.
-pub fn tells(world: &World, state: &mut State, who: Who, kept: Kept, (first, tell): (bool, Tell)) {
-    match tell {
-        Tell::Not => {}
-        Tell::Sometime => state.fly(crate::message::Message {
+pub fn notify(
+    world: &World,
+    state: &mut State,
+    who: Who,
+    kept: Reservation,
+    (first, notification): (bool, Notification),
+) {
+    match notification {
+        Notification::Not => {}
+        Notification::Sometime => state.put_in_flight(crate::message::Message {
             from: who,
             call: 0,
             sent: 0,
-            what: What::Wake(kept.who, kept.attempt, kept.lease, kept.token, kept.until),
+            what: Operation::NotifyTask(kept.who, kept.attempt, kept.lease, kept.token, kept.until),
             floor: Floor::None,
         }),
-        Tell::Now => {
+        Notification::Now => {
             let to = (kept.who, kept.attempt);
             let woken = is_woken(state, to, (kept.lease, kept.token, kept.until));
             if !woken && (first || world.design.passes_whoever_sends()) {
-                world.send(state, who, What::Pass(kept.lease, kept.tries));
+                world.send(state, who, Operation::Pass(kept.lease, kept.tries));
             }
         }
     }
@@ -343,7 +366,7 @@ pub fn is_dismissed(state: &mut State, (who, attempt): (Who, Attempt)) {
 pub fn end_in_time(state: &mut State) {
     let now = state.now;
     for client in &mut state.clients {
-        client.stray = client.stray.filter(|(_, until)| now < *until);
+        client.outlived_task = client.outlived_task.filter(|(_, until)| now < *until);
         client.before = client.before.filter(|(_, until)| now < *until);
     }
 }

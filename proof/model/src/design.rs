@@ -5,11 +5,11 @@ pub mod flawed;
 use leasehold::{row::Stored, transition::transition};
 
 use crate::{
-    message::{Message, What},
+    message::{Message, Operation},
     names::{Count, Tick},
     oracle::Invariant,
     reading::Reading,
-    rows::{Facts, Held},
+    rows::{Held, RowView},
     scope::{self, Scope},
     world::End,
 };
@@ -50,9 +50,9 @@ flaws! {
     ExtendWithoutProof S6 MUTEX "an extend does not ask for the proof"
     ExtendShortens S5 MUTEX "a late extend sets an earlier deadline"
     PassingKeepsTheToken S1 LINE "a turn is passed on with the same token"
-    GrantsPassTheLineBy L3 POLLED "a grant does not look at the line"
-    JoinsWhatItWasPromised S7 HAND_OVER "one whose turn has come is put in line once more"
-    KeepsWhatIsKept S1 UNTOLD "a row that is kept for one is kept for the next"
+    GrantIgnoresQueue L3 POLLED "a grant does not look at the line"
+    QueuesReservedRequest S7 HAND_OVER "one whose turn has come is put in line once more"
+    ReservesTwice S1 UNTOLD "a row that is kept for one is kept for the next"
     ExpiredHoldersComeBack L3 HAND_OVER "a holder that has expired comes back before those in line"
     WakesWithoutKeeping L4 LINE "the first in line is taken out and notified, and the row not kept"
     ObservesTheToken S8 OBSERVED "observers compare the token, which no extend moves"
@@ -60,10 +60,10 @@ flaws! {
     StrangersAreOverwritten S10 STRANGERS "an item without a token counts as absent"
     OneOwnLeaseIsSomebodyElses L2 MUTEX "a refusal by one's own lease is taken for somebody else's"
     DeadlineCountsFromTheAnswer S8 MUTEX "the holder counts from the answer"
-    WhoeverIsRefusedPassesOn L4 HAND_OVER "whoever's wake-up is refused passes the turn on"
+    SkipsOnAnyRefusal L4 HAND_OVER "whoever's wake-up is refused passes the turn on"
     LateExtendsHandOverByABareClock S8 JOINED "a late extend hands over by its bare clock"
     HandOversIgnoreTheFloor S1 JOINED "a hand-over ignores the floor"
-    PromisesOfBeforeAreTaken S1 JOINED "a promise from before a restore is taken up"
+    AcceptsPreRestoreReservation S1 JOINED "a promise from before a restore is taken up"
     WhatEndedIsReleasedAtOnce S8 JOINED "what a failed execution held is free at once, with a branch of it at work"
     ReapLooksUpBeforeItReads S8 JOINED "reap looks up before it reads, and writes whatever the version"
     ReapTrustsAStaleAnswer S8 JOINED "reap trusts an answer that is older than a redrive"
@@ -71,7 +71,7 @@ flaws! {
     CutsWhoeverHoldsItByNow S5 JOINED "a cut that comes late cuts whoever holds it by now"
     NobodySweeps L1 SWEPT "nobody frees what has expired"
     NobodyTendsTheLine L4 LINE "nobody repeats a wake-up that was lost"
-    TellsAsTheFirstWhateverWasTried L4 HAND_OVER "a release that is sent again tells as if it were the first to"
+    RepeatActsAsFirstNotifier L4 HAND_OVER "a release that is sent again tells as if it were the first to"
     ReleaseIsADeadline S6 MUTEX "a release only sets the deadline to now"
     EachCopyIsARequest S7 MUTEX "a copy of an acquire is granted anew"
     TokensAreTheClocks S2 MUTEX "the token is the clock's"
@@ -102,7 +102,7 @@ impl Design {
     }
 
     pub const fn passes_whoever_sends(self) -> bool {
-        self.is(Flaw::WhoeverIsRefusedPassesOn)
+        self.is(Flaw::SkipsOnAnyRefusal)
     }
 
     /// How long before an extend the lease must have expired for it to hand over.
@@ -165,14 +165,16 @@ impl Design {
         self.is(Flaw::DeadlineIsTheTablesTtl)
     }
 
-    pub fn misread(self, message: &Message, reading: Reading, facts: Facts) -> Reading {
+    pub fn misread(self, message: &Message, reading: Reading, facts: RowView) -> Reading {
         match (message.what, reading) {
-            (What::Release(..), Reading::Over(None))
-                if self.is(Flaw::TellsAsTheFirstWhateverWasTried) =>
+            (Operation::Release(..), Reading::Over(None))
+                if self.is(Flaw::RepeatActsAsFirstNotifier) =>
             {
                 Reading::Over(facts.kept.filter(|kept| kept.lease == message.lease()))
             }
-            (What::Grant(..), Reading::Has(_)) if self.is(Flaw::OneOwnLeaseIsSomebodyElses) => {
+            (Operation::Grant(..), Reading::Has(_))
+                if self.is(Flaw::OneOwnLeaseIsSomebodyElses) =>
+            {
                 Reading::Held(0)
             }
             _ => reading,

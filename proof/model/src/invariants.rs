@@ -3,7 +3,7 @@
 use stateright::Property;
 
 use crate::{
-    message::{Message, What},
+    message::{Message, Operation},
     names::STRANGER,
     oracle::Invariant,
     rows::FOREIGN,
@@ -18,12 +18,12 @@ pub fn look(world: &World, state: &mut State) {
         let believers = state
             .clients
             .iter()
-            .filter_map(|client| client.believes(&world.scope, state.now));
+            .filter_map(|client| client.believes_held(&world.scope, state.now));
         let alone = believers.count() <= 1;
-        state.seen.must(alone, Invariant::S8);
+        state.oracle.must(alone, Invariant::S8);
     }
     if world.scope.strangers {
-        state.seen.must(state.row == FOREIGN, Invariant::S10);
+        state.oracle.must(state.row == FOREIGN, Invariant::S10);
     }
     if world.scope.clocks != Clocks::Unasked {
         ends(world, state);
@@ -38,7 +38,7 @@ fn ends(world: &World, state: &mut State) {
     let Some(held) = facts.held else { return };
     // No deadline lies further ahead than a ttl, by the clock that is furthest ahead.
     let in_time = held.until <= state.now + scope.error + scope.ttl;
-    state.seen.must(in_time, Invariant::L1);
+    state.oracle.must(in_time, Invariant::L1);
     // Even the clock that is furthest behind shows it as expired.
     let now = state.now - scope.error;
     if held.until + scope.margin > now {
@@ -54,13 +54,13 @@ fn ends(world: &World, state: &mut State) {
         };
         world.rows.apply(state.row, message).applied
     };
-    let taken = facts.line[0].is_some() || by(STRANGER, What::Grant(0, None));
+    let taken = facts.line[0].is_some() || by(STRANGER, Operation::Grant(0, None));
     let swept = match sweeper::next(world, facts, now) {
         Some(what) => by(STRANGER, what),
         None => false,
     };
     state
-        .seen
+        .oracle
         .must(taken && (swept || !scope.sweep), Invariant::L1);
 }
 
@@ -75,7 +75,7 @@ fn waits(world: &World, state: &mut State) {
         .kept
         .map_or(state.now, |kept| kept.until + scope.margin);
     let Some(what) = sweeper::next(world, facts, until) else {
-        return state.seen.must(false, Invariant::L4);
+        return state.oracle.must(false, Invariant::L4);
     };
     let message = Message {
         from: STRANGER,
@@ -85,14 +85,14 @@ fn waits(world: &World, state: &mut State) {
         floor: world.floor(state, facts.token),
     };
     let seen_to = world.rows.apply(state.row, message).applied;
-    state.seen.must(seen_to, Invariant::L4);
+    state.oracle.must(seen_to, Invariant::L4);
 }
 
 macro_rules! properties {
     ($($name:ident),*) => {
         Invariant::ALL
             .into_iter()
-            .zip([$((|_: &World, state: &State| !state.seen.has_seen(Invariant::$name)) as fn(&World, &State) -> bool),*])
+            .zip([$((|_: &World, state: &State| !state.oracle.has_seen(Invariant::$name)) as fn(&World, &State) -> bool),*])
             .map(|((_, name), holds)| Property::always(name, holds))
             .collect()
     };

@@ -19,7 +19,7 @@ pub struct Message {
     pub call: u8,
     /// Its sender's clock when it was sent.
     pub sent: Tick,
-    pub what: What,
+    pub what: Operation,
     pub floor: Floor,
 }
 
@@ -69,7 +69,7 @@ impl Floor {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum What {
+pub enum Operation {
     /// Acquire; with the version that was seen a whole ttl ago, if observation decides.
     Grant(Attempt, Option<Count>),
     Join(Attempt),
@@ -86,12 +86,12 @@ pub enum What {
     TryAgain(LeaseNo, u8),
     Pass(LeaseNo, u8),
     /// Reap's: a waiter that was notified is not notified again, and has until then.
-    NoMore(LeaseNo, u8, Tick),
+    StopRetries(LeaseNo, u8, Tick),
     Leave(Who, Attempt, u8),
     /// To the resource, with the token.
-    Write(Count),
+    ResourceWrite(Count),
     /// To a waiting task: the proof, the token, and until when it is to be confirmed.
-    Wake(Who, Attempt, LeaseNo, Count, Tick),
+    NotifyTask(Who, Attempt, LeaseNo, Count, Tick),
 }
 
 /// How a grant ended that nobody forced.
@@ -119,20 +119,22 @@ impl Message {
     /// What it would do to the row; nothing if it is not for the table.
     pub fn change(&self, scope: &Scope) -> Option<Change> {
         Some(match self.what {
-            What::Grant(..) => Change::Grant(self.grant(scope)),
-            What::Join(_) => Change::Join(self.join(scope)),
-            What::Extend(lease, token) => Change::Extend(self.extend(lease, token, scope)),
-            What::Take(lease, token) => Change::ConfirmReservation(self.take(lease, token, scope)),
-            What::Release(lease, token, promise) => {
+            Operation::Grant(..) => Change::Grant(self.grant(scope)),
+            Operation::Join(_) => Change::Join(self.join(scope)),
+            Operation::Extend(lease, token) => Change::Extend(self.extend(lease, token, scope)),
+            Operation::Take(lease, token) => {
+                Change::ConfirmReservation(self.take(lease, token, scope))
+            }
+            Operation::Release(lease, token, promise) => {
                 Change::Release(self.release(lease, token, promise, scope))
             }
-            What::End(version, _, ended) => Change::EndIfUnchanged(EndIfUnchanged {
+            Operation::End(version, _, ended) => Change::EndIfUnchanged(EndIfUnchanged {
                 version: names::counter(version),
                 ended: ended.into(),
                 next: self.next(scope),
                 purge_at: 0,
             }),
-            What::Cut(version) => {
+            Operation::Cut(version) => {
                 let expires_at = instant(self.sent + scope.grace);
                 Change::ShortenDeadline(ShortenDeadline {
                     version: names::counter(version),
@@ -140,25 +142,25 @@ impl Message {
                     sweep_after: expires_at,
                 })
             }
-            What::Reserve => Change::Reserve(Reserve {
+            Operation::Reserve => Change::Reserve(Reserve {
                 heir: self.heir(scope),
             }),
-            What::TryAgain(lease, tries) => {
+            Operation::TryAgain(lease, tries) => {
                 Change::RenewReservation(self.try_again(lease, tries, self.sent + scope.claim))
             }
-            What::NoMore(lease, tries, until) => {
+            Operation::StopRetries(lease, tries, until) => {
                 Change::RenewReservation(self.try_again(lease, tries, until))
             }
-            What::Pass(lease, tries) => Change::PassReservation(PassReservation {
+            Operation::Pass(lease, tries) => Change::PassReservation(PassReservation {
                 lease_id: names::lease_id(lease),
                 tries: names::tries(tries),
                 heir: self.heir(scope),
             }),
-            What::Leave(who, attempt, place) => Change::Leave(Leave {
+            Operation::Leave(who, attempt, place) => Change::Leave(Leave {
                 request: names::request(who, attempt),
                 place: place.into(),
             }),
-            What::Write(_) | What::Wake(..) => return None,
+            Operation::ResourceWrite(_) | Operation::NotifyTask(..) => return None,
         })
     }
 
@@ -173,7 +175,7 @@ impl Message {
 
     const fn attempt(&self) -> Attempt {
         match self.what {
-            What::Grant(attempt, _) | What::Join(attempt) => attempt,
+            Operation::Grant(attempt, _) | Operation::Join(attempt) => attempt,
             _ => 0,
         }
     }
@@ -181,7 +183,7 @@ impl Message {
     /// The grant that it asks for: a join would, if there were nobody to wait for.
     pub fn grant(&self, scope: &Scope) -> Grant {
         let over = match self.what {
-            What::Grant(_, Some(seen)) => TakeoverRule::VersionUnchanged(names::version(seen)),
+            Operation::Grant(_, Some(seen)) => TakeoverRule::VersionUnchanged(names::version(seen)),
             _ => self.over(scope),
         };
         let expires_at = instant(self.sent + scope.ttl);

@@ -1,9 +1,9 @@
 //! Sees every write in the order in which it takes effect, and knows what must never happen.
 
 use crate::{
-    message::{Floor, Message, What},
+    message::{Floor, Message, Operation},
     names::{Attempt, Count, FLOOR, LeaseNo, Tick, Who},
-    rows::{ABSENT, FOREIGN, Facts, Kept, LINE, RowNo},
+    rows::{ABSENT, FOREIGN, MAX_WAITERS, Reservation, RowNo, RowView},
     scope::Scope,
 };
 
@@ -66,7 +66,7 @@ pub struct Oracle {
     pub owner: Option<LeaseNo>,
     /// The proof of the current reservation, and the waiter that it is for.
     pub promise: Option<(LeaseNo, Who, Attempt)>,
-    pub line: [Option<(Who, Attempt)>; LINE],
+    pub line: [Option<(Who, Attempt)>; MAX_WAITERS],
     /// The requests that the row has to remember, latest first.
     recent: [Option<(Who, Attempt)>; REMEMBERED],
     /// The call that wrote last.
@@ -83,7 +83,7 @@ impl Default for Oracle {
             promised: Count::MIN,
             owner: None,
             promise: None,
-            line: [None; LINE],
+            line: [None; MAX_WAITERS],
             recent: [None; REMEMBERED],
             last: None,
             at: 0,
@@ -112,7 +112,7 @@ impl Oracle {
     pub fn gone(&mut self) {
         self.owner = None;
         self.promise = None;
-        self.line = [None; LINE];
+        self.line = [None; MAX_WAITERS];
         self.recent = [None; REMEMBERED];
         self.last = None;
     }
@@ -133,16 +133,16 @@ impl Oracle {
         &mut self,
         scope: &Scope,
         message: &Message,
-        (row, before): (RowNo, Facts),
-        after: Facts,
+        (row, before): (RowNo, RowView),
+        after: RowView,
     ) {
         self.must(row != FOREIGN, Invariant::S10);
         self.last = Some((message.from, message.call));
-        if let What::Grant(..) | What::Take(..) = message.what {
+        if let Operation::Grant(..) | Operation::Take(..) = message.what {
             self.is_above_the_floor(message, after.token);
         }
         match message.what {
-            What::Grant(attempt, _) => {
+            Operation::Grant(attempt, _) => {
                 let barges = self.line[0].is_some() || self.promise.is_some();
                 self.must(!barges, Invariant::L3);
                 self.grants((message.from, attempt), message.lease(), after, row);
@@ -150,14 +150,14 @@ impl Oracle {
                 let deadline = after.held.map(|held| held.until);
                 self.must(deadline == Some(message.sent + scope.ttl), Invariant::S9);
             }
-            What::Take(lease, _) => match self.promise.take() {
+            Operation::Take(lease, _) => match self.promise.take() {
                 Some((promised, who, attempt)) => {
                     self.must(promised == lease && who == message.from, Invariant::S4);
                     self.grants((who, attempt), lease, after, row);
                 }
                 None => self.must(false, Invariant::S4),
             },
-            What::Extend(lease, _) => {
+            Operation::Extend(lease, _) => {
                 self.must(self.owner == Some(lease), Invariant::S4);
                 self.must(self.owner == Some(lease), Invariant::S6);
                 let was = before.held.map(|held| held.until);
@@ -165,11 +165,11 @@ impl Oracle {
                 self.must(!revives || self.line[0].is_none(), Invariant::L3);
                 self.must(after.held.map(|held| held.until) >= was, Invariant::S5);
             }
-            What::Release(lease, _, false) | What::End(_, lease, _) => {
+            Operation::Release(lease, _, false) | Operation::End(_, lease, _) => {
                 self.must(self.owner == Some(lease), Invariant::S4);
                 self.owner = None;
             }
-            What::Release(lease, token, true) => match self.promise.take() {
+            Operation::Release(lease, token, true) => match self.promise.take() {
                 Some((promised, who, attempt)) => {
                     self.must(promised == lease, Invariant::S4);
                     // One from before a restore is void: nobody is granted anything.
@@ -180,14 +180,14 @@ impl Oracle {
                 }
                 None => self.must(false, Invariant::S4),
             },
-            What::Pass(lease, _) => {
+            Operation::Pass(lease, _) => {
                 self.must(
                     self.promise.is_some_and(|(kept, ..)| kept == lease),
                     Invariant::S4,
                 );
                 self.promise = None;
             }
-            What::Join(attempt) => {
+            Operation::Join(attempt) => {
                 let request = (message.from, attempt);
                 let promised = self
                     .promise
@@ -202,7 +202,7 @@ impl Oracle {
                     self.line[place] = Some(request);
                 }
             }
-            What::Leave(who, attempt, _) => {
+            Operation::Leave(who, attempt, _) => {
                 let place = self
                     .line
                     .iter()
@@ -212,20 +212,20 @@ impl Oracle {
                     self.steps_up(place);
                 }
             }
-            What::Cut(_)
-            | What::Reserve
-            | What::TryAgain(..)
-            | What::NoMore(..)
-            | What::Write(_)
-            | What::Wake(..) => {}
+            Operation::Cut(_)
+            | Operation::Reserve
+            | Operation::TryAgain(..)
+            | Operation::StopRetries(..)
+            | Operation::ResourceWrite(_)
+            | Operation::NotifyTask(..) => {}
         }
         self.promises(message, before, after);
         self.must(after.line == self.line, Invariant::L4);
     }
 
-    fn promises(&mut self, message: &Message, before: Facts, after: Facts) {
+    fn promises(&mut self, message: &Message, before: RowView, after: RowView) {
         // Also by the same call, if it takes effect twice.
-        let promise = |kept: &Kept| (kept.lease, kept.who, kept.attempt);
+        let promise = |kept: &Reservation| (kept.lease, kept.who, kept.attempt);
         let was = before.kept.as_ref().map(promise);
         let Some(kept) = after.kept.filter(|kept| was != Some(promise(kept))) else {
             return;
@@ -242,10 +242,10 @@ impl Oracle {
 
     fn steps_up(&mut self, from: usize) {
         self.line[from..].rotate_left(1);
-        self.line[LINE - 1] = None;
+        self.line[MAX_WAITERS - 1] = None;
     }
 
-    fn grants(&mut self, request: (Who, Attempt), lease: LeaseNo, after: Facts, row: RowNo) {
+    fn grants(&mut self, request: (Who, Attempt), lease: LeaseNo, after: RowView, row: RowNo) {
         let known = self.recent.contains(&Some(request));
         // Its own grant, which nobody ended; or one that has ended.
         let twice = known && self.owner.is_some() && self.recent[0] == Some(request);

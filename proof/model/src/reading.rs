@@ -9,9 +9,9 @@ use leasehold::{
 };
 
 use crate::{
-    message::{Floor, Message, What},
+    message::{Floor, Message, Operation},
     names::{self, Count, LeaseNo, Tick},
-    rows::{Facts, Held, Kept},
+    rows::{Held, Reservation, RowView},
     scope::Scope,
 };
 
@@ -36,7 +36,7 @@ pub enum Reading {
     /// The lease is no longer the caller's.
     Lost,
     /// The lease has ended, and this call reserved the row for the next waiter, if there is one.
-    Over(Option<Kept>),
+    Over(Option<Reservation>),
     /// The key can be acquired, by a call that knows on which side of the floor the row is.
     Suits(Floor),
     /// Nothing came of it.
@@ -61,21 +61,23 @@ impl Reading {
 }
 
 /// Of a change that was made.
-pub fn of_success(message: &Message, facts: Facts) -> Reading {
+pub fn of_success(message: &Message, facts: RowView) -> Reading {
     match message.what {
-        What::Grant(..) | What::Extend(..) | What::Take(..) => has(facts),
-        What::Join(_) => Reading::InLine,
-        What::Release(..) | What::End(..) | What::Reserve | What::Pass(..) => {
+        Operation::Grant(..) | Operation::Extend(..) | Operation::Take(..) => has(facts),
+        Operation::Join(_) => Reading::InLine,
+        Operation::Release(..) | Operation::End(..) | Operation::Reserve | Operation::Pass(..) => {
             Reading::Over(facts.kept.filter(|kept| kept.lease == message.lease()))
         }
-        What::TryAgain(..) => Reading::Over(facts.kept),
-        What::NoMore(..) | What::Cut(_) | What::Leave(..) | What::Write(_) | What::Wake(..) => {
-            Reading::Over(None)
-        }
+        Operation::TryAgain(..) => Reading::Over(facts.kept),
+        Operation::StopRetries(..)
+        | Operation::Cut(_)
+        | Operation::Leave(..)
+        | Operation::ResourceWrite(_)
+        | Operation::NotifyTask(..) => Reading::Over(None),
     }
 }
 
-fn has(facts: Facts) -> Reading {
+fn has(facts: RowView) -> Reading {
     facts.held.map_or(Reading::Nothing, |held| {
         Reading::Has(Handle {
             lease: held.lease,
@@ -87,13 +89,13 @@ fn has(facts: Facts) -> Reading {
 }
 
 /// Of a change that was not, and what stood there.
-pub fn of_refusal(scope: &Scope, message: &Message, stored: Stored, facts: Facts) -> Reading {
+pub fn of_refusal(scope: &Scope, message: &Message, stored: Stored, facts: RowView) -> Reading {
     match message.what {
-        What::Grant(..) => not_granted(
+        Operation::Grant(..) => not_granted(
             &why_not_granted(stored, &message.grant(scope), false),
             facts,
         ),
-        What::Join(_) => {
+        Operation::Join(_) => {
             let (join, grant) = (message.join(scope), message.grant(scope));
             match why_not_joined(stored, &join, &grant) {
                 JoinRefusal::Grantable => Reading::Grantable,
@@ -102,13 +104,13 @@ pub fn of_refusal(scope: &Scope, message: &Message, stored: Stored, facts: Facts
                 JoinRefusal::Other(refusal) => not_granted(&refusal, facts),
             }
         }
-        What::Extend(lease, token) => {
+        Operation::Extend(lease, token) => {
             not_extended(scope, message, (lease, token), (stored, facts), false)
         }
-        What::Take(lease, token) => {
+        Operation::Take(lease, token) => {
             not_extended(scope, message, (lease, token), (stored, facts), true)
         }
-        What::Release(lease, token, promise) => {
+        Operation::Release(lease, token, promise) => {
             let release = message.release(lease, token, promise, scope);
             match why_not_released(stored, &release, &names::holder(message.from)) {
                 ReleaseRefusal::Releasable(suited) => match suited.next {
@@ -123,7 +125,8 @@ pub fn of_refusal(scope: &Scope, message: &Message, stored: Stored, facts: Facts
             }
         }
         // Ours, and the answer was lost.
-        What::End(..) | What::Reserve | What::Pass(..) => match ours(message, facts) {
+        Operation::End(..) | Operation::Reserve | Operation::Pass(..) => match ours(message, facts)
+        {
             Reading::Over(Some(kept)) => Reading::Over(Some(kept)),
             _ => Reading::Nothing,
         },
@@ -132,12 +135,12 @@ pub fn of_refusal(scope: &Scope, message: &Message, stored: Stored, facts: Facts
 }
 
 /// Nobody has notified the waiter of this reservation since.
-fn ours(message: &Message, facts: Facts) -> Reading {
-    let first = |kept: &Kept| kept.lease == message.lease() && kept.tries == 1;
+fn ours(message: &Message, facts: RowView) -> Reading {
+    let first = |kept: &Reservation| kept.lease == message.lease() && kept.tries == 1;
     Reading::Over(facts.kept.filter(first))
 }
 
-fn not_granted(refusal: &GrantRefusal, facts: Facts) -> Reading {
+fn not_granted(refusal: &GrantRefusal, facts: RowView) -> Reading {
     match refusal {
         GrantRefusal::Replayed(_) => has(facts),
         GrantRefusal::Reserved(_) => facts.kept.map_or(Reading::Nothing, |kept| {
@@ -156,7 +159,7 @@ fn not_extended(
     scope: &Scope,
     message: &Message,
     (lease, token): (LeaseNo, Count),
-    (stored, facts): (Stored, Facts),
+    (stored, facts): (Stored, RowView),
     confirming: bool,
 ) -> Reading {
     let extend = message.extend(lease, token, scope);

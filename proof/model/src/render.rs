@@ -1,10 +1,10 @@
 //! A step, in words.
 
 use crate::{
-    message::{Ended, Message, What},
+    message::{Ended, Message, Operation},
     names::{SWEEPER, Who},
     rows::{ABSENT, FOREIGN},
-    world::{Action, State, Tell, World},
+    world::{Action, Notification, State, World},
 };
 
 pub fn step(world: &World, action: &Action, after: &State) -> String {
@@ -23,16 +23,16 @@ fn what(action: &Action) -> String {
         Action::Tick => "a tick passes".into(),
         Action::Jump(who, error) => format!("{}'s clock jumps to {error:+}", name(*who)),
         Action::Arrives(message) => format!("arrives: {}", words(message)),
-        Action::Hears(who, reply, tell) => {
+        Action::Hears(who, reply, notification) => {
             let answer = if reply.applied { "done" } else { "refused" };
-            let tells = match tell {
-                Tell::Now => ", and tells the next in line",
-                Tell::Sometime => ", and sends word to the next in line",
-                Tell::Not => "",
+            let tells = match notification {
+                Notification::Now => ", and tells the next in line",
+                Notification::Sometime => ", and sends word to the next in line",
+                Notification::Not => "",
             };
             format!("{} hears «{answer}»{tells}", name(*who))
         }
-        Action::IsNotHeard(who) => format!("the answer to {} is lost", name(*who)),
+        Action::ResponseLost(who) => format!("the answer to {} is lost", name(*who)),
         Action::Asks(who) => format!("{} asks", name(*who)),
         Action::AsksAgain(who) => format!("{} asks again", name(*who)),
         Action::Extends(who) => format!("{} extends", name(*who)),
@@ -61,22 +61,24 @@ fn words(message: &Message) -> String {
     let (from, sent) = (name(message.from), message.sent);
     let call = message.call;
     let what = match message.what {
-        What::Grant(attempt, None) => format!("acquire {attempt}"),
-        What::Grant(attempt, Some(_)) => format!("acquire {attempt} of what stood still"),
-        What::Join(attempt) => format!("join, acquire {attempt}"),
-        What::Extend(..) => "extend".into(),
-        What::Take(..) => "first extend".into(),
-        What::Release(..) => "release".into(),
-        What::End(_, _, Ended::Expired) => "expire".into(),
-        What::End(..) => "end".into(),
-        What::Cut(_) => "cut".into(),
-        What::Reserve => "keep for the first".into(),
-        What::TryAgain(..) => "one more try".into(),
-        What::Pass(..) => "pass on".into(),
-        What::NoMore(..) => "no more tries".into(),
-        What::Leave(who, ..) => format!("{} leaves", name(who)),
-        What::Write(token) => return format!("{from}'s write to the resource, token {token}"),
-        What::Wake(who, ..) => return format!("{from}'s word to {}", name(who)),
+        Operation::Grant(attempt, None) => format!("acquire {attempt}"),
+        Operation::Grant(attempt, Some(_)) => format!("acquire {attempt} of what stood still"),
+        Operation::Join(attempt) => format!("join, acquire {attempt}"),
+        Operation::Extend(..) => "extend".into(),
+        Operation::Take(..) => "first extend".into(),
+        Operation::Release(..) => "release".into(),
+        Operation::End(_, _, Ended::Expired) => "expire".into(),
+        Operation::End(..) => "end".into(),
+        Operation::Cut(_) => "cut".into(),
+        Operation::Reserve => "keep for the first".into(),
+        Operation::TryAgain(..) => "one more try".into(),
+        Operation::Pass(..) => "pass on".into(),
+        Operation::StopRetries(..) => "no more tries".into(),
+        Operation::Leave(who, ..) => format!("{} leaves", name(who)),
+        Operation::ResourceWrite(token) => {
+            return format!("{from}'s write to the resource, token {token}");
+        }
+        Operation::NotifyTask(who, ..) => return format!("{from}'s word to {}", name(who)),
     };
     format!("{from}'s call {call} of its time {sent}: {what}")
 }

@@ -27,17 +27,17 @@ pub type RowNo = u32;
 pub const ABSENT: RowNo = 0;
 pub const FOREIGN: RowNo = 1;
 /// How many may wait in any world.
-pub const LINE: usize = 3;
+pub const MAX_WAITERS: usize = 3;
 
 /// What the rest of the model asks about a row.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Facts {
+pub struct RowView {
     pub token: Count,
     pub version: Count,
     pub holder: Who,
     pub held: Option<Held>,
-    pub kept: Option<Kept>,
-    pub line: [Option<(Who, Attempt)>; LINE],
+    pub kept: Option<Reservation>,
+    pub line: [Option<(Who, Attempt)>; MAX_WAITERS],
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +49,7 @@ pub struct Held {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Kept {
+pub struct Reservation {
     pub lease: LeaseNo,
     pub who: Who,
     pub attempt: Attempt,
@@ -61,7 +61,7 @@ pub struct Kept {
 
 /// What a message did.
 #[derive(Clone, Copy, Debug)]
-pub struct Done {
+pub struct ApplyResult {
     pub after: RowNo,
     pub applied: bool,
 }
@@ -76,9 +76,9 @@ pub struct Reply {
 pub struct Rows {
     scope: Scope,
     design: Design,
-    all: RwLock<Vec<(Stored, Facts)>>,
+    all: RwLock<Vec<(Stored, RowView)>>,
     numbers: DashMap<Row, RowNo>,
-    done: DashMap<(RowNo, Message), Done>,
+    done: DashMap<(RowNo, Message), ApplyResult>,
     readings: DashMap<(RowNo, bool, Message), Reading>,
     requests: HashMap<RequestDigest, (Who, Attempt)>,
     applied: AtomicU64,
@@ -92,7 +92,7 @@ impl Rows {
             (0..=scope.attempts).map(move |attempt| (names::request(who, attempt), (who, attempt)))
         });
         let strange = Stored::Foreign("somebody else's");
-        let facts = Facts::default();
+        let facts = RowView::default();
         Self {
             scope,
             design,
@@ -107,7 +107,7 @@ impl Rows {
     }
 
     /// What the table does with `message`.
-    pub fn apply(&self, row: RowNo, message: Message) -> Done {
+    pub fn apply(&self, row: RowNo, message: Message) -> ApplyResult {
         if let Some(done) = self.done.get(&(row, message)) {
             return *done;
         }
@@ -119,7 +119,7 @@ impl Rows {
             &self.refused
         };
         counter.fetch_add(1, Ordering::Relaxed);
-        let done = Done {
+        let done = ApplyResult {
             applied: after.is_some(),
             after: after.map_or(row, |after| self.number(after)),
         };
@@ -145,7 +145,7 @@ impl Rows {
         reading
     }
 
-    pub fn facts(&self, row: RowNo) -> Facts {
+    pub fn facts(&self, row: RowNo) -> RowView {
         self.at(row, |(_, facts)| *facts)
     }
 
@@ -160,7 +160,7 @@ impl Rows {
         self.at(row, |(stored, _)| stored.clone())
     }
 
-    fn at<T>(&self, row: RowNo, look: impl Fn(&(Stored, Facts)) -> T) -> T {
+    fn at<T>(&self, row: RowNo, look: impl Fn(&(Stored, RowView)) -> T) -> T {
         let all = self.all.read().expect("no thread has panicked");
         look(&all[row as usize])
     }
@@ -180,13 +180,13 @@ impl Rows {
         })
     }
 
-    fn facts_of(&self, row: &Row) -> Facts {
+    fn facts_of(&self, row: &Row) -> RowView {
         let of = |request: &RequestDigest| self.requests.get(request).copied();
-        let mut line = [None; LINE];
+        let mut line = [None; MAX_WAITERS];
         for (place, request) in line.iter_mut().zip(row.waiting()) {
             *place = of(request);
         }
-        Facts {
+        RowView {
             token: names::count(row.fencing_token),
             version: names::count(row.version),
             holder: names::who(&row.granted_to),
@@ -197,7 +197,7 @@ impl Rows {
             }),
             kept: row.reserved().map(|kept| {
                 let (who, attempt) = of(&kept.request).unwrap_or((Who::MAX, 0));
-                Kept {
+                Reservation {
                     lease: names::lease_no(&kept.lease_id),
                     who,
                     attempt,

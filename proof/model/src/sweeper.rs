@@ -2,11 +2,11 @@
 
 use crate::{
     clients,
-    message::{Ended, What},
+    message::{Ended, Operation},
     names::{SWEEPER, Tick, Who},
     reading::Reading,
-    rows::{Facts, LINE, Reply},
-    world::{Action, End, Reaping, State, Tell, World},
+    rows::{MAX_WAITERS, Reply, RowView},
+    world::{Action, End, Notification, Reaping, State, World},
 };
 
 /// The next possible steps of the process that sweeps and reaps.
@@ -47,27 +47,27 @@ pub fn actions(world: &World, state: &State, actions: &mut Vec<Action>) {
     if scope.purge && may_be_purged(world, state, facts) {
         actions.push(Action::Purge);
     }
-    clients::hearings(world, state, SWEEPER, actions);
+    clients::response_actions(world, state, SWEEPER, actions);
 }
 
 /// What a sweep would write, by what it reads.
-pub fn next(world: &World, facts: Facts, now: Tick) -> Option<What> {
+pub fn next(world: &World, facts: RowView, now: Tick) -> Option<Operation> {
     let scope = &world.scope;
     let lapsed = |until: Tick| until + scope.margin <= now;
     if let Some(held) = facts.held {
         let expired = lapsed(held.until) && world.design.frees_what_expired();
-        return expired.then_some(What::End(facts.version, held.lease, Ended::Expired));
+        return expired.then_some(Operation::End(facts.version, held.lease, Ended::Expired));
     }
     if !world.design.tends_lines() {
         return None;
     }
     let Some(kept) = facts.kept else {
-        return facts.line[0].map(|_| What::Reserve);
+        return facts.line[0].map(|_| Operation::Reserve);
     };
     if kept.tries == 1 && kept.until <= now {
-        Some(What::TryAgain(kept.lease, kept.tries))
+        Some(Operation::TryAgain(kept.lease, kept.tries))
     } else {
-        lapsed(kept.until).then_some(What::Pass(kept.lease, kept.tries))
+        lapsed(kept.until).then_some(Operation::Pass(kept.lease, kept.tries))
     }
 }
 
@@ -80,9 +80,9 @@ pub fn sweeps(world: &World, state: &mut State) -> Option<()> {
 pub fn sends_away(world: &World, state: &mut State, who: Who) -> Option<()> {
     let facts = world.rows.facts(state.row);
     let in_place = |place: &usize| facts.line[*place].is_some_and(|(waits, _)| waits == who);
-    let place = (0..LINE).find(in_place)?;
+    let place = (0..MAX_WAITERS).find(in_place)?;
     let (_, attempt) = facts.line[place]?;
-    let what = What::Leave(who, attempt, u8::try_from(place).ok()?);
+    let what = Operation::Leave(who, attempt, u8::try_from(place).ok()?);
     world.send(state, SWEEPER, what).map(drop)
 }
 
@@ -117,17 +117,17 @@ pub fn reap_writes(world: &World, state: &mut State, end: End) -> Option<()> {
         Some(held) if world.design.spares(&world.scope, held, end, now) => return None,
         Some(held) if !world.design.may_be_freed(end) => {
             let cut = held.until > now + world.scope.grace;
-            cut.then_some(What::Cut(facts.version))?
+            cut.then_some(Operation::Cut(facts.version))?
         }
         Some(held) if world.design.looks_up_before_it_reads() => {
-            What::Release(held.lease, facts.token, false)
+            Operation::Release(held.lease, facts.token, false)
         }
-        Some(held) => What::End(facts.version, held.lease, Ended::Released),
+        Some(held) => Operation::End(facts.version, held.lease, Ended::Released),
         None => {
             let kept = facts.kept.filter(|kept| kept.who == who)?;
             match kept.tries {
-                _ if world.design.may_be_freed(end) => What::Pass(kept.lease, kept.tries),
-                1 => What::NoMore(kept.lease, kept.tries, kept.until),
+                _ if world.design.may_be_freed(end) => Operation::Pass(kept.lease, kept.tries),
+                1 => Operation::StopRetries(kept.lease, kept.tries, kept.until),
                 _ => return None,
             }
         }
@@ -135,16 +135,21 @@ pub fn reap_writes(world: &World, state: &mut State, end: End) -> Option<()> {
     world.send(state, SWEEPER, what).map(drop)
 }
 
-pub fn hears(world: &World, state: &mut State, reply: Reply, tell: Tell) -> Option<()> {
+pub fn on_response(
+    world: &World,
+    state: &mut State,
+    reply: Reply,
+    notification: Notification,
+) -> Option<()> {
     let call = state.sweeper.call.take()?;
     state.sweeper.replies.clear();
     match (call.what, world.rows.reading(call, reply)) {
-        (What::Leave(who, attempt, _), Reading::Over(_)) => {
+        (Operation::Leave(who, attempt, _), Reading::Over(_)) => {
             clients::is_dismissed(state, (who, attempt));
         }
         (what, Reading::Over(Some(kept))) => {
-            let first = !matches!(what, What::TryAgain(..));
-            clients::tells(world, state, SWEEPER, kept, (first, tell));
+            let first = !matches!(what, Operation::TryAgain(..));
+            clients::notify(world, state, SWEEPER, kept, (first, notification));
         }
         _ => {}
     }
@@ -153,8 +158,8 @@ pub fn hears(world: &World, state: &mut State, reply: Reply, tell: Tell) -> Opti
 
 /// A row is purged once it has been free for days: for longer than clocks are apart, and than anybody's
 /// belief lasts. Somebody who deletes it by hand is to wait as long.
-fn may_be_purged(world: &World, state: &State, facts: Facts) -> bool {
-    let quiet = state.now > state.seen.at + 2 * world.scope.error;
+fn may_be_purged(world: &World, state: &State, facts: RowView) -> bool {
+    let quiet = state.now > state.oracle.at + 2 * world.scope.error;
     if world.design.purges_at_the_deadline() {
         return facts.held.is_some_and(|held| held.until <= state.now);
     }
@@ -167,5 +172,5 @@ fn may_be_purged(world: &World, state: &State, facts: Facts) -> bool {
 
 fn anybody_believes(world: &World, state: &State) -> bool {
     let mut clients = state.clients.iter();
-    clients.any(|client| client.believes(&world.scope, state.now).is_some())
+    clients.any(|client| client.believes_held(&world.scope, state.now).is_some())
 }

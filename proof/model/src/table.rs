@@ -2,21 +2,21 @@
 
 use crate::{
     clients,
-    message::{Message, What},
+    message::{Message, Operation},
     names::{Count, LeaseNo, SWEEPER},
     oracle::Invariant,
-    rows::{ABSENT, Facts, Kept, Reply},
+    rows::{ABSENT, Reply, Reservation, RowView},
     world::{Client, Phase, State, World},
 };
 
 /// A message arrives. Nothing if that changes nothing.
 pub fn takes(world: &World, state: &mut State, message: Message) -> Option<()> {
     match message.what {
-        What::Write(token) => {
+        Operation::ResourceWrite(token) => {
             writes(world, state, token);
             return Some(());
         }
-        What::Wake(who, attempt, lease, token, until) => {
+        Operation::NotifyTask(who, attempt, lease, token, until) => {
             return clients::is_woken(state, (who, attempt), (lease, token, until)).then_some(());
         }
         _ => {}
@@ -26,17 +26,17 @@ pub fn takes(world: &World, state: &mut State, message: Message) -> Option<()> {
     if done.applied {
         let before = (row, world.rows.facts(row));
         let after = world.rows.facts(done.after);
-        state.seen.saw(&world.scope, &message, before, after);
-        if let What::Pass(lease, _) = message.what {
+        state.oracle.saw(&world.scope, &message, before, after);
+        if let Operation::Pass(lease, _) = message.what {
             nobody_notified_is_passed_over(world, state, lease, before.1);
         }
-        if let What::Cut(_) = message.what {
+        if let Operation::Cut(_) = message.what {
             nobody_else_is_cut(state, before.1);
         }
         state.row = done.after;
         state.took_effect(message);
         if world.scope.purge {
-            state.seen.at = state.now;
+            state.oracle.at = state.now;
         }
     }
     let reply = Reply {
@@ -46,11 +46,15 @@ pub fn takes(world: &World, state: &mut State, message: Message) -> Option<()> {
     // A copy that finds what its own call has written has to know it for its own.
     let asks = matches!(
         message.what,
-        What::Grant(..) | What::Join(_) | What::Extend(..) | What::Take(..) | What::Release(..)
+        Operation::Grant(..)
+            | Operation::Join(_)
+            | Operation::Extend(..)
+            | Operation::Take(..)
+            | Operation::Release(..)
     );
-    if asks && message.from != SWEEPER && !done.applied && state.seen.wrote_last(&message) {
+    if asks && message.from != SWEEPER && !done.applied && state.oracle.wrote_last(&message) {
         let settled = world.rows.reading(message, reply).settles();
-        state.seen.must(settled, Invariant::L2);
+        state.oracle.must(settled, Invariant::L2);
     }
     let process = state.process(message.from);
     if process.call == Some(message)
@@ -62,33 +66,38 @@ pub fn takes(world: &World, state: &mut State, message: Message) -> Option<()> {
 }
 
 /// A waiter that was notified, and lives, has the time to confirm, and the margin.
-fn nobody_notified_is_passed_over(world: &World, state: &mut State, lease: LeaseNo, before: Facts) {
+fn nobody_notified_is_passed_over(
+    world: &World,
+    state: &mut State,
+    lease: LeaseNo,
+    before: RowView,
+) {
     let scope = &world.scope;
     let notified =
         |client: &Client| matches!(client.phase, Phase::Holding(handle) if handle.lease == lease);
     let lapsed =
-        |kept: Kept| kept.tries > 1 && kept.until + scope.margin <= state.now + scope.error;
+        |kept: Reservation| kept.tries > 1 && kept.until + scope.margin <= state.now + scope.error;
     let passed_over = state.clients.iter().any(notified) && !before.kept.is_some_and(lapsed);
-    state.seen.must(!passed_over, Invariant::L4);
+    state.oracle.must(!passed_over, Invariant::L4);
 }
 
 /// The one write that may shorten a lease is for those whose execution has ended, and who have to prove theirs before
 /// they go on.
-fn nobody_else_is_cut(state: &mut State, before: Facts) {
+fn nobody_else_is_cut(state: &mut State, before: RowView) {
     let holder = state.clients.get(usize::from(before.holder));
     let ended = holder.is_some_and(|client| {
         matches!(
             client.phase,
-            Phase::Ended(..) | Phase::Proving(..) | Phase::Gone
+            Phase::Ended(..) | Phase::Proving(..) | Phase::Crashed
         )
     });
-    state.seen.must(ended, Invariant::S5);
+    state.oracle.must(ended, Invariant::S5);
 }
 
 /// The resource takes a write that carries a token, if that is not older than the last.
 fn writes(world: &World, state: &mut State, token: Count) {
     if token >= state.fence || world.design.ignores_tokens() {
-        state.seen.must(token >= state.fence, Invariant::S3);
+        state.oracle.must(token >= state.fence, Invariant::S3);
         state.fence = token;
     }
 }
@@ -98,13 +107,13 @@ fn writes(world: &World, state: &mut State, token: Count) {
 pub fn purged(state: &mut State) {
     state.row = ABSENT;
     cleared(state);
-    state.seen.gone();
+    state.oracle.gone();
 }
 
 fn cleared(state: &mut State) {
     state
-        .flying
-        .retain(|(message, _)| matches!(message.what, What::Write(_)));
+        .in_flight
+        .retain(|(message, _)| matches!(message.what, Operation::ResourceWrite(_)));
     let clients = state.clients.iter_mut().map(|client| &mut client.process);
     for process in clients.chain([&mut state.sweeper]) {
         process.call = None;
@@ -119,6 +128,6 @@ pub fn restored(state: &mut State) -> Option<()> {
     let (row, seen) = *state.backup.take()?;
     cleared(state);
     state.row = row;
-    state.seen.is_set_back(&seen);
+    state.oracle.is_set_back(&seen);
     Some(())
 }

@@ -6,7 +6,7 @@ use crate::{
     clients,
     design::Design,
     invariants,
-    message::{Floor, Message, What},
+    message::{Floor, Message, Operation},
     names::{CALLS, Count, FLOOR, SWEEPER, Tick, Who},
     oracle::Oracle,
     reading::Handle,
@@ -25,7 +25,7 @@ pub struct State {
     pub sweeper: Process,
     /// What may arrive, any number of times, and how often it has changed the row; in order, so that equal
     /// sets are equal.
-    pub flying: Vec<(Message, u8)>,
+    pub in_flight: Vec<(Message, u8)>,
     /// What is being reaped.
     pub reaping: Option<Reaping>,
     /// The row as it is in a backup, and what had been seen then: none once that was restored.
@@ -33,7 +33,7 @@ pub struct State {
     /// The token of the last guarded write that the resource accepted.
     pub fence: Count,
     pub jumps: u8,
-    pub seen: Oracle,
+    pub oracle: Oracle,
 }
 
 /// Something with a clock that makes calls, one at a time.
@@ -59,7 +59,7 @@ pub struct Client {
     /// The version that it was refused by, and when.
     pub observed: Option<(Count, Tick)>,
     /// What a Lambda function still works with after its execution has ended, and until when it runs, by the true time.
-    pub stray: Option<(Handle, Tick)>,
+    pub outlived_task: Option<(Handle, Tick)>,
     /// How its execution ended.
     pub ended: Option<End>,
     /// It was redriven, which it is once at most.
@@ -82,12 +82,12 @@ pub enum Phase {
     /// It was redriven, and proves its lease before it continues.
     Proving(Handle),
     /// Dead.
-    Gone,
+    Crashed,
 }
 
 /// The outcome of a notification of a waiting task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tell {
+pub enum Notification {
     /// It arrives at once, or is refused at once.
     Now,
     /// It arrives some time or never, and the caller does not learn when.
@@ -101,9 +101,9 @@ pub enum Action {
     Tick,
     Jump(Who, Tick),
     Arrives(Message),
-    Hears(Who, Reply, Tell),
+    Hears(Who, Reply, Notification),
     /// The answer is lost.
-    IsNotHeard(Who),
+    ResponseLost(Who),
     Asks(Who),
     AsksAgain(Who),
     Extends(Who),
@@ -170,11 +170,11 @@ impl World {
     }
 
     /// A new call of a process, on its way; nothing if no more calls are to be made in this world.
-    pub fn send(&self, state: &mut State, who: Who, what: What) -> Option<Message> {
+    pub fn send(&self, state: &mut State, who: Who, what: Operation) -> Option<Message> {
         let token = match what {
-            What::Release(_, token, promise) => token - Count::from(promise),
+            Operation::Release(_, token, promise) => token - Count::from(promise),
             // Without having read the row.
-            What::Grant(..) => FLOOR,
+            Operation::Grant(..) => FLOOR,
             _ => self.rows.facts(state.row).token,
         };
         let floor = self.floor(state, token);
@@ -191,7 +191,7 @@ impl World {
         &self,
         state: &mut State,
         who: Who,
-        what: What,
+        what: Operation,
         floor: Floor,
     ) -> Option<Message> {
         let made = state.clients.iter().map(|client| client.process.calls);
@@ -211,7 +211,7 @@ impl World {
         };
         process.call = Some(message);
         process.replies.clear();
-        state.fly(message);
+        state.put_in_flight(message);
         Some(message)
     }
 }
@@ -231,22 +231,22 @@ impl State {
         }
     }
 
-    pub fn fly(&mut self, message: Message) {
+    pub fn put_in_flight(&mut self, message: Message) {
         let place = self
-            .flying
+            .in_flight
             .binary_search_by_key(&message, |(flies, _)| *flies);
         if let Err(place) = place {
-            self.flying.insert(place, (message, 0));
+            self.in_flight.insert(place, (message, 0));
         }
     }
 
     /// A message has changed the row. An extend may do so each time it arrives, if by nothing but the version: two
     /// times stand for any number.
     pub fn took_effect(&mut self, message: Message) {
-        for (flies, times) in &mut self.flying {
+        for (flies, times) in &mut self.in_flight {
             *times += u8::from(*flies == message);
         }
-        self.flying.retain(|(_, times)| *times < 2);
+        self.in_flight.retain(|(_, times)| *times < 2);
     }
 
     /// Each client, with its number.
@@ -311,8 +311,8 @@ impl Model for World {
         };
         let both = held.flat_map(|state| [kept(&state), Some(state)]);
         let backed_up = |state: State| State {
-            flying: Vec::new(),
-            backup: Some(Box::new((state.row, state.seen.clone()))),
+            in_flight: Vec::new(),
+            backup: Some(Box::new((state.row, state.oracle.clone()))),
             ..state
         };
         both.flatten().map(backed_up).collect()
@@ -324,15 +324,15 @@ impl Model for World {
         if self.scope.once
             && let Some(who) = whos.chain([SWEEPER]).find(heard)
         {
-            clients::hearings(self, state, who, actions);
-            return actions.push(Action::IsNotHeard(who));
+            clients::response_actions(self, state, who, actions);
+            return actions.push(Action::ResponseLost(who));
         }
         if state.now < self.scope.ticks {
             actions.push(Action::Tick);
         }
         actions.extend(
             state
-                .flying
+                .in_flight
                 .iter()
                 .map(|(message, _)| Action::Arrives(*message)),
         );
@@ -353,23 +353,27 @@ impl Model for World {
             }
             Action::Arrives(message) => {
                 if self.scope.once {
-                    state.flying.retain(|(flies, _)| *flies != message);
+                    state.in_flight.retain(|(flies, _)| *flies != message);
                 }
                 table::takes(self, &mut state, message)?;
             }
-            Action::IsNotHeard(who) => {
+            Action::ResponseLost(who) => {
                 state.process(who).call = None;
                 state.process(who).replies.clear();
             }
-            Action::Hears(SWEEPER, reply, tell) => sweeper::hears(self, &mut state, reply, tell)?,
-            Action::Hears(who, reply, tell) => clients::hears(self, &mut state, who, reply, tell)?,
+            Action::Hears(SWEEPER, reply, notification) => {
+                sweeper::on_response(self, &mut state, reply, notification)?
+            }
+            Action::Hears(who, reply, notification) => {
+                clients::on_response(self, &mut state, who, reply, notification)?
+            }
             Action::Sweeps => sweeper::sweeps(self, &mut state)?,
             Action::SendsAway(who) => sweeper::sends_away(self, &mut state, who)?,
             Action::Reaps(who) => sweeper::reaps(self, &mut state, who),
             Action::ReapWrites(end) => sweeper::reap_writes(self, &mut state, end)?,
             Action::Restored => table::restored(&mut state)?,
             Action::Purge => table::purged(&mut state),
-            of_a_client => clients::acts(self, &mut state, of_a_client)?,
+            of_a_client => clients::perform(self, &mut state, of_a_client)?,
         }
         invariants::look(self, &mut state);
         (state != *before).then_some(state)
@@ -395,14 +399,14 @@ impl World {
                     attempt: 0,
                     phase: Phase::Idle,
                     observed: None,
-                    stray: None,
+                    outlived_task: None,
                     ended: None,
                     redriven: false,
                     before: None,
                 })
                 .collect(),
             sweeper: process(self.scope.clients),
-            flying: Vec::new(),
+            in_flight: Vec::new(),
             reaping: None,
             backup: self
                 .scope
@@ -410,7 +414,7 @@ impl World {
                 .then(|| Box::new((row, Oracle::default()))),
             fence: Count::MIN,
             jumps: 0,
-            seen: Oracle::default(),
+            oracle: Oracle::default(),
         }
     }
 
@@ -429,10 +433,10 @@ impl World {
         for _ in 0..self.scope.past {
             state = self.next_state(&state, Action::Asks(0))?;
             state = self.with_its_calls_made(state, 0)?;
-            let asked = state.flying.clone();
+            let asked = state.in_flight.clone();
             state = self.next_state(&state, Action::Releases(0))?;
             state = self.with_its_calls_made(state, 0)?;
-            state.flying = asked;
+            state.in_flight = asked;
         }
         Some(state)
     }
@@ -442,7 +446,7 @@ impl World {
         while let Some(call) = state.process(who).call {
             state = self.next_state(&state, Action::Arrives(call))?;
             let reply = *state.process(who).replies.last()?;
-            state = self.next_state(&state, Action::Hears(who, reply, Tell::Not))?;
+            state = self.next_state(&state, Action::Hears(who, reply, Notification::Not))?;
         }
         Some(state)
     }

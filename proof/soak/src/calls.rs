@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::context::Context;
 use crate::fixture::{ahead, function};
-use crate::history::{Before, Besides, Ended, Kind, Micros, Millis, Name, Place, Response};
+use crate::history::{Before, Ended, ExtraEffect, Kind, Micros, Millis, Name, Place, Response};
 use crate::plan::Step;
 use crate::watch::sleep_ms;
 
@@ -41,7 +41,7 @@ pub struct Reply {
     /// The answer.
     pub answer: Answer,
     /// Its possible further effect.
-    pub besides: Besides,
+    pub besides: ExtraEffect,
     /// Who, and where in the plan.
     pub by: String,
 }
@@ -139,16 +139,16 @@ impl<'a> Caller<'a> {
         }
     }
 
-    fn besides(&self, answer: &Answer, took: Micros) -> Besides {
+    fn besides(&self, answer: &Answer, took: Micros) -> ExtraEffect {
         let unknown = matches!(answer, Answer::Unknown);
         let repeated = matches!(answer, Answer::Well(answer)
             if answer["grant"] == "replayed" || answer["outcome"] == "already_released");
         if unknown || took > AN_ATTEMPT || self.late.load(Ordering::Acquire) {
-            Besides::Later
+            ExtraEffect::Later
         } else if repeated || self.hurt.load(Ordering::Acquire) {
-            Besides::Within
+            ExtraEffect::Within
         } else {
-            Besides::Nothing
+            ExtraEffect::Nothing
         }
     }
 
@@ -158,13 +158,13 @@ impl<'a> Caller<'a> {
         let message = error["errorMessage"].as_str().unwrap_or_default();
         match name {
             "Lease.Unavailable" | "Lease.Throttled" => {
-                self.context.history().said.push(message.to_owned());
+                self.context.history().messages.push(message.to_owned());
                 Answer::Unknown
             }
             "Runtime.ExitError" | "Sandbox.Timedout" => Answer::Unknown,
             "Lease.Held" | "Lease.Consumed" | "Lease.Lost" | "Lease.Expired" | "Lease.Corrupt"
             | "Lease.QueueFull" => {
-                self.context.history().said.push(message.to_owned());
+                self.context.history().messages.push(message.to_owned());
                 let message = serde_json::from_str(message).unwrap_or_default();
                 Answer::Error(name.to_owned(), message)
             }

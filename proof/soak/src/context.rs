@@ -7,7 +7,7 @@ use tokio::sync::RwLock;
 
 use crate::fixture::Fixture;
 use crate::history::History;
-use crate::history::{Besides, Micros, Names, Op, Place};
+use crate::history::{ExtraEffect, Micros, Names, Op, Place};
 use crate::keys::{Keys, PERMITS};
 use crate::watch::Watch;
 
@@ -82,7 +82,7 @@ impl Context {
         let permits = self.keys.permits.iter();
         let permits = permits.flat_map(|key| (0..PERMITS).map(move |permit| (key, permit)));
         let besides = match op.besides {
-            Besides::Nothing => Besides::Within,
+            ExtraEffect::Nothing => ExtraEffect::Within,
             besides => besides,
         };
         for (key, permit) in self.keys.mutexes().map(|key| (key, 0)).chain(permits) {
@@ -101,7 +101,7 @@ impl Context {
     /// Records a fault of the processes or the wire.
     pub fn note_disturbance(&self, what: String) {
         let at = self.watch.now();
-        self.history().disturbances.push((at, what));
+        self.history().fault_log.push((at, what));
     }
 
     /// Records a fault of a function or of the whole wire.

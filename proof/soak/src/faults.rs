@@ -5,7 +5,7 @@ use leasehold_local::Fault;
 
 use crate::context::Context;
 use crate::fixture::{FLEETS, VERBS, function};
-use crate::rng::{one, seeded};
+use crate::rng::{choose, seeded};
 use crate::watch::sleep_ms;
 use fastrand::Rng;
 
@@ -93,7 +93,7 @@ async fn silence(context: &Context) {
     let rng = &mut seeded(context.seed, &[context.round, 0x4444]);
     while !context.is_over() {
         sleep_ms(rng.u64(200..=800)).await;
-        let fault = *one(rng, CALLS_BACK);
+        let fault = *choose(rng, CALLS_BACK);
         context.note_disturbance(format!("call back: {fault:?}"));
         context.fixture.calls_back.inject(fault, "*", 1);
     }
@@ -101,6 +101,6 @@ async fn silence(context: &Context) {
 
 fn any(rng: &mut Rng) -> String {
     let fleet = usize::try_from(rng.u64(..FLEETS.len() as u64)).unwrap_or(0);
-    let verb: &&str = one(rng, VERBS);
+    let verb: &&str = choose(rng, VERBS);
     function(verb, fleet)
 }

@@ -25,18 +25,18 @@ pub struct Op {
     /// Between which instants the function read its clock, by that clock.
     pub clock: (Millis, Millis),
     /// The request.
-    pub ask: Ask,
+    pub ask: Invocation,
     /// The answer.
     pub response: Response,
     /// Its possible further effect.
-    pub besides: Besides,
+    pub besides: ExtraEffect,
     /// Who, and where in the plan.
     pub by: String,
 }
 
 /// What a call may have done in addition to its answer: an attempt whose answer was lost was followed by another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Besides {
+pub enum ExtraEffect {
     /// Nothing.
     Nothing,
     /// Its effect may have happened earlier in the call.
@@ -47,7 +47,7 @@ pub enum Besides {
 
 /// The request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ask {
+pub enum Invocation {
     /// The key, or one of its permits.
     Acquire {
         /// Who asks.
@@ -223,7 +223,7 @@ impl fmt::Display for Op {
             self.ask,
             self.response
         )?;
-        if self.besides != Besides::Nothing {
+        if self.besides != ExtraEffect::Nothing {
             write!(f, " (besides: {:?})", self.besides)?;
         }
         Ok(())
@@ -250,7 +250,7 @@ pub struct History {
     /// What must not be seen anywhere: lease ids and task tokens.
     pub secrets: BTreeSet<String>,
     /// Text that people read: messages of errors, listings.
-    pub said: Vec<String>,
+    pub messages: Vec<String>,
     /// Answers that nobody should get.
     pub unexpected: Vec<String>,
     /// Writes to the resource that were answered as done, by key.
@@ -258,7 +258,7 @@ pub struct History {
     /// Writes that the fence refused.
     pub fenced: u64,
     /// Faults of the processes and the wire, with their times.
-    pub disturbances: Vec<(Micros, String)>,
+    pub fault_log: Vec<(Micros, String)>,
     /// Faults of processes and of the wire as a whole, by kind.
     pub faults: BTreeMap<String, u64>,
 }

@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::history::{Ask, Besides, Micros, Op, Response};
+use crate::history::{ExtraEffect, Invocation, Micros, Op, Response};
 use crate::row::Row;
 
 mod traces;
@@ -27,7 +27,7 @@ const POSSIBLE: usize = 50_000;
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// There is such an order.
-    Fine,
+    Linearizable,
     /// There is none; by its index the first call that cannot have answered what it answered.
     Impossible(usize),
     /// Too much was open.
@@ -60,7 +60,7 @@ type Possible = (Row, u128);
 pub fn check(ops: &[Op]) -> Verdict {
     let traces = Traces::of(ops);
     match check_with(ops, |op| traces.lead_to(op)) {
-        Verdict::Fine => Verdict::Fine,
+        Verdict::Linearizable => Verdict::Linearizable,
         Verdict::Impossible(_) | Verdict::Undecided(_) => check_with(ops, |_| true),
     }
 }
@@ -115,18 +115,18 @@ fn check_with(ops: &[Op], may_have_been: impl Fn(&Op) -> bool) -> Verdict {
             .collect();
         possible = without_the_narrower(forgotten, &pending);
     }
-    Verdict::Fine
+    Verdict::Linearizable
 }
 
 /// Whether the call was answered, and until when it may have had a further effect.
 fn phases(op: &Op) -> (bool, Option<Micros>) {
     // What sweep and reap tell is about no row.
     let answered = !matches!(op.response, Response::Unknown)
-        && !matches!(op.ask, Ask::Sweep | Ask::Reap { .. });
+        && !matches!(op.ask, Invocation::Sweep | Invocation::Reap { .. });
     let until = match op.besides {
-        Besides::Nothing => None,
-        Besides::Within => Some(op.end),
-        Besides::Later => Some(op.end + LATE),
+        ExtraEffect::Nothing => None,
+        ExtraEffect::Within => Some(op.end),
+        ExtraEffect::Later => Some(op.end + LATE),
     };
     (answered, until)
 }
@@ -168,7 +168,7 @@ fn until_it_has_happened(
                 row.after(op)
             };
             // Which of several sweeps it was tells nothing, and each may come by again.
-            let mark = if op.ask == Ask::Sweep && slot != wanted {
+            let mark = if op.ask == Invocation::Sweep && slot != wanted {
                 0
             } else {
                 1 << slot

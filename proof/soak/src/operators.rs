@@ -9,9 +9,9 @@ use serde_json::json;
 use crate::calls::{Answer, Caller, Reply};
 use crate::context::Context;
 use crate::fixture::{FLEETS, TABLE};
-use crate::history::{Ask, Besides, Op, Place, Response};
+use crate::history::{ExtraEffect, Invocation, Op, Place, Response};
 use crate::plan::Step;
-use crate::rng::{one, seeded};
+use crate::rng::{choose, seeded};
 use crate::watch::sleep_ms;
 
 /// How long nobody may ask for a key before its row is deleted: what is still on its way has arrived by then.
@@ -46,7 +46,7 @@ pub async fn sweep(context: &Context, fleet: usize, after: u64, number: u64) {
     if matches!(reply.answer, Answer::Well(_)) {
         context.swept.fetch_add(1, Ordering::AcqRel);
     }
-    context.anywhere(&reply.op(Ask::Sweep, Response::Done));
+    context.anywhere(&reply.op(Invocation::Sweep, Response::Done));
 }
 
 /// Inspects keys, and now and then evicts a holder.
@@ -58,9 +58,9 @@ pub async fn operate(context: &Context) {
         let any: Vec<_> = context.keys.mutexes().cloned().collect();
         let evicts = rng.u64(..100) < 25;
         let key = if evicts {
-            one(rng, &context.keys.plain).clone()
+            choose(rng, &context.keys.plain).clone()
         } else {
-            one(rng, &any).clone()
+            choose(rng, &any).clone()
         };
         let caller = caller(context, "operator", number);
         number += 1;
@@ -78,7 +78,7 @@ async fn inspect(caller: &Caller<'_>, key: &str) -> Option<u64> {
     let reply = caller.call("inspect", STEP, &json!({"key": key}), "").await;
     let (response, token) = match &reply.answer {
         Answer::Well(answer) => {
-            caller.context.history().said.push(answer.to_string());
+            caller.context.history().messages.push(answer.to_string());
             if answer["lease"]["holder"].is_string() {
                 let token = answer["lease"]["fencing_token"].as_u64();
                 (caller.held(&answer["lease"]), token)
@@ -92,7 +92,7 @@ async fn inspect(caller: &Caller<'_>, key: &str) -> Option<u64> {
         }
         Answer::Unknown => (Response::Unknown, None),
     };
-    record(caller, key, &reply, Ask::Inspect, response);
+    record(caller, key, &reply, Invocation::Inspect, response);
     token
 }
 
@@ -107,7 +107,7 @@ async fn force(caller: &Caller<'_>, key: &str, token: u64) {
     let reply = caller.call("operate", STEP, &payload, "").await;
     let response = match &reply.answer {
         Answer::Well(answer) => {
-            caller.context.history().said.push(answer.to_string());
+            caller.context.history().messages.push(answer.to_string());
             match answer["fencing_token"].as_u64() {
                 Some(token) if answer["outcome"] == "forced" => Response::Forced { token },
                 _ => Response::Nobody,
@@ -119,7 +119,7 @@ async fn force(caller: &Caller<'_>, key: &str, token: u64) {
         }
         Answer::Unknown => Response::Unknown,
     };
-    record(caller, key, &reply, Ask::Force { token }, response);
+    record(caller, key, &reply, Invocation::Force { token }, response);
 }
 
 /// Deletes rows, each when nobody calls for it.
@@ -147,9 +147,9 @@ pub async fn delete(context: &Context) {
             begin,
             end,
             clock: context.watch.read_between(begin, end, 0),
-            ask: Ask::Delete,
+            ask: Invocation::Delete,
             response: Response::Done,
-            besides: Besides::Nothing,
+            besides: ExtraEffect::Nothing,
             by: format!("somebody with other tools, {number}"),
         };
         let place = Place {
@@ -173,7 +173,7 @@ fn caller<'a>(context: &'a Context, who: &str, number: u64) -> Caller<'a> {
     Caller::new(context, who.to_owned(), mark)
 }
 
-fn record(caller: &Caller<'_>, key: &str, reply: &Reply, ask: Ask, response: Response) {
+fn record(caller: &Caller<'_>, key: &str, reply: &Reply, ask: Invocation, response: Response) {
     let place = Place {
         key: key.to_owned(),
         permit: 0,

@@ -4,7 +4,7 @@
 use leasehold_local::Fault;
 
 use crate::fixture::FLEETS;
-use crate::rng::{one, seeded};
+use crate::rng::{choose, seeded};
 use fastrand::Rng;
 
 /// Everything that is drawn for one section.
@@ -21,15 +21,15 @@ pub struct Section {
     /// The calls that ask, one after the other.
     pub asks: Vec<Step>,
     /// What it does when somebody else holds the key.
-    pub patience: Patience,
+    pub wait_policy: WaitPolicy,
     /// What it does when nobody tells it anything.
-    pub comeback: Comeback,
+    pub restart_policy: RestartPolicy,
     /// What it does while it holds.
     pub work: Vec<Work>,
     /// How it ends.
     pub end: End,
     /// What comes again after the end, and how much later.
-    pub echo: Option<(Echo, u64)>,
+    pub duplicate: Option<(DuplicateCall, u64)>,
     /// Whether its holder's own lease is good enough.
     pub reentrant: bool,
     /// How many copies of its first ask are sent at once.
@@ -49,9 +49,9 @@ pub struct Step {
     pub after: u64,
 }
 
-/// See [`Section::patience`].
+/// See [`Section::wait_policy`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Patience {
+pub enum WaitPolicy {
     /// Asks again and again.
     Asks,
     /// Waits as long as the answer says, and asks whether the holder has shown any life.
@@ -60,9 +60,9 @@ pub enum Patience {
     Leaves,
 }
 
-/// See [`Section::comeback`].
+/// See [`Section::restart_policy`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Comeback {
+pub enum RestartPolicy {
     /// Asks at once, with the same request id.
     AtOnce,
     /// Starts again after so many milliseconds, with the same request id.
@@ -88,9 +88,9 @@ pub enum Work {
         copies: u64,
     },
     /// Extends with the right token and the wrong proof.
-    Forge(Step),
+    WrongLeaseId(Step),
     /// Does nothing until its lease has been over for so many milliseconds, and writes then.
-    Oversleep(u64),
+    WriteAfterExpiry(u64),
 }
 
 /// See [`Section::end`].
@@ -106,7 +106,7 @@ pub enum End {
 
 /// A duplicate of something old.
 #[derive(Clone, Copy, Debug)]
-pub enum Echo {
+pub enum DuplicateCall {
     /// The event that asked.
     Ask(Step),
     /// An extend with the handle.
@@ -139,15 +139,15 @@ impl Section {
     pub fn draw(seed: u64, round: u64, client: u64, number: u64) -> Self {
         let rng = &mut seeded(seed, &[round, client, number]);
         let asks = (0..12).map(|_| step(rng, 450)).collect();
-        let patience = match rng.u64(..10) {
-            0..=5 => Patience::Asks,
-            6..=7 => Patience::Observes,
-            _ => Patience::Leaves,
+        let wait_policy = match rng.u64(..10) {
+            0..=5 => WaitPolicy::Asks,
+            6..=7 => WaitPolicy::Observes,
+            _ => WaitPolicy::Leaves,
         };
-        let comeback = match rng.u64(..10) {
-            0..=6 => Comeback::AtOnce,
-            7..=8 => Comeback::After(rng.u64(300..=3000)),
-            _ => Comeback::Never,
+        let restart_policy = match rng.u64(..10) {
+            0..=6 => RestartPolicy::AtOnce,
+            7..=8 => RestartPolicy::After(rng.u64(300..=3000)),
+            _ => RestartPolicy::Never,
         };
         let work = (0..rng.u64(..5)).map(|_| work(rng)).collect();
         let end = match rng.u64(..20) {
@@ -156,12 +156,12 @@ impl Section {
             2..=4 => End::Release(step(rng, 20), rng.u64(2..=3)),
             _ => End::Release(step(rng, 20), 1),
         };
-        let echo = (rng.u64(..100) < 15).then(|| {
+        let duplicate = (rng.u64(..100) < 15).then(|| {
             let step = step(rng, 20);
             let what = match rng.u64(..4) {
-                0..=1 => Echo::Ask(step),
-                2 => Echo::Extend(step),
-                _ => Echo::Release(step),
+                0..=1 => DuplicateCall::Ask(step),
+                2 => DuplicateCall::Extend(step),
+                _ => DuplicateCall::Release(step),
             };
             (what, rng.u64(..2000))
         });
@@ -169,13 +169,13 @@ impl Section {
             number,
             key: rng.u64(..),
             hot: rng.u64(..100) < 35,
-            ttl: *one(rng, &[1000, 1000, 1500, 2000, 3000]),
+            ttl: *choose(rng, &[1000, 1000, 1500, 2000, 3000]),
             asks,
-            patience,
-            comeback,
+            wait_policy,
+            restart_policy,
             work,
             end,
-            echo,
+            duplicate,
             reentrant: rng.u64(..100) < 5,
             copies: if rng.u64(..100) < 6 {
                 rng.u64(2..=3)
@@ -197,7 +197,7 @@ impl Section {
 fn step(rng: &mut Rng, longest: u64) -> Step {
     Step {
         fleet: rng.usize(..FLEETS.len()),
-        fault: (rng.u64(..100) < FAULTY).then(|| *one(rng, FAULTS)),
+        fault: (rng.u64(..100) < FAULTY).then(|| *choose(rng, FAULTS)),
         after: rng.u64(..longest),
     }
 }
@@ -205,8 +205,8 @@ fn step(rng: &mut Rng, longest: u64) -> Step {
 fn work(rng: &mut Rng) -> Work {
     match rng.u64(..20) {
         0..=7 => Work::For(rng.u64(1..=120)),
-        8 => Work::Forge(step(rng, 20)),
-        9..=10 => Work::Oversleep(rng.u64(..2000)),
+        8 => Work::WrongLeaseId(step(rng, 20)),
+        9..=10 => Work::WriteAfterExpiry(rng.u64(..2000)),
         _ => Work::Extend {
             step: step(rng, 60),
             ttl: (rng.u64(..100) < 30).then(|| rng.u64(1000..=3000)),

@@ -12,7 +12,7 @@ pub fn seeded(seed: u64, purpose: &[u64]) -> Rng {
 }
 
 /// One of these.
-pub fn one<'a, T>(rng: &mut Rng, of: &'a [T]) -> &'a T {
+pub fn choose<'a, T>(rng: &mut Rng, of: &'a [T]) -> &'a T {
     &of[rng.usize(..of.len())]
 }
 

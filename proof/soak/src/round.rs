@@ -213,20 +213,20 @@ impl Round {
         found.extend(strangers.check().await?);
         strangers.remove().await?;
         let logs = context.fixture.take_logs().map_err(Error::Log)?;
-        let said = history.said.join("\n");
+        let messages = history.messages.join("\n");
         let texts = logs.iter().map(|(name, text)| (name.as_str(), &text[..]));
-        let texts = texts.chain([("what was answered", said.as_bytes())]);
+        let texts = texts.chain([("what was answered", messages.as_bytes())]);
         found.extend(checks::secrets(&history.secrets, texts));
         totals.undecided = undecided;
         for violation in found {
-            let disturbances = history.disturbances.iter().rev().take(5);
+            let fault_log = history.fault_log.iter().rev().take(5);
             let replay = format!(
                 "replay: make soak SOAK=\"--seed {} --round {} --clients {}\" (the same plan; how it interleaves differs)",
                 self.seed, self.number, self.clients
             );
             violation.around.push(replay);
             if violation.invariant == "L4" || violation.invariant == "contract" {
-                let lines = disturbances.map(|(at, what)| format!("{} ms: {what}", at / 1000));
+                let lines = fault_log.map(|(at, what)| format!("{} ms: {what}", at / 1000));
                 violation.around.extend(lines);
             }
         }

@@ -3,7 +3,7 @@
 //! A row here knows what the history has shown of it. What no answer has shown is left open: the proof and the token of
 //! a grant whose answer was lost, and its deadline but for bounds. A later response settles it.
 
-use crate::history::{Ask, Before, Ended, Millis, Name, Op, Response};
+use crate::history::{Before, Ended, Invocation, Millis, Name, Op, Response};
 
 mod granted;
 
@@ -99,36 +99,36 @@ impl Row {
     pub fn after(&self, op: &Op) -> Option<Self> {
         match (&op.ask, &op.response) {
             (_, Response::Unknown) => None,
-            (Ask::Delete, _) => Some(Self {
+            (Invocation::Delete, _) => Some(Self {
                 grant: None,
                 ..self.clone()
             }),
-            (Ask::Acquire { .. }, _) => self.after_acquire(op),
-            (Ask::Extend { token, lease, .. }, Response::Lost) => {
+            (Invocation::Acquire { .. }, _) => self.after_acquire(op),
+            (Invocation::Extend { token, lease, .. }, Response::Lost) => {
                 let is_current = self.grant.as_ref().is_some_and(|g| g.is(*token, *lease));
                 (!is_current).then(|| self.clone())
             }
-            (Ask::Extend { token, lease, .. }, _) => {
+            (Invocation::Extend { token, lease, .. }, _) => {
                 let grant = self.grant.as_ref().filter(|g| g.is(*token, *lease))?;
                 self.after_extend(grant, op)
             }
-            (Ask::Release { token, lease }, response) => {
+            (Invocation::Release { token, lease }, response) => {
                 self.after_release(*token, *lease, response)
             }
-            (Ask::Force { token }, Response::Forced { token: operators }) => {
+            (Invocation::Force { token }, Response::Forced { token: operators }) => {
                 let mut row = self.ended(*token, Ended::Forced)?;
                 row.top = row.top.max(*operators);
                 (*operators > *token).then_some(row)
             }
-            (Ask::Force { token }, Response::Nobody) => {
+            (Invocation::Force { token }, Response::Nobody) => {
                 let held = |g: &Grant| g.deadline().is_some() && g.token == *token;
                 (!self.grant.as_ref().is_some_and(held)).then(|| self.clone())
             }
-            (Ask::Inspect, Response::Nobody) => {
+            (Invocation::Inspect, Response::Nobody) => {
                 let held = self.grant.as_ref().is_some_and(|g| g.deadline().is_some());
                 (!held).then(|| self.clone())
             }
-            (Ask::Inspect, Response::Held { .. }) => self.shown(&op.response),
+            (Invocation::Inspect, Response::Held { .. }) => self.shown(&op.response),
             _ => None,
         }
     }
@@ -138,7 +138,7 @@ impl Row {
     pub fn after_all(&self, op: &Op) -> Option<Self> {
         let (from, to) = op.clock;
         match &op.ask {
-            Ask::Acquire {
+            Invocation::Acquire {
                 holder,
                 request,
                 ttl,
@@ -157,7 +157,7 @@ impl Row {
                 }
                 Some(self.granted(0, *holder, 0, *request, (from + ttl, to + ttl)))
             }
-            Ask::Extend {
+            Invocation::Extend {
                 token, lease, ttl, ..
             } => {
                 let grant = self.grant.as_ref().filter(|g| g.is(*token, *lease))?;
@@ -169,12 +169,12 @@ impl Row {
                 row.version += 1;
                 (soonest <= to + ttl).then_some(row)
             }
-            Ask::Release { token, lease } => {
+            Invocation::Release { token, lease } => {
                 self.grant.as_ref().filter(|g| g.is(*token, *lease))?;
                 self.ended(*token, Ended::Released)
             }
-            Ask::Force { token } => self.ended(*token, Ended::Forced),
-            Ask::Sweep => {
+            Invocation::Force { token } => self.ended(*token, Ended::Forced),
+            Invocation::Sweep => {
                 let grant = self.grant.as_ref()?;
                 let (soonest, _) = grant.deadline()?;
                 if soonest + MARGIN > to {
@@ -182,11 +182,11 @@ impl Row {
                 }
                 self.ended(grant.token, Ended::Expired)
             }
-            Ask::Reap { holder } => {
+            Invocation::Reap { holder } => {
                 let grant = self.grant.as_ref().filter(|g| g.holder == *holder)?;
                 self.ended(grant.token, Ended::Released)
             }
-            Ask::Inspect | Ask::Delete => None,
+            Invocation::Inspect | Invocation::Delete => None,
         }
     }
 
@@ -217,7 +217,7 @@ impl Row {
     }
 
     fn after_extend(&self, grant: &Grant, op: &Op) -> Option<Self> {
-        let Ask::Extend {
+        let Invocation::Extend {
             ttl,
             require_unexpired,
             ..

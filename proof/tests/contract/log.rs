@@ -121,7 +121,7 @@ fn follows_the_format(root: &Value) {
 async fn metrics_are_written_at_every_level() {
     let mut options = quiet();
     // It has the functions log everything.
-    options.canary = false;
+    options.secret_scanner = false;
     options.environment = environment([("LEASE_LOG_LEVEL", "ERROR")]);
     let fixture = Fixture::with(options).await;
     fixture.acquire("k", "a", "1").await;

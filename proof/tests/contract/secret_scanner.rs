@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 /// A stack in which a function that is not ours has been called with somebody's lease.
 async fn stack(form: &str, scanned: bool) -> Stack {
     let options = Options {
-        canary: scanned,
+        secret_scanner: scanned,
         ..Options::default()
     };
     let stack = Stack::start(options).await.unwrap();

@@ -1,9 +1,9 @@
 //! What documents say of the files beside them.
 
-use crate::{Fault, Files, Rule};
+use crate::{Files, Rule, SeededEdit};
 use std::collections::{BTreeMap, BTreeSet};
 
-pub const RULES: &[(&str, Rule, &[Fault])] = &[
+pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
     (
         "every promise and every fault has a test, and the test exists",
         promises,

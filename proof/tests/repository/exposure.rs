@@ -2,11 +2,11 @@
 //! keeps the data. `exposure.txt` is that text; a change of the template that changes it shows there line by line.
 
 use crate::stack::{SAMPLES, TEMPLATE, TRANSLATED, resources, text};
-use crate::{Fault, Files, Rule};
+use crate::{Files, Rule, SeededEdit};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-pub const RULES: &[(&str, Rule, &[Fault])] = &[
+pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
     (
         "exposure is what was reviewed; if it may change, run: UPDATE_EXPOSURE=1 cargo test -p leasehold-proof --test repository",
         reviewed,

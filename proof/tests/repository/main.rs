@@ -60,9 +60,9 @@ fn from_root(path: &Path) -> String {
 type Rule = fn(&Files) -> Vec<String>;
 
 /// A fault to seed: in this file, each `from` becomes `to`.
-type Fault = (&'static str, &'static str, &'static str);
+type SeededEdit = (&'static str, &'static str, &'static str);
 
-fn rules() -> Vec<(&'static str, Rule, &'static [Fault])> {
+fn rules() -> Vec<(&'static str, Rule, &'static [SeededEdit])> {
     [
         documents::RULES,
         stack::RULES,

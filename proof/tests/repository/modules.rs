@@ -1,10 +1,10 @@
 //! No module of a crate imports, over others or by itself, a module that imports it: the walk of a call goes down only.
 //! `Leases` has methods in many modules, so a call of one of them counts as an import.
 
-use crate::{Fault, Files, Rule};
+use crate::{Files, Rule, SeededEdit};
 use std::collections::{BTreeMap, BTreeSet};
 
-pub const RULES: &[(&str, Rule, &[Fault])] = &[(
+pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[(
     "no two modules of lib, asl, cli or local import each other",
     circles,
     &[

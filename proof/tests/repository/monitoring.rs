@@ -2,11 +2,11 @@
 //! docs/how-to/runbook.md that each alarm leads to.
 
 use crate::stack::{MONITORING, TEMPLATE, of_type, text};
-use crate::{Fault, Files, Rule};
+use crate::{Files, Rule, SeededEdit};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-pub const RULES: &[(&str, Rule, &[Fault])] = &[
+pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
     (
         "every metric is written, shown and documented",
         metrics,

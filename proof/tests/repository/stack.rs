@@ -1,6 +1,6 @@
 //! What the templates name exists, and what exists is in them. They are read as CloudFormation gets them: translated.
 
-use crate::{Fault, Files, Rule};
+use crate::{Files, Rule, SeededEdit};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ pub const SAMPLES: &str = "local/samples.json";
 /// The stack's template, and those that it nests.
 pub const TRANSLATED: [&str; 3] = [TEMPLATE, MONITORING, SAMPLES];
 
-pub const RULES: &[(&str, Rule, &[Fault])] = &[
+pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
     (
         "a directory of functions/ is a binary, a logical id and an event",
         functions,

@@ -1,8 +1,8 @@
 //! The documents for users are short where they promise it, and plain to read.
 
-use crate::{Fault, Files, Rule};
+use crate::{Files, Rule, SeededEdit};
 
-pub const RULES: &[(&str, Rule, &[Fault])] = &[
+pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
     (
         "README.md fits on 250 lines",
         length,

@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 impl Walker<'_, '_> {
     /// Adds a state's longest time to the age of every held lease, except those that it is about. If `judged`, outlasting a
     /// lease is a finding.
-    pub(crate) fn spend(
+    pub(crate) fn add_elapsed(
         &mut self,
         id: StateId,
         env: &mut Env,

@@ -1,6 +1,6 @@
 //! Extend and release, and the leases that they are about.
 
-use crate::check::calls::{self, Left};
+use crate::check::calls::{self, StillRunning};
 use crate::check::lease::{Env, Lease, Status, find};
 use crate::check::outcomes::Effect;
 use crate::check::rule::Rule;
@@ -33,7 +33,7 @@ impl Walker<'_, '_> {
             .iter()
             .all(|&target| find(&env, target).is_some_and(Lease::is_held));
         // A late extend is no fault, because it returns an error.
-        self.spend(id, &mut env, &limit, &targets, false, link);
+        self.add_elapsed(id, &mut env, &limit, &targets, false, link);
         for lease in of(&mut env, &targets) {
             match &limit {
                 Limit::Fixed(attempt) => {
@@ -80,12 +80,12 @@ impl Walker<'_, '_> {
         let targets = self.targets(id, &env, payload, link);
         self.is_about(&targets, &env, link);
         let limit = timing::limit(state.node);
-        self.spend(id, &mut env, &limit, &targets, false, link);
+        self.add_elapsed(id, &mut env, &limit, &targets, false, link);
         for lease in of(&mut env, &targets) {
             if !lease.is_held() {
                 continue;
             }
-            if lease.left == Left::AtWork {
+            if lease.left == StillRunning::Yes {
                 let message = "releases the lease while a function that has not returned may still be running".to_owned();
                 self.report(Rule::ReleasedWhileRunning, id, link, message);
             }

@@ -10,7 +10,7 @@ mod extend_release;
 mod parallel_map;
 mod steps;
 
-use crate::check::calls::{Call, Left, Request};
+use crate::check::calls::{Call, Request, StillRunning};
 use crate::check::finding::{Finding, Step};
 use crate::check::handle_flow::HandleFlow;
 use crate::check::lease::{Env, Key, Lease, Status, join, key};
@@ -229,7 +229,8 @@ impl<'m, 'a> Walker<'m, 'a> {
             // A branch or an item that succeeds may pass its lease on. After a failure nobody has the handle.
             let is_inner =
                 !is_top && error.is_some() && self.machine.is_inside(lease.acquire, scope);
-            let forgotten = lease.is_held() && lease.left == Left::Over && (is_top || is_inner);
+            let forgotten =
+                lease.is_held() && lease.left == StillRunning::No && (is_top || is_inner);
             if forgotten {
                 let kind = &self.machine.states[state].kind;
                 let how = match (by, kind) {

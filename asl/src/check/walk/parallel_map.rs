@@ -1,6 +1,6 @@
 //! Parallel and Map: scopes that run concurrently.
 
-use crate::check::calls::{Call, Left};
+use crate::check::calls::{Call, StillRunning};
 use crate::check::lease::{Env, Lease, Status, held_mut, join, key, put};
 use crate::check::outcomes::{Error, Exit, clauses};
 use crate::check::rule::Rule;
@@ -176,7 +176,7 @@ impl Walker<'_, '_> {
             merge_in(&mut done, entry.clone());
         }
         let mut failed = Vec::new();
-        let lefts: Vec<Left> = scopes.iter().map(|&scope| self.left(scope)).collect();
+        let lefts: Vec<StillRunning> = scopes.iter().map(|&scope| self.left(scope)).collect();
         for (at, exits) in ends.iter().enumerate() {
             // Tasks of the aborted branches may still be running.
             let alone = is_map && concurrency(state.node) == Some(1.0);
@@ -184,7 +184,10 @@ impl Walker<'_, '_> {
                 .iter()
                 .enumerate()
                 .filter(|(other, _)| *other != at || (is_map && !alone));
-            let left = beside.map(|(_, left)| *left).max().unwrap_or(Left::Over);
+            let left = beside
+                .map(|(_, left)| *left)
+                .max()
+                .unwrap_or(StillRunning::No);
             for exit in exits {
                 let Some(error) = &exit.error else { continue };
                 let mut env = outer(&exit.env);
@@ -236,13 +239,13 @@ impl Walker<'_, '_> {
     }
 
     /// The worst that may still be running when a scope is aborted.
-    fn left(&self, scope: ScopeId) -> Left {
+    fn left(&self, scope: ScopeId) -> StillRunning {
         let states = self.machine.inside(scope);
         let left = states.iter().map(|&state| match self.calls[state] {
             Call::Work(left) => left,
-            _ => Left::Over,
+            _ => StillRunning::No,
         });
-        left.max().unwrap_or(Left::Over)
+        left.max().unwrap_or(StillRunning::No)
     }
 
     /// Reports failures of one scope that abort others while those may hold leases of their own.

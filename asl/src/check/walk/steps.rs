@@ -1,6 +1,6 @@
 //! The effect of each type of state on the held leases.
 
-use crate::check::calls::{Call, Left, Request};
+use crate::check::calls::{Call, Request, StillRunning};
 use crate::check::handle_flow::HandleFlow;
 use crate::check::lease::{Env, Lease, Status, find, held_mut, innermost, put};
 use crate::check::outcomes::{Effect, Error, clause, failures};
@@ -23,7 +23,7 @@ impl Walker<'_, '_> {
             Kind::Wait => {
                 self.goes_on(id, &env, link);
                 let pause = timing::pause(state.node);
-                self.spend(id, &mut env, &pause, &[], true, link);
+                self.add_elapsed(id, &mut env, &pause, &[], true, link);
                 flow(&mut env, |handle| handle.after(id, state));
                 vec![self.onward(id, env)]
             }
@@ -71,14 +71,14 @@ impl Walker<'_, '_> {
         let machine = self.machine;
         let state = &machine.states[id];
         let before = find(&env, id);
-        if before.is_some_and(|lease| lease.is_held() && lease.left == Left::Over)
+        if before.is_some_and(|lease| lease.is_held() && lease.left == StillRunning::No)
             && !request.reentrant
         {
             let message = "acquires a lease again while the previous one is still held".to_owned();
             self.report(Rule::NoRelease, id, link, message);
         }
         let limit = timing::limit(state.node);
-        self.spend(id, &mut env, &limit, &[id], true, link);
+        self.add_elapsed(id, &mut env, &limit, &[id], true, link);
 
         // The first attempt may have been granted the lease, and the last one may only replay it.
         let one = Self::attempt(&limit, None);
@@ -97,7 +97,7 @@ impl Walker<'_, '_> {
             acquire: id,
             budget: request.ttl.map(|ttl| ttl.saturating_sub(self.lost_time)),
             status: Status::Held,
-            left: Left::Over,
+            left: StillRunning::No,
             unconfirmed: request.queued,
             kept: false,
             reported: false,
@@ -163,7 +163,7 @@ impl Walker<'_, '_> {
             }
         }
         let limit = timing::limit(state.node);
-        self.spend(id, &mut env, &limit, &[], is_work, link);
+        self.add_elapsed(id, &mut env, &limit, &[], is_work, link);
         let innermost = innermost(&env);
         let mut edges = self.failed(id, &env, |effect, env| {
             for lease in held_mut(env) {
@@ -193,7 +193,7 @@ impl Walker<'_, '_> {
             let nth = clause(state, error);
             // If the service stops the job, ending without a release is accepted only if the failure is caught.
             let effect = match (nth, effect) {
-                (None, Effect::Work(Left::Perhaps)) => Effect::Same,
+                (None, Effect::Work(StillRunning::Maybe)) => Effect::Same,
                 (_, effect) => effect,
             };
             met.entry((nth, effect)).or_insert(error);

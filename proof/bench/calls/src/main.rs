@@ -2,8 +2,8 @@
 //! the leases in the file, which are held, or for acquire were. `TABLE_URL` tells where the table `leases` is. Two runs with the
 //! same file and different calls differ by what the calls take.
 
-mod bare;
-mod texts;
+mod expressions;
+mod raw_sdk;
 mod wire;
 
 use std::time::Duration;
@@ -42,11 +42,11 @@ async fn call(
 ) -> Result<(), Failed> {
     match by {
         "library" => {
-            let store = DynamoDb::new(Connection::client(ambient), texts::TABLE);
+            let store = DynamoDb::new(Connection::client(ambient), expressions::TABLE);
             library(&Leases::new(store, Settings::default()), operation, called).await
         }
         "sdk" => {
-            let client = wire::patient(&bare::client(ambient));
+            let client = wire::patient(&raw_sdk::client(ambient));
             sdk(&client, operation, called).await
         }
         _ => Err("neither library nor sdk".into()),
@@ -85,7 +85,7 @@ async fn sdk(client: &Client, operation: &str, called: &[Lease]) -> Result<(), F
         match operation {
             "acquire" => {
                 let id = format!("{row:032x}");
-                let grant = bare::Grant {
+                let grant = raw_sdk::Grant {
                     key: lease.key.as_str(),
                     holder: HOLDER,
                     request: (row as u128).to_be_bytes(),
@@ -93,14 +93,14 @@ async fn sdk(client: &Client, operation: &str, called: &[Lease]) -> Result<(), F
                     now,
                     ttl_ms: 300_000,
                 };
-                assert_ne!(bare::acquire(client, &grant).await?, token);
+                assert_ne!(raw_sdk::acquire(client, &grant).await?, token);
             }
             "extend" => {
-                let before = bare::extend(client, proof, now, 300_000).await?;
+                let before = raw_sdk::extend(client, proof, now, 300_000).await?;
                 assert_eq!(before, lease.expires_at.as_millis());
             }
             "release" => {
-                let before = bare::release(client, proof, now).await?;
+                let before = raw_sdk::release(client, proof, now).await?;
                 assert_eq!(before, lease.expires_at.as_millis());
             }
             _ => return Err("no such operation".into()),
@@ -116,4 +116,4 @@ fn again(row: usize, key: &Key) -> Result<Acquire, Failed> {
 }
 
 #[cfg(test)]
-mod same;
+mod equivalence;

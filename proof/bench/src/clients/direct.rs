@@ -9,7 +9,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use leasehold_local::{Proxy, create_table};
 
 use super::{Calling, Client};
-use crate::site::config;
+use crate::fixture::config;
 use crate::{Error, message};
 
 const TABLE: &str = "locks";
@@ -24,8 +24,12 @@ pub(super) struct Direct {
 }
 
 impl Direct {
-    pub(super) async fn at(door: &Proxy, number: usize, lease: Duration) -> Result<Self, Error> {
-        let client = aws_sdk_dynamodb::Client::new(&config(door).await);
+    pub(super) async fn at(
+        endpoint: &Proxy,
+        number: usize,
+        lease: Duration,
+    ) -> Result<Self, Error> {
+        let client = aws_sdk_dynamodb::Client::new(&config(endpoint).await);
         create_table(&client, TABLE, &["pk"], None).await?;
         let owner =
             format!("arn:aws:states:us-east-1:123456789012:execution:orders:order-{number}");

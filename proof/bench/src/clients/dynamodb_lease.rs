@@ -18,7 +18,7 @@ const ANSWER: Duration = Duration::from_millis(20);
 
 pub(super) struct Leaser {
     client: dynamodb_lease::Client,
-    door: Arc<Proxy>,
+    endpoint: Arc<Proxy>,
     held: Option<Lease>,
 }
 
@@ -26,7 +26,7 @@ impl Leaser {
     /// Its own client: clones of one would wait for each other inside the process.
     pub(super) async fn at(
         config: &SdkConfig,
-        door: &Arc<Proxy>,
+        endpoint: &Arc<Proxy>,
         settings: &Settings,
     ) -> Result<Self, Error> {
         let client = aws_sdk_dynamodb::Client::new(config);
@@ -42,15 +42,18 @@ impl Leaser {
         let client = client.map_err(|error| Error::Failed(format!("dynamodb-lease: {error:#}")))?;
         Ok(Self {
             client,
-            door: Arc::clone(door),
+            endpoint: Arc::clone(endpoint),
             held: None,
         })
     }
 
     /// How many requests to extend no fault has met.
     fn sent(&self) -> u64 {
-        let faults = u64::try_from(self.door.happened().len()).unwrap_or(u64::MAX);
-        self.door.counts().of("UpdateItem").saturating_sub(faults)
+        let faults = u64::try_from(self.endpoint.happened().len()).unwrap_or(u64::MAX);
+        self.endpoint
+            .counts()
+            .of("UpdateItem")
+            .saturating_sub(faults)
     }
 }
 

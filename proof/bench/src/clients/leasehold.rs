@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::{Calling, Client};
-use crate::site::{Site, config};
+use crate::fixture::{Fixture, config};
 use crate::{Error, failed, message};
 
 /// The table of ours.
@@ -34,7 +34,7 @@ pub fn holder(name: &str) -> Result<Holder, BadValue> {
     ))
 }
 
-/// Our table behind a door.
+/// Our table behind an endpoint.
 #[derive(Clone)]
 pub struct Library {
     /// The leases in it.
@@ -48,8 +48,8 @@ impl Library {
     ///
     /// # Errors
     /// [`Error::Failed`] when the database refuses.
-    pub async fn at(door: &Proxy) -> Result<Self, Error> {
-        let client = Connection::client(&config(door).await);
+    pub async fn at(endpoint: &Proxy) -> Result<Self, Error> {
+        let client = Connection::client(&config(endpoint).await);
         if client
             .describe_table()
             .table_name(TABLE)
@@ -211,11 +211,11 @@ impl Workflows for Tokens {
     }
 }
 
-/// A line at a site. To confirm, and the sweep of every second, go through the door aside.
-pub struct Line {
+/// A queue at a fixture. To confirm, and the sweep of every second, go through the background endpoint.
+pub struct QueueFixture {
     tokens: Arc<Tokens>,
     leases: Leases<DynamoDb>,
-    aside: Leases<DynamoDb>,
+    background: Leases<DynamoDb>,
     sweeping: Arc<Sweeping>,
 }
 
@@ -228,15 +228,15 @@ impl Drop for Sweeping {
     }
 }
 
-impl Line {
+impl QueueFixture {
     /// # Errors
     /// [`Error::Failed`] when the database refuses.
-    pub async fn start(site: &Site) -> Result<Self, Error> {
+    pub async fn start(fixture: &Fixture) -> Result<Self, Error> {
         let tokens = Arc::new(Tokens::default());
         let with = |library: Library| library.leases.with_workflows(tokens.clone());
-        let aside = with(Library::at(site.aside()).await?);
-        let leases = with(Library::at(site.door()).await?);
-        let sweeper = aside.clone();
+        let background = with(Library::at(fixture.background_endpoint()).await?);
+        let leases = with(Library::at(fixture.measured_endpoint()).await?);
+        let sweeper = background.clone();
         let sweeping = tokio::spawn(async move {
             loop {
                 tokio::time::sleep(SWEEP_EVERY).await;
@@ -247,7 +247,7 @@ impl Line {
         Ok(Self {
             tokens,
             leases,
-            aside,
+            background,
             sweeping: Arc::new(Sweeping(sweeping)),
         })
     }
@@ -256,7 +256,7 @@ impl Line {
         Waiter {
             tokens: Arc::clone(&self.tokens),
             leases: self.leases.clone(),
-            aside: self.aside.clone(),
+            background: self.background.clone(),
             number,
             turn: 0,
             ttl,
@@ -269,7 +269,7 @@ impl Line {
 pub(super) struct Waiter {
     tokens: Arc<Tokens>,
     leases: Leases<DynamoDb>,
-    aside: Leases<DynamoDb>,
+    background: Leases<DynamoDb>,
     number: usize,
     turn: u32,
     ttl: Duration,
@@ -312,7 +312,7 @@ impl Client for Waiter {
             let joined = self.leases.acquire_queued(request, queue).await;
             joined.map_err(|error| message(&error))?;
             let mut lease = Some(answer.await.map_err(|error| message(&error))??);
-            extend(&self.aside, &mut lease).await?;
+            extend(&self.background, &mut lease).await?;
             self.held = lease;
             Ok(())
         })

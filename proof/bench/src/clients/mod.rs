@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use tokio::runtime::Builder;
 
+use crate::fixture::{self, Fixture};
 use crate::python::Python;
-use crate::site::{self, Site};
 use crate::{Error, failed};
 
-pub use self::leasehold::{Library, Line, TABLE, holder};
+pub use self::leasehold::{Library, QueueFixture, TABLE, holder};
 
 /// The result of a call: a failure is text, which is reported and not handled.
 pub type Calling<'a, T = ()> = Pin<Box<dyn Future<Output = Result<T, String>> + Send + 'a>>;
@@ -37,9 +37,9 @@ pub trait Client: Send {
 
 /// The ways to have a lease from a program.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub enum Who {
+pub enum ClientKind {
     /// Ours in the queue: notified when its turn has come. A sweep comes every second.
-    Line,
+    Queued,
     /// Ours, asking again after random pauses.
     Polling,
     /// Conditional writes by the SDK, as one writes them oneself: neither a token nor a memory of requests.
@@ -64,12 +64,12 @@ fn length(settings: &Settings) -> Duration {
     settings.lease.unwrap_or(Duration::from_mins(1))
 }
 
-impl Who {
+impl ClientKind {
     /// Its name in the report. Ours is a column of its own; its other ways are among the others.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Line => "in line",
+            Self::Queued => "in line",
             Self::Polling => "polling",
             Self::Direct => "direct calls",
             Self::DynamodbLease => "dynamodb-lease",
@@ -81,33 +81,33 @@ impl Who {
     #[must_use]
     pub const fn writes(self) -> [&'static str; 3] {
         match self {
-            Self::Line | Self::Polling => ["UpdateItem"; 3],
+            Self::Queued | Self::Polling => ["UpdateItem"; 3],
             Self::Direct | Self::DynamodbLease | Self::PythonLock => {
                 ["PutItem", "UpdateItem", "DeleteItem"]
             }
         }
     }
 
-    /// This number of clients at the site, each as in its own process.
+    /// This number of clients at the fixture, each as in its own process.
     ///
     /// # Errors
     /// [`Error`] when one cannot be set up.
     pub async fn clients(
         self,
-        site: &Site,
+        fixture: &Fixture,
         settings: &Settings,
         many: usize,
     ) -> Result<Vec<Box<dyn Client>>, Error> {
         let mut clients: Vec<Box<dyn Client>> = Vec::with_capacity(many);
         match self {
-            Self::Line => {
-                let line = Line::start(site).await?;
+            Self::Queued => {
+                let line = QueueFixture::start(fixture).await?;
                 for number in 0..many {
                     clients.push(Box::new(line.waiter(number, length(settings))));
                 }
             }
             Self::Polling => {
-                let library = Library::at(site.door()).await?;
+                let library = Library::at(fixture.measured_endpoint()).await?;
                 for number in 0..many {
                     clients.push(Box::new(library.client(number, length(settings))));
                 }
@@ -115,21 +115,28 @@ impl Who {
             Self::Direct => {
                 for number in 0..many {
                     clients.push(Box::new(
-                        direct::Direct::at(site.door(), number, length(settings)).await?,
+                        direct::Direct::at(fixture.measured_endpoint(), number, length(settings))
+                            .await?,
                     ));
                 }
             }
             Self::DynamodbLease => {
                 for _ in 0..many {
-                    let config = site::config(site.door()).await;
+                    let config = fixture::config(fixture.measured_endpoint()).await;
                     clients.push(Box::new(
-                        dynamodb_lease::Leaser::at(&config, site.door(), settings).await?,
+                        dynamodb_lease::Leaser::at(&config, fixture.measured_endpoint(), settings)
+                            .await?,
                     ));
                 }
             }
             Self::PythonLock => {
-                let process =
-                    Arc::new(Python::start("locks.py", &["--endpoint", &site.door().url()]).await?);
+                let process = Arc::new(
+                    Python::start(
+                        "locks.py",
+                        &["--endpoint", &fixture.measured_endpoint().url()],
+                    )
+                    .await?,
+                );
                 for number in 0..many {
                     clients.push(Box::new(
                         python_lock::Locker::new(&process, number, settings).await?,
@@ -140,24 +147,34 @@ impl Who {
         Ok(clients)
     }
 
-    /// Somebody has the key, by the door aside, and vanishes without a word.
+    /// Somebody has the key, by the background endpoint, and vanishes without a word.
     ///
     /// # Errors
     /// [`Error`] when it does not get the key.
-    pub async fn vanish(self, site: &Site, settings: &Settings, key: &str) -> Result<(), Error> {
+    pub async fn crash(
+        self,
+        fixture: &Fixture,
+        settings: &Settings,
+        key: &str,
+    ) -> Result<(), Error> {
         const NUMBER: usize = 999;
         match self {
-            Self::Line | Self::Polling => {
-                let library = Library::at(site.aside()).await?;
+            Self::Queued | Self::Polling => {
+                let library = Library::at(fixture.background_endpoint()).await?;
                 library.client(NUMBER, length(settings)).wait(key).await?;
             }
             Self::Direct => {
-                let mut holder = direct::Direct::at(site.aside(), NUMBER, length(settings)).await?;
+                let mut holder =
+                    direct::Direct::at(fixture.background_endpoint(), NUMBER, length(settings))
+                        .await?;
                 holder.wait(key).await?;
             }
             Self::DynamodbLease => {
                 // In a runtime of its own, since it extends as long as that does.
-                let (config, door) = (site::config(site.aside()).await, Arc::clone(site.aside()));
+                let (config, endpoint) = (
+                    fixture::config(fixture.background_endpoint()).await,
+                    Arc::clone(fixture.background_endpoint()),
+                );
                 let (settings, key) = (*settings, key.to_owned());
                 let gone = tokio::task::spawn_blocking(move || {
                     let runtime = Builder::new_multi_thread()
@@ -167,7 +184,7 @@ impl Who {
                     let runtime = runtime.map_err(failed("start a runtime"))?;
                     let holder = runtime.block_on(async {
                         let mut holder =
-                            dynamodb_lease::Leaser::at(&config, &door, &settings).await?;
+                            dynamodb_lease::Leaser::at(&config, &endpoint, &settings).await?;
                         holder.wait(&key).await?;
                         Ok::<_, Error>(holder)
                     })?;
@@ -180,7 +197,11 @@ impl Who {
             }
             Self::PythonLock => {
                 let process = Arc::new(
-                    Python::start("locks.py", &["--endpoint", &site.aside().url()]).await?,
+                    Python::start(
+                        "locks.py",
+                        &["--endpoint", &fixture.background_endpoint().url()],
+                    )
+                    .await?,
                 );
                 let mut holder = python_lock::Locker::new(&process, NUMBER, settings).await?;
                 // Killed as it is dropped.

@@ -8,9 +8,9 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 
-use super::stage::{Mark, Peer, Run, Stage};
+use super::fixture::{Checkpoint, Peer, Run, WorkflowFixture};
+use crate::fixture::Cost;
 use crate::report::{Found, Measure};
-use crate::site::Cost;
 use crate::{Error, Options, failed, ratio};
 
 const QUEUED: &str = include_str!("../../../../statemachines/queued-section.asl.json");
@@ -22,21 +22,21 @@ const MANY: usize = 128;
 
 /// Whose machine the crowd runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Whose {
+pub enum Machine {
     /// The shipped one that waits in the queue, without its second step.
     Queued,
     /// Somebody else's.
     Theirs(Peer),
 }
 
-const EVERYBODY: [Whose; 4] = [
-    Whose::Queued,
-    Whose::Theirs(Peer::Published),
-    Whose::Theirs(Peer::Sample),
-    Whose::Theirs(Peer::Loop),
+const EVERYBODY: [Machine; 4] = [
+    Machine::Queued,
+    Machine::Theirs(Peer::Published),
+    Machine::Theirs(Peer::Sample),
+    Machine::Theirs(Peer::Loop),
 ];
 
-impl Whose {
+impl Machine {
     const fn name(self) -> &'static str {
         match self {
             Self::Queued => "Leasehold",
@@ -72,7 +72,7 @@ pub struct Spent {
 
 /// One crowd after the other, in the sizes that matter.
 pub(crate) async fn measure(options: &Options) -> Result<Found, Error> {
-    let stage = Stage::open().await?;
+    let fixture = WorkflowFixture::open().await?;
     let sizes: &[usize] = if options.quick {
         &[2, 8]
     } else {
@@ -83,7 +83,7 @@ pub(crate) async fn measure(options: &Options) -> Result<Found, Error> {
         let mut spent = Vec::new();
         let everybody = EVERYBODY.iter().copied();
         for whose in everybody.filter(|whose| *size < MANY || whose.ends_soon()) {
-            spent.push((whose.name(), run(&stage, whose, *size).await?));
+            spent.push((whose.name(), run(&fixture, whose, *size).await?));
         }
         for (what, unit, look, target) in FIGURES {
             let measure = Measure::new(
@@ -100,7 +100,7 @@ pub(crate) async fn measure(options: &Options) -> Result<Found, Error> {
             });
         }
     }
-    stage.close().await;
+    fixture.close().await;
     Ok(Found {
         measures,
         charts: Vec::new(),
@@ -165,16 +165,16 @@ const FIGURES: [(&str, &str, Look, Option<f64>); 8] = [
 ///
 /// # Errors
 /// [`Error`] when an execution does not succeed.
-pub async fn run(stage: &Stage, whose: Whose, size: usize) -> Result<Spent, Error> {
+pub async fn run(fixture: &WorkflowFixture, whose: Machine, size: usize) -> Result<Spent, Error> {
     let key = format!("crowd/{}/{size}", whose.name());
     let (machine, input) = match whose {
-        Whose::Queued => {
+        Machine::Queued => {
             let definition = one_step()?;
             let function =
                 |name: &str| format!("arn:aws:lambda:us-east-1:123456789012:function:{name}");
             let extend = function("ExtendFunction");
             let names = [("ExtendFunction", extend.as_str()), ("Partition", "aws")];
-            let machine = stage
+            let machine = fixture
                 .create("leasehold_leasing_crowd", &definition, &names)
                 .await?;
             (
@@ -182,38 +182,42 @@ pub async fn run(stage: &Stage, whose: Whose, size: usize) -> Result<Spent, Erro
                 json!({"key": key, "ttl_seconds": 60, "first": {"seconds": STEP}}),
             )
         }
-        Whose::Theirs(peer) => stage.contended(peer, STEP).await?,
+        Machine::Theirs(peer) => fixture.contended(peer, STEP).await?,
     };
-    let mark = stage.mark();
+    let checkpoint = fixture.checkpoint();
     let mut runs = Vec::new();
     for _ in 0..size {
-        runs.push(stage.start(&machine, &input).await?);
+        runs.push(fixture.start(&machine, &input).await?);
     }
     for run in &runs {
         run.succeeds().await?;
     }
-    stage.quiet().await;
-    spent(stage, mark, &runs).await
+    fixture.quiet().await;
+    spent(fixture, checkpoint, &runs).await
 }
 
-async fn spent(stage: &Stage, mut mark: Mark, runs: &[Run]) -> Result<Spent, Error> {
+async fn spent(
+    fixture: &WorkflowFixture,
+    mut checkpoint: Checkpoint,
+    runs: &[Run],
+) -> Result<Spent, Error> {
     let count = |number: usize| ratio(u64::try_from(number).unwrap_or(u64::MAX), 1);
     let size = count(runs.len());
-    let (sections, tidying) = stage.since(&mark);
+    let (sections, cleanup) = fixture.since(&checkpoint);
     let (mut steps, mut invocations) = (Vec::new(), 0_u64);
-    while let Ok(invocation) = mark.invocations.try_recv() {
+    while let Ok(invocation) = checkpoint.invocations.try_recv() {
         if invocation.function == "StepFunction" {
             steps.push((invocation.started_at, invocation.ended_at));
         } else {
             invocations += 1;
         }
     }
-    let left = stage.items_to_sweep().await?;
+    let left = fixture.items_to_sweep().await?;
     let mut transitions = 0;
     for run in runs {
         transitions += run.history().await?.transitions(|_| true);
     }
-    let sum = |look: fn(&Cost) -> f64| look(&sections) + look(&tidying);
+    let sum = |look: fn(&Cost) -> f64| look(&sections) + look(&cleanup);
     steps.sort();
     let between = |from: SystemTime, to: SystemTime| {
         to.duration_since(from)

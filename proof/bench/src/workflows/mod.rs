@@ -1,22 +1,22 @@
 //! What a lease costs a workflow: states, events, requests and invocations, from the histories of executions.
 //!
-//! The shipped machines, AWS's semaphore sample and a loop without any library run on one [`stage`]. What the caller wants done
+//! The shipped machines, AWS's semaphore sample and a loop without any library run on one [`fixture`]. What the caller wants done
 //! is left out.
 
 pub mod crowd;
+pub mod fixture;
 mod history;
-pub mod stage;
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
 use crate::chart::bars;
+use crate::fixture::Cost;
 use crate::report::{Found, Measure};
-use crate::site::Cost;
 use crate::{Error, ratio};
+use fixture::{Peer, WorkflowFixture};
 pub use history::{History, State};
-use stage::{Peer, Stage};
 
 /// A child that knows nothing of leases, for the machine that wraps one.
 const CHILD: &str = r#"{"StartAt": "Work", "States": {"Work": {"Type": "Wait", "SecondsPath": "$.seconds", "End": true}}}"#;
@@ -39,7 +39,7 @@ pub struct Spent {
     /// What the section sent.
     pub sections: Cost,
     /// What reap and sweep sent.
-    pub tidying: Cost,
+    pub cleanup: Cost,
     /// Invocations of our functions, by logical id.
     pub invocations: BTreeMap<String, u64>,
 }
@@ -91,15 +91,15 @@ impl Spent {
 }
 
 pub(crate) async fn measure() -> Result<Found, Error> {
-    let stage = Stage::open().await?;
-    let measures = undisturbed(&stage).await?;
+    let fixture = WorkflowFixture::open().await?;
+    let measures = undisturbed(&fixture).await?;
     let groups: Vec<_> = measures
         .iter()
         .filter(|measure| !measure.peers.is_empty())
         .map(|measure| (measure.name.as_str(), measure))
         .collect();
     let chart = bars(&groups)?;
-    stage.close().await;
+    fixture.close().await;
     Ok(Found {
         measures,
         charts: vec![("workflows", chart)],
@@ -107,15 +107,15 @@ pub(crate) async fn measure() -> Result<Found, Error> {
 }
 
 /// Each machine by itself, and what a long wait comes to by arithmetic.
-async fn undisturbed(stage: &Stage) -> Result<Vec<Measure>, Error> {
-    let section = alone(stage, "CriticalSection").await?;
-    let queued = alone(stage, "QueuedSection").await?;
+async fn undisturbed(fixture: &WorkflowFixture) -> Result<Vec<Measure>, Error> {
+    let section = alone(fixture, "CriticalSection").await?;
+    let queued = alone(fixture, "QueuedSection").await?;
     let of = |name: &str, spent: &Spent| {
         Measure::new(name, "transitions", ratio(spent.of_the_lease(), 1))
     };
     let mut per_section = of("transitions per section, for the lease", &section).at_most(2.0);
     for peer in [Peer::Published, Peer::Sample, Peer::Loop] {
-        let spent = stage.once(peer).await?;
+        let spent = fixture.once(peer).await?;
         per_section = per_section.peer(peer.name(), ratio(spent.of_the_lease(), 1));
     }
     let waited = ratio(queued.of_waiting(), 1);
@@ -125,8 +125,8 @@ async fn undisturbed(stage: &Stage) -> Result<Vec<Measure>, Error> {
         waited,
     )
     .at_most(1.0);
-    let sample = ratio(stage.round(Peer::Sample).await?, 1);
-    let polling = ratio(stage.round(Peer::Loop).await?, 1);
+    let sample = ratio(fixture.round(Peer::Sample).await?, 1);
+    let polling = ratio(fixture.round(Peer::Loop).await?, 1);
     let per_wait = per_wait
         .peer("polling", TEN_MINUTES / POLLING_ROUND)
         .peer(Peer::Sample.name(), sample * TEN_MINUTES / ROUND)
@@ -135,7 +135,7 @@ async fn undisturbed(stage: &Stage) -> Result<Vec<Measure>, Error> {
             (sample + PUBLISHED_RETRIES) * TEN_MINUTES / PUBLISHED_ROUND,
         )
         .peer(Peer::Loop.name(), polling * TEN_MINUTES / ROUND);
-    let permits = alone(stage, "Semaphore").await?;
+    let permits = alone(fixture, "Semaphore").await?;
     let invocations = ratio(section.invocations.values().sum(), 1);
     Ok(vec![
         per_section,
@@ -155,12 +155,12 @@ async fn undisturbed(stage: &Stage) -> Result<Vec<Measure>, Error> {
         .at_most(2.0),
         of(
             "transitions for two keys at once",
-            &alone(stage, "Transfer").await?,
+            &alone(fixture, "Transfer").await?,
         )
         .at_most(2.0),
         of(
             "transitions of with-lease, for the lease",
-            &alone(stage, "WithLease").await?,
+            &alone(fixture, "WithLease").await?,
         ),
         Measure::new(
             "requests per section with an extend",
@@ -190,27 +190,29 @@ async fn undisturbed(stage: &Stage) -> Result<Vec<Measure>, Error> {
 ///
 /// # Errors
 /// [`Error`] when the execution does not succeed.
-pub async fn alone(stage: &Stage, machine: &str) -> Result<Spent, Error> {
+pub async fn alone(fixture: &WorkflowFixture, machine: &str) -> Result<Spent, Error> {
     let key = format!("alone/{machine}");
     let input = match machine {
         "Semaphore" => {
             json!({"key": key, "permits": 5, "ttl_seconds": 30, "items": [{}, {}, {}, {}, {}]})
         }
         "Transfer" => {
-            stage.open_account("a").await?;
-            stage.open_account("b").await?;
+            fixture.open_account("a").await?;
+            fixture.open_account("b").await?;
             json!({"from": "a", "to": "b", "amount": 1, "ttl_seconds": 30})
         }
         "WithLease" => {
-            let child = stage.create("leasehold_wrapped_child", CHILD, &[]).await?;
+            let child = fixture
+                .create("leasehold_wrapped_child", CHILD, &[])
+                .await?;
             json!({"key": key, "ttl_seconds": 30, "state_machine_arn": child, "input": {"seconds": 0}})
         }
         _ => json!({"key": key, "ttl_seconds": 30, "first": {}, "second": {}}),
     };
-    let mark = stage.mark();
-    let run = stage.start(&stage.shipped(machine)?, &input).await?;
+    let checkpoint = fixture.checkpoint();
+    let run = fixture.start(&fixture.shipped(machine)?, &input).await?;
     run.succeeds().await?;
-    stage.spent(mark, &run).await
+    fixture.spent(checkpoint, &run).await
 }
 
 /// The input of the others' machines. The key is the loop's: the sample has its own.

@@ -2,36 +2,42 @@
 
 use std::time::Duration;
 
-use leasehold_bench::clients::Who;
+use leasehold_bench::clients::ClientKind;
+use leasehold_bench::fixture::Cost;
 use leasehold_bench::sections::section;
-use leasehold_bench::site::Cost;
 use leasehold_bench::sweeping::{self, Finds};
 use leasehold_bench::waiting::run;
 use leasehold_bench::workflows::alone;
-use leasehold_bench::workflows::crowd::{self, Whose};
-use leasehold_bench::workflows::stage::{Peer, Stage};
+use leasehold_bench::workflows::crowd::{self, Machine};
+use leasehold_bench::workflows::fixture::{Peer, WorkflowFixture};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_section_and_a_wait_cost_what_the_calls_send() {
-    for who in [Who::Polling, Who::Direct, Who::DynamodbLease] {
+    for who in [
+        ClientKind::Polling,
+        ClientKind::Direct,
+        ClientKind::DynamodbLease,
+    ] {
         let steps = section(who).await.unwrap();
         let sent: Vec<_> = steps.iter().map(Cost::operations).collect();
         assert_eq!(sent, who.writes(), "{}", who.name());
     }
-    let line = run(Who::Line, 5, Duration::from_mins(1)).await.unwrap();
+    let line = run(ClientKind::Queued, 5, Duration::from_mins(1))
+        .await
+        .unwrap();
     assert_eq!(
         (line.served, line.overlaps, line.errors.len()),
         (5, 0, 0),
         "{line:?}"
     );
     assert!((line.requests - 3.0).abs() < 1e-9, "{line:?}");
-    assert!(line.aside >= 1.0, "each confirms: {line:?}");
+    assert!(line.background >= 1.0, "each confirms: {line:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_workflow_pays_two_transitions_for_a_lease_and_one_for_a_wait() {
-    let stage = Stage::open().await.unwrap();
-    let section = alone(&stage, "CriticalSection").await.unwrap();
+    let fixture = WorkflowFixture::open().await.unwrap();
+    let section = alone(&fixture, "CriticalSection").await.unwrap();
     assert_eq!(
         [
             section.of_the_lease(),
@@ -41,22 +47,22 @@ async fn a_workflow_pays_two_transitions_for_a_lease_and_one_for_a_wait() {
         [2, 1, 0]
     );
     assert_eq!(section.sections.operations(), "3 UpdateItem");
-    assert_eq!(section.tidying.operations(), "", "it succeeded");
-    let queued = alone(&stage, "QueuedSection").await.unwrap();
+    assert_eq!(section.cleanup.operations(), "", "it succeeded");
+    let queued = alone(&fixture, "QueuedSection").await.unwrap();
     assert_eq!([queued.of_the_lease(), queued.of_waiting()], [2, 1]);
-    let sample = stage.once(Peer::Published).await.unwrap();
+    let sample = fixture.once(Peer::Published).await.unwrap();
     assert_eq!(
         (sample.of_the_lease(), sample.sections.operations().as_str()),
         (5, "2 UpdateItem")
     );
     // All in: what they send, what tells the next one, and what is left behind.
-    let crowd = crowd::run(&stage, Whose::Queued, 4).await.unwrap();
+    let crowd = crowd::run(&fixture, Machine::Queued, 4).await.unwrap();
     assert!(
         crowd.requests <= 5.0 && crowd.write_units <= 11.0,
         "{crowd:?}"
     );
     assert_eq!((crowd.transitions, crowd.left), (4.0, 0.0), "{crowd:?}");
-    stage.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -54,7 +54,7 @@ fn case(choices: &mut Unstructured<'_>) -> Chosen<(Function, Vec<u8>)> {
     let mut event = event.write().into_bytes();
     if choices.ratio(1, 8)? {
         for _ in 0..=choices.int_in_range(0..=2)? {
-            mutate::damage(&mut event, choices)?;
+            mutate::corrupt(&mut event, choices)?;
         }
     }
     Ok((function, event))

@@ -21,7 +21,7 @@ use serde_json::Value;
 use crate::{Function, secrets, step_functions::UnreliableStepFunctions};
 
 /// An item, after its keys.
-pub type Placed = (String, String, Item);
+pub type StoredItem = (String, String, Item);
 
 /// A minute after the sample events' leases were granted.
 pub const NOW: Timestamp = Timestamp::from_millis(1_795_230_060_000);
@@ -80,8 +80,8 @@ fn mark_event(value: &mut Value) {
 }
 
 /// Everything in the table before a case.
-pub fn rows() -> &'static [Placed] {
-    static ROWS: LazyLock<Vec<Placed>> = LazyLock::new(make_rows);
+pub fn rows() -> &'static [StoredItem] {
+    static ROWS: LazyLock<Vec<StoredItem>> = LazyLock::new(make_rows);
     &ROWS
 }
 
@@ -104,7 +104,7 @@ pub fn now<T>(work: impl Future<Output = T>) -> T {
     RUNTIME.with(|runtime| runtime.block_on(work))
 }
 
-fn make_rows() -> Vec<Placed> {
+fn make_rows() -> Vec<StoredItem> {
     let table = Memory::new();
     for sample in samples() {
         put_leases(&table, &sample.event);

@@ -211,7 +211,7 @@ fn choose_node(value: &Value, choices: &mut Unstructured<'_>) -> Chosen<String> 
 }
 
 /// A change of the text that knows nothing of what it means.
-pub fn damage(text: &mut Vec<u8>, choices: &mut Unstructured<'_>) -> Chosen<()> {
+pub fn corrupt(text: &mut Vec<u8>, choices: &mut Unstructured<'_>) -> Chosen<()> {
     if text.is_empty() {
         return Ok(());
     }

@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
-    fixture::{self, Placed},
+    fixture::{self, StoredItem},
     secrets,
 };
 
@@ -59,7 +59,7 @@ pub struct Caller<S> {
 }
 
 impl<S: Store> Caller<S> {
-    pub fn new(leases: Leases<S>, key: Key, handle: &Value, items: &[Placed]) -> Self {
+    pub fn new(leases: Leases<S>, key: Key, handle: &Value, items: &[StoredItem]) -> Self {
         let mut handle: Lease = serde_json::from_value(handle.clone()).expect("a handle");
         handle.permit = 0;
         // The current holder, if that is readable: reap and lists go by the name.

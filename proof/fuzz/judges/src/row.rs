@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::{
     NO_CASE, Verdict,
-    fixture::{self, NOW, Placed},
+    fixture::{self, NOW, StoredItem},
     log, mutate_item,
     operations::{Caller, OPERATIONS, Outcome},
     secrets,
@@ -23,7 +23,7 @@ use crate::{
 /// The items of one key, and what is tried on it.
 struct Case {
     /// What is stored: rows, waiters, and what may be neither.
-    items: Vec<Placed>,
+    items: Vec<StoredItem>,
     /// A handle by which the caller once had it.
     handle: Value,
     /// Seeds the rest: which operations in which order, the clock, Step Functions.
@@ -62,7 +62,7 @@ fn read(json: &Value) -> Option<Case> {
 
 /// The items of one of the fixture's keys, with up to three changes; none if DynamoDB would not have such an item.
 fn case(choices: &mut Unstructured<'_>) -> Chosen<Option<Case>> {
-    let is_row = |(pk, sk, _): &&Placed| {
+    let is_row = |(pk, sk, _): &&StoredItem| {
         sk.starts_with("LEASE#") && !fixture::STRANGERS.contains(&pk.as_str())
     };
     let rows: Vec<_> = fixture::rows().iter().filter(is_row).collect();
@@ -181,7 +181,7 @@ fn is_published(case: &Case) -> bool {
 }
 
 /// Items that are not ours are unchanged, and every item of ours can still be read.
-fn judge_items(before: &[Placed], after: &[Placed]) -> Result<(), String> {
+fn judge_items(before: &[StoredItem], after: &[StoredItem]) -> Result<(), String> {
     for (pk, sk, item) in before {
         let now = after.iter().find(|(p, s, _)| (p, s) == (pk, sk));
         match (is_ours(sk, item), now) {

@@ -33,7 +33,7 @@ pub fn apply(
         (Change::Extend(extend), Some(row)) => extended(flaw, scope, row, extend),
         (Change::Release(release), Some(row)) => released(flaw, row, (message, release)),
         (Change::EndIfUnchanged(expire), Some(row)) => expired(flaw, row, expire),
-        (Change::Join(_), Some(row)) if flaw == Flaw::JoinsWhatItWasPromised => {
+        (Change::Join(_), Some(row)) if flaw == Flaw::QueuesReservedRequest => {
             let mut for_another = row.clone();
             if let State::Free {
                 reserved: Some(reserved),
@@ -45,7 +45,7 @@ pub fn apply(
             let state = row.state.clone();
             ours(&for_another, change).map(|row| Row { state, ..row })
         }
-        (Change::Reserve(_), Some(row)) if flaw == Flaw::KeepsWhatIsKept => {
+        (Change::Reserve(_), Some(row)) if flaw == Flaw::ReservesTwice => {
             let mut unkept = row.clone();
             if let State::Free { reserved, .. } = &mut unkept.state {
                 *reserved = None;
@@ -92,7 +92,7 @@ pub fn without_the_floor(flaw: Flaw, mut change: Change) -> Change {
             | Change::PassReservation(PassReservation { heir, .. }),
         ) => heir.tokens = none,
         (Flaw::HandOversIgnoreTheFloor, Change::RenewReservation(again)) => again.tokens = none,
-        (Flaw::PromisesOfBeforeAreTaken, Change::ConfirmReservation(take)) => {
+        (Flaw::AcceptsPreRestoreReservation, Change::ConfirmReservation(take)) => {
             take.floor = Counter::MIN;
         }
         _ => {}
@@ -144,7 +144,7 @@ fn granted(flaw: Flaw, stored: &Stored, (message, grant): (&Message, &Grant)) ->
             };
             ours(&over, &change)
         }
-        (Flaw::GrantsPassTheLineBy, Stored::Row(row)) => past_the_line(row, &change),
+        (Flaw::GrantIgnoresQueue, Stored::Row(row)) => past_the_line(row, &change),
         (Flaw::ObservesTheToken, Stored::Row(row)) => {
             let mut grant = grant.clone();
             if grant.over == TakeoverRule::VersionUnchanged(row.fencing_token.into()) {

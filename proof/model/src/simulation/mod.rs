@@ -92,11 +92,11 @@ fn nobody_overtakes_and_nobody_is_lost_in_a_thousand_runs() {
 fn a_line_that_is_broken_is_found_out() {
     // With the seed from which it is looked for: some are rare.
     for (broken, from) in [
-        (Broken::TokenKept, 0),
+        (Broken::TokenReused, 0),
         (Broken::OrderIgnored, 0),
-        (Broken::Barging, 0),
-        (Broken::Silence, 0),
-        (Broken::Forgetful, 0),
+        (Broken::QueueIgnored, 0),
+        (Broken::NoFailureNotification, 0),
+        (Broken::DropsNextWaiter, 0),
         (Broken::RetiredWhenNotified, 0),
         (Broken::NoMargin, 100),
         (Broken::NoFloor, 0),

@@ -2,9 +2,9 @@
 
 use super::{
     oracle::SKEW,
-    shared::{Broken, End, Fault, START},
+    shared::{Broken, DeliveryFault, End, START},
     tasks::{Answer, What},
-    workflow::{State, Wants},
+    workflow::{AcquireKind, State},
     world::{Plan, Simulation, at_once},
 };
 use std::time::Duration;
@@ -27,7 +27,7 @@ impl Simulation {
 
     fn in_line(&mut self, ttl: u64, wait: u64) -> usize {
         let who = self.enter(Plan {
-            wants: Wants::InLine(self.keys[0].clone()),
+            wants: AcquireKind::InLine(self.keys[0].clone()),
             ttl,
             wait,
             mute: false,
@@ -64,7 +64,7 @@ impl Simulation {
 
     fn its_task_fails(&mut self, who: usize) {
         let call = self.workflows[who].calls;
-        self.hears(who, What::Ask, call, Answer::Died);
+        self.on_response(who, What::Ask, call, Answer::Died);
         assert_eq!(self.workflows[who].state, State::Asking);
     }
 
@@ -164,7 +164,7 @@ fn a_line_of_ghosts_gives_way(ghosts: usize) {
         at_once(sim.memory.delete_waiter(&key, &item, Duration::MAX)).expect("an answer");
     }
     let asker = sim.enter(Plan {
-        wants: Wants::AtOnce(sim.keys[0].clone()),
+        wants: AcquireKind::AtOnce(sim.keys[0].clone()),
         ttl: 10_000,
         wait: 0,
         mute: true,
@@ -200,7 +200,7 @@ fn notified_by_another(broken: Option<Broken>) -> Simulation {
 #[test]
 fn who_was_notified_by_another_is_not_passed_over_for_the_old_token() {
     notified_by_another(None).nothing_is_wrong();
-    let hasty = notified_by_another(Some(Broken::Hasty)).wrong();
+    let hasty = notified_by_another(Some(Broken::SkipsWithoutCheck)).wrong();
     assert_eq!(hasty.as_deref(), Some("w1 was notified, and passed over"));
 }
 
@@ -218,7 +218,7 @@ fn who_was_notified_by_another_is_not_passed_over_by_a_release_that_is_sent_agai
     sim.finish();
     assert_eq!(sim.workflows[again].state, State::Woken);
     sim.tasks.push(slow);
-    sim.step(sim.tasks.len() - 1, Some(Fault::Twice));
+    sim.step(sim.tasks.len() - 1, Some(DeliveryFault::Twice));
     sim.finish();
     sim.nothing_is_wrong();
 }
@@ -250,14 +250,14 @@ fn who_asked_again_is_notified_by_its_latest_token_whichever_is_written_last() {
 fn redriven_to_what_it_had(broken: Option<Broken>) -> Simulation {
     let mut sim = Simulation::broken(broken);
     let who = sim.enter(Plan {
-        wants: Wants::AtOnce(sim.keys[0].clone()),
+        wants: AcquireKind::AtOnce(sim.keys[0].clone()),
         ttl: LONG,
         wait: 0,
         mute: false,
     });
     sim.act(who, What::Ask);
     sim.step(0, None);
-    sim.step(0, Some(Fault::Lost));
+    sim.step(0, Some(DeliveryFault::Lost));
     sim.jump(5_000);
     sim.end(who, End::Failed);
     sim.reap(who);

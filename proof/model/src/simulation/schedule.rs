@@ -2,9 +2,9 @@
 
 use super::first_of;
 use super::{
-    shared::{Broken, End, Fault},
-    tasks::{Answer, Command, Purpose, Task, What},
-    workflow::{State, Wants, Workflow},
+    shared::{Broken, DeliveryFault, End},
+    tasks::{Answer, Command, Task, TaskKind, What},
+    workflow::{AcquireKind, State, Workflow},
     world::{Plan, STALE, Simulation},
 };
 use fastrand::Rng;
@@ -123,8 +123,12 @@ fn turn(sim: &mut Simulation, odds: &Odds) {
     }
 }
 
-fn draw_fault(sim: &mut Simulation, odds: &Odds) -> Option<Fault> {
-    let all = [Fault::Lost, Fault::Late, Fault::Twice];
+fn draw_fault(sim: &mut Simulation, odds: &Odds) -> Option<DeliveryFault> {
+    let all = [
+        DeliveryFault::Lost,
+        DeliveryFault::Late,
+        DeliveryFault::Twice,
+    ];
     let strikes = sim.rng.u64(..1000) < odds.fault;
     strikes.then(|| all[sim.rng.usize(..all.len())])
 }
@@ -133,16 +137,16 @@ fn enter(sim: &mut Simulation, odds: &Odds) {
     let [first, second, shared] = [0, 1, 2].map(|n| sim.keys[n].clone());
     let wants = if sim.rng.u64(1..=10) > odds.others {
         if one_in(&mut sim.rng, 8) {
-            Wants::AtOnce(first)
+            AcquireKind::AtOnce(first)
         } else {
-            Wants::InLine(first)
+            AcquireKind::InLine(first)
         }
     } else {
         match sim.rng.usize(..4) {
-            0 => Wants::InLine(second),
-            1 => Wants::Permit(shared, 2),
-            2 => Wants::All(vec![first, second]),
-            _ => Wants::All(vec![second, shared, first]),
+            0 => AcquireKind::InLine(second),
+            1 => AcquireKind::Permit(shared, 2),
+            2 => AcquireKind::All(vec![first, second]),
+            _ => AcquireKind::All(vec![second, shared, first]),
         }
     };
     let most = [16, 60, 300][sim.rng.usize(..3)];
@@ -215,9 +219,9 @@ fn live(sim: &mut Simulation, who: usize, odds: &Odds) {
         State::Waiting if one_in(&mut sim.rng, odds.trouble) => {
             let call = sim.workflows[who].calls;
             // While the call before is at work, only processes whose clocks agree can tell the two apart.
-            let at_work = sim.is_at_work(&Purpose::For(who, What::Ask, call));
+            let at_work = sim.is_at_work(&TaskKind::For(who, What::Ask, call));
             if !(at_work && sim.clocks_differ) {
-                sim.hears(who, What::Ask, call, Answer::Died);
+                sim.on_response(who, What::Ask, call, Answer::Died);
             }
         }
         State::Woken if one_in(&mut sim.rng, 20) && !sim.works(who) => {
@@ -317,7 +321,7 @@ fn interfere(sim: &mut Simulation, odds: &Odds) {
     } else if odds.deletions && one_in(&mut sim.rng, 3) {
         // What set out to be granted before would count from before.
         sim.jump(5_000);
-        let asks = |task: &Task| matches!(task.purpose, Purpose::For(_, What::Ask, _));
+        let asks = |task: &Task| matches!(task.purpose, TaskKind::For(_, What::Ask, _));
         while let Some(place) = sim.tasks.iter().position(asks) {
             sim.kill(place);
         }

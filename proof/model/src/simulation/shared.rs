@@ -21,7 +21,7 @@ use leasehold::{
 
 /// What may befall a call, before it takes effect or after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum DeliveryFault {
     /// The call, or its answer, does not arrive.
     Lost,
     /// The caller gets an error as if the call had not arrived, and it takes effect later.
@@ -34,19 +34,19 @@ pub enum Fault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Broken {
     /// Passing a turn on does not use up its token.
-    TokenKept,
+    TokenReused,
     /// The row is reserved for the second waiter.
     OrderIgnored,
     /// Waiters in the queue do not prevent grants to others.
-    Barging,
+    QueueIgnored,
     /// Dismissed waiters are not notified.
-    Silence,
+    NoFailureNotification,
     /// A waiter loses its place in the queue when the turn goes to the waiter before it.
-    Forgetful,
+    DropsNextWaiter,
     /// The notifying function retires the waiter's item, although nobody has taken the turn.
     RetiredWhenNotified,
     /// Any turn may be passed on, without a check of notifications sent since.
-    Hasty,
+    SkipsWithoutCheck,
     /// An extend that finds a queue ends a lease that has expired by its own clock.
     NoMargin,
     /// A hand-over continues from the row's token, whatever the floor.
@@ -92,7 +92,7 @@ pub struct Environment {
     /// A function at work may take one step.
     pub turn: bool,
     /// What befalls it there.
-    pub fault: Option<Fault>,
+    pub fault: Option<DeliveryFault>,
     pub clocks_differ: bool,
     pub broken: Option<Broken>,
     /// Task tokens that somebody waits with, and who.
@@ -124,7 +124,7 @@ impl Shared {
     }
 
     /// The end of a step of a function at work: it continues when the schedule lets it.
-    pub async fn step(&self, about: String) -> Option<Fault> {
+    pub async fn step(&self, about: String) -> Option<DeliveryFault> {
         self.get().about = about;
         let mut been = false;
         poll_fn(|context| {
@@ -144,7 +144,7 @@ impl Shared {
     pub fn answer(&self, token: &TaskToken, result: TaskResult) -> Delivery {
         let mut shared = self.get();
         let lease_id = result.as_ref().ok().and_then(|output| lease_id_in(output));
-        let silent = result.is_err() && shared.broken == Some(Broken::Silence);
+        let silent = result.is_err() && shared.broken == Some(Broken::NoFailureNotification);
         let waits = if silent {
             None
         } else {

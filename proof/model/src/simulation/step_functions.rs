@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::shared::{Broken, Delayed, Fault, Shared, TaskResult, no_answer, too_busy};
+use super::shared::{Broken, Delayed, DeliveryFault, Shared, TaskResult, no_answer, too_busy};
 use leasehold::{Call, Delivery, Error, Execution, Holder, TaskToken, Workflows};
 
 pub struct FaultyStepFunctions {
@@ -15,7 +15,7 @@ impl FaultyStepFunctions {
     async fn call(&self, token: &TaskToken, result: TaskResult) -> Result<Delivery, Error> {
         match self.shared.step("call".to_owned()).await {
             None => {}
-            Some(Fault::Late) => {
+            Some(DeliveryFault::Late) => {
                 let mut shared = self.shared.get();
                 let now = shared.now;
                 shared.note(|| format!("  to {}: late", token.expose()));
@@ -23,13 +23,13 @@ impl FaultyStepFunctions {
                 shared.delayed.push((now, delayed));
                 return Err(no_answer());
             }
-            Some(Fault::Lost) => {
+            Some(DeliveryFault::Lost) => {
                 self.shared
                     .get()
                     .note(|| format!("  to {}: lost", token.expose()));
                 return Err(no_answer());
             }
-            Some(Fault::Twice) => return Err(too_busy()),
+            Some(DeliveryFault::Twice) => return Err(too_busy()),
         }
         let delivery = self.shared.answer(token, result);
         match self.shared.step("hear of call".to_owned()).await {

@@ -10,7 +10,7 @@ use std::{
 };
 
 use super::first_of;
-use super::shared::{Broken, Delayed, Fault, Shared, kind_of, no_answer, too_busy};
+use super::shared::{Broken, Delayed, DeliveryFault, Shared, kind_of, no_answer, too_busy};
 use crate::design::{Flaw, flawed};
 use leasehold::{
     Counter, Ended, Error, Holder, Key, RequestDigest, Timestamp,
@@ -133,7 +133,7 @@ impl FaultyStore {
         }
         match fault {
             None => {}
-            Some(Fault::Late) if op.is_write() => {
+            Some(DeliveryFault::Late) if op.is_write() => {
                 let mut shared = self.shared.get();
                 if shared.clocks_differ && matches!(op, Op::CallBackBy(..)) {
                     return Err(no_answer());
@@ -142,7 +142,7 @@ impl FaultyStore {
                 shared.delayed.push((now, Delayed::Write(op)));
                 return Err(no_answer());
             }
-            Some(Fault::Twice) => {
+            Some(DeliveryFault::Twice) => {
                 return match op {
                     Op::Join(..) => Ok(Answer::Joined(Joined::Conflict)),
                     Op::ApplyAll(_) => Ok(Answer::AppliedAll(AppliedAll::Conflict)),
@@ -150,15 +150,15 @@ impl FaultyStore {
                     _ => Err(too_busy()),
                 };
             }
-            Some(Fault::Lost | Fault::Late) => return Err(no_answer()),
+            Some(DeliveryFault::Lost | DeliveryFault::Late) => return Err(no_answer()),
         }
         let answer = self.perform(&op).await?;
         let fault = self.shared.step(format!("hear of {}", op.name())).await;
         self.note(&op, "after", fault);
         match fault {
             None => Ok(answer),
-            Some(Fault::Twice) => self.perform(&op).await,
-            Some(Fault::Lost | Fault::Late) => Err(no_answer()),
+            Some(DeliveryFault::Twice) => self.perform(&op).await,
+            Some(DeliveryFault::Lost | DeliveryFault::Late) => Err(no_answer()),
         }
     }
 
@@ -169,7 +169,7 @@ impl FaultyStore {
         sweeps && self.ill.load(Ordering::Relaxed)
     }
 
-    fn note(&self, op: &Op, when: &str, fault: Option<Fault>) {
+    fn note(&self, op: &Op, when: &str, fault: Option<DeliveryFault>) {
         if let Some(fault) = fault {
             let line = || format!("{}: {fault:?} {when} its effect", op.name());
             let mut shared = self.shared.get();
@@ -290,7 +290,7 @@ impl FaultyStore {
         match broken {
             Broken::NoFloor => {
                 change = flawed::without_the_floor(Flaw::HandOversIgnoreTheFloor, change);
-                change = flawed::without_the_floor(Flaw::PromisesOfBeforeAreTaken, change);
+                change = flawed::without_the_floor(Flaw::AcceptsPreRestoreReservation, change);
             }
             Broken::ReapLate => {
                 let (Change::ShortenDeadline(ShortenDeadline { version, .. })
@@ -353,14 +353,14 @@ impl FaultyStore {
             return Ok(());
         };
         match (broken, change) {
-            (Broken::TokenKept, Change::PassReservation(_)) if *before != row => {
+            (Broken::TokenReused, Change::PassReservation(_)) if *before != row => {
                 row.fencing_token = before.fencing_token;
             }
             (Broken::OrderIgnored, _) if *before != row => second_first(&mut row),
-            (Broken::Forgetful, Change::ConfirmReservation(_)) if *before != row => {
+            (Broken::DropsNextWaiter, Change::ConfirmReservation(_)) if *before != row => {
                 row.queue = row.waiting().iter().skip(1).cloned().collect();
             }
-            (Broken::Hasty, Change::PassReservation(pass)) if *before == row => {
+            (Broken::SkipsWithoutCheck, Change::PassReservation(pass)) if *before == row => {
                 let mut pass = pass.clone();
                 pass.tries = before.reserved().map_or(Counter::MIN, |kept| kept.tries);
                 let _ = self
@@ -369,7 +369,7 @@ impl FaultyStore {
                     .await?;
                 return Ok(());
             }
-            (Broken::Barging, Change::Grant(_)) if *before == row => {
+            (Broken::QueueIgnored, Change::Grant(_)) if *before == row => {
                 let Some(granted) = flawed::past_the_line(before, change) else {
                     return Ok(());
                 };

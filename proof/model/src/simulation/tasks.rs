@@ -10,10 +10,10 @@ use std::{
 
 use super::{
     oracle::SKEW,
-    shared::{Fault, Skewed},
+    shared::{DeliveryFault, Skewed},
     step_functions::FaultyStepFunctions,
     store::FaultyStore,
-    workflow::{Wants, Workflow},
+    workflow::{AcquireKind, Workflow},
     world::Simulation,
 };
 use leasehold::{
@@ -25,7 +25,7 @@ use leasehold::{
 
 pub struct Task {
     pub name: String,
-    pub purpose: Purpose,
+    pub purpose: TaskKind,
     pub since: u64,
     pub about: String,
     /// Which keys its calls were for that met mishaps.
@@ -42,7 +42,7 @@ pub enum What {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum Purpose {
+pub enum TaskKind {
     /// For this workflow, by its n-th call.
     For(usize, What, u32),
     HandOver(Key),
@@ -98,7 +98,7 @@ impl Simulation {
     fn spawn(
         &mut self,
         name: String,
-        purpose: Purpose,
+        purpose: TaskKind,
         future: impl Future<Output = Answer> + 'static,
     ) {
         let since = self.shared.get().now;
@@ -116,7 +116,7 @@ impl Simulation {
         let workflow = &self.workflows[who];
         let mute = workflow.mute && what != What::Ask;
         let name = format!("{} {what:?}", workflow.name);
-        let purpose = Purpose::For(who, what, workflow.calls);
+        let purpose = TaskKind::For(who, what, workflow.calls);
         let wants = workflow.wants.clone();
         let (holder, ttl, request_id) = (
             workflow.holder.clone(),
@@ -128,15 +128,17 @@ impl Simulation {
         let ask = move |key| Acquire::new(key, holder, ttl).request_id(request_id);
         self.spawn(name, purpose, async move {
             match (what, wants) {
-                (What::Ask, Wants::InLine(key)) => {
+                (What::Ask, AcquireKind::InLine(key)) => {
                     Answer::Queued(leases.acquire_queued(ask(key), queue).await)
                 }
-                (What::Ask, Wants::AtOnce(key)) => Answer::Acquired(leases.acquire(ask(key)).await),
-                (What::Ask, Wants::Permit(key, of)) => {
+                (What::Ask, AcquireKind::AtOnce(key)) => {
+                    Answer::Acquired(leases.acquire(ask(key)).await)
+                }
+                (What::Ask, AcquireKind::Permit(key, of)) => {
                     let permits = Permits::new(of).expect("valid");
                     Answer::Acquired(leases.acquire(ask(key).permits(permits)).await)
                 }
-                (What::Ask, Wants::All(keys)) => {
+                (What::Ask, AcquireKind::All(keys)) => {
                     let one = ask(keys[0].clone());
                     let keys = Keys::new(keys).expect("valid");
                     let mut all = AcquireAll::new(keys, one.holder, one.ttl);
@@ -158,14 +160,14 @@ impl Simulation {
     pub fn sweep(&mut self) {
         let leases = self.leases(false);
         let due = self.due();
-        self.spawn("sweep".into(), Purpose::Sweep(due), async move {
+        self.spawn("sweep".into(), TaskKind::Sweep(due), async move {
             Answer::Done(leases.sweep(SweepBounds::Schedule).await.map(drop))
         });
     }
 
     pub fn hand_over(&mut self, key: Key) {
         let leases = self.leases(false);
-        let purpose = Purpose::HandOver(key.clone());
+        let purpose = TaskKind::HandOver(key.clone());
         self.spawn("grant".into(), purpose, async move {
             Answer::Done(leases.hand_over(&key).await.map(drop))
         });
@@ -175,14 +177,14 @@ impl Simulation {
         let leases = self.leases(false);
         let holder = self.workflows[who].holder.clone();
         let name = format!("reap {}", self.workflows[who].name);
-        self.spawn(name, Purpose::Reap(who), async move {
+        self.spawn(name, TaskKind::Reap(who), async move {
             Answer::Done(leases.reap(&holder).await.map(drop))
         });
     }
 
     pub fn operate(&mut self, key: Key, command: Command) {
         let leases = self.leases(true);
-        self.spawn(format!("{command:?}"), Purpose::Operate, async move {
+        self.spawn(format!("{command:?}"), TaskKind::Operate, async move {
             let because = AuditReason {
                 who: Operator::new("operator").expect("valid"),
                 why: Reason::new("because").expect("valid"),
@@ -207,7 +209,7 @@ impl Simulation {
     }
 
     /// A function takes one step, and a fault may occur there.
-    pub fn step(&mut self, place: usize, fault: Option<Fault>) {
+    pub fn step(&mut self, place: usize, fault: Option<DeliveryFault>) {
         let task = &mut self.tasks[place];
         {
             let mut shared = self.shared.get();
@@ -232,7 +234,7 @@ impl Simulation {
         }
         if let Poll::Ready(answer) = polled {
             let task = self.tasks.remove(place);
-            if let Purpose::Sweep(due) = &task.purpose {
+            if let TaskKind::Sweep(due) = &task.purpose {
                 self.left_lying(due, &task.met);
             }
             self.done(task.purpose, answer);
@@ -281,16 +283,16 @@ impl Simulation {
         }
     }
 
-    fn done(&mut self, purpose: Purpose, answer: Answer) {
+    fn done(&mut self, purpose: TaskKind, answer: Answer) {
         let ill = !matches!(answer, Answer::Done(Ok(())));
         if let Answer::Done(Err(error)) = &answer {
             self.passing(error);
         }
         match purpose {
-            Purpose::For(who, what, attempt) => self.hears(who, what, attempt, answer),
+            TaskKind::For(who, what, attempt) => self.on_response(who, what, attempt, answer),
             // What failed is sent again.
-            Purpose::HandOver(key) if ill => self.shared.get().records.push(key),
-            Purpose::Reap(who) if ill => self.ends.push(who),
+            TaskKind::HandOver(key) if ill => self.shared.get().records.push(key),
+            TaskKind::Reap(who) if ill => self.ends.push(who),
             _ => {}
         }
     }

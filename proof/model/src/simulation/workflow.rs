@@ -8,7 +8,7 @@ use super::{
     oracle::{Belief, SKEW, Worker},
     schedule::one_in,
     shared::{Broken, End, TaskResult},
-    tasks::{Answer, Purpose, Task, What},
+    tasks::{Answer, Task, TaskKind, What},
     world::{Simulation, at_once},
 };
 use leasehold::{
@@ -18,7 +18,7 @@ use leasehold::{
 
 pub struct Workflow {
     pub name: String,
-    pub wants: Wants,
+    pub wants: AcquireKind,
     pub holder: Holder,
     pub request_id: RequestId,
     pub request: RequestDigest,
@@ -43,7 +43,7 @@ pub struct Workflow {
 
 /// What a workflow asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wants {
+pub enum AcquireKind {
     /// A key, for which it waits in the queue.
     InLine(Key),
     /// A key, now or not at all.
@@ -104,7 +104,7 @@ impl Simulation {
 
     /// Its execution ends, with any status. A function that works for it continues.
     pub fn end(&mut self, who: usize, end: End) {
-        let at_work = |task: &Task| matches!(task.purpose, Purpose::For(of, ..) if of == who);
+        let at_work = |task: &Task| matches!(task.purpose, TaskKind::For(of, ..) if of == who);
         let left = self.works(who) || self.tasks.iter().any(at_work);
         let workflow = &mut self.workflows[who];
         workflow.ended = Some(end);
@@ -145,7 +145,7 @@ impl Simulation {
     }
 
     /// The answers of its functions. If its task was retried or has ended, nobody receives them.
-    pub fn hears(&mut self, who: usize, to: What, call: u32, answer: Answer) {
+    pub fn on_response(&mut self, who: usize, to: What, call: u32, answer: Answer) {
         let workflow = &mut self.workflows[who];
         let waits = match to {
             What::Ask => workflow.state == State::Waiting && workflow.calls == call,
@@ -199,11 +199,11 @@ impl Simulation {
     fn asked(&mut self, who: usize, answer: Result<(), Error>) {
         let Err(error) = answer else { return };
         self.shared.get().saw(error.name());
-        let tries_again = self.calm || self.patient || !one_in(&mut self.rng, 3);
+        let tries_again = self.faults_off || self.patient || !one_in(&mut self.rng, 3);
         let workflow = &mut self.workflows[who];
         match error {
             Error::Unavailable { .. } | Error::Throttled { .. }
-                if tries_again && (workflow.attempts < ATTEMPTS || self.calm) =>
+                if tries_again && (workflow.attempts < ATTEMPTS || self.faults_off) =>
             {
                 // Its task fails, and with it its token; the next one has another.
                 workflow.state = State::Asking;
@@ -223,7 +223,8 @@ impl Simulation {
 
     /// A fault that a retry removes: there is none in calm times.
     pub fn passing(&mut self, error: &Error) {
-        if !matches!(error, Error::Unavailable { .. } | Error::Throttled { .. }) || self.calm {
+        if !matches!(error, Error::Unavailable { .. } | Error::Throttled { .. }) || self.faults_off
+        {
             let problem = error.to_string();
             self.shared.get().wrong(problem);
         }
@@ -242,7 +243,7 @@ impl Simulation {
                 let value: serde_json::Value = serde_json::from_str(&output).expect("JSON");
                 let lease = serde_json::from_value::<Lease>(value["lease"].clone());
                 let lease = lease.expect("a handle");
-                let wanted = Wants::InLine(lease.key.clone());
+                let wanted = AcquireKind::InLine(lease.key.clone());
                 if lease.holder != workflow.holder || wanted != workflow.wants {
                     shared.wrong("it got a lease of somebody else's");
                 }

@@ -7,8 +7,8 @@ use super::{
     oracle::SKEW,
     shared::{Broken, Delayed, End, START, Shared},
     store::FaultyStore,
-    tasks::{Command, Purpose, Task, What},
-    workflow::{State, WORK, Wants, Workflow},
+    tasks::{Command, Task, TaskKind, What},
+    workflow::{AcquireKind, State, WORK, Workflow},
 };
 use fastrand::Rng;
 use leasehold::{
@@ -28,7 +28,7 @@ pub struct Simulation {
     /// How old an answer of Step Functions about an execution may be.
     pub stale: u64,
     /// No more faults.
-    pub calm: bool,
+    pub faults_off: bool,
     pub keys: Vec<Key>,
     pub workflows: Vec<Workflow>,
     pub tasks: Vec<Task>,
@@ -45,7 +45,7 @@ pub const STALE: u64 = 5_000;
 
 /// What a new workflow is like.
 pub struct Plan {
-    pub wants: Wants,
+    pub wants: AcquireKind,
     pub ttl: u64,
     pub wait: u64,
     pub mute: bool,
@@ -67,7 +67,7 @@ impl Simulation {
             clocks_differ: false,
             patient: true,
             stale: 0,
-            calm: false,
+            faults_off: false,
             keys: (0..keys).map(named).collect(),
             workflows: Vec::new(),
             tasks: Vec::new(),
@@ -234,7 +234,7 @@ impl Simulation {
     /// All faults end: everybody finishes, and sweep runs.
     pub fn settle(&mut self) {
         self.finish();
-        self.calm = true;
+        self.faults_off = true;
         while !self.shared.get().delayed.is_empty() {
             self.arrive(0);
         }
@@ -309,12 +309,12 @@ impl Simulation {
         (left > 0).then(|| format!("{left} items are left of those who waited"))
     }
 
-    pub fn is_at_work(&self, purpose: &Purpose) -> bool {
+    pub fn is_at_work(&self, purpose: &TaskKind) -> bool {
         self.tasks.iter().any(|task| task.purpose == *purpose)
     }
 
     pub fn sweeps(&self) -> bool {
-        let sweeps = |task: &Task| matches!(task.purpose, Purpose::Sweep(_));
+        let sweeps = |task: &Task| matches!(task.purpose, TaskKind::Sweep(_));
         self.tasks.iter().any(sweeps)
     }
 }

@@ -1,7 +1,7 @@
 //! The promises that a round's history is held to: the linearizability of each row, what the shared judge knows
 //! ([`leasehold_local::history`]), and what only the soak can see.
 
-mod kept;
+mod promises;
 mod secrets;
 mod strangers;
 #[cfg(test)]
@@ -10,7 +10,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::fmt;
 
-pub use kept::{grants, holders, once, waiters, writes};
+pub use promises::{grants, holders, once, waiters, writes};
 pub use secrets::secrets;
 pub use strangers::Strangers;
 
@@ -67,7 +67,7 @@ pub fn order(ops: &BTreeMap<Place, Vec<Op>>) -> (Vec<Violation>, u64) {
     let (mut violations, mut undecided) = (Vec::new(), 0);
     for (place, ops) in ops {
         match check(ops) {
-            Verdict::Fine => {}
+            Verdict::Linearizable => {}
             Verdict::Undecided(at) => {
                 undecided += 1;
                 eprintln!("undecided: {place} at {}", ops[at]);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use leasehold_local::Canary;
+use leasehold_local::SecretScanner;
 use serde_json::json;
 
 use crate::checks::Violation;
@@ -13,11 +13,11 @@ pub fn secrets<'a>(
     secrets: &BTreeSet<String>,
     texts: impl Iterator<Item = (&'a str, &'a [u8])>,
 ) -> Vec<Violation> {
-    let canary = Canary::default();
+    let secret_scanner = SecretScanner::default();
     for secret in secrets {
-        canary.learn(json!({"task_token": secret}).to_string().as_bytes());
+        secret_scanner.learn(json!({"task_token": secret}).to_string().as_bytes());
     }
-    let found = texts.filter_map(|(about, text)| Some((about, canary.finds(text)?)));
+    let found = texts.filter_map(|(about, text)| Some((about, secret_scanner.finds(text)?)));
     let violation =
         |(about, line)| Violation::new("S11", about, format!("a secret was written, {line}"));
     found.map(violation).collect()

@@ -8,7 +8,7 @@ use super::{
     Violation, grants, holders, once, order, secrets, strangers::compare, waiters, writes,
 };
 use crate::fixture::Observed;
-use crate::history::{Ask, Belief, Besides, Kind, Micros, Op, Place, Response, Wait};
+use crate::history::{Belief, ExtraEffect, Invocation, Kind, Micros, Op, Place, Response, Wait};
 
 fn place() -> Place {
     Place {
@@ -23,7 +23,7 @@ fn grant(begin: Micros, end: Micros, token: u64, lease: u32, request: u32) -> Op
         begin: begin * 1000,
         end: end * 1000,
         clock: (millis(begin), millis(end)),
-        ask: Ask::Acquire {
+        ask: Invocation::Acquire {
             holder: request,
             request,
             ttl: 1000,
@@ -39,12 +39,12 @@ fn grant(begin: Micros, end: Micros, token: u64, lease: u32, request: u32) -> Op
             expires_at: millis(begin) + 1000,
             previous: None,
         },
-        besides: Besides::Nothing,
+        besides: ExtraEffect::Nothing,
         by: String::new(),
     }
 }
 
-fn other(begin: Micros, ask: Ask) -> Op {
+fn other(begin: Micros, ask: Invocation) -> Op {
     Op {
         ask,
         response: Response::Unknown,
@@ -138,10 +138,10 @@ fn no_two_believe_at_once_that_they_hold() {
 #[test]
 fn a_belief_ends_with_the_release_the_eviction_or_the_row() {
     let two = [(0, 50, 2), (30, 40, 4)];
-    let release = |token| Ask::Release { token, lease: 1 };
+    let release = |token| Invocation::Release { token, lease: 1 };
     assert!(believing(&two, vec![other(20, release(2))]).is_empty());
-    assert!(believing(&two, vec![other(20, Ask::Force { token: 2 })]).is_empty());
-    assert!(believing(&two, vec![other(20, Ask::Delete)]).is_empty());
+    assert!(believing(&two, vec![other(20, Invocation::Force { token: 2 })]).is_empty());
+    assert!(believing(&two, vec![other(20, Invocation::Delete)]).is_empty());
     assert_eq!(names(&believing(&two, vec![other(20, release(3))])), ["S8"]);
     assert_eq!(names(&believing(&two, vec![other(35, release(2))])), ["S8"]);
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{Client, Shape};
 use crate::calls::{Answer, Caller, Handle, seconds};
 use crate::history::Belief;
-use crate::history::{Ask, Micros, Millis, Response};
+use crate::history::{Invocation, Micros, Millis, Response};
 use crate::plan::{End, Section, Step, Work};
 use crate::watch::sleep_ms;
 
@@ -38,9 +38,9 @@ impl Client<'_> {
         for work in &plan.work {
             match work {
                 Work::For(millis) => sleep_ms(*millis).await,
-                Work::Forge(step) => forge(caller, &handle, *step).await,
-                Work::Oversleep(millis) => {
-                    let over = self.context.watch.at(handle.expires_at - self.ahead);
+                Work::WrongLeaseId(step) => forge(caller, &handle, *step).await,
+                Work::WriteAfterExpiry(millis) => {
+                    let over = self.context.watch.at(handle.expires_at - self.clock_offset);
                     let left = over.saturating_sub(self.context.watch.now()) / 1000;
                     sleep_ms(left + millis).await;
                 }
@@ -100,7 +100,7 @@ impl Client<'_> {
 
     /// When its own clock shows this.
     pub(super) fn until(&self, safe_until: Millis) -> Micros {
-        self.context.watch.at(safe_until - self.ahead)
+        self.context.watch.at(safe_until - self.clock_offset)
     }
 
     /// The number that was read on coming in.
@@ -151,7 +151,7 @@ pub(super) async fn extend(
         payload["require_unexpired"] = true.into();
     }
     let reply = caller.call("extend", step, &payload, &handle.secret).await;
-    let ask = Ask::Extend {
+    let ask = Invocation::Extend {
         token: handle.token,
         lease: handle.lease,
         ttl: ttl.map_or_else(|| own_ttl(&handle.raw), |ttl| ttl.try_into().unwrap_or(0)),
@@ -218,7 +218,7 @@ pub async fn release(caller: &Caller<'_>, handle: &Handle, step: Step) {
         }
         Answer::Unknown => Response::Unknown,
     };
-    let ask = Ask::Release {
+    let ask = Invocation::Release {
         token: handle.token,
         lease: handle.lease,
     };
@@ -252,7 +252,7 @@ async fn reap(caller: &Caller<'_>, step: Step) {
         caller.unexpected(&format!("reap: {name}"));
     }
     let holder = context.names.of(&caller.holder);
-    context.anywhere(&reply.op(Ask::Reap { holder }, Response::Done));
+    context.anywhere(&reply.op(Invocation::Reap { holder }, Response::Done));
 }
 
 /// What a release says of one lease.

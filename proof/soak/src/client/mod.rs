@@ -1,8 +1,8 @@
 //! A client: section after section, each as it was drawn, until the round is over.
 
 mod holding;
-mod line;
 mod mutex;
+mod queue;
 mod set;
 
 use crate::calls::Caller;
@@ -22,7 +22,7 @@ pub struct Client<'a> {
     /// Which of all.
     pub number: u64,
     /// By how much its clock is ahead.
-    pub ahead: Millis,
+    pub clock_offset: Millis,
 }
 
 /// Which permits a key has.
@@ -50,11 +50,11 @@ impl<'a> Client<'a> {
         let rng = &mut seeded(context.seed, &[number]);
         // As wrong as the fleets, and no more.
         let off = rng.u64(0..=SKEW.unsigned_abs());
-        let ahead = Millis::try_from(off).unwrap_or(0) - SKEW / 2;
+        let clock_offset = Millis::try_from(off).unwrap_or(0) - SKEW / 2;
         Self {
             context,
             number,
-            ahead,
+            clock_offset,
         }
     }
 
@@ -92,7 +92,7 @@ impl<'a> Client<'a> {
                 self.one(&caller, plan, key, Shape::Permits(PERMITS)).await;
             }
             6 => self.several(&caller, plan).await,
-            _ => self.in_line(&caller, plan).await,
+            _ => self.run_in_queue(&caller, plan).await,
         }
     }
 
@@ -105,6 +105,7 @@ impl<'a> Client<'a> {
     /// The clock of a fleet and its own differ by less than any two may.
     #[must_use]
     pub fn is_within_bounds(&self) -> bool {
-        (0..crate::fixture::FLEETS.len()).all(|fleet| (ahead(fleet) - self.ahead).abs() <= SKEW)
+        (0..crate::fixture::FLEETS.len())
+            .all(|fleet| (ahead(fleet) - self.clock_offset).abs() <= SKEW)
     }
 }

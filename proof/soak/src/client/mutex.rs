@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use super::{Client, Shape};
 use crate::calls::{Answer, Caller, Handle, Reply, seconds};
-use crate::history::{Ask, Besides, Micros, Op, Place, Response};
-use crate::plan::{Comeback, Echo, Patience, Section, Step};
+use crate::history::{ExtraEffect, Invocation, Micros, Op, Place, Response};
+use crate::plan::{DuplicateCall, RestartPolicy, Section, Step, WaitPolicy};
 use crate::watch::sleep_ms;
 
 /// What became of asking.
@@ -50,16 +50,16 @@ impl Client<'_> {
             return;
         };
         let handle = self.hold(caller, plan, handle, since, shape).await;
-        let Some((echo, later)) = plan.echo else {
+        let Some((duplicate, later)) = plan.duplicate else {
             return;
         };
         sleep_ms(later).await;
-        match echo {
-            Echo::Ask(step) => drop(acquire(caller, &wanted, step, None).await),
-            Echo::Extend(step) => {
+        match duplicate {
+            DuplicateCall::Ask(step) => drop(acquire(caller, &wanted, step, None).await),
+            DuplicateCall::Extend(step) => {
                 let _ = super::holding::extend(caller, &handle, step, None, false).await;
             }
-            Echo::Release(step) => super::release(caller, &handle, step).await,
+            DuplicateCall::Release(step) => super::release(caller, &handle, step).await,
         }
     }
 
@@ -76,19 +76,19 @@ impl Client<'_> {
                 Asked::Granted(handle, since) => return Some((*handle, since)),
                 Asked::Over => return None,
                 Asked::Held { version, wait } => {
-                    if plan.patience == Patience::Leaves || self.context.is_over() {
+                    if plan.wait_policy == WaitPolicy::Leaves || self.context.is_over() {
                         return None;
                     }
                     observed = None;
-                    if plan.patience == Patience::Observes && wanted.shape == Shape::Mutex {
+                    if plan.wait_policy == WaitPolicy::Observes && wanted.shape == Shape::Mutex {
                         sleep_ms(wait * 1000).await;
                         observed = Some(version);
                     }
                 }
-                Asked::Unknown => match plan.comeback {
-                    Comeback::AtOnce => {}
-                    Comeback::After(millis) => sleep_ms(millis).await,
-                    Comeback::Never => return None,
+                Asked::Unknown => match plan.restart_policy {
+                    RestartPolicy::AtOnce => {}
+                    RestartPolicy::After(millis) => sleep_ms(millis).await,
+                    RestartPolicy::Never => return None,
                 },
             }
         }
@@ -151,7 +151,7 @@ pub(super) async fn acquire(
     }
     let reply = caller.call("acquire", step, &payload, &caller.mark).await;
     let names = &caller.context.names;
-    let ask = Ask::Acquire {
+    let ask = Invocation::Acquire {
         holder: names.of(&caller.holder),
         request: names.of(&format!("{} {}", caller.holder, wanted.request_id)),
         ttl: wanted.ttl.try_into().unwrap_or(i64::MAX),
@@ -210,14 +210,14 @@ fn record(
     caller: &Caller<'_>,
     wanted: &Wanted<'_>,
     reply: &Reply,
-    ask: &Ask,
+    ask: &Invocation,
     response: &Response,
     at: u16,
 ) {
     for permit in 0..wanted.shape.permits() {
         let about_it = wanted.shape == Shape::Mutex
             || (permit == at && matches!(response, Response::Granted { .. }));
-        if !about_it && reply.besides == Besides::Nothing {
+        if !about_it && reply.besides == ExtraEffect::Nothing {
             continue;
         }
         let place = Place {
@@ -238,7 +238,7 @@ fn record(
 impl Reply {
     /// The call as the history has it.
     #[must_use]
-    pub fn op(&self, ask: Ask, response: Response) -> Op {
+    pub fn op(&self, ask: Invocation, response: Response) -> Op {
         Op {
             begin: self.begin,
             end: self.end,

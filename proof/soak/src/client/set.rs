@@ -7,8 +7,8 @@ use super::Client;
 use super::holding::{ending, extend};
 use crate::calls::{Answer, Caller, Handle, Reply, seconds};
 use crate::history::Belief;
-use crate::history::{Ask, Besides, Micros, Place, Response};
-use crate::plan::{Comeback, End, Patience, Section, Step, Work};
+use crate::history::{ExtraEffect, Invocation, Micros, Place, Response};
+use crate::plan::{End, RestartPolicy, Section, Step, WaitPolicy, Work};
 use crate::rng::seeded;
 use crate::watch::sleep_ms;
 
@@ -23,14 +23,14 @@ impl Client<'_> {
                     break;
                 }
                 Asked::Over => return,
-                Asked::Held if plan.patience == Patience::Leaves || self.context.is_over() => {
+                Asked::Held if plan.wait_policy == WaitPolicy::Leaves || self.context.is_over() => {
                     return;
                 }
                 Asked::Held => {}
-                Asked::Unknown => match plan.comeback {
-                    Comeback::AtOnce => {}
-                    Comeback::After(millis) => sleep_ms(millis).await,
-                    Comeback::Never => return,
+                Asked::Unknown => match plan.restart_policy {
+                    RestartPolicy::AtOnce => {}
+                    RestartPolicy::After(millis) => sleep_ms(millis).await,
+                    RestartPolicy::Never => return,
                 },
             }
         }
@@ -60,7 +60,7 @@ impl Client<'_> {
                         }
                     }
                 }
-                Work::Forge(_) | Work::Oversleep(_) => {}
+                Work::WrongLeaseId(_) | Work::WriteAfterExpiry(_) => {}
             }
         }
         if let End::Release(step, _) = plan.end {
@@ -102,7 +102,7 @@ async fn acquire(caller: &Caller<'_>, plan: &Section, keys: &[String], step: Ste
     });
     let reply = caller.call("acquire", step, &payload, &caller.mark).await;
     let names = &caller.context.names;
-    let ask = Ask::Acquire {
+    let ask = Invocation::Acquire {
         holder: names.of(&caller.holder),
         request: names.of(&format!("{} section-{}", caller.holder, plan.number)),
         ttl: plan.ttl.try_into().unwrap_or(i64::MAX),
@@ -171,7 +171,7 @@ fn kind(grant: &Value, previous: &Value) -> &'static str {
 
 /// Nothing was answered about these, but something may have happened to them.
 fn perhaps(reply: &Reply, keys: &[&String], record: &impl Fn(&str, Response)) {
-    if reply.besides != Besides::Nothing {
+    if reply.besides != ExtraEffect::Nothing {
         for key in keys {
             record(key, Response::Unknown);
         }
@@ -193,7 +193,7 @@ async fn release(caller: &Caller<'_>, handles: &[Handle], step: Step) {
             }
             Answer::Unknown => Response::Unknown,
         };
-        let ask = Ask::Release {
+        let ask = Invocation::Release {
             token: handle.token,
             lease: handle.lease,
         };

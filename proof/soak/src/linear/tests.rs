@@ -6,7 +6,7 @@
 //! After `~within` or `~later` the call may have had a further effect.
 
 use super::{Verdict, check};
-use crate::history::{Ask, Before, Besides, Ended, Kind, Micros, Millis, Op, Response};
+use crate::history::{Before, Ended, ExtraEffect, Invocation, Kind, Micros, Millis, Op, Response};
 use crate::row::MARGIN;
 
 const TTL: Millis = 1000;
@@ -147,34 +147,34 @@ impl<'a> Words<'a> {
     }
 }
 
-fn ask(mut words: Words<'_>) -> Ask {
+fn ask(mut words: Words<'_>) -> Invocation {
     match words.next() {
-        "acquire" => Ask::Acquire {
+        "acquire" => Invocation::Acquire {
             observed: words.after("observed"),
             reentrant: words.has("reentrant"),
             holder: words.number(),
             request: words.number(),
             ttl: TTL,
         },
-        "extend" => Ask::Extend {
+        "extend" => Invocation::Extend {
             lease: words.after("lease").unwrap_or(12),
             ttl: words.after("ttl").unwrap_or(TTL),
             require_unexpired: words.has("strict"),
             token: words.number(),
         },
-        "release" => Ask::Release {
+        "release" => Invocation::Release {
             token: words.number(),
             lease: 12,
         },
-        "force" => Ask::Force {
+        "force" => Invocation::Force {
             token: words.number(),
         },
-        "reap" => Ask::Reap {
+        "reap" => Invocation::Reap {
             holder: words.number(),
         },
-        "inspect" => Ask::Inspect,
-        "sweep" => Ask::Sweep,
-        "delete" => Ask::Delete,
+        "inspect" => Invocation::Inspect,
+        "sweep" => Invocation::Sweep,
+        "delete" => Invocation::Delete,
         other => panic!("{other}"),
     }
 }
@@ -260,9 +260,9 @@ fn op(text: &str) -> Op {
     let (asked, answered) = text.split_once(" -> ").unwrap();
     let mut answered = Words(answered.split(' ').filter(|word| *word != "kind").collect());
     let besides = match () {
-        () if answered.has("~within") => Besides::Within,
-        () if answered.has("~later") => Besides::Later,
-        () => Besides::Nothing,
+        () if answered.has("~within") => ExtraEffect::Within,
+        () if answered.has("~later") => ExtraEffect::Later,
+        () => ExtraEffect::Nothing,
     };
     Op {
         begin: micros(begin),
@@ -283,7 +283,7 @@ fn history(text: &str) -> Vec<Op> {
 fn what_may_have_been_passes_and_each_rule_refuses_its_breach() {
     assert_eq!(MARGIN, 600, "the histories go by it");
     for text in FINE {
-        assert_eq!(check(&history(text)), Verdict::Fine, "{text}");
+        assert_eq!(check(&history(text)), Verdict::Linearizable, "{text}");
     }
     for (rule, text) in IMPOSSIBLE.into_iter().chain(LATE) {
         let ops = history(text);

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::history::{Ask, Kind, Name, Op, Response};
+use crate::history::{Invocation, Kind, Name, Op, Response};
 
 /// See the module.
 pub(super) struct Traces {
@@ -20,7 +20,7 @@ impl Traces {
             if let Response::Held { holder, token, .. } = op.response {
                 seen.insert((holder, token));
             }
-            let Ask::Acquire {
+            let Invocation::Acquire {
                 holder, request, ..
             } = op.ask
             else {
@@ -58,7 +58,7 @@ impl Traces {
     /// Whether the call's further effect may matter.
     pub(super) fn lead_to(&self, op: &Op) -> bool {
         match op.ask {
-            Ask::Acquire {
+            Invocation::Acquire {
                 holder, request, ..
             } => self.holders.contains(&holder) || self.consumed.contains(&request),
             _ => true,

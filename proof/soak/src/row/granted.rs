@@ -1,11 +1,11 @@
 //! What acquire may answer, and what other calls may report of the grant.
 
 use super::{Grant, MARGIN, Row, Standing};
-use crate::history::{Ask, Before, Ended, Kind, Op, Response};
+use crate::history::{Before, Ended, Invocation, Kind, Op, Response};
 
 impl Row {
     pub(super) fn after_acquire(&self, op: &Op) -> Option<Self> {
-        let Ask::Acquire {
+        let Invocation::Acquire {
             holder,
             request,
             ttl,

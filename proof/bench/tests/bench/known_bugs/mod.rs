@@ -4,13 +4,13 @@
 
 mod back_off;
 mod dynamodb_lease;
+mod fixture;
 mod idempotency;
 mod lost_answer;
 mod ours;
 mod python_lock;
 mod sample;
 mod semaphore;
-mod stage;
 
 use leasehold_bench::python::Python;
 use rustix::process::{Pid, Signal, kill_process};

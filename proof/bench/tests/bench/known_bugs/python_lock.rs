@@ -7,9 +7,9 @@ use aws_sdk_sfn::types::ExecutionStatus;
 use leasehold_local::Fault;
 use serde_json::{Value, json};
 
+use super::fixture::{fresh_key, with_fixture};
 use super::ours::{Ours, found, in_time, outwait};
 use super::signal;
-use super::stage::{fresh_key, with_stage};
 use leasehold_bench::python::Python;
 use rustix::process::Signal;
 
@@ -176,7 +176,7 @@ async fn a_dead_lock_and_short_callers() {
 
 #[test]
 fn a_failure_inside_is_swallowed() {
-    with_stage(async |stage| {
+    with_fixture(async |fixture| {
         let there = Ours::start().await;
         let process = start(&there).await;
         acquire(&process, "a", "orders/42", None).await.unwrap();
@@ -187,8 +187,8 @@ fn a_failure_inside_is_swallowed() {
 
         let input =
             json!({"key": fresh_key(), "ttl_seconds": 30, "first": {"fail": "Work.Broken"}});
-        let section = stage.shipped("CriticalSection").unwrap();
-        let run = stage.start(&section, &input).await.unwrap();
+        let section = fixture.shipped("CriticalSection").unwrap();
+        let run = fixture.start(&section, &input).await.unwrap();
         let failed = (ExecutionStatus::Failed, Some("Work.Broken".to_owned()));
         assert_eq!(run.ended().await.unwrap(), failed);
         let states = run.history().await.unwrap().states;

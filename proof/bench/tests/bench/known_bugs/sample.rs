@@ -9,30 +9,30 @@ use leasehold_local::Invocation;
 use serde_json::json;
 use tokio::sync::broadcast::Receiver;
 
-use leasehold_bench::workflows::stage::{Run, Stage, TABLE};
+use leasehold_bench::workflows::fixture::{Run, TABLE, WorkflowFixture};
 
-use super::stage::fresh_key;
+use super::fixture::fresh_key;
 
 pub const SEMAPHORE: &str = include_str!("../../../peers/semaphore.asl.json");
 const CLEANUP: &str = include_str!("../../../peers/semaphore-cleanup.asl.json");
 
 /// A semaphore of the sample.
 pub struct Sample<'a> {
-    stage: &'a Stage,
+    fixture: &'a WorkflowFixture,
     name: String,
 }
 
 impl<'a> Sample<'a> {
     /// A new one, whose count may be above zero.
-    pub async fn new(stage: &'a Stage, count: u32) -> Self {
+    pub async fn new(fixture: &'a WorkflowFixture, count: u32) -> Self {
         let name = fresh_key();
-        let put = stage.stack.dynamodb().put_item().table_name(TABLE);
+        let put = fixture.stack.dynamodb().put_item().table_name(TABLE);
         put.item("name", AttributeValue::S(name.clone()))
             .item("currentlockcount", AttributeValue::N(count.to_string()))
             .send()
             .await
             .unwrap();
-        Self { stage, name }
+        Self { fixture, name }
     }
 
     pub async fn machine(&self, definition: &str, limit: u32) -> String {
@@ -41,7 +41,7 @@ impl<'a> Sample<'a> {
             ("Name", &self.name),
             ("Limit", &limit.to_string()),
         ];
-        let created = self.stage.create("record", definition, &names).await;
+        let created = self.fixture.create("record", definition, &names).await;
         created.unwrap()
     }
 
@@ -49,13 +49,13 @@ impl<'a> Sample<'a> {
     pub async fn clean_up_after(&self, ended: &Run) {
         let machine = self.machine(CLEANUP, 0).await;
         let input = json!({"executionArn": ended.arn});
-        let cleanup = self.stage.start(&machine, &input).await.unwrap();
+        let cleanup = self.fixture.start(&machine, &input).await.unwrap();
         assert_eq!(cleanup.ended().await.unwrap().0, ExecutionStatus::Succeeded);
     }
 
     /// The count, and who is counted.
     pub async fn state(&self) -> (u32, Vec<String>) {
-        let get = self.stage.stack.dynamodb().get_item().table_name(TABLE);
+        let get = self.fixture.stack.dynamodb().get_item().table_name(TABLE);
         let get = get.key("name", AttributeValue::S(self.name.clone()));
         let item = get
             .consistent_read(true)

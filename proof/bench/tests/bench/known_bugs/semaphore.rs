@@ -4,22 +4,25 @@ use std::time::Duration;
 
 use aws_sdk_sfn::types::ExecutionStatus;
 use leasehold::{Clock as _, SystemClock, Timestamp};
-use leasehold_bench::workflows::stage::{GRACE, Run};
+use leasehold_bench::workflows::fixture::{GRACE, Run};
 use leasehold_local::Source;
 use serde_json::{Value, json};
 
+use super::fixture::{alone_with_fixture, fresh_key, with_fixture};
 use super::ours::{MARGIN, call, found, outwait};
 use super::sample::{LONG, SEMAPHORE, Sample, first_to_end, steps};
-use super::stage::{alone_with_stage, fresh_key, with_stage};
 
 #[test]
 fn a_lowered_limit_is_no_limit() {
-    with_stage(async |stage| {
-        let sample = Sample::new(stage, 3).await;
+    with_fixture(async |fixture| {
+        let sample = Sample::new(fixture, 3).await;
         // Three are in, and the limit is lowered to two.
         let lowered = sample.machine(SEMAPHORE, 2).await;
         for _ in 0..2 {
-            let run = stage.start(&lowered, &json!({"seconds": 0})).await.unwrap();
+            let run = fixture
+                .start(&lowered, &json!({"seconds": 0}))
+                .await
+                .unwrap();
             assert_eq!(run.ended().await.unwrap().0, ExecutionStatus::Succeeded);
             let states = run.history().await.unwrap().states;
             assert!(
@@ -32,7 +35,7 @@ fn a_lowered_limit_is_no_limit() {
         let acquire = async |holder: String, permits: u32| {
             let event =
                 json!({"key": key, "holder": holder, "permits": permits, "ttl_seconds": 60});
-            call(&stage.stack, "AcquireFunction", &event).await
+            call(&fixture.stack, "AcquireFunction", &event).await
         };
         for n in 0..3 {
             acquire(format!("holder-{n}"), 3).await.unwrap();
@@ -65,14 +68,14 @@ fn twice(definition: &str, names: &[&str]) -> String {
 
 #[test]
 fn two_branches_hold_one_permit() {
-    with_stage(async |stage| {
-        let sample = Sample::new(stage, 0).await;
+    with_fixture(async |fixture| {
+        let sample = Sample::new(fixture, 0).await;
         let names = [
             "Take", "Look", "IsItMine", "Pause", "Work", "GiveBack", "Done",
         ];
         let machine = sample.machine(&twice(SEMAPHORE, &names), 1).await;
-        let mut ended = stage.stack.functions().invocations();
-        let run = stage
+        let mut ended = fixture.stack.functions().invocations();
+        let run = fixture
             .start(&machine, &json!({"seconds": LONG}))
             .await
             .unwrap();
@@ -86,8 +89,8 @@ fn two_branches_hold_one_permit() {
 
         let key = fresh_key();
         let twice = twice(BRANCH, &["Acquire", "Work", "Release"]);
-        let machine = stage.create("record", &twice, &[]).await.unwrap();
-        let run = stage.start(&machine, &json!({"key": key})).await.unwrap();
+        let machine = fixture.create("record", &twice, &[]).await.unwrap();
+        let run = fixture.start(&machine, &json!({"key": key})).await.unwrap();
         let inside = steps(&mut ended, &key, 2).await;
         assert!(inside[0].ended_at < inside[1].started_at, "both at once");
         assert_eq!(run.ended().await.unwrap().0, ExecutionStatus::Succeeded);
@@ -133,14 +136,17 @@ const BRANCH: &str = r#"{
 
 #[test]
 fn a_late_acquire_leaks() {
-    alone_with_stage(async |stage| {
-        let sample = Sample::new(stage, 0).await;
+    alone_with_fixture(async |fixture| {
+        let sample = Sample::new(fixture, 0).await;
         let machine = sample.machine(SEMAPHORE, 1).await;
-        let proxy = stage.stack.proxy();
+        let proxy = fixture.stack.proxy();
         proxy.reset();
         // Its write is on the way for longer than the execution lives.
         proxy.set_latency(Duration::from_secs(4));
-        let run = stage.start(&machine, &json!({"seconds": 0})).await.unwrap();
+        let run = fixture
+            .start(&machine, &json!({"seconds": 0}))
+            .await
+            .unwrap();
         while proxy.counts().of("UpdateItem") == 0 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -152,19 +158,26 @@ fn a_late_acquire_leaks() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         let leaked = (1, vec![run.arn.clone()]);
-        let next = stage.start(&machine, &json!({"seconds": 0})).await.unwrap();
+        let next = fixture
+            .start(&machine, &json!({"seconds": 0}))
+            .await
+            .unwrap();
         next.reaches("Pause", 4).await.unwrap();
         assert_eq!(sample.state().await, leaked);
         next.stop().await.unwrap();
 
         let key = fresh_key();
         let event = json!({"key": key, "holder": run.arn, "ttl_seconds": 2});
-        let late = call(&stage.stack, "AcquireFunction", &event).await.unwrap();
+        let late = call(&fixture.stack, "AcquireFunction", &event)
+            .await
+            .unwrap();
         let event = json!({"key": key, "holder": "next", "ttl_seconds": 2});
-        let refused = call(&stage.stack, "AcquireFunction", &event).await;
+        let refused = call(&fixture.stack, "AcquireFunction", &event).await;
         assert_eq!(refused.unwrap_err(), "Lease.Held");
         outwait(&late["lease"]).await;
-        let next = call(&stage.stack, "AcquireFunction", &event).await.unwrap();
+        let next = call(&fixture.stack, "AcquireFunction", &event)
+            .await
+            .unwrap();
         assert_eq!(next["grant"], "takeover");
         found(
             "counted 1 by an execution that is cleaned up after; the next one was refused 4 times and nothing will change that",
@@ -175,41 +188,51 @@ fn a_late_acquire_leaks() {
 
 #[test]
 fn a_lost_event_leaks() {
-    with_stage(async |stage| {
-        let section = stage.shipped("CriticalSection").unwrap();
-        let sample = Sample::new(stage, 0).await;
+    with_fixture(async |fixture| {
+        let section = fixture.shipped("CriticalSection").unwrap();
+        let sample = Sample::new(fixture, 0).await;
         let machine = sample.machine(SEMAPHORE, 1).await;
-        let run = stage
+        let run = fixture
             .start(&machine, &json!({"seconds": LONG}))
             .await
             .unwrap();
         run.works_in("Work").await.unwrap();
         run.stop().await.unwrap();
         // No clean-up: its event is lost.
-        let next = stage.start(&machine, &json!({"seconds": 0})).await.unwrap();
+        let next = fixture
+            .start(&machine, &json!({"seconds": 0}))
+            .await
+            .unwrap();
 
         let key = fresh_key();
         let lost = key.clone();
-        stage.stack.deliveries().meddle(Source::Bus, move |batch| {
-            let keep = |event: &Value| !event.to_string().contains(&lost);
-            let kept: Vec<_> = batch.into_iter().filter(keep).collect();
-            if kept.is_empty() {
-                Vec::new()
-            } else {
-                vec![kept]
-            }
-        });
+        fixture
+            .stack
+            .deliveries()
+            .transform(Source::Bus, move |batch| {
+                let keep = |event: &Value| !event.to_string().contains(&lost);
+                let kept: Vec<_> = batch.into_iter().filter(keep).collect();
+                if kept.is_empty() {
+                    Vec::new()
+                } else {
+                    vec![kept]
+                }
+            });
         let input = json!({"key": key, "ttl_seconds": 5, "first": {"seconds": LONG}});
-        let run = stage.start(&section, &input).await.unwrap();
+        let run = fixture.start(&section, &input).await.unwrap();
         run.works_in("First").await.unwrap();
         run.stop().await.unwrap();
         let event = json!({"key": key, "holder": "next", "ttl_seconds": 2, "on_held": "result"});
-        let held = call(&stage.stack, "AcquireFunction", &event).await.unwrap();
+        let held = call(&fixture.stack, "AcquireFunction", &event)
+            .await
+            .unwrap();
         assert_eq!(held["outcome"], "held", "{held}");
         outwait(&held["held"]).await;
-        let taken = call(&stage.stack, "AcquireFunction", &event).await.unwrap();
+        let taken = call(&fixture.stack, "AcquireFunction", &event)
+            .await
+            .unwrap();
         assert_eq!(taken["grant"], "takeover", "{taken}");
-        stage.stack.deliveries().restore(Source::Bus);
+        fixture.stack.deliveries().restore(Source::Bus);
 
         next.reaches("Pause", 4).await.unwrap();
         assert_eq!(sample.state().await.0, 1);
@@ -244,30 +267,35 @@ fn granted_after_the_grace(lease: &Value, stopped_at: Timestamp) -> Timestamp {
 
 #[test]
 fn a_clean_up_while_the_step_runs() {
-    with_stage(async |stage| {
-        let section = stage.shipped("CriticalSection").unwrap();
-        let mut ended = stage.stack.functions().invocations();
-        let sample = Sample::new(stage, 0).await;
+    with_fixture(async |fixture| {
+        let section = fixture.shipped("CriticalSection").unwrap();
+        let mut ended = fixture.stack.functions().invocations();
+        let sample = Sample::new(fixture, 0).await;
         let machine = sample.machine(SEMAPHORE, 1).await;
-        let run = stage
+        let run = fixture
             .start(&machine, &json!({"seconds": LONG}))
             .await
             .unwrap();
         run.works_in("Work").await.unwrap();
         run.stop().await.unwrap();
         sample.clean_up_after(&run).await;
-        let next = stage.start(&machine, &json!({"seconds": 0})).await.unwrap();
+        let next = fixture
+            .start(&machine, &json!({"seconds": 0}))
+            .await
+            .unwrap();
         let first = first_to_end(&mut ended, [&run, &next]).await;
         assert_eq!(first, next.arn, "one after the other");
 
         let key = fresh_key();
         let input = json!({"key": key, "ttl_seconds": 60, "first": {"seconds": 2}});
-        let run = stage.start(&section, &input).await.unwrap();
+        let run = fixture.start(&section, &input).await.unwrap();
         let stopped_at = stop_later(&run).await;
         let event = json!({"key": key, "holder": "next", "ttl_seconds": 60, "on_held": "result"});
         let mut refusals = 0;
         let next = loop {
-            let answer = call(&stage.stack, "AcquireFunction", &event).await.unwrap();
+            let answer = call(&fixture.stack, "AcquireFunction", &event)
+                .await
+                .unwrap();
             if answer["outcome"] == "acquired" {
                 break answer;
             }
@@ -295,17 +323,20 @@ fn a_clean_up_while_the_step_runs() {
 
 #[test]
 fn a_redriven_step_is_unprotected() {
-    with_stage(async |stage| {
-        let section = stage.shipped("CriticalSection").unwrap();
-        let mut ended = stage.stack.functions().invocations();
-        let sample = Sample::new(stage, 0).await;
+    with_fixture(async |fixture| {
+        let section = fixture.shipped("CriticalSection").unwrap();
+        let mut ended = fixture.stack.functions().invocations();
+        let sample = Sample::new(fixture, 0).await;
         let machine = sample.machine(SEMAPHORE, 1).await;
-        let run = stage.start(&machine, &json!({"seconds": 3})).await.unwrap();
+        let run = fixture
+            .start(&machine, &json!({"seconds": 3}))
+            .await
+            .unwrap();
         run.works_in("Work").await.unwrap();
         run.stop().await.unwrap();
         sample.clean_up_after(&run).await;
         steps(&mut ended, run.name(), 1).await;
-        let next = stage
+        let next = fixture
             .start(&machine, &json!({"seconds": LONG}))
             .await
             .unwrap();
@@ -318,12 +349,12 @@ fn a_redriven_step_is_unprotected() {
 
         let key = fresh_key();
         let input = json!({"key": key, "ttl_seconds": 60, "first": {"seconds": 2}});
-        let run = stage.start(&section, &input).await.unwrap();
+        let run = fixture.start(&section, &input).await.unwrap();
         let stopped_at = stop_later(&run).await;
         steps(&mut ended, &key, 1).await;
         let event = json!({"key": key, "holder": "next", "ttl_seconds": 60});
         let next = loop {
-            if let Ok(next) = call(&stage.stack, "AcquireFunction", &event).await {
+            if let Ok(next) = call(&fixture.stack, "AcquireFunction", &event).await {
                 break next;
             }
             tokio::time::sleep(Duration::from_millis(100)).await;

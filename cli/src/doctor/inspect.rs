@@ -9,8 +9,8 @@ use leasehold::{Environment, Error, Settings, table};
 use leasehold_asl::plain;
 use serde_json::json;
 
-use super::account::{Account, Resources, Trouble};
-use super::clocks::Ahead;
+use super::account::{Account, CallError, Resources};
+use super::clocks::ClockOffset;
 use super::report::{Outcome, Report};
 use crate::exit::in_full;
 
@@ -74,7 +74,7 @@ const ALARMS: [&str; 14] = [
 ];
 
 /// What the checks have read, for the checks that act.
-pub(super) struct Seen {
+pub(super) struct StackState {
     /// The functions' names in the account, by verb.
     pub(super) functions: BTreeMap<&'static str, String>,
     /// The ARN of the machine with-lease, if it can be started.
@@ -86,7 +86,11 @@ pub(super) struct Seen {
 }
 
 /// Makes all checks of this module.
-pub(super) async fn look(account: &Account, resources: &Resources, report: &mut Report) -> Seen {
+pub(super) async fn inspect(
+    account: &Account,
+    resources: &Resources,
+    report: &mut Report,
+) -> StackState {
     report.record("stack", of_stack(resources));
     if let Some(table) = resources.get(TABLE) {
         of_table(account, &table.id, report).await;
@@ -121,7 +125,7 @@ pub(super) async fn look(account: &Account, resources: &Resources, report: &mut 
         let resource = resources.get(*id)?;
         Some((*verb, resource.id.clone()))
     });
-    Seen {
+    StackState {
         functions: names.collect(),
         machine,
         settings: settings.unwrap_or_default(),
@@ -211,7 +215,7 @@ async fn of_mapping(account: &Account, resources: &Resources, id: &str) -> Outco
                 vec![format!("the event source mapping {id} is {}", plain(state))]
             })
         }
-        Err(error) => Trouble::of("lambda:GetEventSourceMapping", &error)
+        Err(error) => CallError::of("lambda:GetEventSourceMapping", &error)
             .outcome(&format!("the event source mapping {id}")),
     }
 }
@@ -236,7 +240,7 @@ async fn configurations(
                 configurations.insert(verb, described);
             }
             Err(error) => {
-                let trouble = Trouble::of("lambda:GetFunctionConfiguration", &error);
+                let trouble = CallError::of("lambda:GetFunctionConfiguration", &error);
                 match trouble.outcome(&format!("the function {verb}")) {
                     Outcome::Fail(why) => found.extend(why),
                     outcome => {
@@ -395,8 +399,8 @@ async fn of_machine(
     let described = match describe.state_machine_arn(&machine.id).send().await {
         Ok(described) => described,
         Err(error) => {
-            let trouble = Trouble::of("states:DescribeStateMachine", &error);
-            let may_run = matches!(trouble, Trouble::Refused(_));
+            let trouble = CallError::of("states:DescribeStateMachine", &error);
+            let may_run = matches!(trouble, CallError::Refused(_));
             report.record("machine", trouble.outcome("the state machine with-lease"));
             return may_run.then(|| machine.id.clone());
         }
@@ -447,7 +451,7 @@ async fn of_alarms(account: &Account, resources: &Resources, report: &mut Report
 }
 
 /// Lists the held leases with the function inspect, which reads the table and its index.
-pub(super) async fn list(account: &Account, seen: &Seen, report: &mut Report) {
+pub(super) async fn list(account: &Account, seen: &StackState, report: &mut Report) {
     let Some(inspect) = seen.functions.get("inspect") else {
         return;
     };
@@ -475,7 +479,7 @@ pub(super) async fn list(account: &Account, seen: &Seen, report: &mut Report) {
 pub(super) fn clock_here(account: &Account, margin: Duration, report: &mut Report) {
     let outcome = match account.dates.ahead() {
         Some(dynamodb) => {
-            let here = Ahead::HERE.than(dynamodb);
+            let here = ClockOffset::HERE.than(dynamodb);
             Outcome::of(here.fault("this machine's", margin).into_iter().collect())
         }
         None => Outcome::not_checked("no response of DynamoDB had a date"),

@@ -12,8 +12,8 @@ const ASK_EVERY: Duration = Duration::from_millis(50);
 /// How long any awaited event may take. It is generous, because it only matters if something is wrong.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The result of an act, or why it failed.
-pub(super) type Shown = Result<(), String>;
+/// The result of a check, or why it failed.
+pub(super) type CheckResult = Result<(), String>;
 
 /// How an execution has ended.
 #[derive(Debug)]
@@ -24,12 +24,12 @@ pub(super) struct End {
     pub(super) output: Value,
 }
 
-pub(super) struct World<'a> {
+pub(super) struct Fixture<'a> {
     pub(super) stack: &'a Stack,
     machines: BTreeMap<String, String>,
 }
 
-impl<'a> World<'a> {
+impl<'a> Fixture<'a> {
     /// Creates the state machines of the template and of a user.
     pub(super) async fn open(stack: &'a Stack) -> Result<Self, Error> {
         let arns = stack.deploy().await?.into_values();
@@ -49,9 +49,9 @@ impl<'a> World<'a> {
             stack.roles().machine(&name, created.state_machine_arn());
             machines.insert(name, created.state_machine_arn().to_owned());
         }
-        let mut world = Self::functions(stack).await?;
-        world.machines = machines;
-        Ok(world)
+        let mut fixture = Self::functions(stack).await?;
+        fixture.machines = machines;
+        Ok(fixture)
     }
 
     /// The same without state machines. The library must accept the table.
@@ -114,7 +114,7 @@ impl<'a> World<'a> {
         Ok(started.execution_arn().to_owned())
     }
 
-    pub(super) async fn stop(&self, execution: &str) -> Shown {
+    pub(super) async fn stop(&self, execution: &str) -> CheckResult {
         let stop = self.stack.sfn().stop_execution().execution_arn(execution);
         let stopped = stop.send().await;
         stopped
@@ -167,7 +167,12 @@ impl<'a> World<'a> {
     }
 
     /// Waits until inspect shows the wanted state of the key.
-    pub(super) async fn until(&self, key: &str, what: &str, is: impl Fn(&Value) -> bool) -> Shown {
+    pub(super) async fn until(
+        &self,
+        key: &str,
+        what: &str,
+        is: impl Fn(&Value) -> bool,
+    ) -> CheckResult {
         let began = Instant::now();
         loop {
             let shown = self.call("inspect", json!({"key": key})).await?;
@@ -182,12 +187,12 @@ impl<'a> World<'a> {
     }
 
     /// Waits until one waiter is in the queue for the key.
-    pub(super) async fn until_waited_for(&self, key: &str) -> Shown {
+    pub(super) async fn until_waited_for(&self, key: &str) -> CheckResult {
         self.until(key, "waited for", |shown| shown["waiting"] == 1)
             .await
     }
 
-    pub(super) async fn until_free(&self, key: &str) -> Shown {
+    pub(super) async fn until_free(&self, key: &str) -> CheckResult {
         self.until(key, "free", |shown| shown["state"] == "free")
             .await
     }
@@ -205,7 +210,7 @@ impl<'a> World<'a> {
     }
 
     /// Waits until an execution has entered a state.
-    pub(super) async fn until_entered(&self, execution: &str, state: &str) -> Shown {
+    pub(super) async fn until_entered(&self, execution: &str, state: &str) -> CheckResult {
         let began = Instant::now();
         loop {
             let history = self.stack.sfn().get_execution_history();
@@ -226,7 +231,7 @@ impl<'a> World<'a> {
     }
 
     /// Waits until a role has needed a permission.
-    pub(super) async fn until_asked(&self, role: &str, action: &str) -> Shown {
+    pub(super) async fn until_asked(&self, role: &str, action: &str) -> CheckResult {
         let began = Instant::now();
         loop {
             let asked = self.stack.roles().asked();

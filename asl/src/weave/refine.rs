@@ -6,20 +6,20 @@ use crate::check::checker::check;
 use crate::check::finding::Finding;
 use crate::check::rule::Rule;
 use crate::read::source::{LARGEST, Source};
+use crate::weave::authored::{AuthoredMachine, Kind, Machine, StateId, Target, is_written};
 use crate::weave::emit::emit;
-use crate::weave::plain::{Kind, Machine, Plain, StateId, Target, is_written};
 use crate::weave::plan::plan;
 use crate::weave::refusal::Refusal;
-use crate::weave::section::{Failing, Section, line};
+use crate::weave::section::{Section, UncertainAfter, line};
 use crate::weave::spec::Spec;
 use std::collections::BTreeSet;
 
 /// The longest ttl in seconds.
 const LONGEST: f64 = 86400.0;
 
-pub(crate) struct Settler<'w, 's> {
+pub(crate) struct Refiner<'w, 's> {
     pub machine: &'w Machine<'w>,
-    pub plain: &'w Plain,
+    pub authored: &'w AuthoredMachine,
     pub spec: &'s Spec,
     pub options: &'w Options,
     /// Whether the machine already takes leases.
@@ -28,20 +28,20 @@ pub(crate) struct Settler<'w, 's> {
     pub known: &'w [Finding],
 }
 
-impl<'s> Settler<'_, 's> {
+impl<'s> Refiner<'_, 's> {
     /// Returns the woven text.
-    pub(crate) fn settle(&self, mut sections: Vec<Section<'s>>) -> Result<String, Refusal> {
+    pub(crate) fn refine(&self, mut sections: Vec<Section<'s>>) -> Result<String, Refusal> {
         let mut text = loop {
             let (text, findings) = self.attempt(self.spec, &sections)?;
             if findings.is_empty() {
                 break text;
             }
             // One change per state and round, because several findings may have one cause.
-            let mut helped = BTreeSet::new();
+            let mut resolved = BTreeSet::new();
             for finding in &findings {
-                self.help(finding, &mut sections, &mut helped);
+                self.resolve(finding, &mut sections, &mut resolved);
             }
-            if helped.is_empty() {
+            if resolved.is_empty() {
                 return Err(self.refuse(&findings[0], &sections));
             }
         };
@@ -61,7 +61,7 @@ impl<'s> Settler<'_, 's> {
         spec: &Spec,
         sections: &[Section<'_>],
     ) -> Result<(String, Vec<Finding>), Refusal> {
-        let plan = plan(self.machine, self.plain, spec, sections)?;
+        let plan = plan(self.machine, self.authored, spec, sections)?;
         let text = emit(self.machine, sections, &plan)?;
         if text.len() > LARGEST {
             let message = format!(
@@ -89,18 +89,18 @@ impl<'s> Settler<'_, 's> {
     }
 
     /// Makes a change that may resolve a finding, if one is left.
-    fn help(
+    fn resolve(
         &self,
         finding: &Finding,
         sections: &mut [Section<'_>],
-        helped: &mut BTreeSet<StateId>,
+        resolved: &mut BTreeSet<StateId>,
     ) {
         let found = match finding.rule {
             Rule::Outlasts | Rule::Unbounded => self.member(&finding.state, sections),
             Rule::NoRelease | Rule::ReleasedWhileRunning => self.failed(finding, sections),
             _ => None,
         };
-        let Some((nth, member)) = found.filter(|(_, member)| !helped.contains(member)) else {
+        let Some((nth, member)) = found.filter(|(_, member)| !resolved.contains(member)) else {
             return;
         };
         let section = &mut sections[nth];
@@ -110,13 +110,13 @@ impl<'s> Settler<'_, 's> {
             self.guess(section, member, finding.rule)
         };
         if done {
-            helped.insert(member);
+            resolved.insert(member);
         }
     }
 
     /// Adds an extend before a member, first on the paths from inside the section.
     fn extend(&self, section: &mut Section<'_>, member: StateId) -> bool {
-        let again = self.plain.edges().any(|(slot, target)| {
+        let again = self.authored.edges().any(|(slot, target)| {
             let inside = slot
                 .from()
                 .is_some_and(|from| section.members.contains(&from));
@@ -132,15 +132,15 @@ impl<'s> Settler<'_, 's> {
     /// Takes the next assumption about what may still be running after a member's failure.
     fn guess(&self, section: &mut Section<'_>, member: StateId, rule: Rule) -> bool {
         let is_around = self.machine.states[member].has_scopes();
-        let failing = match section.failing(self.machine, member) {
-            Failing::Open => Failing::ByError,
+        let uncertain_after = match section.uncertain_after(self.machine, member) {
+            UncertainAfter::AnyError => UncertainAfter::LambdaErrors,
             // A task that may still be running must not count as ended.
             _ if rule == Rule::ReleasedWhileRunning && !is_around => return false,
-            Failing::ByError => Failing::ByTimeout,
-            Failing::ByTimeout => Failing::Over,
-            Failing::Over => return false,
+            UncertainAfter::LambdaErrors => UncertainAfter::Timeout,
+            UncertainAfter::Timeout => UncertainAfter::Never,
+            UncertainAfter::Never => return false,
         };
-        section.failing.insert(member, failing);
+        section.uncertain_after.insert(member, uncertain_after);
         true
     }
 
@@ -245,7 +245,7 @@ impl<'s> Settler<'_, 's> {
             rule if self.state(name).is_some()
                 || matches!(rule, Rule::Express | Rule::TooLarge) =>
             {
-                format!("{name} {}: {}", finding.message, rule.cure())
+                format!("{name} {}: {}", finding.message, rule.remedy())
             }
             _ if self.has_leases => format!(
                 "{name} {} ({}): the machine takes leases of its own, which conflict with the section's",

@@ -13,7 +13,7 @@ use aws_sdk_dynamodb::{
 };
 use aws_types::SdkConfig;
 
-use crate::{Failed, texts};
+use crate::{Failed, expressions};
 
 /// A client with the library's time limits and retries, and nothing else of the library's.
 pub(crate) fn client(ambient: &SdkConfig) -> Client {
@@ -78,12 +78,12 @@ pub(crate) async fn acquire(client: &Client, grant: &Grant<'_>) -> Result<u64, F
     ];
     let output = client
         .update_item()
-        .table_name(texts::TABLE)
+        .table_name(expressions::TABLE)
         .key("pk", s(grant.key))
         .key("sk", s("LEASE#0000"))
-        .condition_expression(texts::ACQUIRE_IF)
-        .update_expression(texts::ACQUIRE)
-        .set_expression_attribute_names(Some(names(&texts::ACQUIRE_NAMES)))
+        .condition_expression(expressions::ACQUIRE_IF)
+        .update_expression(expressions::ACQUIRE)
+        .set_expression_attribute_names(Some(names(&expressions::ACQUIRE_NAMES)))
         .set_expression_attribute_values(Some(named(values)))
         .return_values(ReturnValue::AllNew)
         .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
@@ -117,12 +117,12 @@ pub(crate) async fn extend(
     ];
     let output = client
         .update_item()
-        .table_name(texts::TABLE)
+        .table_name(expressions::TABLE)
         .key("pk", s(key))
         .key("sk", s("LEASE#0000"))
-        .condition_expression(texts::EXTEND_IF)
-        .update_expression(texts::EXTEND)
-        .set_expression_attribute_names(Some(names(&texts::EXTEND_NAMES)))
+        .condition_expression(expressions::EXTEND_IF)
+        .update_expression(expressions::EXTEND)
+        .set_expression_attribute_names(Some(names(&expressions::EXTEND_NAMES)))
         .set_expression_attribute_values(Some(named(values)))
         .return_values(ReturnValue::AllOld)
         .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
@@ -155,12 +155,12 @@ pub(crate) async fn release(
     ];
     let output = client
         .update_item()
-        .table_name(texts::TABLE)
+        .table_name(expressions::TABLE)
         .key("pk", s(key))
         .key("sk", s("LEASE#0000"))
-        .condition_expression(texts::RELEASE_IF)
-        .update_expression(texts::RELEASE)
-        .set_expression_attribute_names(Some(names(&texts::RELEASE_NAMES)))
+        .condition_expression(expressions::RELEASE_IF)
+        .update_expression(expressions::RELEASE)
+        .set_expression_attribute_names(Some(names(&expressions::RELEASE_NAMES)))
         .set_expression_attribute_values(Some(named(values)))
         .return_values(ReturnValue::AllOld)
         .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)

@@ -1,14 +1,14 @@
-//! The acts on the created stack: every workflow and every function, by everybody with the permission.
+//! The scenarios on the created stack: every workflow and every function, by everybody with the permission.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use leasehold_local::Fault;
 use serde_json::{Value, json};
 
+use super::fixture::{ACCOUNTS, CheckResult, Fixture};
 use super::queue;
-use super::world::{ACCOUNTS, Shown, World};
 
-/// Plays all acts concurrently, and returns what went wrong.
-pub(super) async fn play(world: &World<'_>) -> Vec<String> {
+/// Plays all scenarios concurrently, and returns what went wrong.
+pub(super) async fn play(fixture: &Fixture<'_>) -> Vec<String> {
     let (
         queued,
         section,
@@ -21,16 +21,16 @@ pub(super) async fn play(world: &World<'_>) -> Vec<String> {
         functions,
         crossed,
     ) = tokio::join!(
-        queue::play(world),
-        critical_section(world),
-        are_stopped_at_work(world),
-        with_lease(world),
-        with_lease_stopped(world),
-        observe(world),
-        semaphore(world),
-        transfer(world),
-        by_a_person(world),
-        crosses_to_another_stack(world),
+        queue::play(fixture),
+        critical_section(fixture),
+        are_stopped_at_work(fixture),
+        with_lease(fixture),
+        with_lease_stopped(fixture),
+        observe(fixture),
+        semaphore(fixture),
+        transfer(fixture),
+        by_a_person(fixture),
+        crosses_to_another_stack(fixture),
     );
     let mut shown = [
         ("critical-section: two steps under one lease", section),
@@ -55,7 +55,9 @@ pub(super) async fn play(world: &World<'_>) -> Vec<String> {
     .map(|(what, outcome)| (what.to_owned(), outcome))
     .to_vec();
     shown.extend(queued);
-    let cleared = world.until_asked("SweepRole", "dynamodb:DeleteItem").await;
+    let cleared = fixture
+        .until_asked("SweepRole", "dynamodb:DeleteItem")
+        .await;
     shown.push((
         "sweep removes the remains of waiters that timed out".to_owned(),
         cleared,
@@ -71,21 +73,21 @@ pub(super) async fn play(world: &World<'_>) -> Vec<String> {
     wrong
 }
 
-async fn critical_section(world: &World<'_>) -> Shown {
+async fn critical_section(fixture: &Fixture<'_>) -> CheckResult {
     let key = "a/critical-section";
     let input =
         json!({"key": key, "ttl_seconds": 60, "first": {"seconds": 0}, "second": {"seconds": 0}});
-    world.run("leasehold-critical-section", input).await?;
-    world.until_free(key).await
+    fixture.run("leasehold-critical-section", input).await?;
+    fixture.until_free(key).await
 }
 
 /// Each machine of the stack, stopped while it holds a lease.
-async fn are_stopped_at_work(world: &World<'_>) -> Shown {
+async fn are_stopped_at_work(fixture: &Fixture<'_>) -> CheckResult {
     let (at_work, at_once) = (json!({"seconds": 20}), json!({"seconds": 0}));
-    let child = world.machine(queue::CHILD)?;
+    let child = fixture.machine(queue::CHILD)?;
     // The request for the accounts gets no response, so the lease stays held meanwhile.
     let read = r#""a/carol"}, "sk": {"S": "BALANCE"#;
-    let proxy = world.stack.proxy();
+    let proxy = fixture.stack.proxy();
     proxy.inject_matching(Fault::Hang, "TransactGetItems", read, 1);
     let stopped = [
         (
@@ -107,12 +109,12 @@ async fn are_stopped_at_work(world: &World<'_>) -> Shown {
             json!({"state_machine_arn": child, "input": at_work}),
         ),
     ]
-    .map(|(machine, input)| is_stopped_at_work(world, machine, input));
+    .map(|(machine, input)| is_stopped_at_work(fixture, machine, input));
     let [section, queued, observe, semaphore, transfer, wrapper] = stopped;
     tokio::try_join!(section, queued, observe, semaphore, transfer, wrapper).map(|_| ())
 }
 
-async fn is_stopped_at_work(world: &World<'_>, machine: &str, mut input: Value) -> Shown {
+async fn is_stopped_at_work(fixture: &Fixture<'_>, machine: &str, mut input: Value) -> CheckResult {
     let key = if let Some(account) = input["from"].as_str() {
         account.to_owned()
     } else {
@@ -121,15 +123,18 @@ async fn is_stopped_at_work(world: &World<'_>, machine: &str, mut input: Value) 
         key
     };
     input["ttl_seconds"] = 3600.into();
-    let run = world.start(&format!("leasehold-{machine}"), input).await?;
-    world
+    let run = fixture
+        .start(&format!("leasehold-{machine}"), input)
+        .await?;
+    fixture
         .until(&key, "held", |shown| shown["state"] == "held")
         .await?;
-    let deadline = world.call("inspect", json!({"key": key})).await?["lease"]["expires_at"].clone();
+    let deadline =
+        fixture.call("inspect", json!({"key": key})).await?["lease"]["expires_at"].clone();
     // The pause is longer than the clock difference. Otherwise an end right after a grant might count as before it.
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-    world.stop(&run).await?;
-    world
+    fixture.stop(&run).await?;
+    fixture
         .until(&key, "cut", |shown| {
             shown["lease"]["expires_at"] != deadline
         })
@@ -137,40 +142,40 @@ async fn is_stopped_at_work(world: &World<'_>, machine: &str, mut input: Value) 
 }
 
 /// The wrapped machine of a stack whose name begins with this stack's name.
-async fn crosses_to_another_stack(world: &World<'_>) -> Shown {
-    let (key, stranger) = ("a/crossing", world.machine(queue::STRANGER)?);
+async fn crosses_to_another_stack(fixture: &Fixture<'_>) -> CheckResult {
+    let (key, stranger) = ("a/crossing", fixture.machine(queue::STRANGER)?);
     let input = json!({"key": key, "ttl_seconds": 60, "state_machine_arn": stranger, "input": {"seconds": 0}});
-    let run = world.start("leasehold-with-lease", input).await?;
-    let end = world.end(&run).await?;
-    let started = world.stack.sfn().list_executions();
+    let run = fixture.start("leasehold-with-lease", input).await?;
+    let end = fixture.end(&run).await?;
+    let started = fixture.stack.sfn().list_executions();
     let started = started.state_machine_arn(stranger).send().await;
     let started = started.map_err(|error| error.to_string())?;
     if end.status != "FAILED" || !started.executions().is_empty() {
         return Err(format!("{end:?}, and {:?}", started.executions()));
     }
-    world.until_free(key).await
+    fixture.until_free(key).await
 }
 
-async fn with_lease(world: &World<'_>) -> Shown {
-    let (key, child) = ("a/with-lease", world.machine(queue::CHILD)?);
+async fn with_lease(fixture: &Fixture<'_>) -> CheckResult {
+    let (key, child) = ("a/with-lease", fixture.machine(queue::CHILD)?);
     // A short output comes with the child's end. A long one is read from its history.
     for put_out in ["short".to_owned(), "long ".repeat(2_000)] {
         let input = json!({"key": key, "ttl_seconds": 60, "state_machine_arn": child, "input": {"seconds": 0, "x": put_out}});
-        let output = world.run("leasehold-with-lease", input).await?;
+        let output = fixture.run("leasehold-with-lease", input).await?;
         if output["x"] != put_out {
             return Err(format!("its output is {output}"));
         }
     }
-    world.until_free(key).await
+    fixture.until_free(key).await
 }
 
-async fn with_lease_stopped(world: &World<'_>) -> Shown {
-    let (key, child) = ("a/with-lease-stopped", world.machine(queue::CHILD)?);
+async fn with_lease_stopped(fixture: &Fixture<'_>) -> CheckResult {
+    let (key, child) = ("a/with-lease-stopped", fixture.machine(queue::CHILD)?);
     let input = json!({"key": key, "ttl_seconds": 60, "state_machine_arn": child, "input": {"seconds": 3600}});
-    let run = world.start("leasehold-with-lease", input).await?;
+    let run = fixture.start("leasehold-with-lease", input).await?;
     let began = std::time::Instant::now();
-    // Other acts start the same child meanwhile. This one is recognised by its input.
-    let sfn = world.stack.sfn();
+    // Other scenarios start the same child meanwhile. This one is recognised by its input.
+    let sfn = fixture.stack.sfn();
     let child = 'found: loop {
         let list = sfn.list_executions().state_machine_arn(child);
         let listed = list.send().await.map_err(|error| error.to_string())?;
@@ -189,8 +194,8 @@ async fn with_lease_stopped(world: &World<'_>) -> Shown {
         }
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     };
-    world.stop(&run).await?;
-    let end = world.end(&child).await?;
+    fixture.stop(&run).await?;
+    let end = fixture.end(&child).await?;
     if end.status == "ABORTED" {
         Ok(())
     } else {
@@ -198,19 +203,19 @@ async fn with_lease_stopped(world: &World<'_>) -> Shown {
     }
 }
 
-async fn observe(world: &World<'_>) -> Shown {
+async fn observe(fixture: &Fixture<'_>) -> CheckResult {
     let input = json!({"key": "a/observe", "ttl_seconds": 30, "work": {"seconds": 0}});
-    world.run("leasehold-observe", input).await.map(|_| ())
+    fixture.run("leasehold-observe", input).await.map(|_| ())
 }
 
-async fn semaphore(world: &World<'_>) -> Shown {
+async fn semaphore(fixture: &Fixture<'_>) -> CheckResult {
     let items = [
         json!({"seconds": 0}),
         json!({"seconds": 0}),
         json!({"seconds": 0}),
     ];
     let input = json!({"key": "a/semaphore", "ttl_seconds": 60, "items": items, "permits": 2});
-    let output = world.run("leasehold-semaphore", input).await?;
+    let output = fixture.run("leasehold-semaphore", input).await?;
     if output
         .as_array()
         .is_some_and(|done| done.len() == items.len())
@@ -220,9 +225,9 @@ async fn semaphore(world: &World<'_>) -> Shown {
     Err(format!("its output is {output}"))
 }
 
-async fn transfer(world: &World<'_>) -> Shown {
+async fn transfer(fixture: &Fixture<'_>) -> CheckResult {
     for (account, balance) in [("ada", "100"), ("bob", "0")] {
-        let put = world.stack.dynamodb().put_item().table_name(ACCOUNTS);
+        let put = fixture.stack.dynamodb().put_item().table_name(ACCOUNTS);
         put.item("pk", AttributeValue::S(account.to_owned()))
             .item("sk", AttributeValue::S("BALANCE".to_owned()))
             .item("balance", AttributeValue::N(balance.to_owned()))
@@ -231,7 +236,7 @@ async fn transfer(world: &World<'_>) -> Shown {
             .map_err(|error| error.to_string())?;
     }
     let input = json!({"from": "ada", "to": "bob", "amount": 30, "ttl_seconds": 60});
-    let output = world.run("leasehold-transfer", input).await?;
+    let output = fixture.run("leasehold-transfer", input).await?;
     if output["balances"] == json!({"from": 70, "to": 30}) {
         return Ok(());
     }
@@ -239,26 +244,26 @@ async fn transfer(world: &World<'_>) -> Shown {
 }
 
 /// Every function, without any state machine.
-pub(super) async fn by_a_person(world: &World<'_>) -> Shown {
+pub(super) async fn by_a_person(fixture: &Fixture<'_>) -> CheckResult {
     let keys = json!({"keys": ["a/one", "a/two"], "holder": "a person", "request_id": "two", "ttl_seconds": 600});
-    world.call("acquire", keys).await?;
+    fixture.call("acquire", keys).await?;
     let more = json!({"keys": ["a/one", "a/two", "a/three"], "holder": "a person", "request_id": "three", "ttl_seconds": 600, "reentrant": true});
-    let leases = world.call("acquire", more).await?["leases"].clone();
-    world.call("extend", json!({"leases": leases})).await?;
+    let leases = fixture.call("acquire", more).await?["leases"].clone();
+    fixture.call("extend", json!({"leases": leases})).await?;
     for ask in [
         json!({"key": "a/one"}),
         json!({"key": "a/semaphore"}),
         json!({"holder": "a person"}),
         json!({"list": true}),
     ] {
-        world.call("inspect", ask).await?;
+        fixture.call("inspect", ask).await?;
     }
-    world.call("release", json!({"leases": leases})).await?;
+    fixture.call("release", json!({"leases": leases})).await?;
     let permit = json!({"key": "a/permit", "holder": "a person", "request_id": "permit", "ttl_seconds": 600, "permits": 2});
-    world.call("acquire", permit).await?;
+    fixture.call("acquire", permit).await?;
     for operation in ["freeze", "unfreeze"] {
         let act = json!({"operation": operation, "key": "a/one", "who": "a person", "why": "a rehearsal"});
-        world.call("operate", act).await?;
+        fixture.call("operate", act).await?;
     }
     Ok(())
 }

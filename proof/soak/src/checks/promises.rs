@@ -4,11 +4,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use leasehold_local::history::{Grant, History as Judged, Promise, What, judge};
+use leasehold_local::history::{EventKind, Grant, History as Judged, Promise, judge};
 
 use super::Violation;
 use crate::fixture::Observed;
-use crate::history::{Ask, Belief, Micros, Name, Op, Place, Response, Wait};
+use crate::history::{Belief, Invocation, Micros, Name, Op, Place, Response, Wait};
 
 /// How many grants a row remembers the requests of.
 const REMEMBERED: usize = 4;
@@ -39,10 +39,10 @@ pub fn grants(ops: &BTreeMap<Place, Vec<Op>>) -> Vec<Violation> {
     let mut history = Judged::default();
     for (place, ops) in ops {
         for op in ops {
-            if let (Ask::Acquire { .. }, Response::Granted { token, lease, .. }) =
+            if let (Invocation::Acquire { .. }, Response::Granted { token, lease, .. }) =
                 (&op.ask, &op.response)
             {
-                let what = What::Granted {
+                let what = EventKind::Granted {
                     grant: Grant::of(*token),
                     asked_at: op.begin / 1000,
                     safe_until: 0,
@@ -62,7 +62,7 @@ pub fn once(ops: &BTreeMap<Place, Vec<Op>>) -> Vec<Violation> {
     for (place, ops) in ops {
         let mut requests: BTreeMap<u64, (Name, &Op)> = BTreeMap::new();
         for op in ops {
-            if let (Ask::Acquire { request, .. }, Response::Granted { token, .. }) =
+            if let (Invocation::Acquire { request, .. }, Response::Granted { token, .. }) =
                 (&op.ask, &op.response)
             {
                 requests.entry(*token).or_insert((*request, op));
@@ -90,22 +90,22 @@ pub fn holders(ops: &BTreeMap<Place, Vec<Op>>, beliefs: &[Belief]) -> Vec<Violat
     let mut history = Judged::default();
     for (place, ops) in ops {
         for op in ops {
-            if let Ask::Release { token, .. } | Ask::Force { token } = op.ask {
+            if let Invocation::Release { token, .. } | Invocation::Force { token } = op.ask {
                 let grant = Grant::of(token);
                 history.record(
                     op.begin / 1000,
                     &place.to_string(),
                     "",
-                    What::Ended { grant },
+                    EventKind::Ended { grant },
                 );
             }
         }
     }
     for belief in beliefs {
         let deleted = ops.get(&belief.place).into_iter().flatten();
-        let deleted = deleted.filter(|op| op.ask == Ask::Delete && op.begin > belief.from);
+        let deleted = deleted.filter(|op| op.ask == Invocation::Delete && op.begin > belief.from);
         let until = deleted.map(|op| op.begin).min().unwrap_or(Micros::MAX);
-        let what = What::Granted {
+        let what = EventKind::Granted {
             grant: Grant::of(belief.token),
             asked_at: belief.from / 1000,
             safe_until: until.min(belief.until) / 1000,
@@ -121,7 +121,7 @@ pub fn holders(ops: &BTreeMap<Place, Vec<Op>>, beliefs: &[Belief]) -> Vec<Violat
 pub fn writes(key: &str, observed: &Observed, done: u64) -> Vec<Violation> {
     let mut history = Judged::default();
     for token in &observed.tokens {
-        let what = What::Wrote {
+        let what = EventKind::Wrote {
             grant: Grant::of(*token),
             accepted: true,
         };
@@ -144,10 +144,15 @@ pub fn waiters(waits: &[Wait]) -> Vec<Violation> {
     for wait in waits {
         let queued = wait.queued.or((!wait.answered).then_some(wait.begin));
         if let Some(queued) = queued {
-            history.record(queued.div_ceil(1000), &wait.key, &wait.by, What::Queued);
+            history.record(
+                queued.div_ceil(1000),
+                &wait.key,
+                &wait.by,
+                EventKind::Queued,
+            );
         }
         if let Some(token) = wait.token {
-            let what = What::Granted {
+            let what = EventKind::Granted {
                 grant: Grant::of(token),
                 asked_at: wait.begin / 1000,
                 safe_until: 0,
@@ -157,7 +162,12 @@ pub fn waiters(waits: &[Wait]) -> Vec<Violation> {
         } else if wait.answered
             && let Some(queued) = queued
         {
-            history.record(queued.div_ceil(1000), &wait.key, &wait.by, What::GaveUp);
+            history.record(
+                queued.div_ceil(1000),
+                &wait.key,
+                &wait.by,
+                EventKind::GaveUp,
+            );
         }
     }
     found(

@@ -10,7 +10,7 @@ use super::{Client, Shape};
 use crate::calls::{Answer, Caller, Handle, seconds};
 use crate::history::Micros;
 use crate::history::Wait;
-use crate::plan::{Comeback, End, Section, Step, Work};
+use crate::plan::{End, RestartPolicy, Section, Step, Work};
 use crate::rng::seeded;
 use crate::watch::sleep_ms;
 
@@ -21,7 +21,7 @@ const WAIT_SECONDS: u64 = 6;
 const LISTENS: Duration = Duration::from_secs(30);
 
 impl Client<'_> {
-    pub(super) async fn in_line(&self, caller: &Caller<'_>, plan: &Section) {
+    pub(super) async fn run_in_queue(&self, caller: &Caller<'_>, plan: &Section) {
         let key = plan.pick(&self.context.keys.lines);
         // Some do not wait, and must not overtake the waiters.
         if plan.hot {
@@ -101,10 +101,10 @@ impl Client<'_> {
                     }
                     return (false, None);
                 }
-                Answer::Unknown => match plan.comeback {
-                    Comeback::AtOnce => {}
-                    Comeback::After(millis) => sleep_ms(millis).await,
-                    Comeback::Never => return (false, None),
+                Answer::Unknown => match plan.restart_policy {
+                    RestartPolicy::AtOnce => {}
+                    RestartPolicy::After(millis) => sleep_ms(millis).await,
+                    RestartPolicy::Never => return (false, None),
                 },
             }
         }

@@ -9,15 +9,15 @@ use leasehold_local::{Counts, DynamoDb, Proxy};
 
 use crate::Error;
 
-/// A database of one run with two doors, counted apart: which one a client takes says what a request is for.
-pub struct Site {
-    door: Arc<Proxy>,
-    aside: Arc<Proxy>,
+/// A database of one run with two endpoints, counted apart: which one a client takes says what a request is for.
+pub struct Fixture {
+    measured_endpoint: Arc<Proxy>,
+    background_endpoint: Arc<Proxy>,
     // Closed last.
     _database: DynamoDb,
 }
 
-/// What went through a door.
+/// What went through an endpoint.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cost {
     /// Requests, by operation.
@@ -66,36 +66,36 @@ impl From<&Counts> for Cost {
     }
 }
 
-impl Site {
-    /// An empty database with its doors.
+impl Fixture {
+    /// An empty database with its endpoints.
     ///
     /// # Errors
     /// [`Error::Local`] when the database cannot be made or no port can be bound.
     pub async fn start() -> Result<Self, Error> {
         let database = DynamoDb::start().await?;
-        let site = Self {
-            door: Arc::new(Proxy::start(database.address(), 0).await?),
-            aside: Arc::new(Proxy::start(database.address(), 0).await?),
+        let fixture = Self {
+            measured_endpoint: Arc::new(Proxy::start(database.address(), 0).await?),
+            background_endpoint: Arc::new(Proxy::start(database.address(), 0).await?),
             _database: database,
         };
-        site.door.count_units();
-        site.aside.count_units();
-        Ok(site)
+        fixture.measured_endpoint.count_units();
+        fixture.background_endpoint.count_units();
+        Ok(fixture)
     }
 
-    /// The door for what is measured.
+    /// The endpoint for what is measured.
     #[must_use]
-    pub fn door(&self) -> &Arc<Proxy> {
-        &self.door
+    pub fn measured_endpoint(&self) -> &Arc<Proxy> {
+        &self.measured_endpoint
     }
 
-    /// The door for what is counted apart.
+    /// The endpoint for what is counted apart.
     #[must_use]
-    pub fn aside(&self) -> &Arc<Proxy> {
-        &self.aside
+    pub fn background_endpoint(&self) -> &Arc<Proxy> {
+        &self.background_endpoint
     }
 
-    /// What `doing` sends through the door, with its answer.
+    /// What `doing` sends through the endpoint, with its answer.
     ///
     /// # Errors
     /// What `doing` fails with.
@@ -103,19 +103,22 @@ impl Site {
         &self,
         doing: impl Future<Output = Result<T, E>>,
     ) -> Result<(T, Cost), E> {
-        let before = self.door.counts();
+        let before = self.measured_endpoint.counts();
         // What the SDK does is large.
         let done = Box::pin(doing).await?;
-        Ok((done, Cost::from(&self.door.counts().since(&before))))
+        Ok((
+            done,
+            Cost::from(&self.measured_endpoint.counts().since(&before)),
+        ))
     }
 }
 
-/// How a client of the SDK reaches a door.
-pub async fn config(door: &Proxy) -> SdkConfig {
+/// How a client of the SDK reaches an endpoint.
+pub async fn config(endpoint: &Proxy) -> SdkConfig {
     aws_config::defaults(BehaviorVersion::v2026_01_12())
         .region(Region::new("us-east-1"))
         .credentials_provider(Credentials::new("local", "local", None, None, "bench"))
-        .endpoint_url(door.url())
+        .endpoint_url(endpoint.url())
         .load()
         .await
 }

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use leasehold_local::{Error, Options, Stack};
 
-use super::world::World;
-use super::{acts, options};
+use super::fixture::Fixture;
+use super::{options, scenarios};
 
 /// What acquire needs for permits.
 const ACTION: &str = "dynamodb:Query";
@@ -35,7 +35,7 @@ pub(super) async fn seeded(template: &Path, out: &Path) -> Result<Option<String>
         ..options(&file, &out)
     })
     .await?;
-    let shown = acts::by_a_person(&World::functions(&stack).await?).await;
+    let shown = scenarios::by_a_person(&Fixture::functions(&stack).await?).await;
     let refused = stack.roles().refused();
     stack.stop().await;
     let expected = format!("not authorized to perform: {ACTION}");

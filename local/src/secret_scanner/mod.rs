@@ -1,4 +1,4 @@
-//! The canary learns every secret that it sees, and panics if one of them is in a log.
+//! The secret scanner learns every secret that it sees, and panics if one of them is in a log.
 //!
 //! It sees the events and responses of functions, and their requests to `DynamoDB` and Step Functions. Every
 //! stack that a test starts has one, and its functions log as much as possible.
@@ -14,7 +14,7 @@ use forms::{SHORTEST, window_of, windows};
 
 /// The known secrets, and the forms of each in a log.
 #[derive(Debug, Default)]
-pub struct Canary {
+pub struct SecretScanner {
     known: Mutex<Known>,
 }
 
@@ -36,7 +36,7 @@ impl std::fmt::Debug for Known {
 /// reservation has a name of its own in an expression.
 const NAMES: [&str; 5] = ["lease_id", "claim_id", "task_token", "taskToken", ":heir"];
 
-impl Canary {
+impl SecretScanner {
     /// Learns the secrets in a request or a response of any kind. In JSON it also searches texts.
     pub fn learn(&self, passing: &[u8]) {
         if let Ok(value) = serde_json::from_slice(passing) {
@@ -117,10 +117,10 @@ mod tests {
 
     const SECRET: &str = "5d0c2a9be1f34768a2b7c45d9e8f1032";
 
-    fn taught(passing: &Value) -> Canary {
-        let canary = Canary::default();
-        canary.learn(passing.to_string().as_bytes());
-        canary
+    fn taught(passing: &Value) -> SecretScanner {
+        let secret_scanner = SecretScanner::default();
+        secret_scanner.learn(passing.to_string().as_bytes());
+        secret_scanner
     }
 
     #[test]
@@ -136,9 +136,12 @@ mod tests {
             json!({"taskToken": SECRET, "output": "{}"}),
             json!({"taskToken": "short", "output": handle}),
         ] {
-            let canary = taught(&passing);
-            assert_eq!(canary.secrets(), 1, "{passing}");
-            assert!(canary.finds(SECRET.as_bytes()).is_some(), "{passing}");
+            let secret_scanner = taught(&passing);
+            assert_eq!(secret_scanner.secrets(), 1, "{passing}");
+            assert!(
+                secret_scanner.finds(SECRET.as_bytes()).is_some(),
+                "{passing}"
+            );
         }
         for public in [
             json!({"holder": SECRET, "heir": {"S": SECRET}}),
@@ -151,14 +154,14 @@ mod tests {
 
     #[test]
     fn a_secret_is_found_in_each_form_and_only_where_it_stands() {
-        let canary = taught(&json!({"lease_id": SECRET}));
+        let secret_scanner = taught(&json!({"lease_id": SECRET}));
         for (name, form) in forms::of(SECRET) {
             let form = String::from_utf8(form).unwrap();
             let log = format!("one line\nanother with {form} in it\nthe last\n");
-            let found = canary.finds(log.as_bytes()).unwrap();
+            let found = secret_scanner.finds(log.as_bytes()).unwrap();
             assert_eq!(found, format!("{name}: another with {form} in it"));
         }
-        assert_eq!(canary.finds(&SECRET.as_bytes()[1..]), None);
-        assert_eq!(canary.finds(b""), None);
+        assert_eq!(secret_scanner.finds(&SECRET.as_bytes()[1..]), None);
+        assert_eq!(secret_scanner.finds(b""), None);
     }
 }

@@ -8,8 +8,8 @@ use leasehold::{Clock as _, RequestId, SystemClock, Timestamp};
 use serde_json::{Value, json};
 
 use super::account::{Account, Answer, Refusal};
-use super::clocks::{Ahead, narrow};
-use super::look::Seen;
+use super::clocks::{ClockOffset, narrow};
+use super::inspect::StackState;
 use super::report::{Outcome, Report};
 use crate::durations::render;
 
@@ -28,13 +28,13 @@ pub(super) type Step<T> = Result<T, Outcome>;
 /// Acquires leases, and releases them at the end.
 pub(super) struct Actor<'a> {
     pub(super) account: &'a Account,
-    pub(super) seen: &'a Seen,
+    pub(super) seen: &'a StackState,
     pub(super) report: &'a mut Report,
     /// How long to wait for what happens by itself, such as a sweep.
     pub(super) patience: Duration,
     /// The beginning of all keys and holders, after their prefix.
     name: String,
-    clocks: BTreeMap<&'static str, Option<Ahead>>,
+    clocks: BTreeMap<&'static str, Option<ClockOffset>>,
     /// Leases to release.
     handles: Vec<Value>,
     /// Executions to stop.
@@ -44,7 +44,7 @@ pub(super) struct Actor<'a> {
 impl<'a> Actor<'a> {
     pub(super) fn new(
         account: &'a Account,
-        seen: &'a Seen,
+        seen: &'a StackState,
         report: &'a mut Report,
         patience: Duration,
     ) -> Self {
@@ -124,7 +124,7 @@ impl<'a> Actor<'a> {
 
     async fn call_once(&mut self, verb: &'static str, event: &Value) -> Answer {
         let Some(name) = self.seen.functions.get(verb) else {
-            let missing = super::account::Trouble::Missing;
+            let missing = super::account::CallError::Missing;
             return Err(Refusal::Uncalled(missing));
         };
         let asked = SystemClock.now();
@@ -160,7 +160,7 @@ impl<'a> Actor<'a> {
             _ => None,
         };
         if let Some(now) = now {
-            let reading = Ahead::of(asked, SystemClock.now(), now, now);
+            let reading = ClockOffset::of(asked, SystemClock.now(), now, now);
             narrow(self.clocks.entry(verb).or_default(), reading);
         }
     }

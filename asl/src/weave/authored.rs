@@ -1,4 +1,4 @@
-//! The plain machine: the definition without the written states, where every edge leads past them. If nothing was woven, it is the
+//! The authored machine: the definition without the written states, where every edge leads past them. If nothing was woven, it is the
 //! definition itself. That is why weaving twice gives the same text.
 
 use crate::read::machine as read;
@@ -41,36 +41,36 @@ impl Slot {
     }
 }
 
-pub(crate) struct Plain {
+pub(crate) struct AuthoredMachine {
     /// Every edge of the author's states.
-    pub ways: BTreeMap<Slot, Target>,
+    pub edges: BTreeMap<Slot, Target>,
     /// The written clauses of Catch.
-    pub ours: BTreeSet<(StateId, usize)>,
+    pub written_catches: BTreeSet<(StateId, usize)>,
     /// The written clauses of Retry.
-    pub our_retries: BTreeSet<(StateId, usize)>,
+    pub written_retries: BTreeSet<(StateId, usize)>,
     pub limits: BTreeMap<StateId, Limit>,
 }
 
-impl Plain {
+impl AuthoredMachine {
     pub(crate) fn of(machine: &Machine<'_>) -> Self {
-        let mut plain = Self {
-            ways: BTreeMap::new(),
-            ours: BTreeSet::new(),
-            our_retries: BTreeSet::new(),
+        let mut authored = Self {
+            edges: BTreeMap::new(),
+            written_catches: BTreeSet::new(),
+            written_retries: BTreeSet::new(),
             limits: BTreeMap::new(),
         };
         let sections: BTreeSet<&str> = machine.states.iter().filter_map(written_for).collect();
         let vars: Vec<Vars> = sections.into_iter().map(Vars::of).collect();
         for (id, scope) in machine.scopes.iter().enumerate() {
             let start = scope.node.get("StartAt");
-            plain.lead(machine, Slot::Start(id), id, start);
+            authored.lead(machine, Slot::Start(id), id, start);
         }
         for (id, state) in machine.states.iter().enumerate() {
             if !is_written(state) {
-                plain.state(machine, id, &vars);
+                authored.state(machine, id, &vars);
             }
         }
-        plain
+        authored
     }
 
     fn state(&mut self, machine: &Machine<'_>, id: StateId, vars: &[Vars]) {
@@ -85,7 +85,7 @@ impl Plain {
             }
             Kind::Succeed | Kind::Fail => {}
             _ if node.get("End").is_some_and(Node::is_true) => {
-                self.ways.insert(Slot::Next(id), Target::End);
+                self.edges.insert(Slot::Next(id), Target::End);
             }
             _ => self.lead(machine, Slot::Next(id), state.scope, node.get("Next")),
         }
@@ -95,7 +95,7 @@ impl Plain {
                 .iter()
                 .any(|member| vars.iter().any(|vars| vars.has(&member.key)))
             {
-                self.ours.insert((id, nth));
+                self.written_catches.insert((id, nth));
             } else {
                 self.lead(
                     machine,
@@ -107,7 +107,7 @@ impl Plain {
         }
         for (nth, clause) in node.list_of("Retry").iter().enumerate() {
             if section_of(clause).is_some() {
-                self.our_retries.insert((id, nth));
+                self.written_retries.insert((id, nth));
             }
         }
         if state.is_task() {
@@ -119,8 +119,8 @@ impl Plain {
         let named = to
             .and_then(Node::text)
             .and_then(|name| machine.find(scope, name));
-        if let Some(target) = named.and_then(|id| past_ours(machine, id)) {
-            self.ways.insert(slot, target);
+        if let Some(target) = named.and_then(|id| past_written(machine, id)) {
+            self.edges.insert(slot, target);
         }
     }
 
@@ -129,10 +129,10 @@ impl Plain {
         let mut reached = BTreeSet::new();
         let mut open = vec![Slot::Start(scope)];
         while let Some(slot) = open.pop() {
-            if let Some(&Target::To(to)) = self.ways.get(&slot)
+            if let Some(&Target::To(to)) = self.edges.get(&slot)
                 && reached.insert(to)
             {
-                let from_there = self.ways.keys().filter(|slot| slot.from() == Some(to));
+                let from_there = self.edges.keys().filter(|slot| slot.from() == Some(to));
                 open.extend(from_there.copied());
             }
         }
@@ -140,12 +140,12 @@ impl Plain {
     }
 
     pub(crate) fn edges(&self) -> impl Iterator<Item = (Slot, Target)> + '_ {
-        self.ways.iter().map(|(slot, target)| (*slot, *target))
+        self.edges.iter().map(|(slot, target)| (*slot, *target))
     }
 }
 
 /// The author's first state on the path, or the end. None if the path ends in a written failure.
-fn past_ours(machine: &Machine<'_>, from: StateId) -> Option<Target> {
+fn past_written(machine: &Machine<'_>, from: StateId) -> Option<Target> {
     let mut at = from;
     // The success paths of written states have no loops, but somebody may have changed them.
     for _ in 0..=machine.states.len() {

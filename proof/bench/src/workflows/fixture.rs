@@ -1,6 +1,6 @@
 //! Where executions run: the whole stack with the shipped machines on it, and room for the others'.
 //!
-//! What is counted at the stack's own door is what leases, or the others' patterns, cost; reap and sweep, which tidy up, have
+//! What is counted at the stack's own endpoint is what leases, or the others' patterns, cost; reap and sweep, which tidy up, have
 //! another that counts; the caller's work and whoever watches take one where nothing is counted.
 
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use tokio::sync::broadcast::Receiver;
 use tokio::time::{Instant, sleep};
 
 use super::{History, Spent, work};
-use crate::site::{Cost, config};
+use crate::fixture::{Cost, config};
 use crate::{Error, failed};
 
 /// More than anything here takes on a busy machine.
@@ -97,12 +97,12 @@ impl Lock {
 }
 
 /// A stack, and who watches it.
-pub struct Stage {
+pub struct WorkflowFixture {
     /// The stack itself.
     pub stack: Stack,
     machines: BTreeMap<String, String>,
-    tidying: Proxy,
-    aside: Proxy,
+    cleanup: Proxy,
+    uncounted: Proxy,
 }
 
 /// An execution that was started.
@@ -113,14 +113,14 @@ pub struct Run {
 }
 
 /// Where a scene began.
-pub struct Mark {
+pub struct Checkpoint {
     sections: Counts,
-    tidying: Counts,
+    cleanup: Counts,
     /// What was invoked since.
     pub(super) invocations: Receiver<Invocation>,
 }
 
-impl Stage {
+impl WorkflowFixture {
     /// Starts the stack, and creates the machines of the template.
     ///
     /// # Errors
@@ -134,7 +134,7 @@ impl Stage {
         ];
         let stack = Stack::start(Options {
             engine: true,
-            canary: false,
+            secret_scanner: false,
             queue_delay: Some(SECOND_READING),
             environment: BTreeMap::from([("*".to_owned(), BTreeMap::from(settings))]),
             ..Options::default()
@@ -142,29 +142,29 @@ impl Stage {
         .await?;
         stack.proxy().count_units();
         let machines = stack.deploy().await?;
-        let aside = Proxy::start(stack.database().address(), 0).await?;
-        let tidying = Proxy::start(stack.database().address(), 0).await?;
-        tidying.count_units();
+        let uncounted = Proxy::start(stack.database().address(), 0).await?;
+        let cleanup = Proxy::start(stack.database().address(), 0).await?;
+        cleanup.count_units();
         let host = stack.functions();
-        for (name, door) in [
-            ("StepFunction", &aside),
-            ("ReapFunction", &tidying),
-            ("SweepFunction", &tidying),
+        for (name, endpoint) in [
+            ("StepFunction", &uncounted),
+            ("ReapFunction", &cleanup),
+            ("SweepFunction", &cleanup),
         ] {
             let mut function = host.function(name)?;
             function
                 .environment
-                .extend([("AWS_ENDPOINT_URL_DYNAMODB".to_owned(), door.url())]);
+                .extend([("AWS_ENDPOINT_URL_DYNAMODB".to_owned(), endpoint.url())]);
             host.register(function);
         }
-        let stage = Self {
+        let fixture = Self {
             stack,
             machines,
-            tidying,
-            aside,
+            cleanup,
+            uncounted,
         };
-        create_table(&stage.database().await, TABLE, &["name"], None).await?;
-        Ok(stage)
+        create_table(&fixture.database().await, TABLE, &["name"], None).await?;
+        Ok(fixture)
     }
 
     /// Ends every process and waits until it is gone.
@@ -247,10 +247,10 @@ impl Stage {
     /// [`Error`] when it does not succeed.
     pub async fn once(&self, peer: Peer) -> Result<Spent, Error> {
         let (machine, _) = self.peer(peer).await?;
-        let mark = self.mark();
+        let checkpoint = self.checkpoint();
         let run = self.start(&machine, &work("permit", 0.0)).await?;
         run.succeeds().await?;
-        self.spent(mark, &run).await
+        self.spent(checkpoint, &run).await
     }
 
     /// A machine of somebody else's whose lock is free, and the input of an execution that works so long.
@@ -262,12 +262,12 @@ impl Stage {
         Ok((machine, work(&lock.name, seconds)))
     }
 
-    /// What went through the doors since a mark: what sections sent, and what reap and sweep did.
+    /// What went through the endpoints since a checkpoint: what sections sent, and what reap and sweep did.
     #[must_use]
-    pub fn since(&self, mark: &Mark) -> (Cost, Cost) {
+    pub fn since(&self, checkpoint: &Checkpoint) -> (Cost, Cost) {
         (
-            Cost::from(&self.stack.proxy().counts().since(&mark.sections)),
-            Cost::from(&self.tidying.counts().since(&mark.tidying)),
+            Cost::from(&self.stack.proxy().counts().since(&checkpoint.sections)),
+            Cost::from(&self.cleanup.counts().since(&checkpoint.cleanup)),
         )
     }
 
@@ -334,37 +334,37 @@ impl Stage {
             .map_err(failed("open an account"))
     }
 
-    /// The database by the door at which nothing is counted.
+    /// The database by the endpoint at which nothing is counted.
     async fn database(&self) -> aws_sdk_dynamodb::Client {
-        aws_sdk_dynamodb::Client::new(&config(&self.aside).await)
+        aws_sdk_dynamodb::Client::new(&config(&self.uncounted).await)
     }
 
     /// Where a scene begins.
     #[must_use]
-    pub fn mark(&self) -> Mark {
-        Mark {
+    pub fn checkpoint(&self) -> Checkpoint {
+        Checkpoint {
             sections: self.stack.proxy().counts(),
-            tidying: self.tidying.counts(),
+            cleanup: self.cleanup.counts(),
             invocations: self.stack.functions().invocations(),
         }
     }
 
-    /// What was spent since a mark, once everything is over that the end of this execution set off.
+    /// What was spent since a checkpoint, once everything is over that the end of this execution set off.
     ///
     /// # Errors
     /// [`Error::Failed`] when its history cannot be read.
-    pub async fn spent(&self, mut mark: Mark, run: &Run) -> Result<Spent, Error> {
+    pub async fn spent(&self, mut checkpoint: Checkpoint, run: &Run) -> Result<Spent, Error> {
         if run.is_ours() {
             self.quiet().await;
         }
-        let (sections, tidying) = self.since(&mark);
+        let (sections, cleanup) = self.since(&checkpoint);
         let mut spent = Spent {
             history: run.history().await?,
             sections,
-            tidying,
+            cleanup,
             ..Spent::default()
         };
-        while let Ok(invocation) = mark.invocations.try_recv() {
+        while let Ok(invocation) = checkpoint.invocations.try_recv() {
             if invocation.function != "StepFunction" {
                 *spent.invocations.entry(invocation.function).or_default() += 1;
             }
@@ -374,7 +374,7 @@ impl Stage {
 
     /// Waits until nothing has gone to the database for a while.
     pub(super) async fn quiet(&self) {
-        let total = || self.stack.proxy().counts().total() + self.tidying.counts().total();
+        let total = || self.stack.proxy().counts().total() + self.cleanup.counts().total();
         let mut seen = total();
         loop {
             sleep(QUIET).await;
