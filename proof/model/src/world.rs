@@ -362,10 +362,10 @@ impl Model for World {
                 state.process(who).replies.clear();
             }
             Action::Hears(SWEEPER, reply, notification) => {
-                sweeper::on_response(self, &mut state, reply, notification)?
+                sweeper::on_response(self, &mut state, reply, notification)?;
             }
             Action::Hears(who, reply, notification) => {
-                clients::on_response(self, &mut state, who, reply, notification)?
+                clients::on_response(self, &mut state, who, reply, notification)?;
             }
             Action::Sweeps => sweeper::sweeps(self, &mut state)?,
             Action::SendsAway(who) => sweeper::sends_away(self, &mut state, who)?,
