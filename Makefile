@@ -81,6 +81,8 @@ soak: ## run many processes under every fault for SOAK_SECONDS, and check their 
 # The test harness reports times only with unstable options. RUSTC_BOOTSTRAP allows them for the running tests, through their
 # runner, and not for the compilation.
 TIMED := --config 'target."cfg(all())".runner = ["env", "RUSTC_BOOTSTRAP=1"]'
+# Twice as many tests at once as the machine has cores, because most of their time is waiting.
+test: export RUST_TEST_THREADS ?= $(shell expr 2 '*' "$$(getconf _NPROCESSORS_ONLN)")
 test: translated $(SAM_ENV)/complete ## build everything, run every test, and list the slowest ten
 	cargo build --workspace --locked --bins --examples
 	cargo test --workspace --locked --no-fail-fast --lib --bins --tests $(TIMED) -- -Zunstable-options --report-time 2>&1 | tee target/test.log

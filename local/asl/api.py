@@ -9,10 +9,13 @@ import executions
 from moto.core.exceptions import AWSError
 from moto.core.responses import ActionResult
 from moto.stepfunctions.parser.api import InvalidDefinition
+from moto.stepfunctions.parser.asl.antlr.runtime.ASLParser import ASLParser
 from moto.stepfunctions.parser.asl.parse.preprocessor import Preprocessor
 from moto.stepfunctions.parser.asl.utils.encoding import to_json_str
 from moto.stepfunctions.parser.models import StepFunctionsParserBackend
 from moto.stepfunctions.responses import StepFunctionResponse
+
+_TREES = 32
 
 
 class ExecutionNotRedrivable(AWSError):
@@ -145,8 +148,28 @@ def _own_query_languages():
     Preprocessor.__init__ = begin
 
 
+def _parse_once():
+    """Gap: every start of an execution parses its definition anew, which took more than half of the engine's time. The trees of
+    the last definitions are kept; nothing changes them."""
+    parse, trees = ASLParser.state_machine, {}
+
+    def state_machine(self):
+        definition = self.getTokenStream().tokenSource.inputStream.strdata
+        if tree := trees.get(definition):
+            return tree
+        tree = parse(self)
+        if not self.getNumberOfSyntaxErrors():
+            while len(trees) >= _TREES:
+                trees.pop(next(iter(trees)), None)
+            trees[definition] = tree
+        return tree
+
+    ASLParser.state_machine = state_machine
+
+
 def install():
     _own_query_languages()
+    _parse_once()
     parse = StepFunctionsParserBackend._validate_definition
 
     def validate(definition):

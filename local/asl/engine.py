@@ -25,6 +25,7 @@ import os
 PARENT = os.getppid()  # before the slow imports: a parent that dies during them is noticed too
 
 import argparse  # noqa: E402
+import functools  # noqa: E402
 import ipaddress  # noqa: E402
 import logging  # noqa: E402
 import signal  # noqa: E402
@@ -80,10 +81,12 @@ def server(port):
 
     for module in (tasks, expressions, states, executions, tokens, api):
         module.install()
+    application = DomainDispatcherApplication(create_backend_app)
+    # Each request lists moto's directory, under a lock that every request needs.
+    application.get_backend_for_host = functools.lru_cache(maxsize=64)(application.get_backend_for_host)
     listening = make_server(
-        "127.0.0.1", port, own_names_only(DomainDispatcherApplication(create_backend_app)), threaded=True,
-        request_handler=MotoRequestHandler,
-    )  # fmt: skip
+        "127.0.0.1", port, own_names_only(application), threaded=True, request_handler=MotoRequestHandler
+    )
     os.environ["MOTO_PORT"] = str(listening.server_port)
     return listening
 

@@ -98,8 +98,13 @@ fn the_transfer_and_the_example_that_adopts_leases() {
 }
 
 #[test]
-fn the_wrapper_and_woven_machines() {
-    on_plain(&["with-lease", "woven"]);
+fn the_wrapper() {
+    on_plain(&["with-lease"]);
+}
+
+#[test]
+fn the_woven_machines() {
+    on_plain(&["woven"]);
 }
 
 #[test]
