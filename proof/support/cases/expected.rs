@@ -142,8 +142,9 @@ impl Player<'_> {
             if let Some(bound) = step.take(which) {
                 let grant = self.run(name).history().await.answer_with("grant").unwrap();
                 let granted = instant(&grant["lease"]["acquired_at"]);
+                // A lease may be taken over in the very millisecond in which its margin ends.
                 assert_eq!(
-                    granted > moment(&bound),
+                    granted >= moment(&bound),
                     after,
                     "{which}: granted at {granted}, {bound}"
                 );
