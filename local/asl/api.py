@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import threading
 import time
 import uuid
 
@@ -151,7 +152,7 @@ def _own_query_languages():
 def _parse_once():
     """Gap: every start of an execution parses its definition anew, which took more than half of the engine's time. The trees of
     the last definitions are kept; nothing changes them."""
-    parse, trees = ASLParser.state_machine, {}
+    parse, trees, lock = ASLParser.state_machine, {}, threading.Lock()
 
     def state_machine(self):
         definition = self.getTokenStream().tokenSource.inputStream.strdata
@@ -159,9 +160,10 @@ def _parse_once():
             return tree
         tree = parse(self)
         if not self.getNumberOfSyntaxErrors():
-            while len(trees) >= _TREES:
-                trees.pop(next(iter(trees)), None)
-            trees[definition] = tree
+            with lock:
+                if len(trees) >= _TREES:
+                    trees.pop(next(iter(trees)))
+                trees[definition] = tree
         return tree
 
     ASLParser.state_machine = state_machine

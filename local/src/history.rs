@@ -82,21 +82,13 @@ pub enum EventKind {
 pub struct Grant {
     /// The fencing token.
     pub fencing_token: u64,
-    /// The permit of a semaphore. 0 for a mutex.
-    pub permit: u16,
-    /// The number of permits in the holder's request. 1 for a mutex.
-    pub permits: u16,
 }
 
 impl Grant {
-    /// The grant of a mutex.
+    /// The grant with this token.
     #[must_use]
     pub const fn of(fencing_token: u64) -> Self {
-        Self {
-            fencing_token,
-            permit: 0,
-            permits: 1,
-        }
+        Self { fencing_token }
     }
 }
 
@@ -144,9 +136,9 @@ pub enum Promise {
     TokensRise,
     /// S3: the resource accepts no older token after a newer one.
     OldTokensAreRefused,
-    /// S8: no more holders believe that they hold than there are permits.
+    /// S8: no two holders believe at the same time that they hold.
     HoldersAreLimited,
-    /// S8 at the resource: no more holders are inside than there are permits.
+    /// S8 at the resource: no two holders are inside at the same time.
     EntriesAreLimited,
     /// L3: a waiter is served before every request that came after it was queued.
     ServedInOrder,
@@ -173,8 +165,8 @@ impl fmt::Display for Promise {
             Self::TokensAreUnique => "S1: no two grants share a token",
             Self::TokensRise => "S2: tokens rise in the order of the grants",
             Self::OldTokensAreRefused => "S3: no older token is accepted after a newer one",
-            Self::HoldersAreLimited => "S8: no more hold than there are permits",
-            Self::EntriesAreLimited => "S8: no more are inside than there are permits",
+            Self::HoldersAreLimited => "S8: no two hold at the same time",
+            Self::EntriesAreLimited => "S8: no two are inside at the same time",
             Self::ServedInOrder => "L3: served in the order of arrival",
             Self::EverybodyIsServed => "L4: everybody in the queue is served",
         })
@@ -276,13 +268,6 @@ pub fn judge(history: &History) -> HistoryReport {
     report
 }
 
-/// Identifies a grant within its key: permit and fencing token.
-type Id = (u16, u64);
-
-const fn id(grant: Grant) -> Id {
-    (grant.permit, grant.fencing_token)
-}
-
 struct Judge<'a> {
     key: &'a str,
     events: &'a [&'a Event],
@@ -298,28 +283,27 @@ impl Judge<'_> {
         });
     }
 
-    /// Each token has one holder. Of two grants of a permit, if one was received before the other was requested, the later one
+    /// Each token has one holder. Of two grants, if one was received before the other was requested, the later one
     /// has the larger token.
     fn tokens(&mut self) {
-        let mut holders: BTreeMap<Id, &str> = BTreeMap::new();
-        let mut ended: BTreeMap<Id, bool> = BTreeMap::new();
-        // By permit: when each token was requested, and when it was first received.
-        let mut times: BTreeMap<u16, BTreeMap<u64, (u64, u64)>> = BTreeMap::new();
+        let mut holders: BTreeMap<u64, &str> = BTreeMap::new();
+        let mut ended: BTreeMap<u64, bool> = BTreeMap::new();
+        // When each token was requested, and when it was first received.
+        let mut times: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
         for event in self.events {
             let Some(grant) = event.what.grant() else {
                 continue;
             };
-            let holder = *holders.entry(id(grant)).or_insert(&event.holder);
+            let holder = *holders.entry(grant.fencing_token).or_insert(&event.holder);
             if holder != event.holder {
                 let token = grant.fencing_token;
                 let what = format!("{holder} and {} have the token {token}", event.holder);
                 self.find(Promise::TokensAreUnique, what);
             }
             let end = matches!(event.what, EventKind::Ended { .. } | EventKind::Left { .. });
-            *ended.entry(id(grant)).or_default() |= end;
+            *ended.entry(grant.fencing_token).or_default() |= end;
             if let EventKind::Granted { asked_at, .. } = event.what {
-                let tokens = times.entry(grant.permit).or_default();
-                let (asked, heard) = tokens
+                let (asked, heard) = times
                     .entry(grant.fencing_token)
                     .or_insert((asked_at, event.at));
                 (*asked, *heard) = ((*asked).min(asked_at), (*heard).min(event.at));
@@ -327,26 +311,24 @@ impl Judge<'_> {
         }
         self.report.grants += holders.len();
         self.report.abandoned += ended.values().filter(|ended| !**ended).count();
-        for tokens in times.values() {
-            // From the largest token down: the earliest receipt among the larger tokens.
-            let mut first: Option<(u64, u64)> = None;
-            for (token, (asked, heard)) in tokens.iter().rev() {
-                if let Some((before, larger)) = first
-                    && before < *asked
-                {
-                    let what = format!("{token} was granted after {larger}");
-                    self.find(Promise::TokensRise, what);
-                }
-                if first.is_none_or(|(before, _)| *heard < before) {
-                    first = Some((*heard, *token));
-                }
+        // From the largest token down: the earliest receipt among the larger tokens.
+        let mut first: Option<(u64, u64)> = None;
+        for (token, (asked, heard)) in times.iter().rev() {
+            if let Some((before, larger)) = first
+                && before < *asked
+            {
+                let what = format!("{token} was granted after {larger}");
+                self.find(Promise::TokensRise, what);
+            }
+            if first.is_none_or(|(before, _)| *heard < before) {
+                first = Some((*heard, *token));
             }
         }
     }
 
-    /// The accepted tokens of each permit never decrease.
+    /// The accepted tokens never decrease.
     fn writes(&mut self) {
-        let mut newest: BTreeMap<u16, u64> = BTreeMap::new();
+        let mut newest = 0;
         for event in self.events {
             let grant = match &event.what {
                 EventKind::Wrote {
@@ -361,24 +343,21 @@ impl Judge<'_> {
                 _ => continue,
             };
             self.report.writes_accepted += 1;
-            let newest = newest.entry(grant.permit).or_default();
-            if grant.fencing_token < *newest {
+            if grant.fencing_token < newest {
                 let (token, holder, at) = (grant.fencing_token, &event.holder, event.at);
                 let what = format!("{token} of {holder} was accepted at {at} after {newest}");
                 self.find(Promise::OldTokensAreRefused, what);
             }
-            *newest = grant.fencing_token.max(*newest);
+            newest = grant.fencing_token.max(newest);
         }
     }
 
-    /// A holder believes from each response until the instant in it, at most until its end was first requested. Holders at the
-    /// same time all held when the last of them was granted, so the largest number of permits in their requests is the
-    /// limit.
+    /// A holder believes from each response until the instant in it, at most until its end was first requested.
     fn holders(&mut self) {
-        let mut ends: BTreeMap<Id, u64> = BTreeMap::new();
+        let mut ends: BTreeMap<u64, u64> = BTreeMap::new();
         for event in self.events {
             if let EventKind::Ended { grant } = event.what {
-                let end = ends.entry(id(grant)).or_insert(event.at);
+                let end = ends.entry(grant.fencing_token).or_insert(event.at);
                 *end = event.at.min(*end);
             }
         }
@@ -389,12 +368,12 @@ impl Judge<'_> {
             }
             | EventKind::Extended { grant, safe_until } = event.what
             {
-                let end = ends.get(&id(grant)).copied().unwrap_or(u64::MAX);
+                let end = ends.get(&grant.fencing_token).copied().unwrap_or(u64::MAX);
                 beliefs.push((event.at, safe_until.min(end), grant, event.holder.as_str()));
             }
         }
         beliefs.sort_by_key(|(from, ..)| *from);
-        let most = self.limit(Promise::HoldersAreLimited, beliefs.into_iter());
+        let most = self.most_at_once(Promise::HoldersAreLimited, beliefs.into_iter());
         self.report.most_holders = self.report.most_holders.max(most);
     }
 
@@ -407,36 +386,35 @@ impl Judge<'_> {
             EventKind::Left { grant } => Some((event.at, 0, grant, event.holder.as_str())),
             _ => None,
         });
-        let most = self.limit(Promise::EntriesAreLimited, stays);
+        let most = self.most_at_once(Promise::EntriesAreLimited, stays);
         self.report.most_inside = self.report.most_inside.max(most);
     }
 
-    /// Goes through intervals in order, and finds each instant at which one too many begins. An interval that
+    /// Goes through intervals in order, and finds each instant at which a second one begins. An interval that
     /// ends before it begins ends the one of the same grant. Returns the most at once.
-    fn limit<'a>(
+    fn most_at_once<'a>(
         &mut self,
         promise: Promise,
         stretches: impl Iterator<Item = (u64, u64, Grant, &'a str)>,
     ) -> usize {
         let mut most = 0;
-        let mut now: BTreeMap<Id, (u64, u16, &str)> = BTreeMap::new();
+        let mut now: BTreeMap<u64, (u64, &str)> = BTreeMap::new();
         for (from, until, grant, holder) in stretches {
             now.retain(|_, (until, ..)| *until > from);
             if until <= from {
                 if promise == Promise::EntriesAreLimited {
-                    now.remove(&id(grant));
+                    now.remove(&grant.fencing_token);
                 }
                 continue;
             }
-            match now.entry(id(grant)) {
+            match now.entry(grant.fencing_token) {
                 Entry::Occupied(mut one) => one.get_mut().0 = until.max(one.get().0),
                 Entry::Vacant(one) => {
-                    one.insert((until, grant.permits, holder));
-                    let limit = now.values().map(|(_, permits, _)| *permits).max();
-                    if now.len() > usize::from(limit.unwrap_or(0)) {
+                    one.insert((until, holder));
+                    if now.len() > 1 {
                         let who: Vec<_> = now
                             .iter()
-                            .map(|((_, token), (.., holder))| format!("{holder} by {token}"))
+                            .map(|(token, (_, holder))| format!("{holder} by {token}"))
                             .collect();
                         self.find(promise, format!("{} at {from}", who.join(" and ")));
                     }
@@ -512,15 +490,6 @@ mod tests {
         }
     }
 
-    /// A grant of one of several permits.
-    fn of(permits: u16, permit: u16, fencing_token: u64) -> Grant {
-        Grant {
-            fencing_token,
-            permit,
-            permits,
-        }
-    }
-
     fn granted(asked_at: u64, at: u64, holder: &str, grant: Grant, safe_until: u64) -> Event {
         let what = EventKind::Granted {
             grant,
@@ -593,7 +562,6 @@ mod tests {
     fn each_broken_promise_is_found() {
         use Promise::*;
         let g = Grant::of;
-        let two = |n| of(2, n, 2);
         let cases: Vec<(Promise, Vec<Event>)> = vec![
             (
                 TokensAreUnique,
@@ -633,25 +601,16 @@ mod tests {
                 ],
             ),
             (
-                HoldersAreLimited,
-                vec![
-                    granted(0, 1, "a", two(0), 10),
-                    granted(0, 2, "b", two(1), 10),
-                    granted(0, 3, "c", of(2, 2, 2), 10),
-                ],
-            ),
-            (
                 EntriesAreLimited,
                 vec![entered(1, "a", g(2), 10), entered(9, "b", g(4), 20)],
             ),
+            // The same holder entered again, and stays until later.
             (
                 EntriesAreLimited,
                 vec![
-                    entered(1, "a", two(0), 10),
-                    entered(2, "b", two(1), 10),
-                    entered(3, "a", two(0), 20),
-                    entered(11, "b", two(1), 20),
-                    entered(12, "c", of(2, 2, 2), 20),
+                    entered(1, "a", g(2), 10),
+                    entered(3, "a", g(2), 20),
+                    entered(12, "b", g(4), 20),
                 ],
             ),
             (
@@ -672,26 +631,6 @@ mod tests {
             let found: Vec<_> = report.findings.iter().map(|f| f.promise).collect();
             assert_eq!(found, [promise], "{report}");
         }
-    }
-
-    /// Holders above a lowered number of permits are no fault, but a further grant is.
-    #[test]
-    fn a_lowered_number_counts_for_those_who_ask_by_it() {
-        let mut events = vec![
-            granted(0, 1, "a", of(3, 0, 2), 20),
-            granted(0, 2, "b", of(3, 1, 2), 20),
-            granted(3, 4, "c", of(3, 2, 2), 10),
-            granted(5, 11, "d", of(2, 2, 4), 30),
-        ];
-        let report = |events: &[Event]| {
-            let events = events.to_vec();
-            judge(&History { events })
-        };
-        assert!(report(&events).is_kept());
-        events.push(granted(12, 21, "e", of(2, 0, 4), 30));
-        assert!(report(&events).is_kept());
-        events.push(granted(12, 22, "f", of(2, 1, 4), 30));
-        assert!(!report(&events).is_kept());
     }
 
     #[test]

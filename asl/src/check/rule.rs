@@ -298,7 +298,7 @@ pub fn manual() -> String {
             );
         }
     }
-    out
+    out + "\nRead next: [weave leases into a state machine](../how-to/weave.md) · [the tutorial](../tutorial.md) · [errors](errors.md)\n"
 }
 
 impl Example {

@@ -4,6 +4,14 @@ use crate::{Files, Rule, SeededEdit};
 
 pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
     (
+        "a page of docs/ opens with who it is for, and ends with what to read next",
+        framed,
+        &[
+            ("docs/tutorial.md", "This page is", "It is"),
+            ("docs/how-to/adopt.md", "\nRead next: ", "\nSee: "),
+        ],
+    ),
+    (
         "README.md fits on 250 lines",
         length,
         &[("README.md", "\n", "\n\n")],
@@ -43,6 +51,18 @@ fn length(files: &Files) -> Vec<String> {
     long.then(|| format!("README.md has {lines} lines; move the rest to docs/"))
         .into_iter()
         .collect()
+}
+
+fn framed(files: &Files) -> Vec<String> {
+    // The index is what to read next.
+    let pages = files.all("docs/", ".md");
+    let pages = pages.filter(|(path, _)| *path != "docs/README.md");
+    let wrong = pages.filter(|(_, text)| {
+        let opens = text.lines().take(4).any(|line| line.contains("This page "));
+        let last = text.trim_end().rsplit("\n\n").next();
+        !opens || !last.is_some_and(|last| last.starts_with("Read next: "))
+    });
+    wrong.map(|(path, _)| path.to_owned()).collect()
 }
 
 fn plain(files: &Files) -> Vec<String> {
