@@ -85,6 +85,7 @@ TIMED := --config 'target."cfg(all())".runner = ["env", "RUSTC_BOOTSTRAP=1"]'
 test: export RUST_TEST_THREADS ?= $(shell expr 2 '*' "$$(getconf _NPROCESSORS_ONLN)")
 test: translated $(SAM_ENV)/complete ## build everything, run every test, and list the slowest ten
 	cargo build --workspace --locked --bins --examples
+	@if $(MAKE) --no-print-directory local-programs 2>&1 | grep Compiling; then echo "compiled for make demo with other features: see the end of local/Cargo.toml"; exit 1; fi
 	cargo test --workspace --locked --no-fail-fast --lib --bins --tests $(TIMED) -- -Zunstable-options --report-time 2>&1 | tee target/test.log
 	cargo test --workspace --locked --doc 2>&1 | tee -a target/test.log
 	@echo "the slowest ten:"; sed -nE 's/^test (.*) \.\.\. ok <([0-9.]+)s>$$/\2 s  \1/p' target/test.log | sort -rn | sed -n 1,10p

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::execution::Execution;
 use crate::fixture::{environment, n, s, unique};
+use crate::lambda_config;
 
 /// The table of what leases protect: who was inside, and the accounts of transfers.
 const RESOURCES: &str = "ResourceTable";
@@ -49,7 +50,7 @@ impl Machines {
         let functions = FUNCTIONS.map(|name| (name.to_owned(), arn(name)));
         Self {
             sfn: stack.sfn(),
-            lambda: stack.lambda(),
+            lambda: aws_sdk_lambda::Client::from_conf(lambda_config(stack.lambda_url()).build()),
             dynamodb: stack.dynamodb(),
             role: "arn:aws:iam::123456789012:role/test".to_owned(),
             substitutions: Self::tables("LeaseTable", RESOURCES)
@@ -78,7 +79,8 @@ impl Machines {
             }};
         }
         let sfn = client!(aws_sdk_sfn, &endpoint);
-        let lambda = client!(aws_sdk_lambda, other("LEASEHOLD_LAMBDA_ENDPOINT"));
+        let lambda = lambda_config(other("LEASEHOLD_LAMBDA_ENDPOINT")).build();
+        let lambda = aws_sdk_lambda::Client::from_conf(lambda);
         let dynamodb = client!(aws_sdk_dynamodb, other("LEASEHOLD_DYNAMODB_ENDPOINT"));
         let pages = lambda.list_functions().into_paginator().items().send();
         let found: Vec<_> = pages.collect::<Result<_, _>>().await.unwrap();

@@ -7,6 +7,7 @@ use std::io::{BufRead, BufReader, Read, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use leasehold_proof::lambda_config;
 use processes::{parent, wait_until_gone};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -81,15 +82,8 @@ impl Up {
     }
 
     async fn invoke_echo(&self) {
-        let config = aws_sdk_lambda::Config::builder()
-            .behavior_version(aws_sdk_lambda::config::BehaviorVersion::latest())
-            .region(aws_sdk_lambda::config::Region::new("us-east-1"))
-            .credentials_provider(aws_sdk_lambda::config::Credentials::new(
-                "local", "local", None, None, "test",
-            ))
-            .endpoint_url(self.endpoint("LAMBDA"))
-            .build();
-        let client = aws_sdk_lambda::Client::from_conf(config);
+        let config = lambda_config(self.endpoint("LAMBDA"));
+        let client = aws_sdk_lambda::Client::from_conf(config.build());
         let output = client
             .invoke()
             .function_name("EchoFunction")

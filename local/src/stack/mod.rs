@@ -206,13 +206,6 @@ impl Stack {
         client!(aws_sdk_dynamodb, self.proxy.url())
     }
 
-    /// A client for Lambda.
-    #[cfg(feature = "lambda-client")]
-    #[must_use]
-    pub fn lambda(&self) -> aws_sdk_lambda::Client {
-        client!(aws_sdk_lambda, self.lambda.url())
-    }
-
     /// A client for Step Functions. Without an engine its calls fail.
     #[must_use]
     pub fn sfn(&self) -> aws_sdk_sfn::Client {

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use aws_sdk_lambda::config::{BehaviorVersion, Credentials, Region, retry::RetryConfig};
+use aws_sdk_lambda::config::retry::RetryConfig;
 use aws_sdk_lambda::error::ProvideErrorMetadata;
 use aws_sdk_lambda::operation::invoke::InvokeOutput;
 use aws_sdk_lambda::primitives::Blob;
 use aws_sdk_lambda::types::InvocationType;
 use leasehold_local::{Function, LambdaHost, Outcome};
+use leasehold_proof::lambda_config;
 use serde_json::{Value, json};
 
 struct Bench {
@@ -42,16 +43,10 @@ async fn bench(function: Function) -> Bench {
     let logs = tempfile::tempdir().unwrap();
     let host = LambdaHost::start(logs.path(), 0).await.unwrap();
     host.register(function);
-    let config = aws_sdk_lambda::Config::builder()
-        .behavior_version(BehaviorVersion::latest())
-        .region(Region::new("us-east-1"))
-        .credentials_provider(Credentials::new("local", "local", None, None, "test"))
-        .retry_config(RetryConfig::disabled())
-        .endpoint_url(host.url())
-        .build();
+    let config = lambda_config(host.url()).retry_config(RetryConfig::disabled());
     Bench {
         host,
-        client: aws_sdk_lambda::Client::from_conf(config),
+        client: aws_sdk_lambda::Client::from_conf(config.build()),
         _logs: logs,
     }
 }

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use aws_sdk_lambda::Client;
-use aws_sdk_lambda::config::{BehaviorVersion, Config, Credentials, Region};
+use aws_sdk_lambda::config::Credentials;
 use aws_sdk_lambda::primitives::Blob;
 use leasehold_local::{Options, Stack};
+use leasehold_proof::lambda_config;
 use serde_json::{Value, json};
 
 /// The repository's template with one value, at a JSON pointer, changed.
@@ -42,13 +43,10 @@ async fn start(template: Option<PathBuf>) -> Result<Stack, leasehold_local::Erro
 
 /// Invokes as the owner of this access key id.
 async fn invoke(stack: &Stack, key: &str, function: &str, event: Value) -> Result<Value, String> {
-    let config = Config::builder()
-        .behavior_version(BehaviorVersion::latest())
-        .region(Region::new("us-east-1"))
-        .credentials_provider(Credentials::new(key, "local", None, None, "test"))
-        .endpoint_url(stack.lambda_url())
-        .build();
-    let invoke = Client::from_conf(config).invoke().function_name(function);
+    let credentials = Credentials::new(key, "local", None, None, "test");
+    let config = lambda_config(stack.lambda_url()).credentials_provider(credentials);
+    let client = Client::from_conf(config.build());
+    let invoke = client.invoke().function_name(function);
     let sent = invoke.payload(Blob::new(event.to_string())).send().await;
     let output = sent.map_err(|error| error.into_service_error().to_string())?;
     Ok(serde_json::from_slice(output.payload().unwrap().as_ref()).unwrap())

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use aws_sdk_lambda::primitives::Blob;
+use aws_sdk_lambda::{Client, primitives::Blob};
 use leasehold_local::{Error, Options, Outcome, Schedules, Stack};
 use leasehold_proof::execution::Execution;
+use leasehold_proof::lambda_config;
 use serde_json::{Value, json};
 
 fn options() -> Options {
@@ -27,8 +28,7 @@ fn options() -> Options {
 
 async fn environment(stack: &Stack) -> Value {
     let event = Blob::new(r#"{"do": "environment"}"#);
-    let output = stack
-        .lambda()
+    let output = Client::from_conf(lambda_config(stack.lambda_url()).build())
         .invoke()
         .function_name("EchoFunction")
         .payload(event)

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use aws_sdk_lambda::primitives::Blob;
+use aws_sdk_lambda::{Client, primitives::Blob};
 use leasehold::{Clock as _, SystemClock};
 use leasehold_local::{Options, Source, Stack};
+use leasehold_proof::lambda_config;
 use serde_json::{Value, json};
 
 use leasehold_proof::fixture::{environment, eventually, s};
@@ -193,11 +194,8 @@ async fn when_the_event_never_comes_sweep_frees_the_key() {
     fixture.start("lost", 1, "succeed").await;
     fixture.held("lost").await;
     let swept = eventually("what is looked for", async || {
-        let sweep = fixture
-            .stack
-            .lambda()
-            .invoke()
-            .function_name("SweepFunction");
+        let lambda = Client::from_conf(lambda_config(fixture.stack.lambda_url()).build());
+        let sweep = lambda.invoke().function_name("SweepFunction");
         let output = sweep.payload(Blob::new("{}")).send().await.unwrap();
         let answer: Value = serde_json::from_slice(output.payload().unwrap().as_ref()).unwrap();
         (answer["freed"] == 1).then_some(answer)
