@@ -332,10 +332,7 @@ impl Store for DynamoDb {
         limit: Duration,
     ) -> Result<Joined, Error> {
         let request = self.request(WRITE, Some(key));
-        let address = Address {
-            key: key.clone(),
-            permit: 0,
-        };
+        let address = Address::first(key);
         let line = self.transact_item(&address, &Change::Join(join.clone()));
         let items = [line, self.put_beside(key, waiter)].into_iter();
         let reasons = match self.transact(request, items, |_| Some(key), limit).await? {
@@ -694,10 +691,7 @@ mod tests {
             .interceptor(recorder.clone());
         let store = DynamoDb::new(Client::from_conf(config.build()), "leases");
         let (key, limit) = (Key::new("orders/42").unwrap(), Duration::from_secs(1));
-        let address = Address {
-            key: key.clone(),
-            permit: 0,
-        };
+        let address = Address::first(&key);
         let _ = store.read(&address, limit).await;
         let _ = store.read_key(&key, limit).await;
         let _ = store
@@ -722,10 +716,7 @@ mod tests {
             .timeout_config(TimeoutConfig::disabled())
             .interceptor(recorder.clone());
         let store = DynamoDb::new(Client::from_conf(config.build()), "leases");
-        let address = Address {
-            key: Key::new("orders/42").unwrap(),
-            permit: 0,
-        };
+        let address = Address::first(&Key::new("orders/42").unwrap());
         let change = Change::Extend(Extend {
             lease_id: LeaseId::stored("shown-by-the-sdk"),
             fencing_token: Counter::MIN,

@@ -132,10 +132,7 @@ impl Wire {
     }
 
     pub(crate) async fn row(&self) -> Row {
-        let address = Address {
-            key: make::key("k"),
-            permit: 0,
-        };
+        let address = Address::first(&make::key("k"));
         match self.table.read(&address, Duration::MAX).await {
             Ok(Stored::Row(row)) => row,
             other => panic!("{other:?}"),
