@@ -71,10 +71,7 @@ impl<S: Store> Leases<S> {
                 .permit(key, permits.get(), grant, request.reentrant)
                 .await;
         }
-        let address = Address {
-            key: request.key,
-            permit: 0,
-        };
+        let address = Address::first(&request.key);
         match self.attempt(&address, &grant, request.reentrant).await? {
             Ok(granted) => Ok(Acquired::Granted(granted)),
             Err(refusal) => self.refused(address, refusal, &grant).await,

@@ -151,12 +151,11 @@ impl<'a, B: Bench> Case<'a, B> {
     fn new(bench: &'a B, key: &str) -> Self {
         let clock = make::clock();
         let leases = Leases::new(bench.store(), Settings::default()).with_clock(clock.clone());
-        let key = make::key(key);
         Self {
             bench,
             clock,
             leases,
-            address: Address { key, permit: 0 },
+            address: Address::first(&make::key(key)),
         }
     }
 

@@ -10,7 +10,6 @@ use crate::{
     leases::{Leases, corrupt},
     outcomes::{Lease, Previous},
     pagination::Cursor,
-    queue::queue_row,
     row::Record,
     row::{Row, Stored},
     store::{Address, Entry, Store, What},
@@ -191,36 +190,16 @@ impl<S: Store> Leases<S> {
         limit: u32,
         cursor: Option<Cursor>,
     ) -> Result<LeasePage, Error> {
-        let mut left = limit;
-        let mut listed = LeasePage::default();
-        let mut from = match cursor {
-            None => None,
-            Some(cursor) => Some(cursor.within(holder).ok_or_else(|| {
+        let from = match cursor {
+            None => Cursor::start(0),
+            Some(cursor) => cursor.within(holder).map(Cursor::at).ok_or_else(|| {
                 Error::invalid(
                     "cursor",
                     "is not a cursor of an earlier response about this holder",
                 )
-            })?),
+            })?,
         };
-        loop {
-            let (most, time) = (left.min(PAGE), self.limit());
-            let page = self
-                .store()
-                .held_by(holder, from.as_ref(), most, time)
-                .await?;
-            left = left.saturating_sub(u32::try_from(page.entries.len()).unwrap_or(u32::MAX));
-            let views = self.views(page.entries).await?;
-            let theirs = |view: &LeaseView| view.held.as_ref().is_some_and(|h| h.holder == *holder);
-            listed.leases.extend(views.into_iter().filter(theirs));
-            match page.next {
-                None => return Ok(listed),
-                Some(next) if left == 0 || listed.is_large() || self.is_nearly_over() => {
-                    listed.cursor = Some(Cursor::at(next));
-                    return Ok(listed);
-                }
-                next => from = next,
-            }
-        }
+        self.listed(limit, from, Some(holder)).await
     }
 
     /// All held leases, at most `limit` at a time, in no particular order. If there is more, the result says where to
@@ -230,13 +209,34 @@ impl<S: Store> Leases<S> {
     /// # Errors
     /// Those of [`Store::apply`].
     pub async fn list(&self, limit: u32, cursor: Option<Cursor>) -> Result<LeasePage, Error> {
-        let mut left = limit;
+        let from = cursor.unwrap_or_else(|| Cursor::start(0));
+        self.listed(limit, from, None).await
+    }
+
+    /// Everything in the index from this position on, or what is this holder's.
+    async fn listed(
+        &self,
+        mut left: u32,
+        mut cursor: Cursor,
+        of: Option<&Holder>,
+    ) -> Result<LeasePage, Error> {
         let mut listed = LeasePage::default();
-        let mut cursor = cursor.unwrap_or_else(|| Cursor::start(0));
         loop {
-            let (entries, next) = self.page(cursor, left.min(PAGE)).await?;
+            let (most, time) = (left.min(PAGE), self.limit());
+            let (entries, next) = match of {
+                None => self.page(cursor, most).await?,
+                Some(holder) => {
+                    let page = self.store().held_by(holder, cursor.after(), most, time);
+                    let page = page.await?;
+                    (page.entries, page.next.map(Cursor::at))
+                }
+            };
             left = left.saturating_sub(u32::try_from(entries.len()).unwrap_or(u32::MAX));
-            listed.leases.extend(self.views(entries).await?);
+            let theirs = |view: &LeaseView| {
+                of.is_none_or(|holder| view.held.as_ref().is_some_and(|h| h.holder == *holder))
+            };
+            let views = self.views(entries).await?;
+            listed.leases.extend(views.into_iter().filter(theirs));
             match next {
                 None => return Ok(listed),
                 Some(next) if left == 0 || listed.is_large() || self.is_nearly_over() => {
@@ -261,7 +261,7 @@ impl<S: Store> Leases<S> {
                     addresses.insert(address, true);
                 }
                 What::Waiter(key, request) => {
-                    addresses.entry(queue_row(&key)).or_insert(false);
+                    addresses.entry(Address::first(&key)).or_insert(false);
                     waiting.insert(request);
                 }
                 What::Foreign => {}

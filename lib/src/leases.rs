@@ -10,10 +10,10 @@ use crate::{
     error::{Cause, Error},
     outcomes::{Lease, LeaseStatus},
     pagination::Cursor,
-    row::{Frozen, Holding, Row, State},
+    row::{Frozen, Row, State},
     settings::Settings,
     store::{Address, Connection, Entry, Store},
-    values::{Caller, Counter, Holder, Key, Ttl},
+    values::{Caller, Key, Ttl},
     workflows::Workflows,
 };
 
@@ -209,36 +209,23 @@ impl<S: Store> Leases<S> {
 
     /// The handle of the lease that `row` carries.
     pub(crate) fn lease_of(&self, address: Address, row: Row) -> Result<Lease, Error> {
-        let (token, version) = (row.fencing_token, row.version);
-        let holder = row.granted_to.clone();
-        match row.state {
-            State::Held(held) => Ok(self.lease_from(address, holder, token, version, held)),
-            // Only a store that violates its contract gets here.
-            State::Free { .. } => Err(corrupt(address.key, "it is not held")),
-        }
-    }
-
-    fn lease_from(
-        &self,
-        address: Address,
-        holder: Holder,
-        fencing_token: Counter,
-        version: Counter,
-        held: Holding,
-    ) -> Lease {
-        Lease {
+        // Only a store that violates its contract has none.
+        let State::Held(held) = row.state else {
+            return Err(corrupt(address.key, "it is not held"));
+        };
+        Ok(Lease {
             key: address.key,
-            holder,
+            holder: row.granted_to,
             lease_id: held.lease_id,
-            fencing_token,
-            version,
+            fencing_token: row.fencing_token,
+            version: row.version,
             ttl: held.ttl,
             acquired_at: held.acquired_at,
             expires_at: held.expires_at,
             safe_until: held.expires_at.minus(self.settings.guard),
             permit: address.permit,
             metadata: held.metadata,
-        }
+        })
     }
 }
 

@@ -13,4 +13,4 @@ mod maintenance;
 mod notify;
 
 pub(crate) use maintenance::{Waiting, Waits, is_next, its_place_is_lost};
-pub(crate) use notify::{NotifyAttempt, is_reserved_by, queue_row};
+pub(crate) use notify::{NotifyAttempt, is_reserved_by};

@@ -34,6 +34,16 @@ pub struct Address {
     pub permit: u16,
 }
 
+impl Address {
+    /// The row of a mutex, which also has the queue of the key.
+    pub(crate) fn first(key: &Key) -> Self {
+        Self {
+            key: key.clone(),
+            permit: 0,
+        }
+    }
+}
+
 /// The outcome of a conditional write.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]

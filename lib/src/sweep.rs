@@ -254,6 +254,27 @@ mod tests {
         store::wire::{Fate, Wire},
     };
 
+    /// Sweeps in invocations of two seconds each, until one has swept everything; returns how many leases they freed.
+    async fn in_invocations(leases: &Leases<Memory>) -> u64 {
+        let (mut freed, mut cursor) = (0, None);
+        for calls in 1..100 {
+            let deadline = leases.now().plus(Duration::from_secs(2));
+            let limit = 1000;
+            let swept = leases
+                .for_call(deadline)
+                .sweep(SweepBounds::Call { limit, cursor })
+                .await
+                .expect("time that runs out is no error");
+            assert!(leases.now() < deadline);
+            (freed, cursor) = (freed + swept.freed, swept.cursor);
+            if cursor.is_none() {
+                assert!(calls > 1, "one call had not enough time");
+                return freed;
+            }
+        }
+        panic!("it gets nowhere");
+    }
+
     #[tokio::test]
     async fn a_sweep_that_stops_among_those_who_wait_says_so_too() {
         let calls = Arc::new(FakeStepFunctions::default());
@@ -275,18 +296,7 @@ mod tests {
             joined.expect("in line");
         }
         leases.sleep(Duration::from_secs(60)).await;
-        let (mut cursor, mut rounds) = (None, 0);
-        loop {
-            let soon = leases.for_call(leases.now().plus(Duration::from_secs(2)));
-            let limit = 1000;
-            let swept = soon.sweep(SweepBounds::Call { limit, cursor }).await;
-            (cursor, rounds) = (swept.expect("swept").cursor, rounds + 1);
-            if cursor.is_none() {
-                break;
-            }
-            assert!(rounds < 100, "it gets nowhere");
-        }
-        assert!(rounds > 1, "one call had not enough time");
+        in_invocations(&leases).await;
         let answers = calls.take_answers();
         let away = answers.iter().filter(|answer| {
             let error = answer.result.as_ref().err();
@@ -306,24 +316,9 @@ mod tests {
             grant(&leases, Acquire::new(key, holder, ttl)).await;
         }
         leases.sleep(Duration::from_secs(60)).await;
-        let (mut freed, mut cursor, mut calls) = (0, None, 0);
-        loop {
-            let deadline = leases.now().plus(Duration::from_secs(2));
-            let limit = 1000;
-            let swept = leases
-                .for_call(deadline)
-                .sweep(SweepBounds::Call { limit, cursor })
-                .await
-                .expect("time that runs out is no error");
-            assert!(leases.now() < deadline);
-            (freed, cursor, calls) = (freed + swept.freed, swept.cursor, calls + 1);
-            if cursor.is_none() {
-                break;
-            }
-        }
-        assert_eq!(freed, 50);
-        assert!(calls > 1, "one call had not enough time");
+        assert_eq!(in_invocations(&leases).await, 50);
     }
+
     /// Items that are not ours stay in the index, and each takes time.
     #[tokio::test]
     async fn a_sweep_on_the_schedule_goes_on_where_the_last_one_stopped() {

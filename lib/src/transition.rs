@@ -12,8 +12,6 @@ use crate::{
 
 mod queue;
 mod refusals;
-#[cfg(test)]
-mod tests;
 
 pub use queue::{
     ConfirmReservation, HandOver, Join, Leave, PassReservation, RenewReservation, Reserve,

@@ -139,34 +139,62 @@ impl RequestId {
     }
 }
 
-/// Proof of ownership, one per grant: a secret. `Debug` never shows it, and there is no `Display`; only
-/// [`LeaseId::expose`] and serialization return it.
-#[derive(Clone, PartialEq, Eq, Hash, Deserialize)]
-#[serde(try_from = "String")]
-pub struct LeaseId(String);
+/// A checked string that `Debug` never shows and that has no `Display`.
+macro_rules! secret_value {
+    ($(#[$doc:meta])* $name:ident, $longest:literal, $(#[$exposed:meta])*) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, Hash, Deserialize)]
+        #[serde(try_from = "String")]
+        pub struct $name(String);
+
+        impl $name {
+            $(#[$exposed])*
+            #[must_use]
+            pub fn expose(&self) -> &str {
+                &self.0
+            }
+
+            pub(crate) fn stored(text: &str) -> Self {
+                Self(text.to_owned())
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = BadValue;
+            fn try_from(text: String) -> Result<Self, BadValue> {
+                sized(text, $longest).map(Self)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(concat!(stringify!($name), "(redacted)"))
+            }
+        }
+    };
+}
+
+secret_value!(
+    /// Proof of ownership, one per grant: a secret. `Debug` never shows it, and there is no `Display`; only
+    /// [`LeaseId::expose`] and serialization return it.
+    LeaseId,
+    256,
+    /// The secret itself, for a condition of your own on the lease row.
+);
+
+secret_value!(
+    /// The token that Step Functions gives a task that waits for a callback: anybody who has it can end the task. A
+    /// secret: `Debug` never shows it, there is no `Display`, and it is not serialized.
+    TaskToken,
+    2048,
+    /// The secret itself, for the service that sends the callback.
+);
 
 impl LeaseId {
     /// A new one: 128 random bits.
     #[must_use]
     pub fn random() -> Self {
         Self(random_hex())
-    }
-
-    /// The secret itself, for a condition of your own on the lease row.
-    #[must_use]
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-
-    pub(crate) fn stored(text: &str) -> Self {
-        Self(text.to_owned())
-    }
-}
-
-impl TryFrom<String> for LeaseId {
-    type Error = BadValue;
-    fn try_from(text: String) -> Result<Self, BadValue> {
-        sized(text, 256).map(Self)
     }
 }
 
@@ -176,9 +204,13 @@ impl Serialize for LeaseId {
     }
 }
 
-impl fmt::Debug for LeaseId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("LeaseId(redacted)")
+impl TaskToken {
+    /// Checks `text`: 1 to 2048 bytes.
+    ///
+    /// # Errors
+    /// [`BadValue`] says what is wrong.
+    pub fn new(text: impl Into<String>) -> Result<Self, BadValue> {
+        Self::try_from(text.into())
     }
 }
 
@@ -387,45 +419,6 @@ impl TryFrom<Vec<String>> for Keys {
     }
 }
 
-/// The token that Step Functions gives a task that waits for a callback: anybody who has it can end the task. A
-/// secret: `Debug` never shows it, there is no `Display`, and it is not serialized.
-#[derive(Clone, PartialEq, Eq, Hash, Deserialize)]
-#[serde(try_from = "String")]
-pub struct TaskToken(String);
-
-impl TaskToken {
-    /// Checks `text`: 1 to 2048 bytes.
-    ///
-    /// # Errors
-    /// [`BadValue`] says what is wrong.
-    pub fn new(text: impl Into<String>) -> Result<Self, BadValue> {
-        sized(text.into(), 2048).map(Self)
-    }
-
-    /// The secret itself, for the service that sends the callback.
-    #[must_use]
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-
-    pub(crate) fn stored(text: &str) -> Self {
-        Self(text.to_owned())
-    }
-}
-
-impl TryFrom<String> for TaskToken {
-    type Error = BadValue;
-    fn try_from(text: String) -> Result<Self, BadValue> {
-        Self::new(text)
-    }
-}
-
-impl fmt::Debug for TaskToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("TaskToken(redacted)")
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -455,6 +448,8 @@ mod tests {
         let id = LeaseId::random();
         assert_eq!(format!("{id:?}"), "LeaseId(redacted)");
         assert_ne!(id, LeaseId::random());
+        let token = TaskToken::stored("secret");
+        assert_eq!(format!("{token:?}"), "TaskToken(redacted)");
     }
 
     #[test]
@@ -513,12 +508,6 @@ mod tests {
         }
         // Keys that look the same are not the same.
         read(&["\u{e9}", "e\u{301}"].map(String::from)).expect("two keys");
-    }
-
-    #[test]
-    fn a_task_token_stays_out_of_debug() {
-        let token = TaskToken::stored("secret");
-        assert_eq!(format!("{token:?}"), "TaskToken(redacted)");
     }
 
     /// Texts that look like each other, like a separator or a length, or like nothing; short, so that collisions are

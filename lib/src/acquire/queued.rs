@@ -7,10 +7,10 @@ use crate::{
     conflicts::ConflictBackoff,
     error::Error,
     leases::{Leases, TRIES, corrupt, frozen_error},
-    queue::{NotifyAttempt, is_next, its_place_is_lost, queue_row},
+    queue::{NotifyAttempt, is_next, its_place_is_lost},
     requests::{Acquire, Queue},
     row::Row,
-    store::{Joined, Store, foreign_item},
+    store::{Address, Joined, Store, foreign_item},
     transition::{Grant, GrantRefusal, Join, JoinRefusal, why_not_joined},
     values::{Key, Permits},
     waiter::Waiter,
@@ -70,7 +70,7 @@ impl<S: Store> Leases<S> {
         let waiter = self.waiter(&grant, queue);
         // A holder does not wait for its own lease. Ignore any refusal here: it is handled below, after a check of
         // the queue.
-        if reentrant && let Ok(granted) = self.attempt(&queue_row(&key), &grant, true).await? {
+        if reentrant && let Ok(granted) = self.attempt(&Address::first(&key), &grant, true).await? {
             self.send_grant(workflows, &waiter.task_token, granted)
                 .await?;
             return Ok(Queued::Acquired);
@@ -142,7 +142,7 @@ impl<S: Store> Leases<S> {
         grant: &Grant,
         waiter: &Waiter,
     ) -> Result<Option<Queued>, Error> {
-        match self.attempt(&queue_row(key), grant, false).await? {
+        match self.attempt(&Address::first(key), grant, false).await? {
             Ok(granted) => {
                 self.send_grant(workflows, &waiter.task_token, granted)
                     .await?;
@@ -163,7 +163,7 @@ impl<S: Store> Leases<S> {
         let key = key.clone();
         match refusal {
             GrantRefusal::Replayed(row) => {
-                let granted = self.replayed(queue_row(&key), row)?;
+                let granted = self.replayed(Address::first(&key), row)?;
                 self.send_grant(workflows, &waiter.task_token, granted)
                     .await?;
                 Ok(Some(Queued::Acquired))

@@ -1,5 +1,7 @@
 //! From a holder to the next waiter.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::{
@@ -82,6 +84,18 @@ async fn the_first_extend_of_a_promise_is_the_grant<B: Bench>(bench: &B) {
     assert_eq!(lease.expires_at, line.now().plus(2 * TTL));
     assert_eq!((lease.ttl, &lease.metadata), (promised.ttl, &metadata));
     assert_eq!(lease.acquired_at, promised.acquired_at);
+    // Repeated, it is known by its time and its deadline, and writes nothing. With another of them it is another extend.
+    assert_eq!(line.confirm(&turn).await, lease);
+    let mut last = lease.version;
+    for earlier in [Duration::ZERO, MS] {
+        line.pass(earlier);
+        let options = make::extend_by((3 * TTL).saturating_sub(earlier));
+        let again = line.leases.extend(promised, options).await;
+        let again = again.expect("extended").into_lease();
+        assert_eq!(again.expires_at, lease.expires_at.plus(TTL));
+        assert!(again.version > last);
+        last = again.version;
+    }
     // The handle of the reservation works as well as the one that the confirmation returned.
     line.pass(TTL);
     let later = line.extend(promised).await.expect("extended");

@@ -66,10 +66,7 @@ impl<B: Bench> Case<'_, B> {
     }
 
     pub(super) fn at(&self, name: &str) -> Address {
-        Address {
-            key: self.key(name),
-            permit: 0,
-        }
+        Address::first(&self.key(name))
     }
 
     /// The key `name`, acquired by `holder` alone.

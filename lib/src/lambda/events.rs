@@ -11,7 +11,7 @@ use lambda_runtime::{
     LambdaInvocation,
     tower::{Layer, Service},
 };
-use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::{error::Error, json};
@@ -58,27 +58,10 @@ impl<T: DeserializeOwned> FromEvent for Trigger<T> {
 
     fn from_event(event: &Event<'_>) -> Result<Self, Error> {
         if event.0.get("detail-type").is_some() {
-            json::read_event::<EventBridgeEvent<Anything>>(event.0).map(|_| Self::Schedule)
+            json::read_event::<EventBridgeEvent<Value>>(event.0).map(|_| Self::Schedule)
         } else {
             json::read(event.0).map(Self::Call)
         }
-    }
-}
-
-/// The detail of an event, which is not used.
-#[derive(Debug)]
-struct Anything;
-
-impl<'de> serde::Deserialize<'de> for Anything {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        IgnoredAny::deserialize(deserializer).map(|_| Self)
-    }
-}
-
-/// The event type requires it.
-impl serde::Serialize for Anything {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_unit()
     }
 }
 

@@ -1,11 +1,10 @@
 use super::*;
 use crate::{
-    Acquire, GrantKind, Memory,
+    Acquire, Memory,
     clock::ManualClock,
     conformance::{grant, make},
 };
 
-const MINUTE: Duration = Duration::from_mins(1);
 const MS: Duration = Duration::from_millis(1);
 
 fn by<S: Store>(store: S, clock: &Arc<ManualClock>) -> Leases<S> {
@@ -33,15 +32,4 @@ fn a_deadline_that_has_come_is_not_believed() {
     let leases = by(Memory::new(), &make::clock());
     assert_eq!(leases.for_call(leases.now().plus(MS)).limit(), MS);
     assert_eq!(leases.for_call(leases.now()).limit(), leases.limit());
-}
-
-/// After a lost response the same value finds its lease, although the caller set no request id.
-#[tokio::test]
-async fn a_clone_of_a_request_is_the_same_request() {
-    let leases = by(Memory::new(), &make::clock());
-    let request = asking(MINUTE);
-    let first = grant(&leases, request.clone()).await;
-    let again = grant(&leases, request).await;
-    assert_eq!(again.grant, GrantKind::Replayed);
-    assert_eq!(again.lease, first.lease);
 }

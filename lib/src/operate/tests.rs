@@ -11,10 +11,7 @@ use crate::{
 };
 
 fn address() -> Address {
-    Address {
-        key: make::key("k"),
-        permit: 0,
-    }
+    Address::first(&make::key("k"))
 }
 
 async fn grant(leases: &Leases<Memory>, holder: &str) -> Lease {

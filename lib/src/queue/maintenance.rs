@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use super::notify::queue_row;
 use crate::{
     clock::Timestamp,
     concurrency::some_at_a_time,
@@ -10,7 +9,7 @@ use crate::{
     leases::{Leases, TRIES, corrupt},
     metrics::{self, Metric},
     row::{Row, Stored},
-    store::{Applied, Store},
+    store::{Address, Applied, Store},
     transition::{Change, Leave},
     values::{Key, RequestDigest},
     waiter::Waiter,
@@ -109,7 +108,11 @@ impl<S: Store> Leases<S> {
     }
 
     pub(crate) async fn read_queue_row(&self, key: &Key) -> Result<Option<Row>, Error> {
-        match self.store().read(&queue_row(key), self.limit()).await? {
+        match self
+            .store()
+            .read(&Address::first(key), self.limit())
+            .await?
+        {
             Stored::Row(row) => Ok(Some(row)),
             Stored::Absent => Ok(None),
             Stored::Foreign(reason) => Err(corrupt(key.clone(), reason)),
@@ -192,7 +195,7 @@ impl<S: Store> Leases<S> {
             request: request.clone(),
             place,
         });
-        let address = queue_row(key);
+        let address = Address::first(key);
         self.store().apply(&address, &change, self.limit()).await
     }
 
@@ -276,7 +279,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_has_moved_in_line_meanwhile_is_sent_away_too() {
         let key = make::key("k");
-        let first = queue_row(&key);
+        let first = Address::first(&key);
         let turned = move |table: &Memory| {
             let mut items = table.all().into_iter();
             let found = items.find(|(_, sk, _)| sk.starts_with("LEASE#"));

@@ -260,17 +260,16 @@ impl<S: Store> Leases<S> {
             (Some(reserved), _) if reserved.until <= over => self.pass_on(key, row).await.map(drop),
             // First in the queue, and its item is gone: reserve the key for it first, because only a reservation can
             // be passed on.
-            (None, Some(_)) => {
-                let successor = self.successor(row.fencing_token);
-                let change = Change::Reserve(Reserve {
-                    heir: successor.clone(),
-                });
-                self.write_reservation(key, &change, &successor)
-                    .await
-                    .map(drop)
-            }
+            (None, Some(_)) => self.reserve(key, row).await.map(drop),
             _ => Ok(()),
         }
+    }
+
+    /// Reserves the key for its first waiter. Returns as [`Leases::pass_on`] does.
+    async fn reserve(&self, key: &Key, row: &Row) -> Result<Option<Row>, Error> {
+        let heir = self.successor(row.fencing_token);
+        let change = Change::Reserve(Reserve { heir: heir.clone() });
+        self.write_reservation(key, &change, &heir).await
     }
 
     /// Reserves the key for the next waiter instead, or for nobody if the queue is empty. Returns the stored row, or
@@ -299,7 +298,7 @@ impl<S: Store> Leases<S> {
         Ok(
             match self
                 .store()
-                .apply(&queue_row(key), change, self.limit())
+                .apply(&Address::first(key), change, self.limit())
                 .await?
             {
                 Applied::Done { row, .. } => Some(row),
@@ -325,11 +324,7 @@ impl<S: Store> Leases<S> {
             if row.head().is_none() {
                 return Ok(false);
             }
-            let successor = self.successor(row.fencing_token);
-            let change = Change::Reserve(Reserve {
-                heir: successor.clone(),
-            });
-            let kept = self.write_reservation(key, &change, &successor).await?;
+            let kept = self.reserve(key, &row).await?;
             return Ok(self
                 .notify_next_waiter_if(key, kept, NotifyAttempt::First)
                 .await);
@@ -388,7 +383,7 @@ impl<S: Store> Leases<S> {
             until,
             tokens: self.tokens_for(row.fencing_token),
         });
-        let address = queue_row(key);
+        let address = Address::first(key);
         let applied = self.store().apply(&address, &change, self.limit());
         Ok(match applied.await? {
             Applied::Done { row, .. } => Some(row),
@@ -403,10 +398,9 @@ impl<S: Store> Leases<S> {
     /// # Errors
     /// [`Error::Corrupt`], and those of [`Store::apply`].
     pub async fn hand_over(&self, key: &Key) -> Result<bool, Error> {
-        match self.store().read(&queue_row(key), self.limit()).await? {
-            Stored::Row(row) => self.notify_if_due(key, row).await,
-            Stored::Absent => Ok(false),
-            Stored::Foreign(reason) => Err(crate::leases::corrupt(key.clone(), reason)),
+        match self.read_queue_row(key).await? {
+            Some(row) => self.notify_if_due(key, row).await,
+            None => Ok(false),
         }
     }
 }
@@ -416,12 +410,4 @@ impl<S: Store> Leases<S> {
 pub(crate) fn is_reserved_by(row: &Row, lease_id: &LeaseId) -> bool {
     row.reserved()
         .is_some_and(|reserved| reserved.lease_id == *lease_id && reserved.tries == Counter::MIN)
-}
-
-/// The row that has the queue of `key`.
-pub(crate) fn queue_row(key: &Key) -> Address {
-    Address {
-        key: key.clone(),
-        permit: 0,
-    }
 }

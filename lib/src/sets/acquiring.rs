@@ -56,13 +56,8 @@ impl<S: Store> Leases<S> {
             metadata: request.metadata,
             over: None,
         })?;
-        let first = keys.iter().map(|key| {
-            let address = Address {
-                key: key.clone(),
-                permit: 0,
-            };
-            (address, one_of(&grant))
-        });
+        let first = keys.iter();
+        let first = first.map(|key| (Address::first(key), one_of(&grant)));
         let mut changes: Vec<_> = first.collect();
         let mut backoff = ConflictBackoff::from(self);
         loop {

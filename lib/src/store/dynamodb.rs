@@ -8,31 +8,36 @@ use aws_sdk_dynamodb::{
     client::customize::CustomizableOperation,
     config::{Builder, StalledStreamProtectionConfig},
     error::{ProvideErrorMetadata, SdkError},
-    operation::update_item::{UpdateItemError, UpdateItemOutput},
-    types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure},
+    operation::{
+        transact_get_items::TransactGetItemsError,
+        update_item::{UpdateItemError, UpdateItemOutput},
+    },
+    types::{AttributeValue, CancellationReason, ReturnValue, ReturnValuesOnConditionCheckFailure},
 };
 use aws_smithy_types::{retry::RetryConfig, timeout::TimeoutConfig};
 use tokio::time::sleep;
 
 mod clocks;
 mod transactions;
-mod waiters;
 
 use super::{
     Address, Applied, AppliedAll, Entry, Joined, Page, Position, ScanSegment, Store, What,
     expressions::{self, Expressions},
     failures::Request,
-    sweep_after, what,
+    foreign_item, sweep_after, what,
 };
 use crate::{
     backoff::Backoff,
     clock::{Timestamp, stopwatch},
     error::Error,
     row::attributes as at,
-    row::{Item, Stored, s, text},
+    row::{Item, Stored, instant, n, s, text},
     transition::{Change, Join, transition},
     values::{Holder, Key, RequestDigest},
     waiter::Waiter,
+};
+use transactions::{
+    LATEST, Transacted, WRITE, WRITE_AND_CHECK, is_conflict, is_refused, transact_get, unbuilt,
 };
 
 /// A DynamoDB table of lease rows.
@@ -221,7 +226,27 @@ impl Store for DynamoDb {
         changes: &[(Address, Change)],
         limit: Duration,
     ) -> Result<AppliedAll, Error> {
-        self.write_all(changes, limit).await
+        let checks = |(_, change): &(_, Change)| matches!(change, Change::CheckHeld(_));
+        let action = if changes.iter().any(checks) {
+            WRITE_AND_CHECK
+        } else {
+            WRITE
+        };
+        let items = changes
+            .iter()
+            .map(|(address, change)| self.transact_item(address, change));
+        let key_of = |at: usize| changes.get(at).map(|(address, _)| &address.key);
+        let request = self.request(action, None);
+        Ok(match self.transact(request, items, key_of, limit).await? {
+            Transacted::Done => AppliedAll::Done,
+            Transacted::Conflict => AppliedAll::Conflict,
+            Transacted::Refused(reasons) => {
+                let refused = reasons
+                    .iter()
+                    .map(|reason| is_refused(reason).then(|| Stored::read(reason.item())));
+                AppliedAll::Refused(refused.collect())
+            }
+        })
     }
 
     async fn read_all(
@@ -229,7 +254,27 @@ impl Store for DynamoDb {
         addresses: &[Address],
         limit: Duration,
     ) -> Result<Option<Vec<Stored>>, Error> {
-        self.get_all(addresses, limit).await
+        let request = self.request("dynamodb:GetItem", None);
+        let gets = addresses
+            .iter()
+            .map(|address| transact_get(&self.table, address));
+        let gets = gets
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|error| request.failed::<TransactGetItemsError, ()>(unbuilt(error)))?;
+        let get = self
+            .client
+            .transact_get_items()
+            .set_transact_items(Some(gets));
+        match within(get.customize(), limit).send().await {
+            Ok(output) => {
+                let items = output.responses().iter();
+                let rows = items.map(|found| Stored::read(found.item()));
+                Ok(Some(rows.collect()))
+            }
+            // The SDK does not retry a read that conflicts with a writer.
+            Err(SdkError::ServiceError(refusal)) if is_conflict(refusal.err()) => Ok(None),
+            Err(error) => Err(request.failed(error)),
+        }
     }
 
     async fn read(&self, address: &Address, limit: Duration) -> Result<Stored, Error> {
@@ -286,7 +331,23 @@ impl Store for DynamoDb {
         waiter: &Waiter,
         limit: Duration,
     ) -> Result<Joined, Error> {
-        self.write_both(key, join, waiter, limit).await
+        let request = self.request(WRITE, Some(key));
+        let address = Address::first(key);
+        let line = self.transact_item(&address, &Change::Join(join.clone()));
+        let items = [line, self.put_beside(key, waiter)].into_iter();
+        let reasons = match self.transact(request, items, |_| Some(key), limit).await? {
+            Transacted::Done => return Ok(Joined::Done),
+            Transacted::Conflict => return Ok(Joined::Conflict),
+            Transacted::Refused(reasons) => reasons,
+        };
+        if let Some(row) = reasons.first().filter(|reason| is_refused(reason)) {
+            return Ok(Joined::Refused(Stored::read(row.item())));
+        }
+        let beside = reasons.get(1).and_then(CancellationReason::item);
+        Ok(match beside.and_then(Waiter::read) {
+            Some(found) if found.request == waiter.request => Joined::SupersededByLaterCall,
+            _ => Joined::ForeignItem,
+        })
     }
 
     async fn waiter(
@@ -295,7 +356,15 @@ impl Store for DynamoDb {
         request: &RequestDigest,
         limit: Duration,
     ) -> Result<Option<Waiter>, Error> {
-        self.read_waiter(key, request, limit).await
+        let get = self
+            .client
+            .get_item()
+            .table_name(&self.table)
+            .set_key(Some(place(key, &at::wait_sk(request))))
+            .consistent_read(true);
+        let output = within(get.customize(), limit).send().await;
+        let output = output.map_err(|e| self.request("dynamodb:GetItem", Some(key)).failed(e))?;
+        Ok(output.item().and_then(Waiter::read))
     }
 
     async fn update_task_token(
@@ -304,7 +373,46 @@ impl Store for DynamoDb {
         waiter: &Waiter,
         limit: Duration,
     ) -> Result<Waiter, Error> {
-        self.write_token(key, waiter, limit).await
+        let attributes = waiter.attributes();
+        // The other attributes stay, because the place in the queue belongs to the first call.
+        let set = attributes.each_ref().map(|(name, _)| match *name {
+            at::TASK_TOKEN | at::ASKED_AT => format!("#{name} = :{name}"),
+            _ => format!("#{name} = if_not_exists(#{name}, :{name})"),
+        });
+        let mut update = self
+            .client
+            .update_item()
+            .table_name(&self.table)
+            .set_key(Some(place(key, &at::wait_sk(&waiter.request))))
+            .condition_expression(LATEST)
+            .update_expression(format!("SET {}", set.join(", ")))
+            .expression_attribute_names("#pk", at::PK)
+            .return_values(ReturnValue::AllNew)
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+        for (name, value) in attributes {
+            update = update
+                .expression_attribute_names(format!("#{name}"), name)
+                .expression_attribute_values(format!(":{name}"), value);
+        }
+        let answered = retry_on_conflict(limit, |limit| {
+            within(update.clone().customize(), limit).send()
+        });
+        match answered.await {
+            Ok(output) => output
+                .attributes()
+                .and_then(Waiter::read)
+                .ok_or_else(|| foreign_item(key, &waiter.request)),
+            Err(SdkError::ServiceError(refusal)) if is_condition(refusal.err()) => {
+                let item = match refusal.err() {
+                    UpdateItemError::ConditionalCheckFailedException(refused) => refused.item(),
+                    _ => None,
+                };
+                let found = item.and_then(Waiter::read);
+                let same = found.filter(|found| found.request == waiter.request);
+                same.ok_or_else(|| foreign_item(key, &waiter.request))
+            }
+            Err(error) => Err(self.request("dynamodb:UpdateItem", Some(key)).failed(error)),
+        }
     }
 
     async fn delete_waiter(
@@ -313,7 +421,28 @@ impl Store for DynamoDb {
         waiter: &Waiter,
         limit: Duration,
     ) -> Result<(), Error> {
-        self.delete_waiter(key, waiter, limit).await
+        let token: AttributeValue = s(waiter.task_token.expose());
+        let delete = self
+            .client
+            .delete_item()
+            .table_name(&self.table)
+            .set_key(Some(place(key, &at::wait_sk(&waiter.request))))
+            .condition_expression("#task_token = :task_token")
+            .expression_attribute_names("#task_token", at::TASK_TOKEN)
+            .expression_attribute_values(":task_token", token)
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::None);
+        let answered = retry_on_conflict(limit, |limit| {
+            within(delete.clone().customize(), limit).send()
+        });
+        match answered.await {
+            Ok(_) => Ok(()),
+            Err(SdkError::ServiceError(refusal))
+                if refusal.err().is_conditional_check_failed_exception() =>
+            {
+                Ok(())
+            }
+            Err(error) => Err(self.request("dynamodb:DeleteItem", Some(key)).failed(error)),
+        }
     }
 
     async fn mark_waiter_served(
@@ -323,7 +452,28 @@ impl Store for DynamoDb {
         now: Timestamp,
         limit: Duration,
     ) -> Result<(), Error> {
-        self.retire_waiter(key, request, now, limit).await
+        let gone = Waiter::WHILE_IT_WAITS.map(|name| format!("#{name}"));
+        let mut update = self
+            .client
+            .update_item()
+            .table_name(&self.table)
+            .set_key(Some(place(key, &at::wait_sk(request))))
+            .condition_expression("#asked_at < :now")
+            .update_expression(format!(
+                "SET #purge_at = :purge_at REMOVE {}",
+                gone.join(", ")
+            ))
+            .expression_attribute_values(":now", instant(now))
+            .expression_attribute_values(":purge_at", n(now.as_millis() / 1000))
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::None);
+        for name in Waiter::WHILE_IT_WAITS.into_iter().chain([at::PURGE_AT]) {
+            update = update.expression_attribute_names(format!("#{name}"), name);
+        }
+        match within(update.customize(), limit).send().await {
+            Ok(_) => Ok(()),
+            Err(SdkError::ServiceError(refusal)) if is_condition(refusal.err()) => Ok(()),
+            Err(error) => Err(self.request("dynamodb:UpdateItem", Some(key)).failed(error)),
+        }
     }
 
     async fn scan_held(
@@ -541,10 +691,7 @@ mod tests {
             .interceptor(recorder.clone());
         let store = DynamoDb::new(Client::from_conf(config.build()), "leases");
         let (key, limit) = (Key::new("orders/42").unwrap(), Duration::from_secs(1));
-        let address = Address {
-            key: key.clone(),
-            permit: 0,
-        };
+        let address = Address::first(&key);
         let _ = store.read(&address, limit).await;
         let _ = store.read_key(&key, limit).await;
         let _ = store
@@ -569,10 +716,7 @@ mod tests {
             .timeout_config(TimeoutConfig::disabled())
             .interceptor(recorder.clone());
         let store = DynamoDb::new(Client::from_conf(config.build()), "leases");
-        let address = Address {
-            key: Key::new("orders/42").unwrap(),
-            permit: 0,
-        };
+        let address = Address::first(&Key::new("orders/42").unwrap());
         let change = Change::Extend(Extend {
             lease_id: LeaseId::stored("shown-by-the-sdk"),
             fencing_token: Counter::MIN,

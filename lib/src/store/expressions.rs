@@ -23,8 +23,6 @@ use build::{build, build_once};
 
 mod build;
 mod queue;
-#[cfg(test)]
-mod tests;
 
 /// One conditional update.
 #[derive(Debug)]

@@ -205,10 +205,7 @@ impl Store for Memory {
         _limit: Duration,
     ) -> Result<Joined, Error> {
         let mut items = self.items();
-        let address = Address {
-            key: key.clone(),
-            permit: 0,
-        };
+        let address = Address::first(key);
         let beside = place_of_waiter(key, &waiter.request);
         let before = Stored::read(items.get(&place(&address)));
         let Some(row) = transition(&before, &Change::Join(join.clone())) else {

@@ -132,10 +132,7 @@ impl Wire {
     }
 
     pub(crate) async fn row(&self) -> Row {
-        let address = Address {
-            key: make::key("k"),
-            permit: 0,
-        };
+        let address = Address::first(&make::key("k"));
         match self.table.read(&address, Duration::MAX).await {
             Ok(Stored::Row(row)) => row,
             other => panic!("{other:?}"),
@@ -160,6 +157,15 @@ impl Wire {
             source: None,
         }
     }
+}
+
+/// The calls that reach the table unharmed.
+macro_rules! as_it_is {
+    ($($call:ident($($given:ident: $type:ty),+) -> $answer:ty;)+) => {$(
+        async fn $call(&self, $($given: $type,)+ limit: Duration) -> Result<$answer, Error> {
+            self.table.$call($($given,)+ limit).await
+        }
+    )+};
 }
 
 impl Store for Wire {
@@ -198,10 +204,6 @@ impl Store for Wire {
         Ok(applied)
     }
 
-    async fn read(&self, address: &Address, limit: Duration) -> Result<Stored, Error> {
-        self.table.read(address, limit).await
-    }
-
     async fn apply_all(
         &self,
         changes: &[(Address, Change)],
@@ -233,10 +235,6 @@ impl Store for Wire {
         self.table.read_all(rows, limit).await
     }
 
-    async fn read_key(&self, key: &Key, limit: Duration) -> Result<Vec<(u16, Stored)>, Error> {
-        self.table.read_key(key, limit).await
-    }
-
     async fn join(
         &self,
         key: &Key,
@@ -250,62 +248,14 @@ impl Store for Wire {
         self.table.join(key, join, waiter, limit).await
     }
 
-    async fn waiter(
-        &self,
-        key: &Key,
-        request: &RequestDigest,
-        limit: Duration,
-    ) -> Result<Option<Waiter>, Error> {
-        self.table.waiter(key, request, limit).await
-    }
-
-    async fn update_task_token(
-        &self,
-        key: &Key,
-        waiter: &Waiter,
-        limit: Duration,
-    ) -> Result<Waiter, Error> {
-        self.table.update_task_token(key, waiter, limit).await
-    }
-
-    async fn delete_waiter(
-        &self,
-        key: &Key,
-        waiter: &Waiter,
-        limit: Duration,
-    ) -> Result<(), Error> {
-        self.table.delete_waiter(key, waiter, limit).await
-    }
-
-    async fn mark_waiter_served(
-        &self,
-        key: &Key,
-        request: &RequestDigest,
-        now: Timestamp,
-        limit: Duration,
-    ) -> Result<(), Error> {
-        self.table
-            .mark_waiter_served(key, request, now, limit)
-            .await
-    }
-
-    async fn scan_held(
-        &self,
-        segment: ScanSegment,
-        from: Option<&Position>,
-        most: u32,
-        limit: Duration,
-    ) -> Result<Page, Error> {
-        self.table.scan_held(segment, from, most, limit).await
-    }
-
-    async fn held_by(
-        &self,
-        holder: &Holder,
-        from: Option<&Position>,
-        most: u32,
-        limit: Duration,
-    ) -> Result<Page, Error> {
-        self.table.held_by(holder, from, most, limit).await
+    as_it_is! {
+        read(address: &Address) -> Stored;
+        read_key(key: &Key) -> Vec<(u16, Stored)>;
+        waiter(key: &Key, request: &RequestDigest) -> Option<Waiter>;
+        update_task_token(key: &Key, waiter: &Waiter) -> Waiter;
+        delete_waiter(key: &Key, waiter: &Waiter) -> ();
+        mark_waiter_served(key: &Key, request: &RequestDigest, now: Timestamp) -> ();
+        scan_held(segment: ScanSegment, from: Option<&Position>, most: u32) -> Page;
+        held_by(holder: &Holder, from: Option<&Position>, most: u32) -> Page;
     }
 }

@@ -329,66 +329,47 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_permit_is_a_whole_number_below_a_thousand_however_it_is_written() {
-        let read = |text: &str| serde_json::from_str::<Permit>(text).map(Permit::get).ok();
-        for (text, permit) in [("0", 0), ("7", 7), ("7.0", 7), ("999", 999)] {
-            assert_eq!(read(text), Some(permit));
+    /// Asserts that a value is read from these texts as these numbers, and from the others not at all.
+    fn reads<T: de::DeserializeOwned>(get: fn(T) -> u64, good: &[(&str, u64)], bad: &[&str]) {
+        let read = |text: &str| serde_json::from_str(text).map(get).ok();
+        for (text, number) in good {
+            assert_eq!(read(text), Some(*number), "{text}");
         }
-        for bad in ["1000", "65536", "-1", "0.5", "\"7\"", "null"] {
-            assert_eq!(read(bad), None, "{bad}");
+        for text in ["-1", "1e300", "null", "true", "\"7\""].iter().chain(bad) {
+            assert_eq!(read(text), None, "{text}");
         }
     }
 
     #[test]
-    fn a_ttl_takes_fractions_and_refuses_the_rest() {
-        let read = |text: &str| serde_json::from_str::<Ttl>(text).map(Ttl::as_millis).ok();
-        assert_eq!(read("300"), Some(300_000));
-        assert_eq!(read("1.001"), Some(1_001));
-        assert_eq!(read("86400"), Some(86_400_000));
-        for bad in [
-            "0",
-            "0.999",
-            "-1",
-            "86400.001",
-            "1e300",
-            "18446744073709551615",
-            "\"5\"",
-            "null",
-        ] {
-            assert_eq!(read(bad), None, "{bad}");
-        }
+    fn a_number_is_read_however_it_is_written_and_only_within_its_range() {
+        let fraction = &[("300", 300_000), ("1.001", 1_001), ("86400", 86_400_000)];
+        let bad = &["0", "0.999", "86400.001", "18446744073709551615"];
+        reads(Ttl::as_millis, fraction, bad);
         let write = |text: &str| {
             serde_json::to_string(&serde_json::from_str::<Ttl>(text).expect("valid")).expect("json")
         };
         assert_eq!((write("300.0"), write("1.5")), ("300".into(), "1.5".into()));
-    }
 
-    #[test]
-    fn a_counter_is_read_from_a_float_only_when_it_is_whole() {
+        let token = 1_795_228_800_125;
+        let good = ["1795228800125", "1795228800125.0", "1.795228800125e12"];
+        let bad = &["0", "1.5", "4503599627370497"];
+        reads(Counter::get, &good.map(|text| (text, token)), bad);
         assert_eq!(Counter::MIN.to_string(), "1");
-        let read = |text: &str| serde_json::from_str::<Counter>(text).map(Counter::get).ok();
-        assert_eq!(read("1795228800125"), Some(1_795_228_800_125));
-        assert_eq!(read("1795228800125.0"), Some(1_795_228_800_125));
-        assert_eq!(read("1.795228800125e12"), Some(1_795_228_800_125));
-        for bad in ["0", "-1", "1.5", "4503599627370497", "1e300", "\"7\""] {
-            assert_eq!(read(bad), None, "{bad}");
-        }
-    }
 
-    #[test]
-    fn an_observation_may_be_none_and_permits_are_counted_from_1_to_1000() {
-        let observed = |text: &str| serde_json::from_str::<ObservedVersion>(text).ok();
-        assert_eq!(observed("0"), Some(ObservedVersion::NONE));
-        assert_eq!(observed("7.0").map(ObservedVersion::get), Some(7));
-        for bad in ["-1", "0.5", "4503599627370497", "true", "null", "\"7\""] {
-            assert_eq!(observed(bad), None, "{bad}");
-        }
-        let permits = |text: &str| serde_json::from_str::<Permits>(text).ok();
-        assert_eq!(permits("1000.0").map(Permits::get), Some(1000));
-        for bad in ["0", "1001", "65537", "1.5", "-1", "1e300", "\"5\""] {
-            assert_eq!(permits(bad), None, "{bad}");
-        }
+        let bad = &["0.5", "4503599627370497"];
+        reads(ObservedVersion::get, &[("0", 0), ("7.0", 7)], bad);
+        let good = &[("0", 0), ("7", 7), ("7.0", 7), ("999", 999)];
+        reads(
+            |permit: Permit| permit.get().into(),
+            good,
+            &["1000", "65536", "0.5"],
+        );
+        let bad = &["0", "1001", "65537", "1.5"];
+        reads(
+            |permits: Permits| permits.get().into(),
+            &[("1000.0", 1000)],
+            bad,
+        );
     }
 
     #[test]

@@ -2,11 +2,9 @@
 //! expressions against the pure transition, whole and with a part of them left out.
 #![allow(clippy::unwrap_used, missing_docs)]
 
-mod agreement;
 mod changes;
 mod items;
 mod mutations;
-mod operations;
 mod sequences;
 mod steps;
 mod store;

@@ -10,7 +10,7 @@ use std::{
 };
 
 use leasehold::{
-    Key, Memory, RequestDigest,
+    Key, Memory,
     row::{Item, Stored},
     store::{Address, Applied, Joined, Store},
     transition::{Change, ReleaseTarget},
@@ -102,6 +102,10 @@ impl Stores {
         let address = address(key);
         for step in steps {
             let stored = self.read(&address).await;
+            if [Write::Tamper, Write::Keep, Write::Again, Write::Delete].contains(&step.write) {
+                self.meddle(&address, step).await;
+                continue;
+            }
             let sets_the_successor = self.take(&address, &stored, step).await?;
             let (ours, item) = (self.ours(&address).await, self.table.get(&address).await);
             same(&ours, &Stored::read(item.as_ref()), step)?;
@@ -157,24 +161,6 @@ impl Stores {
     /// Whether it was a write that says who is first in the queue.
     async fn take(&self, address: &Address, stored: &Stored, step: &Step) -> Checked<bool> {
         match step.write {
-            Write::Tamper => {
-                let item = self.seen(address, |seen| seen.item.clone());
-                self.tamper(address, item, step).await;
-            }
-            Write::Keep => self.seen(address, |seen| seen.kept.clone_from(&seen.item)),
-            Write::Again => {
-                let item = self.seen(address, |seen| {
-                    seen.row = Some(Stored::read(seen.kept.as_ref()));
-                    seen.strange = false;
-                    seen.kept.clone()
-                });
-                self.tamper(address, item, step).await;
-            }
-            Write::Delete => {
-                self.table.delete(address).await;
-                self.memory.delete(address);
-                self.seen(address, |seen| seen.strange = false);
-            }
             Write::Together => self.together(address, stored, step).await?,
             Write::Join => self.join(address, stored, step).await?,
             Write::CallBack | Write::Forget | Write::Retire => self.waits(address, step).await?,
@@ -197,18 +183,37 @@ impl Stores {
         Ok(done && items::sets_the_successor(&change))
     }
 
-    async fn tamper(&self, address: &Address, item: Option<Item>, step: &Step) {
+    /// What no call of the library does. Both tables have the same item afterwards.
+    async fn meddle(&self, address: &Address, step: &Step) {
+        let item = self.seen(address, |seen| {
+            match step.write {
+                Write::Keep => seen.kept.clone_from(&seen.item),
+                Write::Delete => seen.item = None,
+                Write::Again => {
+                    seen.item.clone_from(&seen.kept);
+                    seen.row = Some(Stored::read(seen.kept.as_ref()));
+                }
+                _ => return seen.item.clone(),
+            }
+            seen.strange &= step.write == Write::Keep;
+            seen.item.clone()
+        });
+        if step.write == Write::Delete {
+            self.table.delete(address).await;
+            self.memory.delete(address);
+        }
         let tampered = item
             .clone()
+            .filter(|_| step.write != Write::Keep)
             .and_then(|item| items::tamper(item, step.attribute, step.value));
-        let Some(tampered) = tampered else {
-            return;
-        };
-        self.seen(address, |seen| {
-            seen.strange |= item.as_ref() != Some(&tampered);
-        });
-        self.memory.put(address.clone(), &tampered);
-        self.table.put(address, tampered).await;
+        if let Some(tampered) = tampered {
+            self.seen(address, |seen| {
+                seen.strange |= item.as_ref() != Some(&tampered);
+                seen.item = Some(tampered.clone());
+            });
+            self.memory.put(address.clone(), &tampered);
+            self.table.put(address, tampered).await;
+        }
     }
 
     /// The joining waiter, and its item: both or neither, and the same on both tables.
@@ -221,7 +226,7 @@ impl Stores {
         if ours == Joined::Done {
             self.count(&Change::Join(join.clone()));
         }
-        self.same_waiter(key, &join.request, step).await
+        self.same_waiters(key, step).await
     }
 
     async fn waits(&self, address: &Address, step: &Step) -> Checked {
@@ -255,23 +260,11 @@ impl Stores {
             let theirs = table.delete_waiter(key, &waiter, LIMIT).await;
             theirs.map_err(failed(step))?;
         }
-        self.same_waiter(key, &waiter.request, step).await
+        self.same_waiters(key, step).await
     }
 
-    async fn same_waiter(&self, key: &Key, request: &RequestDigest, step: &Step) -> Checked {
-        let ours = self.memory.waiter(key, request, LIMIT).await.unwrap();
-        let theirs = self.table.store().waiter(key, request, LIMIT).await;
-        let theirs = theirs.unwrap();
-        if theirs.is_some() {
-            // The items say so in an attribute of its own, by which sweep goes.
-            for item in self.table.items(key).await {
-                if let Some(deadline) = item.get("deadline") {
-                    same(&Some(deadline), &item.get("sweep_after"), step)?;
-                }
-            }
-        }
-        same(&ours, &theirs, step)?;
-        // Whatever a waiter is read from, and what is left of one who was served.
+    /// Whatever a waiter is read from, and what is left of one who was served.
+    async fn same_waiters(&self, key: &Key, step: &Step) -> Checked {
         let waits = |sk: &str| sk.starts_with("WAIT#");
         let ours = self.memory.all().into_iter();
         let ours: BTreeMap<_, _> = ours
@@ -286,6 +279,10 @@ impl Stores {
                 waits(&sk).then_some((sk, item))
             })
             .collect();
+        for item in theirs.values() {
+            // The items say so in an attribute of its own, by which sweep goes.
+            same(&item.get("deadline"), &item.get("sweep_after"), step)?;
+        }
         same(&ours, &theirs, step)
     }
 

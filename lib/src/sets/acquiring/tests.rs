@@ -12,8 +12,7 @@ use crate::{
 };
 
 fn at(name: &str) -> Address {
-    let key = make::key(name);
-    Address { key, permit: 0 }
+    Address::first(&make::key(name))
 }
 
 const TTL: Duration = Duration::from_mins(1);

@@ -1,6 +1,6 @@
-//! Several rows at once: `TransactWriteItems` and `TransactGetItems`.
+//! Several items at once: `TransactWriteItems` and `TransactGetItems`.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
 use aws_sdk_dynamodb::{
     error::{BuildError, ProvideErrorMetadata as _, SdkError},
@@ -13,37 +13,47 @@ use aws_sdk_dynamodb::{
     },
 };
 
-use super::{DynamoDb, primary_key, within};
+use super::{DynamoDb, place, primary_key, within};
 use crate::{
     error::Error,
-    row::Stored,
+    row::attributes as at,
     store::{
-        Address, AppliedAll,
+        Address,
         expressions::{self, Expressions},
+        failures::Request,
     },
     transition::Change,
+    values::Key,
+    waiter::Waiter,
 };
 
 /// Transactions have no IAM actions of their own.
-const WRITE: &str = "dynamodb:UpdateItem";
-const WRITE_AND_CHECK: &str = "dynamodb:UpdateItem and dynamodb:ConditionCheckItem";
+pub(super) const WRITE: &str = "dynamodb:UpdateItem";
+pub(super) const WRITE_AND_CHECK: &str = "dynamodb:UpdateItem and dynamodb:ConditionCheckItem";
+
+/// The outcome of a transaction.
+pub(super) enum Transacted {
+    Done,
+    /// A reason for each item; see [`is_refused`].
+    Refused(Vec<CancellationReason>),
+    /// Somebody was writing one of the items.
+    Conflict,
+}
+
+/// There is no item, or there is an item of the same request that was not written later.
+pub(super) const LATEST: &str = "attribute_not_exists(#pk) \
+    OR #request = :request AND (attribute_not_exists(#asked_at) OR #asked_at <= :asked_at)";
 
 impl DynamoDb {
-    pub(super) async fn write_all(
+    /// Writes all items or none. A cancelled transaction has a reason for each item, "None" for items that did not
+    /// cause it. Only a refused condition says who holds what, so all other reasons are handled first.
+    pub(super) async fn transact<'a>(
         &self,
-        changes: &[(Address, Change)],
+        request: Request<'_>,
+        items: impl Iterator<Item = Result<TransactWriteItem, BuildError>>,
+        key_of: impl Fn(usize) -> Option<&'a Key>,
         limit: Duration,
-    ) -> Result<AppliedAll, Error> {
-        let checks = |(_, change): &(_, Change)| matches!(change, Change::CheckHeld(_));
-        let action = if changes.iter().any(checks) {
-            WRITE_AND_CHECK
-        } else {
-            WRITE
-        };
-        let request = self.request(action, None);
-        let items = changes
-            .iter()
-            .map(|(address, change)| self.transact_item(address, change));
+    ) -> Result<Transacted, Error> {
         let items = items
             .collect::<Result<Vec<_>, _>>()
             .map_err(|error| request.failed::<TransactWriteItemsError, ()>(unbuilt(error)))?;
@@ -53,13 +63,26 @@ impl DynamoDb {
             .client
             .transact_write_items()
             .set_transact_items(Some(items));
-        match within(write.customize(), limit).send().await {
-            Ok(_) => Ok(AppliedAll::Done),
-            Err(error) => match cancellation(&error) {
-                Some(reasons) => self.cancelled(changes, &reasons, error),
-                None => Err(request.failed(error)),
-            },
+        let Err(error) = within(write.customize(), limit).send().await else {
+            return Ok(Transacted::Done);
+        };
+        let reasons = match error.as_service_error() {
+            Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) => {
+                cancelled.cancellation_reasons().to_vec()
+            }
+            _ => return Err(request.failed(error)),
+        };
+        let codes: Vec<_> = reasons.iter().map(code).collect();
+        if codes.contains(&"TransactionConflict") {
+            return Ok(Transacted::Conflict);
         }
+        let known = ["None", REFUSED];
+        if let Some(at) = codes.iter().position(|code| !known.contains(code)) {
+            let message = reasons[at].message().unwrap_or_default();
+            let request = self.request(WRITE, key_of(at));
+            return Err(request.refused(codes[at], message, error));
+        }
+        Ok(Transacted::Refused(reasons))
     }
 
     pub(super) fn transact_item(
@@ -98,81 +121,51 @@ impl DynamoDb {
         })
     }
 
-    /// A cancelled transaction has a reason for each item, "None" for items that did not cause it. Only a refused
-    /// condition says who holds what, so all other reasons are handled first.
-    fn cancelled(
+    /// The part of a transaction that stores a waiter's item.
+    pub(super) fn put_beside(
         &self,
-        changes: &[(Address, Change)],
-        reasons: &[CancellationReason],
-        error: impl std::error::Error + Send + Sync + 'static,
-    ) -> Result<AppliedAll, Error> {
-        let code = |reason: &CancellationReason| reason.code().unwrap_or("None").to_owned();
-        if reasons
-            .iter()
-            .any(|reason| code(reason) == "TransactionConflict")
-        {
-            return Ok(AppliedAll::Conflict);
-        }
-        let known = |code: &str| matches!(code, "None" | "ConditionalCheckFailed");
-        let other = reasons.iter().position(|reason| !known(&code(reason)));
-        if let Some(at) = other {
-            let key = changes.get(at).map(|(address, _)| &address.key);
-            let message = reasons[at].message().unwrap_or_default();
-            return Err(self
-                .request(WRITE, key)
-                .refused(&code(&reasons[at]), message, error));
-        }
-        let refused = reasons.iter().map(|reason| {
-            (code(reason) == "ConditionalCheckFailed").then(|| Stored::read(reason.item()))
-        });
-        Ok(AppliedAll::Refused(refused.collect()))
-    }
-
-    pub(super) async fn get_all(
-        &self,
-        addresses: &[Address],
-        limit: Duration,
-    ) -> Result<Option<Vec<Stored>>, Error> {
-        let request = self.request("dynamodb:GetItem", None);
-        let gets = addresses.iter().map(|address| {
-            let get = Get::builder()
-                .table_name(&self.table)
-                .set_key(Some(primary_key(address)));
-            Ok(TransactGetItem::builder().get(get.build()?).build())
-        });
-        let gets = gets
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(|error| request.failed::<TransactWriteItemsError, ()>(unbuilt(error)))?;
-        let get = self
-            .client
-            .transact_get_items()
-            .set_transact_items(Some(gets));
-        match within(get.customize(), limit).send().await {
-            Ok(output) => {
-                let items = output.responses().iter();
-                let rows = items.map(|found| Stored::read(found.item()));
-                Ok(Some(rows.collect()))
-            }
-            // The SDK does not retry a read that conflicts with a writer.
-            Err(SdkError::ServiceError(refusal)) if is_conflict(refusal.err()) => Ok(None),
-            Err(error) => Err(request.failed(error)),
-        }
+        key: &Key,
+        waiter: &Waiter,
+    ) -> Result<TransactWriteItem, BuildError> {
+        let attributes = waiter.attributes();
+        let set = attributes
+            .each_ref()
+            .map(|(name, _)| format!("#{name} = :{name}"));
+        let name = |name: &str| (format!("#{name}"), name.to_owned());
+        let names = attributes.each_ref().map(|(own, _)| name(own));
+        let values = attributes.map(|(name, value)| (format!(":{name}"), value));
+        let update = Update::builder()
+            .table_name(&self.table)
+            .set_key(Some(place(key, &at::wait_sk(&waiter.request))))
+            .condition_expression(LATEST)
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+            .update_expression(format!("SET {}", set.join(", ")))
+            .set_expression_attribute_names(Some(names.into_iter().chain([name(at::PK)]).collect()))
+            .set_expression_attribute_values(Some(HashMap::from(values)));
+        Ok(TransactWriteItem::builder().update(update.build()?).build())
     }
 }
 
-/// Why a transaction was cancelled, for each item; none if it failed in another way.
-pub(super) fn cancellation<R>(
-    error: &SdkError<TransactWriteItemsError, R>,
-) -> Option<Vec<CancellationReason>> {
-    match error.as_service_error()? {
-        TransactWriteItemsError::TransactionCanceledException(cancelled) => {
-            Some(cancelled.cancellation_reasons().to_vec())
-        }
-        _ => None,
-    }
+const REFUSED: &str = "ConditionalCheckFailed";
+
+fn code(reason: &CancellationReason) -> &str {
+    reason.code().unwrap_or("None")
 }
 
-fn is_conflict(error: &TransactGetItemsError) -> bool {
+/// Whether this item's condition refused the transaction. Then the reason has the item.
+pub(super) fn is_refused(reason: &CancellationReason) -> bool {
+    code(reason) == REFUSED
+}
+
+/// The read of one row in a transaction.
+pub(super) fn transact_get(table: &str, address: &Address) -> Result<TransactGetItem, BuildError> {
+    let get = Get::builder()
+        .table_name(table)
+        .set_key(Some(primary_key(address)));
+    Ok(TransactGetItem::builder().get(get.build()?).build())
+}
+
+pub(super) fn is_conflict(error: &TransactGetItemsError) -> bool {
     match error {
         TransactGetItemsError::TransactionCanceledException(cancelled) => {
             let reasons = cancelled.cancellation_reasons().iter();

@@ -59,6 +59,12 @@ async fn whatever_is_left_out_of_an_expression_shows() {
     for form in of_the_suite().await {
         assert!(known.contains(&form), "no sequence sends {form}");
     }
+    let extends = |o: &&Observed| sequences[o.sequence][o.step].write == Write::Extend;
+    for o in observed.iter().filter(extends) {
+        let update = o.sent.update.to_string();
+        let indexed = ["#holder", "#sweep_after"].map(|name| update.contains(name));
+        assert_eq!(indexed, [false; 2], "it writes the index as well: {update}");
+    }
     let (same, mistakes): (Vec<_>, Vec<_>) = mistakes(&observed, &sequences)
         .into_iter()
         .partition(|(mistake, _)| equivalent::because(&mistake.form, &mistake.what).is_some());
