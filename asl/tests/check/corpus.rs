@@ -1,7 +1,7 @@
 //! Every definition of the corpus: each fault is found at its place, and nothing else. Sound definitions pass.
 
 use crate::{checked, root, set, text};
-use leasehold_asl::{Finding, Options, Rule, Source, check, definitions};
+use leasehold_asl::{Finding, Options, Rule, Source, check, definitions, explain};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -82,6 +82,37 @@ fn every_rule_has_a_fault_in_the_corpus() {
     let all = Rule::ALL.iter().filter(|rule| **rule != Rule::TooLarge);
     let all: BTreeSet<String> = all.map(|rule| rule.id().to_owned()).collect();
     assert_eq!(reported, all);
+}
+
+#[test]
+fn every_rule_is_explained_by_a_file_at_fault_and_one_that_is_not() {
+    let expected = expected();
+    for rule in Rule::ALL.iter().filter(|rule| **rule != Rule::TooLarge) {
+        let explained = explain(*rule);
+        let file = |word: &str| Some(explained.split_once(word)?.1.split_once("):\n")?.0);
+        let bad = file("\nBad (faulty/").unwrap();
+        assert_eq!(expected[bad]["rule"], rule.id());
+        assert!(file("\nGood (sound/").is_some(), "{explained}");
+    }
+}
+
+#[test]
+fn what_a_page_shows_of_a_file_is_in_it() {
+    let bare = |text: &str| text.lines().map(str::trim).collect::<Vec<_>>().join("\n");
+    for (page, count) in [("reference/check-rules.md", 40), ("how-to/weave.md", 3)] {
+        let page = text(&format!("docs/{page}"));
+        let links = page.split("](../../asl/corpus/").skip(1);
+        assert_eq!(links.clone().count(), count);
+        for link in links {
+            let (file, rest) = link.split_once(')').unwrap();
+            let block = rest.split("\n```").nth(1).unwrap();
+            let written = bare(&text(&format!("asl/corpus/{file}")));
+            // Each state that is shown begins at the margin.
+            for part in block.split_once('\n').unwrap().1.split("\n\"") {
+                assert!(written.contains(&bare(part)), "{file}:\n{part}");
+            }
+        }
+    }
 }
 
 #[test]
