@@ -50,7 +50,7 @@ pub use check::calls::{Options, Verb};
 pub use check::checker::{Checked, check};
 pub use check::finding::{Finding, Step};
 pub use check::report::{self, Report};
-pub use check::rule::{Example, Rule, examples, explain, manual};
+pub use check::rule::{Rule, explain};
 pub use check::template::{Definition, definitions};
 pub use draw::{draw, pictures};
 pub use escape::{plain, plain_lines};

@@ -30,7 +30,7 @@ Exit codes: 0 no findings, 1 findings, 2 a file could not be read.";
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Check {
     /// State machines (JSON or YAML), SAM or CloudFormation templates, or Markdown files that contain state machines
-    #[arg(required_unless_present_any = ["explain", "manual", "pictures"])]
+    #[arg(required_unless_present_any = ["explain", "pictures"])]
     files: Vec<String>,
     /// How to print the findings
     #[arg(long, value_enum, default_value_t = Format::Human)]
@@ -65,9 +65,6 @@ pub(crate) struct Check {
     /// Print a document with its pictures redrawn
     #[arg(long, hide = true, value_name = "FILE")]
     pictures: Option<String>,
-    /// Print docs/reference/check-rules.md
-    #[arg(long, hide = true)]
-    manual: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -92,10 +89,6 @@ impl Check {
     pub(crate) fn run(&self) -> Result<Code, Failure> {
         if let Some(rule) = self.explain {
             write(&leasehold_asl::explain(rule))?;
-            return Ok(Code::DONE);
-        }
-        if self.manual {
-            write(&leasehold_asl::manual())?;
             return Ok(Code::DONE);
         }
         let mut options = Options {

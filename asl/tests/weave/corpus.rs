@@ -96,22 +96,6 @@ fn comments_of_yaml_stay_beside_what_they_are_about() {
 }
 
 #[test]
-fn what_the_manual_shows_of_a_file_is_in_it() {
-    let manual = text("docs/how-to/weave.md");
-    let mut shown = 0;
-    for (at, _) in manual.match_indices("](../../asl/corpus/weave/") {
-        let rest = &manual[at + "](../../".len()..];
-        let (file, rest) = rest.split_once(')').unwrap();
-        let block = rest.split("```yaml\n").nth(1).unwrap();
-        let block = block.split("```").next().unwrap();
-        let written = text(file);
-        assert!(written.contains(block), "{file}:\n{block}");
-        shown += 1;
-    }
-    assert_eq!(shown, 3);
-}
-
-#[test]
 fn what_the_tutorial_shows_is_the_first_of_the_corpus() {
     let tutorial = text("docs/tutorial.md");
     let spec = "asl/corpus/weave/01-two-steps.weave.yaml";

@@ -1,6 +1,6 @@
 //! `leasehold check` as its users run it.
 
-use leasehold_asl::{Rule, examples, manual};
+use leasehold_asl::Rule;
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -139,32 +139,11 @@ fn code_scanning_gets_sarif() {
 }
 
 #[test]
-fn every_rule_is_explained_by_a_file_at_fault_and_one_that_is_not() {
-    let text = std::fs::read_to_string(Path::new(CORPUS).join("faulty/expected.json")).unwrap();
-    let expected: Value = serde_json::from_str(&text).unwrap();
+fn every_rule_is_explained() {
     for rule in Rule::ALL {
         let printed = said(&run(&["--explain", rule.id()]));
         assert!(printed.starts_with(rule.id()), "{printed}");
-        if let Some((bad, good)) = examples(*rule) {
-            let file = bad.file.strip_prefix("faulty/").unwrap();
-            assert_eq!(expected[file]["rule"], rule.id());
-            assert!(good.file.starts_with("sound/"));
-            assert!(
-                printed.contains(bad.file) && printed.contains(good.file),
-                "{printed}"
-            );
-        }
     }
-}
-
-#[test]
-fn the_manual_is_what_the_program_says() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference/check-rules.md");
-    let written = std::fs::read_to_string(path).unwrap();
-    assert!(
-        written == manual(),
-        "docs/reference/check-rules.md is old: leasehold check --manual > docs/reference/check-rules.md"
-    );
 }
 
 #[test]
