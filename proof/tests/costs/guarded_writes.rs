@@ -68,7 +68,7 @@ async fn write(table: &Table, guard: Guard, lease: &Lease, value: u64) -> bool {
     match guard {
         Guard::Fence => {
             let fence = condition(lease.fencing_token);
-            assignments += &format!(", {}", fence.assignment);
+            assignments = format!("{assignments}, {}", fence.assignment);
             update = update
                 .condition_expression(fence.condition)
                 .set_expression_attribute_names(Some(fence.names))
